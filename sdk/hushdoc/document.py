@@ -1,0 +1,287 @@
+"""Document, Page, Word, Box: what goes into every model, in training and at run time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hushdoc.errors import BoxError, EmptyDocumentError, InputError
+
+BOX_SCALE = 1000
+"""Layout models read boxes on a page of 1000 x 1000 units, whatever its pixels."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Box:
+    """An axis-parallel rectangle in page pixels, origin at the top left.
+
+    Example:
+        >>> Box(x0=10, y0=20, x1=110, y1=40).normalized(width=200, height=400)
+        (50, 50, 550, 100)
+    """
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+    def problem(self, *, width: float, height: float) -> str | None:
+        """Returns what is wrong with this box on such a page, or None."""
+        values = (self.x0, self.y0, self.x1, self.y1)
+        if not all(math.isfinite(value) for value in values):
+            return "has a coordinate that is not a finite number"
+        if self.x1 < self.x0 or self.y1 < self.y0:
+            return "has its corners swapped"
+        if self.x0 < 0 or self.y0 < 0 or self.x1 > width or self.y1 > height:
+            return f"lies outside its page of {width:g} x {height:g} pixels"
+        return None
+
+    def normalized(self, *, width: float, height: float) -> tuple[int, int, int, int]:
+        """Returns (x0, y0, x1, y1) as integers from 0 to 1000.
+
+        Args:
+            width: Page width in pixels.
+            height: Page height in pixels.
+        """
+        return (
+            _scaled(self.x0, width),
+            _scaled(self.y0, height),
+            _scaled(self.x1, width),
+            _scaled(self.y1, height),
+        )
+
+    def to_list(self) -> list[float]:
+        """Returns [x0, y0, x1, y1]."""
+        return [self.x0, self.y0, self.x1, self.y1]
+
+
+def _scaled(value: float, extent: float) -> int:
+    return min(BOX_SCALE, max(0, int(BOX_SCALE * value / extent)))
+
+
+def union(boxes: Iterable[Box]) -> Box:
+    """Returns the smallest box around all of them.
+
+    Raises:
+        ValueError: There is no box.
+    """
+    found = list(boxes)
+    if not found:
+        raise ValueError("The union of no boxes is not a box.")
+    return Box(
+        x0=min(box.x0 for box in found),
+        y0=min(box.y0 for box in found),
+        x1=max(box.x1 for box in found),
+        y1=max(box.y1 for box in found),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Word:
+    """One word as a reader or OCR found it.
+
+    Attributes:
+        text: The word, without surrounding blanks.
+        box: Where it stands, in page pixels.
+        segment: Number of the text block or line it belongs to on its page, if known; words of
+            one segment share a layout box in models that were trained with segment boxes.
+    """
+
+    text: str
+    box: Box
+    segment: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """One page: its size in pixels, its words in reading order, and its image if there is one."""
+
+    width: int
+    height: int
+    words: tuple[Word, ...]
+    image: Path | None = None
+
+    def segment_boxes(self) -> list[Box]:
+        """Returns, for every word, the box of its segment (its own where it has none)."""
+        members: dict[int, list[Box]] = {}
+        for word in self.words:
+            if word.segment is not None:
+                members.setdefault(word.segment, []).append(word.box)
+        boxes = {segment: union(parts) for segment, parts in members.items()}
+        return [
+            word.box if word.segment is None else boxes[word.segment] for word in self.words
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Document:
+    """An ordered tuple of pages. `id` names it in messages and results.
+
+    Example:
+        >>> document = Document.from_words(
+        ...     ["Total", "12.50"], [(10, 10, 60, 30), (70, 10, 120, 30)], width=200, height=100
+        ... )
+        >>> document.num_words
+        2
+    """
+
+    id: str
+    pages: tuple[Page, ...]
+
+    @property
+    def num_words(self) -> int:
+        """How many words all pages hold."""
+        return sum(len(page.words) for page in self.pages)
+
+    @classmethod
+    def from_words(
+        cls,
+        words: Sequence[str],
+        boxes: Sequence[Sequence[float]],
+        *,
+        width: int,
+        height: int,
+        segments: Sequence[int | None] | None = None,
+        id: str = "document",
+        image: Path | None = None,
+    ) -> Document:
+        """Returns a checked one-page document.
+
+        Args:
+            words: The words in reading order.
+            boxes: One (x0, y0, x1, y1) in page pixels for each word.
+            width: Page width in pixels.
+            height: Page height in pixels.
+            segments: One segment number (or None) for each word.
+            id: A name for messages and results.
+            image: The page's image file.
+
+        Raises:
+            InputError: The lists differ in length.
+            BoxError: A box is NaN, swapped or off the page; the message names its index.
+            EmptyDocumentError: There is no word.
+        """
+        if len(words) != len(boxes) or (segments is not None and len(segments) != len(words)):
+            raise InputError(
+                f"Document '{id}' has {len(words)} words and {len(boxes)} boxes"
+                + (f" and {len(segments)} segments" if segments is not None else "")
+                + "; every word needs exactly one. Pass lists of one length."
+            )
+        made = tuple(
+            Word(
+                text=text,
+                box=_box_from(values, where=f"word {index} ('{text[:40]}') of document '{id}'"),
+                segment=None if segments is None else segments[index],
+            )
+            for index, (text, values) in enumerate(zip(words, boxes, strict=True))
+        )
+        page = Page(width=width, height=height, words=made, image=image)
+        document = cls(id=id, pages=(page,))
+        document.check()
+        return document
+
+    def check(self) -> None:
+        """Raises unless every page and box can be used.
+
+        Raises:
+            EmptyDocumentError: There is no page or no word at all.
+            BoxError: A box is NaN, swapped or off its page.
+            InputError: A page has no area.
+        """
+        if not self.pages or self.num_words == 0:
+            raise EmptyDocumentError(
+                f"Document '{self.id}' has {len(self.pages)} pages and no word; at least one word "
+                "is needed. Read the page with OCR first, or leave this document out."
+            )
+        for number, page in enumerate(self.pages):
+            if page.width <= 0 or page.height <= 0:
+                raise InputError(
+                    f"Page {number} of document '{self.id}' is {page.width} x {page.height} "
+                    "pixels; both must be positive. Give the size of the image the boxes refer to."
+                )
+            for index, word in enumerate(page.words):
+                problem = word.box.problem(width=page.width, height=page.height)
+                if problem is not None:
+                    raise BoxError(
+                        f"The box {word.box.to_list()} of word {index} ('{word.text[:40]}') on "
+                        f"page {number} of document '{self.id}' {problem}. Expected 0 <= x0 <= x1 "
+                        "<= width and 0 <= y0 <= y1 <= height in page pixels; mend the box or "
+                        "pass the page's true size."
+                    )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain data for JSON; `from_dict` reads it back."""
+        return {
+            "id": self.id,
+            "pages": [
+                {
+                    "width": page.width,
+                    "height": page.height,
+                    "image": None if page.image is None else str(page.image),
+                    "words": [
+                        {"text": word.text, "box": word.box.to_list(), "segment": word.segment}
+                        for word in page.words
+                    ],
+                }
+                for page in self.pages
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Document:
+        """Returns the checked document that `to_dict` wrote.
+
+        Raises:
+            InputError: A key is missing or of the wrong type.
+            BoxError: A box is NaN, swapped or off its page.
+            EmptyDocumentError: There is no word.
+        """
+        try:
+            name = str(data["id"])
+            pages = tuple(
+                Page(
+                    width=int(page["width"]),
+                    height=int(page["height"]),
+                    image=None if page.get("image") is None else Path(page["image"]),
+                    words=tuple(
+                        Word(
+                            text=_text_from(word["text"]),
+                            box=_box_from(
+                                word["box"],
+                                where=f"word {index} on page {number} of document '{name}'",
+                            ),
+                            segment=None if word.get("segment") is None else int(word["segment"]),
+                        )
+                        for index, word in enumerate(page["words"])
+                    ),
+                )
+                for number, page in enumerate(data["pages"])
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(
+                f"This is not a document: {type(error).__name__}: {error}. Expected "
+                '{"id", "pages": [{"width", "height", "words": [{"text", "box": [x0, y0, x1, '
+                'y1]}]}]}; write it with Document.to_dict().'
+            ) from error
+        document = cls(id=name, pages=pages)
+        document.check()
+        return document
+
+
+def _text_from(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a word's text is {type(value).__name__}, not a string")
+    return value
+
+
+def _box_from(values: Any, *, where: str) -> Box:
+    try:
+        x0, y0, x1, y1 = (float(value) for value in values)
+    except (TypeError, ValueError) as error:
+        raise BoxError(
+            f"The box of {where} is {values!r}; expected four numbers (x0, y0, x1, y1)."
+        ) from error
+    return Box(x0=x0, y0=y0, x1=x1, y1=y1)

@@ -1,0 +1,197 @@
+"""Every error that hushdoc raises on purpose.
+
+    HushdocError                    code, exit_code; the message says found, expected, what to do
+    +-- InputError                  (exit 3) what the caller handed in
+    |   +-- BoxError                a box that is NaN, swapped, empty of meaning or off its page
+    |   +-- EmptyDocumentError      nothing to read
+    |   +-- AnnotationError         labels that are missing, malformed or do not fit the document
+    |   +-- UnsupportedFormatError  a file that is not what its reader reads
+    |   +-- LimitExceededError      larger than a stated limit
+    +-- ArtifactError               (exit 4) a folder that is not a sound artifact
+    +-- CertificateError            (exit 4) a certificate that is missing, malformed or forged
+    |   +-- SignatureError          no signature that the trust store accepts
+    +-- PolicyViolationError        (exit 5) a sound certificate that the policy refuses; .report
+    +-- TaskMismatchError           (exit 4) another task's artifact
+    +-- CheckpointError             (exit 4) a checkpoint that is damaged or does not fit
+    |   +-- LabelMismatchError      its labels are not the data's labels
+    +-- OutputExistsError           (exit 3) a second run into the same folder
+    +-- OutputWriteError            (exit 6) disk full or not writable; nothing half-written stays
+    +-- PrivacyError                (exit 5) training that could not keep its stated guarantee
+    +-- ParityError                 (exit 6) the exported graph does not answer like the checkpoint
+    +-- MissingExtraError           (exit 6) an optional package is not installed; prints the pip line
+    +-- DeviceUnavailableError      (exit 6) an explicit device that is not there
+    +-- TelemetryActiveError        (exit 6) the host imported onnxruntime with telemetry on
+
+ValueError and TypeError are left for a caller's wrong argument.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class HushdocError(Exception):
+    """Base of all errors; `code` is stable API, the message is for people."""
+
+    default_code = "ERROR"
+    exit_code = 6
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        """Keeps the message and the stable code.
+
+        Args:
+            message: What was found, what was expected and what to do.
+            code: Stable identifier; defaults to the class's own.
+        """
+        super().__init__(message)
+        self.code = code or self.default_code
+
+
+class InputError(HushdocError):
+    """Says that what the caller handed in can't be used."""
+
+    default_code = "BAD_INPUT"
+    exit_code = 3
+
+
+class BoxError(InputError):
+    """Says which box is NaN, swapped or outside its page."""
+
+    default_code = "BAD_BOX"
+
+
+class EmptyDocumentError(InputError):
+    """Says that a document has no page or no word."""
+
+    default_code = "EMPTY_DOCUMENT"
+
+
+class AnnotationError(InputError):
+    """Says that labels are missing, malformed or do not fit their document."""
+
+    default_code = "BAD_ANNOTATION"
+
+
+class UnsupportedFormatError(InputError):
+    """Says that a file is not in a format its reader reads."""
+
+    default_code = "UNSUPPORTED_FORMAT"
+
+
+class LimitExceededError(InputError):
+    """Says that something is larger than a stated limit."""
+
+    default_code = "LIMIT_EXCEEDED"
+
+
+class OutputExistsError(InputError):
+    """Says that a folder already holds another run's results."""
+
+    default_code = "OUTPUT_EXISTS"
+
+
+class ArtifactError(HushdocError):
+    """Says why a folder is not a sound artifact."""
+
+    default_code = "BAD_ARTIFACT"
+    exit_code = 4
+
+
+class CertificateError(HushdocError):
+    """Says why a certificate can't be believed."""
+
+    default_code = "BAD_STATEMENT"
+    exit_code = 4
+
+
+class SignatureError(CertificateError):
+    """Says that no signature is one the trust store accepts."""
+
+    default_code = "NO_TRUSTED_SIGNATURE"
+
+
+class PolicyViolationError(HushdocError):
+    """Says that the policy refuses a sound certificate; `report` lists every rule."""
+
+    default_code = "POLICY_VIOLATION"
+    exit_code = 5
+
+    def __init__(self, message: str, *, report: Any, code: str | None = None) -> None:
+        """Keeps the message and the whole report.
+
+        Args:
+            message: What was found, what was allowed and what to do.
+            report: The `hushdoc.policy.PolicyReport` with every rule, failed or not.
+            code: Code of the first rule that failed.
+        """
+        super().__init__(message, code=code)
+        self.report = report
+
+
+class TaskMismatchError(HushdocError):
+    """Says that the artifact was built for another task."""
+
+    default_code = "TASK_MISMATCH"
+    exit_code = 4
+
+
+class CheckpointError(HushdocError):
+    """Says why a checkpoint can't be used."""
+
+    default_code = "BAD_CHECKPOINT"
+    exit_code = 4
+
+
+class LabelMismatchError(CheckpointError):
+    """Says how a checkpoint's labels differ from the data's."""
+
+    default_code = "LABEL_MISMATCH"
+
+
+class OutputWriteError(HushdocError):
+    """Says that a result could not be written; nothing half-written stays."""
+
+    default_code = "OUTPUT_NOT_WRITTEN"
+
+
+class PrivacyError(HushdocError):
+    """Says why training would not keep the guarantee it states."""
+
+    default_code = "GUARANTEE_NOT_KEPT"
+    exit_code = 5
+
+
+class ParityError(HushdocError):
+    """Says how far an exported graph is from its checkpoint."""
+
+    default_code = "PARITY"
+
+
+class MissingExtraError(HushdocError):
+    """Says which optional package is missing and how to install it."""
+
+    default_code = "MISSING_EXTRA"
+
+    def __init__(self, package: str, extra: str) -> None:
+        """Names the package and prints the pip line.
+
+        Args:
+            package: Import name that was not found.
+            extra: The hushdoc extra that brings it.
+        """
+        super().__init__(
+            f"The package '{package}' is not installed, and this step needs it. "
+            f"Install it with: pip install 'hushdoc[{extra}]'."
+        )
+
+
+class DeviceUnavailableError(HushdocError):
+    """Says that an explicitly named device is not there."""
+
+    default_code = "DEVICE_UNAVAILABLE"
+
+
+class TelemetryActiveError(HushdocError):
+    """Says that onnxruntime was imported with its telemetry on."""
+
+    default_code = "TELEMETRY_ACTIVE"

@@ -1,0 +1,115 @@
+"""Files and folders that appear whole or not at all: write beside, fsync, rename."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hushdoc.errors import OutputExistsError, OutputWriteError
+
+
+def write_file(path: Path, content: bytes, *, mode: int = 0o644, overwrite: bool = True) -> None:
+    """Writes a file so that readers see the old content or the new, never a part.
+
+    Args:
+        path: Where it shall stand; its folder must exist.
+        content: All of it.
+        mode: Permission bits of a new file.
+        overwrite: Whether an existing file may be replaced.
+
+    Raises:
+        OutputExistsError: The file exists and may not be replaced.
+        OutputWriteError: The disk is full or not writable; nothing half-written stays.
+    """
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if overwrite:
+            os.replace(beside, path)
+        else:
+            os.link(beside, path)  # fails if the name is taken, unlike rename
+            beside.unlink()
+        _sync_folder(path.parent)
+    except FileExistsError as error:
+        beside.unlink(missing_ok=True)
+        raise OutputExistsError(
+            f"'{path}' already exists and is never overwritten. Choose another name, or remove it "
+            "yourself if it is no longer needed."
+        ) from error
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise not_written(path, error) from error
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Yields a folder beside `path` that becomes `path` once the block ends well.
+
+    Args:
+        path: Where the folder shall stand; it must not exist or must be empty.
+
+    Raises:
+        OutputExistsError: Something already stands there.
+        OutputWriteError: The disk is full or not writable; nothing half-written stays.
+    """
+    require_free(path)
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.mkdir()
+        yield beside
+        for found in sorted(beside.rglob("*")):
+            if found.is_file():
+                with found.open("rb") as stream:
+                    os.fsync(stream.fileno())
+        if path.is_dir():
+            path.rmdir()
+        os.rename(beside, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        if error.errno == errno.ENOTEMPTY:
+            require_free(path)
+        raise not_written(path, error) from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def require_free(path: Path) -> None:
+    """Raises OutputExistsError if a file or a folder with content stands at `path`."""
+    if path.is_dir() and not any(path.iterdir()):
+        return
+    if path.exists() or path.is_symlink():
+        raise OutputExistsError(
+            f"'{path}' already holds something, and results are never mixed or overwritten. "
+            "Choose another folder, or remove this one yourself."
+        )
+
+
+def not_written(path: Path, error: OSError) -> OutputWriteError:
+    """Returns the error that explains why `path` could not be written."""
+    advice = (
+        "Free some space and run the same command again."
+        if error.errno in (errno.ENOSPC, errno.EDQUOT)
+        else "Check that the folder exists and may be written."
+    )
+    return OutputWriteError(
+        f"Could not write '{path}': {error.strerror or error}. Nothing half-written was left. "
+        f"{advice}"
+    )
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,137 @@
+"""BIO tags and the spans they stand for; training metrics and runtime decoding share this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hushdoc.document import Document
+from hushdoc.errors import AnnotationError
+
+OUTSIDE = "O"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, order=True)
+class Span:
+    """A labelled run of neighbouring words on one page.
+
+    Attributes:
+        page: Page number from 0.
+        start: First word, an index into the page's words.
+        stop: One past the last word.
+        label: The field's name.
+    """
+
+    page: int
+    start: int
+    stop: int
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """A question about a document with its answers and, if known, the words that answer it."""
+
+    text: str
+    answers: tuple[str, ...]
+    page: int = 0
+    word_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LabelledDocument:
+    """A document with what people (or our generator) say stands in it.
+
+    Attributes:
+        document: The words and boxes.
+        spans: Its fields; spans of one page never overlap.
+        questions: Questions and answers, if any.
+        provider: Who issued it, the privacy unit "provider"; None if unknown.
+        kind: "invoice", "receipt", "form" or what the corpus calls it.
+    """
+
+    document: Document
+    spans: tuple[Span, ...]
+    questions: tuple[Question, ...] = ()
+    provider: str | None = None
+    kind: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LabelSet:
+    """The fields a model can find, and the tags that spell them.
+
+    Example:
+        >>> LabelSet(fields=("total", "date")).tags
+        ('O', 'B-date', 'I-date', 'B-total', 'I-total')
+    """
+
+    fields: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Sorts the names so that one set has one spelling."""
+        object.__setattr__(self, "fields", tuple(sorted(set(self.fields))))
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """All tags in the order of a model's outputs."""
+        return (OUTSIDE, *(f"{prefix}-{name}" for name in self.fields for prefix in "BI"))
+
+    @classmethod
+    def from_documents(cls, documents: Iterable[LabelledDocument]) -> LabelSet:
+        """Returns the labels that occur in these documents."""
+        return cls(fields=tuple({span.label for item in documents for span in item.spans}))
+
+
+def tags_from_spans(num_words: int, spans: Iterable[Span]) -> list[str]:
+    """Returns one BIO tag for each word of a page.
+
+    Args:
+        num_words: How many words the page has.
+        spans: The page's spans.
+
+    Raises:
+        AnnotationError: A span is empty, leaves the page or overlaps another.
+    """
+    tags = [OUTSIDE] * num_words
+    for span in spans:
+        if not 0 <= span.start < span.stop <= num_words:
+            raise AnnotationError(
+                f"The span '{span.label}' covers words {span.start} to {span.stop} of a page with "
+                f"{num_words} words. Expected 0 <= start < stop <= {num_words}; mend the label."
+            )
+        if any(tag != OUTSIDE for tag in tags[span.start : span.stop]):
+            raise AnnotationError(
+                f"The span '{span.label}' over words {span.start} to {span.stop} overlaps another "
+                "span. Each word can belong to one field; remove one of the labels."
+            )
+        tags[span.start] = f"B-{span.label}"
+        for index in range(span.start + 1, span.stop):
+            tags[index] = f"I-{span.label}"
+    return tags
+
+
+def spans_from_tags(tags: Sequence[str], *, page: int = 0) -> list[Span]:
+    """Returns the spans that a page's tags spell.
+
+    An I that follows neither B nor I of its own label opens a new span, as the CoNLL-2000
+    evaluation does.
+
+    Args:
+        tags: One tag for each word of the page.
+        page: The page's number, copied into the spans.
+
+    Example:
+        >>> spans_from_tags(["B-total", "I-total", "O"])
+        [Span(page=0, start=0, stop=2, label='total')]
+    """
+    spans: list[Span] = []
+    start, label = 0, ""
+    for index, tag in enumerate([*tags, OUTSIDE]):
+        prefix, _, name = tag.partition("-")
+        if label and (prefix != "I" or name != label):
+            spans.append(Span(page=page, start=start, stop=index, label=label))
+            label = ""
+        if prefix in ("B", "I") and not label:
+            start, label = index, name
+    return spans

@@ -1,0 +1,1 @@
+"""Documents to checkpoints: private training of document models."""

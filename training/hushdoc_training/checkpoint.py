@@ -1,0 +1,152 @@
+"""Checkpoints: the folder that training hands to export, written whole or not at all.
+
+    checkpoint.json      format version, task, architecture
+    model.safetensors    weights, with config.json beside them (transformers' own layout)
+    tokenizer.json       Hugging Face tokenizer
+    labels.json          the fields; tags follow from them
+    preprocessing.json   windows, boxes, special tokens
+    claim.json           what training says about privacy; export seals and signs it
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hushdoc import files
+from hushdoc.claim import Claim
+from hushdoc.errors import ArtifactError, CertificateError, CheckpointError, LabelMismatchError
+from hushdoc.labels import LabelSet
+from hushdoc.runtime.encoding import Encoder, Preprocessing
+
+FORMAT_VERSION = 1
+TASKS = ("kie",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """What is known about a trained model besides its weights."""
+
+    folder: Path
+    task: str
+    architecture: str
+    labels: LabelSet
+    preprocessing: Preprocessing
+    claim: Claim
+
+    @classmethod
+    def load(cls, folder: Path) -> Checkpoint:
+        """Reads a checkpoint folder, or the run folder that `hushdoc train` filled.
+
+        Raises:
+            CheckpointError: A file is missing or can't be read.
+        """
+        if (folder / "checkpoint").is_dir():
+            folder = folder / "checkpoint"
+        head = _read(folder, "checkpoint.json")
+        if head.get("formatVersion") != FORMAT_VERSION or head.get("task") not in TASKS:
+            raise CheckpointError(
+                f"'{folder}' holds a checkpoint of format {head.get('formatVersion')} for task "
+                f"'{head.get('task')}'; this version reads format {FORMAT_VERSION} for "
+                f"{', '.join(TASKS)}. Train it again, or use the version that wrote it."
+            )
+        try:
+            labels = LabelSet(fields=tuple(_read(folder, "labels.json")["fields"]))
+            preprocessing = Preprocessing.from_dict(_read(folder, "preprocessing.json"))
+            claim = Claim.from_json((folder / "claim.json").read_bytes())
+            architecture = str(head["architecture"])
+        except (KeyError, TypeError, OSError, ArtifactError, CertificateError) as error:
+            raise CheckpointError(
+                f"The checkpoint '{folder}' is damaged: {error}. Train again, or restore the folder."
+            ) from error
+        return cls(
+            folder=folder,
+            task=str(head["task"]),
+            architecture=architecture,
+            labels=labels,
+            preprocessing=preprocessing,
+            claim=claim,
+        )
+
+    def encoder(self) -> Encoder:
+        """Returns the tokenizer with this checkpoint's preprocessing."""
+        return Encoder(self.folder / "tokenizer.json", self.preprocessing)
+
+    def require_labels(self, labels: LabelSet) -> None:
+        """Raises LabelMismatchError unless these are the checkpoint's labels."""
+        missing = sorted(set(labels.fields) - set(self.labels.fields))
+        if missing:
+            raise LabelMismatchError(
+                f"The documents have labels that the checkpoint '{self.folder}' does not know: "
+                f"{', '.join(missing)}. It knows: {', '.join(self.labels.fields) or 'none'}. Train "
+                "with `--new-labels` to put a fresh output layer on it, or map the labels first."
+            )
+
+
+def save(
+    folder: Path,
+    *,
+    architecture: str,
+    labels: LabelSet,
+    preprocessing: Preprocessing,
+    claim: Claim,
+    tokenizer_json: str,
+    save_weights: Callable[[Path], None],
+) -> Checkpoint:
+    """Writes a checkpoint, whole or not at all.
+
+    Args:
+        folder: Where it shall stand; nothing may be there yet.
+        architecture: One of models.layout.ARCHITECTURES.
+        labels: The fields the model finds.
+        preprocessing: How words became inputs.
+        claim: What training says about privacy.
+        tokenizer_json: The tokenizer's content.
+        save_weights: Writes model.safetensors and config.json into the folder it is given.
+
+    Raises:
+        OutputExistsError: Something already stands there.
+        OutputWriteError: The disk is full or not writable; nothing half-written stays.
+    """
+    with files.new_folder(folder) as partial:
+        save_weights(partial)
+        parts = {
+            "checkpoint.json": _dump(
+                {"formatVersion": FORMAT_VERSION, "task": "kie", "architecture": architecture}
+            ),
+            "labels.json": _dump({"fields": list(labels.fields)}),
+            "preprocessing.json": _dump(preprocessing.to_dict()),
+            "claim.json": claim.to_json(),
+            "tokenizer.json": tokenizer_json,
+        }
+        for name, text in parts.items():
+            content = text if isinstance(text, bytes) else text.encode("utf-8")
+            (partial / name).write_bytes(content)
+    return Checkpoint.load(folder)
+
+
+def _dump(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=2, sort_keys=True) + "\n"
+
+
+def _read(folder: Path, name: str) -> dict[str, Any]:
+    try:
+        value = json.loads((folder / name).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise CheckpointError(
+            f"'{folder}' has no {name}, so it is not a complete checkpoint. Give the folder that "
+            "`hushdoc train` wrote; an interrupted run is continued with --resume."
+        ) from error
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"'{folder / name}' can't be read: {error}. Train again, or restore the folder."
+        ) from error
+    if not isinstance(value, dict):
+        raise CheckpointError(
+            f"'{folder / name}' holds {type(value).__name__}, expected an object. Train again, or "
+            "restore the folder."
+        )
+    return value

@@ -1,0 +1,85 @@
+"""One door to labelled documents: a folder or file of a known corpus, or invented ones.
+
+    invented:form                our generator's forms (also invoice, receipt, or several: a+b)
+    path/to/funsd                the original FUNSD folder
+    path/to/de.train.json        an XFUND file
+    path/to/folder               documents that our generator wrote
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hushdoc.errors import AnnotationError
+from hushdoc.labels import LabelledDocument
+from hushdoc_training.data import funsd, invented
+
+INVENTED = "invented:"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where documents come from.
+
+    Attributes:
+        location: A path, or "invented:" with kinds joined by "+".
+        documents: How many to invent, or the most to read; None for all.
+        seed: Of invented documents.
+        labels: "fields" or "form": which labels invented documents carry.
+    """
+
+    location: str
+    documents: int | None = None
+    seed: int = 0
+    labels: str = "form"
+
+    @property
+    def is_invented(self) -> bool:
+        """Whether the documents come from our generator, and so are public."""
+        return self.location.startswith(INVENTED)
+
+
+def read(source: Source) -> Sequence[LabelledDocument]:
+    """Returns the source's documents.
+
+    Raises:
+        AnnotationError: The location is not a known corpus, or an annotation is malformed.
+        BoxError: A box is NaN, swapped or outside its page.
+        EmptyDocumentError: A document has no word.
+    """
+    if source.is_invented:
+        kinds = tuple(source.location.removeprefix(INVENTED).split("+"))
+        try:
+            config = invented.InventedConfig(kinds=kinds, labels=source.labels)
+        except ValueError as error:
+            raise AnnotationError(
+                f"'{source.location}' can't be invented: {error} Say invented:form, "
+                "invented:invoice, invented:receipt, or several as invented:form+invoice."
+            ) from error
+        return list(
+            invented.documents(seed=source.seed, count=source.documents or 1000, config=config)
+        )
+    path = Path(source.location)
+    if not path.exists():
+        raise AnnotationError(
+            f"'{path}' does not exist. Give a FUNSD folder, an XFUND file, a folder of invented "
+            "documents, or invented:form."
+        )
+    found = (
+        list(funsd.read(path))
+        if path.is_file() or any(path.glob("**/annotations"))
+        else _written(path)
+    )
+    return found[: source.documents]
+
+
+def _written(folder: Path) -> list[LabelledDocument]:
+    names = sorted(folder.glob("*.json"))
+    if not names:
+        raise AnnotationError(
+            f"'{folder}' holds neither a folder 'annotations' nor any .json document. Give a FUNSD "
+            "folder, an XFUND file, or a folder that invented.write filled."
+        )
+    return [invented.read(name) for name in names]

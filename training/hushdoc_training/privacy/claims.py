@@ -1,0 +1,228 @@
+"""What training says about privacy: the claim that a checkpoint carries to its certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import hushdoc
+from hushdoc.accounting import rdp
+from hushdoc.claim import (
+    Accountant,
+    Claim,
+    DataAccess,
+    Guarantee,
+    ProtectedData,
+    ProtectedUnit,
+    PublicData,
+)
+from hushdoc_training.privacy.noise import FLOATING_POINT, RNG
+from hushdoc_training.privacy.plan import UNIT_DEFINITIONS, PrivacyPlan
+
+PROFILE_DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+TRANSCRIPT = "training"
+OBSERVES = "the final weights and everything else in the artifact"
+KNOWS = "all other records, all settings, and how training works"
+
+
+def public(public_data: tuple[PublicData, ...], *, training: Mapping[str, Any]) -> Claim:
+    """Returns the claim of a model that read public data alone.
+
+    Args:
+        public_data: Everything it learned from, starting weights included.
+        training: Settings, for people.
+    """
+    return Claim(
+        protected_data=(),
+        public_data=public_data,
+        data_accesses=(),
+        releases=("final weights",),
+        guarantees=(
+            _nothing_promised(
+                "document",
+                "No protected data was read: the model learned from public data alone, and public "
+                "data are promised nothing.",
+            ),
+        ),
+        transcripts={},
+        training=training,
+        utility={},
+        caveats=(),
+    )
+
+
+def not_private(
+    name: str, public_data: tuple[PublicData, ...], *, training: Mapping[str, Any]
+) -> Claim:
+    """Returns the claim of a model trained on protected data without privacy.
+
+    Args:
+        name: What the protected data are called.
+        public_data: What it learned from before.
+        training: Settings, for people.
+    """
+    return Claim(
+        protected_data=(_protected(name, "document", "none: training was not private"),),
+        public_data=public_data,
+        data_accesses=(
+            DataAccess(data=name, purpose="training", accounted_in=None, treatment="unaccounted"),
+        ),
+        releases=("final weights",),
+        guarantees=(
+            _nothing_promised(
+                "document",
+                "Training was not private: the weights may hold any part of any document.",
+            ),
+        ),
+        transcripts={},
+        training=training,
+        utility={},
+        caveats=("Whoever receives this model may extract documents it was trained on.",),
+    )
+
+
+def private(
+    plan: PrivacyPlan,
+    name: str,
+    public_data: tuple[PublicData, ...],
+    *,
+    training: Mapping[str, Any],
+    hyperparameter_tuning: str = "none",
+) -> Claim:
+    """Returns the claim of a model trained under a plan.
+
+    Args:
+        plan: The plan that training followed; the guarantee is made from it.
+        name: What the protected data are called.
+        public_data: What the model learned from before.
+        training: Settings, for people.
+        hyperparameter_tuning: One of `mechanism.TUNINGS`: on what the settings were chosen.
+    """
+    mechanism = plan.mechanism()
+    guarantee = Guarantee(
+        adversary="model-recipient",
+        observes=OBSERVES,
+        knows=KNOWS,
+        assumes=(
+            "the code that ran is the code that was published",
+            "the labels' names, the sampling rate, the number of steps and the divisor were chosen "
+            "without looking at the documents",
+        ),
+        kind="dp",
+        unit=plan.privacy_unit,
+        unit_definition=UNIT_DEFINITIONS[plan.privacy_unit],
+        adjacency="add-remove",
+        epsilon=plan.epsilon_after(plan.steps),
+        delta=plan.delta,
+        profile=rdp.profile(mechanism, PROFILE_DELTAS),
+        accountant=Accountant(
+            name="rdp", library="hushdoc", version=hushdoc.__version__, error_bound=None
+        ),
+        transcript=TRANSCRIPT,
+        composition="one training run; its final weights are the only release",
+        covers_all_private_accesses=True,
+        sampling_as_implemented="poisson",
+        hyperparameter_tuning=hyperparameter_tuning,
+        rng="csprng",
+        floating_point=FLOATING_POINT,
+        reason=None,
+        condition=None,
+    )
+    return Claim(
+        protected_data=(
+            _protected(
+                name,
+                plan.privacy_unit,
+                f"each {plan.privacy_unit} is one record; its gradient is clipped to an L2 norm of "
+                f"{plan.clipping_norm:g} before it is summed",
+            ),
+        ),
+        public_data=public_data,
+        data_accesses=(
+            DataAccess(
+                data=name, purpose="training", accounted_in=TRANSCRIPT, treatment="accounted"
+            ),
+            DataAccess(
+                data=name,
+                purpose="names of the labels",
+                accounted_in=None,
+                treatment="declared-public",
+            ),
+            DataAccess(
+                data=name,
+                purpose="training log and plot",
+                accounted_in=None,
+                treatment="not-released",
+            ),
+        ),
+        releases=("final weights",),
+        guarantees=(guarantee,),
+        transcripts={TRANSCRIPT: mechanism},
+        training={**training, "plan": asdict(plan), "noise": RNG},
+        utility={},
+        caveats=_caveats(plan, hyperparameter_tuning),
+    )
+
+
+def _caveats(plan: PrivacyPlan, hyperparameter_tuning: str) -> tuple[str, ...]:
+    caveats = []
+    if plan.privacy_unit == "sequence":
+        caveats.append(
+            "The unit is one window of tokens. A document is several windows and is protected far "
+            "less than the stated epsilon says."
+        )
+    if plan.delta > 1e-5:
+        caveats.append(
+            f"delta is {plan.delta:g}, above the usual 1e-5. A delta of one over the number of "
+            "records would allow a method that publishes one random record."
+        )
+    if hyperparameter_tuning == "none":
+        caveats.append(
+            "The trainer states that this was one run with settings fixed beforehand. Runs that "
+            "were tried on the same documents and dropped would add to epsilon, and nothing in "
+            "this certificate can show them."
+        )
+    if hyperparameter_tuning == "unaccounted":
+        caveats.append(
+            "Settings were chosen by looking at results on the protected documents, and that is "
+            "not part of epsilon."
+        )
+    return tuple(caveats)
+
+
+def _protected(name: str, unit: str, contribution_bound: str) -> ProtectedData:
+    return ProtectedData(
+        name=name,
+        units=(ProtectedUnit(unit=unit, count=None, count_is_public=False),),
+        contribution_bound=contribution_bound,
+        commitment=None,
+    )
+
+
+def _nothing_promised(unit: str, reason: str) -> Guarantee:
+    return Guarantee(
+        adversary="model-recipient",
+        observes=OBSERVES,
+        knows=KNOWS,
+        assumes=(),
+        kind="none",
+        unit=unit,
+        unit_definition=UNIT_DEFINITIONS[unit],
+        adjacency="add-remove",
+        epsilon=None,
+        delta=None,
+        profile=(),
+        accountant=Accountant(
+            name="none", library="hushdoc", version=hushdoc.__version__, error_bound=None
+        ),
+        transcript=None,
+        composition="one training run; its final weights are the only release",
+        covers_all_private_accesses=False,
+        sampling_as_implemented="shuffled",
+        hyperparameter_tuning="unaccounted",
+        rng="unknown",
+        floating_point="no noise was drawn",
+        reason=reason,
+        condition=None,
+    )

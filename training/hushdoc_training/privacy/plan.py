@@ -1,0 +1,108 @@
+"""PrivacyPlan: unit, sampling, clipping, noise and accounting in one object that can't disagree.
+
+The sampler, the optimizer, the progress line and the certificate's guarantee are all made from the
+same frozen plan, so a guarantee can't be stated for a mechanism that did not run.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from hushdoc.accounting import calibration, rdp
+from hushdoc.accounting.mechanism import Composed, Gaussian, Mechanism, PoissonSampled
+
+UNIT_DEFINITIONS = {
+    "document": "one document with all its pages, however many windows it is cut into",
+    "sequence": "one window of tokens; a document has several, and each is protected alone",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyPlan:
+    """Differentially private training as it was planned; make one with `calibrated`.
+
+    Sampling rate, steps and divisor are constants that the trainer chooses without looking at the
+    data, because a number derived from the data's size would differ between neighbouring data
+    sets.
+
+    Attributes:
+        privacy_unit: "document" or "sequence": what one record is.
+        epsilon: The target, an upper bound of what all steps spend.
+        delta: The probability left outside the bound.
+        sampling_rate: Probability of each record to join a step.
+        steps: How many steps the budget pays for.
+        clipping_norm: Largest L2 norm of one record's gradient.
+        noise_multiplier: Standard deviation of the noise / clipping_norm.
+        expected_records: Divisor of the noised sum, a public constant.
+    """
+
+    privacy_unit: str
+    epsilon: float
+    delta: float
+    sampling_rate: float
+    steps: int
+    clipping_norm: float
+    noise_multiplier: float
+    expected_records: int
+
+    def __post_init__(self) -> None:
+        """Refuses a plan that would not keep its epsilon."""
+        if self.privacy_unit not in UNIT_DEFINITIONS:
+            raise ValueError(
+                f"privacy_unit is '{self.privacy_unit}'; expected one of "
+                f"{', '.join(UNIT_DEFINITIONS)}."
+            )
+        if not (math.isfinite(self.clipping_norm) and self.clipping_norm > 0):
+            raise ValueError(f"clipping_norm is {self.clipping_norm}; expected a positive number.")
+        if self.expected_records < 1:
+            raise ValueError(f"expected_records is {self.expected_records}; expected at least 1.")
+        spent = self.epsilon_after(self.steps)
+        if spent > self.epsilon * (1 + 1e-9):
+            raise ValueError(
+                f"The plan spends epsilon={spent:.4f} at delta={self.delta:g}, more than its "
+                f"target {self.epsilon:g}. Raise the noise multiplier, or let "
+                "PrivacyPlan.calibrated choose it."
+            )
+
+    @classmethod
+    def calibrated(
+        cls,
+        *,
+        epsilon: float,
+        delta: float = 1e-5,
+        privacy_unit: str = "document",
+        sampling_rate: float,
+        steps: int,
+        clipping_norm: float = 0.1,
+        expected_records: int = 32,
+    ) -> PrivacyPlan:
+        """Returns the plan with the least noise that keeps (epsilon, delta).
+
+        Raises:
+            ValueError: An argument is out of range.
+        """
+        return cls(
+            privacy_unit=privacy_unit,
+            epsilon=epsilon,
+            delta=delta,
+            sampling_rate=sampling_rate,
+            steps=steps,
+            clipping_norm=clipping_norm,
+            noise_multiplier=calibration.noise_multiplier(
+                epsilon=epsilon, delta=delta, sampling_rate=sampling_rate, steps=steps
+            ),
+            expected_records=expected_records,
+        )
+
+    def mechanism(self, steps: int | None = None) -> Mechanism:
+        """Returns what ran, in the certificate's words; all planned steps by default."""
+        one = PoissonSampled(
+            sampling_rate=self.sampling_rate,
+            event=Gaussian(noise_multiplier=self.noise_multiplier),
+        )
+        return Composed(event=one, count=self.steps if steps is None else steps)
+
+    def epsilon_after(self, steps: int) -> float:
+        """Returns the epsilon that this many steps spend."""
+        return rdp.epsilon(self.mechanism(steps), self.delta)

@@ -1,0 +1,34 @@
+"""Poisson sampling of records: every record joins every step on its own coin.
+
+This is what the accountant assumes. A shuffled pass over the data is not: for the setting that
+holds epsilon 7 under Poisson sampling, shuffled batches hold 23.5.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+Uniforms = Callable[[int], npt.NDArray[np.float64]]
+
+
+def system_uniforms(count: int) -> npt.NDArray[np.float64]:
+    """Returns uniforms in [0, 1) with 53 random bits from the operating system."""
+    bits = np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+    return (bits >> np.uint64(11)) * 2.0**-53
+
+
+def poisson_sample(
+    num_records: int, sampling_rate: float, *, uniforms: Uniforms = system_uniforms
+) -> list[int]:
+    """Returns the records of one step; often more or fewer than expected, sometimes none.
+
+    Args:
+        num_records: How many records there are.
+        sampling_rate: Probability of each to be drawn, from 0 to 1.
+        uniforms: Source of uniforms in [0, 1); tests pass their own.
+    """
+    return [int(index) for index in np.flatnonzero(uniforms(num_records) < sampling_rate)]

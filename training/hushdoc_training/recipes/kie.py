@@ -1,0 +1,470 @@
+"""Key information extraction: from labelled documents to a checkpoint with its claim."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from hushdoc.claim import Claim
+from hushdoc.errors import CheckpointError, EmptyDocumentError, PrivacyError
+from hushdoc.labels import LabelledDocument, LabelSet
+from hushdoc.runtime.encoding import Encoder, Preprocessing
+from hushdoc_training import checkpoint, metrics
+from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.models import layout
+from hushdoc_training.models.layout import TokenClassifier
+from hushdoc_training.privacy import claims
+from hushdoc_training.privacy.noise import NoiseStream
+from hushdoc_training.privacy.optimizers import PrivateOptimizer, trainable
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.sampling import poisson_sample
+from hushdoc_training.recipes import loop
+from hushdoc_training.recipes.loop import Outcome, Run, StepFunction
+from hushdoc_training.recipes.records import (
+    Record,
+    Window,
+    collate,
+    loss_of,
+    predict,
+    records_of,
+    shuffled_segments,
+    windows_of,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainSettings:
+    """Training without privacy, for public documents or as a baseline.
+
+    Attributes:
+        epochs: Passes over the documents.
+        batch_size: Windows in one step.
+        learning_rate: Peak of AdamW's rate, after 6 % warm-up and before linear decay.
+        segment_shuffling: Share of pages whose segments are put into another order, so that the
+            model leans on boxes rather than on the generator's reading order.
+        seed: Of the order of windows; no secret.
+    """
+
+    epochs: float = 1.0
+    batch_size: int = 16
+    learning_rate: float = 3e-4
+    segment_shuffling: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateSettings:
+    """What private training needs besides its plan.
+
+    Attributes:
+        learning_rate: Adam's rate at the start.
+        decay: Whether it falls linearly to zero.
+        train_embeddings: Whether the word embeddings are trained (and noised) too.
+        dropout: Dropout probability while training.
+    """
+
+    learning_rate: float = 5e-4
+    decay: bool = True
+    train_embeddings: bool = False
+    dropout: float = 0.0
+
+
+PRIED_KIE_FUNSD = {
+    "sampling_rate": 1 / 7,
+    "steps": 350,
+    "clipping_norm": 0.1,
+    "learning_rate": 5e-4,
+    "dropout": 0.1,
+    "max_tokens": 128,
+}
+"""PrIeD-KIE's own settings for FUNSD (its appendix H; 50 epochs at sampling rate 1/7)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """Where training starts: a model with its tokenizer, preprocessing and history."""
+
+    model: TokenClassifier
+    tokenizer_json: str
+    preprocessing: Preprocessing
+    labels: LabelSet
+    claim: Claim | None
+    name: str
+
+    @property
+    def encoder(self) -> Encoder:
+        """The tokenizer with its preprocessing."""
+        return Encoder(self.tokenizer_json, self.preprocessing)
+
+
+def start_from(
+    source: str,
+    labels: LabelSet,
+    *,
+    max_tokens: int = 128,
+    box_level: str = "word",
+    new_labels: bool = False,
+    vocabulary: Callable[[], Sequence[str]] | None = None,
+    seed: int = 0,
+) -> Start:
+    """Returns the model that training starts from.
+
+    Args:
+        source: "minilm", "small", a hushdoc checkpoint or run folder, a transformers folder, or
+            a hub id.
+        labels: The fields the documents have.
+        max_tokens: Window length; a hushdoc checkpoint keeps its own.
+        box_level: "word" or "segment"; a hushdoc checkpoint keeps its own.
+        new_labels: Put a fresh output layer on a checkpoint with other labels.
+        vocabulary: Public texts for the small model's tokenizer.
+        seed: Of fresh weights.
+
+    Raises:
+        CheckpointError: The source can't be read.
+        LabelMismatchError: The checkpoint knows other labels and `new_labels` is off.
+        MissingExtraError: MiniLM's package is not installed.
+    """
+    torch.manual_seed(seed)
+    folder = Path(source)
+    if (folder / "checkpoint.json").is_file() or (folder / "checkpoint").is_dir():
+        stored = Checkpoint.load(folder)
+        model = layout.load(stored.folder, stored.architecture)
+        if new_labels:
+            layout.replace_output_layer(model, labels)
+        else:
+            stored.require_labels(labels)
+            labels = stored.labels
+        return Start(
+            model=model,
+            tokenizer_json=(stored.folder / "tokenizer.json").read_text(encoding="utf-8"),
+            preprocessing=stored.preprocessing,
+            labels=labels,
+            claim=stored.claim,
+            name=f"checkpoint of {stored.architecture}",
+        )
+    if (folder / "run.json").is_file():
+        raise CheckpointError(
+            f"The run in '{folder}' has not finished, so it has no checkpoint to start from. "
+            "Finish it with --resume first."
+        )
+    if source == "minilm":
+        model, tokenizer_json, special = layout.minilm(labels)
+    elif source == "small":
+        texts = vocabulary() if vocabulary else ()
+        if not texts:
+            raise CheckpointError(
+                "The small model learns its vocabulary from public documents, and none are given. "
+                "Train it on --data invented:... --public first."
+            )
+        model, tokenizer_json, special = layout.small(labels, layout.wordpiece(texts))
+    else:
+        model, tokenizer_json, special = layout.pretrained(source, labels)
+    return Start(
+        model=model,
+        tokenizer_json=tokenizer_json,
+        preprocessing=Preprocessing(
+            max_tokens=max_tokens,
+            overlap=max_tokens // 4,
+            box_level=box_level,
+            cls_id=special.cls_id,
+            sep_id=special.sep_id,
+            pad_id=special.pad_id,
+        ),
+        labels=labels,
+        claim=None,
+        name=source,
+    )
+
+
+def train_plain(
+    start: Start,
+    documents: Sequence[LabelledDocument],
+    settings: PlainSettings,
+    *,
+    out: Path,
+    claim: Claim,
+    resume: bool = False,
+    quiet: bool = False,
+    device: torch.device | None = None,
+) -> Outcome:
+    """Trains without privacy and writes `out/checkpoint`.
+
+    Args:
+        start: From `start_from`; its model is changed.
+        documents: The training documents.
+        settings: Epochs, batch size, rate.
+        out: The run folder.
+        claim: What the checkpoint says about privacy: `claims.public` or `claims.not_private`.
+        resume: Continue an interrupted run.
+        quiet: Show no progress.
+        device: Where to train; a GPU if there is one.
+    """
+    device = device or best_device()
+    _require_words(documents)
+    windows = _plain_windows(start, documents, settings)
+    per_epoch = math.ceil(len(windows) / settings.batch_size)
+    steps = max(1, round(per_epoch * settings.epochs))
+    run = Run.open(
+        out,
+        {"mode": "plain", **asdict(settings), **_identity(start, documents)},
+        resume=resume,
+    )
+    torch.manual_seed(settings.seed)
+    model = start.model.to(device).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=0.01)
+    batches: list[list[Window]] = []
+    made_for = -1
+
+    def step(number: int) -> float:
+        nonlocal batches, made_for
+        epoch, at = divmod(number - 1, per_epoch)
+        if epoch != made_for:
+            batches = _batches(windows, settings, epoch)
+            made_for = epoch
+        _set_rate(optimizer, settings.learning_rate * _warmup_decay(number, steps))
+        loss = loss_of(model, collate(start.encoder, batches[at]), device=device)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return float(loss.detach())
+
+    outcome = loop.run_steps(
+        run,
+        steps=steps,
+        model=model,
+        optimizer=optimizer,
+        step=step,
+        epsilon_after=None,
+        title=f"{start.name}: training without privacy",
+        quiet=quiet,
+    )
+    return _finish(run, start, claim, outcome)
+
+
+def train_private(
+    start: Start,
+    documents: Sequence[LabelledDocument],
+    plan: PrivacyPlan,
+    settings: PrivateSettings,
+    *,
+    out: Path,
+    claim: Claim,
+    resume: bool = False,
+    quiet: bool = False,
+    device: torch.device | None = None,
+) -> Outcome:
+    """Trains with differential privacy (DP-Adam) and writes `out/checkpoint`.
+
+    Args:
+        start: From `start_from`; its model is changed. It must not have seen private documents.
+        documents: The private documents.
+        plan: Unit, budget, sampling, clipping and noise.
+        settings: Learning rate and what is trained.
+        out: The run folder.
+        claim: From `claims.private` with the same plan.
+        resume: Continue an interrupted run, with fresh noise and the old charge.
+        quiet: Show no progress.
+        device: Where to train; a GPU if there is one.
+
+    Raises:
+        PrivacyError: The start has seen private documents, or the model can't be trained
+            privately.
+    """
+    device = device or best_device()
+    _require_words(documents)
+    if start.claim is not None and start.claim.protected_data:
+        raise PrivacyError(
+            f"The start '{start.name}' was itself trained on protected documents, and budgets of "
+            "several trainings are not yet added up. Start from public weights."
+        )
+    run = Run.open(
+        out,
+        {"mode": "private", **asdict(plan), **asdict(settings), **_identity(start, documents)},
+        resume=resume,
+    )
+    records = records_of(documents, start.encoder, start.labels, unit=plan.privacy_unit)
+    model = start.model
+    model.eval()  # the probe below must not draw dropout masks
+    layout.freeze(model, embeddings=not settings.train_embeddings)
+    model.to(device)
+    _set_dropout(model, settings.dropout)
+    parameters = trainable(model)
+    adam = torch.optim.Adam(parameters, lr=settings.learning_rate)
+    optimizer = PrivateOptimizer(adam, plan, noise=NoiseStream())
+    encoder = start.encoder
+
+    def record_loss(index: int) -> torch.Tensor:
+        return loss_of(model, collate(encoder, records[index]), device=device)
+
+    step = _private_step(records, plan, settings, optimizer, adam, record_loss)
+    outcome = loop.run_steps(
+        run,
+        steps=plan.steps,
+        model=model,
+        optimizer=adam,
+        step=step,
+        epsilon_after=plan.epsilon_after,
+        title=(
+            f"{start.name}: epsilon {plan.epsilon:g}, delta {plan.delta:g}, "
+            f"unit {plan.privacy_unit}"
+        ),
+        quiet=quiet,
+    )
+    return _finish(run, start, claim, outcome)
+
+
+def evaluate(
+    start: Start, documents: Sequence[LabelledDocument], *, device: torch.device | None = None
+) -> metrics.Score:
+    """Returns the entity-level score of the start's model on documents."""
+    device = device or best_device()
+    found = predict(
+        start.model.to(device), start.encoder, start.labels, documents, device=device
+    )
+    return metrics.entity_score(
+        (labelled.spans, spans) for labelled, spans in zip(documents, found, strict=True)
+    )
+
+
+def best_device() -> torch.device:
+    """Returns the GPU if there is one, the CPU otherwise."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _private_step(
+    records: Sequence[Record],
+    plan: PrivacyPlan,
+    settings: PrivateSettings,
+    optimizer: PrivateOptimizer,
+    adam: torch.optim.Optimizer,
+    record_loss: Callable[[int], torch.Tensor],
+) -> StepFunction:
+    def step(number: int) -> float | None:
+        if settings.decay:
+            _set_rate(adam, settings.learning_rate * (1 - (number - 1) / plan.steps))
+        # A document without a token has a gradient of zero: drawing it changes nothing.
+        drawn = [
+            index for index in poisson_sample(len(records), plan.sampling_rate) if records[index]
+        ]
+        losses = optimizer.step_on(drawn, record_loss)
+        return sum(losses) / len(losses) if losses else None
+
+    return step
+
+
+def _finish(run: Run, start: Start, claim: Claim, outcome: Outcome) -> Outcome:
+    if not outcome.interrupted:
+        checkpoint.save(
+            run.folder / "checkpoint",
+            architecture=start.model.architecture,
+            labels=start.labels,
+            preprocessing=start.preprocessing,
+            claim=claim,
+            tokenizer_json=start.tokenizer_json,
+            save_weights=start.model.to("cpu").save,
+        )
+        loop.discard_states(run.folder)
+    return outcome
+
+
+def _plain_windows(
+    start: Start, documents: Sequence[LabelledDocument], settings: PlainSettings
+) -> list[Window]:
+    generator = np.random.default_rng(settings.seed)
+    encoder = start.encoder
+    made = []
+    for labelled in documents:
+        if generator.random() < settings.segment_shuffling:
+            labelled = shuffled_segments(labelled, generator)
+        made.extend(windows_of(labelled, encoder, start.labels))
+    return made
+
+
+def _batches(
+    windows: Sequence[Window], settings: PlainSettings, epoch: int
+) -> list[list[Window]]:
+    """Returns an epoch's batches: random, but of similar lengths so that little is padding."""
+    generator = np.random.default_rng((settings.seed, epoch))
+    order = generator.permutation(len(windows))
+    pool = 32 * settings.batch_size
+    batches = []
+    for first in range(0, len(order), pool):
+        chosen = sorted(
+            order[first : first + pool], key=lambda index: windows[index].stop - windows[index].start
+        )
+        for at in range(0, len(chosen), settings.batch_size):
+            batches.append([windows[index] for index in chosen[at : at + settings.batch_size]])
+    return [batches[index] for index in generator.permutation(len(batches))]
+
+
+def _identity(start: Start, documents: Sequence[LabelledDocument]) -> dict[str, Any]:
+    """Returns what a resumed run must share: the start, the labels and the very documents."""
+    digest = hashlib.sha256()
+    for labelled in documents:
+        digest.update(labelled.document.id.encode())
+        digest.update(
+            json.dumps(
+                [
+                    [[word.text, word.box.to_list()] for page in labelled.document.pages
+                     for word in page.words],
+                    [[span.page, span.start, span.stop, span.label] for span in labelled.spans],
+                ]
+            ).encode()
+        )
+    return {
+        "start": start.name,
+        "labels": list(start.labels.fields),
+        "preprocessing": start.preprocessing.to_dict(),
+        "documents": digest.hexdigest(),
+    }
+
+
+def _require_words(documents: Sequence[LabelledDocument]) -> None:
+    if not documents:
+        raise EmptyDocumentError(
+            "There is no document to train on; at least one is needed. Check the data path."
+        )
+    for labelled in documents:
+        labelled.document.check()
+
+
+def _set_dropout(model: TokenClassifier, probability: float) -> None:
+    model.train()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = probability
+
+
+def _set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def _warmup_decay(number: int, steps: int) -> float:
+    warmup = max(1, round(0.06 * steps))
+    if number <= warmup:
+        return number / warmup
+    return max(0.0, (steps - number + 1) / max(1, steps - warmup))
+
+
+__all__ = [
+    "PRIED_KIE_FUNSD",
+    "PlainSettings",
+    "PrivateSettings",
+    "Start",
+    "best_device",
+    "claims",
+    "evaluate",
+    "start_from",
+    "train_plain",
+    "train_private",
+]

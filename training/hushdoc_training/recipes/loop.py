@@ -1,0 +1,226 @@
+"""The training loop: steps, charges, interrupts, resumable state.
+
+A run folder holds `run.json` (what was asked for), `steps.jsonl` (the log; a private step is
+charged there before its noise is drawn), `state-<step>/` (to resume from), `training.png`, and in
+the end `checkpoint/`. The log and the plot show losses on private records: they stay with the
+trainer and are no part of what is exported.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from hushdoc import files
+from hushdoc.errors import CheckpointError, OutputExistsError
+from hushdoc_training.models.layout import TokenClassifier
+from hushdoc_training.recipes.progress import Progress, StepLog, plot
+
+SAVE_EVERY_SECONDS = 120.0
+
+StepFunction = Callable[[int], float | None]
+"""Takes step number n (from 1) and returns its mean loss, None for a step without records."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run folder and what was asked for."""
+
+    folder: Path
+    settings: dict[str, Any]
+
+    @classmethod
+    def open(cls, folder: Path, settings: dict[str, Any], *, resume: bool) -> Run:
+        """Claims an empty folder, or returns to one with the same settings.
+
+        Raises:
+            OutputExistsError: The folder holds another run and `resume` is off.
+            CheckpointError: There is nothing to resume, or it was asked for otherwise.
+        """
+        stored = folder / "run.json"
+        text = json.dumps(settings, indent=2, sort_keys=True) + "\n"
+        if resume:
+            if not stored.is_file():
+                raise CheckpointError(
+                    f"'{folder}' holds no run to resume. Start it without --resume first."
+                )
+            if stored.read_text(encoding="utf-8") != text:
+                was = json.loads(stored.read_text(encoding="utf-8"))
+                changed = sorted(
+                    key for key in {*was, *settings} if was.get(key) != settings.get(key)
+                )
+                raise CheckpointError(
+                    f"The run in '{folder}' was started with other settings: "
+                    f"{', '.join(changed)}. A budget holds for one run as it was planned; resume "
+                    "with the same options and data, or start a new run in another folder."
+                )
+            return cls(folder=folder, settings=settings)
+        if folder.exists() and any(folder.iterdir()):
+            raise OutputExistsError(
+                f"'{folder}' already holds something, and two runs are never mixed. Choose "
+                "another folder, or continue an interrupted run with --resume."
+            )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise files.not_written(folder, error) from error
+        files.write_file(stored, text.encode("utf-8"))
+        return cls(folder=folder, settings=settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How the loop ended.
+
+    Attributes:
+        charged: Steps that were charged to the budget.
+        interrupted: Whether it stopped early; the run folder can be resumed.
+    """
+
+    charged: int
+    interrupted: bool
+
+
+def run_steps(
+    run: Run,
+    *,
+    steps: int,
+    model: TokenClassifier,
+    optimizer: torch.optim.Optimizer,
+    step: StepFunction,
+    epsilon_after: Callable[[int], float] | None,
+    title: str,
+    quiet: bool = False,
+) -> Outcome:
+    """Runs the steps that are not charged yet.
+
+    Args:
+        run: The run folder.
+        steps: Steps in all; a resumed run never exceeds them, lost ones included.
+        model: Saved and restored with the optimizer.
+        optimizer: The plain torch optimizer.
+        step: Takes one step.
+        epsilon_after: Epsilon after that many steps, None where nothing is promised.
+        title: For the plot.
+        quiet: Show no progress.
+
+    Returns:
+        How it ended. On Ctrl-C the step under way is finished and saved first.
+
+    Raises:
+        CheckpointError: The saved state can't be read.
+        OutputWriteError: The disk is full; the last saved state stays.
+    """
+    log = StepLog(run.folder / "steps.jsonl")
+    _restore(run.folder, model, optimizer)
+    progress = Progress(steps, quiet=quiet)
+    saved_at = time.monotonic()
+    charged = log.charged
+    with _interrupts() as interrupted:
+        while charged < steps and not interrupted():
+            charged += 1
+            log.charge(charged)
+            loss = step(charged)
+            spent = epsilon_after(charged) if epsilon_after else None
+            log.finish(charged, loss=loss, epsilon=spent)
+            progress.show(charged, loss=float("nan") if loss is None else loss, epsilon=spent)
+            if time.monotonic() - saved_at > SAVE_EVERY_SECONDS:
+                _save(run.folder, charged, model, optimizer)
+                saved_at = time.monotonic()
+        progress.close()
+        if charged < steps:
+            _save(run.folder, charged, model, optimizer)
+    plot(run.folder / "training.png", log.entries, title=title)
+    return Outcome(charged=charged, interrupted=charged < steps)
+
+
+def discard_states(folder: Path) -> None:
+    """Removes what only a resumed run would need."""
+    for state in folder.glob("state-*"):
+        shutil.rmtree(state, ignore_errors=True)
+
+
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Yields a question: has Ctrl-C been pressed? A second press stops at once."""
+    pressed = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+
+    try:
+        previous = signal.signal(signal.SIGINT, note)
+    except ValueError:  # not the main thread: whoever runs it keeps its own handling
+        yield lambda: False
+        return
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def _save(
+    folder: Path, step: int, model: TokenClassifier, optimizer: torch.optim.Optimizer
+) -> None:
+    from safetensors.torch import save_file
+
+    target = folder / f"state-{step:08d}"
+    if target.exists():
+        return
+    tensors = {
+        f"model.{name}": value.detach().cpu().contiguous()
+        for name, value in model.named_parameters()
+    }
+    for index, state in optimizer.state_dict()["state"].items():
+        for name, value in state.items():
+            tensors[f"optimizer.{index}.{name}"] = torch.as_tensor(value).cpu().contiguous()
+    try:
+        with files.new_folder(target) as partial:
+            save_file(tensors, partial / "state.safetensors")
+    except Exception as error:
+        if isinstance(error, OSError) or "No space left" in str(error):
+            cause = error if isinstance(error, OSError) else OSError(28, str(error))
+            raise files.not_written(target, cause) from error
+        raise
+    for old in sorted(folder.glob("state-*"))[:-1]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _restore(folder: Path, model: TokenClassifier, optimizer: torch.optim.Optimizer) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    states = sorted(folder.glob("state-*"))
+    if not states:
+        return
+    try:
+        tensors = load_file(states[-1] / "state.safetensors")
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.copy_(tensors[f"model.{name}"])
+        stored = optimizer.state_dict()
+        state: dict[int, dict[str, torch.Tensor]] = {}
+        for key, value in tensors.items():
+            kind, _, rest = key.partition(".")
+            if kind == "optimizer":
+                index, _, name = rest.partition(".")
+                state.setdefault(int(index), {})[name] = value
+        optimizer.load_state_dict({**stored, "state": state})
+    except (OSError, KeyError, ValueError, RuntimeError, SafetensorError) as error:
+        raise CheckpointError(
+            f"The saved state '{states[-1]}' can't be read: {error}. Start a new run in another "
+            "folder; what this one spent stays spent."
+        ) from error

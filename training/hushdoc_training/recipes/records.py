@@ -1,0 +1,190 @@
+"""Records: labelled documents cut into windows, grouped by the privacy unit they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from hushdoc.labels import LabelledDocument, LabelSet, Span, spans_from_tags, tags_from_spans
+from hushdoc.runtime import decoding, windows
+from hushdoc.runtime.encoding import EncodedPage, Encoder, IntArray
+from hushdoc_training.models.layout import TokenClassifier
+
+IGNORED = -100
+"""The target of tokens that carry no label: special ones, padding, and all but a word's first."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Window:
+    """A range of a page's tokens with a target for each; the papers call it a sequence."""
+
+    page: EncodedPage
+    start: int
+    stop: int
+    targets: IntArray
+
+
+Record = tuple[Window, ...]
+"""What is clipped once: all windows of a document, or one window, as the privacy unit says."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TensorBatch:
+    """Model inputs and targets; targets have shape [batch, sequence]."""
+
+    input_ids: torch.Tensor
+    bbox: torch.Tensor
+    attention_mask: torch.Tensor
+    targets: torch.Tensor
+
+
+def windows_of(
+    labelled: LabelledDocument, encoder: Encoder, labels: LabelSet, *, overlap: int = 0
+) -> list[Window]:
+    """Returns a document's windows with their targets.
+
+    Only the first token of a word carries its label (PrIeD-KIE, section 4.2).
+    """
+    number = {tag: index for index, tag in enumerate(labels.tags)}
+    made = []
+    for index, page in enumerate(labelled.document.pages):
+        spans = [span for span in labelled.spans if span.page == index]
+        tags = np.asarray([number[tag] for tag in tags_from_spans(len(page.words), spans)])
+        encoded = encoder.encode(page)
+        targets = np.where(encoded.first, tags[encoded.words], IGNORED)
+        capacity = encoder.preprocessing.capacity
+        for start, stop in windows.split(encoded, capacity=capacity, overlap=overlap):
+            made.append(
+                Window(page=encoded, start=start, stop=stop, targets=targets[start:stop])
+            )
+    return made
+
+
+def records_of(
+    documents: Iterable[LabelledDocument], encoder: Encoder, labels: LabelSet, *, unit: str
+) -> list[Record]:
+    """Returns the records that a privacy unit makes of documents.
+
+    Args:
+        documents: Labelled documents.
+        encoder: Tokenizer and preprocessing.
+        labels: The fields the model finds.
+        unit: "document", or "sequence" for each window alone.
+    """
+    grouped = [tuple(windows_of(labelled, encoder, labels)) for labelled in documents]
+    if unit == "sequence":
+        return [(window,) for record in grouped for window in record]
+    return grouped
+
+
+def shuffled_segments(
+    labelled: LabelledDocument, generator: np.random.Generator
+) -> LabelledDocument:
+    """Returns the document with each page's segments in a random order, labels moved along."""
+    pages, spans = [], []
+    for number, page in enumerate(labelled.document.pages):
+        starts = [
+            index
+            for index, word in enumerate(page.words)
+            if index == 0 or word.segment is None or word.segment != page.words[index - 1].segment
+        ]
+        inside = {
+            index
+            for span in labelled.spans
+            if span.page == number
+            for index in range(span.start + 1, span.stop)
+        }
+        starts = [index for index in starts if index not in inside]
+        blocks = list(zip(starts, [*starts[1:], len(page.words)], strict=True))
+        order = [index for at in generator.permutation(len(blocks)) for index in range(*blocks[at])]
+        moved = {old: new for new, old in enumerate(order)}
+        pages.append(replace(page, words=tuple(page.words[index] for index in order)))
+        spans.extend(
+            replace(span, start=moved[span.start], stop=moved[span.start] + span.stop - span.start)
+            for span in labelled.spans
+            if span.page == number
+        )
+    document = replace(labelled.document, pages=tuple(pages))
+    return LabelledDocument(
+        document=document, spans=tuple(spans), provider=labelled.provider, kind=labelled.kind
+    )
+
+
+def collate(encoder: Encoder, parts: Sequence[Window]) -> TensorBatch:
+    """Returns windows padded into one batch."""
+    batch = encoder.batch([(part.page, part.start, part.stop) for part in parts])
+    targets = np.full(batch.input_ids.shape, IGNORED, dtype=np.int64)
+    for row, part in enumerate(parts):
+        targets[row, 1 : 1 + len(part.targets)] = part.targets
+    return TensorBatch(
+        input_ids=torch.from_numpy(batch.input_ids),
+        bbox=torch.from_numpy(batch.bbox),
+        attention_mask=torch.from_numpy(batch.attention_mask),
+        targets=torch.from_numpy(targets),
+    )
+
+
+def loss_of(model: TokenClassifier, batch: TensorBatch, *, device: torch.device) -> torch.Tensor:
+    """Returns the mean cross-entropy over the batch's labelled tokens; 0 where there is none."""
+    with torch.autocast(device.type, dtype=torch.bfloat16):
+        logits = model(
+            batch.input_ids.to(device), batch.bbox.to(device), batch.attention_mask.to(device)
+        )
+    targets = batch.targets.to(device).flatten()
+    total = functional.cross_entropy(
+        logits.float().flatten(0, 1), targets, ignore_index=IGNORED, reduction="sum"
+    )
+    return total / (targets != IGNORED).sum().clamp(min=1)
+
+
+def predict(
+    model: TokenClassifier,
+    encoder: Encoder,
+    labels: LabelSet,
+    documents: Sequence[LabelledDocument],
+    *,
+    device: torch.device,
+    batch_size: int = 16,
+) -> list[list[Span]]:
+    """Returns the spans the model finds, windows overlapped and merged as at run time."""
+    settings = encoder.preprocessing
+    pages = [
+        (item, number, encoder.encode(page))
+        for item, labelled in enumerate(documents)
+        for number, page in enumerate(labelled.document.pages)
+    ]
+    ranges = [
+        windows.split(page, capacity=settings.capacity, overlap=settings.overlap)
+        for _, _, page in pages
+    ]
+    work = [(at, part) for at, parts in enumerate(ranges) for part in range(len(parts))]
+    work.sort(key=lambda place: ranges[place[0]][place[1]][1] - ranges[place[0]][place[1]][0])
+    outputs: list[list[windows.FloatArray]] = [
+        [np.empty((0, 0), dtype=np.float32)] * len(parts) for parts in ranges
+    ]
+    was_training = model.training
+    model.eval()
+    with torch.inference_mode():
+        for first in range(0, len(work), batch_size):
+            chosen = work[first : first + batch_size]
+            batch = encoder.batch([(pages[at][2], *ranges[at][part]) for at, part in chosen])
+            logits = model(
+                *(torch.from_numpy(value).to(device) for value in batch.to_inputs().values())
+            )
+            scores = logits.float().softmax(-1).cpu().numpy()
+            for row, (at, part) in enumerate(chosen):
+                start, stop = ranges[at][part]
+                outputs[at][part] = scores[row, 1 : 1 + stop - start]
+    model.train(was_training)
+    found: list[list[Span]] = [[] for _ in documents]
+    for (item, number, page), parts, scored in zip(pages, ranges, outputs, strict=True):
+        if not parts:
+            continue
+        path = decoding.viterbi(windows.merge(page, parts, scored).astype(np.float64))
+        tags = [labels.tags[index] for index in path]
+        found[item].extend(spans_from_tags(tags, page=number))
+    return found
