@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hushdoc.errors import OutputExistsError, OutputWriteError
@@ -40,13 +40,13 @@ def write_file(path: Path, content: bytes, *, mode: int = 0o644, overwrite: bool
             beside.unlink()
         _sync_folder(path.parent)
     except FileExistsError as error:
-        beside.unlink(missing_ok=True)
+        _remove(beside)
         raise OutputExistsError(
             f"'{path}' already exists and is never overwritten. Choose another name, or remove it "
             "yourself if it is no longer needed."
         ) from error
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        _remove(beside)
         raise not_written(path, error) from error
 
 
@@ -105,6 +105,11 @@ def not_written(path: Path, error: OSError) -> OutputWriteError:
         f"Could not write '{path}': {error.strerror or error}. Nothing half-written was left. "
         f"{advice}"
     )
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):  # its folder may not even be one
+        path.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

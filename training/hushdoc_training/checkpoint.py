@@ -1,11 +1,11 @@
 """Checkpoints: the folder that training hands to export, written whole or not at all.
 
-    checkpoint.json      format version, task, architecture
-    model.safetensors    weights, with config.json beside them (transformers' own layout)
-    tokenizer.json       Hugging Face tokenizer
-    labels.json          the fields; tags follow from them
-    preprocessing.json   windows, boxes, special tokens
-    claim.json           what training says about privacy; export seals and signs it
+checkpoint.json      format version, task, architecture
+model.safetensors    weights, with config.json beside them (transformers' own layout)
+tokenizer.json       Hugging Face tokenizer
+labels.json          the fields; tags follow from them
+preprocessing.json   windows, boxes, special tokens
+claim.json           what training says about privacy; export seals and signs it
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class Checkpoint:
     labels: LabelSet
     preprocessing: Preprocessing
     claim: Claim
+    tokenizer_json: str
 
     @classmethod
     def load(cls, folder: Path) -> Checkpoint:
@@ -58,9 +59,10 @@ class Checkpoint:
             preprocessing = Preprocessing.from_dict(_read(folder, "preprocessing.json"))
             claim = Claim.from_json((folder / "claim.json").read_bytes())
             architecture = str(head["architecture"])
-        except (KeyError, TypeError, OSError, ArtifactError, CertificateError) as error:
+            tokenizer_json = (folder / "tokenizer.json").read_text(encoding="utf-8")
+        except (KeyError, TypeError, ValueError, OSError, ArtifactError, CertificateError) as error:
             raise CheckpointError(
-                f"The checkpoint '{folder}' is damaged: {error}. Train again, or restore the folder."
+                f"The checkpoint '{folder}' is damaged: {error}. Train again, or restore it."
             ) from error
         return cls(
             folder=folder,
@@ -69,11 +71,12 @@ class Checkpoint:
             labels=labels,
             preprocessing=preprocessing,
             claim=claim,
+            tokenizer_json=tokenizer_json,
         )
 
     def encoder(self) -> Encoder:
         """Returns the tokenizer with this checkpoint's preprocessing."""
-        return Encoder(self.folder / "tokenizer.json", self.preprocessing)
+        return Encoder(self.tokenizer_json, self.preprocessing)
 
     def require_labels(self, labels: LabelSet) -> None:
         """Raises LabelMismatchError unless these are the checkpoint's labels."""
@@ -113,7 +116,7 @@ def save(
     """
     with files.new_folder(folder) as partial:
         save_weights(partial)
-        parts = {
+        parts: dict[str, str | bytes] = {
             "checkpoint.json": _dump(
                 {"formatVersion": FORMAT_VERSION, "task": "kie", "architecture": architecture}
             ),

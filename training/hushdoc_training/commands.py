@@ -51,7 +51,9 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     data.add_argument("--name", help="what the certificate calls the documents (default: --data)")
     where = parser.add_argument_group("model and output")
     where.add_argument("--out", type=Path, required=True, help="a new folder for the run")
-    where.add_argument("--resume", action="store_true", help="continue the interrupted run in --out")
+    where.add_argument(
+        "--resume", action="store_true", help="continue the interrupted run in --out"
+    )
     where.add_argument(
         "--start",
         default="minilm",
@@ -59,10 +61,11 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "LayoutLMv3 or LiLT (default: minilm)",
     )
     where.add_argument(
-        "--start-overlap",
+        "--public-overlap",
         choices=("none", "unknown", "partial", "contained"),
         default="unknown",
-        help="how far the start's own pretraining may have seen these documents (default: unknown)",
+        help="how far the public data named here (published weights, --public documents) may hold "
+        "documents that are to be protected (default: unknown; invented ones: none)",
     )
     where.add_argument(
         "--new-labels", action="store_true", help="fresh output layer if the labels differ"
@@ -172,7 +175,7 @@ def run(options: argparse.Namespace) -> int:
             seed=options.seed,
         )
         claim = (
-            claims.public((*history, _public(name, source.is_invented)), training=training)
+            claims.public((*history, _public(name, source.is_invented, options)), training=training)
             if options.public
             else claims.not_private(name, history, training=training)
         )
@@ -229,12 +232,12 @@ def _history(start: Start, options: argparse.Namespace) -> tuple[PublicData, ...
             uri=None,
             digest=None,
             privacy_status="published weights; what they were trained on is their publisher's word",
-            overlap_with_protected=options.start_overlap,
+            overlap_with_protected=options.public_overlap,
         ),
     )
 
 
-def _public(name: str, invented: bool) -> PublicData:
+def _public(name: str, invented: bool, options: argparse.Namespace) -> PublicData:
     from hushdoc.claim import PublicData
 
     return PublicData(
@@ -243,5 +246,5 @@ def _public(name: str, invented: bool) -> PublicData:
         uri=None,
         digest=None,
         privacy_status="invented by a generator" if invented else "declared public by the trainer",
-        overlap_with_protected="none" if invented else "unknown",
+        overlap_with_protected="none" if invented else options.public_overlap,
     )

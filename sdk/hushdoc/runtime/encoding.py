@@ -173,6 +173,8 @@ class Encoder:
         length = 0
         previous = -1
         for token, word in zip(encoding.ids, encoding.word_ids, strict=True):
+            if word is None:  # a token of no word; none was asked for
+                continue
             length = length + 1 if word == previous else 1
             previous = word
             if length > self.preprocessing.capacity:

@@ -1,9 +1,9 @@
 """One door to labelled documents: a folder or file of a known corpus, or invented ones.
 
-    invented:form                our generator's forms (also invoice, receipt, or several: a+b)
-    path/to/funsd                the original FUNSD folder
-    path/to/de.train.json        an XFUND file
-    path/to/folder               documents that our generator wrote
+invented:form                our generator's forms (also invoice, receipt, or several: a+b)
+path/to/funsd                the original FUNSD folder
+path/to/de.train.json        an XFUND file
+path/to/folder               documents that our generator wrote
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from hushdoc.errors import AnnotationError
 from hushdoc.labels import LabelledDocument
@@ -33,7 +34,7 @@ class Source:
     location: str
     documents: int | None = None
     seed: int = 0
-    labels: str = "form"
+    labels: Literal["fields", "form"] = "form"
 
     @property
     def is_invented(self) -> bool:

@@ -208,7 +208,7 @@ def _json(path: Path) -> Any:
         raise AnnotationError(f"The annotation '{path}' is missing. Restore the file.") from error
     except (OSError, ValueError) as error:
         raise AnnotationError(
-            f"The annotation '{path}' can't be read: {error}. Expected UTF-8 JSON; restore the file."
+            f"The annotation '{path}' can't be read: {error}. Expected UTF-8 JSON; restore it."
         ) from error
 
 

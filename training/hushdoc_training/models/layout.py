@@ -67,6 +67,9 @@ class TokenClassifier(nn.Module):
 
     def save(self, folder: Path) -> None:
         """Writes model.safetensors and config.json."""
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
         self.inner.save_pretrained(folder)  # type: ignore[operator]
 
     @property
@@ -115,13 +118,26 @@ def pretrained(source: str, labels: LabelSet) -> tuple[TokenClassifier, str, Spe
                 f"{', '.join(ARCHITECTURES)}. Choose a layout encoder."
             )
         config.num_labels = len(labels.tags)
-        inner = _class(config.model_type).from_pretrained(source, config=config)
+        inner, report = _class(config.model_type).from_pretrained(
+            source, config=config, ignore_mismatched_sizes=True, output_loading_info=True
+        )
         tokenizer = AutoTokenizer.from_pretrained(source)
     except (OSError, ValueError, RuntimeError) as error:
         raise CheckpointError(
             f"'{source}' can't be loaded as a layout encoder: {error}. Give a local folder with "
             "config.json, model.safetensors and tokenizer.json, or a hub id while online."
         ) from error
+    wrong = [
+        str(key)
+        for kind in ("missing_keys", "mismatched_keys")
+        for key in report[kind]
+        if "classifier" not in str(key) and not str(key).endswith("position_ids")
+    ]
+    if wrong:
+        raise CheckpointError(
+            f"The weights of '{source}' do not fit its config.json; missing or of another size: "
+            f"{', '.join(wrong[:5])}. Restore the folder."
+        )
     special = SpecialTokens(
         cls_id=tokenizer.cls_token_id, sep_id=tokenizer.sep_token_id, pad_id=tokenizer.pad_token_id
     )
@@ -253,10 +269,11 @@ def freeze(model: TokenClassifier, *, embeddings: bool) -> list[str]:
     return frozen
 
 
-def _layoutlm(labels: LabelSet, **settings: int) -> TokenClassifier:
+def _layoutlm(labels: LabelSet, **settings: Any) -> TokenClassifier:
     from transformers import LayoutLMConfig, LayoutLMForTokenClassification
 
-    config = LayoutLMConfig(num_labels=len(labels.tags), max_2d_position_embeddings=1024, **settings)
+    make_config: Any = LayoutLMConfig
+    config = make_config(num_labels=len(labels.tags), max_2d_position_embeddings=1024, **settings)
     return TokenClassifier(LayoutLMForTokenClassification(config), "layoutlm")
 
 

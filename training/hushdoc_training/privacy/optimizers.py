@@ -93,7 +93,9 @@ class PrivateOptimizer(DPOptimizer):
                 "gradient from a record, so they would collect noise without learning. Freeze "
                 "them first, as models.layout.freeze does."
             )
-        finite = all(bool(torch.isfinite(gradient).all()) for gradient in gradients)
+        # A sum of squares is finite only if every number in it is.
+        norms = torch.stack([gradient.float().norm() for gradient in gradients])
+        finite = bool(torch.isfinite(norms).all())
         self.nonfinite_records += not finite
         for parameter, gradient in zip(self.params, gradients, strict=True):
             kept = gradient if finite else torch.zeros_like(gradient)

@@ -18,7 +18,7 @@ Uniforms = Callable[[int], npt.NDArray[np.float64]]
 def system_uniforms(count: int) -> npt.NDArray[np.float64]:
     """Returns uniforms in [0, 1) with 53 random bits from the operating system."""
     bits = np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
-    return (bits >> np.uint64(11)) * 2.0**-53
+    return np.asarray((bits >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
 
 
 def poisson_sample(

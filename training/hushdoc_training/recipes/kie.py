@@ -77,15 +77,27 @@ class PrivateSettings:
     dropout: float = 0.0
 
 
-PRIED_KIE_FUNSD = {
-    "sampling_rate": 1 / 7,
-    "steps": 350,
-    "clipping_norm": 0.1,
-    "learning_rate": 5e-4,
-    "dropout": 0.1,
-    "max_tokens": 128,
-}
-"""PrIeD-KIE's own settings for FUNSD (its appendix H; 50 epochs at sampling rate 1/7)."""
+@dataclass(frozen=True, kw_only=True)
+class PaperSettings:
+    """A paper's own settings of private training, for reproducing its figures."""
+
+    sampling_rate: float
+    steps: int
+    clipping_norm: float
+    learning_rate: float
+    dropout: float
+    max_tokens: int
+
+
+PRIED_KIE_FUNSD = PaperSettings(
+    sampling_rate=1 / 7,
+    steps=350,
+    clipping_norm=0.1,
+    learning_rate=5e-4,
+    dropout=0.1,
+    max_tokens=128,
+)
+"""PrIeD-KIE's own settings for FUNSD (appendix H; 50 epochs, full fine-tuning, no decay)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +156,7 @@ def start_from(
             labels = stored.labels
         return Start(
             model=model,
-            tokenizer_json=(stored.folder / "tokenizer.json").read_text(encoding="utf-8"),
+            tokenizer_json=stored.tokenizer_json,
             preprocessing=stored.preprocessing,
             labels=labels,
             claim=stored.claim,
@@ -327,9 +339,7 @@ def evaluate(
 ) -> metrics.Score:
     """Returns the entity-level score of the start's model on documents."""
     device = device or best_device()
-    found = predict(
-        start.model.to(device), start.encoder, start.labels, documents, device=device
-    )
+    found = predict(start.model.to(device), start.encoder, start.labels, documents, device=device)
     return metrics.entity_score(
         (labelled.spans, spans) for labelled, spans in zip(documents, found, strict=True)
     )
@@ -389,9 +399,7 @@ def _plain_windows(
     return made
 
 
-def _batches(
-    windows: Sequence[Window], settings: PlainSettings, epoch: int
-) -> list[list[Window]]:
+def _batches(windows: Sequence[Window], settings: PlainSettings, epoch: int) -> list[list[Window]]:
     """Returns an epoch's batches: random, but of similar lengths so that little is padding."""
     generator = np.random.default_rng((settings.seed, epoch))
     order = generator.permutation(len(windows))
@@ -399,7 +407,8 @@ def _batches(
     batches = []
     for first in range(0, len(order), pool):
         chosen = sorted(
-            order[first : first + pool], key=lambda index: windows[index].stop - windows[index].start
+            order[first : first + pool],
+            key=lambda index: windows[index].stop - windows[index].start,
         )
         for at in range(0, len(chosen), settings.batch_size):
             batches.append([windows[index] for index in chosen[at : at + settings.batch_size]])
@@ -414,8 +423,11 @@ def _identity(start: Start, documents: Sequence[LabelledDocument]) -> dict[str, 
         digest.update(
             json.dumps(
                 [
-                    [[word.text, word.box.to_list()] for page in labelled.document.pages
-                     for word in page.words],
+                    [
+                        [word.text, word.box.to_list()]
+                        for page in labelled.document.pages
+                        for word in page.words
+                    ],
                     [[span.page, span.start, span.stop, span.label] for span in labelled.spans],
                 ]
             ).encode()

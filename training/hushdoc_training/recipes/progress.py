@@ -45,8 +45,12 @@ class Progress:
         left = (now - self._started) / done * (self._total - step)
         spent = "" if epsilon is None else f"  epsilon {epsilon:.2f}"
         line = f"step {step}/{self._total}  loss {loss:.3f}{spent}  {_clock(left)} left"
-        print(f"\r\x1b[K{line}" if terminal else line, end="" if terminal else "\n",
-              file=self._stream, flush=True)
+        print(
+            f"\r\x1b[K{line}" if terminal else line,
+            end="" if terminal else "\n",
+            file=self._stream,
+            flush=True,
+        )
 
     def close(self) -> None:
         """Ends the line."""

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from hushdoc.document import Page
 from hushdoc.labels import LabelledDocument, LabelSet, Span, spans_from_tags, tags_from_spans
 from hushdoc.runtime import decoding, windows
 from hushdoc.runtime.encoding import EncodedPage, Encoder, IntArray
@@ -58,9 +59,7 @@ def windows_of(
         targets = np.where(encoded.first, tags[encoded.words], IGNORED)
         capacity = encoder.preprocessing.capacity
         for start, stop in windows.split(encoded, capacity=capacity, overlap=overlap):
-            made.append(
-                Window(page=encoded, start=start, stop=stop, targets=targets[start:stop])
-            )
+            made.append(Window(page=encoded, start=start, stop=stop, targets=targets[start:stop]))
     return made
 
 
@@ -85,7 +84,8 @@ def shuffled_segments(
     labelled: LabelledDocument, generator: np.random.Generator
 ) -> LabelledDocument:
     """Returns the document with each page's segments in a random order, labels moved along."""
-    pages, spans = [], []
+    pages: list[Page] = []
+    spans: list[Span] = []
     for number, page in enumerate(labelled.document.pages):
         starts = [
             index

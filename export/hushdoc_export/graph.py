@@ -1,0 +1,201 @@
+"""A torch model as one ONNX file: weights inside, batch and sequence free, no trace of its origin.
+
+Contract: the bytes hold no path, stack trace or comment of the machine that exported them. The
+exporter writes thousands; everything it notes beside the graph itself is removed, and the texts
+that remain are searched before the file leaves this module.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from hushdoc.errors import CheckpointError, HushdocError, LimitExceededError, MissingExtraError
+
+INPUTS = ("input_ids", "bbox", "attention_mask")
+OUTPUT = "logits"
+MAX_MODEL_BYTES = 2**31 - 2**20
+"""A protobuf message, and so an ONNX file with its weights inside, can't reach 2 GiB (bytes)."""
+
+CERTIFICATE_KEY = "hushdoc.certificate_id"
+SUMMARY_KEY = "hushdoc.summary"
+
+_NOTES = ("doc_string", "metadata_props")
+_EXAMPLE = (2, 12)
+
+
+def export_torch(model: Any, *, max_tokens: int) -> Any:
+    """Returns the onnx.ModelProto of a layout model, bare of notes.
+
+    Args:
+        model: Its forward(input_ids, bbox, attention_mask) answers logits.
+        max_tokens: Longest sequence it will ever get.
+
+    Raises:
+        CheckpointError: The exporter can't follow the model.
+        LimitExceededError: The weights do not fit into one ONNX file.
+        MissingExtraError: torch, onnx or onnxscript is not installed.
+    """
+    torch = _torch()
+    size = sum(value.numel() * value.element_size() for value in model.state_dict().values())
+    if size > MAX_MODEL_BYTES:
+        raise LimitExceededError(
+            f"The weights hold {size} bytes; one ONNX file holds at most {MAX_MODEL_BYTES}. "
+            "Export a smaller model, or one in half precision."
+        )
+    # Any size but 0 and 1 would do: the exporter freezes those.
+    rows, length = _EXAMPLE[0], min(_EXAMPLE[1], max_tokens)
+    example = (
+        torch.ones(rows, length, dtype=torch.int64),
+        torch.zeros(rows, length, 4, dtype=torch.int64),
+        torch.ones(rows, length, dtype=torch.int64),
+    )
+    axes = {
+        0: torch.export.Dim("batch", min=1, max=4096),
+        1: torch.export.Dim("sequence", min=2, max=max_tokens),
+    }
+    try:
+        with silence(), torch.no_grad():
+            program = torch.onnx.export(
+                model.eval(),
+                example,
+                dynamo=True,
+                external_data=False,
+                verbose=False,
+                input_names=list(INPUTS),
+                output_names=[OUTPUT],
+                dynamic_shapes=dict.fromkeys(INPUTS, axes),
+            )
+            proto = program.model_proto
+    except HushdocError:
+        raise
+    except Exception as error:  # the exporter raises many kinds, its own among them
+        raise CheckpointError(
+            f"The model can't be exported: {_last_line(error)}. Expected a LayoutLM, LayoutLMv3 "
+            "or LiLT token classifier that this version of torch can trace."
+        ) from error
+    strip(proto)
+    return proto
+
+
+def strip(message: Any) -> None:
+    """Removes every doc string and metadata entry, in subgraphs and functions too."""
+    for field, value in message.ListFields():
+        if field.name in _NOTES:
+            message.ClearField(field.name)
+        else:
+            for part in _parts(field, value):
+                if not isinstance(part, (str, bytes)):
+                    strip(part)
+
+
+def _parts(field: Any, value: Any) -> list[Any]:
+    """Returns the messages and texts of a protobuf field, one or many; numbers are left out."""
+    if field.message_type is None and field.type not in (field.TYPE_STRING, field.TYPE_BYTES):
+        return []
+    single = isinstance(value, (str, bytes)) or hasattr(value, "ListFields")
+    return [value] if single else list(value)
+
+
+def serialize(proto: Any, *, notes: Mapping[str, str]) -> bytes:
+    """Returns the file's bytes, with our own metadata and nobody else's.
+
+    Args:
+        proto: A stripped onnx.ModelProto; the notes are set in place, weights are never copied.
+        notes: What `metadata_props` shall say.
+
+    Raises:
+        CheckpointError: A local path is left in the graph.
+    """
+    try:
+        import onnx
+    except ImportError as error:
+        raise MissingExtraError("onnx", "export") from error
+    onnx.helper.set_model_props(proto, dict(sorted(notes.items())))
+    content: bytes = proto.SerializeToString(deterministic=True)
+    require_no_path(proto, content)
+    return content
+
+
+def require_no_path(proto: Any, content: bytes) -> None:
+    """Raises if a path of this machine, or a piece of a stack trace, is left in a graph.
+
+    Weights are searched only for texts too long to stand there by chance.
+    """
+    marks = _marks()
+    for text in _texts(proto):
+        for mark in marks:
+            if mark in text:
+                raise _leak(text)
+    for trace in (b'File "', b"site-packages"):
+        if trace in content:
+            raise _leak(trace.decode())
+
+
+def _marks() -> list[str]:
+    """Returns what no text of an exported graph may hold."""
+    places = (sys.prefix, sys.base_prefix, tempfile.gettempdir(), os.getcwd(), str(Path.home()))
+    here = str(Path(__file__).resolve().parents[2])
+    # A root such as "/" would be found in any text with a slash.
+    return ['File "', "site-packages", *(place for place in (*places, here) if len(place) > 3)]
+
+
+def _texts(message: Any) -> Iterator[str]:
+    """Yields every text in a protobuf message, tensors' raw bytes left out."""
+    for field, value in message.ListFields():
+        if field.name == "raw_data":
+            continue
+        for part in _parts(field, value):
+            if isinstance(part, str):
+                yield part
+            elif isinstance(part, bytes):
+                yield part.decode("utf-8", errors="replace")
+            else:
+                yield from _texts(part)
+
+
+def _leak(text: str) -> CheckpointError:
+    return CheckpointError(
+        f"The exported graph holds {text[:80]!r}, which tells about this machine; nothing was "
+        "written. Expected only operators, shapes and weights; please report this model's kind."
+    )
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
+    """Keeps the progress, warnings and log lines of torch and transformers from the terminal."""
+    previous = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            with contextlib.redirect_stderr(io.StringIO()):
+                yield
+    finally:
+        logging.disable(previous)
+
+
+def _torch() -> Any:
+    for name in ("torch", "onnx", "onnxscript"):
+        try:
+            __import__(name)
+        except ImportError as error:
+            raise MissingExtraError(name, "export") from error
+    import torch
+
+    return torch
+
+
+def _last_line(error: BaseException) -> str:
+    """Returns the exporter's summary: its messages are pages long and end with the cause."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith("<class")] or lines[:1]
+    return (told or [type(error).__name__])[0].rstrip(".")[:300]

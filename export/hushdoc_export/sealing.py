@@ -1,0 +1,105 @@
+"""Seals an artifact: files, certificate and signature in one folder that appears whole or not.
+
+hushdoc.json          manifest: task, entry file, inputs and outputs, preprocessing
+onnx/model.onnx       the graph with its weights
+tokenizer.json        labels.json
+privacy.intoto.jsonl  the signed statement over all of the above
+README.md             model card, written from the certificate; unsigned, never parsed
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hushdoc import artifact, files, signing
+from hushdoc import certificate as certificates
+from hushdoc.certificate import Certificate
+from hushdoc.labels import LabelSet
+from hushdoc.runtime.encoding import Preprocessing
+from hushdoc.subjects import ENVELOPE_FILE
+from hushdoc_export import card
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+FORMAT_VERSION = 1
+ENTRY = "onnx/model.onnx"
+
+Shapes = Mapping[str, list[int | str | None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Payload:
+    """What an artifact holds besides its certificate.
+
+    Attributes:
+        graph: The ONNX file.
+        inputs: Name and shape of each of its inputs, integers all; a named dimension is free.
+        outputs: The same of its outputs, which are floats.
+        labels: The fields it finds.
+        preprocessing: How words become its inputs.
+        tokenizer_json: The tokenizer's content.
+    """
+
+    graph: bytes
+    inputs: Shapes
+    outputs: Shapes
+    labels: LabelSet
+    preprocessing: Preprocessing
+    tokenizer_json: bytes
+
+
+def seal(out: Path, payload: Payload, certificate: Certificate, *, key: Ed25519PrivateKey) -> Path:
+    """Writes an artifact, whole or not at all.
+
+    Args:
+        out: Where the folder shall stand; nothing may be there yet.
+        payload: Its files.
+        certificate: What is said about them.
+        key: Who says so.
+
+    Returns:
+        The folder.
+
+    Raises:
+        OutputExistsError: Something already stands there.
+        OutputWriteError: The disk is full or not writable; nothing half-written stays.
+        CertificateError: The certificate can't be read back, or its own transcript contradicts it.
+    """
+    with files.new_folder(out) as partial:
+        (partial / ENTRY).parent.mkdir()
+        (partial / ENTRY).write_bytes(payload.graph)
+        (partial / "hushdoc.json").write_bytes(
+            _dump(manifest(payload, task=certificate.model.task))
+        )
+        (partial / "labels.json").write_bytes(_dump({"fields": list(payload.labels.fields)}))
+        (partial / "tokenizer.json").write_bytes(payload.tokenizer_json)
+        text = card.model_card(certificate, payload.labels)
+        (partial / "README.md").write_bytes(text.encode("utf-8"))
+        signed = certificates.statement(certificate, artifact.subjects_of(partial))
+        (partial / ENVELOPE_FILE).write_bytes(signing.sign(signed, key).encode("ascii") + b"\n")
+    return out
+
+
+def manifest(payload: Payload, *, task: str) -> dict[str, Any]:
+    """Returns the content of hushdoc.json: what a runtime must know before it runs the graph."""
+    return {
+        "formatVersion": FORMAT_VERSION,
+        "task": task,
+        "entry": ENTRY,
+        "inputs": _described(payload.inputs, "int64"),
+        "outputs": _described(payload.outputs, "float32"),
+        "preprocessing": payload.preprocessing.to_dict(),
+    }
+
+
+def _described(shapes: Shapes, dtype: str) -> list[dict[str, Any]]:
+    return [{"name": name, "dtype": dtype, "shape": shape} for name, shape in shapes.items()]
+
+
+def _dump(value: dict[str, Any]) -> bytes:
+    return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode("ascii")

@@ -1,0 +1,350 @@
+"""Certificate: who says what about which model, as the signed statement of an artifact.
+
+The statement is an in-toto Statement v1 with a predicate of our own. Its schema version is part
+of it; a reader knows all fields of a version and refuses any other, so nothing that would weaken
+a promise can be overlooked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hushdoc import strict_json
+from hushdoc.accounting.mechanism import ASSURANCES
+from hushdoc.claim import (
+    Accountant,
+    Claim,
+    DataAccess,
+    Guarantee,
+    ProtectedData,
+    ProtectedUnit,
+    PublicData,
+)
+from hushdoc.errors import CertificateError
+from hushdoc.explanation import ASSURANCE_WORDS, explain, printable
+from hushdoc.fields import (
+    Codec,
+    Record,
+    bad_field,
+    camel,
+    flag,
+    integer,
+    kind_of,
+    listed,
+    optional,
+    record,
+    require_keys,
+    stored,
+    text,
+    word,
+)
+from hushdoc.reproduction import Reproduction, reproduce
+from hushdoc.subjects import Subject, read_subjects
+
+__all__ = [
+    "Accountant",
+    "Certificate",
+    "Claim",
+    "DataAccess",
+    "Guarantee",
+    "ModelIdentity",
+    "ProtectedData",
+    "ProtectedUnit",
+    "PublicData",
+    "Reproduction",
+    "Subject",
+    "new_certificate_id",
+    "parse_statement",
+    "require_valid",
+    "statement",
+    "utc_now",
+]
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "https://hushdoc.dev/privacy-certificate/v1"
+SCHEMA_VERSION = 1
+TASKS = ("kie", "docvqa", "classification", "embedding")
+FORMATS = ("onnx",)
+CLOCK_TOLERANCE = timedelta(minutes=5)
+"""How far the issuer's clock may be ahead of ours."""
+
+_TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelIdentity(Record):
+    """Which model this is; held against replay and rollback.
+
+    Attributes:
+        name: The name that keys are authorised for, such as "invoice-kie".
+        version: Grows with every release.
+        task: One of TASKS.
+        format: One of FORMATS.
+        entry: The file that the runtime loads, such as "onnx/model.onnx".
+    """
+
+    name: str = stored(text)
+    version: int = stored(integer())
+    task: str = stored(word(TASKS))
+    format: str = stored(word(FORMATS))
+    entry: str = stored(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """A claim with a name, a date and a model.
+
+    Attributes:
+        certificate_id: 128 random bits as 32 hexadecimal digits (`new_certificate_id`).
+        issued_at: UTC as "2026-11-21T08:00:00Z" (`utc_now`).
+        expires_at: In the same form, or None.
+        issuer: Who says so.
+        assurance: One of ASSURANCES.
+        model: Which model.
+        claim: What training says.
+        derivation: What was done to the weights since training. Each step has "step" (a word) and
+            "dataDependent" (whether it read protected data); other keys are for people.
+        critical: Names of extensions that a reader must understand; none is known yet.
+    """
+
+    certificate_id: str
+    issued_at: str
+    expires_at: str | None
+    issuer: str
+    assurance: str
+    model: ModelIdentity
+    claim: Claim
+    derivation: tuple[Mapping[str, Any], ...] = ()
+    critical: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the predicate as plain data; the claim's fields stand beside the others."""
+        head = {key: codec.write(getattr(self, name)) for name, key, codec in _HEAD}
+        return {"schemaVersion": SCHEMA_VERSION, **head, **self.claim.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Certificate:
+        """Returns the certificate that `to_dict` wrote.
+
+        Raises:
+            CertificateError: BAD_FIELD, UNKNOWN_VALUE or UNKNOWN_CRITICAL.
+        """
+        _require_version(data)
+        claim_keys = {camel(field.name) for field in dataclasses.fields(Claim)}
+        head_keys = {key for _, key, _ in _HEAD}
+        require_keys(data, {"schemaVersion"} | head_keys | claim_keys, "predicate")
+        head = {name: codec.read(data[key], f"predicate.{key}") for name, key, codec in _HEAD}
+        claim = Claim.from_dict({key: data[key] for key in claim_keys}, "predicate")
+        certificate = cls(claim=claim, **head)
+        if certificate.expires_at is not None and certificate.expires_at <= certificate.issued_at:
+            raise bad_field("predicate.expiresAt", "found a time that is not after issuedAt")
+        return certificate
+
+    def recompute(self) -> tuple[Reproduction, ...]:
+        """Returns for each dp guarantee whether its numbers follow from its transcript."""
+        return reproduce(self.claim)
+
+    def explain(self) -> str:
+        """Returns in plain words what is promised, to whom, and what is not promised."""
+        model = self.model
+        head = (
+            f"Certificate {self.certificate_id} for the model {printable(model.name)}, version "
+            f"{model.version} ({model.task}).\n"
+            f"Issued {self.issued_at} by {printable(self.issuer)}; "
+            f"{ASSURANCE_WORDS[self.assurance]}\n"
+        )
+        if self.expires_at is not None:
+            head += f"It expires {self.expires_at}.\n"
+        return head + "\n" + explain(self.claim)
+
+
+def new_certificate_id() -> str:
+    """Returns 128 random bits as 32 hexadecimal digits."""
+    return secrets.token_hex(16)
+
+
+def utc_now() -> str:
+    """Returns the time in the form that certificates use."""
+    return datetime.now(UTC).strftime(_TIME_FORMAT)
+
+
+def statement(certificate: Certificate, subjects: Sequence[Subject]) -> bytes:
+    """Returns the in-toto Statement v1 to sign.
+
+    What can't be read back is never written, and neither is a claim of differential privacy that
+    its own transcript does not reproduce.
+
+    Args:
+        certificate: What is said.
+        subjects: The files it is said about; the model's entry is one of them.
+
+    Raises:
+        CertificateError: A field is wrong, or EPSILON_NOT_REPRODUCED or NO_TRANSCRIPT.
+    """
+    for finding in certificate.recompute():
+        if finding.code is not None:
+            raise CertificateError(
+                f"Guarantee {finding.index} is not signed: {finding.message}. Expected a promise "
+                "that its own transcript reproduces; recompute epsilon, or state kind none.",
+                code=finding.code,
+            )
+    content = strict_json.dumps(
+        {
+            "_type": STATEMENT_TYPE,
+            "subject": [
+                {
+                    "name": subject.name,
+                    "digest": {"sha256": subject.sha256},
+                    "annotations": {"size": subject.size},
+                }
+                for subject in sorted(subjects, key=lambda subject: subject.name)
+            ],
+            "predicateType": PREDICATE_TYPE,
+            "predicate": certificate.to_dict(),
+        }
+    )
+    parse_statement(content)
+    return content
+
+
+def parse_statement(content: bytes) -> tuple[Certificate, tuple[Subject, ...]]:
+    """Returns the certificate and the files of a statement, each checked.
+
+    Args:
+        content: The payload of a verified envelope.
+
+    Raises:
+        CertificateError: BAD_STATEMENT, WRONG_PREDICATE, UNKNOWN_CRITICAL, BAD_FIELD,
+            UNKNOWN_VALUE, BAD_SUBJECT, BAD_PATH or CERT_TOO_LARGE.
+    """
+    data = strict_json.loads(content, what="The certificate")
+    keys = {"_type", "subject", "predicateType", "predicate"}
+    if not isinstance(data, dict) or data.keys() != keys or data["_type"] != STATEMENT_TYPE:
+        raise CertificateError(
+            f"The signed payload is no in-toto statement: expected the keys {sorted(keys)} and the "
+            f"type {STATEMENT_TYPE}. Ask its issuer for a certificate of this schema."
+        )
+    if data["predicateType"] != PREDICATE_TYPE:
+        raise CertificateError(
+            f"The statement has the predicate {ascii(data['predicateType'])[:80]}, expected "
+            f"{PREDICATE_TYPE}. It says something else than a privacy certificate does.",
+            code="WRONG_PREDICATE",
+        )
+    subjects = read_subjects(data["subject"])
+    certificate = Certificate.from_dict(data["predicate"])
+    if certificate.model.entry not in {subject.name for subject in subjects}:
+        raise CertificateError(
+            f"The model's entry {ascii(certificate.model.entry)[:80]} is not among the signed "
+            "files. Sign every file that the runtime opens.",
+            code="BAD_SUBJECT",
+        )
+    return certificate, subjects
+
+
+def require_valid(
+    certificate: Certificate, *, model: str | None, min_version: int, now: datetime
+) -> None:
+    """Raises unless the certificate is valid now and for the model that the application wants.
+
+    Args:
+        certificate: One whose signature has been checked.
+        model: The name the model must have, or None for any.
+        min_version: The least version of it.
+        now: The time, with its zone.
+
+    Raises:
+        CertificateError: WRONG_MODEL, ROLLBACK, NOT_YET_VALID or EXPIRED.
+    """
+    found = certificate.model
+    if model is not None and found.name != model:
+        raise CertificateError(
+            f"The certificate is for the model {ascii(found.name)[:80]}, the policy allows "
+            f"{ascii(model)}. Take the artifact of the right model.",
+            code="WRONG_MODEL",
+        )
+    if found.version < min_version:
+        raise CertificateError(
+            f"The model has version {found.version}, the policy allows from {min_version}. "
+            "Take a newer release.",
+            code="ROLLBACK",
+        )
+    clock = now.astimezone(UTC).strftime(_TIME_FORMAT)
+    if certificate.issued_at > (now.astimezone(UTC) + CLOCK_TOLERANCE).strftime(_TIME_FORMAT):
+        raise CertificateError(
+            f"The certificate is valid from {certificate.issued_at}, and this clock says {clock}. "
+            "Set the clock right, or wait.",
+            code="NOT_YET_VALID",
+        )
+    if certificate.expires_at is not None and certificate.expires_at <= clock:
+        raise CertificateError(
+            f"The certificate expired {certificate.expires_at}, and this clock says {clock}. "
+            "Ask its issuer for a new one.",
+            code="EXPIRED",
+        )
+
+
+def _require_version(data: Any) -> None:
+    if not isinstance(data, dict) or "schemaVersion" not in data:
+        raise bad_field("predicate", "found no schemaVersion, expected an object with one")
+    version = integer().read(data["schemaVersion"], "predicate.schemaVersion")
+    if version != SCHEMA_VERSION:
+        raise CertificateError(
+            f"The certificate has the schema version {version}; this hushdoc reads "
+            f"{SCHEMA_VERSION}. Update hushdoc, or ask for a certificate of that version.",
+            code="UNKNOWN_VALUE",
+        )
+    critical = listed(text).read(data.get("critical"), "predicate.critical")
+    if critical:
+        raise CertificateError(
+            f"The certificate demands that its reader understands {ascii(critical)[:120]}; this "
+            "hushdoc knows no extension. Update hushdoc.",
+            code="UNKNOWN_CRITICAL",
+        )
+
+
+def _read_id(value: Any, where: str) -> str:
+    if not isinstance(value, str) or re.fullmatch("[0-9a-f]{32}", value) is None:
+        raise bad_field(where, f"found {kind_of(value)}, expected 32 hexadecimal digits")
+    return value
+
+
+def _read_time(value: Any, where: str) -> str:
+    try:
+        if re.fullmatch("[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}Z", value) is None:
+            raise ValueError
+        datetime.strptime(value, _TIME_FORMAT)
+    except (TypeError, ValueError):
+        raise bad_field(
+            where, f"found {kind_of(value)}, expected a time such as 2026-11-21T08:00:00Z"
+        ) from None
+    return str(value)
+
+
+def _read_step(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict) or not {"step", "dataDependent"} <= value.keys():
+        raise bad_field(where, "found no step with the keys step and dataDependent")
+    text.read(value["step"], f"{where}.step")
+    flag.read(value["dataDependent"], f"{where}.dataDependent")
+    return value
+
+
+_time: Codec[str] = Codec(read=_read_time, write=lambda value: value)
+_step: Codec[Mapping[str, Any]] = Codec(read=_read_step, write=dict)
+
+_HEAD: list[tuple[str, str, Codec[Any]]] = [
+    ("certificate_id", "certificateId", Codec(read=_read_id, write=lambda value: value)),
+    ("issued_at", "issuedAt", _time),
+    ("expires_at", "expiresAt", optional(_time)),
+    ("issuer", "issuer", text),
+    ("assurance", "assurance", word(ASSURANCES)),
+    ("model", "model", record(ModelIdentity)),
+    ("derivation", "derivation", listed(_step)),
+    ("critical", "critical", listed(text)),
+]
+"""The certificate's own fields beside its claim: attribute, JSON key, how it is spelled."""

@@ -1,0 +1,283 @@
+"""Claim: what training says about privacy; written by training, sealed by export, read by all.
+
+A claim says to whom which promise is made about which unit, from which mechanism the promise can
+be recomputed, which data were read for what, and what is not promised. It is plain data. What is
+not stated is not promised: a policy reads only what stands there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from hushdoc import strict_json
+from hushdoc.accounting import mechanism
+from hushdoc.accounting.mechanism import Mechanism
+from hushdoc.fields import (
+    Codec,
+    Record,
+    anything,
+    flag,
+    integer,
+    keyed,
+    listed,
+    number,
+    optional,
+    pair,
+    record,
+    stored,
+    text,
+    word,
+)
+
+OVERLAPS = ("none", "unknown", "partial", "contained")
+"""How far public data hold records of the protected data."""
+
+TREATMENTS = (
+    "accounted",
+    "declared-public",
+    "not-released",
+    "post-processing",
+    "unaccounted",
+)
+"""What became of an access to protected data. `accounted`: it is part of the transcript that
+`accounted_in` names. `declared-public`: its result (such as a label set) is public by the owner's
+word. `not-released`: no adversary of this claim sees its result. `post-processing`: it read only
+what was already released. `unaccounted`: it leaks, and no promise covers it."""
+
+_epsilon = number(rounded_up=True)
+_delta = number(maximum=1.0, rounded_up=True)
+_mechanism: Codec[Mechanism] = Codec(read=mechanism.from_dict, write=mechanism.to_dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accountant(Record):
+    """What computed epsilon.
+
+    Attributes:
+        name: One of ACCOUNTANTS.
+        library: Whose code, such as "hushdoc".
+        version: Of that library.
+        error_bound: How far epsilon may lie above the true value, if known.
+    """
+
+    name: str = stored(word(mechanism.ACCOUNTANTS))
+    library: str = stored(text)
+    version: str = stored(text)
+    error_bound: float | None = stored(optional(number()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee(Record):
+    """One promise: to whom it holds, about which unit, how strong it is and why.
+
+    Attributes:
+        adversary: Against whom, one of ADVERSARIES.
+        observes: What that adversary sees, in words.
+        knows: What it is allowed to know besides, in words.
+        assumes: What must be true for the promise to hold, each in words.
+        kind: One of KINDS.
+        unit: One of PRIVACY_UNITS.
+        unit_definition: What one unit is in these data, in words.
+        adjacency: One of ADJACENCIES.
+        epsilon: None for kind none; rounded upwards when written.
+        delta: None for kind none; rounded upwards when written.
+        profile: More points ((epsilon, delta), ...) of the same promise.
+        accountant: What computed epsilon.
+        transcript: The key in the claim's transcripts that epsilon can be recomputed from.
+        composition: How runs and releases add up, in words.
+        covers_all_private_accesses: Whether the promise covers every access to protected data.
+        sampling_as_implemented: One of SAMPLINGS: how the code that ran drew its batches.
+        hyperparameter_tuning: One of TUNINGS.
+        rng: One of RNGS: where the noise came from.
+        floating_point: How rounding of the noise was handled, in words.
+        reason: Why there is no promise; for kind none and only there.
+        condition: What else must hold; for kind dp-conditional and only there.
+    """
+
+    adversary: str = stored(word(mechanism.ADVERSARIES))
+    observes: str = stored(text)
+    knows: str = stored(text)
+    assumes: tuple[str, ...] = stored(listed(text))
+    kind: str = stored(word(mechanism.KINDS))
+    unit: str = stored(word(mechanism.PRIVACY_UNITS))
+    unit_definition: str = stored(text)
+    adjacency: str = stored(word(mechanism.ADJACENCIES))
+    epsilon: float | None = stored(optional(_epsilon))
+    delta: float | None = stored(optional(_delta))
+    profile: tuple[tuple[float, float], ...] = stored(listed(pair(_epsilon, _delta)))
+    accountant: Accountant = stored(record(Accountant))
+    transcript: str | None = stored(optional(text))
+    composition: str = stored(text)
+    covers_all_private_accesses: bool = stored(flag)
+    sampling_as_implemented: str = stored(word(mechanism.SAMPLINGS))
+    hyperparameter_tuning: str = stored(word(mechanism.TUNINGS))
+    rng: str = stored(word(mechanism.RNGS))
+    floating_point: str = stored(text)
+    reason: str | None = stored(optional(text))
+    condition: str | None = stored(optional(text))
+
+    def problem(self) -> str | None:
+        """Returns where kind and numbers contradict one another, or None."""
+        if (self.reason is not None) != (self.kind == "none"):
+            return f"kind is {self.kind} and reason is {self.reason!r}; kind none needs a reason"
+        if (self.condition is not None) != (self.kind == "dp-conditional"):
+            return (
+                f"kind is {self.kind} and condition is {self.condition!r}; dp-conditional needs one"
+            )
+        numbers = self.epsilon is not None, self.delta is not None
+        if self.kind == "none" and (any(numbers) or self.profile):
+            return "kind is none, so epsilon and delta must be null and profile empty"
+        if self.kind in ("dp", "dp-conditional") and not all(numbers):
+            return f"kind is {self.kind}, so epsilon and delta must be numbers"
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtectedUnit(Record):
+    """How many units of one kind the protected data hold.
+
+    Attributes:
+        unit: One of PRIVACY_UNITS.
+        count: None unless the number is public: under add-remove it is itself protected.
+        count_is_public: Whether the owner declared the number public.
+    """
+
+    unit: str = stored(word(mechanism.PRIVACY_UNITS))
+    count: int | None = stored(optional(integer()))
+    count_is_public: bool = stored(flag)
+
+    def problem(self) -> str | None:
+        """Returns why a number that is not public may not stand here, or None."""
+        if self.count is not None and not self.count_is_public:
+            return f"count is {self.count} but not public; write null, or declare it public"
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtectedData(Record):
+    """A data set that is promised something.
+
+    Attributes:
+        name: What it is called.
+        units: Its units and, where public, how many.
+        contribution_bound: How much one unit can contribute and what enforces it, in words.
+        commitment: A salted commitment to its content; never a bare hash, which would answer
+            whether a guessed record is in it.
+    """
+
+    name: str = stored(text)
+    units: tuple[ProtectedUnit, ...] = stored(listed(record(ProtectedUnit)))
+    contribution_bound: str = stored(text)
+    commitment: str | None = stored(optional(text))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicData(Record):
+    """Data or weights that were used without any promise.
+
+    Attributes:
+        name: What they are called.
+        uses: What for: pretraining, vocabulary, masks, tuning.
+        uri: Where they come from.
+        digest: Of what was used, such as "sha256:...".
+        privacy_status: In words: public, licensed, invented.
+        overlap_with_protected: One of OVERLAPS.
+    """
+
+    name: str = stored(text)
+    uses: tuple[str, ...] = stored(listed(text))
+    uri: str | None = stored(optional(text))
+    digest: str | None = stored(optional(text))
+    privacy_status: str = stored(text)
+    overlap_with_protected: str = stored(word(OVERLAPS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataAccess(Record):
+    """One way in which protected data were read.
+
+    Attributes:
+        data: Name of the protected data.
+        purpose: What for: training, tuning, early stopping, label set, data set size, metrics.
+        accounted_in: Key of the transcript that holds it; for treatment accounted and only there.
+        treatment: One of TREATMENTS.
+    """
+
+    data: str = stored(text)
+    purpose: str = stored(text)
+    accounted_in: str | None = stored(optional(text))
+    treatment: str = stored(word(TREATMENTS))
+
+    def problem(self) -> str | None:
+        """Returns why treatment and transcript do not fit, or None."""
+        if (self.accounted_in is not None) != (self.treatment == "accounted"):
+            return (
+                f"treatment is {self.treatment} and accountedIn is {self.accounted_in!r}; "
+                "accounted needs the key of a transcript and only accounted has one"
+            )
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim(Record):
+    """All that training says about privacy, before anybody signs it.
+
+    Attributes:
+        protected_data: What is promised something.
+        public_data: What was used without a promise.
+        data_accesses: Every way in which protected data were read.
+        releases: What leaves the training site: final weights, metrics, logs.
+        guarantees: One for each adversary and unit.
+        transcripts: The mechanisms that epsilon can be recomputed from, by name.
+        training: Settings, for people.
+        utility: Scores, for people.
+        caveats: What a reader must know besides, each in words.
+    """
+
+    protected_data: tuple[ProtectedData, ...] = stored(listed(record(ProtectedData)))
+    public_data: tuple[PublicData, ...] = stored(listed(record(PublicData)))
+    data_accesses: tuple[DataAccess, ...] = stored(listed(record(DataAccess)))
+    releases: tuple[str, ...] = stored(listed(text))
+    guarantees: tuple[Guarantee, ...] = stored(listed(record(Guarantee)))
+    transcripts: Mapping[str, Mechanism] = stored(keyed(_mechanism))
+    training: Mapping[str, Any] = stored(keyed(anything))
+    utility: Mapping[str, Any] = stored(keyed(anything))
+    caveats: tuple[str, ...] = stored(listed(text))
+
+    def problem(self) -> str | None:
+        """Returns which name leads nowhere, or None."""
+        if not self.guarantees:
+            return "there is no guarantee; say kind none with a reason where nothing is promised"
+        names = {data.name for data in self.protected_data}
+        for guarantee in self.guarantees:
+            if guarantee.transcript is not None and guarantee.transcript not in self.transcripts:
+                return (
+                    f"a guarantee names the transcript {guarantee.transcript!r}, which is not there"
+                )
+        for access in self.data_accesses:
+            if access.data not in names:
+                return f"an access names the data {access.data!r}, which is not protected data here"
+            if access.accounted_in is not None and access.accounted_in not in self.transcripts:
+                return f"an access names the transcript {access.accounted_in!r}, which is not there"
+        return None
+
+    def to_json(self) -> bytes:
+        """Returns the text of a checkpoint's `claim.json`; what can't be read is never written.
+
+        Raises:
+            CertificateError: A field is wrong; the message names it.
+        """
+        content = strict_json.dumps(self.to_dict())
+        Claim.from_json(content)
+        return content
+
+    @classmethod
+    def from_json(cls, content: bytes) -> Self:
+        """Returns the claim that `to_json` wrote.
+
+        Raises:
+            CertificateError: The text is not strict JSON or not a claim.
+        """
+        return cls.from_dict(strict_json.loads(content, what="The claim"), "claim")

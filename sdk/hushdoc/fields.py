@@ -1,0 +1,259 @@
+"""Fields of stored records: one table for writer and reader.
+
+A record is a frozen dataclass whose fields say how they are spelled in JSON:
+
+    @dataclass(frozen=True, kw_only=True)
+    class Accountant(Record):
+        name: str = stored(word(ACCOUNTANTS))
+        error_bound: float | None = stored(optional(number(minimum=0)))
+
+Reading is strict: every key must be there (null where there is nothing), no other key may be, a
+boolean is no number, and a closed vocabulary is closed. What fails is a CertificateError.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import Any, Generic, Self, TypeVar
+
+from hushdoc.errors import CertificateError
+
+T = TypeVar("T")
+
+MAX_TEXT = 4000
+"""Letters in one text field."""
+
+MAX_ITEMS = 1000
+"""Entries of one list or map."""
+
+_UPWARDS = Context(prec=6, rounding=ROUND_CEILING)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Codec(Generic[T]):
+    """How one field is read from JSON (value and where it stands) and written to it."""
+
+    read: Callable[[Any, str], T]
+    write: Callable[[T], Any]
+
+
+def stored(codec: Codec[Any]) -> Any:
+    """Returns a dataclass field that is stored as `codec` says."""
+    return dataclasses.field(metadata={"codec": codec})
+
+
+def camel(name: str) -> str:
+    """Returns the JSON key of a field: `unit_definition` is spelled `unitDefinition`."""
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+class Record:
+    """Reading and writing for dataclasses whose fields are `stored`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain data for JSON; `from_dict` reads it back."""
+        return {key: codec.write(getattr(self, name)) for name, key, codec in _table(type(self))}
+
+    @classmethod
+    def from_dict(cls, data: Any, where: str = "") -> Self:
+        """Returns the record that `to_dict` wrote.
+
+        Args:
+            data: Parsed JSON.
+            where: Where it stands in the certificate, for messages.
+
+        Raises:
+            CertificateError: BAD_FIELD or UNKNOWN_VALUE, naming the field.
+        """
+        where = where or cls.__name__
+        table = _table(cls)
+        require_keys(data, {key for _, key, _ in table}, where)
+        record = cls(
+            **{name: codec.read(data[key], f"{where}.{key}") for name, key, codec in table}
+        )
+        problem = record.problem()
+        if problem is not None:
+            raise bad_field(where, problem)
+        return record
+
+    def problem(self) -> str | None:
+        """Returns what is wrong between fields that are each sound alone, or None."""
+        return None
+
+
+def _table(cls: type[Any]) -> list[tuple[str, str, Codec[Any]]]:
+    return [
+        (field.name, camel(field.name), field.metadata["codec"])
+        for field in dataclasses.fields(cls)
+    ]
+
+
+def bad_field(where: str, found: str) -> CertificateError:
+    """Returns the error for a field that can't be read; `found` says found and expected."""
+    return CertificateError(
+        f"{where}: {found}. Ask the issuer for a certificate of this schema.", code="BAD_FIELD"
+    )
+
+
+def require_keys(data: Any, keys: set[str], where: str) -> None:
+    """Raises unless `data` is an object with exactly these keys."""
+    if not isinstance(data, dict):
+        raise bad_field(where, f"found {kind_of(data)}, expected an object")
+    missing, unknown = sorted(keys - data.keys()), sorted(data.keys() - keys)
+    if missing or unknown:
+        raise bad_field(where, f"missing keys {missing}, unknown keys {[k[:60] for k in unknown]}")
+
+
+def kind_of(value: Any) -> str:
+    """Returns what a JSON value is, in words for a message, shortened."""
+    names = {dict: "an object", list: "a list", type(None): "null"}
+    return names.get(type(value)) or repr(value)[:80]
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_TEXT:
+        raise bad_field(where, f"found {kind_of(value)}, expected 1 to {MAX_TEXT} letters")
+    return value
+
+
+text: Codec[str] = Codec(read=_text, write=lambda value: value)
+"""A text that is not empty."""
+
+
+def word(vocabulary: tuple[str, ...]) -> Codec[str]:
+    """Returns the codec of one word out of a closed vocabulary, compared letter by letter."""
+
+    def read(value: Any, where: str) -> str:
+        if not isinstance(value, str):
+            raise bad_field(where, f"found {kind_of(value)}, expected a word")
+        if value not in vocabulary:
+            raise CertificateError(
+                f"{where}: {ascii(value)[:80]} is not one of {', '.join(vocabulary)}. "
+                "A newer hushdoc may know it; it is never guessed.",
+                code="UNKNOWN_VALUE",
+            )
+        return value
+
+    return Codec(read=read, write=lambda value: value)
+
+
+def _flag(value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise bad_field(where, f"found {kind_of(value)}, expected true or false")
+    return value
+
+
+flag: Codec[bool] = Codec(read=_flag, write=lambda value: value)
+"""True or false."""
+
+
+def integer(*, minimum: int = 0) -> Codec[int]:
+    """Returns the codec of a whole number."""
+
+    def read(value: Any, where: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+            raise bad_field(
+                where, f"found {kind_of(value)}, expected a whole number from {minimum}"
+            )
+        return value
+
+    return Codec(read=read, write=lambda value: value)
+
+
+def number(
+    *, minimum: float = 0.0, maximum: float = math.inf, rounded_up: bool = False
+) -> Codec[float]:
+    """Returns the codec of a finite number.
+
+    Args:
+        minimum: Smallest value.
+        maximum: Largest value.
+        rounded_up: Whether to write six digits, rounded upwards, so that a promise only weakens.
+    """
+
+    def read(value: Any, where: str) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise bad_field(where, f"found {kind_of(value)}, expected a number")
+        if not (math.isfinite(value) and minimum <= value <= maximum):
+            raise bad_field(where, f"found {value!r}, expected {minimum:g} to {maximum:g}")
+        return float(value)
+
+    return Codec(read=read, write=upwards if rounded_up else lambda value: value)
+
+
+def upwards(value: float) -> float:
+    """Returns the smallest number of six digits that is not below `value`.
+
+    Example:
+        >>> upwards(1 / 149), upwards(1e-5)
+        (0.00671141, 1e-05)
+    """
+    if not math.isfinite(value):
+        raise ValueError(f"The number to write is {value}; JSON holds finite numbers only.")
+    return float(_UPWARDS.create_decimal(Decimal(repr(float(value)))))
+
+
+def optional(codec: Codec[T]) -> Codec[T | None]:
+    """Returns the codec that spells None as null."""
+    return Codec(
+        read=lambda value, where: None if value is None else codec.read(value, where),
+        write=lambda value: None if value is None else codec.write(value),
+    )
+
+
+def listed(codec: Codec[T]) -> Codec[tuple[T, ...]]:
+    """Returns the codec of a list of such values."""
+
+    def read(value: Any, where: str) -> tuple[T, ...]:
+        if not isinstance(value, list) or len(value) > MAX_ITEMS:
+            raise bad_field(where, f"found {kind_of(value)}, expected up to {MAX_ITEMS} entries")
+        return tuple(codec.read(item, f"{where}[{index}]") for index, item in enumerate(value))
+
+    return Codec(read=read, write=lambda values: [codec.write(value) for value in values])
+
+
+def keyed(codec: Codec[T]) -> Codec[Mapping[str, T]]:
+    """Returns the codec of an object whose keys are free names."""
+
+    def read(value: Any, where: str) -> dict[str, T]:
+        if not isinstance(value, dict) or len(value) > MAX_ITEMS:
+            raise bad_field(where, f"found {kind_of(value)}, expected an object")
+        return {
+            _text(key, where): codec.read(item, f"{where}.{key}") for key, item in value.items()
+        }
+
+    return Codec(
+        read=read, write=lambda values: {key: codec.write(item) for key, item in values.items()}
+    )
+
+
+def pair(first: Codec[float], second: Codec[float]) -> Codec[tuple[float, float]]:
+    """Returns the codec of a list of exactly two numbers."""
+
+    def read(value: Any, where: str) -> tuple[float, float]:
+        if not isinstance(value, list) or len(value) != 2:
+            raise bad_field(where, f"found {kind_of(value)}, expected two numbers")
+        return first.read(value[0], where), second.read(value[1], where)
+
+    return Codec(read=read, write=lambda both: [first.write(both[0]), second.write(both[1])])
+
+
+R = TypeVar("R", bound=Record)
+
+
+def record(cls: type[R]) -> Codec[R]:
+    """Returns the codec of a record inside another."""
+    return Codec(read=cls.from_dict, write=lambda value: value.to_dict())
+
+
+def _as_it_is(value: Any, where: str) -> Any:
+    return value
+
+
+anything: Codec[Any] = Codec(read=_as_it_is, write=lambda value: value)
+"""Any JSON value; for notes to people that no check reads."""

@@ -1,0 +1,64 @@
+"""PolicyReport: every rule of a policy with what it found, failed or not."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from hushdoc.errors import PolicyViolationError
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleResult:
+    """What one rule found.
+
+    Attributes:
+        rule: Name of the rule.
+        code: The stable code it fails with.
+        found: What the certificate states.
+        allowed: What the policy accepts.
+        passed: Whether that fits.
+    """
+
+    rule: str
+    code: str
+    found: str
+    allowed: str
+    passed: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyReport:
+    """Every rule with what it found, failed or not."""
+
+    rules: tuple[RuleResult, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether no rule failed."""
+        return bool(self.rules) and all(rule.passed for rule in self.rules)
+
+    @property
+    def failed(self) -> tuple[RuleResult, ...]:
+        """The rules that failed."""
+        return tuple(rule for rule in self.rules if not rule.passed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain data for JSON."""
+        rules = [dataclasses.asdict(rule) for rule in self.rules]
+        return {"passed": self.passed, "rules": rules}
+
+    def require_passed(self) -> None:
+        """Raises PolicyViolationError, which lists every rule that failed, unless all passed."""
+        if self.passed:
+            return
+        listed = "; ".join(
+            f"{rule.code}: found {rule.found}, allowed {rule.allowed}" for rule in self.failed
+        )
+        raise PolicyViolationError(
+            f"The policy refuses this model ({len(self.failed)} rules failed). {listed}. Use a "
+            "model that fits, or have the policy changed by whoever answers for it.",
+            report=self,
+            code=self.failed[0].code if self.failed else None,
+        )

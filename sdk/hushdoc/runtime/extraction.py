@@ -1,0 +1,214 @@
+"""What a key-information model answers: fields with text, place and score.
+
+Contract: `to_dict` and `from_dict` are one format, versioned by `SCHEMA_VERSION`. Keys are the
+attribute names; a key is never given another meaning, and a reader of an older version stays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hushdoc.document import Box
+from hushdoc.errors import HushdocError, InputError, UnsupportedFormatError
+
+SCHEMA_VERSION = 1
+
+COLUMNS = (
+    "document_id", "label", "text", "score", "page", "x0", "y0", "x1", "y1", "word_ids",
+)  # fmt: skip
+"""The columns of `Extraction.to_rows`, in the order a CSV file has them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Field:
+    """One field that a model found.
+
+    Attributes:
+        label: The field's name.
+        text: Its words, joined by blanks.
+        score: Mean probability of the tags that spell it, from 0 to 1.
+        box: The smallest box around its words, in page pixels.
+        page: Page number from 0.
+        word_ids: Its words, as indices into the page's words.
+        normalized: The box as (x0, y0, x1, y1), integers from 0 to 1000.
+    """
+
+    label: str
+    text: str
+    score: float
+    box: Box
+    page: int
+    word_ids: tuple[int, ...]
+    normalized: tuple[int, int, int, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain data for JSON."""
+        return {
+            "label": self.label,
+            "text": self.text,
+            "score": self.score,
+            "page": self.page,
+            "box": self.box.to_list(),
+            "normalized": list(self.normalized),
+            "word_ids": list(self.word_ids),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Field:
+        """Returns the field that `to_dict` wrote."""
+        x0, y0, x1, y1 = (float(value) for value in data["box"])
+        left, top, right, bottom = (int(value) for value in data["normalized"])
+        return cls(
+            label=str(data["label"]),
+            text=str(data["text"]),
+            score=float(data["score"]),
+            box=Box(x0=x0, y0=y0, x1=x1, y1=y1),
+            page=int(data["page"]),
+            word_ids=tuple(int(value) for value in data["word_ids"]),
+            normalized=(left, top, right, bottom),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timings:
+    """Where the time of one call went, in seconds of the clock.
+
+    Attributes:
+        encoding_seconds: Words to tokens and windows.
+        model_seconds: Inside the graph.
+        decoding_seconds: Scores to fields.
+    """
+
+    encoding_seconds: float
+    model_seconds: float
+    decoding_seconds: float
+
+    @property
+    def total_seconds(self) -> float:
+        """All of it."""
+        return self.encoding_seconds + self.model_seconds + self.decoding_seconds
+
+    def to_dict(self) -> dict[str, float]:
+        """Returns plain data for JSON."""
+        return {
+            "encoding_seconds": self.encoding_seconds,
+            "model_seconds": self.model_seconds,
+            "decoding_seconds": self.decoding_seconds,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Timings:
+        """Returns the timings that `to_dict` wrote."""
+        return cls(
+            encoding_seconds=float(data["encoding_seconds"]),
+            model_seconds=float(data["model_seconds"]),
+            decoding_seconds=float(data["decoding_seconds"]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Extraction:
+    """All fields of one document; two answers are equal when all but their timings are.
+
+    Attributes:
+        document_id: The document's id.
+        fields: In reading order: by page, then by first word.
+        coverage: Share of the words that the model read in full, from 0 to 1.
+        warnings: What the caller should know about this answer, in words.
+        timings: Where the time went.
+    """
+
+    document_id: str
+    fields: tuple[Field, ...]
+    coverage: float
+    warnings: tuple[str, ...]
+    timings: Timings = field(compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain data for JSON; `from_dict` reads it back."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "document_id": self.document_id,
+            "fields": [found.to_dict() for found in self.fields],
+            "coverage": self.coverage,
+            "warnings": list(self.warnings),
+            "timings": self.timings.to_dict(),
+        }
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Returns JSON text; without an indent it is one line, fit for a JSONL file."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=indent)
+
+    def to_rows(self) -> list[dict[str, str | int | float]]:
+        """Returns one flat row for each field, with the keys `COLUMNS`, for CSV files."""
+        return [
+            {
+                "document_id": self.document_id,
+                "label": found.label,
+                "text": found.text,
+                "score": round(found.score, 6),
+                "page": found.page,
+                "x0": found.box.x0,
+                "y0": found.box.y0,
+                "x1": found.box.x1,
+                "y1": found.box.y1,
+                "word_ids": " ".join(str(word) for word in found.word_ids),
+            }
+            for found in self.fields
+        ]
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Extraction:
+        """Returns the extraction that `to_dict` wrote.
+
+        Raises:
+            UnsupportedFormatError: Another version of hushdoc wrote it.
+            InputError: A key is missing or of the wrong type.
+        """
+        try:
+            version = data["schema_version"]
+            if version != SCHEMA_VERSION:
+                raise UnsupportedFormatError(
+                    f"This extraction has schema version {version!r}; this hushdoc reads "
+                    f"{SCHEMA_VERSION}. Read it with the version that wrote it."
+                )
+            return cls(
+                document_id=str(data["document_id"]),
+                fields=tuple(Field.from_dict(found) for found in data["fields"]),
+                coverage=float(data["coverage"]),
+                warnings=tuple(str(text) for text in data["warnings"]),
+                timings=Timings.from_dict(data["timings"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(
+                f"This is not an extraction: {type(error).__name__}: {error}. Expected what "
+                "Extraction.to_dict() wrote."
+            ) from error
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """A document that could not be read, in its place among the answers to many.
+
+    Attributes:
+        document_id: The document's id.
+        error: Why.
+    """
+
+    document_id: str
+    error: HushdocError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain data for JSON."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "document_id": self.document_id,
+            "error": {"code": self.error.code, "message": str(self.error)},
+        }
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Returns JSON text; without an indent it is one line, fit for a JSONL file."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)

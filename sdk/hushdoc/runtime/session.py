@@ -1,0 +1,334 @@
+"""The one door to ONNX Runtime: threads, memory, devices, and its telemetry kept off.
+
+Contract: nothing else in hushdoc imports onnxruntime. From 1.29 on the package sends telemetry
+unless ORT_DISABLE_TELEMETRY=1 stands in the environment before its first import; nothing stops
+it afterwards. This module sets the variable, and refuses to run where the host was quicker.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc.errors import (
+    ArtifactError,
+    DeviceUnavailableError,
+    LimitExceededError,
+    MissingExtraError,
+    TelemetryActiveError,
+)
+
+Array = npt.NDArray[Any]
+
+TELEMETRY_VARIABLE = "ORT_DISABLE_TELEMETRY"
+PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+FATAL = 4
+"""ONNX Runtime's log severity that prints nothing; every failure reaches us as an exception."""
+
+_UNITS = {"": 1, "B": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
+_door = threading.Lock()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Runtime:
+    """How much of the machine one model may use.
+
+    Attributes:
+        threads: Threads for one model, or "auto" for the cores this process may really use: its
+            affinity and its container's quota, not the host's cores.
+        memory_limit: Most bytes for a model's weights and working memory, as a number or text
+            such as "400MB" or "1GiB"; None for no limit. Not counted are the interpreter, and
+            while loading the file itself and its parsed copy.
+
+    Example:
+        >>> Runtime(threads=2, memory_limit="400MB").memory_limit_bytes
+        400000000
+    """
+
+    threads: int | Literal["auto"] = "auto"
+    memory_limit: int | str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses settings that no machine can follow."""
+        if self.threads != "auto" and (type(self.threads) is not int or self.threads < 1):
+            raise ValueError(f'threads is {self.threads!r}; expected "auto" or an integer >= 1.')
+        limit = self.memory_limit_bytes
+        if limit is not None and limit < 1:
+            raise ValueError(f"memory_limit is {self.memory_limit!r}; expected at least one byte.")
+
+    @property
+    def num_threads(self) -> int:
+        """How many threads a session gets."""
+        return usable_cores() if self.threads == "auto" else self.threads
+
+    @property
+    def memory_limit_bytes(self) -> int | None:
+        """The memory limit as a number of bytes."""
+        if self.memory_limit is None or type(self.memory_limit) is int:
+            return self.memory_limit
+        found = re.fullmatch(
+            r"\s*(\d+(?:\.\d+)?)\s*([KMG]?I?)B?\s*", str(self.memory_limit).upper()
+        )
+        if found is None or found[2] not in _UNITS:
+            raise ValueError(
+                f"memory_limit is {self.memory_limit!r}; expected a number of bytes or text such "
+                'as "400MB" or "1GiB".'
+            )
+        return int(float(found[1]) * _UNITS[found[2]])
+
+
+class Session:
+    """One loaded graph; many threads may run it at once."""
+
+    def __init__(
+        self, model: bytes, *, device: str = "cpu", runtime: Runtime | None = None
+    ) -> None:
+        """Loads a graph from bytes that were already checked, never from a path.
+
+        Args:
+            model: An ONNX file with its weights inside.
+            device: "cpu" or "cuda"; it is used or refused, never silently replaced.
+            runtime: Threads and memory.
+
+        Raises:
+            ArtifactError: ONNX Runtime can't read the graph.
+            DeviceUnavailableError: The device is not there.
+            LimitExceededError: The weights alone are larger than the memory limit.
+            MissingExtraError: onnxruntime is not installed.
+            TelemetryActiveError: The host imported onnxruntime with telemetry on.
+        """
+        runtime = runtime or Runtime()
+        self.device = device
+        self._limit = runtime.memory_limit_bytes
+        self._onnxruntime = import_onnxruntime()
+        require_device(device, self._onnxruntime.get_available_providers())
+        if self._limit is not None and len(model) > self._limit:
+            raise LimitExceededError(
+                f"The model holds {len(model)} bytes and memory_limit allows {self._limit}. Raise "
+                "the limit, or use a smaller variant of the model."
+            )
+        self._session = self._create(model, runtime)
+        if PROVIDERS[device] not in self._session.get_providers():
+            raise _unavailable(device, self._session.get_providers())
+
+    def _create(self, model: bytes, runtime: Runtime) -> Any:
+        options = self._options(runtime)
+        provider: Any = PROVIDERS[self.device]
+        if self.device == "cuda" and self._limit is not None:
+            provider = (provider, {"gpu_mem_limit": str(self._limit)})
+        try:
+            with _door:
+                if self._limit is not None:
+                    self._register_arena(self._limit)
+                    options.add_session_config_entry("session.use_env_allocators", "1")
+                session = self._onnxruntime.InferenceSession(
+                    model, sess_options=options, providers=[provider]
+                )
+        except Exception as error:  # its exceptions share no base but Exception
+            if self.device != "cpu" and "provider" in str(error).lower():
+                raise _unavailable(self.device, [str(error)]) from error
+            raise ArtifactError(
+                f"ONNX Runtime can't read the graph: {_first_line(error)}. Expected one ONNX file "
+                "that this version of onnxruntime supports; export the artifact again."
+            ) from error
+        session.disable_fallback()
+        # The wrapper keeps the whole file for its fallback, which is off: let it go.
+        session._model_bytes = None
+        return session
+
+    def _options(self, runtime: Runtime) -> Any:
+        options = self._onnxruntime.SessionOptions()
+        options.log_severity_level = FATAL
+        options.intra_op_num_threads = runtime.num_threads
+        options.inter_op_num_threads = 1
+        # One plan is kept for every shape ever seen; windows have many shapes.
+        options.enable_mem_pattern = False
+        # Weights outside the arena: it can then give back all that a large batch needed.
+        options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
+        return options
+
+    def _register_arena(self, limit: int) -> None:
+        """Registers a bounded arena; a session keeps the one that was registered last."""
+        runtime = self._onnxruntime
+        runtime.create_and_register_allocator(
+            runtime.OrtMemoryInfo(
+                "Cpu",
+                runtime.OrtAllocatorType.ORT_ARENA_ALLOCATOR,
+                0,
+                runtime.OrtMemType.DEFAULT,
+            ),
+            # 1 is kSameAsRequested: grow by what is asked, not to the next power of two.
+            runtime.OrtArenaCfg({"max_mem": limit, "arena_extend_strategy": 1}),
+        )
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The graph's own metadata, such as the certificate id it carries."""
+        return dict(self._session.get_modelmeta().custom_metadata_map)
+
+    @property
+    def inputs(self) -> dict[str, list[int | str | None]]:
+        """Name and shape of every input; named dimensions are text."""
+        return {found.name: list(found.shape) for found in self._session.get_inputs()}
+
+    @property
+    def outputs(self) -> dict[str, list[int | str | None]]:
+        """Name and shape of every output."""
+        return {found.name: list(found.shape) for found in self._session.get_outputs()}
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """Returns every output, in the graph's order.
+
+        Args:
+            inputs: One array for each input name.
+
+        Raises:
+            LimitExceededError: The working memory would exceed the limit.
+            ArtifactError: The graph can't work on such input.
+        """
+        options = self._onnxruntime.RunOptions()
+        options.log_severity_level = FATAL
+        # Without this the arena keeps the largest run's memory for ever.
+        options.add_run_config_entry(
+            "memory.enable_memory_arena_shrinkage", "cpu:0" if self.device == "cpu" else "gpu:0"
+        )
+        try:
+            return [np.asarray(found) for found in self._session.run(None, dict(inputs), options)]
+        except Exception as error:  # its exceptions share no base but Exception
+            shapes = {name: np.shape(value) for name, value in inputs.items()}
+            if self._limit is not None and "smaller than requested" in str(error):
+                raise LimitExceededError(
+                    f"Input of the shapes {shapes} needs more than the {self._limit} bytes that "
+                    "memory_limit allows. Raise the limit or pass smaller batches."
+                ) from error
+            raise ArtifactError(
+                f"The graph failed on inputs of the shapes {shapes}: {_first_line(error)}. "
+                "Expected a graph that fits its manifest and tokenizer; export the artifact again."
+            ) from error
+
+
+def import_onnxruntime() -> Any:
+    """Returns the package, imported with its telemetry off.
+
+    Raises:
+        DeviceUnavailableError: Its cpu and gpu builds are both installed and overwrite each other.
+        MissingExtraError: It is not installed.
+        TelemetryActiveError: The host imported it first, with telemetry on.
+    """
+    with _door:
+        if "onnxruntime" in sys.modules:
+            if os.environ.get(TELEMETRY_VARIABLE) != "1":
+                raise TelemetryActiveError(
+                    "The application imported onnxruntime before hushdoc without "
+                    f"{TELEMETRY_VARIABLE}=1, so it may send file and model names over the "
+                    f"network, and nothing can stop it any more. Set {TELEMETRY_VARIABLE}=1 in "
+                    "the environment, or load the hushdoc model before importing onnxruntime."
+                )
+            return sys.modules["onnxruntime"]
+        _refuse_both_builds()
+        os.environ[TELEMETRY_VARIABLE] = "1"
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise MissingExtraError("onnxruntime", "cpu") from error
+        onnxruntime.set_default_logger_severity(FATAL)
+        return onnxruntime
+
+
+def _refuse_both_builds() -> None:
+    installed = []
+    for name in ("onnxruntime", "onnxruntime-gpu"):
+        try:
+            installed.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            continue
+    if len(installed) > 1:
+        raise DeviceUnavailableError(
+            f"{' and '.join(installed)} are both installed; they share their files, and the last "
+            "one installed has overwritten the other. Uninstall both, then install one: "
+            "pip install 'hushdoc[cpu]' or 'hushdoc[gpu]'.",
+            code="ONNXRUNTIME_CONFLICT",
+        )
+
+
+def require_device(device: str, available: Sequence[str]) -> None:
+    """Raises unless a device is one we know and this build of onnxruntime has it."""
+    if device not in PROVIDERS:
+        raise ValueError(f"device is {device!r}; expected one of {sorted(PROVIDERS)}.")
+    if PROVIDERS[device] not in available:
+        raise _unavailable(device, available)
+
+
+def _unavailable(device: str, found: Sequence[str]) -> DeviceUnavailableError:
+    return DeviceUnavailableError(
+        f"The device '{device}' was asked for, and onnxruntime offers {', '.join(found)}. Install "
+        "'hushdoc[gpu]' in place of 'hushdoc[cpu]' with a matching CUDA, or pass device=\"cpu\"."
+    )
+
+
+def usable_cores(*, root: Path = Path("/")) -> int:
+    """Returns how many cores this process may use: affinity, then the container's quota.
+
+    Args:
+        root: Where proc and sys stand; tests pass a folder of their own.
+    """
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    quota = _cgroup_quota(root)
+    return cores if quota is None else max(1, min(cores, math.ceil(quota)))
+
+
+def _cgroup_quota(root: Path) -> float | None:
+    """Returns the smallest quota, in cores, of this process's control groups, or None."""
+    mount = root / "sys/fs/cgroup"
+    quotas = []
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        hierarchy, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if hierarchy == "0":
+            folders = _up(mount, path)
+            quotas += [_quota(_text(folder / "cpu.max").split()) for folder in folders]
+        elif "cpu" in controllers.split(","):
+            for folder in [*_up(mount / controllers, path), *_up(mount / "cpu", path)]:
+                names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+                quotas.append(_quota([_text(folder / name).strip() for name in names]))
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def _up(mount: Path, path: str) -> list[Path]:
+    """Returns a group's folder and all above it: each of them may hold a quota."""
+    inside = Path(path.lstrip("/"))
+    # Inside a container the path may name a folder that only the host sees.
+    return [mount / inside, *(mount / parent for parent in inside.parents), mount]
+
+
+def _quota(words: Sequence[str]) -> float | None:
+    try:
+        allowed, period = (int(word) for word in words)
+    except ValueError:
+        return None
+    return allowed / period if allowed > 0 and period > 0 else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__

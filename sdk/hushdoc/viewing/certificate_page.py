@@ -1,0 +1,424 @@
+"""A certificate as one page that a privacy officer can read, print and file.
+
+The page loads nothing and runs nothing. What it says is what the certificate says, in plain words,
+and whether anybody checked it; where nothing was checked, it says that first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hushdoc.accounting import mechanism
+from hushdoc.accounting.mechanism import Composed, Gaussian, Mechanism, PoissonSampled
+from hushdoc.claim import Guarantee
+from hushdoc.explanation import (
+    ADVERSARY_WORDS,
+    ASSURANCE_WORDS,
+    FALSE_ALARM_RATES,
+    UNIT_WORDS,
+    hit_rate_bound,
+    is_covered,
+    not_promised,
+    odds,
+    percent,
+    promise,
+)
+from hushdoc.viewing.markup import (
+    Cell,
+    banner,
+    bars,
+    block,
+    bullets,
+    figures,
+    page,
+    paragraph,
+    safe,
+    section,
+    table,
+)
+from hushdoc.viewing.profile_chart import profile_chart
+
+if TYPE_CHECKING:
+    from hushdoc.artifact import VerificationReport
+    from hushdoc.certificate import Certificate, Subject
+    from hushdoc.trust import TrustedKey
+
+_TREATMENT_WORDS = {
+    "accounted": "inside the promise",
+    "declared-public": "its result was declared public",
+    "not-released": "its result was not released",
+    "post-processing": "it read only what was already released",
+    "unaccounted": "OUTSIDE of every promise",
+}
+
+
+def certificate_page(
+    certificate: Certificate,
+    report: VerificationReport | None,
+    subjects: Sequence[Subject],
+    *,
+    signers: Sequence[TrustedKey] | None = None,
+) -> str:
+    """Returns the page as HTML.
+
+    Args:
+        certificate: What is said.
+        report: What checking the artifact found, or None where nobody checked it.
+        subjects: The signed files.
+        signers: Who signed, by a trust store that was asked; none of its keys: empty; nobody
+            asked: None. A report's own signers go before.
+    """
+    if report is not None:
+        signers = report.signers
+    model = certificate.model
+    return page(
+        f"Privacy certificate of {model.name}, version {model.version}",
+        (
+            _head(certificate),
+            '<div class="banners">' + _verdicts(certificate, report, signers) + "</div>",
+            *(_meaning(item) for item in _promised(certificate)),
+            _guarantees(certificate),
+            section("What is not promised", bullets(not_promised(certificate.claim))),
+            section("Caveats of the issuer", bullets(certificate.claim.caveats)),
+            _data(certificate),
+            _mechanism(certificate),
+            _rules(report),
+            _notes("Training, as stated by the issuer", certificate.claim.training),
+            _notes("Usefulness, as stated by the issuer", certificate.claim.utility),
+            _origin(certificate, subjects, signers),
+            _foot(certificate),
+        ),
+    )
+
+
+def _promised(certificate: Certificate) -> list[Guarantee]:
+    return [item for item in certificate.claim.guarantees if item.kind in ("dp", "dp-conditional")]
+
+
+def _head(certificate: Certificate) -> str:
+    model = certificate.model
+    return (
+        '<header><p class="kicker">Privacy certificate</p>'
+        f"<h1>{safe(model.name)}, version {model.version}</h1>"
+        + "".join(paragraph(_headline(item), style="lead") for item in _spoken(certificate))
+        + paragraph(
+            f"Task {model.task}. Issued {certificate.issued_at} by {certificate.issuer}; "
+            + ASSURANCE_WORDS[certificate.assurance],
+            style="soft",
+        )
+        + "</header>"
+    )
+
+
+def _spoken(certificate: Certificate) -> list[Guarantee]:
+    """The guarantees that the headline speaks of: what is refused goes before what is promised."""
+    order = {"none": 0, "empirical": 1, "dp-conditional": 2, "dp": 3}
+    return sorted(certificate.claim.guarantees, key=lambda item: order[item.kind])[:3]
+
+
+def _headline(item: Guarantee) -> str:
+    if item.epsilon is None or item.delta is None or item.kind in ("none", "empirical"):
+        return promise(item)
+    condition = f", if {item.condition}" if item.condition else ""
+    return (
+        f"Every single {UNIT_WORDS[item.unit]} used in training is promised differential privacy "
+        f"against {ADVERSARY_WORDS[item.adversary]}: epsilon {item.epsilon:g}, delta "
+        f"{item.delta:g}{condition}."
+    )
+
+
+def _verdicts(
+    certificate: Certificate,
+    report: VerificationReport | None,
+    signers: Sequence[TrustedKey] | None,
+) -> str:
+    found = [_signature(signers), _policy(report)]
+    if report is None or not report.files_checked:
+        why = (
+            "Run hushdoc verify to check each of them."
+            if report is None
+            else "The policy refused the model before."
+        )
+        found.append(banner("warn", "Files not checked", why))
+    else:
+        words = f"{len(report.files)} files are as they were signed"
+        found.append(banner("good", words))
+    found.append(_recomputed(certificate))
+    if not _promised(certificate):
+        found.insert(0, banner("bad", "No differential privacy is promised by this certificate"))
+    return "".join(found)
+
+
+def _signature(signers: Sequence[TrustedKey] | None) -> str:
+    if signers is None:
+        return banner(
+            "bad", "Signature not checked", "Anybody may have written what this page says."
+        )
+    if not signers:
+        return banner(
+            "bad", "Not signed by a trusted key", "Anybody may have written what this page says."
+        )
+    return banner("good", "Signed by " + ", ".join(key.name for key in signers))
+
+
+def _policy(report: VerificationReport | None) -> str:
+    if report is None:
+        return banner("warn", "Not compared with a policy", "Whether it is enough, nobody said.")
+    failed = report.policy.failed
+    if failed:
+        return banner(
+            "bad",
+            f"Refused: {len(failed)} of {len(report.policy.rules)} rules of the policy failed",
+            *(f"{rule.rule}: found {rule.found}, allowed {rule.allowed}" for rule in failed),
+        )
+    if any(rule.rule == "integrity only" for rule in report.policy.rules):
+        return banner("warn", "Signature and files only: the policy demanded no privacy")
+    return banner("good", f"Accepted: all {len(report.policy.rules)} rules of the policy passed")
+
+
+def _recomputed(certificate: Certificate) -> str:
+    findings = certificate.recompute()
+    if not findings:
+        return ""
+    false = [item for item in findings if item.code is not None]
+    if false:
+        return banner(
+            "bad",
+            "The numbers do not follow from the stated mechanism",
+            *(f"{item.code}: {item.message}" for item in false),
+        )
+    return banner(
+        "good",
+        "The numbers follow from the stated mechanism",
+        "Recomputed for this page. That proves arithmetic, not that training ran that way.",
+    )
+
+
+def _meaning(item: Guarantee) -> str:
+    if item.epsilon is None or item.delta is None:
+        return ""
+    unit = UNIT_WORDS[item.unit]
+    bounds = [(rate, hit_rate_bound(item.epsilon, item.delta, rate)) for rate in FALSE_ALARM_RATES]
+    weak = any(bound > 0.95 for _, bound in bounds)
+    return section(
+        f"What epsilon {item.epsilon:g} means, per {unit}",
+        figures(
+            (
+                (f"{item.epsilon:g}", "epsilon: smaller is stronger, 0 is perfect"),
+                (f"{item.delta:g}", "delta: what epsilon does not cover"),
+                (f"x {odds(item.epsilon)}", "largest change of any probability (e to the epsilon)"),
+            )
+        ),
+        paragraph(promise(item)),
+        f"<h3>How many used {safe(unit)}s an attacker can recognise at most</h3>",
+        bars(
+            (f"at 1 false alarm in {round(1 / rate):,}", bound, percent(bound))
+            for rate, bound in bounds
+        ),
+        paragraph(
+            "This is a bound on the worst case, against an attacker who knows everything else. "
+            + (
+                "Where it is nearly all of them, the numbers alone rule out next to nothing; known "
+                "attacks usually reach far less, but that is not proven."
+                if weak
+                else "Known attacks usually reach less."
+            ),
+            style="soft",
+        ),
+        _chart(item),
+    )
+
+
+def _chart(item: Guarantee) -> str:
+    if item.epsilon is None or item.delta is None:
+        return ""
+    drawn = profile_chart(item.profile, (item.epsilon, item.delta))
+    return f"<h3>The same promise at other deltas</h3>\n{drawn}" if drawn else ""
+
+
+def _guarantees(certificate: Certificate) -> str:
+    rows: list[Sequence[str | Cell]] = []
+    for adversary in mechanism.ADVERSARIES:
+        items = [item for item in certificate.claim.guarantees if item.adversary == adversary]
+        rows += [_guarantee_row(item) for item in items]
+        if not items and is_covered(adversary, certificate.claim):
+            words = "as against whoever receives the model: answers are computed from it"
+            rows.append((ADVERSARY_WORDS[adversary], "same", Cell("good", words), "same", "same"))
+        elif not items:
+            rows.append((ADVERSARY_WORDS[adversary], "-", Cell("bad", "nothing"), "-", "-"))
+    details = [
+        block("\n".join(_detail(item)))
+        for item in certificate.claim.guarantees
+        if item.kind != "none"
+    ]
+    return section(
+        "Against whom",
+        table(("against", "unit", "promised", "epsilon", "delta"), rows),
+        "<h3>On what it rests</h3>" if details else "",
+        *details,
+    )
+
+
+def _guarantee_row(item: Guarantee) -> Sequence[str | Cell]:
+    kinds = {
+        "dp": Cell("good", "differential privacy"),
+        "dp-conditional": Cell("warn", "differential privacy, on a condition"),
+        "empirical": Cell("bad", "nothing proven, only measured"),
+        "none": Cell("bad", "nothing"),
+    }
+    return (
+        ADVERSARY_WORDS[item.adversary],
+        UNIT_WORDS[item.unit],
+        kinds[item.kind],
+        "-" if item.epsilon is None else f"{item.epsilon:g}",
+        "-" if item.delta is None else f"{item.delta:g}",
+    )
+
+
+def _detail(item: Guarantee) -> list[str]:
+    accountant = item.accountant
+    facts = {
+        "against": f"{item.adversary}, who observes {item.observes} and knows {item.knows}",
+        "one unit": f"{item.unit}: {item.unit_definition}",
+        "neighbours": item.adjacency,
+        "computed by": f"{accountant.name} ({accountant.library} {accountant.version})",
+        "composition": item.composition,
+        "all accesses": "covered" if item.covers_all_private_accesses else "NOT all covered",
+        "sampling": item.sampling_as_implemented,
+        "tuning": item.hyperparameter_tuning,
+        "noise from": f"{item.rng}; {item.floating_point}",
+    }
+    lines = [f"{name + ':':<14}{value}" for name, value in facts.items()]
+    return [*lines, *(f"{'assumes:':<14}{words}" for words in item.assumes)]
+
+
+def _data(certificate: Certificate) -> str:
+    claim = certificate.claim
+    protected = [
+        (data.name, f"{unit.unit}: {_count(unit.count)}", data.contribution_bound)
+        for data in claim.protected_data
+        for unit in data.units
+    ]
+    public = [
+        (
+            data.name,
+            ", ".join(data.uses),
+            data.privacy_status,
+            Cell("good", "none")
+            if data.overlap_with_protected == "none"
+            else Cell("warn", data.overlap_with_protected),
+        )
+        for data in claim.public_data
+    ]
+    accesses = [
+        (
+            access.data,
+            access.purpose,
+            Cell("bad" if access.treatment == "unaccounted" else "good", treatment),
+        )
+        for access in claim.data_accesses
+        for treatment in (_TREATMENT_WORDS[access.treatment],)
+    ]
+    return section(
+        "Which data were used",
+        "<h3>Protected</h3>",
+        table(("data", "how many", "what one unit can contribute"), protected)
+        or paragraph("None is stated."),
+        "<h3>Every way in which they were read</h3>",
+        table(("data", "what for", "treatment"), accesses) or paragraph("None is stated."),
+        "<h3>Used without any promise</h3>",
+        table(("data", "what for", "status", "overlap with protected data"), public)
+        or paragraph("None is stated."),
+        paragraph("Released: " + ", ".join(claim.releases) + "."),
+    )
+
+
+def _count(count: int | None) -> str:
+    return "not public" if count is None else str(count)
+
+
+def _mechanism(certificate: Certificate) -> str:
+    parts = []
+    for name, transcript in certificate.claim.transcripts.items():
+        parts.append(paragraph(f"{name}: {_words(transcript)}."))
+        parts.append(block(json.dumps(mechanism.to_dict(transcript), indent=2)))
+    if not parts:
+        return ""
+    return section(
+        "The mechanism, and how to recompute the numbers",
+        *parts,
+        paragraph(
+            "Anybody can recompute epsilon from these lines alone, with hushdoc verify, or with "
+            "any accountant for the Poisson-subsampled Gaussian under add-remove.",
+            style="soft",
+        ),
+    )
+
+
+def _words(event: Mechanism) -> str:
+    match event:
+        case Gaussian():
+            return f"Gaussian noise of {event.noise_multiplier:g} times the clipping norm"
+        case PoissonSampled():
+            rate = event.sampling_rate
+            return f"each unit drawn with probability {rate:.6g}, then {_words(event.event)}"
+        case Composed():
+            return f"{event.count:,} times: {_words(event.event)}"
+        case _:
+            shown = "; then ".join(_words(part) for part in event.events[:8])
+            return shown + (f"; and {len(event.events) - 8} more" if len(event.events) > 8 else "")
+
+
+def _rules(report: VerificationReport | None) -> str:
+    if report is None:
+        return ""
+    rows = [
+        (
+            Cell("good", "passed") if rule.passed else Cell("bad", rule.code),
+            rule.rule,
+            rule.found,
+            rule.allowed,
+        )
+        for rule in report.policy.rules
+    ]
+    return section("Every rule of the policy", table(("", "rule", "found", "allowed"), rows))
+
+
+def _notes(title: str, values: Mapping[str, Any]) -> str:
+    rows = [
+        (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        for name, value in values.items()
+    ]
+    return section(title, table(("what", "value"), rows))
+
+
+def _origin(
+    certificate: Certificate, subjects: Sequence[Subject], signers: Sequence[TrustedKey] | None
+) -> str:
+    keys = [(key.name, Cell("code", key.keyid)) for key in signers or ()]
+    steps = [
+        (str(step["step"]), Cell("bad", "yes") if step["dataDependent"] else Cell("good", "no"))
+        for step in certificate.derivation
+    ]
+    files = [
+        (subject.name, f"{subject.size:,}", Cell("code", subject.sha256)) for subject in subjects
+    ]
+    return section(
+        "Signer, files and origin",
+        table(("signed by", "key id"), keys) or paragraph("No trusted signature was found."),
+        "<h3>Signed files</h3>",
+        table(("file", "bytes", "SHA-256"), files),
+        "<h3>Steps since training</h3>" if steps else "",
+        table(("step", "read protected data"), steps),
+    )
+
+
+def _foot(certificate: Certificate) -> str:
+    expiry = certificate.expires_at or "without end"
+    return (
+        f"<footer><p>Certificate <code>{safe(certificate.certificate_id)}</code>, valid from "
+        f"{safe(certificate.issued_at)} to {safe(expiry)}. This page is a rendering; the signed "
+        "statement in the artifact is what counts.</p></footer>"
+    )

@@ -1,0 +1,155 @@
+"""A page as a picture: its image where there is one, else its words written into their boxes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hushdoc.document import Box, Page
+from hushdoc.errors import (
+    InputError,
+    LimitExceededError,
+    MissingExtraError,
+    UnsupportedFormatError,
+)
+
+if TYPE_CHECKING:
+    from PIL import Image, ImageFont
+
+    Font = ImageFont.ImageFont | ImageFont.FreeTypeFont
+
+MIN_WIDTH = 900
+"""Pages narrower than this (pixels) are drawn larger, so that captions can be read."""
+
+MAX_PIXELS = 80_000_000
+"""Images with more pixels are refused before they are decoded."""
+
+INK, PAPER, RULE = (45, 45, 45), (255, 255, 255), (205, 205, 205)
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """Page pixels to picture pixels."""
+
+    page: Page
+    width: int
+    height: int
+
+    @property
+    def unit(self) -> int:
+        """The width of a thin line."""
+        return max(2, round(max(self.width, self.height) / 700))
+
+    @property
+    def font_size(self) -> int:
+        """The size of captions."""
+        return max(12, round(max(self.width, self.height) / 80))
+
+    def place(self, box: Box, *, margin: int = 0) -> tuple[int, int, int, int]:
+        """Returns where a box stands in the picture, grown by a margin and kept inside."""
+        across, down = self.width / self.page.width, self.height / self.page.height
+        return (
+            max(0, round(box.x0 * across) - margin),
+            max(0, round(box.y0 * down) - margin),
+            min(self.width - 1, round(box.x1 * across) + margin),
+            min(self.height - 1, round(box.y1 * down) + margin),
+        )
+
+
+def require_pillow() -> None:
+    """Raises MissingExtraError unless Pillow is installed."""
+    try:
+        import PIL  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("PIL", "cpu") from error
+
+
+def background(page: Page, image: Image.Image | Path | str | None) -> Image.Image:
+    """Returns the given image, else the page's own where its file is there, else a rendition.
+
+    Raises:
+        InputError: The given file is not there.
+        UnsupportedFormatError: The image can't be read.
+        LimitExceededError: The image has more than MAX_PIXELS pixels.
+    """
+    from PIL import Image
+
+    if image is None:
+        image = page.image if page.image is not None and page.image.is_file() else None
+    if image is None:
+        return _rendition(page)
+    picture = image if isinstance(image, Image.Image) else _opened(Path(image))
+    picture = picture.convert("RGB")
+    if picture.width < MIN_WIDTH:
+        height = round(picture.height * MIN_WIDTH / picture.width)
+        return picture.resize((MIN_WIDTH, height), Image.Resampling.LANCZOS)
+    return picture
+
+
+def _opened(path: Path) -> Image.Image:
+    from PIL import Image, ImageOps
+
+    if not path.is_file():
+        raise InputError(
+            f"The page image '{path}' is not there. Give an image file, or none for a plain "
+            "rendition of the words."
+        )
+    try:
+        with Image.open(path) as picture:
+            if picture.width * picture.height > MAX_PIXELS:
+                raise LimitExceededError(
+                    f"The page image '{path}' is {picture.width} x {picture.height} pixels; at "
+                    f"most {MAX_PIXELS} in all are read. Pass a smaller image."
+                )
+            return ImageOps.exif_transpose(picture).convert("RGB")
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise UnsupportedFormatError(
+            f"The page image '{path}' can't be read: {error}. Expected an image that Pillow "
+            "reads, such as PNG, JPEG or TIFF."
+        ) from error
+
+
+def _rendition(page: Page) -> Image.Image:
+    """Returns a white page with every word written into its box."""
+    from PIL import Image, ImageDraw
+
+    scale = max(1.0, MIN_WIDTH / page.width)
+    size = max(1, round(page.width * scale)), max(1, round(page.height * scale))
+    if size[0] * size[1] > MAX_PIXELS:
+        raise LimitExceededError(
+            f"The page would be drawn with {size[0]} x {size[1]} pixels; at most {MAX_PIXELS} in "
+            "all are drawn. Mend the page's width and height."
+        )
+    canvas = Image.new("RGB", size, PAPER)
+    pen = ImageDraw.Draw(canvas)
+    view = View(page=page, width=canvas.width, height=canvas.height)
+    for word in page.words:
+        x0, y0, x1, y1 = view.place(word.box)
+        text = printable(word.text)
+        if not text or x1 <= x0 or y1 <= y0:
+            continue
+        font = _fitted(text, x1 - x0, y1 - y0)
+        pen.text((x0, (y0 + y1) / 2), text, font=font, fill=INK, anchor="lm")
+    pen.rectangle((0, 0, canvas.width - 1, canvas.height - 1), outline=RULE)
+    return canvas
+
+
+def _fitted(text: str, width: int, height: int) -> Font:
+    """Returns the largest font whose text fits into a box."""
+    size = max(6, round(height * 0.9))
+    font = font_of(size)
+    needed = font.getlength(text)
+    return font if needed <= width else font_of(max(6, int(size * width / needed)))
+
+
+def font_of(size: int) -> Font:
+    """Returns Pillow's own font; it needs no font file of the system."""
+    from PIL import ImageFont
+
+    return ImageFont.load_default(size)
+
+
+def printable(text: str) -> str:
+    """Returns text without the characters that would break a line or turn its direction."""
+    return "".join(letter if letter.isprintable() else " " for letter in text).strip()

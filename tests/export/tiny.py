@@ -1,0 +1,187 @@
+"""Tiny checkpoints with random weights and a sound claim; what the tests export, load and run."""
+
+from __future__ import annotations
+
+import functools
+import string
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+from hushdoc import artifact, signing
+from hushdoc.accounting import rdp
+from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
+from hushdoc.certificate import Accountant, Claim, DataAccess, Guarantee, ProtectedData
+from hushdoc.claim import ProtectedUnit
+from hushdoc.labels import LabelSet
+from hushdoc.policy import Policy
+from hushdoc.runtime.encoding import Preprocessing
+from hushdoc.trust import TrustedKey, TrustStore
+from hushdoc_export import convert, sealing
+from hushdoc_training import checkpoint
+from hushdoc_training.models.layout import TokenClassifier
+
+LABELS = LabelSet(fields=("date", "supplier", "total"))
+DELTA = 1e-5
+ARCHITECTURES = ("layoutlm", "layoutlmv3", "lilt")
+
+_SIZES = {
+    "hidden_size": 48,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 40,
+    "max_2d_position_embeddings": 1024,
+    "pad_token_id": 0,
+}
+
+
+def tokenizer_json() -> str:
+    """Returns a WordPiece tokenizer that spells every word in letters and digits."""
+    letters = string.ascii_lowercase + string.digits + ".,:/-"
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{letter}" for letter in letters)]
+    vocabulary = {word: index for index, word in enumerate(words)}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return tokenizer.to_str()
+
+
+def preprocessing(**change: Any) -> Preprocessing:
+    settings = {"max_tokens": 64, "overlap": 16, "cls_id": 2, "sep_id": 3, "pad_id": 0, **change}
+    return Preprocessing(**settings)
+
+
+def model(architecture: str, *, labels: LabelSet = LABELS, positions: int = 70) -> TokenClassifier:
+    """Returns a random model whose answers differ clearly from word to word."""
+    torch.manual_seed(3)
+    sizes = {
+        **_SIZES,
+        "vocab_size": Tokenizer.from_str(tokenizer_json()).get_vocab_size(),
+        "num_labels": len(labels.tags),
+        "max_position_embeddings": positions,
+        "initializer_range": 0.3,
+    }
+    if architecture == "layoutlm":
+        config = transformers.LayoutLMConfig(**sizes)
+        inner = transformers.LayoutLMForTokenClassification(config)
+    elif architecture == "lilt":
+        inner = transformers.LiltForTokenClassification(transformers.LiltConfig(**sizes))
+    else:
+        config = transformers.LayoutLMv3Config(coordinate_size=8, shape_size=8, **sizes)
+        inner = transformers.LayoutLMv3ForTokenClassification(config)
+    return TokenClassifier(inner.eval(), architecture).eval()
+
+
+def claim() -> Claim:
+    """Returns a claim whose epsilon follows from its transcript."""
+    step = PoissonSampled(sampling_rate=0.1, event=Gaussian(noise_multiplier=2.0))
+    transcript = Composed(event=step, count=20)
+    guarantee = Guarantee(
+        adversary="model-recipient",
+        observes="the released weights",
+        knows="everything but one document",
+        assumes=("training ran as stated",),
+        kind="dp",
+        unit="document",
+        unit_definition="one invented document",
+        adjacency="add-remove",
+        epsilon=rdp.epsilon(transcript, DELTA) * 1.001,
+        delta=DELTA,
+        profile=(),
+        accountant=Accountant(name="rdp", library="hushdoc", version="0.1.0", error_bound=None),
+        transcript="training",
+        composition="one run, one release",
+        covers_all_private_accesses=True,
+        sampling_as_implemented="poisson",
+        hyperparameter_tuning="none",
+        rng="csprng",
+        floating_point="double precision, not hardened",
+        reason=None,
+        condition=None,
+    )
+    unit = ProtectedUnit(unit="document", count=None, count_is_public=False)
+    data = ProtectedData(
+        name="invented", units=(unit,), contribution_bound="one document each", commitment=None
+    )
+    access = DataAccess(
+        data="invented", purpose="training", accounted_in="training", treatment="accounted"
+    )
+    return Claim(
+        protected_data=(data,),
+        public_data=(),
+        data_accesses=(access,),
+        releases=("final weights",),
+        guarantees=(guarantee,),
+        transcripts={"training": transcript},
+        training={"steps": 20},
+        utility={"f1": 0.5},
+        caveats=("The data are invented.",),
+    )
+
+
+def save_checkpoint(
+    folder: Path,
+    architecture: str = "layoutlm",
+    *,
+    labels: LabelSet = LABELS,
+    classifier: TokenClassifier | None = None,
+    settings: Preprocessing | None = None,
+) -> checkpoint.Checkpoint:
+    """Writes a checkpoint as training does."""
+    classifier = classifier or model(architecture, labels=labels)
+    return checkpoint.save(
+        folder,
+        architecture=architecture,
+        labels=labels,
+        preprocessing=settings or preprocessing(),
+        claim=claim(),
+        tokenizer_json=tokenizer_json(),
+        save_weights=classifier.save,
+    )
+
+
+KEY = signing.generate_key()
+TRUST = TrustStore(keys=(TrustedKey(name="tests", public_key=signing.public_key_of(KEY)),))
+
+_home = tempfile.TemporaryDirectory(prefix="hushdoc-tests-")
+
+
+def policy(**change: Any) -> Policy:
+    limits = {"max_epsilon": 8, "max_delta": 1e-5, "privacy_units": {"document"}, **change}
+    return Policy(trust=TRUST, **limits)
+
+
+def sealed(architecture: str = "layoutlm") -> Path:
+    """Returns an artifact that was exported once for all tests; nobody changes it."""
+    return _sealed(architecture)
+
+
+@functools.cache
+def _sealed(architecture: str) -> Path:
+    folder = Path(_home.name) / architecture
+    save_checkpoint(folder / "checkpoint", architecture)
+    return convert.export(
+        folder / "checkpoint", folder / "artifact", key=KEY, name="tiny-kie", issuer="the tests"
+    )
+
+
+def resealed(out: Path, *, task: str = "kie", **change: Any) -> Path:
+    """Returns a copy of the artifact with other parts, soundly signed: a wrong export."""
+    opened = artifact.open_artifact(sealed(), policy())
+    shapes = {item["name"]: item["shape"] for item in opened.manifest["inputs"]}
+    parts = {
+        "graph": opened.read("onnx/model.onnx"),
+        "inputs": shapes,
+        "outputs": {item["name"]: item["shape"] for item in opened.manifest["outputs"]},
+        "labels": LABELS,
+        "preprocessing": preprocessing(),
+        "tokenizer_json": opened.read("tokenizer.json"),
+        **change,
+    }
+    stated = replace(opened.certificate, model=replace(opened.certificate.model, task=task))
+    return sealing.seal(out, sealing.Payload(**parts), stated, key=KEY)

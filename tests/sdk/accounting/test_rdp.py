@@ -1,0 +1,245 @@
+"""The RDP accountant against three others, high precision, and its own boundaries."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from functools import lru_cache
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opacus.accountants.analysis import rdp as opacus_rdp
+
+from hushdoc.accounting import rdp
+from hushdoc.accounting.mechanism import (
+    Composed,
+    Gaussian,
+    Mechanism,
+    PoissonSampled,
+    Sequence,
+)
+
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
+
+OPACUS_ORDERS = [1 + x / 10 for x in range(1, 100)] + [float(x) for x in range(12, 64)]
+
+
+def run_of(*, rate: float, noise: float, steps: int) -> Mechanism:
+    step = PoissonSampled(sampling_rate=rate, event=Gaussian(noise_multiplier=noise))
+    return Composed(event=step, count=steps)
+
+
+def theirs(*, rate: float, noise: float, steps: int) -> dp_accounting.DpEvent:
+    step = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise))
+    return dp_accounting.SelfComposedDpEvent(step, steps)
+
+
+@lru_cache
+def opacus_step(rate: float, noise: float) -> np.ndarray:
+    found = opacus_rdp.compute_rdp(q=rate, noise_multiplier=noise, steps=1, orders=OPACUS_ORDERS)
+    return np.asarray(found)
+
+
+GRID = [
+    (rate, noise, steps)
+    for rate in (1e-6, 1e-3, 0.01, 1 / 7, 0.5, 0.99, 1.0)
+    for noise in (0.3, 0.7, 1.5, 10.0, 100.0)
+    for steps in (1, 350, 1_000_000)
+]
+
+
+@pytest.mark.parametrize(("rate", "noise", "steps"), GRID)
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 1 / 389])
+def test_it_is_opacus_with_the_same_orders(
+    rate: float, noise: float, steps: int, delta: float
+) -> None:
+    spent = steps * opacus_step(rate, noise)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected, _ = opacus_rdp.get_privacy_spent(orders=OPACUS_ORDERS, rdp=spent, delta=delta)
+    mechanism = run_of(rate=rate, noise=noise, steps=steps)
+    own = rdp.rdp(mechanism, OPACUS_ORDERS)
+    same_orders = rdp.epsilon_from_rdp(own, delta, OPACUS_ORDERS)
+    # Opacus does not know that a delta above the total variation needs no epsilon at all.
+    assert same_orders in (0.0, pytest.approx(expected, rel=1e-6))
+    assert rdp.epsilon(mechanism, delta) <= same_orders * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise", "steps"),
+    [(1 / 7, 1.5, 350), (0.2, 0.77, 10), (1.0, 5.0, 20), (0.01, 0.6, 1000), (1e-3, 0.5, 10_000)],
+)
+@pytest.mark.parametrize("delta", [1e-6, 1e-3])
+def test_it_never_says_less_than_the_exact_accountant(
+    rate: float, noise: float, steps: int, delta: float
+) -> None:
+    event = theirs(rate=rate, noise=noise, steps=steps)
+    exact = PLDAccountant(value_discretization_interval=1e-3)
+    exact.compose(event)
+    renyi = RdpAccountant()
+    renyi.compose(event)
+    found = rdp.epsilon(run_of(rate=rate, noise=noise, steps=steps), delta)
+    assert exact.get_epsilon(delta) <= found
+    assert found <= renyi.get_epsilon(delta) * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("rate", [1e-6, 1e-3, 1 / 7, 0.9, 0.9999])
+@pytest.mark.parametrize("noise", [0.3, 1.5, 30.0])
+@pytest.mark.parametrize("order", [1.001, 1.35, 2, 2.7, 9.9, 17, 19.75])
+def test_no_order_is_below_the_integral(rate: float, noise: float, order: float) -> None:
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(30):
+        q, s = mpmath.mpf(rate), mpmath.mpf(noise)
+        split = s * s * mpmath.log(1 / q - 1) + 0.5
+        points = {-40 * s, mpmath.mpf(0), mpmath.mpf(order), order + 10 * s, order + 40 * s}
+        if abs(split) < 40 * s:
+            points.add(split)
+        exact = mpmath.quad(
+            lambda z: (
+                mpmath.npdf(z, 0, s)
+                * ((1 - q) + q * mpmath.exp((2 * z - 1) / (2 * s * s))) ** order
+            ),
+            sorted(points),
+        )
+        expected = float(mpmath.log(exact) / (mpmath.mpf(order) - 1))
+    found = float(rdp.rdp(run_of(rate=rate, noise=noise, steps=1), [order])[0])
+    assert found >= expected * (1 - 1e-12)
+    assert found == pytest.approx(expected, rel=1e-6, abs=1e-10)
+
+
+def test_the_published_run_of_funsd() -> None:
+    """Opacus says 7.998 and the PLD accountant 7.00 for these 389 chunks."""
+    found = rdp.epsilon(run_of(rate=1 / 7, noise=1.50146484375, steps=350), 1 / 389)
+    assert found == pytest.approx(7.994, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise", "expected"),
+    [(0.2, 0.771484375, 9.1955), (1000 / 4149, 0.83251953125, 9.1091)],
+)
+def test_the_published_rows_of_provider_privacy(rate: float, noise: float, expected: float) -> None:
+    """Both are 7.98 by PLD at delta 1e-5; RDP alone certifies a seventh more."""
+    assert rdp.epsilon(run_of(rate=rate, noise=noise, steps=10), 1e-5) == pytest.approx(
+        expected, abs=1e-4
+    )
+
+
+SIGMAS = st.floats(0.3, 100)
+RATES = st.floats(1e-6, 1)
+STEPS = st.integers(1, 10**6)
+DELTAS = st.floats(1e-12, 0.5)
+
+
+@settings(deadline=None, max_examples=30)
+@given(SIGMAS, RATES, STEPS, DELTAS, st.floats(1.01, 3))
+def test_it_only_grows_with_what_costs(
+    noise: float, rate: float, steps: int, delta: float, factor: float
+) -> None:
+    here = rdp.epsilon(run_of(rate=rate, noise=noise, steps=steps), delta)
+    slack = 1 + 1e-9
+    assert rdp.epsilon(run_of(rate=rate, noise=noise * factor, steps=steps), delta) <= here * slack
+    assert rdp.epsilon(run_of(rate=rate / factor, noise=noise, steps=steps), delta) <= here * slack
+    assert rdp.epsilon(run_of(rate=rate, noise=noise, steps=steps // 2), delta) <= here * slack
+    assert rdp.epsilon(run_of(rate=rate, noise=noise, steps=steps), delta / factor) >= here / slack
+
+
+@pytest.mark.parametrize("noise", [0.5, 2.0, 40.0])
+def test_sampling_everything_is_the_plain_gaussian(noise: float) -> None:
+    orders = np.asarray(rdp.ORDERS)
+    sampled = rdp.rdp(run_of(rate=1.0, noise=noise, steps=7))
+    assert sampled == pytest.approx(7 * orders / (2 * noise**2), rel=1e-12)
+    almost = rdp.rdp(run_of(rate=1 - 1e-12, noise=noise, steps=7))
+    assert almost == pytest.approx(sampled, rel=1e-9)
+
+
+def test_a_vanishing_rate_spends_vanishing_epsilon() -> None:
+    found = [rdp.epsilon(run_of(rate=rate, noise=1.0, steps=1), 1e-5) for rate in (1e-2, 1e-6, 0)]
+    assert found[0] > found[1] == found[2] == 0
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-200, 1e-5])
+def test_no_noise_means_no_bound_worth_the_name(noise: float) -> None:
+    assert rdp.epsilon(run_of(rate=0.5, noise=noise, steps=10), 1e-5) > 1e9
+    assert rdp.epsilon(Gaussian(noise_multiplier=0.0), 1e-5) == math.inf
+
+
+def test_what_reads_nothing_spends_nothing() -> None:
+    for nothing in (
+        run_of(rate=0.0, noise=0.0, steps=10),
+        run_of(rate=0.5, noise=0.0, steps=0),
+        Sequence(events=()),
+        PoissonSampled(sampling_rate=0.5, event=Sequence(events=())),
+    ):
+        assert rdp.epsilon(nothing, 0.0) == 0
+        assert rdp.epsilon(nothing, 1e-5) == 0
+
+
+@pytest.mark.parametrize(
+    "almost_nothing",
+    [
+        run_of(rate=1e-300, noise=1.0, steps=1),
+        run_of(rate=5e-324, noise=1e160, steps=1),
+        PoissonSampled(
+            sampling_rate=1e-200,
+            event=PoissonSampled(sampling_rate=1e-200, event=Gaussian(noise_multiplier=1.0)),
+        ),
+        PoissonSampled(sampling_rate=0.5, event=Gaussian(noise_multiplier=1e300)),
+        Gaussian(noise_multiplier=1e300),
+    ],
+)
+def test_almost_nothing_is_not_nothing(almost_nothing: Mechanism) -> None:
+    """What underflows in double precision still has no finite epsilon at delta 0."""
+    assert rdp.epsilon(almost_nothing, 0.0) == math.inf
+    assert rdp.epsilon(almost_nothing, 1e-12) == 0
+
+
+def test_delta_at_its_ends() -> None:
+    mechanism = run_of(rate=0.5, noise=1.0, steps=10)
+    assert rdp.epsilon(mechanism, 0.0) == math.inf
+    assert rdp.epsilon(mechanism, 1.0) == 0
+    for wrong in (-0.1, 1.1, math.nan):
+        with pytest.raises(ValueError, match="delta"):
+            rdp.epsilon(mechanism, wrong)
+
+
+def test_orders_must_be_above_one() -> None:
+    with pytest.raises(ValueError, match="orders"):
+        rdp.rdp(Gaussian(noise_multiplier=1.0), [1.0])
+
+
+def test_a_sequence_is_the_sum_of_its_parts() -> None:
+    first, second = run_of(rate=0.1, noise=1.0, steps=5), Gaussian(noise_multiplier=3.0)
+    both = rdp.rdp(Sequence(events=(first, second)))
+    assert both == pytest.approx(rdp.rdp(first) + rdp.rdp(second))
+
+
+def test_gaussians_on_one_sample_are_one_gaussian() -> None:
+    twice = Composed(event=Gaussian(noise_multiplier=2.0), count=2)
+    mixed = Sequence(events=(twice, Gaussian(noise_multiplier=1.0)))
+    one = Gaussian(noise_multiplier=1 / math.sqrt(1.5))
+    assert rdp.rdp(PoissonSampled(sampling_rate=0.3, event=mixed)) == pytest.approx(
+        rdp.rdp(PoissonSampled(sampling_rate=0.3, event=one)), rel=1e-12
+    )
+
+
+def test_a_sample_of_a_sample_is_a_sample() -> None:
+    inner = PoissonSampled(sampling_rate=0.5, event=Gaussian(noise_multiplier=1.0))
+    outer = PoissonSampled(sampling_rate=0.4, event=inner)
+    assert rdp.rdp(outer) == pytest.approx(rdp.rdp(run_of(rate=0.2, noise=1.0, steps=1)))
+
+
+def test_what_sampling_cannot_be_shown_to_help_is_counted_in_full() -> None:
+    steps = run_of(rate=0.5, noise=1.0, steps=10)
+    assert rdp.rdp(PoissonSampled(sampling_rate=0.01, event=steps)) == pytest.approx(rdp.rdp(steps))
+
+
+def test_a_profile_is_epsilon_at_each_delta() -> None:
+    mechanism = run_of(rate=1 / 7, noise=1.5, steps=350)
+    found = rdp.profile(mechanism, (1e-6, 1e-5, 1e-3))
+    assert found == tuple((rdp.epsilon(mechanism, delta), delta) for _, delta in found)
+    assert [epsilon for epsilon, _ in found] == sorted((e for e, _ in found), reverse=True)

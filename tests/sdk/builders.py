@@ -1,0 +1,262 @@
+"""Toy certificates and sealed artifacts, and the ways in which hostile hands change them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hushdoc import artifact, certificate, signing, strict_json
+from hushdoc.accounting import rdp
+from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
+from hushdoc.certificate import (
+    Accountant,
+    Certificate,
+    Claim,
+    DataAccess,
+    Guarantee,
+    ModelIdentity,
+    ProtectedData,
+    ProtectedUnit,
+    PublicData,
+    Subject,
+)
+from hushdoc.policy import Policy
+from hushdoc.trust import TrustedKey, TrustStore
+
+CERTIFICATE_ID = "0123456789abcdef0123456789abcdef"
+ENTRY = "onnx/model.onnx"
+ENVELOPE = "privacy.intoto.jsonl"
+DELTA = 1e-5
+STEP = PoissonSampled(sampling_rate=1 / 7, event=Gaussian(noise_multiplier=2.0))
+TRANSCRIPT = Composed(event=STEP, count=350)
+
+
+def guarantee(**change: Any) -> Guarantee:
+    found = Guarantee(
+        adversary="model-recipient",
+        observes="the final weights",
+        knows="all other documents",
+        assumes=("the code ran as published",),
+        kind="dp",
+        unit="document",
+        unit_definition="all pages of one invoice",
+        adjacency="add-remove",
+        epsilon=rdp.epsilon(TRANSCRIPT, DELTA),
+        delta=DELTA,
+        profile=rdp.profile(TRANSCRIPT, (1e-4, 1e-6)),
+        accountant=Accountant(name="rdp", library="hushdoc", version="0.1.0", error_bound=None),
+        transcript="training",
+        composition="one run",
+        covers_all_private_accesses=True,
+        sampling_as_implemented="poisson",
+        hyperparameter_tuning="none",
+        rng="csprng",
+        floating_point="noise is drawn in double precision",
+        reason=None,
+        condition=None,
+    )
+    return dataclasses.replace(found, **change)
+
+
+def no_guarantee(**change: Any) -> Guarantee:
+    return guarantee(
+        kind="none",
+        epsilon=None,
+        delta=None,
+        profile=(),
+        transcript=None,
+        reason="training was not private.",
+        accountant=Accountant(name="none", library="hushdoc", version="0.1.0", error_bound=None),
+        **change,
+    )
+
+
+def claim(*guarantees: Guarantee, **change: Any) -> Claim:
+    found = Claim(
+        protected_data=(
+            ProtectedData(
+                name="invoices",
+                units=(ProtectedUnit(unit="document", count=None, count_is_public=False),),
+                contribution_bound="clipped to 1 in the Euclidean norm",
+                commitment=None,
+            ),
+        ),
+        public_data=(
+            PublicData(
+                name="MiniLM",
+                uses=("starting weights",),
+                uri=None,
+                digest="sha256:" + "ab" * 32,
+                privacy_status="public",
+                overlap_with_protected="none",
+            ),
+        ),
+        data_accesses=(
+            DataAccess(
+                data="invoices", purpose="training", accounted_in="training", treatment="accounted"
+            ),
+        ),
+        releases=("final weights",),
+        guarantees=guarantees or (guarantee(),),
+        transcripts={"training": TRANSCRIPT},
+        training={"steps": 350},
+        utility={"f1": 0.7},
+        caveats=("One run.",),
+    )
+    return dataclasses.replace(found, **change)
+
+
+def certify(*guarantees: Guarantee, **change: Any) -> Certificate:
+    """Returns a certificate; `change` names its fields or those of its claim."""
+    claim_fields = {field.name for field in dataclasses.fields(Claim)}
+    of_claim = {name: value for name, value in change.items() if name in claim_fields}
+    rest = {name: value for name, value in change.items() if name not in claim_fields}
+    found = Certificate(
+        certificate_id=CERTIFICATE_ID,
+        issued_at="2026-11-21T08:00:00Z",
+        expires_at=None,
+        issuer="the tests",
+        assurance="self-attested",
+        model=ModelIdentity(name="invoice-kie", version=3, task="kie", format="onnx", entry=ENTRY),
+        claim=claim(*guarantees, **of_claim),
+        derivation=({"step": "export to ONNX", "dataDependent": False},),
+    )
+    return dataclasses.replace(found, **rest)
+
+
+def varint(value: int) -> bytes:
+    out = bytearray()
+    while True:
+        value, low = value >> 7, value & 0x7F
+        out.append(low | (0x80 if value else 0))
+        if not value:
+            return bytes(out)
+
+
+def number(field: int, value: int) -> bytes:
+    return varint(field << 3) + varint(value)
+
+
+def message(field: int, *parts: bytes | str) -> bytes:
+    content = b"".join(part.encode() if isinstance(part, str) else part for part in parts)
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+def onnx(
+    *extra: bytes,
+    graph: bytes = b"",
+    metadata: dict[str, str] | None = None,
+) -> bytes:
+    """Returns a minimal ONNX file: one Identity node, one weight, our metadata."""
+    if metadata is None:
+        metadata = {"hushdoc.certificate_id": CERTIFICATE_ID}
+    node = message(1, message(1, "x"), message(2, "y"), message(4, "Identity"))
+    weight = message(5, number(1, 2), number(2, 1), message(8, "w"), message(9, b"\0" * 8))
+    properties = [
+        message(14, message(1, key), message(2, value)) for key, value in metadata.items()
+    ]
+    return b"".join(
+        (
+            number(1, 8),
+            message(8, message(1, ""), number(2, 17)),
+            message(7, node, message(2, "toy"), weight, graph),
+            *properties,
+            *extra,
+        )
+    )
+
+
+MANIFEST = {
+    "formatVersion": 1,
+    "task": "kie",
+    "entry": ENTRY,
+    "inputs": [{"name": "x"}],
+    "outputs": [{"name": "y"}],
+    "preprocessing": {"maxTokens": 64},
+}
+
+
+def files(**change: bytes | None) -> dict[str, bytes]:
+    """Returns the files of the toy artifact; `change` uses __ for a slash and _DOT_ for a dot."""
+    found: dict[str, bytes | None] = {
+        "hushdoc.json": json.dumps(MANIFEST).encode(),
+        ENTRY: onnx(),
+        "labels.json": b'{"fields": ["date", "total"]}',
+        "tokenizer.json": b'{"words": []}',
+        **{name.replace("__", "/").replace("_DOT_", "."): value for name, value in change.items()},
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def write_files(folder: Path, contents: dict[str, bytes]) -> None:
+    for name, content in contents.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+
+def seal(
+    folder: Path,
+    key: Any,
+    certified: Certificate | None = None,
+    contents: dict[str, bytes] | None = None,
+) -> Path:
+    """Writes an honest, sealed toy artifact."""
+    write_files(folder, files() if contents is None else contents)
+    statement = certificate.statement(certified or certify(), artifact.subjects_of(folder))
+    return sign_into(folder, key, statement)
+
+
+def seal_anything(
+    folder: Path,
+    key: Any,
+    edit: Callable[[dict[str, Any]], None] = lambda _: None,
+    certified: Certificate | None = None,
+    contents: dict[str, bytes] | None = None,
+) -> Path:
+    """Seals as a dishonest signer would: the statement is edited and nothing is checked."""
+    write_files(folder, files() if contents is None else contents)
+    statement = raw_statement(certified or certify(), artifact.subjects_of(folder))
+    edit(statement)
+    return sign_into(folder, key, json.dumps(statement).encode())
+
+
+def raw_statement(certified: Certificate, subjects: tuple[Subject, ...]) -> dict[str, Any]:
+    return {
+        "_type": certificate.STATEMENT_TYPE,
+        "subject": [
+            {
+                "name": subject.name,
+                "digest": {"sha256": subject.sha256},
+                "annotations": {"size": subject.size},
+            }
+            for subject in subjects
+        ],
+        "predicateType": certificate.PREDICATE_TYPE,
+        "predicate": strict_json.loads(strict_json.dumps(certified.to_dict()), what="toy"),
+    }
+
+
+def sign_into(folder: Path, key: Any, payload: bytes) -> Path:
+    (folder / ENVELOPE).write_text(signing.sign(payload, key) + "\n")
+    return folder
+
+
+def trust(*keys: Any, models: tuple[str, ...] = ("*",)) -> TrustStore:
+    return TrustStore.of(
+        TrustedKey(name=f"key {index}", public_key=signing.public_key_of(key), models=models)
+        for index, key in enumerate(keys)
+    )
+
+
+def policy(*keys: Any, **change: Any) -> Policy:
+    settings: dict[str, Any] = {
+        "trust": trust(*keys),
+        "max_epsilon": 8,
+        "max_delta": 1e-5,
+        "privacy_units": {"document"},
+        **change,
+    }
+    return Policy(**settings)

@@ -1,0 +1,186 @@
+"""`hushdoc inspect` and `hushdoc verify`: what they say, and with which exit code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from datetime import timedelta
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from hushdoc.commands import inspection
+from hushdoc.errors import HushdocError
+
+
+def run(*arguments: str | Path) -> int:
+    """Returns the exit code, as hushdoc.__main__ would."""
+    parser = argparse.ArgumentParser()
+    inspection.register(parser.add_subparsers())
+    options = parser.parse_args([str(argument) for argument in arguments])
+    try:
+        return int(options.run(options))
+    except HushdocError as error:
+        return error.exit_code
+
+
+@pytest.fixture
+def sealed(build: ModuleType, key: Any, tmp_path: Path) -> Path:
+    return build.seal(tmp_path / "a", key)
+
+
+@pytest.fixture
+def trust(build: ModuleType, key: Any, tmp_path: Path) -> Path:
+    path = tmp_path / "trust.json"
+    path.write_bytes(build.trust(key).to_json())
+    return path
+
+
+@pytest.fixture(autouse=True)
+def patient_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets certificates be valid whatever the day on which these tests run."""
+    monkeypatch.setattr("hushdoc.certificate.CLOCK_TOLERANCE", timedelta(days=36_500))
+
+
+LIMITS = ("--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document")
+
+
+def test_inspecting_says_loudly_that_nothing_was_checked(
+    sealed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("inspect", sealed) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("!!! SIGNATURE NOT CHECKED")
+    assert "Files were not checked" in shown
+    assert "WHAT IS NOT PROMISED" in shown
+    assert "guarantee 0: reproduced" in shown
+
+
+def test_inspecting_with_a_trust_store(
+    build: ModuleType,
+    other_key: Any,
+    sealed: Path,
+    trust: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("inspect", sealed, "--trust", trust) == 0
+    assert capsys.readouterr().out.startswith("Signed by key 0")
+    trust.write_bytes(build.trust(other_key).to_json())
+    assert run("inspect", sealed, "--trust", trust) == 4
+    assert "SIGNATURE NOT TRUSTED (NO_TRUSTED_SIGNATURE)" in capsys.readouterr().out
+    trust.write_bytes(b"{}")
+    assert run("inspect", sealed, "--trust", trust) == 3
+
+
+def test_a_false_claim_is_shown_as_such(
+    build: ModuleType, key: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    false = build.certify(build.guarantee(epsilon=1.0, profile=()))
+    build.seal_anything(tmp_path / "a", key, certified=false)
+    assert run("inspect", tmp_path / "a") == 0
+    assert "NOT REPRODUCED (EPSILON_NOT_REPRODUCED)" in capsys.readouterr().out
+
+
+def test_inspecting_as_json(sealed: Path, trust: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("inspect", sealed, "--trust", trust, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["signature"]["trusted"] is True
+    assert found["filesChecked"] is False
+    assert found["certificate"]["guarantees"][0]["unit"] == "document"
+    assert run("inspect", sealed, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["signature"]["checked"] is False
+
+
+def test_pages_are_written(sealed: Path, trust: Path, tmp_path: Path) -> None:
+    assert run("inspect", sealed, "--html", tmp_path / "one.html") == 0
+    assert "Signature not checked" in (tmp_path / "one.html").read_text("utf-8")
+    assert run("verify", sealed, "--trust", trust, *LIMITS, "--html", tmp_path / "two.html") == 0
+    assert "Accepted: all" in (tmp_path / "two.html").read_text("utf-8")
+
+
+def test_what_is_no_artifact_is_exit_code_4(tmp_path: Path) -> None:
+    assert run("inspect", tmp_path / "none") == 4
+    assert run("inspect", tmp_path) == 4
+
+
+def test_verifying_prints_every_rule(
+    sealed: Path, trust: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("verify", sealed, "--trust", trust, *LIMITS) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("\nok ") == 16
+    assert "4 files checked" in shown
+    assert shown.rstrip().endswith("ACCEPTED.")
+
+
+def test_a_refusing_policy_is_exit_code_5(
+    sealed: Path, trust: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limits = ("--max-epsilon", "1", "--max-delta", "1e-5", "--unit", "user")
+    assert run("verify", sealed, "--trust", trust, *limits) == 5
+    shown = capsys.readouterr().out
+    assert "EPSILON_TOO_LARGE" in shown
+    assert "UNIT_NOT_ACCEPTED" in shown
+    assert "REFUSED: 2 of 16 rules failed." in shown
+    assert run("verify", sealed, "--trust", trust, *limits, "--json") == 5
+    assert json.loads(capsys.readouterr().out)["passed"] is False
+
+
+def test_another_adversary_is_another_question(sealed: Path, trust: Path) -> None:
+    assert run("verify", sealed, "--trust", trust, *LIMITS, "--adversary", "server") == 5
+
+
+def test_a_damaged_artifact_is_exit_code_4(
+    sealed: Path, trust: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (sealed / "labels.json").write_bytes(b"x")
+    assert run("verify", sealed, "--trust", trust, *LIMITS) == 4
+    assert run("verify", sealed, "--trust", trust, *LIMITS, "--json") == 4
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "SIZE_MISMATCH"
+
+
+def test_a_policy_file_says_the_same(sealed: Path, trust: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        'trust = "trust.json"\nmax_epsilon = 8\nmax_delta = 1e-5\nprivacy_units = ["document"]\n'
+    )
+    assert run("verify", sealed, "--policy", policy) == 0
+    policy.write_text(policy.read_text().replace("= 8", "= 1"))
+    assert run("verify", sealed, "--policy", policy) == 5
+    policy.write_text("max_epsilon = 8")
+    assert run("verify", sealed, "--policy", policy) == 3
+
+
+def test_integrity_only_is_said(
+    build: ModuleType, key: Any, trust: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build.seal(tmp_path / "n", key, build.certify(build.no_guarantee()))
+    assert run("verify", tmp_path / "n", "--trust", trust, "--integrity-only") == 0
+    assert "no privacy rule was checked" in capsys.readouterr().out
+
+
+def test_no_text_of_a_certificate_steers_the_terminal(
+    build: ModuleType, key: Any, trust: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = "x\x1b[2J\u202ey\rz"
+    certified = build.certify(
+        build.guarantee(unit_definition=hostile, assumes=(hostile,)),
+        issuer=hostile,
+        caveats=(hostile,),
+        model=build.ModelIdentity(
+            name=hostile, version=1, task="kie", format="onnx", entry=build.ENTRY
+        ),
+        derivation=({"step": hostile, "dataDependent": True},),
+    )
+    build.seal(tmp_path / "h", key, certified)
+    for verb in (
+        ("inspect", tmp_path / "h"),
+        ("inspect", tmp_path / "h", "--json"),
+        ("verify", tmp_path / "h", "--trust", trust, *LIMITS),
+        ("verify", tmp_path / "h", "--trust", trust, *LIMITS, "--json"),
+    ):
+        run(*verb)
+        shown = capsys.readouterr().out
+        assert not {"\x1b", "\u202e", "\r"} & set(shown)

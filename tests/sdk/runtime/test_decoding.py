@@ -1,0 +1,76 @@
+"""The best path through a page's tags, against one that tries them all."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hushdoc.labels import LabelSet
+from hushdoc.runtime.decoding import softmax, viterbi
+
+TAGS = LabelSet(fields=("a", "b")).tags
+
+
+def allowed(tags: tuple[str, ...]) -> bool:
+    """Says whether every I follows a B or I of its own label."""
+    return all(
+        not tag.startswith("I-") or before in (f"B-{tag[2:]}", tag)
+        for before, tag in zip(("O", *tags), tags, strict=False)
+    )
+
+
+@st.composite
+def pages(draw: st.DrawFn) -> np.ndarray:
+    words = draw(st.integers(1, 5))
+    numbers = draw(
+        st.lists(st.floats(0.001, 1), min_size=words * len(TAGS), max_size=words * len(TAGS))
+    )
+    scores = np.array(numbers).reshape(words, len(TAGS))
+    return scores / scores.sum(axis=1, keepdims=True)
+
+
+@given(pages())
+def test_no_allowed_path_is_better(scores: np.ndarray) -> None:
+    path = viterbi(scores)
+    assert allowed(tuple(TAGS[tag] for tag in path))
+    found = np.log(scores[np.arange(len(path)), path]).sum()
+    best = max(
+        np.log([scores[word, tag] for word, tag in enumerate(tags)]).sum()
+        for tags in itertools.product(range(len(TAGS)), repeat=len(scores))
+        if allowed(tuple(TAGS[tag] for tag in tags))
+    )
+    assert found == pytest.approx(best)
+
+
+def test_a_word_that_was_not_read_joins_what_stands_around_it() -> None:
+    read = {"O": [0.9, 0.02, 0.04, 0.02, 0.02], "B": [0.1, 0.6, 0.1, 0.1, 0.1]}
+    inside = [0.02, 0.02, 0.92, 0.02, 0.02]
+    unread = [np.nan] * 5
+    within = viterbi(np.array([read["B"], unread, inside]))
+    assert [TAGS[tag] for tag in within] == ["B-a", "I-a", "I-a"]
+    outside = viterbi(np.array([read["O"], unread, read["O"]]))
+    assert [TAGS[tag] for tag in outside] == ["O", "O", "O"]
+    assert viterbi(np.full((3, 5), np.nan)).tolist() == [0, 0, 0]
+
+
+def test_certain_scores_are_no_trouble() -> None:
+    scores = np.eye(5)[[0, 1, 2, 0]]
+    assert viterbi(scores).tolist() == [0, 1, 2, 0]
+    # No path is possible: certainty where an I may not stand.
+    assert len(viterbi(np.eye(5)[[2, 2]])) == 2
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (4, 1)])
+def test_pages_without_words_and_models_without_fields(shape: tuple[int, int]) -> None:
+    assert viterbi(np.ones(shape)).tolist() == [0] * shape[0]
+
+
+@given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=9))
+def test_probabilities_sum_to_one(logits: list[float]) -> None:
+    found = softmax(np.array([logits], dtype=np.float32))
+    assert found.sum() == pytest.approx(1)
+    assert (found >= 0).all()

@@ -1,0 +1,145 @@
+"""Words to model inputs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+from hushdoc.document import Document
+from hushdoc.errors import ArtifactError
+from hushdoc.runtime.encoding import Encoder, Preprocessing
+
+PREPROCESSING = Preprocessing(max_tokens=10, overlap=3, cls_id=2, sep_id=3, pad_id=0)
+
+
+def tokenizer_json() -> str:
+    """Returns a tokenizer that knows the letters a to e and splits words into them."""
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcde", *(f"##{letter}" for letter in "abcde")]
+    vocabulary = {word: index for index, word in enumerate(words)}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.enable_truncation(4)
+    tokenizer.enable_padding(length=9)
+    return tokenizer.to_str()
+
+
+ENCODER = Encoder(tokenizer_json(), PREPROCESSING)
+
+
+def document(words: list[str], *, segments: list[int | None] | None = None) -> Document:
+    boxes = [(10 * index, 5, 10 * index + 8, 15) for index in range(len(words))]
+    return Document.from_words(
+        words, boxes, width=10 * len(words) + 10, height=20, segments=segments
+    )
+
+
+def test_tokens_know_their_words_and_boxes() -> None:
+    page = document(["ab", "c", "dea"]).pages[0]
+    encoded = ENCODER.encode(page)
+    assert encoded.words.tolist() == [0, 0, 1, 2, 2, 2]
+    assert encoded.first.tolist() == [True, False, True, True, False, False]
+    assert encoded.ids.tolist() == [4, 10, 6, 7, 13, 9]
+    assert encoded.boxes[0].tolist() == [0, 250, 200, 750]
+    assert (encoded.boxes[3:] == [500, 250, 700, 750]).all()
+    assert encoded.cut_words == ()
+
+
+def test_a_files_own_truncation_and_padding_are_switched_off() -> None:
+    assert len(ENCODER.encode(document(["abcde", "abcde"]).pages[0]).ids) == 10
+    assert len(ENCODER.encode(document(["a"]).pages[0]).ids) == 1
+
+
+def test_words_longer_than_a_window_are_cut_and_named() -> None:
+    encoded = ENCODER.encode(document(["a", "abcde" * 3, "b"]).pages[0])
+    assert encoded.cut_words == (1,)
+    assert np.bincount(encoded.words).tolist() == [1, 8, 1]
+
+
+def test_words_without_tokens_keep_their_number() -> None:
+    encoded = ENCODER.encode(document(["a", "\u200b", "b", " "]).pages[0])
+    assert encoded.words.tolist() == [0, 2]
+    assert encoded.num_words == 4
+
+
+def test_an_empty_page_has_no_tokens() -> None:
+    page = replace(document(["a"]).pages[0], words=())
+    encoded = ENCODER.encode(page)
+    assert encoded.ids.shape == (0,)
+    assert encoded.boxes.shape == (0, 4)
+
+
+def test_segment_boxes_are_shared_by_their_words() -> None:
+    encoder = Encoder(tokenizer_json(), replace(PREPROCESSING, box_level="segment"))
+    encoded = encoder.encode(document(["a", "b", "c"], segments=[0, 0, None]).pages[0])
+    assert encoded.boxes[0].tolist() == encoded.boxes[1].tolist() == [0, 250, 450, 750]
+    assert encoded.boxes[2].tolist() == [500, 250, 700, 750]
+
+
+def test_batches_are_padded_to_their_longest_window() -> None:
+    encoded = ENCODER.encode(document(["ab", "c", "d"]).pages[0])
+    batch = ENCODER.batch([(encoded, 0, 4), (encoded, 3, 4)])
+    assert batch.input_ids.tolist() == [[2, 4, 10, 6, 7, 3], [2, 7, 3, 0, 0, 0]]
+    assert batch.attention_mask.tolist() == [[1] * 6, [1, 1, 1, 0, 0, 0]]
+    assert batch.bbox[1, 2].tolist() == [1000] * 4
+    assert batch.bbox[1, 3:].sum() == 0
+    assert set(batch.to_inputs()) == {"input_ids", "bbox", "attention_mask"}
+
+
+@given(st.lists(st.text(alphabet="abcde \u200b\u00e9", max_size=12), min_size=1, max_size=20))
+def test_tokens_of_a_word_are_neighbours_and_start_once(words: list[str]) -> None:
+    encoded = ENCODER.encode(document(words).pages[0])
+    assert (np.diff(encoded.words) >= 0).all()
+    assert encoded.first.sum() == len(set(encoded.words.tolist()))
+    assert ((encoded.boxes >= 0) & (encoded.boxes <= 1000)).all()
+    assert all(count <= PREPROCESSING.capacity for count in np.bincount(encoded.words))
+
+
+@given(
+    max_tokens=st.integers(5, 600),
+    overlap=st.integers(0, 2),
+    level=st.sampled_from(["word", "segment"]),
+)
+def test_preprocessing_round_trips(max_tokens: int, overlap: int, level: str) -> None:
+    settings = Preprocessing(
+        max_tokens=max_tokens, overlap=overlap, box_level=level, cls_id=1, sep_id=2, pad_id=0
+    )
+    stored = json.loads(json.dumps(settings.to_dict()))
+    assert Preprocessing.from_dict(stored) == settings
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"max_tokens": "128"},
+        {"max_tokens": 2},
+        {"overlap": 126},
+        {"overlap": -1},
+        {"box_level": "line"},
+        {"cls_id": True},
+        {"unknown": 1},
+    ],
+)
+def test_bad_preprocessing_is_an_artifact_error(change: dict[str, object]) -> None:
+    stored = {**PREPROCESSING.to_dict(), "max_tokens": 128, **change}
+    with pytest.raises(ArtifactError, match="preprocessing contract"):
+        Preprocessing.from_dict(stored)
+
+
+def test_missing_preprocessing_keys_are_an_artifact_error() -> None:
+    stored = PREPROCESSING.to_dict()
+    del stored["cls_id"]
+    with pytest.raises(ArtifactError, match="cls_id"):
+        Preprocessing.from_dict(stored)
+
+
+@pytest.mark.parametrize("content", ["", "{}", b"\xff\xfe"])
+def test_a_broken_tokenizer_is_an_artifact_error(content: str | bytes) -> None:
+    with pytest.raises(ArtifactError, match="tokenizer can't be read"):
+        Encoder(content, PREPROCESSING)

@@ -1,0 +1,267 @@
+"""The verb `extract`, run as a program would be."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from hushdoc.commands import extraction
+from hushdoc.document import Document
+from hushdoc.errors import HushdocError, PolicyViolationError, TaskMismatchError
+from hushdoc.runtime.extraction import Extraction
+
+
+def document(name: str, words: int = 12) -> Document:
+    boxes = [
+        (10 + 60 * (i % 6), 10 + 30 * (i // 6), 60 + 60 * (i % 6), 30 + 30 * (i // 6))
+        for i in range(words)
+    ]
+    return Document.from_words(
+        [f"word{index}" for index in range(words)], boxes, width=400, height=200, id=name
+    )
+
+
+@pytest.fixture
+def place(tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with documents, a trust store and a policy, as the working directory."""
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(document(name).to_dict()))
+    nested = {"document": document("nested").to_dict(), "spans": []}
+    (tmp_path / "nested.json").write_text(json.dumps(nested))
+    bad = document("bad").to_dict()
+    bad["pages"][0]["words"][3]["box"] = [9, 9, 1, 1]
+    (tmp_path / "bad.json").write_text(json.dumps(bad))
+    (tmp_path / "trust.json").write_bytes(tiny.TRUST.to_json())
+    (tmp_path / "policy.toml").write_text(
+        'trust = "trust.json"\nmax_epsilon = 8\nmax_delta = 1e-5\nprivacy_units = ["document"]\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(tiny: ModuleType, *arguments: str, policy: str = "--policy policy.toml") -> int:
+    """Runs the verb inside this process."""
+    parser = argparse.ArgumentParser(prog="hushdoc")
+    extraction.register(parser.add_subparsers())
+    options = parser.parse_args(["extract", str(tiny.sealed()), *arguments, *policy.split()])
+    code: int = options.run(options)
+    return code
+
+
+def test_people_get_a_table(
+    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tiny, "a.json", "--threads", "1") == 0
+    printed, warned = capfd.readouterr()
+    assert warned == ""
+    lines = printed.splitlines()
+    assert lines[0].startswith("a: ")
+    assert "100% of the words read" in lines[0]
+    assert lines[1].split() == ["field", "score", "page", "text"]
+    starts = {line.index("word") for line in lines[2:]}
+    assert starts == {lines[1].index("text")}
+
+
+def test_programs_get_json_that_can_be_read_back(
+    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tiny, "nested.json", "--json") == 0
+    alone = Extraction.from_dict(json.loads(capfd.readouterr().out))
+    assert alone.document_id == "nested"
+    assert run(tiny, "a.json", "b.json", "--json") == 0
+    both = [Extraction.from_dict(item) for item in json.loads(capfd.readouterr().out)]
+    assert [item.document_id for item in both] == ["a", "b"]
+    assert run(tiny, "a.json", "b.json", "--jsonl") == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert [Extraction.from_dict(json.loads(line)) for line in lines] == both
+
+
+def test_spreadsheets_get_rows(
+    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tiny, "a.json", "b.json", "--csv") == 0
+    rows = list(csv.DictReader(io.StringIO(capfd.readouterr().out)))
+    assert {row["document_id"] for row in rows} == {"a", "b"}
+    assert all(0 <= float(row["score"]) <= 1 for row in rows)
+
+
+def test_standard_input_is_a_document(
+    tiny: ModuleType,
+    place: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    content = json.dumps(document("piped").to_dict()).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    assert run(tiny, "-", "--json") == 0
+    assert json.loads(capfd.readouterr().out)["document_id"] == "piped"
+
+
+def test_one_bad_document_does_not_stop_the_others(
+    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tiny, "a.json", "bad.json", "missing.json", "b.json", "--jsonl") == 7
+    printed, warned = capfd.readouterr()
+    answers = [json.loads(line) for line in printed.splitlines()]
+    assert [answer["document_id"] for answer in answers] == ["a", "bad.json", "missing.json", "b"]
+    assert answers[1]["error"]["code"] == "BAD_BOX"
+    assert "BAD_BOX: bad.json: The box [9.0, 9.0, 1.0, 1.0] of word 3" in warned
+    assert "BAD_INPUT: missing.json: It can't be read: No such file" in warned
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "text"),
+    [
+        (b"\x89PNG", "UNSUPPORTED_FORMAT", "not JSON"),
+        (b"[]", "BAD_INPUT", "holds list"),
+        (b'{"id": "x"}', "BAD_INPUT", "not a document"),
+        (b'{"id": "x", "pages": []}', "EMPTY_DOCUMENT", "no word"),
+        (b"[" * 100_000, "UNSUPPORTED_FORMAT", "not JSON"),
+    ],
+)
+def test_a_file_that_is_no_document_is_told(
+    tiny: ModuleType,
+    place: Path,
+    capfd: pytest.CaptureFixture[str],
+    content: bytes,
+    code: str,
+    text: str,
+) -> None:
+    (place / "x.json").write_bytes(content)
+    assert run(tiny, "x.json") == 3
+    assert f"{code}: x.json: " in (warned := capfd.readouterr().err)
+    assert text in warned
+
+
+def test_the_fields_can_be_looked_at(
+    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = document("a").to_dict()
+    data["pages"][0]["image"] = "page.png"
+    (place / "sub").mkdir()
+    Image.new("RGB", (400, 200), (200, 255, 200)).save(place / "sub" / "page.png")
+    (place / "sub" / "a.json").write_text(json.dumps(data))
+    assert run(tiny, "sub/a.json", "--overlay", "out.png") == 0
+    with Image.open(place / "out.png") as picture:
+        assert picture.getpixel((890, 440)) == (200, 255, 200)
+    assert run(tiny, "a.json", "--overlay", "out.png", "--page", "3") == 3
+    assert "has 1 pages" in capfd.readouterr().err
+
+
+def test_texts_of_a_document_cannot_steer_the_terminal(
+    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data: dict[str, Any] = document("a").to_dict()
+    for word in data["pages"][0]["words"]:
+        word["text"] = "x\x1b[2J\u202e"
+    data["id"] = "id\x1b[2J"
+    (place / "x.json").write_text(json.dumps(data))
+    assert run(tiny, "x.json") == 0
+    printed = capfd.readouterr().out
+    assert "\x1b" not in printed
+    assert "\u202e" not in printed
+
+
+LIMITS = "--trust trust.json --max-epsilon 8 --max-delta 1e-5 --unit document"
+
+
+@pytest.mark.parametrize(
+    "policy", [LIMITS, f"{LIMITS} --unit page", "--trust trust.json --integrity-only"]
+)
+def test_a_policy_can_be_spelled_out(
+    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str], policy: str
+) -> None:
+    assert run(tiny, "a.json", policy=policy) == 0
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "",
+        "--trust trust.json",
+        "--trust trust.json --max-epsilon 8 --max-delta 1e-5",
+        "--policy policy.toml --trust trust.json",
+        "--policy policy.toml --max-epsilon 9",
+        "--policy policy.toml --integrity-only",
+        f"{LIMITS} --integrity-only",
+        f"{LIMITS} --unit galaxy",
+        f"{LIMITS} --adversary nobody",
+        f"{LIMITS} --max-epsilon -1",
+        f"{LIMITS} --threads 0",
+        f"{LIMITS} --memory-limit lots",
+        f"{LIMITS} --page 1",
+        f"{LIMITS} --json --csv",
+    ],
+)
+def test_wrong_usage_is_exit_code_2(
+    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str], policy: str
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        run(tiny, "a.json", policy=policy)
+    assert raised.value.code == 2
+    assert "usage:" in capfd.readouterr().err
+
+
+def test_one_overlay_needs_one_document(tiny: ModuleType, place: Path) -> None:
+    with pytest.raises(SystemExit):
+        run(tiny, "a.json", "b.json", "--overlay", "out.png")
+    with pytest.raises(SystemExit):
+        run(tiny, "-", "-")
+
+
+@pytest.mark.parametrize(
+    ("policy", "error", "code"),
+    [
+        (LIMITS.replace("8", "0.1"), PolicyViolationError, 5),
+        (LIMITS.replace("document", "provider"), PolicyViolationError, 5),
+        (LIMITS.replace("trust.json", "missing.json"), HushdocError, 3),
+    ],
+)
+def test_a_refusal_stops_before_any_document_is_read(
+    tiny: ModuleType, place: Path, policy: str, error: type[HushdocError], code: int
+) -> None:
+    with pytest.raises(error) as raised:
+        run(tiny, "missing.json", policy=policy)
+    assert raised.value.exit_code == code
+
+
+def test_another_tasks_artifact_is_told(tiny: ModuleType, place: Path) -> None:
+    folder = tiny.resealed(place / "other", task="classification")
+    parser = argparse.ArgumentParser()
+    extraction.register(parser.add_subparsers())
+    options = parser.parse_args(["extract", str(folder), "a.json", "--policy", "policy.toml"])
+    with pytest.raises(TaskMismatchError):
+        options.run(options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("a.json", "--policy", "policy.toml"), 0, "a: "),
+        (("a.json", "bad.json", "--policy", "policy.toml"), 7, "a: "),
+        (("a.json", *LIMITS.replace("8", "0.1").split()), 5, "EPSILON_TOO_LARGE"),
+        (("a.json", "--policy", "policy.toml", "--device", "cuda"), 6, "DEVICE_UNAVAILABLE"),
+    ],
+)
+def test_the_program_ends_with_the_code_that_it_documents(
+    tiny: ModuleType, place: Path, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "hushdoc", "extract", str(tiny.sealed()), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code
+    assert said in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr

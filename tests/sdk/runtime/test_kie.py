@@ -1,0 +1,356 @@
+"""Documents in, fields out: a real artifact, exported from a tiny model, loaded and run."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hushdoc
+from hushdoc.document import Box, Document, Page, Word, union
+from hushdoc.errors import (
+    ArtifactError,
+    BoxError,
+    EmptyDocumentError,
+    HushdocError,
+    InputError,
+    LimitExceededError,
+    PolicyViolationError,
+    TaskMismatchError,
+)
+from hushdoc.labels import LabelSet, spans_from_tags
+from hushdoc.runtime import kie
+from hushdoc.runtime.extraction import Extraction, Failure
+from hushdoc.runtime.kie import KIEModel
+from hushdoc.runtime.session import Runtime
+
+WORDS = ["Total", "12.50", "EUR", "from", "acme", "on", "2026-11-21"]
+
+
+def page(num_words: int, *, shift: int = 0) -> Page:
+    words = tuple(
+        Word(
+            text=WORDS[(index + shift) % len(WORDS)],
+            box=Box(
+                x0=10 + 60 * (index % 10),
+                y0=5 + 12 * (index // 10),
+                x1=60 + 60 * (index % 10),
+                y1=15 + 12 * (index // 10),
+            ),
+        )
+        for index in range(num_words)
+    )
+    return Page(width=640, height=20 + 12 * (1 + num_words // 10), words=words)
+
+
+def document(*num_words: int, id: str = "d") -> Document:
+    return Document(
+        id=id, pages=tuple(page(count, shift=number) for number, count in enumerate(num_words))
+    )
+
+
+@pytest.fixture(scope="module")
+def model(tiny: ModuleType) -> KIEModel:
+    return KIEModel.load(tiny.sealed(), policy=tiny.policy(), runtime=Runtime(threads=1))
+
+
+def expected_fields(tiny: ModuleType, architecture: str, asked: Page) -> list[Any]:
+    """Returns (label, words, score) as torch and an exhaustive reading of its logits give them."""
+    from hushdoc.runtime.decoding import viterbi
+    from hushdoc.runtime.encoding import Encoder
+
+    encoder = Encoder(tiny.tokenizer_json(), tiny.preprocessing())
+    encoded = encoder.encode(asked)
+    batch = encoder.batch([(encoded, 0, len(encoded.ids))])
+    tensors = {name: torch.from_numpy(value) for name, value in batch.to_inputs().items()}
+    with torch.no_grad():
+        probabilities = tiny.model(architecture)(**tensors)[0].double().softmax(-1).numpy()
+    scores = probabilities[1 + np.flatnonzero(encoded.first)]
+    path = viterbi(scores)
+    chosen = scores[np.arange(len(path)), path]
+    return [
+        (span.label, tuple(range(span.start, span.stop)), chosen[span.start : span.stop].mean())
+        for span in spans_from_tags([tiny.LABELS.tags[tag] for tag in path])
+    ]
+
+
+@pytest.mark.parametrize("architecture", ["layoutlm", "layoutlmv3", "lilt"])
+def test_an_exported_model_answers_like_its_checkpoint(tiny: ModuleType, architecture: str) -> None:
+    folder = tiny.sealed(architecture)
+    assert hushdoc.verify(folder, tiny.policy()).passed
+    loaded = hushdoc.load(folder, policy=tiny.policy())
+    asked = page(9)
+    answer = loaded.extract(Document(id="d", pages=(asked,)))
+    found = [(field.label, field.word_ids, field.score) for field in answer.fields]
+    expected = expected_fields(tiny, architecture, asked)
+    assert [item[:2] for item in found] == [item[:2] for item in expected]
+    assert [item[2] for item in found] == pytest.approx([item[2] for item in expected], abs=1e-5)
+    assert len(found) > 1
+    assert answer.coverage == 1
+    assert answer.warnings == ()
+
+
+def test_fields_carry_text_box_and_words(model: KIEModel) -> None:
+    asked = document(20)
+    answer = model.extract(asked)
+    words = asked.pages[0].words
+    assert answer.fields
+    for field in answer.fields:
+        members = [words[index] for index in field.word_ids]
+        assert field.text == " ".join(word.text for word in members)
+        assert field.box == union(word.box for word in members)
+        assert field.normalized == field.box.normalized(width=640, height=asked.pages[0].height)
+        assert field.label in model.labels.fields
+        assert 0 < field.score <= 1
+    assert answer.timings.total_seconds > 0
+
+
+def test_pages_do_not_influence_one_another(model: KIEModel) -> None:
+    together = model.extract(document(9, 30, 4))
+    for number, count in enumerate((9, 30, 4)):
+        alone = model.extract(Document(id="d", pages=(page(count, shift=number),)))
+        found = [field for field in together.fields if field.page == number]
+        assert [field.word_ids for field in found] == [field.word_ids for field in alone.fields]
+        assert [field.score for field in found] == pytest.approx(
+            [field.score for field in alone.fields], abs=1e-5
+        )
+    assert [field.page for field in together.fields] == sorted(
+        field.page for field in together.fields
+    )
+
+
+def test_a_page_without_words_between_others_is_passed_over(model: KIEModel) -> None:
+    empty = replace(page(1), words=())
+    answer = model.extract(Document(id="d", pages=(page(5), empty, page(5))))
+    assert {field.page for field in answer.fields} == {0, 2}
+
+
+def test_a_long_page_is_read_to_its_end(model: KIEModel) -> None:
+    answer = model.extract(document(2000))
+    assert answer.coverage == 1
+    assert answer.warnings == ()
+    found = {word for field in answer.fields for word in field.word_ids}
+    assert min(found) < 30
+    assert max(found) > 1970
+
+
+def test_no_word_is_lost_where_windows_meet(model: KIEModel, tiny: ModuleType) -> None:
+    """Every word of a long page gets the scores of exactly one window that held it."""
+    asked = page(120)
+    encoded = model._encoder.encode(asked)
+    parts = [
+        kie.Window(page=0, start=start, stop=stop)
+        for start, stop in kie.windows.split(encoded, capacity=62, overlap=16)
+    ]
+    assert len(parts) > 5
+    outputs = model._run([encoded], parts)
+    scores = model._word_scores(0, encoded, outputs)
+    assert scores.shape == (120, len(model.labels.tags))
+    for word, row in enumerate(scores):
+        token = int(np.flatnonzero(encoded.words == word)[0])
+        candidates = [
+            outputs[part][token - part.start] for part in parts if part.start <= token < part.stop
+        ]
+        assert any(np.allclose(row, candidate, atol=1e-6) for candidate in candidates)
+
+
+@given(lengths=st.lists(st.integers(1, 600), max_size=60))
+def test_batches_are_bounded_and_hold_each_window_once(lengths: list[int]) -> None:
+    parts = [kie.Window(page=0, start=i, stop=i + length) for i, length in enumerate(lengths)]
+    made = list(kie.batches(parts))
+    assert sorted(part.start for batch in made for part in batch) == list(range(len(parts)))
+    for batch in made:
+        longest = max(part.num_tokens for part in batch) + 2
+        assert len(batch) == 1 or len(batch) * longest <= kie.MAX_BATCH_TOKENS
+        assert all(2 * (part.num_tokens + 2) >= longest for part in batch)
+
+
+def with_word(word: Word) -> Document:
+    return Document(id="bad", pages=(replace(page(3), words=(*page(3).words, word)),))
+
+
+BOX = Box(x0=1, y0=1, x1=9, y1=9)
+BAD = [
+    (with_word(Word(text="a", box=replace(BOX, x0=math.nan))), BoxError, "finite"),
+    (with_word(Word(text="a", box=replace(BOX, x1=5000))), BoxError, "outside its page"),
+    (with_word(Word(text="a", box=replace(BOX, x1=-5))), BoxError, "corners swapped"),
+    (with_word(Word(text="a\ud800", box=BOX)), InputError, "not valid Unicode"),
+    (Document(id="bad", pages=()), EmptyDocumentError, "no word"),
+    (Document(id="bad", pages=(replace(page(1), words=()),)), EmptyDocumentError, "no word"),
+    (Document(id="bad", pages=(replace(page(1), width=0),)), InputError, "must be positive"),
+]
+
+
+@pytest.mark.parametrize(("bad", "error", "text"), BAD)
+def test_bad_input_is_a_typed_error_and_the_next_call_works(
+    model: KIEModel, bad: Document, error: type[HushdocError], text: str
+) -> None:
+    before = model.extract(document(9))
+    with pytest.raises(error, match=text):
+        model.extract(bad)
+    assert model.extract(document(9)) == before
+
+
+def test_many_documents_keep_their_order_and_stream(model: KIEModel) -> None:
+    taken = []
+
+    def source() -> Iterator[Document]:
+        for number in range(4):
+            taken.append(number)
+            yield document(3 + number, id=f"d{number}")
+
+    answers = model.extract_many(source())
+    assert taken == []
+    assert next(answers) == model.extract(document(3, id="d0"))
+    assert taken == [0]
+    names = [answer.document_id for answer in answers]
+    assert names == ["d1", "d2", "d3"]
+
+
+def test_failures_are_collected_in_their_place(model: KIEModel) -> None:
+    documents = [document(3, id="a"), BAD[0][0], document(3, id="c")]
+    answers = list(model.extract_many(documents, on_error="collect"))
+    assert [type(answer) for answer in answers] == [Extraction, Failure, Extraction]
+    assert isinstance(answers[1], Failure)
+    assert (answers[1].document_id, answers[1].error.code) == ("bad", "BAD_BOX")
+    stream = model.extract_many(documents)
+    assert next(stream).document_id == "a"
+    with pytest.raises(BoxError):
+        next(stream)
+
+
+def test_an_unknown_way_of_failing_is_refused_at_once(model: KIEModel) -> None:
+    with pytest.raises(ValueError, match="on_error"):
+        model.extract_many([], on_error="ignore")  # type: ignore[arg-type]
+
+
+def test_eight_threads_answer_like_one(model: KIEModel) -> None:
+    documents = [document(5 + 7 * number, 30) for number in range(24)]
+    alone = [model.extract(item) for item in documents]
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(model.extract, documents))
+    assert together == alone
+
+
+def test_words_that_were_not_read_are_told(model: KIEModel) -> None:
+    unread = Word(text="\u200b", box=BOX)
+    long = Word(text="x" * 90, box=BOX)
+    asked = Document(id="d", pages=(replace(page(3), words=(*page(3).words, unread, long)),))
+    answer = model.extract(asked)
+    assert answer.coverage == pytest.approx(3 / 5)
+    no_token, cut = answer.warnings
+    assert "no token for 1 word(s) (3)" in no_token
+    assert "1 word(s) (4) need more than one whole window of 62 tokens" in cut
+
+
+def test_a_page_that_cannot_be_read_at_all_has_no_fields(model: KIEModel) -> None:
+    words = (Word(text=" ", box=BOX), Word(text="\u200b", box=BOX))
+    answer = model.extract(Document(id="d", pages=(replace(page(1), words=words),)))
+    assert (answer.fields, answer.coverage) == ((), 0)
+
+
+def test_a_segment_model_says_when_segments_are_missing(tiny: ModuleType, tmp_path: Path) -> None:
+    settings = tiny.preprocessing(box_level="segment")
+    folder = tiny.resealed(tmp_path / "artifact", preprocessing=settings)
+    loaded = KIEModel.load(folder, policy=tiny.policy())
+    (warning,) = loaded.extract(document(4)).warnings
+    assert "page 0 has none" in warning
+    told = replace(page(4), words=tuple(replace(word, segment=0) for word in page(4).words))
+    assert loaded.extract(Document(id="d", pages=(told,))).warnings == ()
+
+
+def test_another_tasks_artifact_is_refused(tiny: ModuleType, tmp_path: Path) -> None:
+    folder = tiny.resealed(tmp_path / "artifact", task="docvqa")
+    for load in (KIEModel.load, hushdoc.load):
+        with pytest.raises(TaskMismatchError, match="built for the task 'docvqa'"):
+            load(folder, policy=tiny.policy())
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"labels": LabelSet(fields=("date", "total"))}, "with 2 fields needs one of .* 5"),
+        ({"tokenizer_json": b"{}"}, "tokenizer can't be read"),
+        ({"inputs": {"input_ids": ["batch", "sequence"]}}, "manifest"),
+    ],
+)
+def test_parts_that_do_not_fit_are_an_artifact_error(
+    tiny: ModuleType, tmp_path: Path, change: dict[str, Any], text: str
+) -> None:
+    folder = tiny.resealed(tmp_path / "artifact", **change)
+    with pytest.raises(ArtifactError, match=text):
+        KIEModel.load(folder, policy=tiny.policy())
+
+
+def test_a_graph_that_fails_on_long_windows_is_an_artifact_error(
+    tiny: ModuleType, tmp_path: Path
+) -> None:
+    settings = tiny.preprocessing(max_tokens=200)
+    folder = tiny.resealed(tmp_path / "artifact", preprocessing=settings)
+    loaded = KIEModel.load(folder, policy=tiny.policy())
+    with pytest.raises(ArtifactError, match="The graph failed"):
+        loaded.extract(document(100))
+    assert loaded.extract(document(3)).coverage == 1
+
+
+def test_a_memory_limit_that_is_too_small_is_told(tiny: ModuleType) -> None:
+    size = (tiny.sealed() / "onnx" / "model.onnx").stat().st_size
+    tight = KIEModel.load(
+        tiny.sealed(), policy=tiny.policy(), runtime=Runtime(memory_limit=size + 40_000)
+    )
+    with pytest.raises(LimitExceededError, match="memory_limit"):
+        tight.extract(document(400))
+    with pytest.raises(LimitExceededError):
+        KIEModel.load(tiny.sealed(), policy=tiny.policy(), runtime=Runtime(memory_limit=1000))
+
+
+def test_a_flipped_weight_is_refused(tiny: ModuleType, tmp_path: Path) -> None:
+    folder = tmp_path / "artifact"
+    shutil.copytree(tiny.sealed(), folder)
+    content = bytearray((folder / "onnx" / "model.onnx").read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / "onnx" / "model.onnx").write_bytes(content)
+    with pytest.raises(ArtifactError) as raised:
+        KIEModel.load(folder, policy=tiny.policy())
+    assert raised.value.code == "DIGEST_MISMATCH"
+
+
+def test_a_refused_model_never_reaches_the_runtime(tiny: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "trust.json").write_bytes(tiny.TRUST.to_json())
+    code = (
+        "import sys, hushdoc\n"
+        "trust = hushdoc.TrustStore.from_file(sys.argv[2])\n"
+        "policy = hushdoc.Policy(trust=trust, max_epsilon=0.1, max_delta=1e-5,\n"
+        "                        privacy_units={'document'})\n"
+        "try:\n    hushdoc.KIEModel.load(sys.argv[1], policy=policy)\n"
+        "except hushdoc.PolicyViolationError as error:\n    print(error.code)\n"
+        "print('onnxruntime' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tiny.sealed()), str(tmp_path / "trust.json")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "EPSILON_TOO_LARGE\nFalse\n"
+    with pytest.raises(PolicyViolationError):
+        hushdoc.load(tiny.sealed(), policy=tiny.policy(max_epsilon=0.1))
+
+
+def test_the_certificate_travels_with_the_model(model: KIEModel, tiny: ModuleType) -> None:
+    assert model.certificate.model.name == "tiny-kie"
+    assert model.certificate.claim.to_json() == tiny.claim().to_json()
+    assert model._session.metadata["hushdoc.certificate_id"] == model.certificate.certificate_id

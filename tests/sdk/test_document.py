@@ -1,0 +1,148 @@
+"""Documents: what goes in is checked before anything reads it."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hushdoc.document import Box, Document, Page, Word, union
+from hushdoc.errors import BoxError, EmptyDocumentError, InputError
+
+COORDINATES = st.floats(0, 100)
+
+
+@st.composite
+def boxes(draw: st.DrawFn) -> Box:
+    x0, x1 = sorted((draw(COORDINATES), draw(COORDINATES)))
+    y0, y1 = sorted((draw(COORDINATES), draw(COORDINATES)))
+    return Box(x0=x0, y0=y0, x1=x1, y1=y1)
+
+
+WORDS = st.builds(
+    Word, text=st.text(max_size=8), box=boxes(), segment=st.none() | st.integers(0, 5)
+)
+PAGES = st.builds(
+    Page,
+    width=st.just(100),
+    height=st.just(100),
+    words=st.lists(WORDS, min_size=1, max_size=5).map(tuple),
+    image=st.none() | st.just(Path("page.png")),
+)
+DOCUMENTS = st.builds(
+    Document, id=st.text(max_size=8), pages=st.lists(PAGES, min_size=1, max_size=3).map(tuple)
+)
+
+
+def one_word(box: Any = (1, 1, 9, 9), **change: Any) -> Document:
+    return Document.from_words(["a"], [box], **{"width": 10, "height": 10, **change})
+
+
+@given(DOCUMENTS)
+def test_documents_round_trip_through_json(document: Document) -> None:
+    assert Document.from_dict(json.loads(json.dumps(document.to_dict()))) == document
+
+
+@given(box=boxes(), width=st.integers(100, 4000), height=st.integers(100, 4000))
+def test_normalized_boxes_are_ordered_integers_up_to_1000(
+    box: Box, width: int, height: int
+) -> None:
+    x0, y0, x1, y1 = box.normalized(width=width, height=height)
+    assert 0 <= x0 <= x1 <= 1000
+    assert 0 <= y0 <= y1 <= 1000
+
+
+@given(st.lists(boxes(), min_size=1))
+def test_a_union_holds_all_its_boxes(found: list[Box]) -> None:
+    around = union(found)
+    for box in found:
+        assert around.x0 <= box.x0 <= box.x1 <= around.x1
+        assert around.y0 <= box.y0 <= box.y1 <= around.y1
+
+
+def test_a_union_of_nothing_is_no_box() -> None:
+    with pytest.raises(ValueError, match="no boxes"):
+        union([])
+
+
+@pytest.mark.parametrize(
+    ("box", "problem"),
+    [
+        ((math.nan, 1, 9, 9), "not a finite number"),
+        ((1, 1, math.inf, 9), "not a finite number"),
+        ((9, 1, 1, 9), "corners swapped"),
+        ((1, 9, 9, 1), "corners swapped"),
+        ((-5, 1, 9, 9), "outside its page"),
+        ((1, 1, 11, 9), "outside its page"),
+        ((1, 2, 3), "four numbers"),
+        (("x", 1, 2, 3), "four numbers"),
+        (None, "four numbers"),
+    ],
+)
+def test_bad_boxes_are_named(box: Any, problem: str) -> None:
+    with pytest.raises(BoxError, match=problem) as raised:
+        one_word(box)
+    assert "word 0" in str(raised.value)
+    assert raised.value.code == "BAD_BOX"
+
+
+def test_boxes_without_area_are_sound() -> None:
+    assert one_word((5, 5, 5, 5)).num_words == 1
+
+
+@pytest.mark.parametrize("size", [{"width": 0}, {"height": -1}])
+def test_pages_without_area_are_refused(size: dict[str, int]) -> None:
+    with pytest.raises(InputError, match="both must be positive"):
+        one_word((0, 0, 0, 0), **size)
+
+
+def test_documents_without_words_are_refused() -> None:
+    with pytest.raises(EmptyDocumentError, match="no word"):
+        Document.from_words([], [], width=10, height=10)
+    with pytest.raises(EmptyDocumentError):
+        Document(id="x", pages=()).check()
+    with pytest.raises(EmptyDocumentError):
+        Document.from_dict({"id": "x", "pages": [{"width": 1, "height": 1, "words": []}]})
+
+
+def test_lists_must_agree_in_length() -> None:
+    with pytest.raises(InputError, match="2 words and 1 boxes"):
+        Document.from_words(["a", "b"], [(0, 0, 1, 1)], width=10, height=10)
+    with pytest.raises(InputError, match="2 segments"):
+        one_word(segments=[1, 2])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"id": "x"},
+        {"id": "x", "pages": 3},
+        {"id": "x", "pages": [{}]},
+        {"id": "x", "pages": [{"width": "wide", "height": 1, "words": []}]},
+        {"id": "x", "pages": [{"width": 1, "height": 1, "words": [{"text": 5, "box": [0] * 4}]}]},
+        {"id": "x", "pages": [{"width": 1, "height": 1, "words": [{"text": "a"}]}]},
+        {"id": "x", "pages": [None]},
+    ],
+)
+def test_other_json_is_not_a_document(data: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="not a document"):
+        Document.from_dict(data)
+
+
+def test_segment_boxes_join_their_words_and_leave_the_rest() -> None:
+    document = Document.from_words(
+        ["a", "b", "c"],
+        [(0, 0, 1, 1), (5, 0, 6, 2), (8, 8, 9, 9)],
+        width=10,
+        height=10,
+        segments=[3, 3, None],
+    )
+    first, second, third = document.pages[0].segment_boxes()
+    assert first == second == Box(x0=0, y0=0, x1=6, y1=2)
+    assert third == Box(x0=8, y0=8, x1=9, y1=9)

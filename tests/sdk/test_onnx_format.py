@@ -1,0 +1,165 @@
+"""The ONNX walker: what it reads of sound files, and what it refuses anywhere in a graph."""
+
+from __future__ import annotations
+
+import contextlib
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hushdoc import onnx_format
+from hushdoc.errors import ArtifactError
+
+
+def code_of(content: bytes) -> str:
+    with pytest.raises(ArtifactError) as caught:
+        onnx_format.scan(content)
+    return caught.value.code
+
+
+def test_metadata_is_read(build: ModuleType) -> None:
+    content = build.onnx(metadata={"hushdoc.certificate_id": "x", "note": "é"})
+    assert onnx_format.scan(content) == {"hushdoc.certificate_id": "x", "note": "é"}
+    assert onnx_format.scan(build.onnx(metadata={})) == {}
+
+
+def test_the_onnx_package_reads_the_same(build: ModuleType) -> None:
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load_from_string(build.onnx())
+    assert model.graph.node[0].op_type == "Identity"
+    helper = onnx.helper
+    nested = helper.make_graph([helper.make_node("Add", ["a", "b"], ["c"])], "inner", [], [], [])
+    node = helper.make_node("If", ["x"], ["y"], then_branch=nested, else_branch=nested)
+    graph = helper.make_graph([node], "outer", [], [])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    helper.set_model_props(made, {"hushdoc.certificate_id": "id"})
+    assert onnx_format.scan(made.SerializeToString()) == {"hushdoc.certificate_id": "id"}
+
+
+def external(build: ModuleType) -> bytes:
+    entry = build.message(13, build.message(1, "location"), build.message(2, "../secret"))
+    return entry + build.number(14, 1)
+
+
+def places(build: ModuleType, tensor: bytes, operator: bytes) -> dict[str, bytes]:
+    """Returns files that hold a tensor or an operator in every place a graph has for them."""
+    message = build.message
+    node = message(1, message(4, "If"), message(5, message(1, "then"), message(6, operator)))
+    listed = message(1, message(5, message(11, operator)))
+    found = {
+        "subgraph": build.onnx(graph=node),
+        "list of subgraphs": build.onnx(graph=listed),
+        "function": build.onnx(message(25, message(1, "f"), operator.replace(b"\x0a", b"\x3a", 1))),
+        "training": build.onnx(message(20, message(1, operator))),
+        "top": build.onnx(graph=operator),
+    }
+    tensors = {
+        "initializer": build.onnx(graph=message(5, tensor)),
+        "attribute": build.onnx(graph=message(1, message(5, message(5, tensor)))),
+        "attribute list": build.onnx(graph=message(1, message(5, message(10, tensor)))),
+        "sparse initializer": build.onnx(graph=message(15, message(1, tensor))),
+        "sparse indices": build.onnx(graph=message(15, message(2, tensor))),
+        "sparse attribute": build.onnx(
+            graph=message(1, message(5, message(22, message(1, tensor))))
+        ),
+        "sparse attribute list": build.onnx(
+            graph=message(1, message(5, message(23, message(1, tensor))))
+        ),
+        "subgraph tensor": build.onnx(graph=message(1, message(5, message(6, message(5, tensor))))),
+        "function default": build.onnx(message(25, message(11, message(5, tensor)))),
+    }
+    return tensors if tensor else found
+
+
+def test_external_data_are_refused_everywhere(build: ModuleType) -> None:
+    only_location = build.number(14, 1)
+    only_entry = build.message(13, build.message(1, "location"))
+    later_undone = build.number(14, 1) + build.number(14, 0)
+    wrapped = build.number(14, (1 << 32) + 1)
+    for tensor in (external(build), only_location, only_entry, later_undone, wrapped):
+        for place, content in places(build, tensor, b"").items():
+            assert code_of(content) == "EXTERNAL_DATA_NOT_LISTED", place
+
+
+@pytest.mark.parametrize(
+    ("operator", "domain"),
+    [
+        ("Run", "com.evil"),
+        ("Add", "ai.onnx.preview.training"),
+        ("Add", "ai.onnx "),
+        ("Add", "pkg.local"),
+        ("EPContext", "com.microsoft"),
+        ("EPContext", ""),
+    ],
+)
+def test_custom_operators_are_refused_everywhere(
+    build: ModuleType, operator: str, domain: str
+) -> None:
+    node = build.message(1, build.message(4, operator), build.message(7, domain))
+    for place, content in places(build, b"", node).items():
+        assert code_of(content) == "CUSTOM_OP", place
+
+
+def test_custom_operator_sets_and_functions_are_refused(build: ModuleType) -> None:
+    opset = build.message(1, "com.evil")
+    assert code_of(build.onnx(build.message(8, opset))) == "CUSTOM_OP"
+    assert code_of(build.onnx(build.message(25, build.message(9, opset)))) == "CUSTOM_OP"
+    assert code_of(build.onnx(build.message(25, build.message(10, "com.evil")))) == "CUSTOM_OP"
+
+
+@pytest.mark.parametrize("domain", ["", "ai.onnx", "ai.onnx.ml", "com.microsoft"])
+def test_the_runtimes_own_operators_are_accepted(build: ModuleType, domain: str) -> None:
+    node = build.message(1, build.message(4, "Gelu"), build.message(7, domain))
+    onnx_format.scan(build.onnx(graph=node))
+
+
+def bombs(build: ModuleType) -> dict[str, bytes]:
+    message, number = build.message, build.number
+    deep = b""
+    for _ in range(40):
+        deep = message(1, message(5, message(6, deep)))
+    return {
+        "empty": b"",
+        "text": b"this is no model",
+        "truncated": build.onnx()[:-3],
+        "no graph": number(1, 8),
+        "two graphs": build.onnx(message(7, b"")),
+        "deep": build.onnx(graph=deep),
+        "many": build.onnx(graph=number(9, 1) * (onnx_format.MAX_FIELDS + 1)),
+        "group": build.onnx(build.varint(30 << 3 | 3)),
+        "end of group": build.onnx(build.varint(30 << 3 | 4)),
+        "wire type 7": build.onnx(build.varint(30 << 3 | 7)),
+        "field 0": build.onnx(b"\x00\x00"),
+        "long tag": build.onnx(b"\x88\x80\x80\x80\x80\x00\x08"),
+        "long number": build.onnx(b"\x28" + b"\xff" * 10 + b"\x01"),
+        "huge length": build.onnx(b"\x3a\xff\xff\xff\xff\x0f"),
+        "graph as number": build.onnx(number(7, 1)),
+        "location as bytes": build.onnx(graph=message(5, message(14, b"\x01"))),
+        "key twice": build.onnx(message(14, message(1, "a")), message(14, message(1, "a"))),
+        "key twice in one": build.onnx(message(14, message(1, "a"), message(1, "b"))),
+        "domain twice": build.onnx(graph=message(1, message(7, "com.evil"), message(7, ""))),
+        "no UTF-8": build.onnx(graph=message(1, message(4, b"\xff"))),
+        "ORT format": build.onnx()[:4] + b"ORTM" + build.onnx()[8:],
+    }
+
+
+def test_everything_else_is_refused(build: ModuleType) -> None:
+    for name, content in bombs(build).items():
+        assert code_of(content) == "BAD_ONNX", name
+
+
+def test_weights_are_skipped_and_not_walked(build: ModuleType) -> None:
+    weight = build.message(5, build.message(9, b"\xff" * 5_000_000))
+    assert onnx_format.scan(build.onnx(graph=weight))
+
+
+@given(st.data())
+def test_no_bytes_break_the_walker(build: ModuleType, data: Any) -> None:
+    content = bytearray(build.onnx(graph=build.message(5, build.number(14, 0))))
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(ArtifactError):
+        onnx_format.scan(bytes(content))

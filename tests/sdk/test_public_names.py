@@ -1,0 +1,96 @@
+"""The public names: listed, sorted, there, and imported only when they are used."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hushdoc
+
+HEAVY = (
+    "cryptography",
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "PIL",
+    "tokenizers",
+    "torch",
+    "transformers",
+)
+
+
+def in_fresh_python(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout
+
+
+def test_names_are_sorted_and_each_stands_once() -> None:
+    assert list(hushdoc.__all__) == sorted(set(hushdoc.__all__))
+
+
+@pytest.mark.parametrize("name", hushdoc.__all__)
+def test_every_name_is_there(name: str) -> None:
+    value = getattr(hushdoc, name)
+    assert value.__name__ == name
+    assert value.__doc__
+    assert value.__module__.startswith("hushdoc.")
+    assert name in dir(hushdoc)
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    tree = ast.parse(Path(hushdoc.__file__).read_text(encoding="utf-8"))
+    (block,) = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    told = [alias.name for node in block.body for alias in getattr(node, "names", [])]
+    assert sorted(told) == list(hushdoc.__all__)
+
+
+def test_other_names_are_no_attributes() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = hushdoc.nothing
+
+
+def test_importing_hushdoc_loads_nothing_heavy() -> None:
+    code = f"import sys, hushdoc; print([name for name in {HEAVY} if name in sys.modules])"
+    assert in_fresh_python(code) == "[]\n"
+
+
+def test_documents_need_nothing_heavy() -> None:
+    code = (
+        "import sys, hushdoc\n"
+        "hushdoc.Document.from_words(['a'], [(0, 0, 1, 1)], width=2, height=2)\n"
+        f"print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    assert in_fresh_python(code) == "[]\n"
+
+
+def test_the_command_line_starts_without_anything_heavy() -> None:
+    code = (
+        "import sys\nfrom hushdoc.__main__ import build_parser\nbuild_parser()\n"
+        f"print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    assert in_fresh_python(code) == "[]\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "wait4"), reason="needs wait4")
+def test_help_takes_at_most_a_third_of_a_second() -> None:
+    seconds = []
+    for _ in range(3):
+        with open(os.devnull, "wb") as nowhere:
+            child = subprocess.Popen([sys.executable, "-m", "hushdoc", "--help"], stdout=nowhere)
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+        assert child.returncode == 0
+        seconds.append(usage.ru_utime + usage.ru_stime)
+    # The fastest of three: what the machine does besides only ever adds.
+    assert min(seconds) <= 0.3

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from hushdoc.errors import AnnotationError, BoxError, EmptyDocumentError, HushdocError
+from hushdoc.labels import tags_from_spans
+from hushdoc_training.data import funsd
+
+Edit = Callable[[dict[str, Any]], Any]
+
+
+def form() -> dict[str, Any]:
+    return {
+        "form": [
+            {
+                "id": 0,
+                "label": "question",
+                "text": "Date:",
+                "box": [10, 10, 40, 20],
+                "words": [{"text": "Date:", "box": [10, 10, 40, 20]}],
+                "linking": [[0, 1]],
+            },
+            {
+                "id": 1,
+                "label": "answer",
+                "text": "9 May",
+                "box": [50, 10, 90, 20],
+                "words": [
+                    {"text": "9", "box": [50, 10, 58, 20]},
+                    {"text": " ", "box": [58, 10, 60, 20]},
+                    {"text": "May", "box": [60, 10, 90, 20]},
+                ],
+                "linking": [[0, 1]],
+            },
+            {
+                "id": 2,
+                "label": "other",
+                "text": "page 1",
+                "box": [10, 90, 60, 99],
+                "words": [{"text": "page 1", "box": [10, 90, 60, 99]}],
+                "linking": [],
+            },
+        ]
+    }
+
+
+def write(folder: Path, content: Any, *, image: bool = True) -> Path:
+    (folder / "annotations").mkdir(parents=True)
+    (folder / "images").mkdir()
+    text = content if isinstance(content, str) else json.dumps(content)
+    (folder / "annotations" / "a.json").write_text(text)
+    if image:
+        Image.new("L", (100, 100), 255).save(folder / "images" / "a.png")
+    return folder
+
+
+def test_reads_words_spans_segments_and_questions(tmp_path: Path) -> None:
+    (labelled,) = funsd.read(write(tmp_path / "set", form()))
+    page = labelled.document.pages[0]
+    assert [word.text for word in page.words] == ["Date:", "9", "May", "page 1"]
+    assert [word.segment for word in page.words] == [0, 1, 1, 2]
+    assert [(span.start, span.stop, span.label) for span in labelled.spans] == [
+        (0, 1, "question"),
+        (1, 3, "answer"),
+    ]
+    (question,) = labelled.questions
+    assert question.text == "What is the Date?"
+    assert question.answers == ("9 May",)
+    assert question.word_ids == (1, 2)
+
+
+def test_reads_xfund(tmp_path: Path) -> None:
+    entry = {
+        "id": "de_0",
+        "img": {"fname": "de_0.jpg", "width": 100, "height": 100},
+        "document": form()["form"],
+    }
+    path = tmp_path / "de.train.json"
+    path.write_text(json.dumps({"lang": "de", "documents": [entry, {**entry, "id": "de_1"}]}))
+    found = list(funsd.read(path))
+    assert [labelled.document.id for labelled in found] == ["de_0", "de_1"]
+    assert found[0].spans == next(funsd.read(write(tmp_path / "set", form()))).spans
+
+
+def edit(path: tuple[Any, ...], value: Any) -> Edit:
+    def apply(data: dict[str, Any]) -> Any:
+        place: Any = data
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = value
+        return data
+
+    return apply
+
+
+FIRST_BOX = ("form", 0, "words", 0, "box")
+HOSTILE: list[tuple[str, Edit, type[HushdocError], str]] = [
+    ("not an object", lambda _: [1], AnnotationError, "no list 'form'"),
+    ("broken JSON", lambda _: '{"form": [', AnnotationError, "can't be read"),
+    ("unknown label", edit(("form", 1, "label"), "total"), AnnotationError, "entity 1"),
+    ("no label", lambda d: (d["form"][0].pop("label"), d)[1], AnnotationError, "None"),
+    ("words missing", lambda d: (d["form"][2].pop("words"), d)[1], AnnotationError, "entity 2"),
+    ("entity a string", edit(("form", 0), "Date"), AnnotationError, "expected an object"),
+    ("box missing", lambda d: (d["form"][0]["words"][0].pop("box"), d)[1], AnnotationError, "box"),
+    ("three numbers", edit(FIRST_BOX, [1, 2, 3]), AnnotationError, "malformed"),
+    ("text a number", edit(("form", 0, "words", 0, "text"), 7), AnnotationError, "int"),
+    ("links malformed", edit(("form", 0, "linking"), [[0]]), AnnotationError, "links"),
+    ("NaN box", edit(FIRST_BOX, [float("nan"), 0, 5, 5]), BoxError, "finite"),
+    ("box outside", edit(FIRST_BOX, [10, 10, 101, 20]), BoxError, "outside its page of 100 x 100"),
+    ("negative box", edit(FIRST_BOX, [-1, 10, 40, 20]), BoxError, "outside"),
+    ("swapped box", edit(FIRST_BOX, [40, 10, 10, 20]), BoxError, "swapped"),
+    ("no entity", edit(("form",), []), EmptyDocumentError, "no word"),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "says"), [case[1:] for case in HOSTILE], ids=[c[0] for c in HOSTILE]
+)
+def test_malformed_annotations_are_named(
+    tmp_path: Path, change: Edit, expected: type[HushdocError], says: str
+) -> None:
+    with pytest.raises(expected, match=says) as caught:
+        list(funsd.read(write(tmp_path / "set", change(form()))))
+    assert "a.json" in str(caught.value)
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(AnnotationError, match="not a FUNSD data set"):
+        list(funsd.read(tmp_path))
+    with pytest.raises(AnnotationError, match=r"a\.png"):
+        list(funsd.read(write(tmp_path / "set", form(), image=False)))
+    (tmp_path / "empty" / "annotations").mkdir(parents=True)
+    with pytest.raises(AnnotationError, match=r"no \.json file"):
+        list(funsd.read(tmp_path / "empty"))
+
+
+def test_real_forms_have_their_published_counts() -> None:
+    path = Path(os.environ.get("HUSHDOC_FUNSD", ""))
+    if not os.environ.get("HUSHDOC_FUNSD") or not path.is_dir():
+        pytest.skip("set HUSHDOC_FUNSD to the folder of FUNSD's training forms")
+    forms = list(funsd.read(path))
+    assert len(forms) == 149
+    for labelled in forms:
+        page = labelled.document.pages[0]
+        tags_from_spans(len(page.words), labelled.spans)
+    labels = [span.label for labelled in forms for span in labelled.spans]
+    # Published: 3,266 questions, 2,802 answers, 441 headers; some entities hold no text at all.
+    assert 3200 <= labels.count("question") <= 3266
+    assert 2500 <= labels.count("answer") <= 2802
+    assert 430 <= labels.count("header") <= 441

@@ -1,0 +1,488 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from hushdoc.claim import Claim
+from hushdoc.errors import (
+    CheckpointError,
+    EmptyDocumentError,
+    LabelMismatchError,
+    OutputExistsError,
+    OutputWriteError,
+    PrivacyError,
+)
+from hushdoc.labels import LabelledDocument, LabelSet
+from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.models import layout
+from hushdoc_training.privacy import claims
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.recipes import kie
+from hushdoc_training.recipes.progress import StepLog, read_log
+from hushdoc_training.recipes.records import (
+    collate,
+    loss_of,
+    records_of,
+    shuffled_segments,
+    windows_of,
+)
+
+PLAN = PrivacyPlan.calibrated(epsilon=8, sampling_rate=0.3, steps=6, expected_records=8)
+CPU = torch.device("cpu")
+
+
+def private_claim() -> Claim:
+    return claims.private(PLAN, "receipts", (), training={})
+
+
+def test_private_training_writes_a_checkpoint_whose_claim_is_its_plan(
+    tmp_path: Path, small_start: kie.Start, receipts: list[LabelledDocument]
+) -> None:
+    out = tmp_path / "run"
+    outcome = kie.train_private(
+        small_start,
+        receipts,
+        PLAN,
+        kie.PrivateSettings(),
+        out=out,
+        claim=private_claim(),
+        quiet=True,
+    )
+    assert (outcome.charged, outcome.interrupted) == (6, False)
+    stored = Checkpoint.load(out)
+    (guarantee,) = stored.claim.guarantees
+    assert guarantee.unit == "document"
+    assert guarantee.epsilon is not None
+    assert PLAN.epsilon_after(6) <= guarantee.epsilon <= 8
+    assert stored.claim.transcripts["training"] == PLAN.mechanism()
+    again = layout.load(stored.folder, stored.architecture)
+    for (name, left), (_, right) in zip(
+        again.named_parameters(), small_start.model.named_parameters(), strict=True
+    ):
+        assert torch.equal(left, right), name
+    assert (out / "training.png").read_bytes().startswith(b"\x89PNG")
+    log = [entry for entry in read_log(out / "steps.jsonl") if "step" in entry]
+    assert [entry["step"] for entry in log] == [1, 2, 3, 4, 5, 6]
+    assert log[-1]["epsilon"] == pytest.approx(PLAN.epsilon_after(6))
+    assert not list(out.glob("state-*"))
+
+
+def test_all_windows_of_a_document_are_one_record(
+    small_start: kie.Start, receipts: list[LabelledDocument]
+) -> None:
+    start = small_start
+    by_document = records_of(receipts, start.encoder, start.labels, unit="document")
+    by_sequence = records_of(receipts, start.encoder, start.labels, unit="sequence")
+    assert len(by_document) == len(receipts)
+    assert max(len(record) for record in by_document) > 1
+    assert len(by_sequence) == sum(len(record) for record in by_document)
+    for labelled, record in zip(receipts, by_document, strict=True):
+        words = {
+            int(word) for window in record for word in window.page.words[window.start : window.stop]
+        }
+        targets = np.concatenate([window.targets for window in record])
+        assert words == set(range(labelled.document.num_words))
+        assert (targets >= 0).sum() == labelled.document.num_words
+
+
+def test_a_records_loss_does_not_depend_on_its_neighbours(
+    small_start: kie.Start, receipts: list[LabelledDocument]
+) -> None:
+    start = small_start
+    start.model.eval()
+    records = records_of(receipts, start.encoder, start.labels, unit="document")
+    alone = loss_of(start.model, collate(start.encoder, records[0]), device=CPU)
+    records_without = records_of(receipts[:1], start.encoder, start.labels, unit="document")
+    assert torch.equal(
+        alone, loss_of(start.model, collate(start.encoder, records_without[0]), device=CPU)
+    )
+
+
+@pytest.mark.parametrize("architecture", ["layoutlm", "layoutlmv3", "lilt"])
+def test_every_architecture_trains_privately_and_comes_back(
+    tmp_path: Path, receipts: list[LabelledDocument], architecture: str, small_start: kie.Start
+) -> None:
+    from tokenizers import Tokenizer
+    from transformers import (
+        LayoutLMConfig,
+        LayoutLMv3Config,
+        LiltConfig,
+        PreTrainedTokenizerFast,
+    )
+
+    folder = tmp_path / "published"
+    sizes: dict[str, Any] = {
+        "hidden_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+        "max_position_embeddings": 130,
+    }
+    tokenizer = Tokenizer.from_str(small_start.tokenizer_json)
+    sizes["vocab_size"] = tokenizer.get_vocab_size()
+    config = {
+        "layoutlm": lambda: LayoutLMConfig(**sizes),
+        "layoutlmv3": lambda: LayoutLMv3Config(
+            **sizes, coordinate_size=8, shape_size=8, input_size=32, patch_size=16, pad_token_id=0
+        ),
+        "lilt": lambda: LiltConfig(**sizes, pad_token_id=0),
+    }[architecture]()
+    layout._class(architecture)(config).save_pretrained(folder)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+    ).save_pretrained(folder)
+    labels = LabelSet.from_documents(receipts)
+    start = kie.start_from(str(folder), labels, max_tokens=64)
+    assert start.model.architecture == architecture
+    before = {name: value.detach().clone() for name, value in start.model.named_parameters()}
+    kie.train_private(
+        start,
+        receipts[:6],
+        PLAN,
+        kie.PrivateSettings(),
+        out=tmp_path / "run",
+        claim=private_claim(),
+        quiet=True,
+    )
+    moved = [n for n, v in start.model.named_parameters() if not torch.equal(v, before[n])]
+    assert any("classifier" in name or "out_proj" in name for name in moved)
+    assert not any("word_embeddings" in name for name in moved)
+    back = kie.start_from(str(tmp_path / "run"), labels)
+    batch = collate(back.encoder, windows_of(receipts[0], back.encoder, labels))
+    inputs = (batch.input_ids, batch.bbox, batch.attention_mask)
+    start.model.eval()
+    assert torch.equal(back.model(*inputs), start.model(*inputs))
+
+
+def test_plain_training_learns(
+    tmp_path: Path, small_start: kie.Start, receipts: list[LabelledDocument]
+) -> None:
+    before = kie.evaluate(small_start, receipts).f1
+    settings = kie.PlainSettings(epochs=25, learning_rate=3e-3, batch_size=8)
+    kie.train_plain(
+        small_start,
+        receipts,
+        settings,
+        out=tmp_path / "run",
+        claim=claims.public((), training={}),
+        quiet=True,
+    )
+    assert kie.evaluate(small_start, receipts).f1 > max(0.5, before + 0.3)
+
+
+def test_a_second_run_into_the_same_folder_is_refused(
+    tmp_path: Path, small_start: kie.Start, receipts: list[LabelledDocument]
+) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").write_text("mine")
+    for _ in range(2):
+        with pytest.raises(OutputExistsError, match="--resume"):
+            kie.train_private(
+                small_start,
+                receipts,
+                PLAN,
+                kie.PrivateSettings(),
+                out=tmp_path / "kept",
+                claim=private_claim(),
+                quiet=True,
+            )
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["file"]
+
+
+def test_resume_needs_the_same_run(
+    tmp_path: Path, small_start: kie.Start, receipts: list[LabelledDocument]
+) -> None:
+    def train(plan: PrivacyPlan, documents: list[LabelledDocument]) -> None:
+        kie.train_private(
+            small_start,
+            documents,
+            plan,
+            kie.PrivateSettings(),
+            out=tmp_path / "run",
+            claim=private_claim(),
+            resume=True,
+            quiet=True,
+        )
+
+    with pytest.raises(CheckpointError, match="no run to resume"):
+        train(PLAN, receipts)
+    kie.train_private(
+        small_start,
+        receipts,
+        PLAN,
+        kie.PrivateSettings(),
+        out=tmp_path / "run",
+        claim=private_claim(),
+        quiet=True,
+    )
+    with pytest.raises(CheckpointError, match="documents"):
+        train(PLAN, receipts[1:])
+    other = PrivacyPlan.calibrated(epsilon=9, sampling_rate=0.3, steps=6, expected_records=8)
+    with pytest.raises(CheckpointError, match="epsilon, noise_multiplier"):
+        train(other, receipts)
+
+
+def test_a_lost_step_stays_charged(
+    tmp_path: Path, small_start: kie.Start, receipts: list[LabelledDocument]
+) -> None:
+    run = tmp_path / "run"
+    kie.loop.Run.open(
+        run,
+        {
+            "mode": "private",
+            **dataclasses.asdict(PLAN),
+            **dataclasses.asdict(kie.PrivateSettings()),
+            **kie._identity(small_start, receipts),
+        },
+        resume=False,
+    )
+    log = StepLog(run / "steps.jsonl")
+    for step in range(1, 5):
+        log.charge(step)  # four noise draws, then the machine was switched off: no state at all
+    with (run / "steps.jsonl").open("a") as stream:
+        stream.write('{"charge": ')  # and a line cut in the middle
+    outcome = kie.train_private(
+        small_start,
+        receipts,
+        PLAN,
+        kie.PrivateSettings(),
+        out=run,
+        claim=private_claim(),
+        resume=True,
+        quiet=True,
+    )
+    assert outcome.charged == 6
+    taken = [entry["step"] for entry in read_log(run / "steps.jsonl") if "step" in entry]
+    assert taken == [6]
+
+
+SCRIPT = textwrap.dedent("""
+    import sys
+    from hushdoc.__main__ import main
+    sys.exit(main(sys.argv[1:]))
+""")
+
+
+def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    arguments = [
+        "train",
+        "kie",
+        "--data",
+        "invented:receipt",
+        "--documents",
+        "24",
+        "--labels",
+        "fields",
+        "--start",
+        "small",
+        "--steps",
+        "120",
+        "--sampling-rate",
+        "0.3",
+        "--out",
+        str(out),
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("step "):
+            break
+    process.send_signal(signal.SIGINT)
+    stdout, _ = process.communicate(timeout=120)
+    assert process.returncode == 130, stdout
+    assert "--resume" in stdout
+    entries = read_log(out / "steps.jsonl")
+    charged = sum("charge" in entry for entry in entries)
+    assert charged == sum("step" in entry for entry in entries) < 120
+    assert len(list(out.glob("state-*"))) == 1
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *arguments, "--resume", "--quiet"],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    entries = read_log(out / "steps.jsonl")
+    assert [entry["step"] for entry in entries if "step" in entry] == list(range(1, 121))
+    (guarantee,) = Checkpoint.load(out).claim.guarantees
+    assert guarantee.epsilon is not None
+    assert guarantee.epsilon <= 8
+
+
+def test_labels_that_differ_are_named(
+    tmp_path: Path, small_start: kie.Start, receipts: list[LabelledDocument]
+) -> None:
+    kie.train_plain(
+        small_start,
+        receipts[:4],
+        kie.PlainSettings(),
+        out=tmp_path / "run",
+        claim=claims.public((), training={}),
+        quiet=True,
+    )
+    other = LabelSet(fields=("question", "answer"))
+    with pytest.raises(LabelMismatchError, match="answer, question.*--new-labels"):
+        kie.start_from(str(tmp_path / "run"), other)
+    assert kie.start_from(str(tmp_path / "run"), other, new_labels=True).labels == other
+
+
+def test_private_weights_are_no_start_for_another_private_run(
+    tmp_path: Path, small_start: kie.Start, receipts: list[LabelledDocument]
+) -> None:
+    kie.train_plain(
+        small_start,
+        receipts[:4],
+        kie.PlainSettings(),
+        out=tmp_path / "run",
+        claim=claims.not_private("receipts", (), training={}),
+        quiet=True,
+    )
+    start = kie.start_from(str(tmp_path / "run"), small_start.labels)
+    with pytest.raises(PrivacyError, match="protected documents"):
+        kie.train_private(
+            start,
+            receipts,
+            PLAN,
+            kie.PrivateSettings(),
+            out=tmp_path / "second",
+            claim=private_claim(),
+            quiet=True,
+        )
+
+
+def test_no_documents_no_vocabulary_no_checkpoint(tmp_path: Path, small_start: kie.Start) -> None:
+    with pytest.raises(EmptyDocumentError):
+        kie.train_private(
+            small_start,
+            [],
+            PLAN,
+            kie.PrivateSettings(),
+            out=tmp_path / "run",
+            claim=private_claim(),
+            quiet=True,
+        )
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(CheckpointError, match="vocabulary"):
+        kie.start_from("small", LabelSet(fields=("a",)))
+    with pytest.raises(CheckpointError, match="layout encoder"):
+        kie.start_from(str(tmp_path / "nowhere"), LabelSet(fields=("a",)))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text("{}")
+    with pytest.raises(CheckpointError, match="has not finished"):
+        kie.start_from(str(tmp_path / "run"), LabelSet(fields=("a",)))
+
+
+def test_a_full_disk_leaves_no_half_checkpoint(
+    tmp_path: Path,
+    small_start: kie.Start,
+    receipts: list[LabelledDocument],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(folder: Path) -> None:
+        (folder / "model.safetensors").write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(small_start.model, "save", full)
+    with pytest.raises(OutputWriteError, match="No space left"):
+        kie.train_plain(
+            small_start,
+            receipts[:4],
+            kie.PlainSettings(),
+            out=tmp_path / "run",
+            claim=claims.public((), training={}),
+            quiet=True,
+        )
+    assert not list((tmp_path / "run").glob("*checkpoint*"))
+    assert not list((tmp_path / "run").glob(".*partial"))
+
+
+def test_shuffling_segments_moves_labels_along(receipts: list[LabelledDocument]) -> None:
+    generator = np.random.default_rng(1)
+    for labelled in receipts:
+        shuffled = shuffled_segments(labelled, generator)
+
+        def texts(item: LabelledDocument) -> list[tuple[str, str]]:
+            words = item.document.pages[0].words
+            return sorted(
+                (s.label, " ".join(w.text for w in words[s.start : s.stop])) for s in item.spans
+            )
+
+        assert texts(shuffled) == texts(labelled)
+        assert sorted(map(str, shuffled.document.pages[0].words)) == sorted(
+            map(str, labelled.document.pages[0].words)
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("checkpoint.json", "{", "can't be read"),
+        ("checkpoint.json", '{"formatVersion": 9, "task": "kie"}', "format 9"),
+        ("labels.json", "[]", "expected an object"),
+        ("labels.json", "{}", "damaged"),
+        ("preprocessing.json", '{"max_tokens": "many"}', "damaged"),
+        ("claim.json", '{"guarantees": []}', "damaged"),
+        ("tokenizer.json", None, ""),
+        ("claim.json", None, "damaged"),
+        ("checkpoint.json", None, "--resume"),
+    ],
+)
+def test_a_damaged_checkpoint_is_named(
+    tmp_path: Path,
+    small_start: kie.Start,
+    receipts: list[LabelledDocument],
+    name: str,
+    content: str | None,
+    says: str,
+) -> None:
+    kie.train_plain(
+        small_start,
+        receipts[:2],
+        kie.PlainSettings(),
+        out=tmp_path / "run",
+        claim=claims.public((), training={}),
+        quiet=True,
+    )
+    victim = tmp_path / "run" / "checkpoint" / name
+    if content is None:
+        victim.unlink()
+    else:
+        victim.write_text(content)
+    if name == "tokenizer.json":
+        with pytest.raises(CheckpointError):
+            kie.start_from(str(tmp_path / "run"), small_start.labels)
+        return
+    with pytest.raises(CheckpointError, match=says):
+        Checkpoint.load(tmp_path / "run")
+
+
+def test_the_claim_survives_its_json() -> None:
+    for claim in (
+        private_claim(),
+        claims.public((), training={"a": 1}),
+        claims.not_private("x", (), training={}),
+    ):
+        assert Claim.from_json(claim.to_json()).to_json() == claim.to_json()
+        json.loads(claim.to_json())
