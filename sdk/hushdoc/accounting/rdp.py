@@ -56,6 +56,7 @@ ROUNDING = 1e-9
 """Relative allowance that `epsilon` adds, so that rounding on any machine stays above the truth."""
 
 _SERIES_ROUNDING = 4e-15
+_MOST_NOISE = 1e50
 _SMALLEST = 1e-300
 """Stands for what is positive but too small for a double, so that zero means: nothing was read."""
 _TAIL_TERMS = 24
@@ -171,7 +172,8 @@ def _sampled(rate: float, event: Mechanism, orders: tuple[float, ...]) -> Array:
         return _rdp(event, orders)
     if precision == 0:
         return np.zeros(len(orders))
-    noise = 0.0 if math.isinf(precision) else 1 / math.sqrt(precision)
+    # Less noise than there is costs more, so the cap is safe; it keeps squares finite.
+    noise = 0.0 if math.isinf(precision) else min(1 / math.sqrt(precision), _MOST_NOISE)
     return np.asarray(_sampled_gaussian(rate, noise, orders))
 
 
@@ -316,4 +318,5 @@ def _log_sum(log_terms: Array) -> float:
 
 def _log_expm1(x: Array) -> Array:
     """log(e^x - 1) for x > 0, without overflow."""
-    return np.where(x > 1, x + np.log1p(-np.exp(-x)), np.log(np.expm1(np.minimum(x, 1.0))))
+    large = np.maximum(x, 1.0)
+    return np.where(x > 1, large + np.log1p(-np.exp(-large)), np.log(np.expm1(np.minimum(x, 1.0))))

@@ -77,8 +77,8 @@ def options(draft: Draft) -> list[str]:
     return [look.cased(text, draft.look.case) for text in found]
 
 
-def box(draft: Draft, x: int, y: int, ticked: bool) -> tuple[Block | None, int]:
-    """Sets one box and its tick; returns the tick, if it is a word, and where text may begin."""
+def box(draft: Draft, x: int, y: int, ticked: bool) -> int:
+    """Sets one box and its tick and returns where text may begin."""
     face, dice, manner = draft.look.key, draft.dice, draft.boxes
     side = round(face.size * 0.85)
     if manner in ("drawn", "blank"):
@@ -87,15 +87,12 @@ def box(draft: Draft, x: int, y: int, ticked: bool) -> tuple[Block | None, int]:
         else:
             side = face.size * 2
             draft.sheet.line(x, y + face.size + 1, x + side, y + face.size + 1)
-        tick = None
         if ticked:
             pen = draft.look.value.sized(face.size)
             wide = pen.wide("X")
             text = "✓" if draft.look.value.family == "sans" and dice.chance(0.3) else "X"
-            tick = draft.put(
-                text, x + (side - wide) // 2, x + side + 30, y, pen, role="answer", lines=1
-            )
-        return tick, x + side + face.size // 2
+            draft.put(text, x + (side - wide) // 2, x + side + 30, y, pen, role="answer", lines=1)
+        return x + side + face.size // 2
     if manner == "glyph":
         text = "☒" if ticked else "☐"
     else:
@@ -103,7 +100,7 @@ def box(draft: Draft, x: int, y: int, ticked: bool) -> tuple[Block | None, int]:
         text = f"{manner[0]}{mark or ' '}{manner[1]}"
     wide = face.wide("[ X ]")
     block = draft.put(text, x, x + wide + 30, y, face, role="answer" if ticked else None, lines=1)
-    return (block if ticked else None), max(block.x1, x + side) + face.size // 3
+    return max(block.x1, x + side) + face.size // 3
 
 
 def choice(draft: Draft, x0: int, x1: int, y: int, *, found: Sequence[str] | None = None) -> int:
@@ -120,11 +117,14 @@ def choice(draft: Draft, x0: int, x1: int, y: int, *, found: Sequence[str] | Non
         else:
             start, top = x0 + dice.pick((0, 15, 30)), key.y1
     ticked = _ticked(draft, len(found))
-    if dice.chance(0.55):
-        bottom = _in_lines(draft, found, ticked, start, x1, top)
-    else:
-        bottom = _in_columns(draft, found, ticked, start, x1, top)
-    return max(bottom, key.y1 if key else 0) + 3
+    spread = _in_lines if dice.chance(0.55) else _in_columns
+    blocks = spread(draft, found, ticked, start, x1, top)
+    bottom = max(block.y1 for block in blocks)
+    if key is None:
+        return bottom + 3
+    for place in sorted(ticked):
+        draft.sheet.pair(key, blocks[place])
+    return max(bottom, key.y1) + 3
 
 
 def _ticked(draft: Draft, count: int) -> set[int]:
@@ -138,45 +138,40 @@ def _option(draft: Draft, text: str, ticked: bool, x: int, x1: int, y: int, behi
     """Sets an option with its box before or behind it."""
     if behind:
         label = draft.put(text, x, x1, y, draft.look.key, role="question", lines=2)
-        tick, end = box(draft, label.x1 + 6, y, ticked)
-        label = label._replace(x1=end)
-    else:
-        tick, start = box(draft, x, y, ticked)
-        label = draft.put(text, start, x1, y, draft.look.key, role="question", lines=2)
-    draft.sheet.pair(label, tick)
-    return label
+        return label._replace(x1=box(draft, label.x1 + 6, y, ticked))
+    start = box(draft, x, y, ticked)
+    return draft.put(text, start, x1, y, draft.look.key, role="question", lines=2)
 
 
 def _in_lines(
     draft: Draft, found: Sequence[str], ticked: set[int], x0: int, x1: int, y: int
-) -> int:
-    face, x, bottom = draft.look.key, x0, y
+) -> list[Block]:
+    face, x, blocks = draft.look.key, x0, list[Block]()
     behind = draft.dice.chance(0.2)
     spread = draft.dice.integer(12, 34)
     for place, text in enumerate(found):
         wide = face.wide(text) + face.size * 4
         if x > x0 and x + wide > x1:
-            x, y = x0, bottom + 2
-        block = _option(draft, text, place in ticked, x, x1, y, behind)
-        x, bottom = block.x1 + spread, max(bottom, block.y1)
-    return bottom
+            x, y = x0, max(block.y1 for block in blocks) + 2
+        blocks.append(_option(draft, text, place in ticked, x, x1, y, behind))
+        x = blocks[-1].x1 + spread
+    return blocks
 
 
 def _in_columns(
     draft: Draft, found: Sequence[str], ticked: set[int], x0: int, x1: int, y: int
-) -> int:
+) -> list[Block]:
     face = draft.look.key
     widest = max(face.wide(text) for text in found) + face.size * 4
     most = max(1, min(4, (x1 - x0) // widest))
     columns = draft.dice.integer(1, most)
-    width, bottom = (x1 - x0) // columns, y
+    width, blocks = (x1 - x0) // columns, list[Block]()
     for place, text in enumerate(found):
-        if place % columns == 0:
-            y = bottom
+        if place and place % columns == 0:
+            y = max(block.y1 for block in blocks)
         x = x0 + place % columns * width
-        block = _option(draft, text, place in ticked, x, x + width - 8, y, False)
-        bottom = max(bottom, block.y1)
-    return bottom
+        blocks.append(_option(draft, text, place in ticked, x, x + width - 8, y, False))
+    return blocks
 
 
 def yes_no(draft: Draft, x0: int, x1: int, y: int) -> int:
@@ -222,7 +217,8 @@ def yes_no(draft: Draft, x0: int, x1: int, y: int) -> int:
                 align="center",
                 role="answer",
             )
-            draft.sheet.cells.append((key.segment, blocks[chosen].segment, tick.segment))
+            if tick.segment != NOTHING:
+                draft.sheet.pair(key, blocks[chosen])
         y = key.y1 + 2
     if ruled:
         for place in range(len(heads) + 1):
