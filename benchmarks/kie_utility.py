@@ -57,7 +57,7 @@ class Scale:
 
 FULL = Scale(
     start="minilm",
-    pages=6000,
+    pages=8000,
     forms=None,
     held_out=HELD_OUT,
     epochs=15,
@@ -152,7 +152,7 @@ def pretrain(out: Path, scale: Scale, box_level: str) -> kie.Outcome:
         box_level=box_level,
         vocabulary=lambda: [word.text for item in pages for word in item.document.pages[0].words],
     )
-    settings = kie.PlainSettings(learning_rate=5e-4, segment_shuffling=0.5)
+    settings = kie.PlainSettings(learning_rate=5e-4, segment_shuffling=0.5, label_smoothing=0.1)
     claim = claims.public((), training={})
     return kie.train_plain(start, pages, settings, out=out, claim=claim, resume=out.exists())
 

@@ -111,9 +111,7 @@ class Page:
             if word.segment is not None:
                 members.setdefault(word.segment, []).append(word.box)
         boxes = {segment: union(parts) for segment, parts in members.items()}
-        return [
-            word.box if word.segment is None else boxes[word.segment] for word in self.words
-        ]
+        return [word.box if word.segment is None else boxes[word.segment] for word in self.words]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -264,7 +262,7 @@ class Document:
             raise InputError(
                 f"This is not a document: {type(error).__name__}: {error}. Expected "
                 '{"id", "pages": [{"width", "height", "words": [{"text", "box": [x0, y0, x1, '
-                'y1]}]}]}; write it with Document.to_dict().'
+                "y1]}]}]}; write it with Document.to_dict()."
             ) from error
         document = cls(id=name, pages=pages)
         document.check()

@@ -18,7 +18,7 @@
     +-- OutputWriteError            (exit 6) disk full or not writable; nothing half-written stays
     +-- PrivacyError                (exit 5) training that could not keep its stated guarantee
     +-- ParityError                 (exit 6) the exported graph does not answer like the checkpoint
-    +-- MissingExtraError           (exit 6) an optional package is not installed; prints the pip line
+    +-- MissingExtraError           (exit 6) an optional package is missing; prints the pip line
     +-- DeviceUnavailableError      (exit 6) an explicit device that is not there
     +-- TelemetryActiveError        (exit 6) the host imported onnxruntime with telemetry on
 

@@ -224,7 +224,8 @@ def keyed(codec: Codec[T]) -> Codec[Mapping[str, T]]:
         if not isinstance(value, dict) or len(value) > MAX_ITEMS:
             raise bad_field(where, f"found {kind_of(value)}, expected an object")
         return {
-            _text(key, where): codec.read(item, f"{where}.{key}") for key, item in value.items()
+            _text(key, where): codec.read(item, f"{where}.{ascii(key)[1:-1][:60]}")
+            for key, item in value.items()
         }
 
     return Codec(

@@ -16,10 +16,11 @@ from operator import attrgetter
 from pathlib import Path
 
 from hushdoc.accounting import mechanism
-from hushdoc.accounting.mechanism import Composed, Mechanism, PoissonSampled, Sequence
+from hushdoc.accounting.mechanism import Mechanism
 from hushdoc.certificate import Certificate
 from hushdoc.claim import OVERLAPS, Claim, Guarantee
 from hushdoc.errors import InputError
+from hushdoc.explanation import printable
 from hushdoc.policy_report import PolicyReport, RuleResult
 from hushdoc.reproduction import CERTIFYING_ACCOUNTANTS
 from hushdoc.trust import TrustStore
@@ -316,34 +317,22 @@ def _sampled_as_accounted(guarantee: Guarantee, transcripts: Mapping[str, Mechan
     """
     if guarantee.transcript is None or guarantee.transcript not in transcripts:
         return False
-    amplified = _is_amplified(transcripts[guarantee.transcript])
+    amplified = mechanism.is_amplified(transcripts[guarantee.transcript])
     fitting = {"poisson"} if amplified else {"poisson", "full-batch"}
     return guarantee.sampling_as_implemented in fitting
-
-
-def _is_amplified(event: Mechanism) -> bool:
-    match event:
-        case PoissonSampled():
-            return event.sampling_rate < 1 or _is_amplified(event.event)
-        case Composed():
-            return _is_amplified(event.event)
-        case Sequence():
-            return any(_is_amplified(part) for part in event.events)
-        case _:
-            return False
 
 
 def _accesses(policy: Policy, claim: Claim, judged: list[Guarantee]) -> RuleResult:
     backing = {guarantee.transcript for guarantee in judged}
     open_accesses = [
-        f"{access.purpose} ({access.treatment})"
+        f"{printable(access.purpose)} ({access.treatment})"
         for access in claim.data_accesses
         if access.treatment == "unaccounted"
         or (access.accounted_in is not None and backing != {access.accounted_in})
     ]
     read = {access.data for access in claim.data_accesses}
     unread = [data.name for data in claim.protected_data if data.name not in read]
-    found = [*open_accesses, *(f"no access to {name} is stated" for name in unread)]
+    found = [*open_accesses, *(f"no access to {printable(name)} is stated" for name in unread)]
     if not claim.protected_data:
         found.append("no protected data is stated")
     return RuleResult(
@@ -356,7 +345,9 @@ def _accesses(policy: Policy, claim: Claim, judged: list[Guarantee]) -> RuleResu
 
 
 def _derivation(policy: Policy, certificate: Certificate) -> RuleResult:
-    dependent = [step["step"] for step in certificate.derivation if step["dataDependent"]]
+    dependent = [
+        printable(step["step"]) for step in certificate.derivation if step["dataDependent"]
+    ]
     return RuleResult(
         rule="derivation",
         code="UNACCOUNTED_ACCESS",

@@ -138,3 +138,10 @@ def test_what_cannot_be_read_is_never_written(build: ModuleType) -> None:
         build.claim(build.guarantee(adversary="everybody")).to_json()
     with pytest.raises(ValueError, match="finite"):
         build.claim(build.guarantee(epsilon=math.inf)).to_json()
+
+
+def test_messages_spell_hostile_names_out(build: ModuleType) -> None:
+    content = edited(build, "transcripts", "x\x1b[2J", value={"type": "parallel"})
+    with pytest.raises(CertificateError) as caught:
+        Claim.from_json(content)
+    assert str(caught.value).isprintable()

@@ -314,3 +314,16 @@ def test_missing_limits_and_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "none.json").write_text('{"version": 1, "keys": []}')
     with pytest.raises(InputError, match="max_delta"):
         Policy.from_toml(path)
+
+
+def test_a_refusal_cannot_steer_the_terminal(build: ModuleType, key: Any) -> None:
+    hostile = "x\x1b[2J\u202ey"
+    access = build.DataAccess(
+        data="invoices", purpose=hostile, accounted_in=None, treatment="unaccounted"
+    )
+    certificate = build.certify(
+        data_accesses=(access,), derivation=({"step": hostile, "dataDependent": True},)
+    )
+    with pytest.raises(PolicyViolationError) as caught:
+        check(build.policy(key), certificate).require_passed()
+    assert str(caught.value).isprintable()

@@ -174,6 +174,19 @@ def from_dict(data: Any, where: str = "Mechanism") -> Mechanism:
     return _read(data, where, 1, [0])
 
 
+def is_amplified(event: Mechanism) -> bool:
+    """Returns whether the privacy of an event rests on Poisson sampling at a rate below 1."""
+    match event:
+        case PoissonSampled():
+            return event.sampling_rate < 1 or is_amplified(event.event)
+        case Composed():
+            return is_amplified(event.event)
+        case Sequence():
+            return any(is_amplified(part) for part in event.events)
+        case Gaussian():
+            return False
+
+
 def _read(data: Any, where: str, depth: int, num_nodes: list[int]) -> Mechanism:
     num_nodes[0] += 1
     if num_nodes[0] > MAX_NODES or depth > MAX_DEPTH:

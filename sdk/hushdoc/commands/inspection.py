@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -142,7 +143,7 @@ def _print_inspected(
     else:
         print(f"Signed by {_names(signers)}.")
     print("Files were not checked; `hushdoc verify` checks them.\n")
-    print(found.certificate.explain())
+    print(_wrapped(found.certificate.explain()))
     print("RECOMPUTED FROM THE TRANSCRIPTS")
     for item in found.certificate.recompute():
         verdict = "reproduced" if item.code is None else f"NOT REPRODUCED ({item.code})"
@@ -150,6 +151,17 @@ def _print_inspected(
     if not found.certificate.recompute():
         print("  - nothing: no guarantee of differential privacy is claimed.")
     _print_files(found.subjects)
+
+
+def _wrapped(text: str) -> str:
+    """Text in lines that fit a terminal, each continued below its own start."""
+    lines = []
+    for line in text.splitlines():
+        indent = " " * (len(line) - len(line.lstrip(" -")))
+        lines += textwrap.wrap(
+            line, 96, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        ) or [""]
+    return "\n".join(lines)
 
 
 def _print_report(report: VerificationReport) -> None:

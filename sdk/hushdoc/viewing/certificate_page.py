@@ -6,12 +6,9 @@ and whether anybody checked it; where nothing was checked, it says that first.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from hushdoc.accounting import mechanism
-from hushdoc.accounting.mechanism import Composed, Gaussian, Mechanism, PoissonSampled
 from hushdoc.claim import Guarantee
 from hushdoc.explanation import (
     ADVERSARY_WORDS,
@@ -19,24 +16,21 @@ from hushdoc.explanation import (
     FALSE_ALARM_RATES,
     UNIT_WORDS,
     hit_rate_bound,
-    is_covered,
     not_promised,
     odds,
     percent,
     promise,
 )
+from hushdoc.viewing import evidence
 from hushdoc.viewing.markup import (
-    Cell,
     banner,
     bars,
-    block,
     bullets,
     figures,
     page,
     paragraph,
     safe,
     section,
-    table,
 )
 from hushdoc.viewing.profile_chart import profile_chart
 
@@ -44,14 +38,6 @@ if TYPE_CHECKING:
     from hushdoc.artifact import VerificationReport
     from hushdoc.certificate import Certificate, Subject
     from hushdoc.trust import TrustedKey
-
-_TREATMENT_WORDS = {
-    "accounted": "inside the promise",
-    "declared-public": "its result was declared public",
-    "not-released": "its result was not released",
-    "post-processing": "it read only what was already released",
-    "unaccounted": "OUTSIDE of every promise",
-}
 
 
 def certificate_page(
@@ -79,15 +65,15 @@ def certificate_page(
             _head(certificate),
             '<div class="banners">' + _verdicts(certificate, report, signers) + "</div>",
             *(_meaning(item) for item in _promised(certificate)),
-            _guarantees(certificate),
+            evidence.against_whom(certificate),
             section("What is not promised", bullets(not_promised(certificate.claim))),
             section("Caveats of the issuer", bullets(certificate.claim.caveats)),
-            _data(certificate),
-            _mechanism(certificate),
-            _rules(report),
-            _notes("Training, as stated by the issuer", certificate.claim.training),
-            _notes("Usefulness, as stated by the issuer", certificate.claim.utility),
-            _origin(certificate, subjects, signers),
+            evidence.data(certificate),
+            evidence.transcripts(certificate),
+            evidence.rules(report),
+            evidence.notes("Training, as stated by the issuer", certificate.claim.training),
+            evidence.notes("Usefulness, as stated by the issuer", certificate.claim.utility),
+            evidence.origin(certificate, subjects, signers),
             _foot(certificate),
         ),
     )
@@ -236,183 +222,6 @@ def _chart(item: Guarantee) -> str:
         return ""
     drawn = profile_chart(item.profile, (item.epsilon, item.delta))
     return f"<h3>The same promise at other deltas</h3>\n{drawn}" if drawn else ""
-
-
-def _guarantees(certificate: Certificate) -> str:
-    rows: list[Sequence[str | Cell]] = []
-    for adversary in mechanism.ADVERSARIES:
-        items = [item for item in certificate.claim.guarantees if item.adversary == adversary]
-        rows += [_guarantee_row(item) for item in items]
-        if not items and is_covered(adversary, certificate.claim):
-            words = "as against whoever receives the model: answers are computed from it"
-            rows.append((ADVERSARY_WORDS[adversary], "same", Cell("good", words), "same", "same"))
-        elif not items:
-            rows.append((ADVERSARY_WORDS[adversary], "-", Cell("bad", "nothing"), "-", "-"))
-    details = [
-        block("\n".join(_detail(item)))
-        for item in certificate.claim.guarantees
-        if item.kind != "none"
-    ]
-    return section(
-        "Against whom",
-        table(("against", "unit", "promised", "epsilon", "delta"), rows),
-        "<h3>On what it rests</h3>" if details else "",
-        *details,
-    )
-
-
-def _guarantee_row(item: Guarantee) -> Sequence[str | Cell]:
-    kinds = {
-        "dp": Cell("good", "differential privacy"),
-        "dp-conditional": Cell("warn", "differential privacy, on a condition"),
-        "empirical": Cell("bad", "nothing proven, only measured"),
-        "none": Cell("bad", "nothing"),
-    }
-    return (
-        ADVERSARY_WORDS[item.adversary],
-        UNIT_WORDS[item.unit],
-        kinds[item.kind],
-        "-" if item.epsilon is None else f"{item.epsilon:g}",
-        "-" if item.delta is None else f"{item.delta:g}",
-    )
-
-
-def _detail(item: Guarantee) -> list[str]:
-    accountant = item.accountant
-    facts = {
-        "against": f"{item.adversary}, who observes {item.observes} and knows {item.knows}",
-        "one unit": f"{item.unit}: {item.unit_definition}",
-        "neighbours": item.adjacency,
-        "computed by": f"{accountant.name} ({accountant.library} {accountant.version})",
-        "composition": item.composition,
-        "all accesses": "covered" if item.covers_all_private_accesses else "NOT all covered",
-        "sampling": item.sampling_as_implemented,
-        "tuning": item.hyperparameter_tuning,
-        "noise from": f"{item.rng}; {item.floating_point}",
-    }
-    lines = [f"{name + ':':<14}{value}" for name, value in facts.items()]
-    return [*lines, *(f"{'assumes:':<14}{words}" for words in item.assumes)]
-
-
-def _data(certificate: Certificate) -> str:
-    claim = certificate.claim
-    protected = [
-        (data.name, f"{unit.unit}: {_count(unit.count)}", data.contribution_bound)
-        for data in claim.protected_data
-        for unit in data.units
-    ]
-    public = [
-        (
-            data.name,
-            ", ".join(data.uses),
-            data.privacy_status,
-            Cell("good", "none")
-            if data.overlap_with_protected == "none"
-            else Cell("warn", data.overlap_with_protected),
-        )
-        for data in claim.public_data
-    ]
-    accesses = [
-        (
-            access.data,
-            access.purpose,
-            Cell("bad" if access.treatment == "unaccounted" else "good", treatment),
-        )
-        for access in claim.data_accesses
-        for treatment in (_TREATMENT_WORDS[access.treatment],)
-    ]
-    return section(
-        "Which data were used",
-        "<h3>Protected</h3>",
-        table(("data", "how many", "what one unit can contribute"), protected)
-        or paragraph("None is stated."),
-        "<h3>Every way in which they were read</h3>",
-        table(("data", "what for", "treatment"), accesses) or paragraph("None is stated."),
-        "<h3>Used without any promise</h3>",
-        table(("data", "what for", "status", "overlap with protected data"), public)
-        or paragraph("None is stated."),
-        paragraph("Released: " + ", ".join(claim.releases) + "."),
-    )
-
-
-def _count(count: int | None) -> str:
-    return "not public" if count is None else str(count)
-
-
-def _mechanism(certificate: Certificate) -> str:
-    parts = []
-    for name, transcript in certificate.claim.transcripts.items():
-        parts.append(paragraph(f"{name}: {_words(transcript)}."))
-        parts.append(block(json.dumps(mechanism.to_dict(transcript), indent=2)))
-    if not parts:
-        return ""
-    return section(
-        "The mechanism, and how to recompute the numbers",
-        *parts,
-        paragraph(
-            "Anybody can recompute epsilon from these lines alone, with hushdoc verify, or with "
-            "any accountant for the Poisson-subsampled Gaussian under add-remove.",
-            style="soft",
-        ),
-    )
-
-
-def _words(event: Mechanism) -> str:
-    match event:
-        case Gaussian():
-            return f"Gaussian noise of {event.noise_multiplier:g} times the clipping norm"
-        case PoissonSampled():
-            rate = event.sampling_rate
-            return f"each unit drawn with probability {rate:.6g}, then {_words(event.event)}"
-        case Composed():
-            return f"{event.count:,} times: {_words(event.event)}"
-        case _:
-            shown = "; then ".join(_words(part) for part in event.events[:8])
-            return shown + (f"; and {len(event.events) - 8} more" if len(event.events) > 8 else "")
-
-
-def _rules(report: VerificationReport | None) -> str:
-    if report is None:
-        return ""
-    rows = [
-        (
-            Cell("good", "passed") if rule.passed else Cell("bad", rule.code),
-            rule.rule,
-            rule.found,
-            rule.allowed,
-        )
-        for rule in report.policy.rules
-    ]
-    return section("Every rule of the policy", table(("", "rule", "found", "allowed"), rows))
-
-
-def _notes(title: str, values: Mapping[str, Any]) -> str:
-    rows = [
-        (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-        for name, value in values.items()
-    ]
-    return section(title, table(("what", "value"), rows))
-
-
-def _origin(
-    certificate: Certificate, subjects: Sequence[Subject], signers: Sequence[TrustedKey] | None
-) -> str:
-    keys = [(key.name, Cell("code", key.keyid)) for key in signers or ()]
-    steps = [
-        (str(step["step"]), Cell("bad", "yes") if step["dataDependent"] else Cell("good", "no"))
-        for step in certificate.derivation
-    ]
-    files = [
-        (subject.name, f"{subject.size:,}", Cell("code", subject.sha256)) for subject in subjects
-    ]
-    return section(
-        "Signer, files and origin",
-        table(("signed by", "key id"), keys) or paragraph("No trusted signature was found."),
-        "<h3>Signed files</h3>",
-        table(("file", "bytes", "SHA-256"), files),
-        "<h3>Steps since training</h3>" if steps else "",
-        table(("step", "read protected data"), steps),
-    )
 
 
 def _foot(certificate: Certificate) -> str:

@@ -41,7 +41,8 @@ td.good:first-child, td.bad:first-child { white-space: nowrap; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 th, td { text-align: left; vertical-align: top; padding: .5rem .7rem .5rem 0;
-  border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
+  border-bottom: 1px solid var(--line); overflow-wrap: break-word; }
+td code { overflow-wrap: anywhere; }
 th { color: var(--soft); font-weight: 600; font-size: .82rem; }
 ul { padding-left: 1.2rem; margin: .5rem 0; } li { margin: .35rem 0; }
 code, pre { font: .82rem/1.5 ui-monospace, "SF Mono", "DejaVu Sans Mono", monospace; }
@@ -55,7 +56,7 @@ pre { background: var(--pale); padding: .8rem 1rem; border-radius: .5rem; white-
   margin: .45rem 0; font-size: .92rem; }
 .bar .track { background: var(--line); border-radius: .3rem; height: .8rem; overflow: hidden; }
 .bar .fill { background: var(--blue); height: 100%; }
-.bar .value { text-align: right; font-variant-numeric: tabular-nums; font-weight: 600; }
+.bar .value { text-align: right; white-space: nowrap; font-weight: 600; }
 svg { max-width: 100%; height: auto; }
 footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; border-top: 1px solid var(--line);
   padding-top: 1rem; }

@@ -50,6 +50,8 @@ class PlainSettings:
         learning_rate: Peak of AdamW's rate, after 6 % warm-up and before linear decay.
         segment_shuffling: Share of pages whose segments are put into another order, so that the
             model leans on boxes rather than on the generator's reading order.
+        label_smoothing: Probability spread over the other tags; keeps a model that is trained
+            further on other documents from being sure of what it gets wrong there.
         seed: Of the order of windows; no secret.
     """
 
@@ -57,6 +59,7 @@ class PlainSettings:
     batch_size: int = 16
     learning_rate: float = 3e-4
     segment_shuffling: float = 0.0
+    label_smoothing: float = 0.0
     seed: int = 0
 
 
@@ -242,7 +245,12 @@ def train_plain(
             batches = _batches(windows, settings, epoch)
             made_for = epoch
         _set_rate(optimizer, settings.learning_rate * _warmup_decay(number, steps))
-        loss = loss_of(model, collate(start.encoder, batches[at]), device=device)
+        loss = loss_of(
+            model,
+            collate(start.encoder, batches[at]),
+            device=device,
+            label_smoothing=settings.label_smoothing,
+        )
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

@@ -128,7 +128,13 @@ def collate(encoder: Encoder, parts: Sequence[Window]) -> TensorBatch:
     )
 
 
-def loss_of(model: TokenClassifier, batch: TensorBatch, *, device: torch.device) -> torch.Tensor:
+def loss_of(
+    model: TokenClassifier,
+    batch: TensorBatch,
+    *,
+    device: torch.device,
+    label_smoothing: float = 0.0,
+) -> torch.Tensor:
     """Returns the mean cross-entropy over the batch's labelled tokens; 0 where there is none."""
     with torch.autocast(device.type, dtype=torch.bfloat16):
         logits = model(
@@ -136,7 +142,11 @@ def loss_of(model: TokenClassifier, batch: TensorBatch, *, device: torch.device)
         )
     targets = batch.targets.to(device).flatten()
     total = functional.cross_entropy(
-        logits.float().flatten(0, 1), targets, ignore_index=IGNORED, reduction="sum"
+        logits.float().flatten(0, 1),
+        targets,
+        ignore_index=IGNORED,
+        reduction="sum",
+        label_smoothing=label_smoothing,
     )
     return total / (targets != IGNORED).sum().clamp(min=1)
 
