@@ -193,7 +193,7 @@ def settings_of(arm: str) -> PrivateSettings:
             learning_rate=paper.learning_rate,
             dropout=paper.dropout,
             decay=False,
-            train_embeddings=True,
+            trained="all",
         )
     return PrivateSettings(learning_rate=2e-3)
 

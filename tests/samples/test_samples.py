@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-SAMPLES = Path(__file__).parents[2] / "samples"
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "samples"
 
 
 def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -21,6 +24,33 @@ def test_the_demo_takes_its_whole_path(tmp_path: Path) -> None:
     assert "DIGEST_MISMATCH" in done.stderr
     for name in ("overlay.png", "certificate.html", "runs/private/training.png", "score.json"):
         assert (tmp_path / "demo" / name).stat().st_size > 0
+
+    # The README's program runs on the very artifact that the demo sealed.
+    (tmp_path / "keys").mkdir()
+    shutil.copy(tmp_path / "demo/keys/demo.trust.json", tmp_path / "keys/release.trust.json")
+    shutil.copytree(tmp_path / "demo/model", tmp_path / "model")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
+    done = run("-c", program, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_invented_documents_sample(tmp_path: Path) -> None:
+    done = run(SAMPLES / "invented_documents.py", tmp_path / "invented", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / "invented").rglob("*.png"))
+
+
+def test_every_verb_has_help_and_stands_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    listed = run("-m", "hushdoc", "--help", cwd=ROOT).stdout
+    verbs = re.findall(r"^    (\w+)  ", listed, flags=re.MULTILINE)
+    assert set(verbs) >= {"train", "export", "keygen", "inspect", "verify", "extract"}
+    for verb in verbs:
+        assert f"hushdoc {verb}" in readme
+        done = run("-m", "hushdoc", verb, "--help", cwd=ROOT)
+        assert done.returncode == 0
+        assert len(done.stdout) > 200
 
 
 def test_the_demo_clears_no_folder_of_others(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, refuse_usage=parser.error)
     data = parser.add_argument_group("documents")
     data.add_argument(
         "--data", required=True, help="FUNSD folder, XFUND file, or invented:KIND[+KIND]"
@@ -100,7 +100,11 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="on what the settings were chosen; 'none' is one run, fixed beforehand",
     )
     privacy.add_argument(
-        "--train-embeddings", action="store_true", help="train the word embeddings too"
+        "--trained",
+        choices=("all", "encoder", "biases"),
+        default="encoder",
+        help="which parameters learn and get noise: all, all but the word embeddings, or biases, "
+        "norms and output layer, for few documents (default: encoder)",
     )
     training = parser.add_argument_group("training")
     training.add_argument("--learning-rate", type=float, help="(default: 5e-4 private, 3e-4 plain)")
@@ -152,7 +156,7 @@ def run(options: argparse.Namespace) -> int:
     training = {"start": start.name, "architecture": start.model.architecture}
     if plan is not None:
         private = kie.PrivateSettings(
-            learning_rate=options.learning_rate or 5e-4, train_embeddings=options.train_embeddings
+            learning_rate=options.learning_rate or 5e-4, trained=options.trained
         )
         outcome = kie.train_private(
             start,
@@ -215,7 +219,8 @@ def _plan(options: argparse.Namespace) -> PrivacyPlan:
             expected_records=options.expected_records,
         )
     except ValueError as error:
-        raise SystemExit(f"hushdoc train: {error}") from error
+        options.refuse_usage(str(error))
+        raise
 
 
 def _history(start: Start, options: argparse.Namespace) -> tuple[PublicData, ...]:

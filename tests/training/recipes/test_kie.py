@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -269,6 +270,28 @@ def test_a_lost_step_stays_charged(
     assert outcome.charged == 6
     taken = [entry["step"] for entry in read_log(run / "steps.jsonl") if "step" in entry]
     assert taken == [6]
+
+
+def test_a_run_without_any_state_is_not_finished_with_untrained_weights(
+    tmp_path: Path, small_start: kie.Start, receipts: list[LabelledDocument]
+) -> None:
+    def train(*, resume: bool) -> None:
+        kie.train_private(
+            small_start,
+            receipts,
+            PLAN,
+            kie.PrivateSettings(),
+            out=tmp_path / "run",
+            claim=private_claim(),
+            resume=resume,
+            quiet=True,
+        )
+
+    train(resume=False)
+    shutil.rmtree(tmp_path / "run" / "checkpoint")
+    with pytest.raises(CheckpointError, match="All 6 steps"):
+        train(resume=True)
+    assert not (tmp_path / "run" / "checkpoint").exists()
 
 
 SCRIPT = textwrap.dedent("""

@@ -32,6 +32,12 @@ SMALL = {
 """The demo's model: about 1 M parameters, trained from nothing on invented pages."""
 
 
+TRAINED = ("all", "encoder", "biases")
+"""What private training changes: everything; everything but the word embeddings, the largest table,
+of which a record touches a few rows while noise falls on all; or the biases, norms and output layer
+alone (BitFit, Ben Zaken et al. 2022; with privacy, Bu et al. 2022), where noise falls on few."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SpecialTokens:
     """Token ids that open, close and pad a window."""
@@ -240,33 +246,36 @@ def replace_output_layer(model: TokenClassifier, labels: LabelSet) -> None:
     inner.num_labels = len(labels.tags)
 
 
-def freeze(model: TokenClassifier, *, embeddings: bool) -> list[str]:
-    """Freezes what no gradient reaches, and the vocabulary's table if asked to.
+def freeze(model: TokenClassifier, *, trained: str) -> list[str]:
+    """Freezes all but the chosen parameters, and of those what no gradient reaches.
 
     A parameter without a gradient (LayoutLMv3's relative position biases, LayoutLM's pooler) would
     otherwise collect privacy noise without ever learning.
 
     Args:
         model: The model; its dropout state is left as it was.
-        embeddings: Whether to freeze the word embeddings too: the largest table, of which a
-            record touches a few rows while the noise falls on all.
+        trained: One of TRAINED.
 
     Returns:
         The names of the frozen parameters.
     """
-    if embeddings:
+    if trained not in TRAINED:
+        raise ValueError(f"trained is '{trained}'; expected one of {', '.join(TRAINED)}.")
+    if trained != "all":
         model.word_embeddings.requires_grad_(False)
+    if trained == "biases":
+        for name, parameter in model.named_parameters():
+            output = name.startswith("inner.classifier")
+            parameter.requires_grad_(parameter.dim() == 1 or output)
     length = 8
     ids = torch.full((2, length), 5, dtype=torch.int64)
     logits = model(ids, torch.zeros(2, length, 4, dtype=torch.int64), torch.ones_like(ids))
     logits.square().sum().backward()
-    frozen = []
-    for name, parameter in model.named_parameters():
+    for parameter in model.parameters():
         if parameter.grad is None:
             parameter.requires_grad_(False)
-            frozen.append(name)
         parameter.grad = None
-    return frozen
+    return [name for name, value in model.named_parameters() if not value.requires_grad]
 
 
 def _layoutlm(labels: LabelSet, **settings: Any) -> TokenClassifier:

@@ -70,13 +70,13 @@ class PrivateSettings:
     Attributes:
         learning_rate: Adam's rate at the start.
         decay: Whether it falls linearly to zero.
-        train_embeddings: Whether the word embeddings are trained (and noised) too.
+        trained: Which parameters are trained and noised, one of layout.TRAINED.
         dropout: Dropout probability while training.
     """
 
     learning_rate: float = 5e-4
     decay: bool = True
-    train_embeddings: bool = False
+    trained: str = "encoder"
     dropout: float = 0.0
 
 
@@ -314,7 +314,7 @@ def train_private(
     records = records_of(documents, start.encoder, start.labels, unit=plan.privacy_unit)
     model = start.model
     model.eval()  # the probe below must not draw dropout masks
-    layout.freeze(model, embeddings=not settings.train_embeddings)
+    layout.freeze(model, trained=settings.trained)
     model.to(device)
     _set_dropout(model, settings.dropout)
     parameters = trainable(model)

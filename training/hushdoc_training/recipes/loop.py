@@ -122,14 +122,20 @@ def run_steps(
         OutputWriteError: The disk is full; the last saved state stays.
     """
     log = StepLog(run.folder / "steps.jsonl")
-    _restore(run.folder, model, optimizer)
+    restored = _restore(run.folder, model, optimizer)
     progress = Progress(steps, quiet=quiet)
     saved_at = time.monotonic()
     charged = log.charged
+    if charged >= steps and not restored:
+        raise CheckpointError(
+            f"All {steps} steps of the run in '{run.folder}' are charged and no state was saved, "
+            "so there is nothing to finish. Start a new run in another folder; what this one "
+            "spent stays spent."
+        )
     with _interrupts() as interrupted:
         while charged < steps and not interrupted():
             charged += 1
-            log.charge(charged)
+            log.charge(charged, sync=epsilon_after is not None)
             loss = step(charged)
             spent = epsilon_after(charged) if epsilon_after else None
             log.finish(charged, loss=loss, epsilon=spent)
@@ -138,8 +144,7 @@ def run_steps(
                 _save(run.folder, charged, model, optimizer)
                 saved_at = time.monotonic()
         progress.close()
-        if charged < steps:
-            _save(run.folder, charged, model, optimizer)
+        _save(run.folder, charged, model, optimizer)
     plot(run.folder / "training.png", log.entries, title=title)
     return Outcome(charged=charged, interrupted=charged < steps)
 
@@ -199,13 +204,14 @@ def _save(
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _restore(folder: Path, model: TokenClassifier, optimizer: torch.optim.Optimizer) -> None:
+def _restore(folder: Path, model: TokenClassifier, optimizer: torch.optim.Optimizer) -> bool:
+    """Loads the newest saved state and returns whether there was one."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     states = sorted(folder.glob("state-*"))
     if not states:
-        return
+        return False
     try:
         tensors = load_file(states[-1] / "state.safetensors")
         with torch.no_grad():
@@ -224,3 +230,4 @@ def _restore(folder: Path, model: TokenClassifier, optimizer: torch.optim.Optimi
             f"The saved state '{states[-1]}' can't be read: {error}. Start a new run in another "
             "folder; what this one spent stays spent."
         ) from error
+    return True

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -71,9 +70,9 @@ class StepLog:
         """Steps that were charged, finished or not."""
         return sum("charge" in entry for entry in self.entries)
 
-    def charge(self, step: int) -> None:
-        """Charges a step and waits until that is on the disk."""
-        self._append({"charge": step}, sync=True)
+    def charge(self, step: int, *, sync: bool = True) -> None:
+        """Charges a step and, unless told otherwise, waits until that is on the disk."""
+        self._append({"charge": step}, sync=sync)
 
     def finish(self, step: int, **values: Any) -> None:
         """Notes what a finished step showed."""
@@ -134,12 +133,6 @@ def plot(path: Path, entries: list[dict[str, Any]], *, title: str) -> None:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
     write_file(path, buffer.getvalue())
-
-
-def mean_loss(values: Mapping[int, float] | list[float]) -> float:
-    """Returns the mean, NaN for an empty step."""
-    numbers = list(values.values()) if isinstance(values, Mapping) else values
-    return sum(numbers) / len(numbers) if numbers else float("nan")
 
 
 def _clock(seconds: float) -> str:

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hushdoc.__main__ import main
+from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.data import invented
+
+
+def train(*arguments: object) -> int:
+    return main(["train", "kie", *map(str, arguments), "--quiet"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--epsilon", "0"], "epsilon"),
+        (["--delta", "2"], "delta"),
+        (["--sampling-rate", "1.5"], "sampling_rate"),
+        (["--clipping-norm", "-1"], "clipping_norm"),
+        (["--steps", "0"], "steps"),
+        (["--epsilon", "3", "--public"], "not allowed with"),
+        (["--privacy-unit", "word"], "invalid choice"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        train("--data", "invented:form", "--out", tmp_path / "run", *arguments)
+    assert stop.value.code == 2
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ("nowhere", "does not exist"),
+        ("invented:poem", "invented:form"),
+        (".", "neither a folder"),
+    ],
+)
+def test_data_that_are_not_there_are_exit_code_3(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    data: str,
+    says: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert train("--data", data, "--out", tmp_path / "run") == 3
+    assert says in capsys.readouterr().err
+
+
+def test_the_certificate_will_say_what_was_public_and_what_not(tmp_path: Path) -> None:
+    config = invented.InventedConfig(kinds=("receipt",))
+    invented.write(tmp_path / "data", seed=1, count=8, config=config, images=False)
+    public = ["--data", tmp_path / "data", "--public", "--start", "small", "--max-tokens", "64"]
+    assert train(*public, "--out", tmp_path / "public") == 0
+    claim = Checkpoint.load(tmp_path / "public").claim
+    assert [found.overlap_with_protected for found in claim.public_data] == ["unknown"]
+    assert (claim.protected_data, claim.guarantees[0].kind) == ((), "none")
+
+    private = ["--data", tmp_path / "data", "--start", tmp_path / "public", "--steps", "2"]
+    assert train(*private, "--tuned-on", "unaccounted", "--out", tmp_path / "private") == 0
+    claim = Checkpoint.load(tmp_path / "private").claim
+    (guarantee,) = claim.guarantees
+    assert (guarantee.kind, guarantee.unit, guarantee.delta) == ("dp", "document", 1e-5)
+    assert guarantee.hyperparameter_tuning == "unaccounted"
+    assert [found.name for found in claim.public_data] == ["data"]
+    assert {found.treatment for found in claim.data_accesses} == {
+        "accounted",
+        "declared-public",
+        "not-released",
+    }
+    assert any("epsilon" in caveat for caveat in claim.caveats)
+
+    assert train(*private, "--not-private", "--out", tmp_path / "leaky") == 0
+    claim = Checkpoint.load(tmp_path / "leaky").claim
+    assert claim.guarantees[0].kind == "none"
+    assert claim.data_accesses[0].treatment == "unaccounted"
+
+
+def test_the_small_model_never_takes_its_vocabulary_from_private_documents(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = invented.InventedConfig(kinds=("receipt",))
+    invented.write(tmp_path / "data", seed=1, count=4, config=config, images=False)
+    assert train("--data", tmp_path / "data", "--start", "small", "--out", tmp_path / "run") == 4
+    assert "vocabulary" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_sequence_unit_and_large_delta_are_flagged(tmp_path: Path) -> None:
+    arguments = ["--data", "invented:receipt", "--documents", "6", "--start", "small"]
+    arguments += ["--privacy-unit", "sequence", "--delta", "0.01", "--steps", "2"]
+    assert train(*arguments, "--out", tmp_path / "run") == 0
+    claim = Checkpoint.load(tmp_path / "run").claim
+    text = json.dumps(claim.to_dict())
+    assert claim.guarantees[0].unit == "sequence"
+    assert "A document is several windows" in text
+    assert "publishes one random record" in text
