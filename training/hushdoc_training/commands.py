@@ -101,10 +101,10 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     privacy.add_argument(
         "--trained",
-        choices=("all", "encoder", "biases"),
+        choices=("all", "encoder", "biases", "output"),
         default="encoder",
-        help="which parameters learn and get noise: all, all but the word embeddings, or biases, "
-        "norms and output layer, for few documents (default: encoder)",
+        help="which parameters learn and get noise: all; all but word embeddings; biases, norms "
+        "and output layer; or the output layer alone, for a hundred documents (default: encoder)",
     )
     training = parser.add_argument_group("training")
     training.add_argument("--learning-rate", type=float, help="(default: 5e-4 private, 3e-4 plain)")
@@ -149,6 +149,7 @@ def run(options: argparse.Namespace) -> int:
             if public_texts
             else []
         ),
+        resumed=options.out if options.resume else None,
         seed=options.seed,
     )
     name = options.name or (source.location if source.is_invented else Path(source.location).name)

@@ -32,10 +32,11 @@ SMALL = {
 """The demo's model: about 1 M parameters, trained from nothing on invented pages."""
 
 
-TRAINED = ("all", "encoder", "biases")
+TRAINED = ("all", "encoder", "biases", "output")
 """What private training changes: everything; everything but the word embeddings, the largest table,
 of which a record touches a few rows while noise falls on all; or the biases, norms and output layer
-alone (BitFit, Ben Zaken et al. 2022; with privacy, Bu et al. 2022), where noise falls on few."""
+alone (BitFit, Ben Zaken et al. 2022; with privacy, Bu et al. 2022), where noise falls on few; or
+the output layer alone, where it falls on fewest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,10 +264,10 @@ def freeze(model: TokenClassifier, *, trained: str) -> list[str]:
         raise ValueError(f"trained is '{trained}'; expected one of {', '.join(TRAINED)}.")
     if trained != "all":
         model.word_embeddings.requires_grad_(False)
-    if trained == "biases":
+    if trained in ("biases", "output"):
         for name, parameter in model.named_parameters():
-            output = name.startswith("inner.classifier")
-            parameter.requires_grad_(parameter.dim() == 1 or output)
+            narrow = trained == "biases" and parameter.dim() == 1
+            parameter.requires_grad_(narrow or name.startswith("inner.classifier"))
     length = 8
     ids = torch.full((2, length), 5, dtype=torch.int64)
     logits = model(ids, torch.zeros(2, length, 4, dtype=torch.int64), torch.ones_like(ids))

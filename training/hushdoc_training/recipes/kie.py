@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from hushdoc import files
 from hushdoc.claim import Claim
 from hushdoc.errors import CheckpointError, EmptyDocumentError, PrivacyError
 from hushdoc.labels import LabelledDocument, LabelSet
@@ -38,6 +39,9 @@ from hushdoc_training.recipes.records import (
     shuffled_segments,
     windows_of,
 )
+
+TOKENIZER = "tokenizer.json"
+"""Kept in the run folder, so that a resumed run spells words as it did before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +132,7 @@ def start_from(
     box_level: str = "word",
     new_labels: bool = False,
     vocabulary: Callable[[], Sequence[str]] | None = None,
+    resumed: Path | None = None,
     seed: int = 0,
 ) -> Start:
     """Returns the model that training starts from.
@@ -140,6 +145,8 @@ def start_from(
         box_level: "word" or "segment"; a hushdoc checkpoint keeps its own.
         new_labels: Put a fresh output layer on a checkpoint with other labels.
         vocabulary: Public texts for the small model's tokenizer.
+        resumed: The run folder that is continued; the small model takes its tokenizer from there,
+            because learning one anew gives another.
         seed: Of fresh weights.
 
     Raises:
@@ -173,13 +180,7 @@ def start_from(
     if source == "minilm":
         model, tokenizer_json, special = layout.minilm(labels)
     elif source == "small":
-        texts = vocabulary() if vocabulary else ()
-        if not texts:
-            raise CheckpointError(
-                "The small model learns its vocabulary from public documents, and none are given. "
-                "Train it on --data invented:... --public first."
-            )
-        model, tokenizer_json, special = layout.small(labels, layout.wordpiece(texts))
+        model, tokenizer_json, special = layout.small(labels, _vocabulary(vocabulary, resumed))
     else:
         model, tokenizer_json, special = layout.pretrained(source, labels)
     return Start(
@@ -197,6 +198,18 @@ def start_from(
         claim=None,
         name=source,
     )
+
+
+def _vocabulary(texts: Callable[[], Sequence[str]] | None, resumed: Path | None) -> str:
+    if resumed is not None and (resumed / TOKENIZER).is_file():
+        return (resumed / TOKENIZER).read_text(encoding="utf-8")
+    found = texts() if texts else ()
+    if not found:
+        raise CheckpointError(
+            "The small model learns its vocabulary from public documents, and none are given. "
+            "Train it on --data invented:... --public first."
+        )
+    return layout.wordpiece(found)
 
 
 def train_plain(
@@ -227,11 +240,7 @@ def train_plain(
     windows = _plain_windows(start, documents, settings)
     per_epoch = math.ceil(len(windows) / settings.batch_size)
     steps = max(1, round(per_epoch * settings.epochs))
-    run = Run.open(
-        out,
-        {"mode": "plain", **asdict(settings), **_identity(start, documents)},
-        resume=resume,
-    )
+    run = _open(out, {"mode": "plain", **asdict(settings)}, start, documents, resume=resume)
     torch.manual_seed(settings.seed)
     model = start.model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=0.01)
@@ -306,11 +315,8 @@ def train_private(
             f"The start '{start.name}' was itself trained on protected documents, and budgets of "
             "several trainings are not yet added up. Start from public weights."
         )
-    run = Run.open(
-        out,
-        {"mode": "private", **asdict(plan), **asdict(settings), **_identity(start, documents)},
-        resume=resume,
-    )
+    asked = {"mode": "private", **asdict(plan), **asdict(settings)}
+    run = _open(out, asked, start, documents, resume=resume)
     records = records_of(documents, start.encoder, start.labels, unit=plan.privacy_unit)
     model = start.model
     model.eval()  # the probe below must not draw dropout masks
@@ -356,6 +362,20 @@ def evaluate(
 def best_device() -> torch.device:
     """Returns the GPU if there is one, the CPU otherwise."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _open(
+    out: Path,
+    asked: dict[str, Any],
+    start: Start,
+    documents: Sequence[LabelledDocument],
+    *,
+    resume: bool,
+) -> Run:
+    run = Run.open(out, {**asked, **_identity(start, documents)}, resume=resume)
+    if not resume:
+        files.write_file(out / TOKENIZER, start.tokenizer_json.encode("utf-8"))
+    return run
 
 
 def _private_step(
@@ -444,6 +464,7 @@ def _identity(start: Start, documents: Sequence[LabelledDocument]) -> dict[str, 
         "start": start.name,
         "labels": list(start.labels.fields),
         "preprocessing": start.preprocessing.to_dict(),
+        "tokenizer": hashlib.sha256(start.tokenizer_json.encode("utf-8")).hexdigest(),
         "documents": digest.hexdigest(),
     }
 
