@@ -153,7 +153,9 @@ def pretrain(out: Path, scale: Scale, box_level: str) -> kie.Outcome:
         vocabulary=lambda: [word.text for item in pages for word in item.document.pages[0].words],
         resumed=out,
     )
-    settings = kie.PlainSettings(learning_rate=5e-4, segment_shuffling=0.5, label_smoothing=0.1)
+    settings = kie.PlainSettings(
+        learning_rate=5e-4, segment_shuffling=0.5, token_noise=0.5, label_smoothing=0.1
+    )
     claim = claims.public((), training={})
     return kie.train_plain(start, pages, settings, out=out, claim=claim, resume=out.exists())
 

@@ -34,6 +34,7 @@ __all__ = [
     "Artifact",
     "Unverified",
     "VerificationReport",
+    "examine",
     "open_artifact",
     "read_unverified",
     "subjects_of",
@@ -184,9 +185,30 @@ def open_artifact(path: str | Path, policy: Policy, *, now: datetime | None = No
 
 
 def verify(path: str | Path, policy: Policy, *, now: datetime | None = None) -> VerificationReport:
-    """Returns what checking an artifact finds; loads no model and needs no runtime.
+    """Returns the report of an artifact that passed every check; anything else raises.
 
-    A policy that refuses is part of the report. Files are read only if it accepts.
+    Loads no model and needs no runtime.
+
+    Args:
+        path: The folder.
+        policy: The application's limits.
+        now: The time, with its zone; the clock's by default.
+
+    Raises:
+        ArtifactError: A file is missing, changed, unlisted or unsafe.
+        CertificateError: The certificate is missing, malformed, unsigned, or for another model.
+        PolicyViolationError: The policy refuses it; `.report` lists every rule.
+    """
+    report = examine(path, policy, now=now)
+    report.policy.require_passed()
+    return report
+
+
+def examine(path: str | Path, policy: Policy, *, now: datetime | None = None) -> VerificationReport:
+    """Returns what checking an artifact finds, for people who want to see a refusal as well.
+
+    A policy that refuses is part of the report, so look at `.passed`; `verify` raises instead.
+    Files are read only if the policy accepts.
 
     Args:
         path: The folder.

@@ -61,7 +61,10 @@ def test_a_refusing_policy_is_a_report_and_an_error(
     build: ModuleType, key: Any, sealed: Path
 ) -> None:
     policy = build.policy(key, max_epsilon=1, privacy_units={"user"})
-    report = artifact.verify(sealed, policy, now=NOW)
+    with pytest.raises(PolicyViolationError) as refused:
+        artifact.verify(sealed, policy, now=NOW)
+    report = artifact.examine(sealed, policy, now=NOW)
+    assert refused.value.report == report.policy
     assert not report.passed
     assert not report.files_checked
     with pytest.raises(PolicyViolationError) as caught:
@@ -342,7 +345,7 @@ def test_a_dishonest_signer_is_refused(build: ModuleType, key: Any, tmp_path: Pa
         statement["predicate"]["guarantees"][0]["profile"] = []
 
     path = build.seal_anything(tmp_path / "a", key, lower)
-    report = artifact.verify(path, build.policy(key), now=NOW)
+    report = artifact.examine(path, build.policy(key), now=NOW)
     assert [rule.code for rule in report.policy.failed] == ["EPSILON_NOT_REPRODUCED"]
     with pytest.raises(PolicyViolationError) as caught:
         artifact.open_artifact(path, build.policy(key), now=NOW)

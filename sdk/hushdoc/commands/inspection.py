@@ -78,7 +78,7 @@ def run_verify(options: argparse.Namespace) -> int:
 
     policy = policy_from(options)
     try:
-        report = artifact.verify(options.artifact, policy)
+        report = artifact.examine(options.artifact, policy)
     except HushdocError as problem:
         if not options.json:
             raise

@@ -15,11 +15,9 @@ import torch
 
 from hushdoc import files
 from hushdoc.claim import Claim
-from hushdoc.errors import CheckpointError, EmptyDocumentError, PrivacyError
-from hushdoc.labels import LabelledDocument, LabelSet
-from hushdoc.runtime.encoding import Encoder, Preprocessing
+from hushdoc.errors import EmptyDocumentError, PrivacyError
+from hushdoc.labels import LabelledDocument
 from hushdoc_training import checkpoint, metrics
-from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.models import layout
 from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.privacy import claims
@@ -38,10 +36,9 @@ from hushdoc_training.recipes.records import (
     records_of,
     shuffled_segments,
     windows_of,
+    with_token_noise,
 )
-
-TOKENIZER = "tokenizer.json"
-"""Kept in the run folder, so that a resumed run spells words as it did before."""
+from hushdoc_training.recipes.start import TOKENIZER, Start, start_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +51,8 @@ class PlainSettings:
         learning_rate: Peak of AdamW's rate, after 6 % warm-up and before linear decay.
         segment_shuffling: Share of pages whose segments are put into another order, so that the
             model leans on boxes rather than on the generator's reading order.
+        token_noise: Up to this share of a window's tokens is replaced by others of the batch, so
+            that the model does not lean on words alone.
         label_smoothing: Probability spread over the other tags; keeps a model that is trained
             further on other documents from being sure of what it gets wrong there.
         seed: Of the order of windows; no secret.
@@ -63,6 +62,7 @@ class PlainSettings:
     batch_size: int = 16
     learning_rate: float = 3e-4
     segment_shuffling: float = 0.0
+    token_noise: float = 0.0
     label_smoothing: float = 0.0
     seed: int = 0
 
@@ -107,111 +107,6 @@ PRIED_KIE_FUNSD = PaperSettings(
 """PrIeD-KIE's own settings for FUNSD (appendix H; 50 epochs, full fine-tuning, no decay)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Start:
-    """Where training starts: a model with its tokenizer, preprocessing and history."""
-
-    model: TokenClassifier
-    tokenizer_json: str
-    preprocessing: Preprocessing
-    labels: LabelSet
-    claim: Claim | None
-    name: str
-
-    @property
-    def encoder(self) -> Encoder:
-        """The tokenizer with its preprocessing."""
-        return Encoder(self.tokenizer_json, self.preprocessing)
-
-
-def start_from(
-    source: str,
-    labels: LabelSet,
-    *,
-    max_tokens: int = 128,
-    box_level: str = "word",
-    new_labels: bool = False,
-    vocabulary: Callable[[], Sequence[str]] | None = None,
-    resumed: Path | None = None,
-    seed: int = 0,
-) -> Start:
-    """Returns the model that training starts from.
-
-    Args:
-        source: "minilm", "small", a hushdoc checkpoint or run folder, a transformers folder, or
-            a hub id.
-        labels: The fields the documents have.
-        max_tokens: Window length; a hushdoc checkpoint keeps its own.
-        box_level: "word" or "segment"; a hushdoc checkpoint keeps its own.
-        new_labels: Put a fresh output layer on a checkpoint with other labels.
-        vocabulary: Public texts for the small model's tokenizer.
-        resumed: The run folder that is continued; the small model takes its tokenizer from there,
-            because learning one anew gives another.
-        seed: Of fresh weights.
-
-    Raises:
-        CheckpointError: The source can't be read.
-        LabelMismatchError: The checkpoint knows other labels and `new_labels` is off.
-        MissingExtraError: MiniLM's package is not installed.
-    """
-    torch.manual_seed(seed)
-    folder = Path(source)
-    if (folder / "checkpoint.json").is_file() or (folder / "checkpoint").is_dir():
-        stored = Checkpoint.load(folder)
-        model = layout.load(stored.folder, stored.architecture)
-        if new_labels:
-            layout.replace_output_layer(model, labels)
-        else:
-            stored.require_labels(labels)
-            labels = stored.labels
-        return Start(
-            model=model,
-            tokenizer_json=stored.tokenizer_json,
-            preprocessing=stored.preprocessing,
-            labels=labels,
-            claim=stored.claim,
-            name=f"checkpoint of {stored.architecture}",
-        )
-    if (folder / "run.json").is_file():
-        raise CheckpointError(
-            f"The run in '{folder}' has not finished, so it has no checkpoint to start from. "
-            "Finish it with --resume first."
-        )
-    if source == "minilm":
-        model, tokenizer_json, special = layout.minilm(labels)
-    elif source == "small":
-        model, tokenizer_json, special = layout.small(labels, _vocabulary(vocabulary, resumed))
-    else:
-        model, tokenizer_json, special = layout.pretrained(source, labels)
-    return Start(
-        model=model,
-        tokenizer_json=tokenizer_json,
-        preprocessing=Preprocessing(
-            max_tokens=max_tokens,
-            overlap=max_tokens // 4,
-            box_level=box_level,
-            cls_id=special.cls_id,
-            sep_id=special.sep_id,
-            pad_id=special.pad_id,
-        ),
-        labels=labels,
-        claim=None,
-        name=source,
-    )
-
-
-def _vocabulary(texts: Callable[[], Sequence[str]] | None, resumed: Path | None) -> str:
-    if resumed is not None and (resumed / TOKENIZER).is_file():
-        return (resumed / TOKENIZER).read_text(encoding="utf-8")
-    found = texts() if texts else ()
-    if not found:
-        raise CheckpointError(
-            "The small model learns its vocabulary from public documents, and none are given. "
-            "Train it on --data invented:... --public first."
-        )
-    return layout.wordpiece(found)
-
-
 def train_plain(
     start: Start,
     documents: Sequence[LabelledDocument],
@@ -254,9 +149,12 @@ def train_plain(
             batches = _batches(windows, settings, epoch)
             made_for = epoch
         _set_rate(optimizer, settings.learning_rate * _warmup_decay(number, steps))
+        batch = collate(start.encoder, batches[at])
+        if settings.token_noise:
+            batch = with_token_noise(batch, settings.token_noise)
         loss = loss_of(
             model,
-            collate(start.encoder, batches[at]),
+            batch,
             device=device,
             label_smoothing=settings.label_smoothing,
         )

@@ -128,6 +128,24 @@ def collate(encoder: Encoder, parts: Sequence[Window]) -> TensorBatch:
     )
 
 
+def with_token_noise(batch: TensorBatch, share: float) -> TensorBatch:
+    """Returns the batch with some tokens replaced by others of it; boxes and targets stay.
+
+    Args:
+        batch: The batch.
+        share: Each window loses a share of its word tokens drawn between 0 and this.
+    """
+    inside = batch.attention_mask.bool()
+    inside[:, 0] = False
+    inside &= batch.bbox[..., 0] < batch.bbox[..., 2]  # not the closing token, a box of one point
+    rates = torch.rand(len(inside), 1) * share
+    chosen = inside & (torch.rand(inside.shape) < rates)
+    ids = batch.input_ids.clone()
+    pool = ids[inside]
+    ids[chosen] = pool[torch.randint(len(pool), (int(chosen.sum()),))]
+    return replace(batch, input_ids=ids)
+
+
 def loss_of(
     model: TokenClassifier,
     batch: TensorBatch,
