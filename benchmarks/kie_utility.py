@@ -198,7 +198,7 @@ def settings_of(arm: str) -> PrivateSettings:
             decay=False,
             trained="all",
         )
-    return PrivateSettings(learning_rate=2e-3)
+    return PrivateSettings(learning_rate=1e-2, trained="biases")
 
 
 def split(
