@@ -30,11 +30,11 @@ MARKER = ".hushdoc-demo"
 class Scale:
     """How many documents and steps; the quick one shows the path, not the quality."""
 
-    public: int = 2000
+    public: int = 4000
     private: int = 1500
     unseen: int = 100
     epochs: int = 2
-    steps: int = 60
+    steps: int = 40
 
 
 QUICK = Scale(public=60, private=60, unseen=5, epochs=1, steps=3)
@@ -60,16 +60,16 @@ def main() -> int:
     say("Pretraining a small model on the public documents")
     command(
         "train kie",
-        f"--data {out}/public --public --public-overlap none --start small",
-        f"--epochs {scale.epochs} --learning-rate 1e-3 --out {out}/runs/public",
+        f"--data {out}/public --public --public-overlap none --start small --box-level segment",
+        f"--epochs {scale.epochs} --learning-rate 2e-3 --out {out}/runs/public",
     )
 
     say("Training it on the private documents: epsilon 8, delta 1e-5, one record per document")
     command(
         "train kie",
         f"--data {out}/private --start {out}/runs/public --epsilon 8 --delta 1e-5",
-        f"--privacy-unit document --sampling-rate 0.08 --steps {scale.steps} --expected-records 96",
-        f"--learning-rate 2e-3 --name private-documents --out {out}/runs/private",
+        f"--privacy-unit document --sampling-rate 0.05 --steps {scale.steps} --expected-records 75",
+        f"--learning-rate 1e-3 --name private-documents --out {out}/runs/private",
     )
 
     say("Certifying and exporting: one ONNX file, one signed certificate")

@@ -177,6 +177,7 @@ def run(options: argparse.Namespace) -> int:
             batch_size=options.batch_size,
             learning_rate=options.learning_rate or 3e-4,
             segment_shuffling=0.3 if source.is_invented else 0.0,
+            token_noise=0.2 if options.public else 0.0,
             label_smoothing=0.1 if options.public else 0.0,
             seed=options.seed,
         )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
+
+from hushdoc.document import Page
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -18,13 +22,28 @@ def softmax(logits: npt.NDArray[np.float32]) -> FloatArray:
     return np.asarray(powers / powers.sum(axis=-1, keepdims=True), dtype=np.float64)
 
 
-def viterbi(scores: FloatArray) -> npt.NDArray[np.int64]:
+def joined_words(page: Page) -> npt.NDArray[np.bool_]:
+    """Returns for every word whether it stands in the same segment as the word before it."""
+    segments = [word.segment for word in page.words]
+    before = [None, *segments[:-1]]
+    return np.asarray(
+        [here is not None and here == last for here, last in zip(segments, before, strict=True)],
+        dtype=np.bool_,
+    )
+
+
+def viterbi(
+    scores: FloatArray, joined: npt.NDArray[np.bool_] | None = None
+) -> npt.NDArray[np.int64]:
     """Returns the most probable tags in which an I only follows a B or I of its own label.
 
     Tags are ordered as in `LabelSet.tags`: O, then B and I of each label.
 
     Args:
         scores: Probabilities, shape [words, tags]; a row of NaN says nothing about its word.
+        joined: Shape [words]; where True, a field does not end only for another of the same label
+            to begin: the word goes on with its segment. For models trained on segments, each of
+            which held one field at most.
 
     Returns:
         One tag for each word, shape [words].
@@ -32,21 +51,37 @@ def viterbi(scores: FloatArray) -> npt.NDArray[np.int64]:
     words, tags = scores.shape
     if words == 0:
         return np.zeros(0, dtype=np.int64)
-    starts, insides = np.arange(1, tags, 2), np.arange(2, tags, 2)
     logs = np.log(np.maximum(scores, _TINY))
     unread = np.isnan(scores).any(axis=1)
     logs[unread] = 0.0
     # A word that was not read goes on with what stands before it, and never opens a field.
-    logs[np.ix_(unread, starts)] = np.log(0.5)
+    logs[np.ix_(unread, np.arange(1, tags, 2))] = np.log(0.5)
+    free, held = _transitions(tags)
     before = np.zeros((words, tags), dtype=np.int64)
     best = logs[0].copy()
-    best[insides] = -np.inf
+    best[2::2] = -np.inf
     for word in range(1, words):
-        before[word] = best.argmax()
-        before[word, insides] = np.where(best[insides] > best[starts], insides, starts)
-        best = best[before[word]] + logs[word]
+        allowed = held if joined is not None and joined[word] else free
+        reached = best[:, None] + allowed
+        before[word] = reached.argmax(axis=0)
+        best = reached[before[word], np.arange(tags)] + logs[word]
     path = np.zeros(words, dtype=np.int64)
     path[-1] = best.argmax()
     for word in range(words - 1, 0, -1):
         path[word - 1] = before[word, path[word]]
     return path
+
+
+@lru_cache(maxsize=16)
+def _transitions(tags: int) -> tuple[FloatArray, FloatArray]:
+    """Returns 0 or minus infinity for each step from a tag (row) to a tag (column).
+
+    The second table also forbids a B after a B or I of its own label.
+    """
+    free = np.zeros((tags, tags))
+    free[:, 2::2] = -np.inf
+    held = free.copy()
+    for start in range(1, tags, 2):
+        free[[start, start + 1], start + 1] = held[[start, start + 1], start + 1] = 0.0
+        held[[start, start + 1], start] = -np.inf
+    return free, held

@@ -29,7 +29,8 @@ class Preprocessing:
     Attributes:
         max_tokens: Tokens in one window, the two special ones included.
         overlap: Tokens that neighbouring windows share at run time.
-        box_level: "word" for each word's own box, "segment" for its segment's.
+        box_level: "word" for each word's own box, "segment" for its segment's; then a segment
+            holds one field of a label at most, and tags are decoded accordingly.
         cls_id: Token id that opens a window.
         sep_id: Token id that closes it.
         pad_id: Token id that fills a batch.

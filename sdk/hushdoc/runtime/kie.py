@@ -22,7 +22,7 @@ from hushdoc.errors import ArtifactError, HushdocError, InputError, TaskMismatch
 from hushdoc.labels import LabelSet, spans_from_tags
 from hushdoc.policy import Policy
 from hushdoc.runtime import windows
-from hushdoc.runtime.decoding import FloatArray, softmax, viterbi
+from hushdoc.runtime.decoding import FloatArray, joined_words, softmax, viterbi
 from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing
 from hushdoc.runtime.extraction import Extraction, Failure, Field, Timings
 from hushdoc.runtime.session import Runtime, Session
@@ -228,7 +228,8 @@ class KIEModel:
         return windows.merge(page, ranges, rows).astype(np.float64)
 
     def _fields(self, page: Page, number: int, scores: FloatArray) -> list[Field]:
-        path = viterbi(scores)
+        by_segment = self.preprocessing.box_level == "segment"
+        path = viterbi(scores, joined_words(page) if by_segment else None)
         tags = self.labels.tags
         chosen = scores[np.arange(len(path)), path]
         fields = []

@@ -9,17 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hushdoc.document import Document
 from hushdoc.labels import LabelSet
-from hushdoc.runtime.decoding import softmax, viterbi
+from hushdoc.runtime.decoding import joined_words, softmax, viterbi
 
 TAGS = LabelSet(fields=("a", "b")).tags
 
 
-def allowed(tags: tuple[str, ...]) -> bool:
-    """Says whether every I follows a B or I of its own label."""
+def allowed(tags: tuple[str, ...], joined: tuple[bool, ...] = ()) -> bool:
+    """Says whether every I follows its own label, and no B does within a segment."""
+    steps = list(zip(("O", *tags), tags, strict=False))
+    held = joined or (False,) * len(tags)
     return all(
-        not tag.startswith("I-") or before in (f"B-{tag[2:]}", tag)
-        for before, tag in zip(("O", *tags), tags, strict=False)
+        (not tag.startswith("I-") or before[2:] == tag[2:])
+        and not (held[word] and tag.startswith("B-") and before[2:] == tag[2:])
+        for word, (before, tag) in enumerate(steps)
     )
 
 
@@ -44,6 +48,33 @@ def test_no_allowed_path_is_better(scores: np.ndarray) -> None:
         if allowed(tuple(TAGS[tag] for tag in tags))
     )
     assert found == pytest.approx(best)
+
+
+@given(pages(), st.lists(st.booleans(), min_size=5, max_size=5))
+def test_within_a_segment_no_field_ends_for_another_of_its_label(
+    scores: np.ndarray, marks: list[bool]
+) -> None:
+    joined = (False, *marks)[: len(scores)]
+    path = viterbi(scores, np.array(joined))
+    assert allowed(tuple(TAGS[tag] for tag in path), joined)
+    found = np.log(scores[np.arange(len(path)), path]).sum()
+    best = max(
+        np.log([scores[word, tag] for word, tag in enumerate(tags)]).sum()
+        for tags in itertools.product(range(len(TAGS)), repeat=len(scores))
+        if allowed(tuple(TAGS[tag] for tag in tags), joined)
+    )
+    assert found == pytest.approx(best)
+
+
+def test_words_are_joined_by_their_segment() -> None:
+    page = Document.from_words(
+        list("abcdef"),
+        [(10 * i, 0, 10 * i + 5, 5) for i in range(6)],
+        width=100,
+        height=10,
+        segments=[0, 0, 1, None, None, 1],
+    ).pages[0]
+    assert joined_words(page).tolist() == [False, True, False, False, False, False]
 
 
 def test_a_word_that_was_not_read_joins_what_stands_around_it() -> None:

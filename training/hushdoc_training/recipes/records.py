@@ -212,7 +212,9 @@ def predict(
     for (item, number, page), parts, scored in zip(pages, ranges, outputs, strict=True):
         if not parts:
             continue
-        path = decoding.viterbi(windows.merge(page, parts, scored).astype(np.float64))
+        words = documents[item].document.pages[number]
+        joined = decoding.joined_words(words) if settings.box_level == "segment" else None
+        path = decoding.viterbi(windows.merge(page, parts, scored).astype(np.float64), joined)
         tags = [labels.tags[index] for index in path]
         found[item].extend(spans_from_tags(tags, page=number))
     return found
