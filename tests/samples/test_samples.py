@@ -1,18 +1,25 @@
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "samples"
 
 
-def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+def run(*command: str | Path, cwd: Path, timeout: float = 280) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *map(str, command)], cwd=cwd, capture_output=True, text=True, timeout=280
+        [sys.executable, *map(str, command)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
     )
 
 
@@ -59,3 +66,12 @@ def test_the_demo_clears_no_folder_of_others(tmp_path: Path) -> None:
     done = run(SAMPLES / "demo.py", "--quick", "--out", "demo", cwd=tmp_path)
     assert done.returncode == 1
     assert (tmp_path / "demo" / "mine").read_text() == "kept"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_the_demo_reaches_its_goal(tmp_path: Path) -> None:
+    done = run(SAMPLES / "demo.py", "--out", "demo", cwd=tmp_path, timeout=1400)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    score = json.loads((tmp_path / "demo" / "score.json").read_text())
+    assert score["f1"] >= 0.85
