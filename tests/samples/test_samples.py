@@ -36,6 +36,9 @@ def test_the_demo_takes_its_whole_path(tmp_path: Path) -> None:
     (tmp_path / "keys").mkdir()
     shutil.copy(tmp_path / "demo/keys/demo.trust.json", tmp_path / "keys/release.trust.json")
     shutil.copytree(tmp_path / "demo/model", tmp_path / "model")
+    shutil.copy(SAMPLES / "policy.toml", tmp_path)
+    done = run("-m", "hushdoc", "verify", "model", "--policy", "policy.toml", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
     done = run("-c", program, cwd=tmp_path)
