@@ -61,7 +61,7 @@ def main() -> int:
     command(
         "train kie",
         f"--data {out}/public --public --public-overlap none --start small --box-level segment",
-        f"--epochs {scale.epochs} --learning-rate 2e-3 --out {out}/runs/public",
+        f"--epochs {scale.epochs} --learning-rate 1.5e-3 --out {out}/runs/public",
     )
 
     say("Training it on the private documents: epsilon 8, delta 1e-5, one record per document")

@@ -60,7 +60,7 @@ def test_every_verb_has_help_and_stands_in_the_readme() -> None:
         assert f"hushdoc {verb}" in readme
         done = run("-m", "hushdoc", verb, "--help", cwd=ROOT)
         assert done.returncode == 0
-        assert len(done.stdout) > 200
+        assert "usage: hushdoc" in done.stdout
 
 
 def test_the_demo_clears_no_folder_of_others(tmp_path: Path) -> None:

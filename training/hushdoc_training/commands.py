@@ -27,7 +27,12 @@ is calibrated to the target. Ctrl-C finishes the step and saves; go on with --re
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds the verb to the command line."""
-    train = verbs.add_parser("train", help="train a document model with differential privacy")
+    train = verbs.add_parser(
+        "train",
+        help="train a document model with differential privacy",
+        description="Trains a document model, privately unless told otherwise. "
+        "`hushdoc train TASK --help` says how.",
+    )
     tasks = train.add_subparsers(title="tasks", dest="task", required=True, metavar="TASK")
     parser = tasks.add_parser(
         "kie",
