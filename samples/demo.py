@@ -34,7 +34,7 @@ class Scale:
     private: int = 1500
     unseen: int = 100
     epochs: int = 2
-    steps: int = 40
+    steps: int = 30
 
 
 QUICK = Scale(public=60, private=60, unseen=5, epochs=1, steps=3)
