@@ -33,7 +33,8 @@ from hushdoc_training.metrics import Score
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes import kie
-from hushdoc_training.recipes.kie import PRIED_KIE_FUNSD, PrivateSettings
+from hushdoc_training.recipes.kie import PrivateSettings
+from hushdoc_training.recipes.presets import PRIED_KIE_FUNSD
 from hushdoc_training.recipes.records import records_of
 
 HELD_OUT = 30
@@ -129,10 +130,16 @@ def run_arm(arm: str, data: Path, work: Path, scale: Scale, box_level: str) -> i
             kie.train_plain(start, train, settings, out=out, claim=claim, resume=out.exists())
         )
     plan = plan_of(arm, scale, num_sequences(train, start))
-    claim = claims.private(plan, "funsd", (), training={})
     return exit_code(
         kie.train_private(
-            start, train, plan, settings_of(arm), out=out, claim=claim, resume=out.exists()
+            start,
+            train,
+            plan,
+            settings_of(arm),
+            out=out,
+            name="funsd",
+            hyperparameter_tuning="unaccounted",
+            resume=out.exists(),
         )
     )
 

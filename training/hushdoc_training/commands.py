@@ -158,8 +158,7 @@ def run(options: argparse.Namespace) -> int:
         seed=options.seed,
     )
     name = options.name or (source.location if source.is_invented else Path(source.location).name)
-    history = _history(start, options)
-    training = {"start": start.name, "architecture": start.model.architecture}
+    weights = _weights(start, options)
     if plan is not None:
         private = kie.PrivateSettings(
             learning_rate=options.learning_rate or 5e-4, trained=options.trained
@@ -170,9 +169,9 @@ def run(options: argparse.Namespace) -> int:
             plan,
             private,
             out=options.out,
-            claim=claims.private(
-                plan, name, history, training=training, hyperparameter_tuning=options.tuned_on
-            ),
+            name=name,
+            public_data=weights,
+            hyperparameter_tuning=options.tuned_on,
             resume=options.resume,
             quiet=options.quiet,
         )
@@ -186,6 +185,8 @@ def run(options: argparse.Namespace) -> int:
             label_smoothing=0.1 if options.public else 0.0,
             seed=options.seed,
         )
+        history = (*kie.history(start), *weights)
+        training = {"start": start.name, "architecture": start.model.architecture}
         claim = (
             claims.public((*history, _public(name, source.is_invented, options)), training=training)
             if options.public
@@ -230,13 +231,11 @@ def _plan(options: argparse.Namespace) -> PrivacyPlan:
         raise
 
 
-def _history(start: Start, options: argparse.Namespace) -> tuple[PublicData, ...]:
-    """Returns what the starting weights had learned from."""
+def _weights(start: Start, options: argparse.Namespace) -> tuple[PublicData, ...]:
+    """Returns what published starting weights had learned from; a checkpoint says so itself."""
     from hushdoc.claim import PublicData
 
-    if start.claim is not None:
-        return start.claim.public_data
-    if start.name == "small":
+    if start.claim is not None or start.name == "small":
         return ()
     return (
         PublicData(

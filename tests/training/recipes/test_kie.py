@@ -17,6 +17,7 @@ import torch
 
 from hushdoc.claim import Claim
 from hushdoc.errors import (
+    CertificateError,
     CheckpointError,
     EmptyDocumentError,
     LabelMismatchError,
@@ -57,7 +58,7 @@ def test_private_training_writes_a_checkpoint_whose_claim_is_its_plan(
         PLAN,
         kie.PrivateSettings(),
         out=out,
-        claim=private_claim(),
+        name="receipts",
         quiet=True,
     )
     assert (outcome.charged, outcome.interrupted) == (6, False)
@@ -157,7 +158,7 @@ def test_every_architecture_trains_privately_and_comes_back(
         PLAN,
         kie.PrivateSettings(),
         out=tmp_path / "run",
-        claim=private_claim(),
+        name="receipts",
         quiet=True,
     )
     moved = [n for n, v in start.model.named_parameters() if not torch.equal(v, before[n])]
@@ -199,7 +200,7 @@ def test_a_second_run_into_the_same_folder_is_refused(
                 PLAN,
                 kie.PrivateSettings(),
                 out=tmp_path / "kept",
-                claim=private_claim(),
+                name="receipts",
                 quiet=True,
             )
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["file"]
@@ -215,7 +216,7 @@ def test_resume_needs_the_same_run(
             plan,
             kie.PrivateSettings(),
             out=tmp_path / "run",
-            claim=private_claim(),
+            name="receipts",
             resume=True,
             quiet=True,
         )
@@ -228,7 +229,7 @@ def test_resume_needs_the_same_run(
         PLAN,
         kie.PrivateSettings(),
         out=tmp_path / "run",
-        claim=private_claim(),
+        name="receipts",
         quiet=True,
     )
     with pytest.raises(CheckpointError, match="documents"):
@@ -236,6 +237,23 @@ def test_resume_needs_the_same_run(
     other = PrivacyPlan.calibrated(epsilon=9, sampling_rate=0.3, steps=6, expected_records=8)
     with pytest.raises(CheckpointError, match="epsilon, noise_multiplier"):
         train(other, receipts)
+
+
+def test_what_could_not_be_certified_is_refused_before_training(
+    tmp_path: Path, small_start: kie.Start, receipts: list[LabelledDocument]
+) -> None:
+    with pytest.raises(CertificateError, match="sometimes"):
+        kie.train_private(
+            small_start,
+            receipts,
+            PLAN,
+            kie.PrivateSettings(),
+            out=tmp_path / "run",
+            name="receipts",
+            hyperparameter_tuning="sometimes",
+            quiet=True,
+        )
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_lost_step_stays_charged(
@@ -263,7 +281,7 @@ def test_a_lost_step_stays_charged(
         PLAN,
         kie.PrivateSettings(),
         out=run,
-        claim=private_claim(),
+        name="receipts",
         resume=True,
         quiet=True,
     )
@@ -282,7 +300,7 @@ def test_a_run_without_any_state_is_not_finished_with_untrained_weights(
             PLAN,
             kie.PrivateSettings(),
             out=tmp_path / "run",
-            claim=private_claim(),
+            name="receipts",
             resume=resume,
             quiet=True,
         )
@@ -315,7 +333,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
         "--start",
         "small",
         "--steps",
-        "120",
+        "40",
         "--sampling-rate",
         "0.3",
         "--out",
@@ -338,7 +356,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
     assert "--resume" in stdout
     entries = read_log(out / "steps.jsonl")
     charged = sum("charge" in entry for entry in entries)
-    assert charged == sum("step" in entry for entry in entries) < 120
+    assert charged == sum("step" in entry for entry in entries) < 40
     assert len(list(out.glob("state-*"))) == 1
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, *arguments, "--resume", "--quiet"],
@@ -348,7 +366,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     entries = read_log(out / "steps.jsonl")
-    assert [entry["step"] for entry in entries if "step" in entry] == list(range(1, 121))
+    assert [entry["step"] for entry in entries if "step" in entry] == list(range(1, 41))
     (guarantee,) = Checkpoint.load(out).claim.guarantees
     assert guarantee.epsilon is not None
     assert guarantee.epsilon <= 8
@@ -371,7 +389,7 @@ def test_labels_that_differ_are_named(
     assert kie.start_from(str(tmp_path / "run"), other, new_labels=True).labels == other
 
 
-def test_private_weights_are_no_start_for_another_private_run(
+def test_weights_that_saw_protected_documents_are_no_start(
     tmp_path: Path, small_start: kie.Start, receipts: list[LabelledDocument]
 ) -> None:
     kie.train_plain(
@@ -390,9 +408,20 @@ def test_private_weights_are_no_start_for_another_private_run(
             PLAN,
             kie.PrivateSettings(),
             out=tmp_path / "second",
-            claim=private_claim(),
+            name="receipts",
             quiet=True,
         )
+    # Nor can public documents wash them: the claim would say that nothing protected was read.
+    with pytest.raises(PrivacyError, match="protected documents"):
+        kie.train_plain(
+            start,
+            receipts,
+            kie.PlainSettings(),
+            out=tmp_path / "second",
+            claim=claims.public((), training={}),
+            quiet=True,
+        )
+    assert not (tmp_path / "second").exists()
 
 
 def test_no_documents_no_vocabulary_no_checkpoint(tmp_path: Path, small_start: kie.Start) -> None:
@@ -403,7 +432,7 @@ def test_no_documents_no_vocabulary_no_checkpoint(tmp_path: Path, small_start: k
             PLAN,
             kie.PrivateSettings(),
             out=tmp_path / "run",
-            claim=private_claim(),
+            name="receipts",
             quiet=True,
         )
     assert not (tmp_path / "run").exists()

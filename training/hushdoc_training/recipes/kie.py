@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from hushdoc import files
-from hushdoc.claim import Claim
+from hushdoc.claim import Claim, PublicData
 from hushdoc.errors import EmptyDocumentError, PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training import checkpoint, metrics
@@ -26,6 +26,7 @@ from hushdoc_training.privacy.optimizers import PrivateOptimizer, trainable
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.sampling import poisson_sample
 from hushdoc_training.recipes import loop
+from hushdoc_training.recipes.batches import epoch_batches, shuffled_windows
 from hushdoc_training.recipes.loop import Outcome, Run, StepFunction
 from hushdoc_training.recipes.records import (
     Record,
@@ -34,8 +35,6 @@ from hushdoc_training.recipes.records import (
     loss_of,
     predict,
     records_of,
-    shuffled_segments,
-    windows_of,
     with_token_noise,
 )
 from hushdoc_training.recipes.start import TOKENIZER, Start, start_from
@@ -84,29 +83,6 @@ class PrivateSettings:
     dropout: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class PaperSettings:
-    """A paper's own settings of private training, for reproducing its figures."""
-
-    sampling_rate: float
-    steps: int
-    clipping_norm: float
-    learning_rate: float
-    dropout: float
-    max_tokens: int
-
-
-PRIED_KIE_FUNSD = PaperSettings(
-    sampling_rate=1 / 7,
-    steps=350,
-    clipping_norm=0.1,
-    learning_rate=5e-4,
-    dropout=0.1,
-    max_tokens=128,
-)
-"""PrIeD-KIE's own settings for FUNSD (appendix H; 50 epochs, full fine-tuning, no decay)."""
-
-
 def train_plain(
     start: Start,
     documents: Sequence[LabelledDocument],
@@ -129,10 +105,21 @@ def train_plain(
         resume: Continue an interrupted run.
         quiet: Show no progress.
         device: Where to train; a GPU if there is one.
+
+    Raises:
+        PrivacyError: The start has seen protected documents.
     """
     device = device or best_device()
     _require_words(documents)
-    windows = _plain_windows(start, documents, settings)
+    _require_public(start)
+    claim.to_json()  # refuses what could not be certified before an hour is spent on it
+    windows = shuffled_windows(
+        documents,
+        start.encoder,
+        start.labels,
+        share=settings.segment_shuffling,
+        generator=np.random.default_rng(settings.seed),
+    )
     per_epoch = math.ceil(len(windows) / settings.batch_size)
     steps = max(1, round(per_epoch * settings.epochs))
     run = _open(out, {"mode": "plain", **asdict(settings)}, start, documents, resume=resume)
@@ -146,7 +133,11 @@ def train_plain(
         nonlocal batches, made_for
         epoch, at = divmod(number - 1, per_epoch)
         if epoch != made_for:
-            batches = _batches(windows, settings, epoch)
+            batches = epoch_batches(
+                windows,
+                settings.batch_size,
+                generator=np.random.default_rng((settings.seed, epoch)),
+            )
             made_for = epoch
         _set_rate(optimizer, settings.learning_rate * _warmup_decay(number, steps))
         batch = collate(start.encoder, batches[at])
@@ -184,7 +175,9 @@ def train_private(
     settings: PrivateSettings,
     *,
     out: Path,
-    claim: Claim,
+    name: str,
+    public_data: tuple[PublicData, ...] = (),
+    hyperparameter_tuning: str = "none",
     resume: bool = False,
     quiet: bool = False,
     device: torch.device | None = None,
@@ -197,7 +190,9 @@ def train_private(
         plan: Unit, budget, sampling, clipping and noise.
         settings: Learning rate and what is trained.
         out: The run folder.
-        claim: From `claims.private` with the same plan.
+        name: What the certificate calls the documents.
+        public_data: What the start's weights had learned from, besides what its own claim says.
+        hyperparameter_tuning: One of `mechanism.TUNINGS`: on what the settings were chosen.
         resume: Continue an interrupted run, with fresh noise and the old charge.
         quiet: Show no progress.
         device: Where to train; a GPU if there is one.
@@ -208,11 +203,19 @@ def train_private(
     """
     device = device or best_device()
     _require_words(documents)
-    if start.claim is not None and start.claim.protected_data:
-        raise PrivacyError(
-            f"The start '{start.name}' was itself trained on protected documents, and budgets of "
-            "several trainings are not yet added up. Start from public weights."
-        )
+    _require_public(start)
+    claim = claims.private(
+        plan,
+        name,
+        (*history(start), *public_data),
+        training={
+            "start": start.name,
+            "architecture": start.model.architecture,
+            **asdict(settings),
+        },
+        hyperparameter_tuning=hyperparameter_tuning,
+    )
+    claim.to_json()  # refuses what could not be certified before a step is spent on it
     asked = {"mode": "private", **asdict(plan), **asdict(settings)}
     run = _open(out, asked, start, documents, resume=resume)
     records = records_of(documents, start.encoder, start.labels, unit=plan.privacy_unit)
@@ -244,6 +247,11 @@ def train_private(
         quiet=quiet,
     )
     return _finish(run, start, claim, outcome)
+
+
+def history(start: Start) -> tuple[PublicData, ...]:
+    """Returns the public data that the start's own claim lists."""
+    return start.claim.public_data if start.claim is not None else ()
 
 
 def evaluate(
@@ -312,35 +320,6 @@ def _finish(run: Run, start: Start, claim: Claim, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _plain_windows(
-    start: Start, documents: Sequence[LabelledDocument], settings: PlainSettings
-) -> list[Window]:
-    generator = np.random.default_rng(settings.seed)
-    encoder = start.encoder
-    made = []
-    for labelled in documents:
-        if generator.random() < settings.segment_shuffling:
-            labelled = shuffled_segments(labelled, generator)
-        made.extend(windows_of(labelled, encoder, start.labels))
-    return made
-
-
-def _batches(windows: Sequence[Window], settings: PlainSettings, epoch: int) -> list[list[Window]]:
-    """Returns an epoch's batches: random, but of similar lengths so that little is padding."""
-    generator = np.random.default_rng((settings.seed, epoch))
-    order = generator.permutation(len(windows))
-    pool = 32 * settings.batch_size
-    batches = []
-    for first in range(0, len(order), pool):
-        chosen = sorted(
-            order[first : first + pool],
-            key=lambda index: windows[index].stop - windows[index].start,
-        )
-        for at in range(0, len(chosen), settings.batch_size):
-            batches.append([windows[index] for index in chosen[at : at + settings.batch_size]])
-    return [batches[index] for index in generator.permutation(len(batches))]
-
-
 def _identity(start: Start, documents: Sequence[LabelledDocument]) -> dict[str, Any]:
     """Returns what a resumed run must share: the start, the labels and the very documents."""
     digest = hashlib.sha256()
@@ -376,6 +355,15 @@ def _require_words(documents: Sequence[LabelledDocument]) -> None:
         labelled.document.check()
 
 
+def _require_public(start: Start) -> None:
+    """Raises if the start's claim would be lost: what it promised of its documents, or did not."""
+    if start.claim is not None and start.claim.protected_data:
+        raise PrivacyError(
+            f"The start '{start.name}' was itself trained on protected documents, and what several "
+            "trainings spend or leak is not yet added up. Start from public weights."
+        )
+
+
 def _set_dropout(model: TokenClassifier, probability: float) -> None:
     model.train()
     for module in model.modules():
@@ -396,12 +384,10 @@ def _warmup_decay(number: int, steps: int) -> float:
 
 
 __all__ = [
-    "PRIED_KIE_FUNSD",
     "PlainSettings",
     "PrivateSettings",
     "Start",
     "best_device",
-    "claims",
     "evaluate",
     "start_from",
     "train_plain",
