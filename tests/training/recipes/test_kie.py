@@ -239,6 +239,16 @@ def test_resume_needs_the_same_run(
         train(other, receipts)
 
 
+def test_a_cut_line_of_the_log_never_swallows_a_charge(tmp_path: Path) -> None:
+    path = tmp_path / "steps.jsonl"
+    StepLog(path).charge(1)
+    with path.open("a") as stream:
+        stream.write('{"charge": ')
+    resumed = StepLog(path)
+    resumed.charge(3)
+    assert (resumed.charged, StepLog(path).charged) == (3, 3)
+
+
 def test_what_could_not_be_certified_is_refused_before_training(
     tmp_path: Path, small_start: kie.Start, receipts: list[LabelledDocument]
 ) -> None:

@@ -61,7 +61,10 @@ class StepLog:
     """An append-only log; a step is charged in it, on the disk, before its noise is drawn."""
 
     def __init__(self, path: Path) -> None:
-        """Opens the log, new or old."""
+        """Opens the log, new or old; a line that a crash cut is closed, so that none joins it."""
+        content = path.read_bytes() if path.is_file() else None
+        if content is None or (content and not content.endswith(b"\n")):
+            write_file(path, (content + b"\n") if content else b"")
         self._path = path
         self.entries = read_log(path)
 
