@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import shutil
@@ -234,6 +233,17 @@ def test_resume_needs_the_same_run(
     )
     with pytest.raises(CheckpointError, match="documents"):
         train(PLAN, receipts[1:])
+    with pytest.raises(CheckpointError, match="other settings: claim"):
+        kie.train_private(
+            small_start,
+            receipts,
+            PLAN,
+            kie.PrivateSettings(),
+            out=tmp_path / "run",
+            name="other documents",
+            resume=True,
+            quiet=True,
+        )
     other = PrivacyPlan.calibrated(epsilon=9, sampling_rate=0.3, steps=6, expected_records=8)
     with pytest.raises(CheckpointError, match="epsilon, noise_multiplier"):
         train(other, receipts)
@@ -270,21 +280,14 @@ def test_a_lost_step_stays_charged(
     tmp_path: Path, small_start: kie.Start, receipts: list[LabelledDocument]
 ) -> None:
     run = tmp_path / "run"
-    kie.loop.Run.open(
-        run,
-        {
-            "mode": "private",
-            **dataclasses.asdict(PLAN),
-            **dataclasses.asdict(kie.PrivateSettings()),
-            **kie._identity(small_start, receipts),
-        },
-        resume=False,
+    kie.train_private(
+        small_start, receipts, PLAN, kie.PrivateSettings(), out=run, name="receipts", quiet=True
     )
-    log = StepLog(run / "steps.jsonl")
-    for step in range(1, 5):
-        log.charge(step)  # four noise draws, then the machine was switched off: no state at all
-    with (run / "steps.jsonl").open("a") as stream:
-        stream.write('{"charge": ')  # and a line cut in the middle
+    # As if the machine had been switched off after four noise draws, with no state saved at all
+    # and a fifth line of the log cut in the middle.
+    shutil.rmtree(run / "checkpoint")
+    lines = [json.dumps({"charge": step}) + "\n" for step in range(1, 5)]
+    (run / "steps.jsonl").write_text("".join(lines) + '{"charge": ')
     outcome = kie.train_private(
         small_start,
         receipts,

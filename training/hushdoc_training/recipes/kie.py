@@ -122,7 +122,7 @@ def train_plain(
     )
     per_epoch = math.ceil(len(windows) / settings.batch_size)
     steps = max(1, round(per_epoch * settings.epochs))
-    run = _open(out, {"mode": "plain", **asdict(settings)}, start, documents, resume=resume)
+    run = _open(out, {"mode": "plain", **asdict(settings)}, start, documents, claim, resume=resume)
     torch.manual_seed(settings.seed)
     model = start.model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=0.01)
@@ -217,7 +217,7 @@ def train_private(
     )
     claim.to_json()  # refuses what could not be certified before a step is spent on it
     asked = {"mode": "private", **asdict(plan), **asdict(settings)}
-    run = _open(out, asked, start, documents, resume=resume)
+    run = _open(out, asked, start, documents, claim, resume=resume)
     records = records_of(documents, start.encoder, start.labels, unit=plan.privacy_unit)
     model = start.model
     model.eval()  # the probe below must not draw dropout masks
@@ -275,10 +275,11 @@ def _open(
     asked: dict[str, Any],
     start: Start,
     documents: Sequence[LabelledDocument],
+    claim: Claim,
     *,
     resume: bool,
 ) -> Run:
-    run = Run.open(out, {**asked, **_identity(start, documents)}, resume=resume)
+    run = Run.open(out, {**asked, **_identity(start, documents, claim)}, resume=resume)
     if not resume:
         files.write_file(out / TOKENIZER, start.tokenizer_json.encode("utf-8"))
     return run
@@ -320,8 +321,8 @@ def _finish(run: Run, start: Start, claim: Claim, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _identity(start: Start, documents: Sequence[LabelledDocument]) -> dict[str, Any]:
-    """Returns what a resumed run must share: the start, the labels and the very documents."""
+def _identity(start: Start, documents: Sequence[LabelledDocument], claim: Claim) -> dict[str, Any]:
+    """Returns what a resumed run must share: start, labels, the very documents, and the claim."""
     digest = hashlib.sha256()
     for labelled in documents:
         digest.update(labelled.document.id.encode())
@@ -342,6 +343,7 @@ def _identity(start: Start, documents: Sequence[LabelledDocument]) -> dict[str, 
         "labels": list(start.labels.fields),
         "preprocessing": start.preprocessing.to_dict(),
         "tokenizer": hashlib.sha256(start.tokenizer_json.encode("utf-8")).hexdigest(),
+        "claim": hashlib.sha256(claim.to_json()).hexdigest(),
         "documents": digest.hexdigest(),
     }
 
