@@ -13,21 +13,22 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from hushdoc import attestation, folder, onnx_format, signing, strict_json
 from hushdoc import certificate as certificates
-from hushdoc import folder, onnx_format, signing, strict_json
 from hushdoc import policy as policies
+from hushdoc.attestation import Attestation
 from hushdoc.certificate import TASKS, Certificate
 from hushdoc.errors import ArtifactError, CertificateError, HushdocError
 from hushdoc.fields import Record, anything, integer, keyed, listed, stored, text, word
 from hushdoc.folder import subjects_of
 from hushdoc.policy import Policy
 from hushdoc.policy_report import PolicyReport
-from hushdoc.subjects import ENVELOPE_FILE, Subject
+from hushdoc.subjects import Subject
 from hushdoc.trust import TrustedKey
 
 __all__ = [
@@ -148,13 +149,6 @@ class Unverified:
     envelope: bytes
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Signed:
-    certificate: Certificate
-    subjects: tuple[Subject, ...]
-    signers: tuple[TrustedKey, ...]
-
-
 def open_artifact(path: str | Path, policy: Policy, *, now: datetime | None = None) -> Artifact:
     """Returns an artifact that the policy accepts and whose every file is as it was signed.
 
@@ -169,7 +163,7 @@ def open_artifact(path: str | Path, policy: Policy, *, now: datetime | None = No
         PolicyViolationError: The policy refuses it; `.report` lists every rule.
     """
     with _fail_closed(), folder.pinned(Path(path)) as descriptor:
-        signed = _read_signed(descriptor, policy, now)
+        signed = attestation.read(descriptor, policy, now=now)
         report = policies.check(policy, signed.certificate)
         report.require_passed()
         manifest, contents = _read_files(descriptor, signed, policy)
@@ -220,7 +214,7 @@ def examine(path: str | Path, policy: Policy, *, now: datetime | None = None) ->
         CertificateError: The certificate is missing, malformed, unsigned, or for another model.
     """
     with _fail_closed(), folder.pinned(Path(path)) as descriptor:
-        signed = _read_signed(descriptor, policy, now)
+        signed = attestation.read(descriptor, policy, now=now)
         report = policies.check(policy, signed.certificate)
         if report.passed:
             _read_files(descriptor, signed, policy)
@@ -241,7 +235,7 @@ def read_unverified(path: str | Path) -> Unverified:
         CertificateError: The certificate is missing or malformed.
     """
     with _fail_closed(), folder.pinned(Path(path)) as descriptor:
-        line = _read_envelope(descriptor)
+        line = attestation.read_lines(descriptor)[0]
     certificate, subjects = certificates.parse_statement(signing.read_envelope(line).payload)
     return Unverified(certificate=certificate, subjects=subjects, envelope=line)
 
@@ -260,57 +254,8 @@ def _fail_closed() -> Iterator[None]:
         ) from problem
 
 
-def _read_signed(descriptor: int, policy: Policy, now: datetime | None) -> _Signed:
-    if not isinstance(policy, Policy):
-        raise CertificateError(
-            f"The policy is {type(policy).__name__}, expected a hushdoc.Policy. Say what the "
-            "application accepts; Policy.integrity_only(trust) demands no privacy.",
-            code="NO_POLICY",
-        )
-    line = _read_envelope(descriptor)
-    if policy.require_signature:
-        verified = signing.verify(line, policy.trust, threshold=policy.threshold)
-        payload, signers = verified.payload, verified.keys
-    else:
-        payload, signers = signing.read_envelope(line).payload, ()
-    certificate, subjects = certificates.parse_statement(payload)
-    if policy.require_signature:
-        signing.require_authorised(signers, certificate.model.name, threshold=policy.threshold)
-    certificates.require_valid(
-        certificate,
-        model=policy.model,
-        min_version=policy.min_version,
-        now=now or datetime.now(UTC),
-    )
-    return _Signed(certificate=certificate, subjects=subjects, signers=signers)
-
-
-def _read_envelope(descriptor: int) -> bytes:
-    content = folder.read_envelope_file(descriptor, signing.MAX_ENVELOPE_BYTES)
-    if content is None:
-        raise CertificateError(
-            f"The artifact has no '{ENVELOPE_FILE}', so nothing is promised about it. Export it "
-            "with a signing key, or ask its issuer for the certificate.",
-            code="MISSING_CERTIFICATE",
-        )
-    if len(content) > signing.MAX_ENVELOPE_BYTES:
-        raise CertificateError(
-            f"'{ENVELOPE_FILE}' has more than {signing.MAX_ENVELOPE_BYTES} bytes. Refused unread; "
-            "ask its issuer for a sound copy.",
-            code="CERT_TOO_LARGE",
-        )
-    line = content.removesuffix(b"\n")
-    if b"\n" in line:
-        raise CertificateError(
-            f"'{ENVELOPE_FILE}' holds several lines; this hushdoc reads one certificate. Update "
-            "hushdoc, or ask its issuer for a sound copy.",
-            code="BAD_ENVELOPE",
-        )
-    return line
-
-
 def _read_files(
-    descriptor: int, signed: _Signed, policy: Policy
+    descriptor: int, signed: Attestation, policy: Policy
 ) -> tuple[Mapping[str, Any], dict[str, bytes]]:
     _require_within(signed.subjects, policy)
     names = {subject.name for subject in signed.subjects}

@@ -206,12 +206,12 @@ def optional(codec: Codec[T]) -> Codec[T | None]:
     )
 
 
-def listed(codec: Codec[T]) -> Codec[tuple[T, ...]]:
-    """Returns the codec of a list of such values."""
+def listed(codec: Codec[T], *, maximum: int = MAX_ITEMS) -> Codec[tuple[T, ...]]:
+    """Returns the codec of a list of up to so many of such values."""
 
     def read(value: Any, where: str) -> tuple[T, ...]:
-        if not isinstance(value, list) or len(value) > MAX_ITEMS:
-            raise bad_field(where, f"found {kind_of(value)}, expected up to {MAX_ITEMS} entries")
+        if not isinstance(value, list) or len(value) > maximum:
+            raise bad_field(where, f"found {kind_of(value)}, expected up to {maximum} entries")
         return tuple(codec.read(item, f"{where}[{index}]") for index, item in enumerate(value))
 
     return Codec(read=read, write=lambda values: [codec.write(value) for value in values])

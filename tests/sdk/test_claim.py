@@ -102,7 +102,7 @@ def edited(build: ModuleType, *path: Any, value: Any) -> bytes:
         (("guarantees",), [], "BAD_FIELD"),
         (("guarantees",), {}, "BAD_FIELD"),
         (("transcripts", "training", "count"), -1, "BAD_FIELD"),
-        (("transcripts", "training", "type"), "parallel", "UNKNOWN_VALUE"),
+        (("transcripts", "training", "type"), "laplace", "UNKNOWN_VALUE"),
         (("dataAccesses", 0, "accountedIn"), "other", "BAD_FIELD"),
         (("dataAccesses", 0, "accountedIn"), None, "BAD_FIELD"),
         (("dataAccesses", 0, "treatment"), "unaccounted", "BAD_FIELD"),

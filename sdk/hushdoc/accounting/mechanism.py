@@ -8,11 +8,23 @@ never into objects of a library. A word is only ever added, never given another 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hushdoc.errors import CertificateError
-from hushdoc.fields import bad_field, integer, kind_of, number, require_keys
+from hushdoc.fields import (
+    Codec,
+    Record,
+    bad_field,
+    integer,
+    kind_of,
+    listed,
+    number,
+    record,
+    stored,
+    word,
+)
 
 PRIVACY_UNITS = (
     "token-term",
@@ -63,75 +75,21 @@ MAX_NODES = 10_000
 MAX_DEPTH = 16
 """Events inside one another."""
 
-_NOISE = number()
-_RATE = number(maximum=1.0)
-_COUNT = integer()
+REPETITIONS = ("logarithmic", "geometric", "poisson")
+"""How the number of tuning runs was drawn (Papernot, Steinke 2022, definitions 1 and 5)."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Gaussian:
-    """Gaussian noise on a sum that one record changes by at most 1 in the Euclidean norm.
-
-    Attributes:
-        noise_multiplier: Standard deviation of the noise divided by the clipping norm.
-    """
-
-    noise_multiplier: float
-
-    def __post_init__(self) -> None:
-        """Refuses what is not a finite number from 0."""
-        _require(noise_multiplier=self.noise_multiplier)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PoissonSampled:
-    """An event on a batch that each record enters independently with the same probability.
-
-    Attributes:
-        sampling_rate: That probability, per step.
-        event: What is done to the batch.
-    """
-
-    sampling_rate: float
-    event: Mechanism
-
-    def __post_init__(self) -> None:
-        """Refuses what is not a probability."""
-        _require(sampling_rate=self.sampling_rate)
-        if self.sampling_rate > 1:
-            raise ValueError(f"sampling_rate is {self.sampling_rate!r}; expected 0 to 1.")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Composed:
-    """The same event again and again, each time with fresh randomness; training steps.
-
-    Attributes:
-        event: One step.
-        count: How many steps.
-    """
-
-    event: Mechanism
-    count: int
-
-    def __post_init__(self) -> None:
-        """Refuses what is not a whole number from 0."""
-        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 0:
-            raise ValueError(f"count is {self.count!r}; expected a whole number from 0.")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sequence:
-    """Different events one after the other on the same data.
-
-    Attributes:
-        events: In the order they ran.
-    """
-
-    events: tuple[Mechanism, ...]
-
-
-Mechanism = Gaussian | PoissonSampled | Composed | Sequence
+def _read_event(data: Any, where: str) -> Mechanism:
+    kind = data.get("type") if isinstance(data, dict) else None
+    if not isinstance(kind, str):
+        raise bad_field(where, f"found {kind_of(data)}, expected an object with a type")
+    if kind not in _CLASSES:
+        raise CertificateError(
+            f"{where}: the event {ascii(kind)[:60]} is not one of {', '.join(_CLASSES)}. It can't "
+            "be recomputed, so it is refused.",
+            code="UNKNOWN_VALUE",
+        )
+    return _CLASSES[kind]({key: value for key, value in data.items() if key != "type"}, where)
 
 
 def to_dict(mechanism: Mechanism) -> dict[str, Any]:
@@ -141,23 +99,227 @@ def to_dict(mechanism: Mechanism) -> dict[str, Any]:
         >>> to_dict(Composed(event=Gaussian(noise_multiplier=2.0), count=3))
         {'type': 'composed', 'event': {'type': 'gaussian', 'noiseMultiplier': 2.0}, 'count': 3}
     """
-    match mechanism:
-        case Gaussian():
-            return {"type": "gaussian", "noiseMultiplier": mechanism.noise_multiplier}
-        case PoissonSampled():
-            return {
-                "type": "poisson-sampled",
-                "samplingRate": mechanism.sampling_rate,
-                "event": to_dict(mechanism.event),
-            }
-        case Composed():
-            return {
-                "type": "composed",
-                "event": to_dict(mechanism.event),
-                "count": mechanism.count,
-            }
-        case Sequence():
-            return {"type": "sequence", "events": [to_dict(event) for event in mechanism.events]}
+    return {"type": _NAMES[type(mechanism)], **mechanism.to_dict()}
+
+
+_event: Codec[Mechanism] = Codec(read=_read_event, write=to_dict)
+_rate = number(maximum=1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian(Record):
+    """Gaussian noise on a sum that one record changes by at most 1 in the Euclidean norm.
+
+    Attributes:
+        noise_multiplier: Standard deviation of the noise divided by the clipping norm.
+    """
+
+    noise_multiplier: float = stored(number())
+
+    def __post_init__(self) -> None:
+        """Refuses what is not a finite number from 0."""
+        _require_number("noise_multiplier", self.noise_multiplier)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoissonSampled(Record):
+    """An event on a batch that each record enters independently with the same probability.
+
+    Attributes:
+        sampling_rate: That probability, per step.
+        event: What is done to the batch.
+    """
+
+    sampling_rate: float = stored(_rate)
+    event: Mechanism = stored(_event)
+
+    def __post_init__(self) -> None:
+        """Refuses what is not a probability."""
+        _require_number("sampling_rate", self.sampling_rate, maximum=1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithoutReplacement(Record):
+    """An event on a batch of fixed size, every batch of that size equally likely.
+
+    The size of the data is public then, so neighbours differ by replacing one record.
+
+    Attributes:
+        population: Records in the data.
+        sample_size: Records in a batch.
+        event: What is done to the batch.
+    """
+
+    population: int = stored(integer(minimum=1))
+    sample_size: int = stored(integer())
+    event: Mechanism = stored(_event)
+
+    def __post_init__(self) -> None:
+        """Refuses what is not a batch out of the data."""
+        _require_whole("population", self.population, minimum=1)
+        _require_whole("sample_size", self.sample_size)
+        problem = self.problem()
+        if problem is not None:
+            raise ValueError(f"{problem}.")
+
+    def problem(self) -> str | None:
+        """Returns why there is no such batch, or None."""
+        if self.sample_size > self.population:
+            return f"sample_size is {self.sample_size}, out of {self.population} records"
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSampled(Record):
+    """An event on a cluster of records, such as a client, that takes part with a probability.
+
+    Whether the cluster takes part is public, so it hides nothing by itself; all records of a
+    cluster take part together (PrIeD-KIE samples clients so; privacy of one of their records).
+
+    Attributes:
+        sampling_rate: Probability that a cluster takes part in a round.
+        event: What is done to its records.
+    """
+
+    sampling_rate: float = stored(_rate)
+    event: Mechanism = stored(_event)
+
+    def __post_init__(self) -> None:
+        """Refuses what is not a probability."""
+        _require_number("sampling_rate", self.sampling_rate, maximum=1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grouped(Record):
+    """An event for a unit that owns up to `size` of the records which the event is about.
+
+    Each record is sampled and clipped alone, so the unit may enter a batch several times.
+
+    Attributes:
+        size: Most records of one unit.
+        event: What was done, as one record sees it.
+    """
+
+    size: int = stored(integer(minimum=1))
+    event: Mechanism = stored(_event)
+
+    def __post_init__(self) -> None:
+        """Refuses what is not a whole number from 1."""
+        _require_whole("size", self.size, minimum=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composed(Record):
+    """The same event again and again, each time with fresh randomness; training steps.
+
+    Attributes:
+        event: One step.
+        count: How many steps.
+    """
+
+    event: Mechanism = stored(_event)
+    count: int = stored(integer())
+
+    def __post_init__(self) -> None:
+        """Refuses what is not a whole number from 0."""
+        _require_whole("count", self.count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sequence(Record):
+    """Different events one after the other on the same data.
+
+    Attributes:
+        events: In the order they ran.
+    """
+
+    events: tuple[Mechanism, ...] = stored(listed(_event, maximum=MAX_NODES))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parallel(Record):
+    """Events on disjoint parts of the data; a record is in at most one part.
+
+    Which part, a record says itself (its label), so this counts as the largest of its events only
+    where neighbours differ by adding or removing a record: a replaced one may change two parts.
+
+    Attributes:
+        events: One for each part.
+    """
+
+    events: tuple[Mechanism, ...] = stored(listed(_event, maximum=MAX_NODES))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepeatAndSelect(Record):
+    """An event repeated a random number of times, of which only the best result is released.
+
+    Attributes:
+        event: One run.
+        distribution: One of REPETITIONS: how the number of runs was drawn.
+        expected_runs: Its mean, from 1.
+    """
+
+    event: Mechanism = stored(_event)
+    distribution: str = stored(word(REPETITIONS))
+    expected_runs: float = stored(number(minimum=1.0))
+
+    def __post_init__(self) -> None:
+        """Refuses unknown distributions and less than one run."""
+        if self.distribution not in REPETITIONS:
+            raise ValueError(f"distribution is {self.distribution!r}; expected {REPETITIONS}.")
+        _require_number("expected_runs", self.expected_runs, minimum=1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HashFill(Record):
+    """Every missing row of a table of hashed features filled with made-up weights.
+
+    The genuine rows stay untouched, so no epsilon follows from it whatever is measured
+    (Hash the Universe; see `hushdoc.accounting`).
+
+    Attributes:
+        rows: Rows of the table.
+        columns: Weights in a row.
+    """
+
+    rows: int = stored(integer(minimum=1))
+    columns: int = stored(integer(minimum=1))
+
+    def __post_init__(self) -> None:
+        """Refuses a table without rows or columns."""
+        _require_whole("rows", self.rows, minimum=1)
+        _require_whole("columns", self.columns, minimum=1)
+
+
+Mechanism = (
+    Gaussian
+    | PoissonSampled
+    | WithoutReplacement
+    | ClusterSampled
+    | Grouped
+    | Composed
+    | Sequence
+    | Parallel
+    | RepeatAndSelect
+    | HashFill
+)
+
+_NAMES: Mapping[type[Any], str] = {
+    Gaussian: "gaussian",
+    PoissonSampled: "poisson-sampled",
+    WithoutReplacement: "without-replacement",
+    ClusterSampled: "cluster-sampled",
+    Grouped: "group",
+    Composed: "composed",
+    Sequence: "sequence",
+    Parallel: "parallel",
+    RepeatAndSelect: "repeat-and-select",
+    HashFill: "hash-fill",
+}
+_CLASSES: Mapping[str, Callable[[Any, str], Mechanism]] = {
+    name: record(cls).read for cls, name in _NAMES.items()
+}
 
 
 def from_dict(data: Any, where: str = "Mechanism") -> Mechanism:
@@ -171,64 +333,54 @@ def from_dict(data: Any, where: str = "Mechanism") -> Mechanism:
         CertificateError: BAD_FIELD (a key or a value is wrong, or it is too large or too deep) or
             UNKNOWN_VALUE (an event this version does not know).
     """
-    return _read(data, where, 1, [0])
+    _require_small(data, where)
+    return _read_event(data, where)
+
+
+def parts(event: Mechanism) -> tuple[Mechanism, ...]:
+    """Returns the events that stand directly inside one."""
+    match event:
+        case Gaussian() | HashFill():
+            return ()
+        case Sequence() | Parallel():
+            return event.events
+        case _:
+            return (event.event,)
 
 
 def is_amplified(event: Mechanism) -> bool:
     """Returns whether the privacy of an event rests on Poisson sampling at a rate below 1."""
-    match event:
-        case PoissonSampled():
-            return event.sampling_rate < 1 or is_amplified(event.event)
-        case Composed():
-            return is_amplified(event.event)
-        case Sequence():
-            return any(is_amplified(part) for part in event.events)
-        case Gaussian():
-            return False
+    if isinstance(event, PoissonSampled) and event.sampling_rate < 1:
+        return True
+    return any(is_amplified(part) for part in parts(event))
 
 
-def _read(data: Any, where: str, depth: int, num_nodes: list[int]) -> Mechanism:
-    num_nodes[0] += 1
-    if num_nodes[0] > MAX_NODES or depth > MAX_DEPTH:
-        raise bad_field(
-            where, f"found more than {MAX_NODES} events or {MAX_DEPTH} levels of a transcript"
+def _require_small(data: Any, where: str) -> None:
+    """Refuses a transcript of too many events or levels before any of it is read."""
+    num_nodes, waiting = 0, [(data, 1)]
+    while waiting:
+        value, depth = waiting.pop()
+        if not isinstance(value, dict):
+            continue
+        num_nodes += 1
+        if num_nodes > MAX_NODES or depth > MAX_DEPTH:
+            raise bad_field(
+                where, f"found more than {MAX_NODES} events or {MAX_DEPTH} levels of a transcript"
+            )
+        events = value.get("events")
+        inner = events if isinstance(events, list) else [value.get("event")]
+        waiting.extend((item, depth + 1) for item in inner)
+
+
+def _require_number(
+    name: str, value: float, *, minimum: float = 0.0, maximum: float = math.inf
+) -> None:
+    if isinstance(value, bool) or not (math.isfinite(value) and minimum <= value <= maximum):
+        raise ValueError(
+            f"{name} is {value!r}; expected a finite number from {minimum:g} to {maximum:g}."
         )
-    match data.get("type") if isinstance(data, dict) else None:
-        case "gaussian":
-            require_keys(data, {"type", "noiseMultiplier"}, where)
-            noise = _NOISE.read(data["noiseMultiplier"], f"{where}.noiseMultiplier")
-            return Gaussian(noise_multiplier=noise)
-        case "poisson-sampled":
-            require_keys(data, {"type", "samplingRate", "event"}, where)
-            rate = _RATE.read(data["samplingRate"], f"{where}.samplingRate")
-            event = _read(data["event"], f"{where}.event", depth + 1, num_nodes)
-            return PoissonSampled(sampling_rate=rate, event=event)
-        case "composed":
-            require_keys(data, {"type", "event", "count"}, where)
-            count = _COUNT.read(data["count"], f"{where}.count")
-            event = _read(data["event"], f"{where}.event", depth + 1, num_nodes)
-            return Composed(event=event, count=count)
-        case "sequence":
-            require_keys(data, {"type", "events"}, where)
-            if not isinstance(data["events"], list):
-                raise bad_field(where, f"events is {kind_of(data['events'])}, expected a list")
-            return Sequence(
-                events=tuple(
-                    _read(item, f"{where}.events[{index}]", depth + 1, num_nodes)
-                    for index, item in enumerate(data["events"])
-                )
-            )
-        case str() as unknown:
-            raise CertificateError(
-                f"{where}: the event {ascii(unknown)[:60]} is not one of gaussian, "
-                "poisson-sampled, composed, sequence. It can't be recomputed, so it is refused.",
-                code="UNKNOWN_VALUE",
-            )
-        case _:
-            raise bad_field(where, f"found {kind_of(data)}, expected an object with a type")
 
 
-def _require(**values: float) -> None:
-    for name, value in values.items():
-        if isinstance(value, bool) or not math.isfinite(value) or value < 0:
-            raise ValueError(f"{name} is {value!r}; expected a finite number from 0.")
+def _require_whole(name: str, value: int, *, minimum: int = 0) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        raise ValueError(f"{name} is {value!r}; expected a whole number from {minimum}.")

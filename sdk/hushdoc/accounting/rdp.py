@@ -152,6 +152,8 @@ def _rdp(mechanism: Mechanism, orders: tuple[float, ...]) -> Array:
             return sum((_rdp(event, orders) for event in mechanism.events), np.zeros(len(orders)))
         case PoissonSampled():
             return _sampled(mechanism.sampling_rate, mechanism.event, orders)
+        case _:
+            return np.full(len(orders), math.inf)
 
 
 def _sampled(rate: float, event: Mechanism, orders: tuple[float, ...]) -> Array:

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hushdoc.accounting import mechanism
-from hushdoc.accounting.mechanism import Composed, Gaussian, Mechanism, PoissonSampled
 from hushdoc.claim import Guarantee
-from hushdoc.explanation import ADVERSARY_WORDS, UNIT_WORDS, is_covered
+from hushdoc.explanation import ADVERSARY_WORDS, UNIT_WORDS, is_covered, mechanism_words
 from hushdoc.viewing.markup import Cell, block, paragraph, section, table
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ def transcripts(certificate: Certificate) -> str:
     """Returns the mechanisms in words and as they stand in the certificate."""
     parts = []
     for name, transcript in certificate.claim.transcripts.items():
-        parts.append(paragraph(f"{name}: {_words(transcript)}."))
+        parts.append(paragraph(f"{name}: {mechanism_words(transcript)}."))
         parts.append(block(json.dumps(mechanism.to_dict(transcript), indent=2)))
     if not parts:
         return ""
@@ -146,20 +145,6 @@ def transcripts(certificate: Certificate) -> str:
             style="soft",
         ),
     )
-
-
-def _words(event: Mechanism) -> str:
-    match event:
-        case Gaussian():
-            return f"Gaussian noise of {event.noise_multiplier:g} times the clipping norm"
-        case PoissonSampled():
-            rate = event.sampling_rate
-            return f"each unit drawn with probability {rate:.6g}, then {_words(event.event)}"
-        case Composed():
-            return f"{event.count:,} times: {_words(event.event)}"
-        case _:
-            shown = "; then ".join(_words(part) for part in event.events[:8])
-            return shown + (f"; and {len(event.events) - 8} more" if len(event.events) > 8 else "")
 
 
 def rules(report: VerificationReport | None) -> str:

@@ -1,0 +1,1 @@
+"""Audits: what attacks measured, and what outside auditors are invited to measure."""

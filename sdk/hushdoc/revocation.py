@@ -1,0 +1,1 @@
+"""RevocationList: which keys and certificates are no longer believed, signed and numbered."""
