@@ -8,7 +8,6 @@ a promise can be overlooked.
 from __future__ import annotations
 
 import dataclasses
-import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 
 from hushdoc import strict_json
 from hushdoc.accounting.mechanism import ASSURANCES
+from hushdoc.audits import STATEMENT_TYPE, Audit, PreRegisteredAudit, certificate_id
 from hushdoc.claim import (
     Accountant,
     Claim,
@@ -29,19 +29,20 @@ from hushdoc.claim import (
 from hushdoc.errors import CertificateError
 from hushdoc.explanation import ASSURANCE_WORDS, explain, printable
 from hushdoc.fields import (
+    TIME_FORMAT,
     Codec,
     Record,
     bad_field,
     camel,
     flag,
     integer,
-    kind_of,
     listed,
     optional,
     record,
     require_keys,
     stored,
     text,
+    time,
     word,
 )
 from hushdoc.reproduction import Reproduction, reproduce
@@ -49,11 +50,13 @@ from hushdoc.subjects import Subject, read_subjects
 
 __all__ = [
     "Accountant",
+    "Audit",
     "Certificate",
     "Claim",
     "DataAccess",
     "Guarantee",
     "ModelIdentity",
+    "PreRegisteredAudit",
     "ProtectedData",
     "ProtectedUnit",
     "PublicData",
@@ -66,15 +69,15 @@ __all__ = [
     "utc_now",
 ]
 
-STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://hushdoc.dev/privacy-certificate/v1"
 SCHEMA_VERSION = 1
 TASKS = ("kie", "docvqa", "classification", "embedding")
-FORMATS = ("onnx",)
+FORMATS = ("onnx", "safetensors")
 CLOCK_TOLERANCE = timedelta(minutes=5)
 """How far the issuer's clock may be ahead of ours."""
 
-_TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+EARLIEST_CLOCK, LATEST_CLOCK = "2026-11-01T00:00:00Z", "2126-11-01T00:00:00Z"
+"""A clock before this code was written, or a hundred years after, is wrong."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,9 +149,16 @@ class Certificate:
             raise bad_field("predicate.expiresAt", "found a time that is not after issuedAt")
         return certificate
 
-    def recompute(self) -> tuple[Reproduction, ...]:
-        """Returns for each dp guarantee whether its numbers follow from its transcript."""
-        return reproduce(self.claim)
+    def recompute(self, way: str = "fast") -> tuple[Reproduction, ...]:
+        """Returns for each dp guarantee whether its numbers follow from its transcript.
+
+        Args:
+            way: One of `reproduction.RECOMPUTE_WAYS`.
+
+        Raises:
+            MissingExtraError: `offline` needs dp-accounting.
+        """
+        return reproduce(self.claim, way=way)
 
     def explain(self) -> str:
         """Returns in plain words what is promised, to whom, and what is not promised."""
@@ -171,7 +181,7 @@ def new_certificate_id() -> str:
 
 def utc_now() -> str:
     """Returns the time in the form that certificates use."""
-    return datetime.now(UTC).strftime(_TIME_FORMAT)
+    return datetime.now(UTC).strftime(TIME_FORMAT)
 
 
 def statement(certificate: Certificate, subjects: Sequence[Subject]) -> bytes:
@@ -248,7 +258,12 @@ def parse_statement(content: bytes) -> tuple[Certificate, tuple[Subject, ...]]:
 
 
 def require_valid(
-    certificate: Certificate, *, model: str | None, min_version: int, now: datetime
+    certificate: Certificate,
+    *,
+    model: str | None,
+    min_version: int,
+    now: datetime,
+    max_age: timedelta | None = None,
 ) -> None:
     """Raises unless the certificate is valid now and for the model that the application wants.
 
@@ -257,9 +272,11 @@ def require_valid(
         model: The name the model must have, or None for any.
         min_version: The least version of it.
         now: The time, with its zone.
+        max_age: How long ago it may have been issued, or None for any time.
 
     Raises:
-        CertificateError: WRONG_MODEL, ROLLBACK, NOT_YET_VALID or EXPIRED.
+        CertificateError: WRONG_MODEL, ROLLBACK, CLOCK_IMPLAUSIBLE, NOT_YET_VALID, EXPIRED or
+            STALE.
     """
     found = certificate.model
     if model is not None and found.name != model:
@@ -274,8 +291,14 @@ def require_valid(
             "Take a newer release.",
             code="ROLLBACK",
         )
-    clock = now.astimezone(UTC).strftime(_TIME_FORMAT)
-    if certificate.issued_at > (now.astimezone(UTC) + CLOCK_TOLERANCE).strftime(_TIME_FORMAT):
+    clock = now.astimezone(UTC).strftime(TIME_FORMAT)
+    if not EARLIEST_CLOCK <= clock <= LATEST_CLOCK:
+        raise CertificateError(
+            f"This clock says {clock}, expected {EARLIEST_CLOCK} to {LATEST_CLOCK}. Nothing can be "
+            "said about validity by it; set the clock right.",
+            code="CLOCK_IMPLAUSIBLE",
+        )
+    if certificate.issued_at > (now.astimezone(UTC) + CLOCK_TOLERANCE).strftime(TIME_FORMAT):
         raise CertificateError(
             f"The certificate is valid from {certificate.issued_at}, and this clock says {clock}. "
             "Set the clock right, or wait.",
@@ -287,6 +310,14 @@ def require_valid(
             "Ask its issuer for a new one.",
             code="EXPIRED",
         )
+    if max_age is not None:
+        oldest = (now.astimezone(UTC) - max_age).strftime(TIME_FORMAT)
+        if certificate.issued_at < oldest:
+            raise CertificateError(
+                f"The certificate was issued {certificate.issued_at}, the policy allows from "
+                f"{oldest}. Ask its issuer for a new one.",
+                code="STALE",
+            )
 
 
 def _require_version(data: Any) -> None:
@@ -308,24 +339,6 @@ def _require_version(data: Any) -> None:
         )
 
 
-def _read_id(value: Any, where: str) -> str:
-    if not isinstance(value, str) or re.fullmatch("[0-9a-f]{32}", value) is None:
-        raise bad_field(where, f"found {kind_of(value)}, expected 32 hexadecimal digits")
-    return value
-
-
-def _read_time(value: Any, where: str) -> str:
-    try:
-        if re.fullmatch("[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}Z", value) is None:
-            raise ValueError
-        datetime.strptime(value, _TIME_FORMAT)
-    except (TypeError, ValueError):
-        raise bad_field(
-            where, f"found {kind_of(value)}, expected a time such as 2026-11-21T08:00:00Z"
-        ) from None
-    return str(value)
-
-
 def _read_step(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict) or not {"step", "dataDependent"} <= value.keys():
         raise bad_field(where, "found no step with the keys step and dataDependent")
@@ -334,13 +347,12 @@ def _read_step(value: Any, where: str) -> Mapping[str, Any]:
     return value
 
 
-_time: Codec[str] = Codec(read=_read_time, write=lambda value: value)
 _step: Codec[Mapping[str, Any]] = Codec(read=_read_step, write=dict)
 
 _HEAD: list[tuple[str, str, Codec[Any]]] = [
-    ("certificate_id", "certificateId", Codec(read=_read_id, write=lambda value: value)),
-    ("issued_at", "issuedAt", _time),
-    ("expires_at", "expiresAt", optional(_time)),
+    ("certificate_id", "certificateId", certificate_id),
+    ("issued_at", "issuedAt", time),
+    ("expires_at", "expiresAt", optional(time)),
     ("issuer", "issuer", text),
     ("assurance", "assurance", word(ASSURANCES)),
     ("model", "model", record(ModelIdentity)),

@@ -14,6 +14,7 @@ from typing import Any, Self
 from hushdoc import strict_json
 from hushdoc.accounting import mechanism
 from hushdoc.accounting.mechanism import Mechanism
+from hushdoc.audits import Audit, PreRegisteredAudit
 from hushdoc.fields import (
     Codec,
     Record,
@@ -26,6 +27,7 @@ from hushdoc.fields import (
     optional,
     pair,
     record,
+    spelled,
     stored,
     text,
     word,
@@ -46,6 +48,29 @@ TREATMENTS = (
 word. `not-released`: no adversary of this claim sees its result. `post-processing`: it read only
 what was already released. `unaccounted`: it leaks, and no promise covers it."""
 
+RELEASES = (
+    "final-weights",
+    "hash-table",
+    "checkpoints",
+    "round-updates",
+    "synthetic-records",
+    "logs",
+    "metrics",
+)
+"""What can leave the training site."""
+
+AGGREGATIONS = ("central", "secure-sum", "individual-updates")
+"""What the adversary sees of training. `central`: nothing, records were in one place. `secure-sum`:
+sums over all clients of a round. `individual-updates`: the update of each client, which carries
+only the noise that this client added."""
+
+WATCHES_TRAINING = ("server", "co-client", "network-observer")
+"""Adversaries that see more than what is released in the end."""
+
+_commitment = spelled(
+    "salted-sha256:[0-9a-f]{64}",
+    "salted-sha256: and 64 hexadecimal digits (a digest without salt answers guesses)",
+)
 _epsilon = number(rounded_up=True)
 _delta = number(maximum=1.0, rounded_up=True)
 _mechanism: Codec[Mechanism] = Codec(read=mechanism.from_dict, write=mechanism.to_dict)
@@ -77,6 +102,7 @@ class Guarantee(Record):
         observes: What that adversary sees, in words.
         knows: What it is allowed to know besides, in words.
         assumes: What must be true for the promise to hold, each in words.
+        aggregation: One of AGGREGATIONS.
         kind: One of KINDS.
         unit: One of PRIVACY_UNITS.
         unit_definition: What one unit is in these data, in words.
@@ -84,6 +110,8 @@ class Guarantee(Record):
         epsilon: None for kind none; rounded upwards when written.
         delta: None for kind none; rounded upwards when written.
         profile: More points ((epsilon, delta), ...) of the same promise.
+        gdp_mu: The same mechanism's mu by the central limit theorem, for comparison alone: it
+            underestimates, and nothing is certified with it.
         accountant: What computed epsilon.
         transcript: The key in the claim's transcripts that epsilon can be recomputed from.
         composition: How runs and releases add up, in words.
@@ -92,6 +120,7 @@ class Guarantee(Record):
         hyperparameter_tuning: One of TUNINGS.
         rng: One of RNGS: where the noise came from.
         floating_point: How rounding of the noise was handled, in words.
+        audit_lower_bound: The largest epsilon that the issuer's own audits refute, if any ran.
         reason: Why there is no promise; for kind none and only there.
         condition: What else must hold; for kind dp-conditional and only there.
     """
@@ -100,6 +129,7 @@ class Guarantee(Record):
     observes: str = stored(text)
     knows: str = stored(text)
     assumes: tuple[str, ...] = stored(listed(text))
+    aggregation: str = stored(word(AGGREGATIONS))
     kind: str = stored(word(mechanism.KINDS))
     unit: str = stored(word(mechanism.PRIVACY_UNITS))
     unit_definition: str = stored(text)
@@ -107,6 +137,7 @@ class Guarantee(Record):
     epsilon: float | None = stored(optional(_epsilon))
     delta: float | None = stored(optional(_delta))
     profile: tuple[tuple[float, float], ...] = stored(listed(pair(_epsilon, _delta)))
+    gdp_mu: float | None = stored(optional(number()))
     accountant: Accountant = stored(record(Accountant))
     transcript: str | None = stored(optional(text))
     composition: str = stored(text)
@@ -115,6 +146,7 @@ class Guarantee(Record):
     hyperparameter_tuning: str = stored(word(mechanism.TUNINGS))
     rng: str = stored(word(mechanism.RNGS))
     floating_point: str = stored(text)
+    audit_lower_bound: float | None = stored(optional(number()))
     reason: str | None = stored(optional(text))
     condition: str | None = stored(optional(text))
 
@@ -125,6 +157,11 @@ class Guarantee(Record):
         if (self.condition is not None) != (self.kind == "dp-conditional"):
             return (
                 f"kind is {self.kind} and condition is {self.condition!r}; dp-conditional needs one"
+            )
+        if self.adversary in WATCHES_TRAINING and self.aggregation == "central":
+            return (
+                f"adversary is {self.adversary} and aggregation is central; say whether it sees "
+                "secure-sum or individual-updates"
             )
         numbers = self.epsilon is not None, self.delta is not None
         if self.kind == "none" and (any(numbers) or self.profile):
@@ -163,14 +200,14 @@ class ProtectedData(Record):
         name: What it is called.
         units: Its units and, where public, how many.
         contribution_bound: How much one unit can contribute and what enforces it, in words.
-        commitment: A salted commitment to its content; never a bare hash, which would answer
-            whether a guessed record is in it.
+        commitment: "salted-sha256:" and the digest of a secret salt followed by its content;
+            never a bare hash, which would answer whether a guessed record is in it.
     """
 
     name: str = stored(text)
     units: tuple[ProtectedUnit, ...] = stored(listed(record(ProtectedUnit)))
     contribution_bound: str = stored(text)
-    commitment: str | None = stored(optional(text))
+    commitment: str | None = stored(optional(_commitment))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,9 +265,11 @@ class Claim(Record):
         protected_data: What is promised something.
         public_data: What was used without a promise.
         data_accesses: Every way in which protected data were read.
-        releases: What leaves the training site: final weights, metrics, logs.
+        releases: What leaves the training site, each one of RELEASES.
         guarantees: One for each adversary and unit.
         transcripts: The mechanisms that epsilon can be recomputed from, by name.
+        pre_registered_audits: The tests by which the claim may be refuted, agreed beforehand.
+        audits: What the issuer's own attacks measured.
         training: Settings, for people.
         utility: Scores, for people.
         caveats: What a reader must know besides, each in words.
@@ -239,9 +278,13 @@ class Claim(Record):
     protected_data: tuple[ProtectedData, ...] = stored(listed(record(ProtectedData)))
     public_data: tuple[PublicData, ...] = stored(listed(record(PublicData)))
     data_accesses: tuple[DataAccess, ...] = stored(listed(record(DataAccess)))
-    releases: tuple[str, ...] = stored(listed(text))
+    releases: tuple[str, ...] = stored(listed(word(RELEASES)))
     guarantees: tuple[Guarantee, ...] = stored(listed(record(Guarantee)))
     transcripts: Mapping[str, Mechanism] = stored(keyed(_mechanism))
+    pre_registered_audits: tuple[PreRegisteredAudit, ...] = stored(
+        listed(record(PreRegisteredAudit))
+    )
+    audits: tuple[Audit, ...] = stored(listed(record(Audit)))
     training: Mapping[str, Any] = stored(keyed(anything))
     utility: Mapping[str, Any] = stored(keyed(anything))
     caveats: tuple[str, ...] = stored(listed(text))

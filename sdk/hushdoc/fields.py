@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any, Generic, Self, TypeVar
 
@@ -29,6 +31,9 @@ MAX_TEXT = 4000
 
 MAX_ITEMS = 1000
 """Entries of one list or map."""
+
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+"""How a time is spelled, always UTC: 2026-11-21T08:00:00Z. In this form order is that of text."""
 
 _UPWARDS = Context(prec=6, rounding=ROUND_CEILING)
 
@@ -123,6 +128,43 @@ def _text(value: Any, where: str) -> str:
 
 text: Codec[str] = Codec(read=_text, write=lambda value: value)
 """A text that is not empty."""
+
+
+def _time(value: Any, where: str) -> str:
+    try:
+        if re.fullmatch("[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}Z", value) is None:
+            raise ValueError
+        datetime.strptime(value, TIME_FORMAT)
+    except (TypeError, ValueError):
+        raise bad_field(
+            where, f"found {kind_of(value)}, expected a time such as 2026-11-21T08:00:00Z"
+        ) from None
+    return str(value)
+
+
+time: Codec[str] = Codec(read=_time, write=lambda value: value)
+"""A time in UTC as TIME_FORMAT spells it."""
+
+
+def spelled(pattern: str, expected: str) -> Codec[str]:
+    """Returns the codec of a text that is spelled in exactly one way.
+
+    Args:
+        pattern: Regular expression of the whole text, in ASCII.
+        expected: What it is, for messages.
+    """
+    compiled = re.compile(pattern, re.ASCII)
+
+    def read(value: Any, where: str) -> str:
+        if not isinstance(value, str) or compiled.fullmatch(value) is None:
+            raise bad_field(where, f"found {kind_of(value)}, expected {expected}")
+        return value
+
+    return Codec(read=read, write=lambda value: value)
+
+
+sha256 = spelled("sha256:[0-9a-f]{64}", "sha256: and 64 hexadecimal digits")
+"""The digest of some content."""
 
 
 def word(vocabulary: tuple[str, ...]) -> Codec[str]:

@@ -1,185 +1,31 @@
-"""Policy: what an application demands of a model's certificate; what is not stated is denied.
+"""Holding a certificate against a policy; what is not stated is denied.
 
-A policy is frozen data and `check` a pure function of policy and certificate, so that checking
-one model can't change what is accepted of the next. There is no way to skip a check silently:
-`Policy.integrity_only` is the named one, and its report says so.
+`check` is a pure function of policy and certificate, so that checking one model can't change what
+is accepted of the next. There is no way to skip a check silently: `Policy.integrity_only` is the
+named one, and its report says so.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import math
-import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from operator import attrgetter
-from pathlib import Path
 
 from hushdoc.accounting import mechanism
 from hushdoc.accounting.mechanism import Mechanism
+from hushdoc.audits import AuditReport, refuted
 from hushdoc.certificate import Certificate
-from hushdoc.claim import OVERLAPS, Claim, Guarantee
-from hushdoc.errors import InputError
+from hushdoc.claim import WATCHES_TRAINING, Claim, Guarantee
 from hushdoc.explanation import printable
+from hushdoc.policy_limits import Policy
 from hushdoc.policy_report import PolicyReport, RuleResult
-from hushdoc.reproduction import CERTIFYING_ACCOUNTANTS
-from hushdoc.trust import TrustStore
 
-RECOMPUTE_WAYS = ("fast",)
-"""How epsilon is recomputed: fast is Renyi accounting in numpy."""
+__all__ = ["Policy", "check"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Policy:
-    """An application's limits. What is not named here is not accepted.
-
-    Attributes:
-        trust: The keys that are believed.
-        max_epsilon: Largest epsilon of any accepted guarantee.
-        max_delta: Largest delta.
-        privacy_units: Units that count; there is no order among them.
-        adversary: Against whom the guarantee must hold.
-        adjacency: Neighbouring relations that count.
-        kinds: Kinds of guarantee that count.
-        accountants: Accountants that are believed; gdp-clt and none never are.
-        threshold: How many different trusted keys must have signed.
-        require_signature: Whether a trusted signature is needed at all.
-        require_full_coverage: Whether every access to protected data must be in the promise.
-        require_sampling_as_implemented: Whether batches must have been drawn as accounted.
-        hyperparameter_tuning: Ways of choosing settings that are accepted.
-        public_overlap: Accepted overlaps of public with protected data.
-        rngs: Accepted sources of noise.
-        min_assurance: The least assurance.
-        model: The name the model must have, or None for any.
-        min_version: The least version of it.
-        recompute: One of RECOMPUTE_WAYS.
-        max_total_bytes: Largest sum of all files.
-        max_files: Most files.
-        privacy_required: False only by `integrity_only`.
-
-    Example:
-        >>> policy = Policy(
-        ...     trust=TrustStore(keys=()), max_epsilon=8, max_delta=1e-5,
-        ...     privacy_units={"document"},
-        ... )
-        >>> policy.adversary, sorted(policy.kinds)
-        ('model-recipient', ['dp'])
-    """
-
-    trust: TrustStore
-    max_epsilon: float
-    max_delta: float
-    privacy_units: Collection[str]
-    adversary: str = "model-recipient"
-    adjacency: Collection[str] = frozenset({"add-remove"})
-    kinds: Collection[str] = frozenset({"dp"})
-    accountants: Collection[str] = CERTIFYING_ACCOUNTANTS
-    threshold: int = 1
-    require_signature: bool = True
-    require_full_coverage: bool = True
-    require_sampling_as_implemented: bool = True
-    hyperparameter_tuning: Collection[str] = frozenset({"none", "public-data", "accounted"})
-    public_overlap: Collection[str] = frozenset({"none"})
-    rngs: Collection[str] = frozenset({"csprng"})
-    min_assurance: str = "self-attested"
-    model: str | None = None
-    min_version: int = 0
-    recompute: str = "fast"
-    max_total_bytes: int = 1 << 30
-    max_files: int = 64
-    privacy_required: bool = field(default=True, init=False)
-
-    def __post_init__(self) -> None:
-        """Freezes the sets and refuses words and numbers that no policy can mean."""
-        for name, words in _VOCABULARIES.items():
-            chosen = getattr(self, name)
-            if isinstance(chosen, str) or not set(chosen) <= set(words):
-                raise ValueError(f"{name} is {chosen!r}; expected a set of words out of {words}.")
-            object.__setattr__(self, name, frozenset(chosen))
-        for name, words in _WORDS.items():
-            if getattr(self, name) not in words:
-                raise ValueError(f"{name} is {getattr(self, name)!r}; expected one of {words}.")
-        for name in ("max_epsilon", "max_delta"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-                raise ValueError(f"{name} is {value!r}; expected a number from 0.")
-        for name, least in _WHOLE_NUMBERS.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} is {value!r}; expected a whole number from {least}.")
-        for name in _FLAGS:
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} is {getattr(self, name)!r}; expected True or False.")
-        if not isinstance(self.trust, TrustStore):
-            raise ValueError("trust is no TrustStore; read one with TrustStore.from_file(path).")
-        if not isinstance(self.model, str | None):
-            raise ValueError(f"model is {self.model!r}; expected a name or None.")
-
-    @classmethod
-    def integrity_only(cls, trust: TrustStore, *, model: str | None = None) -> Policy:
-        """Returns the policy that demands a trusted signature and intact files, no privacy.
-
-        Args:
-            trust: The keys that are believed.
-            model: The name the model must have, or None for any.
-        """
-        policy = cls(
-            trust=trust, max_epsilon=math.inf, max_delta=1.0, privacy_units=(), model=model
-        )
-        object.__setattr__(policy, "privacy_required", False)
-        return policy
-
-    @classmethod
-    def from_toml(cls, path: str | Path) -> Policy:
-        """Returns the policy that a TOML file states; its keys are the arguments of Policy.
-
-        Args:
-            path: The file. `trust` in it is the path of a trust store, relative to the file.
-
-        Raises:
-            InputError: BAD_POLICY: a key is unknown or missing, or a value is wrong.
-        """
-        path = Path(path)
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-            raise _bad_policy(path, f"it can't be read as TOML: {problem}") from problem
-        known = {item.name for item in dataclasses.fields(cls) if item.init}
-        unknown = sorted(values.keys() - known)
-        if unknown:
-            raise _bad_policy(path, f"unknown keys {unknown}, expected some of {sorted(known)}")
-        if not isinstance(values.get("trust"), str):
-            raise _bad_policy(path, "no key 'trust' with the path of a trust store")
-        values["trust"] = TrustStore.from_file(path.parent / values["trust"])
-        try:
-            return cls(**values)
-        except (TypeError, ValueError) as problem:
-            raise _bad_policy(path, str(problem)) from problem
-
-
-_VOCABULARIES: Mapping[str, Collection[str]] = {
-    "privacy_units": mechanism.PRIVACY_UNITS,
-    "adjacency": mechanism.ADJACENCIES,
-    "kinds": mechanism.KINDS,
-    "accountants": sorted(CERTIFYING_ACCOUNTANTS),
-    "hyperparameter_tuning": mechanism.TUNINGS,
-    "public_overlap": OVERLAPS,
-    "rngs": mechanism.RNGS,
-}
-_WORDS = {
-    "adversary": mechanism.ADVERSARIES,
-    "min_assurance": mechanism.ASSURANCES,
-    "recompute": RECOMPUTE_WAYS,
-}
-_WHOLE_NUMBERS = {"threshold": 1, "min_version": 0, "max_files": 1, "max_total_bytes": 1}
-_FLAGS = ("require_signature", "require_full_coverage", "require_sampling_as_implemented")
-
-
-def _bad_policy(path: Path, found: str) -> InputError:
-    return InputError(f"The policy '{path}' is refused: {found}. Mend the file.", code="BAD_POLICY")
-
-
-def check(policy: Policy, certificate: Certificate) -> PolicyReport:
+def check(
+    policy: Policy, certificate: Certificate, *, audits: Iterable[AuditReport] = ()
+) -> PolicyReport:
     """Returns what every rule of the policy finds in a certificate; nothing is hidden by another.
 
     All guarantees against the policy's adversary about an accepted unit must pass. Where there is
@@ -188,6 +34,10 @@ def check(policy: Policy, certificate: Certificate) -> PolicyReport:
     Args:
         policy: The application's limits.
         certificate: One whose signature and identity have been checked.
+        audits: What believed auditors signed about it, besides the issuer's own audits.
+
+    Raises:
+        MissingExtraError: The policy recomputes `offline`, which needs dp-accounting.
     """
     if not policy.privacy_required:
         return PolicyReport(rules=(_integrity_only(),))
@@ -218,8 +68,9 @@ def check(policy: Policy, certificate: Certificate) -> PolicyReport:
         _accesses(policy, claim, judged),
         _derivation(policy, certificate),
         _overlap(policy, claim),
+        _audits(claim, judged, audits),
     ]
-    return PolicyReport(rules=(*rules, *_recomputed(certificate)))
+    return PolicyReport(rules=(*rules, *_recomputed(certificate, policy)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,8 +168,11 @@ def _sampled_as_accounted(guarantee: Guarantee, transcripts: Mapping[str, Mechan
     """
     if guarantee.transcript is None or guarantee.transcript not in transcripts:
         return False
-    amplified = mechanism.is_amplified(transcripts[guarantee.transcript])
-    fitting = {"poisson"} if amplified else {"poisson", "full-batch"}
+    transcript = transcripts[guarantee.transcript]
+    fitting = {"poisson"} if mechanism.is_amplified(transcript) else {"poisson", "full-batch"}
+    if mechanism.is_fixed_size(transcript):
+        # No batch is both of a fixed size and a Poisson sample.
+        fitting = {"fixed-size"} if "full-batch" in fitting else set()
     return guarantee.sampling_as_implemented in fitting
 
 
@@ -368,6 +222,47 @@ def _overlap(policy: Policy, claim: Claim) -> RuleResult:
     )
 
 
+def _audits(claim: Claim, judged: list[Guarantee], reports: Iterable[AuditReport]) -> RuleResult:
+    """An audit that refutes a promise always rejects, whoever ran it."""
+    measured = [*claim.audits, *(audit for report in reports for audit in report.audits)]
+    found = []
+    for guarantee in judged:
+        epsilon, delta = guarantee.epsilon, guarantee.delta
+        if epsilon is None or delta is None:
+            continue
+        stated = guarantee.audit_lower_bound
+        if stated is not None and stated > epsilon:
+            found.append(f"the issuer's own lower bound {stated:g} lies above epsilon {epsilon:g}")
+        about = [
+            audit
+            for audit in measured
+            if audit.unit == guarantee.unit and _sees_no_more(audit.adversary, guarantee.adversary)
+        ]
+        against = refuted([(epsilon, delta), *guarantee.profile], about)
+        if against is not None:
+            audit, (claimed, _) = against
+            found.append(
+                f"{printable(audit.method, limit=80)} shows at least {audit.epsilon_lower:g}, "
+                f"{claimed:g} is stated"
+            )
+    return RuleResult(
+        rule="audits",
+        code="AUDIT_CONTRADICTION",
+        found=_words(found) if found else f"{len(measured)} audits, none above the claim",
+        allowed="no lower bound above the claim",
+        passed=not found,
+    )
+
+
+def _sees_no_more(auditor: str, adversary: str) -> bool:
+    """Whether what an auditor with one view can do, the other adversary can do as well."""
+    wider = {
+        "api-user": ("model-recipient", *WATCHES_TRAINING),
+        "model-recipient": WATCHES_TRAINING,
+    }
+    return auditor == adversary or adversary in wider.get(auditor, ())
+
+
 def _assurance(policy: Policy, certificate: Certificate) -> RuleResult:
     ranks = mechanism.ASSURANCES
     return RuleResult(
@@ -379,7 +274,7 @@ def _assurance(policy: Policy, certificate: Certificate) -> RuleResult:
     )
 
 
-def _recomputed(certificate: Certificate) -> list[RuleResult]:
+def _recomputed(certificate: Certificate, policy: Policy) -> list[RuleResult]:
     return [
         RuleResult(
             rule=f"recompute ({certificate.claim.guarantees[finding.index].unit})",
@@ -388,7 +283,7 @@ def _recomputed(certificate: Certificate) -> list[RuleResult]:
             allowed="at least what the transcript gives",
             passed=finding.code is None,
         )
-        for finding in certificate.recompute()
+        for finding in certificate.recompute(policy.recompute)
     ]
 
 

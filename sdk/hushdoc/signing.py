@@ -1,8 +1,9 @@
-"""Signing: Ed25519 keys and DSSE v1 envelopes, one JSON line each.
+"""Signing: private keys and DSSE v1 envelopes, one JSON line each.
 
 What is signed is the pre-authentication encoding of payload type and payload, so that neither
-can be read as anything else. The algorithm comes from the trust store, never from the envelope;
-`cryptography` does the maths.
+can be read as anything else: a revocation list never passes as a certificate, nor the other way
+round. The algorithm comes from the trust store, never from the envelope; `cryptography` does the
+maths.
 """
 
 from __future__ import annotations
@@ -10,20 +11,34 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hushdoc import files, strict_json
-from hushdoc.errors import CertificateError, InputError, SignatureError
-from hushdoc.trust import TrustedKey, TrustStore, decode_base64, key_id
+from hushdoc.errors import CertificateError, InputError, LimitExceededError, SignatureError
+from hushdoc.trust import (
+    ALGORITHMS,
+    ANY_MODEL,
+    CERTIFICATE,
+    ECDSA_P256,
+    ED25519,
+    TrustedKey,
+    TrustStore,
+    decode_base64,
+    raw_public_key,
+)
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 __all__ = [
     "Envelope",
+    "PrivateKey",
     "TrustStore",
     "TrustedKey",
     "Verified",
+    "add_signature",
+    "attach",
     "generate_key",
     "load_private_key",
     "pae",
@@ -31,11 +46,16 @@ __all__ = [
     "read_envelope",
     "require_authorised",
     "sign",
+    "trusted_key_of",
     "verify",
     "write_private_key",
 ]
 
+PrivateKey: TypeAlias = "Ed25519PrivateKey | EllipticCurvePrivateKey"
+"""A private key of `cryptography`, of one of ALGORITHMS."""
+
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
+"""Certificates and audits: in-toto statements, told apart by their predicate type."""
 
 MAX_ENVELOPE_BYTES = 512 * 1024
 """A statement of 256 KiB in base64, with its signatures."""
@@ -44,14 +64,25 @@ MAX_SIGNATURES = 16
 """Signatures on one envelope; each is tried, so a thousand would only cost time."""
 
 
-def generate_key() -> Ed25519PrivateKey:
-    """Returns a new private key from the operating system's randomness."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+def generate_key(algorithm: str = ED25519) -> PrivateKey:
+    """Returns a new private key from the operating system's randomness.
 
-    return Ed25519PrivateKey.generate()
+    Args:
+        algorithm: One of ALGORITHMS.
+
+    Raises:
+        ValueError: There is no such algorithm.
+    """
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+
+    if algorithm == ED25519:
+        return ed25519.Ed25519PrivateKey.generate()
+    if algorithm == ECDSA_P256:
+        return ec.generate_private_key(ec.SECP256R1())
+    raise ValueError(f"algorithm is {algorithm!r}; expected one of {ALGORITHMS}.")
 
 
-def write_private_key(private_key: Ed25519PrivateKey, path: Path) -> None:
+def write_private_key(private_key: PrivateKey, path: Path) -> None:
     """Writes a private key that only its owner can read; an existing file is never replaced.
 
     Args:
@@ -72,39 +103,68 @@ def write_private_key(private_key: Ed25519PrivateKey, path: Path) -> None:
     files.write_file(path, content, mode=0o600, overwrite=False)
 
 
-def load_private_key(path: Path) -> Ed25519PrivateKey:
-    """Returns the private key of a PKCS8 PEM file.
+def load_private_key(path: Path) -> PrivateKey:
+    """Returns the private key of an unencrypted PEM file.
 
     Args:
         path: The file.
 
     Raises:
-        InputError: BAD_KEY: it can't be read or is not an Ed25519 key.
+        InputError: BAD_KEY: it can't be read or is no key of ALGORITHMS.
     """
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as problem:
         raise _bad_key(path, str(problem)) from problem
-    if not isinstance(key, Ed25519PrivateKey):
-        raise _bad_key(path, f"found {type(key).__name__}")
-    return key
+    if isinstance(key, ed25519.Ed25519PrivateKey):
+        return key
+    if isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1):
+        return key
+    raise _bad_key(path, f"found {type(key).__name__} of another algorithm or curve")
 
 
 def _bad_key(path: Path, found: str) -> InputError:
     return InputError(
-        f"'{path}' is not a private signing key: {found}. Expected an unencrypted Ed25519 key in "
-        "PEM; make one with `hushdoc keygen`.",
+        f"'{path}' is not a private signing key: {found}. Expected an unencrypted Ed25519 or P-256 "
+        "key in PEM; make one with `hushdoc keygen`.",
         code="BAD_KEY",
     )
 
 
-def public_key_of(private_key: Ed25519PrivateKey) -> bytes:
-    """Returns the 32 raw bytes of the public key."""
-    return private_key.public_key().public_bytes_raw()
+def public_key_of(private_key: PrivateKey) -> bytes:
+    """Returns the raw bytes of the public key: 32 (Ed25519) or 65 (P-256, uncompressed)."""
+    return trusted_key_of(private_key).public_key
+
+
+def trusted_key_of(
+    private_key: PrivateKey,
+    *,
+    name: str = "",
+    models: tuple[str, ...] = (ANY_MODEL,),
+    roles: tuple[str, ...] = (CERTIFICATE,),
+) -> TrustedKey:
+    """Returns the public half of a private key, as a trust store holds it.
+
+    Args:
+        private_key: The key.
+        name: Whose it is, for people.
+        models: Names of the models it may speak for; "*" is all.
+        roles: What it may sign, of trust.ROLES.
+
+    Raises:
+        ValueError: The key is of another algorithm, or a role does not exist.
+    """
+    spelled = raw_public_key(private_key.public_key())
+    if spelled is None:
+        raise ValueError(f"The key is {type(private_key).__name__}; expected one of {ALGORITHMS}.")
+    algorithm, public_key = spelled
+    return TrustedKey(
+        name=name, public_key=public_key, algorithm=algorithm, models=models, roles=roles
+    )
 
 
 def pae(payload_type: str, payload: bytes) -> bytes:
@@ -118,24 +178,98 @@ def pae(payload_type: str, payload: bytes) -> bytes:
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
 
-def sign(payload: bytes, private_key: Ed25519PrivateKey) -> str:
-    """Returns a DSSE v1 envelope around an in-toto statement, as one JSON line without its end.
+def sign(payload: bytes, private_key: PrivateKey, *, payload_type: str = PAYLOAD_TYPE) -> str:
+    """Returns a DSSE v1 envelope around a payload, as one JSON line without its end.
 
     Args:
-        payload: The statement.
+        payload: What is said, an in-toto statement by default.
         private_key: Who says so.
+        payload_type: How the payload is to be read; it is signed as well.
+
+    Raises:
+        CertificateError: CERT_TOO_LARGE: no reader would read the envelope.
     """
-    envelope = {
+    unsigned = {
         "payload": base64.b64encode(payload).decode("ascii"),
-        "payloadType": PAYLOAD_TYPE,
-        "signatures": [
-            {
-                "keyid": key_id(public_key_of(private_key)),
-                "sig": base64.b64encode(private_key.sign(pae(PAYLOAD_TYPE, payload))).decode(),
-            }
-        ],
+        "payloadType": payload_type,
+        "signatures": [],
     }
-    return strict_json.dumps(envelope).decode("ascii")
+    return add_signature(strict_json.dumps(unsigned), private_key, payload_type=payload_type)
+
+
+def add_signature(line: bytes, private_key: PrivateKey, *, payload_type: str = PAYLOAD_TYPE) -> str:
+    """Returns the envelope with one more signature over the same payload.
+
+    The payload is not read; look at it before you sign it.
+
+    Args:
+        line: The envelope.
+        private_key: Who says so as well.
+        payload_type: How the payload is to be read.
+
+    Raises:
+        CertificateError: BAD_ENVELOPE or CERT_TOO_LARGE.
+        InputError: ALREADY_SIGNED or LIMIT_EXCEEDED.
+    """
+    message = pae(payload_type, read_envelope(line, payload_type=payload_type).payload)
+    return attach(
+        line,
+        trusted_key_of(private_key),
+        _signature_of(message, private_key),
+        payload_type=payload_type,
+    )
+
+
+def attach(
+    line: bytes, key: TrustedKey, signature: bytes, *, payload_type: str = PAYLOAD_TYPE
+) -> str:
+    """Returns the envelope with a signature that was made elsewhere, once it has been verified.
+
+    Args:
+        line: The envelope.
+        key: Whose signature it is; its name, models and roles don't matter here.
+        signature: What that key made of `pae(payload_type, payload)`.
+        payload_type: How the payload is to be read.
+
+    Raises:
+        CertificateError: BAD_ENVELOPE or CERT_TOO_LARGE.
+        InputError: BAD_SIGNATURE, ALREADY_SIGNED or LIMIT_EXCEEDED.
+    """
+    data, envelope = _parsed(line, payload_type)
+    message = pae(payload_type, envelope.payload)
+    if len(envelope.signatures) >= MAX_SIGNATURES:
+        raise LimitExceededError(
+            f"The envelope has {len(envelope.signatures)} signatures, and readers take up to "
+            f"{MAX_SIGNATURES}. Sign a copy with fewer."
+        )
+    if any(
+        keyid == key.keyid or key.verifies(made, message) for keyid, made in envelope.signatures
+    ):
+        raise InputError(
+            f"The key {key.keyid} has already signed this, and a key counts once. Sign with "
+            "another one.",
+            code="ALREADY_SIGNED",
+        )
+    if not key.verifies(signature, message):
+        raise InputError(
+            f"The signature of {len(signature)} bytes does not hold for this message under the "
+            f"{key.algorithm} key {key.keyid}. Sign exactly the message that was written, with "
+            "that key; a P-256 signature is expected in DER.",
+            code="BAD_SIGNATURE",
+        )
+    data["signatures"].append({"keyid": key.keyid, "sig": base64.b64encode(signature).decode()})
+    signed = strict_json.dumps(data)
+    read_envelope(signed, payload_type=payload_type)
+    return signed.decode("ascii")
+
+
+def _signature_of(message: bytes, private_key: PrivateKey) -> bytes:
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    if isinstance(private_key, ec.EllipticCurvePrivateKey):
+        return private_key.sign(message, ec.ECDSA(hashes.SHA256()))
+    return private_key.sign(message)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +277,7 @@ class Envelope:
     """An envelope as it was read. Nothing in it has been verified.
 
     Attributes:
-        payload: The statement that somebody may have signed.
+        payload: What somebody may have signed.
         signatures: (key id or "", signature) in their order; the key id is a hint.
     """
 
@@ -164,84 +298,101 @@ class Verified:
     keys: tuple[TrustedKey, ...]
 
 
-def read_envelope(content: bytes) -> Envelope:
+def read_envelope(content: bytes, *, payload_type: str = PAYLOAD_TYPE) -> Envelope:
     """Returns the envelope that one line holds, without verifying it.
 
     Fields that DSSE does not name are ignored, as it demands; nothing is read from them.
 
     Args:
         content: The line.
+        payload_type: The payload type it must have.
 
     Raises:
         CertificateError: BAD_ENVELOPE or CERT_TOO_LARGE.
     """
+    return _parsed(content, payload_type)[1]
+
+
+def _parsed(content: bytes, payload_type: str) -> tuple[dict[str, Any], Envelope]:
+    def refuse(found: str) -> CertificateError:
+        return CertificateError(
+            f"The envelope {found}. Expected a DSSE v1 envelope of type {payload_type}; "
+            "ask its issuer for a sound copy.",
+            code="BAD_ENVELOPE",
+        )
+
     data = strict_json.loads(
         content, what="The envelope", code="BAD_ENVELOPE", max_bytes=MAX_ENVELOPE_BYTES
     )
     if not isinstance(data, dict):
-        raise _bad_envelope("is not an object")
-    if data.get("payloadType") != PAYLOAD_TYPE:
-        raise _bad_envelope(f"has the payload type {ascii(data.get('payloadType'))[:80]}")
+        raise refuse("is not an object")
+    if data.get("payloadType") != payload_type:
+        raise refuse(f"has the payload type {ascii(data.get('payloadType'))[:80]}")
     if not isinstance(data.get("payload"), str):
-        raise _bad_envelope("has no payload")
+        raise refuse("has no payload")
     listed = data.get("signatures")
     if not isinstance(listed, list) or len(listed) > MAX_SIGNATURES:
-        raise _bad_envelope(f"has no list of up to {MAX_SIGNATURES} signatures")
-    return Envelope(
-        payload=decode_base64(data["payload"], "The payload", code="BAD_ENVELOPE"),
-        signatures=tuple(_signature_from(item) for item in listed),
-    )
+        raise refuse(f"has no list of up to {MAX_SIGNATURES} signatures")
+    signatures = [_signature_from(item) for item in listed]
+    if None in signatures:
+        raise refuse("has a signature that is not an object with keyid and sig")
+    payload = decode_base64(data["payload"], "The payload", code="BAD_ENVELOPE")
+    return data, Envelope(payload=payload, signatures=tuple(filter(None, signatures)))
 
 
-def _signature_from(data: Any) -> tuple[str, bytes]:
+def _signature_from(data: Any) -> tuple[str, bytes] | None:
     keyid = data.get("keyid", "") if isinstance(data, dict) else None
     if not isinstance(keyid, str) or not isinstance(data.get("sig"), str):
-        raise _bad_envelope("has a signature that is not an object with keyid and sig")
+        return None
     return keyid, decode_base64(data["sig"], "A signature", code="BAD_ENVELOPE")
 
 
-def _bad_envelope(found: str) -> CertificateError:
-    return CertificateError(
-        f"The envelope {found}. Expected a DSSE v1 envelope of type {PAYLOAD_TYPE}; "
-        "ask its issuer for a sound copy.",
-        code="BAD_ENVELOPE",
-    )
-
-
-def verify(content: bytes, trust: TrustStore, *, threshold: int = 1) -> Verified:
+def verify(
+    content: bytes,
+    trust: TrustStore,
+    *,
+    threshold: int = 1,
+    payload_type: str = PAYLOAD_TYPE,
+    role: str = CERTIFICATE,
+) -> Verified:
     """Returns the payload of an envelope that enough trusted keys signed.
 
     Args:
         content: One line of an envelope file.
         trust: The keys the application believes.
         threshold: How many different keys must have signed.
+        payload_type: The payload type it must have.
+        role: What the keys must be trusted for, one of trust.ROLES; signatures of others don't
+            count.
 
     Raises:
         CertificateError: BAD_ENVELOPE or CERT_TOO_LARGE.
         SignatureError: NO_TRUSTED_KEYS or NO_TRUSTED_SIGNATURE.
-        ValueError: The threshold is below 1.
+        ValueError: The threshold is below 1, or there is no such role.
     """
     if threshold < 1:
         raise ValueError(f"threshold is {threshold!r}; expected a whole number from 1.")
-    if not trust.keys:
+    trusted = trust.with_role(role)
+    if not trusted:
         raise SignatureError(
-            "The trust store is empty, so no signature can be believed. Add the issuer's key.",
+            f"The trust store has {len(trust.keys)} keys and none with the role {role}, so no "
+            "such signature can be believed. Add the issuer's key.",
             code="NO_TRUSTED_KEYS",
         )
-    envelope = read_envelope(content)
-    message = pae(PAYLOAD_TYPE, envelope.payload)
+    envelope = read_envelope(content, payload_type=payload_type)
+    message = pae(payload_type, envelope.payload)
     signers = {
         key.keyid: key
         for keyid, signature in envelope.signatures
-        for key in trust.keys
-        if keyid in ("", key.keyid) and _holds(key, signature, message)
+        for key in trusted
+        if keyid in ("", key.keyid) and key.verifies(signature, message)
     }
     if len(signers) < threshold:
         named = ", ".join(ascii(keyid)[1:17] for keyid, _ in envelope.signatures) or "none"
         raise SignatureError(
-            f"{len(signers)} trusted keys signed this certificate, expected {threshold}. The "
-            f"envelope names the keys: {named}. Add the issuer's key to the trust store if you "
-            "believe it; otherwise do not use this model.",
+            f"{len(signers)} keys that are trusted with the role {role} signed this, expected "
+            f"{threshold}. The envelope names the keys: {named}. Add the issuer's key to the trust "
+            "store if you believe it; otherwise do not use what it signed.",
         )
     return Verified(payload=envelope.payload, keys=tuple(signers.values()))
 
@@ -254,20 +405,9 @@ def require_authorised(keys: tuple[TrustedKey, ...], model: str, *, threshold: i
     """
     speaking = [key for key in keys if key.speaks_for(model)]
     if len(speaking) < threshold:
+        allowed = sorted({name for key in keys for name in key.models})
         raise SignatureError(
             f"{len(speaking)} of the signing keys may speak for the model {ascii(model)[:80]}, "
-            f"expected {threshold}. The trust store lets them sign for: "
-            f"{', '.join(sorted({name for key in keys for name in key.models}))}.",
+            f"expected {threshold}. The trust store lets them sign for: {ascii(allowed)[1:-1]}.",
             code="KEY_NOT_AUTHORISED_FOR_MODEL",
         )
-
-
-def _holds(key: TrustedKey, signature: bytes, message: bytes) -> bool:
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    try:
-        Ed25519PublicKey.from_public_bytes(key.public_key).verify(signature, message)
-    except InvalidSignature:
-        return False
-    return True

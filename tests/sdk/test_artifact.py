@@ -266,7 +266,7 @@ def test_another_models_certificate_does_not_fit(
     [
         ({"model": "receipt-kie"}, {}, "WRONG_MODEL"),
         ({"min_version": 4}, {}, "ROLLBACK"),
-        ({}, {"now": datetime(1970, 1, 1, tzinfo=UTC)}, "NOT_YET_VALID"),
+        ({}, {"now": datetime(1970, 1, 1, tzinfo=UTC)}, "CLOCK_IMPLAUSIBLE"),
         ({}, {"now": datetime(2030, 1, 1, tzinfo=UTC)}, "EXPIRED"),
     ],
 )

@@ -84,7 +84,7 @@ def code_of(content: bytes) -> str:
         ({"critical": ["audits"]}, "UNKNOWN_CRITICAL"),
         ({"critical": ["audits"], "audits": []}, "UNKNOWN_CRITICAL"),
         ({"critical": None}, "BAD_FIELD"),
-        ({"audits": []}, "BAD_FIELD"),
+        ({"notes": []}, "BAD_FIELD"),
         ({"certificateId": "0" * 31}, "BAD_FIELD"),
         ({"certificateId": "A" * 32}, "BAD_FIELD"),
         ({"certificateId": "\u0660" * 32}, "BAD_FIELD"),
@@ -213,10 +213,12 @@ def test_the_entry_must_be_signed(build: ModuleType) -> None:
         ({"model": "receipt-kie"}, "WRONG_MODEL"),
         ({"model": "Invoice-kie"}, "WRONG_MODEL"),
         ({"min_version": 4}, "ROLLBACK"),
-        ({"now": datetime(1970, 1, 1, tzinfo=UTC)}, "NOT_YET_VALID"),
+        ({"now": datetime(1970, 1, 1, tzinfo=UTC)}, "CLOCK_IMPLAUSIBLE"),
         ({"now": NOW - timedelta(hours=2)}, "NOT_YET_VALID"),
         ({"now": datetime(2027, 11, 21, tzinfo=UTC)}, "EXPIRED"),
-        ({"now": datetime(9000, 1, 1, tzinfo=UTC)}, "EXPIRED"),
+        ({"now": datetime(2100, 1, 1, tzinfo=UTC)}, "EXPIRED"),
+        ({"now": datetime(9000, 1, 1, tzinfo=UTC)}, "CLOCK_IMPLAUSIBLE"),
+        ({"max_age": timedelta(days=1), "now": NOW + timedelta(days=2)}, "STALE"),
     ],
 )
 def test_another_model_or_time_is_refused(

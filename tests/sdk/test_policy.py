@@ -27,7 +27,7 @@ def failed(build: ModuleType, key: Any, *guarantees: Any, **change: Any) -> list
 def test_an_honest_certificate_passes_every_rule(build: ModuleType, key: Any) -> None:
     report = check(build.policy(key), build.certify())
     assert report.passed
-    assert len(report.rules) == 16
+    assert len(report.rules) == 17
     assert report.to_dict()["passed"] is True
     report.require_passed()
 

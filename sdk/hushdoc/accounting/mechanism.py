@@ -344,8 +344,7 @@ def parts(event: Mechanism) -> tuple[Mechanism, ...]:
             return ()
         case Sequence() | Parallel():
             return event.events
-        case _:
-            return (event.event,)
+    return (event.event,)
 
 
 def is_amplified(event: Mechanism) -> bool:
@@ -353,6 +352,13 @@ def is_amplified(event: Mechanism) -> bool:
     if isinstance(event, PoissonSampled) and event.sampling_rate < 1:
         return True
     return any(is_amplified(part) for part in parts(event))
+
+
+def is_fixed_size(event: Mechanism) -> bool:
+    """Returns whether an event counts batches of a fixed size."""
+    return isinstance(event, WithoutReplacement) or any(
+        is_fixed_size(part) for part in parts(event)
+    )
 
 
 def _require_small(data: Any, where: str) -> None:

@@ -62,7 +62,7 @@ _SMALLEST = 1e-300
 _TAIL_TERMS = 24
 
 
-def epsilon(mechanism: Mechanism, delta: float) -> float:
+def epsilon(mechanism: Mechanism, delta: float, *, adjacency: str = "add-remove") -> float:
     """Returns an epsilon for which the mechanism is (epsilon, delta)-DP under add-remove.
 
     Args:
@@ -81,6 +81,8 @@ def epsilon(mechanism: Mechanism, delta: float) -> float:
         >>> round(epsilon(Composed(event=step, count=350), 1 / 389), 2)
         8.01
     """
+    if adjacency not in ("add-remove", "zero-out"):
+        return math.inf
     return profile(mechanism, (delta,))[0][0]
 
 

@@ -37,7 +37,7 @@ def public(public_data: tuple[PublicData, ...], *, training: Mapping[str, Any]) 
         protected_data=(),
         public_data=public_data,
         data_accesses=(),
-        releases=("final weights",),
+        releases=("final-weights",),
         guarantees=(
             _nothing_promised(
                 "document",
@@ -46,6 +46,8 @@ def public(public_data: tuple[PublicData, ...], *, training: Mapping[str, Any]) 
             ),
         ),
         transcripts={},
+        pre_registered_audits=(),
+        audits=(),
         training=training,
         utility={},
         caveats=(),
@@ -68,7 +70,7 @@ def not_private(
         data_accesses=(
             DataAccess(data=name, purpose="training", accounted_in=None, treatment="unaccounted"),
         ),
-        releases=("final weights",),
+        releases=("final-weights",),
         guarantees=(
             _nothing_promised(
                 "document",
@@ -76,6 +78,8 @@ def not_private(
             ),
         ),
         transcripts={},
+        pre_registered_audits=(),
+        audits=(),
         training=training,
         utility={},
         caveats=("Whoever receives this model may extract documents it was trained on.",),
@@ -109,6 +113,7 @@ def private(
             "the labels' names, the sampling rate, the number of steps and the divisor were chosen "
             "without looking at the documents",
         ),
+        aggregation="central",
         kind="dp",
         unit=plan.privacy_unit,
         unit_definition=UNIT_DEFINITIONS[plan.privacy_unit],
@@ -116,6 +121,7 @@ def private(
         epsilon=plan.epsilon_after(plan.steps),
         delta=plan.delta,
         profile=rdp.profile(mechanism, PROFILE_DELTAS),
+        gdp_mu=None,
         accountant=Accountant(
             name="rdp", library="hushdoc", version=hushdoc.__version__, error_bound=None
         ),
@@ -126,6 +132,7 @@ def private(
         hyperparameter_tuning=hyperparameter_tuning,
         rng="csprng",
         floating_point=FLOATING_POINT,
+        audit_lower_bound=None,
         reason=None,
         condition=None,
     )
@@ -156,9 +163,11 @@ def private(
                 treatment="not-released",
             ),
         ),
-        releases=("final weights",),
+        releases=("final-weights",),
         guarantees=(guarantee,),
         transcripts={TRANSCRIPT: mechanism},
+        pre_registered_audits=(),
+        audits=(),
         training={**training, "plan": asdict(plan), "noise": RNG},
         utility={},
         caveats=_caveats(plan, hyperparameter_tuning),
@@ -206,6 +215,7 @@ def _nothing_promised(unit: str, reason: str) -> Guarantee:
         observes=OBSERVES,
         knows=KNOWS,
         assumes=(),
+        aggregation="central",
         kind="none",
         unit=unit,
         unit_definition=UNIT_DEFINITIONS[unit],
@@ -213,6 +223,7 @@ def _nothing_promised(unit: str, reason: str) -> Guarantee:
         epsilon=None,
         delta=None,
         profile=(),
+        gdp_mu=None,
         accountant=Accountant(
             name="none", library="hushdoc", version=hushdoc.__version__, error_bound=None
         ),
@@ -223,6 +234,7 @@ def _nothing_promised(unit: str, reason: str) -> Guarantee:
         hyperparameter_tuning="unaccounted",
         rng="unknown",
         floating_point="no noise was drawn",
+        audit_lower_bound=None,
         reason=reason,
         condition=None,
     )

@@ -1,0 +1,120 @@
+"""What google/differential-privacy finds for a transcript, as a second implementation.
+
+Nothing of that library is ever built from a certificate's text: its own reader imports whatever
+module the text names. Here each of our events is translated by hand, and what has no
+counterpart has no answer.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hushdoc.accounting import mechanism as words
+from hushdoc.accounting.mechanism import Mechanism
+from hushdoc.errors import MissingExtraError
+
+_INTERVAL = 1e-4
+_MOST_STEPS = 100_000
+"""Its composition slows down beyond."""
+
+
+def epsilon(
+    mechanism: Mechanism,
+    delta: float,
+    *,
+    adjacency: str = "add-remove",
+    interval: float = _INTERVAL,
+) -> float | None:
+    """Returns the pessimistic epsilon of dp-accounting, or None where it has no words for it.
+
+    Args:
+        mechanism: What ran.
+        delta: From 0 to 1.
+        adjacency: One of `mechanism.ADJACENCIES`.
+        interval: Width of its grid of privacy losses.
+
+    Raises:
+        MissingExtraError: dp-accounting is not installed.
+    """
+    try:
+        import dp_accounting
+        from dp_accounting import pld, rdp
+    except ImportError as problem:
+        raise MissingExtraError("dp_accounting", "offline") from problem
+    neighbours = {
+        "add-remove": dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
+        "zero-out": dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
+        "replace-one": dp_accounting.NeighboringRelation.REPLACE_ONE,
+    }.get(adjacency)
+    event = _translated(mechanism, dp_accounting)
+    if neighbours is None or event is None:
+        return None
+    accountants: list[Any] = [
+        pld.PLDAccountant(neighbours, value_discretization_interval=interval),
+        rdp.RdpAccountant(neighboring_relation=neighbours),
+    ]
+    found = [
+        float(accountant.compose(event).get_epsilon(delta))
+        for accountant in accountants
+        if accountant.supports(event)
+    ]
+    return min(found, default=None)
+
+
+def _translated(event: Mechanism, library: Any) -> Any:
+    """The library's event, or None where it has none."""
+    match event:
+        case words.Gaussian():
+            return library.GaussianDpEvent(event.noise_multiplier)
+        case words.Sequence():
+            inner = [_translated(part, library) for part in event.events]
+            return None if None in inner else library.ComposedDpEvent(inner)
+        case words.Grouped():
+            return _group(event, library)
+        case words.PoissonSampled() | words.WithoutReplacement() | words.Composed():
+            inner = _translated(event.event, library)
+            return None if inner is None else _wrapped(event, inner, library)
+        case words.RepeatAndSelect():
+            inner = _translated(event.event, library)
+            return None if inner is None else _repeated(event, inner, library)
+        case _:
+            return None
+
+
+def _wrapped(
+    event: words.PoissonSampled | words.WithoutReplacement | words.Composed,
+    inner: Any,
+    library: Any,
+) -> Any:
+    if isinstance(event, words.PoissonSampled):
+        return library.PoissonSampledDpEvent(event.sampling_rate, inner)
+    if isinstance(event, words.WithoutReplacement):
+        return library.SampledWithoutReplacementDpEvent(event.population, event.sample_size, inner)
+    return None if event.count > _MOST_STEPS else library.SelfComposedDpEvent(inner, event.count)
+
+
+def _repeated(event: words.RepeatAndSelect, inner: Any, library: Any) -> Any:
+    shape = {"logarithmic": 0.0, "geometric": 1.0, "poisson": math.inf}[event.distribution]
+    return library.RepeatAndSelectDpEvent(inner, event.expected_runs, shape)
+
+
+def _group(event: words.Grouped, library: Any) -> Any:
+    """Steps of Poisson-sampled Gaussians, where up to `size` records of one unit are drawn."""
+    inner, count = event.event, 1
+    if isinstance(inner, words.Composed):
+        count = inner.count
+        inner = inner.event
+    if not isinstance(inner, words.PoissonSampled) or not isinstance(inner.event, words.Gaussian):
+        return None
+    if event.size > 1000 or count > _MOST_STEPS:
+        return None
+    rate, size = inner.sampling_rate, event.size
+    drawn = [
+        math.comb(size, number) * rate**number * (1 - rate) ** (size - number)
+        for number in range(size + 1)
+    ]
+    step = library.MixtureOfGaussiansDpEvent(
+        inner.event.noise_multiplier, [float(number) for number in range(size + 1)], drawn
+    )
+    return library.SelfComposedDpEvent(step, count)
