@@ -5,18 +5,16 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hushdoc import certificate as certificates
 from hushdoc import files
 from hushdoc.certificate import Certificate, Claim, ModelIdentity, Subject
 from hushdoc.errors import LabelMismatchError
+from hushdoc.keys import PrivateKey
 from hushdoc.runtime.session import Session
 from hushdoc_export import graph, parity, sealing
 from hushdoc_training.checkpoint import Checkpoint
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 ASSURANCE = "self-attested"
 """Sealing proves who speaks; that training ran as stated is the issuer's word."""
@@ -26,7 +24,7 @@ def export(
     checkpoint_folder: Path,
     out: Path,
     *,
-    key: Ed25519PrivateKey,
+    key: PrivateKey,
     name: str,
     version: int = 1,
     issuer: str,

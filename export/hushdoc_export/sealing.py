@@ -13,18 +13,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hushdoc import artifact, files, signing
 from hushdoc import certificate as certificates
 from hushdoc.certificate import Certificate
+from hushdoc.keys import PrivateKey
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.encoding import Preprocessing
 from hushdoc.subjects import ENVELOPE_FILE
 from hushdoc_export import card
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 FORMAT_VERSION = 1
 ENTRY = "onnx/model.onnx"
@@ -53,7 +51,7 @@ class Payload:
     tokenizer_json: bytes
 
 
-def seal(out: Path, payload: Payload, certificate: Certificate, *, key: Ed25519PrivateKey) -> Path:
+def seal(out: Path, payload: Payload, certificate: Certificate, *, key: PrivateKey) -> Path:
     """Writes an artifact, whole or not at all.
 
     Args:

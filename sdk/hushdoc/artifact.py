@@ -2,32 +2,37 @@
 
 The order is fixed: caps, envelope, signature, the statement from the very bytes that were signed,
 identity and time, recomputation and policy, then every file with size and digest, files that were
-not signed, the ONNX scan, and the certificate id inside the model. Nothing is constructed here, and
-what is handed on are the very bytes that were hashed. Anything unforeseen is an error, never a
-pass.
+not signed, the formats of what a runtime loads, and the certificate id inside the model. Nothing is
+constructed here, and what is handed on are the very bytes that were hashed. Anything unforeseen is
+an error, never a pass.
+
+Verifying holds no file in memory. Opening holds them all, unless `low_memory` leaves them on disk:
+then the open files are handed on, and whatever was loaded from one is believed only if the file is
+still as it was when it was hashed.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from types import TracebackType
+from typing import Any, Literal, Self
 
-from hushdoc import attestation, folder, onnx_format, signing, strict_json
+from hushdoc import attestation, contents, folder, signing, strict_json
 from hushdoc import certificate as certificates
 from hushdoc import policy as policies
 from hushdoc.attestation import Attestation
-from hushdoc.certificate import TASKS, Certificate
-from hushdoc.errors import ArtifactError, CertificateError, HushdocError
-from hushdoc.fields import Record, anything, integer, keyed, listed, stored, text, word
+from hushdoc.certificate import Certificate, ModelIdentity
+from hushdoc.contents import MANIFEST_FILE, Finding
+from hushdoc.errors import ArtifactError, HushdocError
 from hushdoc.folder import subjects_of
 from hushdoc.policy import Policy
 from hushdoc.policy_report import PolicyReport
+from hushdoc.signed_file import Memory, SignedFile
 from hushdoc.subjects import Subject
 from hushdoc.trust import TrustedKey
 
@@ -42,27 +47,15 @@ __all__ = [
     "verify",
 ]
 
-MANIFEST_FILE = "hushdoc.json"
-FORMAT_VERSION = 1
-CERTIFICATE_ID_KEY = "hushdoc.certificate_id"
-"""Key of the ONNX metadata property that holds the certificate's id."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Manifest(Record):
-    """How `hushdoc.json` is spelled: what the runtime must know to feed the model."""
-
-    format_version: int = stored(integer(minimum=1))
-    task: str = stored(word(TASKS))
-    entry: str = stored(text)
-    inputs: tuple[Any, ...] = stored(listed(anything))
-    outputs: tuple[Any, ...] = stored(listed(anything))
-    preprocessing: Mapping[str, Any] = stored(keyed(anything))
+_Keep = Literal["nothing", "bytes", "open"]
+"""What stays of a file that was checked."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Artifact:
-    """A folder whose every file was checked, with the bytes that were checked.
+    """A folder whose every file was checked, with what was checked: bytes, or open files.
+
+    With `low_memory` it holds its files open until it is closed; it is its own context manager.
 
     Attributes:
         path: Where it was read, for messages.
@@ -80,21 +73,77 @@ class Artifact:
     subjects: tuple[Subject, ...]
     signers: tuple[TrustedKey, ...]
     report: PolicyReport
-    _contents: Mapping[str, bytes] = field(repr=False)
+    _files: Mapping[str, bytes | SignedFile] = field(repr=False)
 
     def read(self, name: str) -> bytes:
         """Returns a signed file: the very bytes that were hashed, not what stands there now.
 
         Raises:
-            ArtifactError: MISSING_FILE: no file of that name was signed.
+            ArtifactError: MISSING_FILE: no file of that name was signed. With `low_memory` it is
+                read and hashed again, so CHANGED_DURING_LOAD, DIGEST_MISMATCH or READ_FAILED.
         """
-        if name not in self._contents:
+        file = self._file(name)
+        return file if isinstance(file, bytes) else file.read()
+
+    def view(self, name: str) -> memoryview:
+        """Returns a signed file as memory; with `low_memory` it is mapped, not read.
+
+        What is mapped is checked here once. Who may write to the file can change it under the
+        reader's eyes later, as with any mapped file, so map what nobody else can write.
+
+        Raises:
+            ArtifactError: MISSING_FILE, CHANGED_DURING_LOAD or READ_FAILED.
+        """
+        file = self._file(name)
+        return memoryview(file) if isinstance(file, bytes) else file.mapped()
+
+    @contextmanager
+    def source(self, name: str) -> Iterator[bytes | str]:
+        """Yields what a runtime loads a signed file from: bytes, or with `low_memory` a path.
+
+        The path opens the very file that was hashed. At the end of the block the file must still
+        be as it was then: what was loaded otherwise is not to be used.
+
+        Raises:
+            ArtifactError: MISSING_FILE, CHANGED_DURING_LOAD or LOW_MEMORY_UNAVAILABLE.
+        """
+        file = self._file(name)
+        if isinstance(file, bytes):
+            yield file
+            return
+        try:
+            yield file.path()
+        finally:
+            # Also where the runtime failed: a file that changed is the better explanation.
+            file.require_unchanged()
+
+    def close(self) -> None:
+        """Lets go of the open files; what is in memory stays."""
+        for file in self._files.values():
+            if isinstance(file, SignedFile):
+                file.close()
+
+    def __enter__(self) -> Self:
+        """Returns the artifact, which is closed at the end of the block."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Lets go of the open files."""
+        self.close()
+
+    def _file(self, name: str) -> bytes | SignedFile:
+        if name not in self._files:
             raise ArtifactError(
                 f"The artifact has no signed file {ascii(name)[:120]}, it has "
-                f"{', '.join(sorted(self._contents))}. Ask for one of these.",
+                f"{', '.join(sorted(self._files))}. Ask for one of these.",
                 code="MISSING_FILE",
             )
-        return self._contents[name]
+        return self._files[name]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,13 +198,17 @@ class Unverified:
     envelope: bytes
 
 
-def open_artifact(path: str | Path, policy: Policy, *, now: datetime | None = None) -> Artifact:
+def open_artifact(
+    path: str | Path, policy: Policy, *, now: datetime | None = None, low_memory: bool = False
+) -> Artifact:
     """Returns an artifact that the policy accepts and whose every file is as it was signed.
 
     Args:
         path: The folder.
         policy: The application's limits.
         now: The time, with its zone; the clock's by default.
+        low_memory: Whether files are left on disk and held open, rather than read into memory.
+            Close the artifact then. Needs Linux.
 
     Raises:
         ArtifactError: A file is missing, changed, unlisted or unsafe.
@@ -164,9 +217,11 @@ def open_artifact(path: str | Path, policy: Policy, *, now: datetime | None = No
     """
     with _fail_closed(), folder.pinned(Path(path)) as descriptor:
         signed = attestation.read(descriptor, policy, now=now)
-        report = policies.check(policy, signed.certificate)
+        report = policies.check(policy, signed.certificate, audits=signed.audits)
         report.require_passed()
-        manifest, contents = _read_files(descriptor, signed, policy)
+        manifest, files = _check_files(
+            descriptor, signed, policy, keep="open" if low_memory else "bytes"
+        )
         return Artifact(
             path=Path(path),
             certificate=signed.certificate,
@@ -174,14 +229,14 @@ def open_artifact(path: str | Path, policy: Policy, *, now: datetime | None = No
             subjects=signed.subjects,
             signers=signed.signers,
             report=report,
-            _contents=contents,
+            _files=files,
         )
 
 
 def verify(path: str | Path, policy: Policy, *, now: datetime | None = None) -> VerificationReport:
     """Returns the report of an artifact that passed every check; anything else raises.
 
-    Loads no model and needs no runtime.
+    Loads no model, needs no runtime, and holds no file in memory.
 
     Args:
         path: The folder.
@@ -215,9 +270,9 @@ def examine(path: str | Path, policy: Policy, *, now: datetime | None = None) ->
     """
     with _fail_closed(), folder.pinned(Path(path)) as descriptor:
         signed = attestation.read(descriptor, policy, now=now)
-        report = policies.check(policy, signed.certificate)
+        report = policies.check(policy, signed.certificate, audits=signed.audits)
         if report.passed:
-            _read_files(descriptor, signed, policy)
+            _check_files(descriptor, signed, policy, keep="nothing")
         return VerificationReport(
             certificate=signed.certificate,
             signers=signed.signers,
@@ -254,23 +309,48 @@ def _fail_closed() -> Iterator[None]:
         ) from problem
 
 
-def _read_files(
-    descriptor: int, signed: Attestation, policy: Policy
-) -> tuple[Mapping[str, Any], dict[str, bytes]]:
+def _check_files(
+    descriptor: int, signed: Attestation, policy: Policy, *, keep: _Keep
+) -> tuple[Mapping[str, Any], Mapping[str, bytes | SignedFile]]:
+    """Returns the manifest, and of every file what is to be kept, once all of them are sound."""
+    model = signed.certificate.model
     _require_within(signed.subjects, policy)
-    names = {subject.name for subject in signed.subjects}
-    folder.require_listed(descriptor, names, max_files=policy.max_files)
-    contents = {
-        subject.name: folder.read_signed(descriptor, subject) for subject in signed.subjects
-    }
-    for name, content in contents.items():
-        if name.lower().endswith(".onnx") or name == signed.certificate.model.entry:
-            _require_same_id(name, onnx_format.scan(content), signed.certificate.certificate_id)
-    return _manifest(contents, signed.certificate), contents
+    findings: dict[str, Finding] = {}
+    kept: dict[str, bytes | SignedFile] = {}
+    manifest = b""
+    with ExitStack() as opened:
+        for subject in signed.subjects:
+            file = opened.enter_context(folder.open_signed(descriptor, subject))
+            whole = keep == "bytes" or subject.name == MANIFEST_FILE
+            content, findings[subject.name] = _look_into(file, model, whole=whole)
+            if subject.name == MANIFEST_FILE:
+                manifest = content
+            kept[subject.name] = file if keep == "open" else content
+            if keep != "open":
+                file.close()
+        names = {subject.name for subject in signed.subjects}
+        folder.require_listed(descriptor, names)
+        stated = contents.read_manifest(manifest, model)
+        contents.require_agreement(findings, stated, signed.certificate)
+        if keep == "open":
+            opened.pop_all()
+    return stated, kept
+
+
+def _look_into(file: SignedFile, model: ModelIdentity, *, whole: bool) -> tuple[bytes, Finding]:
+    """Returns a file's bytes, none unless `whole`, and what they say; they are the signed ones."""
+    name = file.subject.name
+    if whole:
+        content = file.read()
+        return content, contents.scan(name, Memory(content), model)
+    finding = contents.scan(name, file, model)
+    file.finish()
+    return b"", finding
 
 
 def _require_within(subjects: tuple[Subject, ...], policy: Policy) -> None:
-    total = sum(subject.size for subject in subjects)
+    sizes = {subject.name: subject.size for subject in subjects}
+    total = sum(sizes.values())
     if total > policy.max_total_bytes or len(subjects) > policy.max_files:
         raise ArtifactError(
             f"The artifact has {len(subjects)} files with {total} bytes; the policy allows "
@@ -278,40 +358,13 @@ def _require_within(subjects: tuple[Subject, ...], policy: Policy) -> None:
             "the model is meant to be this large.",
             code="TOO_LARGE",
         )
-
-
-def _require_same_id(name: str, metadata: Mapping[str, str], certificate_id: str) -> None:
-    embedded = metadata.get(CERTIFICATE_ID_KEY)
-    if embedded is None:
-        raise ArtifactError(
-            f"'{name}' names no certificate in its metadata ({CERTIFICATE_ID_KEY}). Export the "
-            "model again.",
-            code="EMBEDDED_METADATA_MISSING",
-        )
-    if embedded != certificate_id:
-        raise ArtifactError(
-            f"'{name}' names the certificate {ascii(embedded)[:60]}, the signed one is "
-            f"{certificate_id}. Files of two models were mixed; fetch the artifact again.",
-            code="EMBEDDED_METADATA_MISMATCH",
-        )
-
-
-def _manifest(contents: Mapping[str, bytes], certificate: Certificate) -> Mapping[str, Any]:
-    if MANIFEST_FILE not in contents:
+    if MANIFEST_FILE not in sizes:
         raise ArtifactError(
             f"'{MANIFEST_FILE}' was not signed. Export the model again.", code="MISSING_FILE"
         )
-    try:
-        data = strict_json.loads(contents[MANIFEST_FILE], what=f"'{MANIFEST_FILE}'")
-        manifest = _Manifest.from_dict(data, MANIFEST_FILE)
-    except CertificateError as problem:
-        raise ArtifactError(str(problem), code="BAD_MANIFEST") from problem
-    stated = (FORMAT_VERSION, certificate.model.task, certificate.model.entry)
-    found = (manifest.format_version, manifest.task, manifest.entry)
-    if found != stated:
+    if sizes[MANIFEST_FILE] > strict_json.MAX_BYTES:
         raise ArtifactError(
-            f"'{MANIFEST_FILE}' says (version, task, entry) {found}, the certificate {stated}. "
-            "Export the model again with this hushdoc.",
+            f"'{MANIFEST_FILE}' has {sizes[MANIFEST_FILE]} bytes; at most {strict_json.MAX_BYTES} "
+            "are read. Export the model again.",
             code="BAD_MANIFEST",
         )
-    return MappingProxyType(data)

@@ -67,6 +67,9 @@ only the noise that this client added."""
 WATCHES_TRAINING = ("server", "co-client", "network-observer")
 """Adversaries that see more than what is released in the end."""
 
+MAX_GUARANTEES, MAX_POINTS, MAX_TRANSCRIPTS = 64, 32, 16
+"""What a reader recomputes; more would only cost time."""
+
 _commitment = spelled(
     "salted-sha256:[0-9a-f]{64}",
     "salted-sha256: and 64 hexadecimal digits (a digest without salt answers guesses)",
@@ -136,7 +139,9 @@ class Guarantee(Record):
     adjacency: str = stored(word(mechanism.ADJACENCIES))
     epsilon: float | None = stored(optional(_epsilon))
     delta: float | None = stored(optional(_delta))
-    profile: tuple[tuple[float, float], ...] = stored(listed(pair(_epsilon, _delta)))
+    profile: tuple[tuple[float, float], ...] = stored(
+        listed(pair(_epsilon, _delta), maximum=MAX_POINTS)
+    )
     gdp_mu: float | None = stored(optional(number()))
     accountant: Accountant = stored(record(Accountant))
     transcript: str | None = stored(optional(text))
@@ -279,8 +284,8 @@ class Claim(Record):
     public_data: tuple[PublicData, ...] = stored(listed(record(PublicData)))
     data_accesses: tuple[DataAccess, ...] = stored(listed(record(DataAccess)))
     releases: tuple[str, ...] = stored(listed(word(RELEASES)))
-    guarantees: tuple[Guarantee, ...] = stored(listed(record(Guarantee)))
-    transcripts: Mapping[str, Mechanism] = stored(keyed(_mechanism))
+    guarantees: tuple[Guarantee, ...] = stored(listed(record(Guarantee), maximum=MAX_GUARANTEES))
+    transcripts: Mapping[str, Mechanism] = stored(keyed(_mechanism, maximum=MAX_TRANSCRIPTS))
     pre_registered_audits: tuple[PreRegisteredAudit, ...] = stored(
         listed(record(PreRegisteredAudit))
     )

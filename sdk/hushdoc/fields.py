@@ -259,12 +259,13 @@ def listed(codec: Codec[T], *, maximum: int = MAX_ITEMS) -> Codec[tuple[T, ...]]
     return Codec(read=read, write=lambda values: [codec.write(value) for value in values])
 
 
-def keyed(codec: Codec[T]) -> Codec[Mapping[str, T]]:
-    """Returns the codec of an object whose keys are free names."""
+def keyed(codec: Codec[T], *, maximum: int = MAX_ITEMS) -> Codec[Mapping[str, T]]:
+    """Returns the codec of an object of up to so many keys, which are free names."""
 
     def read(value: Any, where: str) -> dict[str, T]:
-        if not isinstance(value, dict) or len(value) > MAX_ITEMS:
-            raise bad_field(where, f"found {kind_of(value)}, expected an object")
+        if not isinstance(value, dict) or len(value) > maximum:
+            found = kind_of(value)
+            raise bad_field(where, f"found {found}, expected an object of up to {maximum} keys")
         return {
             _text(key, where): codec.read(item, f"{where}.{ascii(key)[1:-1][:60]}")
             for key, item in value.items()

@@ -1,13 +1,18 @@
-"""Folder: an artifact's folder, pinned by a descriptor and read without following any link.
+"""Folder: an artifact's folder, pinned by a descriptor and read without being led out of it.
 
-Every file is opened through the descriptor of its folder, one segment at a time, so that nothing
-that is swapped on the way leads outside. What is read is hashed, and what was hashed is what the
-caller gets: nothing is opened twice.
+Every file is opened through the descriptor of its folder, one segment at a time and never through
+a link, so that nothing that is swapped on the way leads outside. Where a file is a link, its text
+is read and the place that it names is opened in the same way, if it is inside the artifact or the
+store of files of the Hugging Face cache that the artifact stands in:
+
+    models--org--name/blobs/<digest>
+    models--org--name/snapshots/<revision>/onnx/model.onnx -> ../../../blobs/<digest>
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import stat
 from collections.abc import Collection, Iterator
@@ -15,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hushdoc.errors import ArtifactError
+from hushdoc.signed_file import SignedFile, not_regular
 from hushdoc.subjects import ENVELOPE_FILE, Subject
 
 UNSIGNED_FILES = frozenset({"README.md", "LICENSE", "NOTICE", ".gitattributes"})
@@ -22,10 +28,16 @@ UNSIGNED_FILES = frozenset({"README.md", "LICENSE", "NOTICE", ".gitattributes"})
 
 UNSIGNED_FOLDER = ".git"
 
+MAX_LINKS = 4
+"""Links that lead to one another before the file is given up."""
+
+_CACHE_FILES = ["..", "..", "blobs"]
+"""Where the Hugging Face cache keeps its files, seen from the artifact's folder."""
+
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK the mere opening of a FIFO waits for a writer.
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_CHUNK = 1 << 20
+_CHUNK_BYTES = 1 << 18
 
 
 @contextmanager
@@ -51,92 +63,77 @@ def pinned(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def read_signed(folder: int, subject: Subject) -> bytes:
-    """Returns the content of a signed file, whose size and digest are those that were signed.
+def open_signed(folder: int, subject: Subject) -> SignedFile:
+    """Returns a signed file, open and of the signed size; its bytes are checked as they are read.
 
     Args:
         folder: Descriptor of the artifact.
         subject: The file as it was signed.
 
     Raises:
-        ArtifactError: MISSING_FILE, SYMLINK, NOT_REGULAR_FILE, SIZE_MISMATCH, DIGEST_MISMATCH or
-            CHANGED_DURING_LOAD.
+        ArtifactError: MISSING_FILE, SYMLINK, PATH_ESCAPE, NOT_REGULAR_FILE or SIZE_MISMATCH.
     """
-    with _opened(folder, subject.name) as descriptor:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise _not_regular(subject.name)
-        if found.st_size != subject.size:
-            raise ArtifactError(
-                f"The file '{subject.name}' has {found.st_size} bytes, {subject.size} were signed. "
-                "Fetch the artifact again.",
-                code="SIZE_MISMATCH",
-            )
-        content = _read(descriptor, subject.name, subject.size + 1)
-    if len(content) != subject.size:
-        raise ArtifactError(
-            f"The file '{subject.name}' changed its size while it was read. Let nobody write to an "
-            "artifact in use, and load it again.",
-            code="CHANGED_DURING_LOAD",
-        )
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != subject.sha256:
-        raise ArtifactError(
-            f"The file '{subject.name}' has the SHA-256 {digest}, {subject.sha256} was signed. "
-            "Fetch the artifact again.",
-            code="DIGEST_MISMATCH",
-        )
-    return content
+    return SignedFile(_open(folder, subject.name), subject)
 
 
 def read_envelope_file(folder: int, max_bytes: int) -> bytes | None:
     """Returns the start of the envelope file, at most `max_bytes` + 1, or None without one.
 
     Raises:
-        ArtifactError: SYMLINK or NOT_REGULAR_FILE.
+        ArtifactError: SYMLINK, PATH_ESCAPE or NOT_REGULAR_FILE.
     """
     try:
-        with _opened(folder, ENVELOPE_FILE) as descriptor:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise _not_regular(ENVELOPE_FILE)
-            return _read(descriptor, ENVELOPE_FILE, max_bytes + 1)
+        descriptor = _open(folder, ENVELOPE_FILE)
     except ArtifactError as problem:
         if problem.code == "MISSING_FILE":
             return None
         raise
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise not_regular(ENVELOPE_FILE)
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
+            return stream.read(max_bytes + 1)
+    except OSError as problem:
+        raise ArtifactError(
+            f"The file '{ENVELOPE_FILE}' can't be read: {problem.strerror}. Check the disk.",
+            code="READ_FAILED",
+        ) from problem
+    finally:
+        os.close(descriptor)
 
 
-def require_listed(folder: int, names: Collection[str], *, max_files: int) -> None:
+def require_listed(folder: int, names: Collection[str]) -> None:
     """Raises unless the folder holds signed files, a few known others, and nothing else.
+
+    A link passes under the name of a file only, and only where it leads to an accepted place.
 
     Args:
         folder: Descriptor of the artifact.
         names: The signed files.
-        max_files: How many entries are looked at before giving up.
 
     Raises:
-        ArtifactError: UNLISTED_FILE, SYMLINK, NOT_REGULAR_FILE or TOO_LARGE.
+        ArtifactError: UNLISTED_FILE, SYMLINK, PATH_ESCAPE or NOT_REGULAR_FILE.
     """
     folders = {
         "/".join(segments[:length])
         for segments in (name.split("/") for name in names)
         for length in range(1, len(segments))
     }
-    limit = max_files + len(folders) + len(UNSIGNED_FILES) + 2
-    for number, (name, mode) in enumerate(_entries(folder, folders)):
-        if number >= limit:
-            raise ArtifactError(
-                f"The artifact holds more than {limit} entries. Expected the signed files only.",
-                code="TOO_LARGE",
-            )
+    expected = {*names, *UNSIGNED_FILES, ENVELOPE_FILE}
+    # Among more entries than may be there is one that may not, so a million needn't be listed.
+    limit = len(expected) + len(folders) + 2
+    for name, mode, target in _entries(folder, folders, limit):
         if stat.S_ISLNK(mode):
-            raise _symlink(name)
+            if name not in expected:
+                raise _symlink(name)
+            _leads_to(name, target)
+            continue
         if stat.S_ISDIR(mode):
             if name in folders or name == UNSIGNED_FOLDER:
                 continue
         elif not stat.S_ISREG(mode):
-            raise _not_regular(name)
-        elif name in names or name in UNSIGNED_FILES or name == ENVELOPE_FILE:
+            raise not_regular(name)
+        elif name in expected:
             continue
         raise ArtifactError(
             f"The artifact holds {ascii(name)[:120]}, which was not signed. Remove it, or fetch "
@@ -156,62 +153,137 @@ def subjects_of(path: Path) -> tuple[Subject, ...]:
     """
     subjects = []
     with pinned(path) as folder:
-        for name, mode in _entries(folder, None):
+        for name, mode, _ in _entries(folder, None, None):
             if stat.S_ISLNK(mode):
                 raise _symlink(name)
             if stat.S_ISDIR(mode) or name in UNSIGNED_FILES or name == ENVELOPE_FILE:
                 continue
             if not stat.S_ISREG(mode):
-                raise _not_regular(name)
+                raise not_regular(name)
             subjects.append(_subject(folder, name))
     return tuple(sorted(subjects, key=lambda subject: subject.name))
 
 
 def _subject(folder: int, name: str) -> Subject:
     digest, size = hashlib.sha256(), 0
-    with _opened(folder, name) as descriptor:
-        while chunk := os.read(descriptor, _CHUNK):
+    descriptor = _open(folder, name)
+    try:
+        while chunk := os.read(descriptor, _CHUNK_BYTES):
             digest.update(chunk)
             size += len(chunk)
+    finally:
+        os.close(descriptor)
     return Subject(name=name, sha256=digest.hexdigest(), size=size)
 
 
 def _entries(
-    folder: int, folders: Collection[str] | None, prefix: str = ""
-) -> Iterator[tuple[str, int]]:
-    """Yields (name, mode) of what stands in a folder and in those of its folders that are named."""
+    folder: int, folders: Collection[str] | None, limit: int | None, prefix: str = ""
+) -> Iterator[tuple[str, int, str]]:
+    """Yields (name, mode, link's text) of a folder and of those of its folders that are named."""
     with os.scandir(folder) as found:
-        entries = sorted((item.name, item.stat(follow_symlinks=False).st_mode) for item in found)
+        entries = sorted(
+            (item.name, item.stat(follow_symlinks=False).st_mode)
+            for item in itertools.islice(found, limit)
+        )
     for short, mode in entries:
         name = prefix + short
-        yield name, mode
+        yield name, mode, _link(folder, short) or "" if stat.S_ISLNK(mode) else ""
         inside = name != UNSIGNED_FOLDER if folders is None else name in folders
         if stat.S_ISDIR(mode) and inside:
-            with _opened_at(folder, short, name, _OPEN_FOLDER) as descriptor:
-                yield from _entries(descriptor, folders, name + "/")
+            with _opened_at(folder, short, name) as descriptor:
+                yield from _entries(descriptor, folders, limit, name + "/")
+
+
+def _open(folder: int, name: str) -> int:
+    """Returns a descriptor of the file that a name stands for; the caller closes it."""
+    place = name
+    for _ in range(MAX_LINKS + 1):
+        target = ""
+        with _parent(folder, place, name) as parent:
+            leaf = place.rpartition("/")[2]
+            try:
+                return os.open(leaf, _OPEN_FILE, dir_fd=parent)
+            except OSError as problem:
+                target = _link(parent, leaf) or ""
+                if not target:
+                    raise _not_opened(parent, leaf, name, problem) from problem
+        segments = _leads_to(place, target)
+        if segments[0] == "..":
+            return _open_cached(folder, segments[-1], name)
+        place = "/".join(segments)
+    raise _symlink(name)
+
+
+def _leads_to(name: str, target: str) -> list[str]:
+    """Returns where a link leads, as segments seen from the artifact, without asking the disk.
+
+    What is left has no ".." but for the two that lead to the cache's files, so opening it one
+    segment at a time can't lead anywhere else.
+    """
+    segments = name.split("/")[:-1]
+    for segment in target.split("/"):
+        if segment == ".." and segments and segments[-1] != "..":
+            segments.pop()
+        elif segment not in ("", "."):
+            segments.append(segment)
+    cached = segments[:-1] == _CACHE_FILES
+    if target.startswith("/") or (".." in segments and not cached):
+        raise ArtifactError(
+            f"{ascii(name)[:120]} is a link to {ascii(target)[:120]}, outside of the artifact and "
+            "of its Hugging Face cache folder. Copy the file in its place.",
+            code="PATH_ESCAPE",
+        )
+    if not segments:
+        raise _symlink(name)
+    return segments
+
+
+def _open_cached(folder: int, blob: str, name: str) -> int:
+    """Returns a descriptor of a file in the cache whose folder `snapshots` holds the artifact."""
+    with _opened_at(folder, "..", name) as snapshots, _opened_at(snapshots, "..", name) as cache:
+        try:
+            found = os.stat("snapshots", dir_fd=cache, follow_symlinks=False)
+        except OSError as problem:
+            raise _symlink(name) from problem
+        if not os.path.samestat(found, os.fstat(snapshots)):
+            raise _symlink(name)
+        with _opened_at(cache, "blobs", name) as blobs:
+            try:
+                return os.open(blob, _OPEN_FILE, dir_fd=blobs)
+            except OSError as problem:
+                raise _not_opened(blobs, blob, name, problem) from problem
 
 
 @contextmanager
-def _opened(folder: int, name: str) -> Iterator[int]:
-    first, _, rest = name.partition("/")
+def _parent(folder: int, place: str, name: str) -> Iterator[int]:
+    """Yields a descriptor of the folder that a place is in."""
+    first, _, rest = place.partition("/")
     if not rest:
-        with _opened_at(folder, first, name, _OPEN_FILE) as descriptor:
-            yield descriptor
+        yield folder
         return
-    with _opened_at(folder, first, name, _OPEN_FOLDER) as inner, _opened(inner, rest) as descriptor:
-        yield descriptor
+    with _opened_at(folder, first, name) as inner, _parent(inner, rest, name) as parent:
+        yield parent
 
 
 @contextmanager
-def _opened_at(folder: int, segment: str, name: str, flags: int) -> Iterator[int]:
+def _opened_at(folder: int, segment: str, name: str) -> Iterator[int]:
+    """Yields a descriptor of a folder in a folder; `name` is what is wanted in the end."""
     try:
-        descriptor = os.open(segment, flags, dir_fd=folder)
+        descriptor = os.open(segment, _OPEN_FOLDER, dir_fd=folder)
     except OSError as problem:
         raise _not_opened(folder, segment, name, problem) from problem
     try:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _link(folder: int, segment: str) -> str | None:
+    """Returns the text of a link, or None where there is none."""
+    try:
+        return os.readlink(segment, dir_fd=folder)
+    except OSError:
+        return None
 
 
 def _not_opened(folder: int, segment: str, name: str, problem: OSError) -> ArtifactError:
@@ -226,32 +298,13 @@ def _not_opened(folder: int, segment: str, name: str, problem: OSError) -> Artif
     if stat.S_ISLNK(mode):
         return _symlink(name)
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        return _not_regular(name)
+        return not_regular(name)
     return ArtifactError(f"'{name}' can't be opened: {problem.strerror}. Check its permissions.")
-
-
-def _read(descriptor: int, name: str, num_bytes: int) -> bytes:
-    """Reads up to so many bytes into one block of memory."""
-    try:
-        with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            return stream.read(num_bytes)
-    except OSError as problem:
-        raise ArtifactError(
-            f"The file '{name}' can't be read: {problem.strerror}. Check the disk."
-        ) from problem
 
 
 def _symlink(name: str) -> ArtifactError:
     return ArtifactError(
-        f"{ascii(name)[:120]} is a symbolic link; an artifact holds plain files only. Copy the "
-        "file in its place.",
+        f"{ascii(name)[:120]} is a symbolic link that leads to no file of the artifact or of its "
+        "Hugging Face cache folder. Copy the file in its place.",
         code="SYMLINK",
-    )
-
-
-def _not_regular(name: str) -> ArtifactError:
-    return ArtifactError(
-        f"{ascii(name)[:120]} is neither a file nor a folder that was signed. Remove it, or fetch "
-        "the artifact again.",
-        code="NOT_REGULAR_FILE",
     )

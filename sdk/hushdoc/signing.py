@@ -1,4 +1,4 @@
-"""Signing: private keys and DSSE v1 envelopes, one JSON line each.
+"""Signing: DSSE v1 envelopes, one JSON line each.
 
 What is signed is the pre-authentication encoding of payload type and payload, so that neither
 can be read as anything else: a revocation list never passes as a certificate, nor the other way
@@ -10,26 +10,19 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
-from hushdoc import files, strict_json
+from hushdoc import strict_json
 from hushdoc.errors import CertificateError, InputError, LimitExceededError, SignatureError
-from hushdoc.trust import (
-    ALGORITHMS,
-    ANY_MODEL,
-    CERTIFICATE,
-    ECDSA_P256,
-    ED25519,
-    TrustedKey,
-    TrustStore,
-    decode_base64,
-    raw_public_key,
+from hushdoc.keys import (
+    PrivateKey,
+    generate_key,
+    load_private_key,
+    public_key_of,
+    sign_message,
+    write_private_key,
 )
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hushdoc.trust import CERTIFICATE, TrustedKey, TrustStore, decode_base64
 
 __all__ = [
     "Envelope",
@@ -46,13 +39,9 @@ __all__ = [
     "read_envelope",
     "require_authorised",
     "sign",
-    "trusted_key_of",
     "verify",
     "write_private_key",
 ]
-
-PrivateKey: TypeAlias = "Ed25519PrivateKey | EllipticCurvePrivateKey"
-"""A private key of `cryptography`, of one of ALGORITHMS."""
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 """Certificates and audits: in-toto statements, told apart by their predicate type."""
@@ -62,109 +51,6 @@ MAX_ENVELOPE_BYTES = 512 * 1024
 
 MAX_SIGNATURES = 16
 """Signatures on one envelope; each is tried, so a thousand would only cost time."""
-
-
-def generate_key(algorithm: str = ED25519) -> PrivateKey:
-    """Returns a new private key from the operating system's randomness.
-
-    Args:
-        algorithm: One of ALGORITHMS.
-
-    Raises:
-        ValueError: There is no such algorithm.
-    """
-    from cryptography.hazmat.primitives.asymmetric import ec, ed25519
-
-    if algorithm == ED25519:
-        return ed25519.Ed25519PrivateKey.generate()
-    if algorithm == ECDSA_P256:
-        return ec.generate_private_key(ec.SECP256R1())
-    raise ValueError(f"algorithm is {algorithm!r}; expected one of {ALGORITHMS}.")
-
-
-def write_private_key(private_key: PrivateKey, path: Path) -> None:
-    """Writes a private key that only its owner can read; an existing file is never replaced.
-
-    Args:
-        private_key: The key.
-        path: Where it shall stand.
-
-    Raises:
-        OutputExistsError: Something stands there.
-        OutputWriteError: The disk is full or not writable.
-    """
-    from cryptography.hazmat.primitives import serialization
-
-    content = private_key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    files.write_file(path, content, mode=0o600, overwrite=False)
-
-
-def load_private_key(path: Path) -> PrivateKey:
-    """Returns the private key of an unencrypted PEM file.
-
-    Args:
-        path: The file.
-
-    Raises:
-        InputError: BAD_KEY: it can't be read or is no key of ALGORITHMS.
-    """
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import ec, ed25519
-
-    try:
-        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
-    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as problem:
-        raise _bad_key(path, str(problem)) from problem
-    if isinstance(key, ed25519.Ed25519PrivateKey):
-        return key
-    if isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1):
-        return key
-    raise _bad_key(path, f"found {type(key).__name__} of another algorithm or curve")
-
-
-def _bad_key(path: Path, found: str) -> InputError:
-    return InputError(
-        f"'{path}' is not a private signing key: {found}. Expected an unencrypted Ed25519 or P-256 "
-        "key in PEM; make one with `hushdoc keygen`.",
-        code="BAD_KEY",
-    )
-
-
-def public_key_of(private_key: PrivateKey) -> bytes:
-    """Returns the raw bytes of the public key: 32 (Ed25519) or 65 (P-256, uncompressed)."""
-    return trusted_key_of(private_key).public_key
-
-
-def trusted_key_of(
-    private_key: PrivateKey,
-    *,
-    name: str = "",
-    models: tuple[str, ...] = (ANY_MODEL,),
-    roles: tuple[str, ...] = (CERTIFICATE,),
-) -> TrustedKey:
-    """Returns the public half of a private key, as a trust store holds it.
-
-    Args:
-        private_key: The key.
-        name: Whose it is, for people.
-        models: Names of the models it may speak for; "*" is all.
-        roles: What it may sign, of trust.ROLES.
-
-    Raises:
-        ValueError: The key is of another algorithm, or a role does not exist.
-    """
-    spelled = raw_public_key(private_key.public_key())
-    if spelled is None:
-        raise ValueError(f"The key is {type(private_key).__name__}; expected one of {ALGORITHMS}.")
-    algorithm, public_key = spelled
-    return TrustedKey(
-        name=name, public_key=public_key, algorithm=algorithm, models=models, roles=roles
-    )
 
 
 def pae(payload_type: str, payload: bytes) -> bytes:
@@ -214,8 +100,8 @@ def add_signature(line: bytes, private_key: PrivateKey, *, payload_type: str = P
     message = pae(payload_type, read_envelope(line, payload_type=payload_type).payload)
     return attach(
         line,
-        trusted_key_of(private_key),
-        _signature_of(message, private_key),
+        TrustedKey.of(private_key),
+        sign_message(message, private_key),
         payload_type=payload_type,
     )
 
@@ -261,15 +147,6 @@ def attach(
     signed = strict_json.dumps(data)
     read_envelope(signed, payload_type=payload_type)
     return signed.decode("ascii")
-
-
-def _signature_of(message: bytes, private_key: PrivateKey) -> bytes:
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    if isinstance(private_key, ec.EllipticCurvePrivateKey):
-        return private_key.sign(message, ec.ECDSA(hashes.SHA256()))
-    return private_key.sign(message)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from hushdoc import artifact, certificate, signing, strict_json
 from hushdoc.accounting import rdp
 from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
+from hushdoc.audits import Audit, AuditReport, audit_statement
 from hushdoc.certificate import (
     Accountant,
     Certificate,
@@ -249,11 +251,55 @@ def sign_into(folder: Path, key: Any, payload: bytes) -> Path:
     return folder
 
 
-def trust(*keys: Any, models: tuple[str, ...] = ("*",)) -> TrustStore:
+def trust(*keys: Any, **options: Any) -> TrustStore:
+    """Returns the store of these keys; `options` are those of TrustedKey."""
     return TrustStore.of(
-        TrustedKey(name=f"key {index}", public_key=signing.public_key_of(key), models=models)
+        TrustedKey(name=f"key {index}", public_key=signing.public_key_of(key), **options)
         for index, key in enumerate(keys)
     )
+
+
+def audit(**change: Any) -> Audit:
+    found = Audit(
+        method="one-run audit",
+        adversary="model-recipient",
+        unit="document",
+        canaries=1000,
+        runs=1,
+        confidence=0.95,
+        epsilon_lower=0.5,
+        delta=DELTA,
+        tpr_at_fpr=((0.02, 0.01),),
+        auc=0.55,
+        evidence=None,
+    )
+    return dataclasses.replace(found, **change)
+
+
+def audit_report(*audits: Audit, **change: Any) -> AuditReport:
+    found = AuditReport(
+        certificate_id=CERTIFICATE_ID,
+        auditor="the tests",
+        conducted_at="2026-11-21T09:00:00Z",
+        audits=audits or (audit(),),
+    )
+    return dataclasses.replace(found, **change)
+
+
+def payload_digest(folder: Path) -> str:
+    line = (folder / ENVELOPE).read_bytes().split(b"\n")[0]
+    return hashlib.sha256(signing.read_envelope(line).payload).hexdigest()
+
+
+def append_audit(folder: Path, key: Any, report: AuditReport | None = None) -> None:
+    """Appends an honest auditor's line to an artifact's envelope file."""
+    payload = audit_statement(report or audit_report(), payload_digest(folder))
+    append_line(folder, signing.sign(payload, key))
+
+
+def append_line(folder: Path, line: str) -> None:
+    with (folder / ENVELOPE).open("a") as stream:
+        stream.write(line + "\n")
 
 
 def policy(*keys: Any, **change: Any) -> Policy:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from hushdoc.accounting.mechanism import Composed, Gaussian
+from hushdoc.accounting import pld
+from hushdoc.accounting.mechanism import Composed, Gaussian, WithoutReplacement
 from hushdoc.errors import InputError, PolicyViolationError
 from hushdoc.policy import Policy, check
 from hushdoc.policy_report import PolicyReport
@@ -70,6 +71,77 @@ def test_each_rule_alone(
         assert len(found) == 12
     else:
         assert found == codes
+
+
+@pytest.mark.parametrize(
+    ("audit", "refuted"),
+    [
+        ({"epsilon_lower": 7.0}, False),
+        ({"epsilon_lower": 7.5}, True),
+        # Whoever only asks questions sees less than whoever holds the model.
+        ({"epsilon_lower": 7.5, "adversary": "api-user"}, True),
+        ({"epsilon_lower": 7.5, "adversary": "server"}, False),
+        ({"epsilon_lower": 7.5, "unit": "sequence"}, False),
+        ({"epsilon_lower": None, "delta": None, "confidence": None, "auc": 1.0}, False),
+    ],
+)
+def test_an_audit_above_the_claim_always_rejects(
+    build: ModuleType, key: Any, audit: dict[str, Any], refuted: bool
+) -> None:
+    measured = build.audit(**audit)
+    codes = ["AUDIT_CONTRADICTION"] if refuted else []
+    assert failed(build, key, audits=(measured,)) == codes
+    report = build.audit_report(measured)
+    found = check(build.policy(key), build.certify(), audits=[report])
+    assert [rule.code for rule in found.failed] == codes
+
+
+def test_the_issuers_own_lower_bound_counts(build: ModuleType, key: Any) -> None:
+    assert failed(build, key, build.guarantee(audit_lower_bound=7.0)) == []
+    found = failed(build, key, build.guarantee(audit_lower_bound=7.6))
+    assert found == ["AUDIT_CONTRADICTION"]
+
+
+def test_every_point_of_the_profile_is_held_against_audits(build: ModuleType, key: Any) -> None:
+    (weaker, delta), _ = build.guarantee().profile
+    assert delta == 1e-4
+    audit = build.audit(epsilon_lower=(weaker + build.guarantee().epsilon) / 2, delta=delta)
+    assert failed(build, key, audits=(audit,)) == ["AUDIT_CONTRADICTION"]
+
+
+@pytest.mark.parametrize(
+    ("sampled", "codes"),
+    [
+        ("fixed-size", []),
+        ("poisson", ["SAMPLING_MISMATCH"]),
+        ("shuffled", ["SAMPLING_MISMATCH"]),
+    ],
+)
+def test_batches_of_a_fixed_size_are_accounted_as_such(
+    build: ModuleType, key: Any, sampled: str, codes: list[str]
+) -> None:
+    event = WithoutReplacement(population=100, sample_size=10, event=Gaussian(noise_multiplier=4.0))
+    transcript = Composed(event=event, count=5)
+    epsilon = pld.epsilon(transcript, build.DELTA, adjacency="replace-one")
+    guarantee = build.guarantee(
+        adjacency="replace-one",
+        epsilon=epsilon,
+        profile=(),
+        sampling_as_implemented=sampled,
+    )
+    found = failed(
+        build, key, guarantee, transcripts={"training": transcript}, adjacency={"replace-one"}
+    )
+    assert found == codes
+
+
+@pytest.mark.parametrize("way", ["fast", "exact", "offline"])
+def test_every_way_to_recompute_accepts_an_honest_claim(
+    build: ModuleType, key: Any, way: str
+) -> None:
+    assert failed(build, key, recompute=way) == []
+    guarantee = build.guarantee(epsilon=1.0, profile=())
+    assert failed(build, key, guarantee, recompute=way) == ["EPSILON_NOT_REPRODUCED"]
 
 
 def test_gdp_clt_is_never_believed(build: ModuleType, key: Any) -> None:
@@ -244,6 +316,11 @@ def test_checking_one_certificate_does_not_change_the_next(build: ModuleType, ke
         {"require_full_coverage": 0},
         {"trust": None},
         {"model": 3},
+        {"max_age_days": 0},
+        {"max_age_days": True},
+        {"max_age_days": "30"},
+        {"revocation": "never"},
+        {"revocation": "required"},
     ],
 )
 def test_a_policy_that_means_nothing_is_a_callers_error(
@@ -289,6 +366,9 @@ def test_a_policy_is_read_from_toml(build: ModuleType, key: Any, tmp_path: Path)
         "model = ['a']",
         "not toml",
         "[policy]",
+        "max_age_days = -1",
+        'revocation = "required"',
+        "revocations = 3",
     ],
 )
 def test_a_wrong_file_is_refused(build: ModuleType, key: Any, tmp_path: Path, edit: str) -> None:

@@ -1,23 +1,16 @@
-"""Keys, envelopes and trust: what holds, and every way in which it does not."""
+"""Envelopes: what holds, and every way in which it does not."""
 
 from __future__ import annotations
 
 import base64
 import json
-import stat
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from hushdoc import signing, trust
-from hushdoc.errors import (
-    CertificateError,
-    InputError,
-    OutputExistsError,
-    SignatureError,
-)
+from hushdoc import keys, signing, trust
+from hushdoc.errors import CertificateError, InputError, SignatureError
 
 PAYLOAD = b'{"_type": "toy"}'
 GROUP_ORDER = 2**252 + 27742317777372353535851937790883648493
@@ -42,12 +35,65 @@ def test_the_official_vector_of_dsse() -> None:
     assert signing.pae("é", b"") == b"DSSEv1 2 \xc3\xa9 0 "
 
 
+DSSE_VECTOR = {
+    "payload": "aGVsbG8gd29ybGQ=",
+    "payloadType": "http://example.com/HelloWorld",
+    "signatures": [
+        {
+            "sig": "A3JqsQGtVsJ2O2xqrI5IcnXip5GToJ3F+FnZ+O88SjtR6rDAajabZKciJTfUiHqJPcIAriEGAHTVeC"
+            "UjW2JIZA=="
+        }
+    ],
+}
+DSSE_POINT = (
+    46950820868899156662930047687818585632848591499744589407958293238635476079160,
+    5640078356564379163099075877009565129882514886557779369047442380624545832820,
+)
+
+
+def test_the_official_envelope_of_dsse() -> None:
+    """Its P-256 signature is r and s side by side; we take DER, as key services give it."""
+    from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+
+    public = b"\4" + b"".join(number.to_bytes(32, "big") for number in DSSE_POINT)
+    key = trust.TrustedKey(name="dsse", public_key=public, algorithm=keys.ECDSA_P256)
+    store = trust.TrustStore.of([key])
+    content = json.dumps(DSSE_VECTOR).encode()
+    kind = DSSE_VECTOR["payloadType"]
+    assert code_of(content, store, payload_type=kind) == "NO_TRUSTED_SIGNATURE"
+    raw = base64.b64decode(DSSE_VECTOR["signatures"][0]["sig"])
+    sig = encode_dss_signature(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
+    content = json.dumps(
+        {**DSSE_VECTOR, "signatures": [{"sig": base64.b64encode(sig).decode()}]}
+    ).encode()
+    found = signing.verify(content, store, payload_type=kind)
+    assert (found.payload, found.keys) == (b"hello world", (key,))
+
+
 def test_what_is_signed_is_verified(build: ModuleType, key: Any) -> None:
     line = signing.sign(PAYLOAD, key)
     assert "\n" not in line
     found = signing.verify(line.encode(), build.trust(key))
     assert found.payload == PAYLOAD
-    assert [item.keyid for item in found.keys] == [trust.key_id(signing.public_key_of(key))]
+    assert [item.keyid for item in found.keys] == [keys.key_id(signing.public_key_of(key))]
+
+
+@pytest.mark.parametrize("algorithm", keys.ALGORITHMS)
+def test_both_algorithms_sign(algorithm: str) -> None:
+    private = keys.generate_key(algorithm)
+    store = trust.TrustStore.of([trust.TrustedKey.of(private, name="x")])
+    line = signing.sign(PAYLOAD, private).encode()
+    assert signing.verify(line, store).keys == store.keys
+    assert algorithm.encode() not in line
+
+
+def test_the_envelope_does_not_choose_the_algorithm() -> None:
+    """The same 64 bytes are asked of the key as the store has it, whatever is written beside."""
+    private = keys.generate_key(keys.ECDSA_P256)
+    store = trust.TrustStore.of([trust.TrustedKey.of(keys.generate_key(), name="x")])
+    envelope = envelope_of(signing.sign(PAYLOAD, private))
+    envelope["signatures"][0].update(keyid=store.keys[0].keyid, algorithm="ecdsa-p256")
+    assert code_of(envelope, store) == "NO_TRUSTED_SIGNATURE"
 
 
 def test_a_key_id_is_a_hint_only(build: ModuleType, key: Any) -> None:
@@ -155,31 +201,139 @@ def test_a_key_speaks_for_its_models_only(build: ModuleType, key: Any) -> None:
     assert caught.value.code == "KEY_NOT_AUTHORISED_FOR_MODEL"
 
 
-def test_a_private_key_is_for_its_owner_and_never_replaced(tmp_path: Path, key: Any) -> None:
-    path = tmp_path / "release.key"
-    signing.write_private_key(key, path)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert signing.public_key_of(signing.load_private_key(path)) == signing.public_key_of(key)
-    before = path.read_bytes()
-    with pytest.raises(OutputExistsError):
-        signing.write_private_key(signing.generate_key(), path)
-    assert path.read_bytes() == before
-
-
-def test_what_is_no_private_key_is_said_so(tmp_path: Path) -> None:
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    path = tmp_path / "other.key"
-    other = ec.generate_private_key(ec.SECP256R1()).private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+def role_store(*roles_of_keys: tuple[Any, tuple[str, ...]]) -> trust.TrustStore:
+    return trust.TrustStore.of(
+        trust.TrustedKey.of(key, name=f"key {index}", roles=roles)
+        for index, (key, roles) in enumerate(roles_of_keys)
     )
-    for content in (b"", b"hello", other):
-        path.write_bytes(content)
+
+
+def test_only_keys_with_the_role_count(key: Any, other_key: Any) -> None:
+    store = role_store((key, ("certificate",)), (other_key, ("audit", "revocation")))
+    by_certifier, by_auditor = (signing.sign(PAYLOAD, item).encode() for item in (key, other_key))
+    assert signing.verify(by_certifier, store).keys == store.keys[:1]
+    assert signing.verify(by_auditor, store, role="audit").keys == store.keys[1:]
+    assert code_of(by_auditor, store) == "NO_TRUSTED_SIGNATURE"
+    assert code_of(by_certifier, store, role="audit") == "NO_TRUSTED_SIGNATURE"
+    assert code_of(by_certifier, store, role="revocation") == "NO_TRUSTED_SIGNATURE"
+    both = signing.add_signature(by_certifier, other_key).encode()
+    assert signing.verify(both, store).keys == store.keys[:1]
+    assert code_of(both, store, threshold=2) == "NO_TRUSTED_SIGNATURE"
+
+
+def test_a_role_that_nobody_has_is_an_empty_store(key: Any) -> None:
+    store = role_store((key, ("certificate",)))
+    line = signing.sign(PAYLOAD, key).encode()
+    assert code_of(line, store, role="audit") == "NO_TRUSTED_KEYS"
+    with pytest.raises(ValueError, match="expected one of"):
+        signing.verify(line, store, role="root")
+
+
+def test_one_payload_type_never_passes_for_another(build: ModuleType, key: Any) -> None:
+    store = build.trust(key)
+    line = signing.sign(PAYLOAD, key, payload_type="application/x-other").encode()
+    assert signing.verify(line, store, payload_type="application/x-other").payload == PAYLOAD
+    assert code_of(line, store) == "BAD_ENVELOPE"
+    relabelled = {**json.loads(line), "payloadType": signing.PAYLOAD_TYPE}
+    assert code_of(relabelled, store) == "NO_TRUSTED_SIGNATURE"
+
+
+def test_signatures_are_added_for_a_threshold(build: ModuleType, key: Any, other_key: Any) -> None:
+    third = keys.generate_key(keys.ECDSA_P256)
+    store = role_store(*((item, ("certificate",)) for item in (key, other_key, third)))
+    line = signing.sign(PAYLOAD, key)
+    assert code_of(line.encode(), store, threshold=3) == "NO_TRUSTED_SIGNATURE"
+    for added in (other_key, third):
+        line = signing.add_signature(line.encode(), added)
+        assert "\n" not in line
+    found = signing.verify(line.encode(), store, threshold=3)
+    assert (found.payload, found.keys) == (PAYLOAD, store.keys)
+
+
+def test_adding_keeps_what_it_does_not_know(key: Any, other_key: Any) -> None:
+    envelope = envelope_of(signing.sign(PAYLOAD, key))
+    envelope["note"] = {"é": [1.5, None]}
+    envelope["signatures"][0]["cert"] = "x"
+    added = json.loads(signing.add_signature(json.dumps(envelope).encode(), other_key))
+    assert len(added["signatures"]) == 2
+    assert {**added, "signatures": added["signatures"][:1]} == envelope
+
+
+def refusal(line: bytes, private: Any) -> str:
+    with pytest.raises((InputError, CertificateError)) as caught:
+        signing.add_signature(line, private)
+    return caught.value.code
+
+
+@pytest.mark.parametrize("algorithm", keys.ALGORITHMS)
+def test_a_key_signs_once(algorithm: str) -> None:
+    private = keys.generate_key(algorithm)
+    envelope = envelope_of(signing.sign(PAYLOAD, private))
+    assert refusal(json.dumps(envelope).encode(), private) == "ALREADY_SIGNED"
+    for keyid in ("", "0" * 64):  # found by its signature, where the hint is gone or wrong
+        envelope["signatures"][0]["keyid"] = keyid
+        assert refusal(json.dumps(envelope).encode(), private) == "ALREADY_SIGNED"
+
+
+def test_more_signatures_than_readers_take_are_not_added(key: Any) -> None:
+    line = signing.sign(PAYLOAD, key)
+    for _ in range(signing.MAX_SIGNATURES - 1):
+        line = signing.add_signature(line.encode(), keys.generate_key())
+    assert len(signing.read_envelope(line.encode()).signatures) == signing.MAX_SIGNATURES
+    assert refusal(line.encode(), keys.generate_key()) == "LIMIT_EXCEEDED"
+
+
+def test_nothing_is_added_to_what_is_no_envelope(key: Any, other_key: Any) -> None:
+    assert refusal(b"{}", key) == "BAD_ENVELOPE"
+    other_type = signing.sign(PAYLOAD, key, payload_type="x").encode()
+    assert refusal(other_type, other_key) == "BAD_ENVELOPE"
+
+
+def test_what_no_reader_reads_is_not_signed(key: Any) -> None:
+    with pytest.raises(CertificateError) as caught:
+        signing.sign(b"x" * signing.MAX_ENVELOPE_BYTES, key)
+    assert caught.value.code == "CERT_TOO_LARGE"
+
+
+def test_no_signature_makes_an_envelope_too_long_to_read(key: Any, other_key: Any) -> None:
+    head = len(signing.sign(b"", key))
+    line = signing.sign(b"x" * ((signing.MAX_ENVELOPE_BYTES - head - 20) // 4 * 3), key).encode()
+    assert 0 <= signing.MAX_ENVELOPE_BYTES - len(line) < 30
+    assert refusal(line, other_key) == "CERT_TOO_LARGE"
+
+
+@pytest.mark.parametrize("algorithm", keys.ALGORITHMS)
+def test_a_signature_made_elsewhere_is_attached_once_it_holds(key: Any, algorithm: str) -> None:
+    private = keys.generate_key(algorithm)
+    signer = trust.TrustedKey.of(private, name="service")
+    line = signing.sign(PAYLOAD, key).encode()
+    made = keys.sign_message(signing.pae(signing.PAYLOAD_TYPE, PAYLOAD), private)
+    attached = signing.attach(line, signer, made).encode()
+    store = trust.TrustStore.of([signer, trust.TrustedKey.of(key, name="release")])
+    assert len(signing.verify(attached, store, threshold=2).keys) == 2
+    for wrong in (b"", made + b"\0", made[::-1], keys.sign_message(PAYLOAD, private)):
         with pytest.raises(InputError) as caught:
-            signing.load_private_key(path)
-        assert caught.value.code == "BAD_KEY"
-    with pytest.raises(InputError):
-        signing.load_private_key(tmp_path / "none.key")
+            signing.attach(line, signer, wrong)
+        assert caught.value.code == "BAD_SIGNATURE"
+
+
+def test_the_twin_of_a_signature_is_no_second_signer() -> None:
+    from cryptography.hazmat.primitives.asymmetric.utils import (
+        decode_dss_signature,
+        encode_dss_signature,
+    )
+
+    order = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+    private = keys.generate_key(keys.ECDSA_P256)
+    envelope = envelope_of(signing.sign(PAYLOAD, private))
+    r, s = decode_dss_signature(base64.b64decode(envelope["signatures"][0]["sig"]))
+    twin = base64.b64encode(encode_dss_signature(r, order - s)).decode()
+    envelope["signatures"].append({"keyid": "", "sig": twin})
+    store = role_store((private, ("certificate",)))
+    assert signing.verify(json.dumps(envelope).encode(), store).keys == store.keys
+    assert code_of(envelope, store, threshold=2) == "NO_TRUSTED_SIGNATURE"
+
+
+def test_a_threshold_is_at_least_one(build: ModuleType, key: Any) -> None:
+    with pytest.raises(ValueError, match="threshold"):
+        signing.verify(signing.sign(PAYLOAD, key).encode(), build.trust(key), threshold=0)

@@ -1,4 +1,4 @@
-"""Trust stores: sound keys, each once, and none that proves nothing."""
+"""Trust stores: sound keys, each once, each for what it is trusted with."""
 
 from __future__ import annotations
 
@@ -10,62 +10,72 @@ from typing import Any
 
 import pytest
 
-from hushdoc import signing, trust
+from hushdoc import keys, signing, trust
 from hushdoc.errors import InputError, SignatureError
 
 
-def _small_order_keys() -> list[bytes]:
-    """Every encoding of a point whose order divides eight, non-canonical ones too."""
-    prime = 2**255 - 19
-    order_eight = int.from_bytes(
-        bytes.fromhex("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"), "little"
+def code_of(path: Path, data: Any) -> str:
+    path.write_text(json.dumps(data))
+    with pytest.raises((InputError, SignatureError)) as caught:
+        trust.TrustStore.from_file(path)
+    return caught.value.code
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "trust.json"
+
+
+@pytest.fixture(scope="module")
+def store() -> trust.TrustStore:
+    """A store with every algorithm and every role."""
+    first, second = keys.generate_key(), keys.generate_key(keys.ECDSA_P256)
+    return trust.TrustStore(
+        keys=(
+            trust.TrustedKey.of(first, name="é", models=("invoices", "receipts")),
+            trust.TrustedKey.of(second, name="service", roles=trust.ROLES),
+        ),
+        min_revocation_sequence=7,
     )
-    values = [0, 1, prime - 1, order_eight, prime - order_eight, prime, prime + 1]
-    return [(y | sign << 255).to_bytes(32, "little") for y in values for sign in (0, 1)]
 
 
-@pytest.mark.parametrize("public_key", _small_order_keys(), ids=lambda raw: raw.hex()[:8])
-def test_keys_of_small_order_are_never_trusted(public_key: bytes) -> None:
-    with pytest.raises(SignatureError) as caught:
-        trust.TrustedKey(name="thief", public_key=public_key)
-    assert caught.value.code == "WEAK_KEY"
-
-
-def test_the_constant_is_a_point_of_order_eight() -> None:
-    prime = 2**255 - 19
-    d = -121665 * pow(121666, -1, prime) % prime
-    y = trust._ORDER_EIGHT_Y
-    x_squared = (y * y - 1) * pow(d * y * y + 1, -1, prime) % prime
-    x = pow(x_squared, (prime + 3) // 8, prime)
-    if x * x % prime != x_squared:
-        x = x * pow(2, (prime - 1) // 4, prime) % prime
-    assert x * x % prime == x_squared
-
-    def doubled(point: tuple[int, int]) -> tuple[int, int]:
-        a, b = point
-        t = d * a * a * b * b % prime
-        return (
-            2 * a * b * pow(1 + t, -1, prime) % prime,
-            (b * b + a * a) * pow(1 - t, -1, prime) % prime,
-        )
-
-    four = doubled(doubled((x, y)))
-    assert four == (0, prime - 1)
-    assert doubled(four) == (0, 1)
-
-
-def test_points_off_the_curve_and_short_keys_are_refused() -> None:
-    for raw in (b"", b"\1" * 31, (2).to_bytes(32, "little"), b"\xff" * 32):
-        assert trust.key_problem(raw) is not None
-    for _ in range(8):
-        assert trust.key_problem(signing.public_key_of(signing.generate_key())) is None
-
-
-def test_a_trust_store_is_read_back(build: ModuleType, key: Any, tmp_path: Path) -> None:
-    store = build.trust(key, models=("invoices", "receipts"))
-    path = tmp_path / "trust.json"
+def test_a_trust_store_is_read_back(path: Path, store: trust.TrustStore) -> None:
     path.write_bytes(store.to_json())
     assert trust.TrustStore.from_file(path) == store
+    assert trust.TrustStore.from_json(store.to_json()) == store
+
+
+def test_version_1_is_still_read(path: Path, key: Any) -> None:
+    """It had Ed25519 keys, certificates and nothing to remember."""
+    public = signing.public_key_of(key)
+    old = {
+        "version": 1,
+        "keys": [
+            {
+                "keyid": trust.key_id(public),
+                "algorithm": "ed25519",
+                "publicKey": base64.b64encode(public).decode("ascii"),
+                "name": "release",
+                "models": ["*"],
+            }
+        ],
+    }
+    path.write_text(json.dumps(old))
+    found = trust.TrustStore.from_file(path)
+    assert found == trust.TrustStore.of([trust.TrustedKey.of(key, name="release")])
+    assert found.keys[0].roles == ("certificate",)
+    assert json.loads(found.to_json())["version"] == 2
+
+
+def test_version_1_says_nothing_of_version_2(path: Path, store: trust.TrustStore) -> None:
+    data = json.loads(store.to_json())
+    old = {"version": 1, "keys": data["keys"]}
+    assert code_of(path, old) == "BAD_TRUST_STORE"
+    for key in data["keys"]:
+        del key["roles"]
+    assert code_of(path, old) == "BAD_TRUST_STORE"
+    assert code_of(path, {**old, "version": 2}) == "BAD_TRUST_STORE"
+    assert code_of(path, {**old, "minRevocationSequence": 1}) == "BAD_TRUST_STORE"
 
 
 def test_a_key_stands_once_in_a_store(build: ModuleType, key: Any) -> None:
@@ -77,40 +87,95 @@ def test_a_key_stands_once_in_a_store(build: ModuleType, key: Any) -> None:
 @pytest.mark.parametrize(
     "edit",
     [
-        {"version": 2},
+        {"version": 0},
+        {"version": 3},
         {"version": True},
+        {"version": "2"},
         {"extra": 1},
+        {"minRevocationSequence": -1},
+        {"minRevocationSequence": None},
+        {"minRevocationSequence": 1.5},
+        {"minRevocationSequence": True},
         {"keys": {}},
         {"keys": [{}]},
+        {"keys": [{"extra": 1}]},
         {"keys": [{"keyid": "0" * 64}]},
         {"keys": [{"algorithm": "none"}]},
         {"keys": [{"algorithm": "ed25519ph"}]},
+        {"keys": [{"algorithm": "Ed25519"}]},
         {"keys": [{"publicKey": "AA"}]},
         {"keys": [{"models": "*"}]},
         {"keys": [{"name": ""}]},
+        {"keys": [{"roles": []}]},
+        {"keys": [{"roles": "certificate"}]},
+        {"keys": [{"roles": ["certificate", "certificate"]}]},
+        {"keys": [{"roles": ["Certificate"]}]},
+        {"keys": [{"roles": ["root"]}]},
+        {"keys": [{"roles": [1]}]},
     ],
 )
 def test_a_malformed_store_is_refused(
-    build: ModuleType, key: Any, tmp_path: Path, edit: dict[str, Any]
+    build: ModuleType, key: Any, path: Path, edit: dict[str, Any]
 ) -> None:
     data = json.loads(build.trust(key).to_json())
     if isinstance(edit.get("keys"), list) and edit["keys"][0]:
         edit = {"keys": [{**data["keys"][0], **edit["keys"][0]}]}
-    path = tmp_path / "trust.json"
-    path.write_text(json.dumps({**data, **edit}))
-    with pytest.raises(InputError) as caught:
-        trust.TrustStore.from_file(path)
-    assert caught.value.code == "BAD_TRUST_STORE"
+    assert code_of(path, {**data, **edit}) == "BAD_TRUST_STORE"
 
 
-def test_a_store_with_a_weak_key_is_refused(tmp_path: Path, build: ModuleType, key: Any) -> None:
+def test_what_is_missing_is_not_guessed(path: Path, store: trust.TrustStore) -> None:
+    sound = json.loads(store.to_json())
+    for name in sound:
+        assert code_of(path, {k: v for k, v in sound.items() if k != name}) == "BAD_TRUST_STORE"
+    for name in sound["keys"][0]:
+        first = {k: v for k, v in sound["keys"][0].items() if k != name}
+        assert code_of(path, {**sound, "keys": [first]}) == "BAD_TRUST_STORE"
+
+
+def test_a_store_with_a_weak_key_is_refused(path: Path, build: ModuleType, key: Any) -> None:
     data = json.loads(build.trust(key).to_json())
     weak = (1).to_bytes(32, "little")
     data["keys"][0].update(
         keyid=trust.key_id(weak), publicKey=base64.b64encode(weak).decode("ascii")
     )
-    path = tmp_path / "trust.json"
+    assert code_of(path, data) == "WEAK_KEY"
+
+
+def test_a_key_under_another_algorithm_is_refused(path: Path, store: trust.TrustStore) -> None:
+    data = json.loads(store.to_json())
+    names = [key["algorithm"] for key in data["keys"]]
+    for key, other in zip(data["keys"], reversed(names), strict=True):
+        assert code_of(path, {**data, "keys": [{**key, "algorithm": other}]}) == "WEAK_KEY"
+
+
+def test_the_messages_of_hostile_stores_steer_no_terminal(path: Path, key: Any) -> None:
+    data = json.loads(trust.TrustStore.of([trust.TrustedKey.of(key, name="x")]).to_json())
+    weak = (1).to_bytes(32, "little")
+    data["keys"][0].update(
+        name="\x1b[2Jme",
+        keyid=trust.key_id(weak),
+        publicKey=base64.b64encode(weak).decode("ascii"),
+    )
     path.write_text(json.dumps(data))
     with pytest.raises(SignatureError) as caught:
         trust.TrustStore.from_file(path)
-    assert caught.value.code == "WEAK_KEY"
+    assert "\x1b" not in str(caught.value)
+
+
+def test_keys_are_found_by_their_role(store: trust.TrustStore) -> None:
+    first, second = store.keys
+    assert store.with_role("certificate") == (first, second)
+    assert store.with_role("audit") == store.with_role("revocation") == (second,)
+    with pytest.raises(ValueError, match="expected one of"):
+        store.with_role("root")
+
+
+@pytest.mark.parametrize("roles", [(), ("root",), ("audit", "audit"), ("certificate", "")])
+def test_roles_are_those_there_are(key: Any, roles: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="expected some of"):
+        trust.TrustedKey.of(key, roles=roles)
+
+
+def test_a_sequence_number_is_never_negative() -> None:
+    with pytest.raises(ValueError, match="expected 0 or more"):
+        trust.TrustStore(keys=(), min_revocation_sequence=-1)

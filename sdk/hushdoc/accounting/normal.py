@@ -54,3 +54,15 @@ def _log_tail_near(x: Array) -> Array:
     scaled = (x / math.sqrt(2)).ravel().tolist()
     tails = np.fromiter((math.erfc(value) for value in scaled), np.float64, len(scaled))
     return np.asarray(np.log(tails / 2).reshape(x.shape))
+
+
+def tail(x: Array) -> Array:
+    """Returns P(Z > x) for a standard normal Z, for each x.
+
+    Example:
+        >>> tail(np.asarray([0.0, 1.0, np.inf])).round(4).tolist()
+        [0.5, 0.1587, 0.0]
+    """
+    scaled = (x / math.sqrt(2)).ravel().tolist()
+    found = np.fromiter(map(math.erfc, scaled), np.float64, len(scaled))
+    return np.asarray((found / 2).reshape(x.shape))

@@ -6,14 +6,24 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from hushdoc.keys import ALGORITHMS, ED25519
+from hushdoc.trust import ANY_MODEL, CERTIFICATE, REVOCATION, ROLES
+
+NEXT_STEPS = {
+    CERTIFICATE: "hushdoc export ... --key {key}, or hushdoc sign ARTIFACT --key {key}",
+    REVOCATION: "hushdoc trust revoke --list LIST --key {key}",
+}
+"""What a key of a role is for, on the command line."""
+
 
 def register(verbs: Any) -> None:
     """Adds `hushdoc keygen`; cryptography is imported only when it runs."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "keygen",
         help="make a signing key and the trust store that believes it",
-        description="Makes an Ed25519 signing key. OUT.key is secret and stays with whoever signs; "
-        "OUT.trust.json is public and goes to whoever checks. Neither is ever overwritten.",
+        description="Makes a signing key. OUT.key is secret and stays with whoever signs; "
+        "OUT.trust.json is public and goes to whoever checks, who reads it themselves or merges it "
+        "with `hushdoc trust add`. Neither is ever overwritten.",
     )
     parser.add_argument(
         "--out",
@@ -22,43 +32,79 @@ def register(verbs: Any) -> None:
         metavar="OUT",
         help="start of both file names, such as keys/release",
     )
-    parser.add_argument("--name", help="whose key it is, for people (default: last part of OUT)")
+    parser.add_argument(
+        "--algorithm",
+        choices=ALGORITHMS,
+        default=ED25519,
+        help="how it signs (default: %(default)s; ecdsa-p256 is what key services offer)",
+    )
+    key_options(parser, name="last part of OUT", model="all", role=CERTIFICATE)
+    parser.set_defaults(run=run)
+
+
+def key_options(parser: argparse.ArgumentParser, *, name: str, model: str, role: str) -> None:
+    """Adds --name, --model and --role: what a trust store says about a key.
+
+    Args:
+        parser: Of a verb.
+        name: The default, in words.
+        model: The default, in words.
+        role: The default, in words.
+    """
+    parser.add_argument("--name", help=f"whose key it is, for people (default: {name})")
     parser.add_argument(
         "--model",
         action="append",
         metavar="NAME",
-        help="model the key may sign for; may be given again (default: all)",
+        help=f"model the key may sign for; may be given again (default: {model})",
     )
-    parser.set_defaults(run=run)
+    parser.add_argument(
+        "--role",
+        action="append",
+        choices=ROLES,
+        help=f"what the key may sign; may be given again (default: {role})",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Writes both files, or neither."""
-    from hushdoc import files, signing
-    from hushdoc.explanation import printable
-    from hushdoc.trust import ANY_MODEL, TrustedKey, TrustStore
+    from hushdoc import files, keys
+    from hushdoc.trust import TrustedKey, TrustStore
 
     secret = options.out.with_name(options.out.name + ".key")
     public = options.out.with_name(options.out.name + ".trust.json")
     for path in (secret, public):
         files.require_free(path)
-    key = signing.generate_key()
-    trusted = TrustedKey(
+    key = keys.generate_key(options.algorithm)
+    trusted = TrustedKey.of(
+        key,
         name=options.name or options.out.name,
-        public_key=signing.public_key_of(key),
-        models=tuple(options.model or (ANY_MODEL,)),
+        models=tuple(dict.fromkeys(options.model or (ANY_MODEL,))),
+        roles=tuple(dict.fromkeys(options.role or (CERTIFICATE,))),
     )
+    content = TrustStore(keys=(trusted,)).to_json()
+    TrustStore.from_json(content)  # what can't be read back is never written
     try:
         secret.parent.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise files.not_written(secret.parent, problem) from problem
-    signing.write_private_key(key, secret)
+    keys.write_private_key(key, secret)
     try:
-        files.write_file(public, TrustStore(keys=(trusted,)).to_json(), overwrite=False)
+        files.write_file(public, content, overwrite=False)
     except BaseException:
         secret.unlink(missing_ok=True)
         raise
-    print(f"{printable(str(secret))}: secret. Sign with it: hushdoc export ... --key {secret}")
-    print(f"{printable(str(public))}: public. Give it to whoever checks your models.")
-    print(f"key id {trusted.keyid}")
+    _print_result(secret, public, trusted.keyid, trusted.roles)
     return 0
+
+
+def _print_result(secret: Path, public: Path, keyid: str, roles: tuple[str, ...]) -> None:
+    from hushdoc.explanation import printable
+
+    shown = printable(str(secret))
+    print(f"{shown}: secret. Keep it to whoever signs.")
+    for role in roles:
+        if role in NEXT_STEPS:
+            print(f"  {role}: {NEXT_STEPS[role].format(key=shown)}")
+    print(f"{printable(str(public))}: public. Give it to whoever checks what it signs.")
+    print(f"key id {keyid}")

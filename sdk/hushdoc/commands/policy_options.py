@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hushdoc.policy import Policy
 
-_PARTS = ("max_epsilon", "max_delta", "unit", "adversary")
+_LIMITS = ("max_epsilon", "max_delta", "unit")
+"""Options without which --trust demands no privacy."""
+
+_FURTHER = (
+    "adversary",
+    "model",
+    "min_version",
+    "max_age_days",
+    "revocations",
+)
+"""Options that have a default; `recompute` is one as well, and may stand beside --policy."""
 
 
 def policy_options(parser: argparse.ArgumentParser) -> None:
@@ -32,12 +43,39 @@ def policy_options(parser: argparse.ArgumentParser) -> None:
         metavar="WHO",
         help="against whom the guarantee must hold (default: model-recipient)",
     )
+    _identity_options(group)
+    group.add_argument(
+        "--recompute",
+        choices=("fast", "exact", "offline"),
+        help="how epsilon is recomputed; beside --policy never less than it demands "
+        "(default: fast)",
+    )
     group.add_argument(
         "--integrity-only",
         action="store_true",
         help="with --trust alone: check the signature and the files, demand no privacy",
     )
     parser.set_defaults(refuse_usage=parser.error)
+
+
+def _identity_options(group: Any) -> None:
+    """Options about which model this is and how fresh what is said about it."""
+    group.add_argument("--model", metavar="NAME", help="name the model must have (default: any)")
+    group.add_argument(
+        "--min-version", type=int, metavar="N", help="least version of the model (default: any)"
+    )
+    group.add_argument(
+        "--max-age-days",
+        type=float,
+        metavar="N",
+        help="how long ago the certificate may have been issued (default: any time)",
+    )
+    group.add_argument(
+        "--revocations",
+        type=Path,
+        metavar="FILE",
+        help="revocation list, which must then be there and be valid now",
+    )
 
 
 def policy_from(options: argparse.Namespace) -> Policy:
@@ -50,38 +88,75 @@ def policy_from(options: argparse.Namespace) -> Policy:
         InputError: A file can't be read or its content is refused.
         SystemExit: The options do not state one policy (exit code 2).
     """
-    from hushdoc.policy import Policy
-    from hushdoc.trust import TrustStore
-
-    given = [name for name in _PARTS if getattr(options, name) is not None]
-    spelled = ", ".join("--" + name.replace("_", "-") for name in given)
+    given = [name for name in (*_LIMITS, *_FURTHER) if getattr(options, name) is not None]
     if (options.policy is None) == (options.trust is None):
         options.refuse_usage("give either --policy FILE or --trust FILE with its limits")
     if options.policy is not None:
-        if given or options.integrity_only:
-            options.refuse_usage(
-                f"{spelled or '--integrity-only'} stands beside --policy, which states all limits"
-            )
-        return Policy.from_toml(options.policy)
+        return _from_file(options, given)
     if options.integrity_only:
-        if given:
-            options.refuse_usage(f"{spelled} stands beside --integrity-only")
-        return Policy.integrity_only(TrustStore.from_file(options.trust))
-    missing = [name for name in _PARTS[:3] if name not in given]
-    if missing:
+        return _integrity_only(options, given)
+    if not set(_LIMITS) <= set(given):
         options.refuse_usage(
             "--trust needs --max-epsilon, --max-delta and --unit, or --integrity-only for no "
             "demand of privacy"
         )
+    return _from_limits(options, given)
+
+
+def _from_file(options: argparse.Namespace, given: list[str]) -> Policy:
+    """The policy of a file; only recomputing may be asked for on top, and only more of it."""
+    from hushdoc.policy import Policy
+    from hushdoc.reproduction import RECOMPUTE_WAYS
+
+    if given or options.integrity_only:
+        options.refuse_usage(
+            f"{_spelled(given) or '--integrity-only'} stands beside --policy, which states all "
+            "limits"
+        )
+    policy = Policy.from_toml(options.policy)
+    if options.recompute is None:
+        return policy
+    if RECOMPUTE_WAYS.index(options.recompute) < RECOMPUTE_WAYS.index(policy.recompute):
+        options.refuse_usage(
+            f"--recompute {options.recompute} is less than the policy's {policy.recompute}"
+        )
+    return dataclasses.replace(policy, recompute=options.recompute)
+
+
+def _integrity_only(options: argparse.Namespace, given: list[str]) -> Policy:
+    from hushdoc.policy import Policy
+    from hushdoc.trust import TrustStore
+
+    privacy = [name for name in given if name != "model"]
+    if options.recompute is not None:
+        privacy.append("recompute")
+    if privacy:
+        options.refuse_usage(f"{_spelled(privacy)} stands beside --integrity-only")
+    return Policy.integrity_only(TrustStore.from_file(options.trust), model=options.model)
+
+
+def _from_limits(options: argparse.Namespace, given: list[str]) -> Policy:
+    from hushdoc.policy import Policy
+    from hushdoc.trust import TrustStore
+
     trust = TrustStore.from_file(options.trust)
+    further = {name: getattr(options, name) for name in _FURTHER if name in given}
+    if "revocations" in further:
+        # Whoever names a list wants it obeyed, so one that is missing refuses.
+        further["revocation"] = "required"
     try:
         return Policy(
             trust=trust,
             max_epsilon=options.max_epsilon,
             max_delta=options.max_delta,
             privacy_units=frozenset(options.unit),
-            adversary=options.adversary or "model-recipient",
+            recompute=options.recompute or "fast",
+            **further,
         )
     except ValueError as error:
         options.refuse_usage(str(error))
         raise
+
+
+def _spelled(names: list[str]) -> str:
+    return ", ".join("--" + name.replace("_", "-") for name in names)

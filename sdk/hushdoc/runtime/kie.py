@@ -80,6 +80,7 @@ class KIEModel:
         policy: Policy,
         device: str = "cpu",
         runtime: Runtime | None = None,
+        low_memory: bool = False,
     ) -> KIEModel:
         """Returns the model of an artifact that the policy accepts.
 
@@ -88,6 +89,8 @@ class KIEModel:
             policy: What the application demands of the certificate.
             device: "cpu" or "cuda"; a device that is not there raises.
             runtime: Threads and memory; all usable cores by default.
+            low_memory: Whether the weights are loaded from the file that was checked, rather than
+                from a second copy in memory. Needs Linux.
 
         Raises:
             ArtifactError: The folder is not a sound artifact.
@@ -96,8 +99,8 @@ class KIEModel:
             TaskMismatchError: The artifact was built for another task.
             DeviceUnavailableError: The device is not there.
         """
-        checked = artifacts.open_artifact(Path(path), policy)
-        return cls.from_artifact(checked, device=device, runtime=runtime)
+        with artifacts.open_artifact(Path(path), policy, low_memory=low_memory) as checked:
+            return cls.from_artifact(checked, device=device, runtime=runtime)
 
     @classmethod
     def from_artifact(
@@ -117,7 +120,8 @@ class KIEModel:
         labels = _labels_from(artifact.read("labels.json"))
         preprocessing = Preprocessing.from_dict(manifest["preprocessing"])
         encoder = Encoder(artifact.read("tokenizer.json"), preprocessing)
-        session = Session(artifact.read(manifest["entry"]), device=device, runtime=runtime)
+        with artifact.source(manifest["entry"]) as graph:
+            session = Session(graph, device=device, runtime=runtime)
         _require_fit(session, manifest, labels)
         return cls(
             certificate=artifact.certificate,

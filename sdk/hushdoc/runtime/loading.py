@@ -19,6 +19,7 @@ def load(
     policy: Policy,
     device: str = "cpu",
     runtime: Runtime | None = None,
+    low_memory: bool = False,
 ) -> kie.KIEModel:
     """Returns the model of whatever task a verified artifact was built for.
 
@@ -27,6 +28,8 @@ def load(
         policy: What the application demands of the certificate.
         device: "cpu" or "cuda"; a device that is not there raises.
         runtime: Threads and memory; all usable cores by default.
+        low_memory: Whether the weights are loaded from the file that was checked, rather than from
+            a second copy in memory. Needs Linux.
 
     Raises:
         ArtifactError: The folder is not a sound artifact.
@@ -35,11 +38,11 @@ def load(
         TaskMismatchError: No model of this version does the artifact's task.
         DeviceUnavailableError: The device is not there.
     """
-    artifact = artifacts.open_artifact(Path(path), policy)
-    task = artifact.manifest["task"]
-    if task not in MODELS:
-        raise TaskMismatchError(
-            f"The artifact was built for the task '{task}'; this version runs "
-            f"{', '.join(MODELS)}. Install the version of hushdoc that wrote it."
-        )
-    return MODELS[task].from_artifact(artifact, device=device, runtime=runtime)
+    with artifacts.open_artifact(Path(path), policy, low_memory=low_memory) as artifact:
+        task = artifact.manifest["task"]
+        if task not in MODELS:
+            raise TaskMismatchError(
+                f"The artifact was built for the task '{task}'; this version runs "
+                f"{', '.join(MODELS)}. Install the version of hushdoc that wrote it."
+            )
+        return MODELS[task].from_artifact(artifact, device=device, runtime=runtime)

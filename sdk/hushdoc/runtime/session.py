@@ -92,12 +92,13 @@ class Session:
     """One loaded graph; many threads may run it at once."""
 
     def __init__(
-        self, model: bytes, *, device: str = "cpu", runtime: Runtime | None = None
+        self, model: bytes | str, *, device: str = "cpu", runtime: Runtime | None = None
     ) -> None:
-        """Loads a graph from bytes that were already checked, never from a path.
+        """Loads a graph that was already checked.
 
         Args:
-            model: An ONNX file with its weights inside.
+            model: An ONNX file with its weights inside: its bytes, or what `Artifact.source`
+                yields with `low_memory`, a path that opens the very file that was checked.
             device: "cpu" or "cuda"; it is used or refused, never silently replaced.
             runtime: Threads and memory.
 
@@ -113,16 +114,17 @@ class Session:
         self._limit = runtime.memory_limit_bytes
         self._onnxruntime = import_onnxruntime()
         require_device(device, self._onnxruntime.get_available_providers())
-        if self._limit is not None and len(model) > self._limit:
+        num_bytes = len(model) if isinstance(model, bytes) else os.stat(model).st_size
+        if self._limit is not None and num_bytes > self._limit:
             raise LimitExceededError(
-                f"The model holds {len(model)} bytes and memory_limit allows {self._limit}. Raise "
+                f"The model holds {num_bytes} bytes and memory_limit allows {self._limit}. Raise "
                 "the limit, or use a smaller variant of the model."
             )
         self._session = self._create(model, runtime)
         if PROVIDERS[device] not in self._session.get_providers():
             raise _unavailable(device, self._session.get_providers())
 
-    def _create(self, model: bytes, runtime: Runtime) -> Any:
+    def _create(self, model: bytes | str, runtime: Runtime) -> Any:
         options = self._options(runtime)
         provider: Any = PROVIDERS[self.device]
         if self.device == "cuda" and self._limit is not None:

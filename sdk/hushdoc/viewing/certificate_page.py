@@ -15,12 +15,14 @@ from hushdoc.explanation import (
     ASSURANCE_WORDS,
     FALSE_ALARM_RATES,
     UNIT_WORDS,
+    comparison,
     hit_rate_bound,
     not_promised,
     odds,
     percent,
     promise,
 )
+from hushdoc.viewing import audits as audit_sections
 from hushdoc.viewing import evidence
 from hushdoc.viewing.markup import (
     banner,
@@ -36,6 +38,7 @@ from hushdoc.viewing.profile_chart import profile_chart
 
 if TYPE_CHECKING:
     from hushdoc.artifact import VerificationReport
+    from hushdoc.audits import AuditReport
     from hushdoc.certificate import Certificate, Subject
     from hushdoc.trust import TrustedKey
 
@@ -46,6 +49,9 @@ def certificate_page(
     subjects: Sequence[Subject],
     *,
     signers: Sequence[TrustedKey] | None = None,
+    audits: Sequence[AuditReport] = (),
+    recompute: str = "fast",
+    payload_sha256: str | None = None,
 ) -> str:
     """Returns the page as HTML.
 
@@ -55,6 +61,12 @@ def certificate_page(
         subjects: The signed files.
         signers: Who signed, by a trust store that was asked; none of its keys: empty; nobody
             asked: None. A report's own signers go before.
+        audits: What believed auditors signed about the certificate.
+        recompute: How the page recomputes epsilon, one of `reproduction.RECOMPUTE_WAYS`.
+        payload_sha256: Digest of the signed statement that the page is written from, if known.
+
+    Raises:
+        MissingExtraError: `recompute` is offline, which needs dp-accounting.
     """
     if report is not None:
         signers = report.signers
@@ -63,18 +75,20 @@ def certificate_page(
         f"Privacy certificate of {model.name}, version {model.version}",
         (
             _head(certificate),
-            '<div class="banners">' + _verdicts(certificate, report, signers) + "</div>",
+            '<div class="banners">' + _verdicts(certificate, report, signers, recompute) + "</div>",
             *(_meaning(item) for item in _promised(certificate)),
             evidence.against_whom(certificate),
             section("What is not promised", bullets(not_promised(certificate.claim))),
             section("Caveats of the issuer", bullets(certificate.claim.caveats)),
+            audit_sections.measured(certificate.claim, audits),
+            audit_sections.invited(certificate.claim),
             evidence.data(certificate),
             evidence.transcripts(certificate),
             evidence.rules(report),
             evidence.notes("Training, as stated by the issuer", certificate.claim.training),
             evidence.notes("Usefulness, as stated by the issuer", certificate.claim.utility),
             evidence.origin(certificate, subjects, signers),
-            _foot(certificate),
+            _foot(certificate, payload_sha256),
         ),
     )
 
@@ -119,6 +133,7 @@ def _verdicts(
     certificate: Certificate,
     report: VerificationReport | None,
     signers: Sequence[TrustedKey] | None,
+    recompute: str,
 ) -> str:
     found = [_signature(signers), _policy(report)]
     if report is None or not report.files_checked:
@@ -131,7 +146,7 @@ def _verdicts(
     else:
         words = f"{len(report.files)} files are as they were signed"
         found.append(banner("good", words))
-    found.append(_recomputed(certificate))
+    found.append(_recomputed(certificate, recompute))
     if not _promised(certificate):
         found.insert(0, banner("bad", "No differential privacy is promised by this certificate"))
     return "".join(found)
@@ -164,8 +179,8 @@ def _policy(report: VerificationReport | None) -> str:
     return banner("good", f"Accepted: all {len(report.policy.rules)} rules of the policy passed")
 
 
-def _recomputed(certificate: Certificate) -> str:
-    findings = certificate.recompute()
+def _recomputed(certificate: Certificate, way: str) -> str:
+    findings = certificate.recompute(way)
     if not findings:
         return ""
     false = [item for item in findings if item.code is not None]
@@ -178,7 +193,8 @@ def _recomputed(certificate: Certificate) -> str:
     return banner(
         "good",
         "The numbers follow from the stated mechanism",
-        "Recomputed for this page. That proves arithmetic, not that training ran that way.",
+        f"Recomputed for this page ({way}).",
+        "That proves arithmetic, not that training ran that way.",
     )
 
 
@@ -214,6 +230,7 @@ def _meaning(item: Guarantee) -> str:
             style="soft",
         ),
         _chart(item),
+        *(paragraph(words, style="soft") for words in comparison(item)),
     )
 
 
@@ -224,10 +241,11 @@ def _chart(item: Guarantee) -> str:
     return f"<h3>The same promise at other deltas</h3>\n{drawn}" if drawn else ""
 
 
-def _foot(certificate: Certificate) -> str:
+def _foot(certificate: Certificate, payload_sha256: str | None) -> str:
     expiry = certificate.expires_at or "without end"
+    digest = f" SHA-256 of it: <code>{safe(payload_sha256)}</code>." if payload_sha256 else ""
     return (
         f"<footer><p>Certificate <code>{safe(certificate.certificate_id)}</code>, valid from "
         f"{safe(certificate.issued_at)} to {safe(expiry)}. This page is a rendering; the signed "
-        "statement in the artifact is what counts.</p></footer>"
+        f"statement in the artifact is what counts.{digest}</p></footer>"
     )

@@ -7,9 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hushdoc.accounting import mechanism
-from hushdoc.claim import Guarantee
-from hushdoc.explanation import ADVERSARY_WORDS, UNIT_WORDS, is_covered, mechanism_words
-from hushdoc.viewing.markup import Cell, block, paragraph, section, table
+from hushdoc.claim import WATCHES_TRAINING, Guarantee
+from hushdoc.explanation import (
+    ADJACENCY_PITFALLS,
+    ADVERSARY_WORDS,
+    AGGREGATION_WORDS,
+    RELEASE_WORDS,
+    UNIT_WORDS,
+    comparison,
+    computed_by,
+    is_covered,
+    mechanism_words,
+)
+from hushdoc.viewing.markup import Cell, block, bullets, paragraph, section, table
 
 if TYPE_CHECKING:
     from hushdoc.artifact import VerificationReport
@@ -66,20 +76,30 @@ def _guarantee_row(item: Guarantee) -> Sequence[str | Cell]:
 
 
 def _detail(item: Guarantee) -> list[str]:
-    accountant = item.accountant
     facts = {
         "against": f"{item.adversary}, who observes {item.observes} and knows {item.knows}",
+        **_watched(item),
         "one unit": f"{item.unit}: {item.unit_definition}",
-        "neighbours": item.adjacency,
-        "computed by": f"{accountant.name} ({accountant.library} {accountant.version})",
+        "neighbours": f"{item.adjacency}. {ADJACENCY_PITFALLS[item.adjacency]}",
+        "accountant": f"{item.accountant.name}. {computed_by(item)}",
         "composition": item.composition,
         "all accesses": "covered" if item.covers_all_private_accesses else "NOT all covered",
         "sampling": item.sampling_as_implemented,
         "tuning": item.hyperparameter_tuning,
         "noise from": f"{item.rng}; {item.floating_point}",
     }
+    if item.audit_lower_bound is not None:
+        facts["own audits"] = f"show that epsilon is at least {item.audit_lower_bound:g}"
     lines = [f"{name + ':':<14}{value}" for name, value in facts.items()]
+    lines += [f"{'beside:':<14}{words}" for words in comparison(item)]
     return [*lines, *(f"{'assumes:':<14}{words}" for words in item.assumes)]
+
+
+def _watched(item: Guarantee) -> dict[str, str]:
+    """What adversaries that watch training see of it."""
+    if item.adversary not in WATCHES_TRAINING:
+        return {}
+    return {"sees": f"of training: {AGGREGATION_WORDS[item.aggregation]}"}
 
 
 def data(certificate: Certificate) -> str:
@@ -120,7 +140,8 @@ def data(certificate: Certificate) -> str:
         "<h3>Used without any promise</h3>",
         table(("data", "what for", "status", "overlap with protected data"), public)
         or paragraph("None is stated."),
-        paragraph("Released: " + ", ".join(claim.releases) + "."),
+        "<h3>What left the training site</h3>",
+        bullets(RELEASE_WORDS[name] for name in claim.releases) or paragraph("Nothing is stated."),
     )
 
 
@@ -140,8 +161,8 @@ def transcripts(certificate: Certificate) -> str:
         "The mechanism, and how to recompute the numbers",
         *parts,
         paragraph(
-            "Anybody can recompute epsilon from these lines alone, with hushdoc verify, or with "
-            "any accountant for the Poisson-subsampled Gaussian under add-remove.",
+            "Anybody can recompute epsilon from these lines alone, with hushdoc verify or with any "
+            "accountant that knows these mechanisms.",
             style="soft",
         ),
     )

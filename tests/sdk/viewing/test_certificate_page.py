@@ -134,7 +134,7 @@ def test_hostile_text_stays_text(build: ModuleType) -> None:
         build.no_guarantee(unit="user"),
         issuer=HOSTILE,
         caveats=(HOSTILE,),
-        releases=(HOSTILE,),
+        releases=("final-weights", "logs"),
         training={HOSTILE: HOSTILE, "x": [HOSTILE]},
         utility={HOSTILE: {HOSTILE: 1}},
         derivation=({"step": HOSTILE, "dataDependent": True},),

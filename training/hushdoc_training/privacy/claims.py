@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any
 
 import hushdoc
-from hushdoc.accounting import rdp
 from hushdoc.claim import (
     Accountant,
     Claim,
@@ -17,13 +16,26 @@ from hushdoc.claim import (
     ProtectedUnit,
     PublicData,
 )
+from hushdoc_training.privacy.ledger_runs import Statement
 from hushdoc_training.privacy.noise import FLOATING_POINT, RNG
-from hushdoc_training.privacy.plan import UNIT_DEFINITIONS, PrivacyPlan
+from hushdoc_training.privacy.plan import ACCOUNTANTS, UNIT_DEFINITIONS, PrivacyPlan
 
 PROFILE_DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 TRANSCRIPT = "training"
 OBSERVES = "the final weights and everything else in the artifact"
 KNOWS = "all other records, all settings, and how training works"
+ASSUMES = (
+    "the code that ran is the code that was published",
+    "the labels' names, the sampling rate, the number of steps and the divisor were chosen "
+    "without looking at the documents",
+)
+LEDGER_ASSUMES = (
+    "in no run of the ledger were noise, sampling rate or number of steps chosen by what earlier "
+    "runs or steps had shown; the learning rate and all else may have been",
+    "whether this model is released was not decided by runs outside the ledger, or by runs that "
+    "began after this one had ended",
+)
+LEDGER_ACCOUNTANT = "pld"
 
 
 def public(public_data: tuple[PublicData, ...], *, training: Mapping[str, Any]) -> Claim:
@@ -93,6 +105,7 @@ def private(
     *,
     training: Mapping[str, Any],
     hyperparameter_tuning: str = "none",
+    ledger: Statement | None = None,
 ) -> Claim:
     """Returns the claim of a model trained under a plan.
 
@@ -102,40 +115,13 @@ def private(
         public_data: What the model learned from before.
         training: Settings, for people.
         hyperparameter_tuning: One of `mechanism.TUNINGS`: on what the settings were chosen.
+        ledger: What the documents' ledger says of all runs, this one included; the guarantee then
+            covers them all, so that settings may have been chosen by them.
     """
-    mechanism = plan.mechanism()
-    guarantee = Guarantee(
-        adversary="model-recipient",
-        observes=OBSERVES,
-        knows=KNOWS,
-        assumes=(
-            "the code that ran is the code that was published",
-            "the labels' names, the sampling rate, the number of steps and the divisor were chosen "
-            "without looking at the documents",
-        ),
-        aggregation="central",
-        kind="dp",
-        unit=plan.privacy_unit,
-        unit_definition=UNIT_DEFINITIONS[plan.privacy_unit],
-        adjacency="add-remove",
-        epsilon=plan.epsilon_after(plan.steps),
-        delta=plan.delta,
-        profile=rdp.profile(mechanism, PROFILE_DELTAS),
-        gdp_mu=None,
-        accountant=Accountant(
-            name="rdp", library="hushdoc", version=hushdoc.__version__, error_bound=None
-        ),
-        transcript=TRANSCRIPT,
-        composition="one training run; its final weights are the only release",
-        covers_all_private_accesses=True,
-        sampling_as_implemented="poisson",
-        hyperparameter_tuning=hyperparameter_tuning,
-        rng="csprng",
-        floating_point=FLOATING_POINT,
-        audit_lower_bound=None,
-        reason=None,
-        condition=None,
-    )
+    tuning = hyperparameter_tuning
+    if ledger is not None and tuning in ("none", "public-data"):
+        tuning = "accounted"
+    guarantee = _guarantee(plan, tuning, ledger)
     return Claim(
         protected_data=(
             _protected(
@@ -143,38 +129,80 @@ def private(
                 plan.privacy_unit,
                 f"each {plan.privacy_unit} is one record; its gradient is clipped to an L2 norm of "
                 f"{plan.clipping_norm:g} before it is summed",
+                commitment=None if ledger is None else ledger.commitment,
             ),
         ),
         public_data=public_data,
-        data_accesses=(
-            DataAccess(
-                data=name, purpose="training", accounted_in=TRANSCRIPT, treatment="accounted"
-            ),
-            DataAccess(
-                data=name,
-                purpose="names of the labels",
-                accounted_in=None,
-                treatment="declared-public",
-            ),
-            DataAccess(
-                data=name,
-                purpose="training log and plot",
-                accounted_in=None,
-                treatment="not-released",
-            ),
-        ),
+        data_accesses=_accesses(name),
         releases=("final-weights",),
         guarantees=(guarantee,),
-        transcripts={TRANSCRIPT: mechanism},
+        transcripts={TRANSCRIPT: plan.mechanism() if ledger is None else ledger.mechanism},
         pre_registered_audits=(),
         audits=(),
         training={**training, "plan": asdict(plan), "noise": RNG},
         utility={},
-        caveats=_caveats(plan, hyperparameter_tuning),
+        caveats=_caveats(plan, tuning),
     )
 
 
-def _caveats(plan: PrivacyPlan, hyperparameter_tuning: str) -> tuple[str, ...]:
+def _guarantee(plan: PrivacyPlan, tuning: str, ledger: Statement | None) -> Guarantee:
+    mechanism = plan.mechanism() if ledger is None else ledger.mechanism
+    accountant = plan.accountant if ledger is None else LEDGER_ACCOUNTANT
+    epsilon = ACCOUNTANTS[accountant]
+    return Guarantee(
+        adversary="model-recipient",
+        observes=OBSERVES,
+        knows=KNOWS,
+        assumes=ASSUMES if ledger is None else (*ASSUMES, *LEDGER_ASSUMES),
+        aggregation="central",
+        kind="dp",
+        unit=plan.privacy_unit,
+        unit_definition=UNIT_DEFINITIONS[plan.privacy_unit],
+        adjacency="add-remove",
+        epsilon=epsilon(mechanism, plan.delta),
+        delta=plan.delta,
+        profile=tuple((epsilon(mechanism, delta), delta) for delta in PROFILE_DELTAS),
+        gdp_mu=None,
+        accountant=Accountant(
+            name=accountant, library="hushdoc", version=hushdoc.__version__, error_bound=None
+        ),
+        transcript=TRANSCRIPT,
+        composition=_composition(plan, ledger),
+        covers_all_private_accesses=True,
+        sampling_as_implemented="poisson",
+        hyperparameter_tuning=tuning,
+        rng="csprng",
+        floating_point=FLOATING_POINT,
+        audit_lower_bound=None,
+        reason=None,
+        condition=None,
+    )
+
+
+def _composition(plan: PrivacyPlan, ledger: Statement | None) -> str:
+    if ledger is None:
+        return "one training run; its final weights are the only release"
+    runs = "1 training run is" if ledger.num_runs == 1 else f"{ledger.num_runs} training runs are"
+    return (
+        f"{runs} in the ledger of these documents, and all of them are added up, those that were "
+        "tried and dropped included: every charged step of runs that ended, every reserved step "
+        f"of runs that had not; this run alone spends epsilon {plan.epsilon_after(plan.steps):.6g}"
+    )
+
+
+def _accesses(name: str) -> tuple[DataAccess, ...]:
+    return (
+        DataAccess(data=name, purpose="training", accounted_in=TRANSCRIPT, treatment="accounted"),
+        DataAccess(
+            data=name, purpose="names of the labels", accounted_in=None, treatment="declared-public"
+        ),
+        DataAccess(
+            data=name, purpose="training log and plot", accounted_in=None, treatment="not-released"
+        ),
+    )
+
+
+def _caveats(plan: PrivacyPlan, tuning: str) -> tuple[str, ...]:
     caveats = []
     if plan.privacy_unit == "sequence":
         caveats.append(
@@ -186,13 +214,13 @@ def _caveats(plan: PrivacyPlan, hyperparameter_tuning: str) -> tuple[str, ...]:
             f"delta is {plan.delta:g}, above the usual 1e-5. A delta of one over the number of "
             "records would allow a method that publishes one random record."
         )
-    if hyperparameter_tuning == "none":
+    if tuning == "none":
         caveats.append(
             "The trainer states that this was one run with settings fixed beforehand. Runs that "
             "were tried on the same documents and dropped would add to epsilon, and nothing in "
             "this certificate can show them."
         )
-    if hyperparameter_tuning == "unaccounted":
+    if tuning == "unaccounted":
         caveats.append(
             "Settings were chosen by looking at results on the protected documents, and that is "
             "not part of epsilon."
@@ -200,12 +228,14 @@ def _caveats(plan: PrivacyPlan, hyperparameter_tuning: str) -> tuple[str, ...]:
     return tuple(caveats)
 
 
-def _protected(name: str, unit: str, contribution_bound: str) -> ProtectedData:
+def _protected(
+    name: str, unit: str, contribution_bound: str, *, commitment: str | None = None
+) -> ProtectedData:
     return ProtectedData(
         name=name,
         units=(ProtectedUnit(unit=unit, count=None, count_is_public=False),),
         contribution_bound=contribution_bound,
-        commitment=None,
+        commitment=commitment,
     )
 
 

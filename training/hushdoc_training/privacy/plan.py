@@ -9,8 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from hushdoc.accounting import calibration, rdp
+from hushdoc.accounting import calibration, pld, rdp
 from hushdoc.accounting.mechanism import Composed, Gaussian, Mechanism, PoissonSampled
+
+ACCOUNTANTS = {"pld": pld.epsilon, "rdp": rdp.epsilon}
+"""Ways to compute epsilon, both upper bounds. Privacy loss distributions (pld) need about 6 % less
+noise for the same epsilon; Renyi accounting (rdp) is the older way."""
 
 UNIT_DEFINITIONS = {
     "document": "one document with all its pages, however many windows it is cut into",
@@ -35,6 +39,7 @@ class PrivacyPlan:
         clipping_norm: Largest L2 norm of one record's gradient.
         noise_multiplier: Standard deviation of the noise / clipping_norm.
         expected_records: Divisor of the noised sum, a public constant.
+        accountant: One of ACCOUNTANTS: how epsilon is computed, here and in the certificate.
     """
 
     privacy_unit: str
@@ -45,6 +50,7 @@ class PrivacyPlan:
     clipping_norm: float
     noise_multiplier: float
     expected_records: int
+    accountant: str = "pld"
 
     def __post_init__(self) -> None:
         """Refuses a plan that would not keep its epsilon."""
@@ -52,6 +58,10 @@ class PrivacyPlan:
             raise ValueError(
                 f"privacy_unit is '{self.privacy_unit}'; expected one of "
                 f"{', '.join(UNIT_DEFINITIONS)}."
+            )
+        if self.accountant not in ACCOUNTANTS:
+            raise ValueError(
+                f"accountant is '{self.accountant}'; expected one of {', '.join(ACCOUNTANTS)}."
             )
         if not (math.isfinite(self.clipping_norm) and self.clipping_norm > 0):
             raise ValueError(f"clipping_norm is {self.clipping_norm}; expected a positive number.")
@@ -76,6 +86,7 @@ class PrivacyPlan:
         steps: int,
         clipping_norm: float = 0.1,
         expected_records: int = 32,
+        accountant: str = "pld",
     ) -> PrivacyPlan:
         """Returns the plan with the least noise that keeps (epsilon, delta).
 
@@ -93,16 +104,21 @@ class PrivacyPlan:
                 epsilon=epsilon, delta=delta, sampling_rate=sampling_rate, steps=steps
             ),
             expected_records=expected_records,
+            accountant=accountant,
+        )
+
+    @property
+    def step(self) -> Mechanism:
+        """One step, in the certificate's words."""
+        return PoissonSampled(
+            sampling_rate=self.sampling_rate,
+            event=Gaussian(noise_multiplier=self.noise_multiplier),
         )
 
     def mechanism(self, steps: int | None = None) -> Mechanism:
         """Returns what ran, in the certificate's words; all planned steps by default."""
-        one = PoissonSampled(
-            sampling_rate=self.sampling_rate,
-            event=Gaussian(noise_multiplier=self.noise_multiplier),
-        )
-        return Composed(event=one, count=self.steps if steps is None else steps)
+        return Composed(event=self.step, count=self.steps if steps is None else steps)
 
     def epsilon_after(self, steps: int) -> float:
         """Returns the epsilon that this many steps spend."""
-        return rdp.epsilon(self.mechanism(steps), self.delta)
+        return ACCOUNTANTS[self.accountant](self.mechanism(steps), self.delta)

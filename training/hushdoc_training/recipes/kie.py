@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,15 @@ from hushdoc_training import checkpoint, metrics
 from hushdoc_training.models import layout
 from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.privacy import claims
+from hushdoc_training.privacy.ledger import Ledger
 from hushdoc_training.privacy.noise import NoiseStream
 from hushdoc_training.privacy.optimizers import PrivateOptimizer, trainable
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.sampling import poisson_sample
-from hushdoc_training.recipes import loop
+from hushdoc_training.recipes import budget, loop
 from hushdoc_training.recipes.batches import epoch_batches, shuffled_windows
-from hushdoc_training.recipes.loop import Outcome, Run, StepFunction
+from hushdoc_training.recipes.identity import documents_digest, identity
+from hushdoc_training.recipes.loop import Outcome, StepFunction
 from hushdoc_training.recipes.records import (
     Record,
     Window,
@@ -37,50 +39,12 @@ from hushdoc_training.recipes.records import (
     records_of,
     with_token_noise,
 )
+from hushdoc_training.recipes.run import Run
+from hushdoc_training.recipes.settings import PlainSettings, PrivateSettings
 from hushdoc_training.recipes.start import TOKENIZER, Start, start_from
 
-
-@dataclass(frozen=True, kw_only=True)
-class PlainSettings:
-    """Training without privacy, for public documents or as a baseline.
-
-    Attributes:
-        epochs: Passes over the documents.
-        batch_size: Windows in one step.
-        learning_rate: Peak of AdamW's rate, after 6 % warm-up and before linear decay.
-        segment_shuffling: Share of pages whose segments are put into another order, so that the
-            model leans on boxes rather than on the generator's reading order.
-        token_noise: Up to this share of a window's tokens is replaced by others of the batch, so
-            that the model does not lean on words alone.
-        label_smoothing: Probability spread over the other tags; keeps a model that is trained
-            further on other documents from being sure of what it gets wrong there.
-        seed: Of the order of windows; no secret.
-    """
-
-    epochs: float = 1.0
-    batch_size: int = 16
-    learning_rate: float = 3e-4
-    segment_shuffling: float = 0.0
-    token_noise: float = 0.0
-    label_smoothing: float = 0.0
-    seed: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrivateSettings:
-    """What private training needs besides its plan.
-
-    Attributes:
-        learning_rate: Adam's rate at the start.
-        decay: Whether it falls linearly to zero.
-        trained: Which parameters are trained and noised, one of layout.TRAINED.
-        dropout: Dropout probability while training.
-    """
-
-    learning_rate: float = 5e-4
-    decay: bool = True
-    trained: str = "encoder"
-    dropout: float = 0.0
+CHECKPOINT = "checkpoint"
+"""The folder that a finished run leaves."""
 
 
 def train_plain(
@@ -122,7 +86,8 @@ def train_plain(
     )
     per_epoch = math.ceil(len(windows) / settings.batch_size)
     steps = max(1, round(per_epoch * settings.epochs))
-    run = _open(out, {"mode": "plain", **asdict(settings)}, start, documents, claim, resume=resume)
+    same = identity(start, documents_digest(documents), claim)
+    run = _open(out, {"mode": "plain", **asdict(settings), **same}, start, resume=resume)
     torch.manual_seed(settings.seed)
     model = start.model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=0.01)
@@ -165,7 +130,9 @@ def train_plain(
         title=f"{start.name}: training without privacy",
         quiet=quiet,
     )
-    return _finish(run, start, claim, outcome)
+    if not outcome.interrupted:
+        _finish(run, start, claim)
+    return outcome
 
 
 def train_private(
@@ -178,6 +145,8 @@ def train_private(
     name: str,
     public_data: tuple[PublicData, ...] = (),
     hyperparameter_tuning: str = "none",
+    ledger: Ledger | None = None,
+    documents_changed: bool = False,
     resume: bool = False,
     quiet: bool = False,
     device: torch.device | None = None,
@@ -193,18 +162,23 @@ def train_private(
         name: What the certificate calls the documents.
         public_data: What the start's weights had learned from, besides what its own claim says.
         hyperparameter_tuning: One of `mechanism.TUNINGS`: on what the settings were chosen.
+        ledger: The budget of the documents. The run starts only if it fits, and its claim then
+            states what all runs of the ledger spend together.
+        documents_changed: Documents were added, removed or relabelled since the ledger's last run.
         resume: Continue an interrupted run, with fresh noise and the old charge.
         quiet: Show no progress.
         device: Where to train; a GPU if there is one.
 
     Raises:
-        PrivacyError: The start has seen private documents, or the model can't be trained
-            privately.
+        PrivacyError: The start has seen private documents, the model can't be trained privately,
+            or the ledger has no room for the run.
+        InputError: The ledger can't be read, or counts another unit or at another delta.
     """
     device = device or best_device()
     _require_words(documents)
     _require_public(start)
-    claim = claims.private(
+    claim_of = partial(
+        claims.private,
         plan,
         name,
         (*history(start), *public_data),
@@ -215,9 +189,23 @@ def train_private(
         },
         hyperparameter_tuning=hyperparameter_tuning,
     )
-    claim.to_json()  # refuses what could not be certified before a step is spent on it
+    alone = claim_of()
+    alone.to_json()  # refuses what could not be certified before a step is spent on it
+    digest = documents_digest(documents)
     asked = {"mode": "private", **asdict(plan), **asdict(settings)}
-    run = _open(out, asked, start, documents, claim, resume=resume)
+    asked |= identity(start, digest, alone)
+    if ledger is not None:
+        asked["ledger"] = ledger.ledger_id
+    if ledger is not None and not resume:  # before the folder is taken
+        room = budget.require_room(ledger, plan, digest, documents_changed=documents_changed)
+        if not quiet:
+            print(budget.announcement(room, claim_of(ledger=room)), file=sys.stderr)
+    run = _open(out, asked, start, resume=resume)
+    if (out / CHECKPOINT).is_dir():
+        return _already_finished(run, ledger, plan)
+    account = budget.join(
+        ledger, run, plan, alone, documents=digest, title=f"{start.name}, in {out}"
+    )
     records = records_of(documents, start.encoder, start.labels, unit=plan.privacy_unit)
     model = start.model
     model.eval()  # the probe below must not draw dropout masks
@@ -244,9 +232,15 @@ def train_private(
             f"{start.name}: epsilon {plan.epsilon:g}, delta {plan.delta:g}, "
             f"unit {plan.privacy_unit}"
         ),
+        charge=account.charge,
+        already_charged=account.charged,
         quiet=quiet,
     )
-    return _finish(run, start, claim, outcome)
+    if not outcome.interrupted:
+        # Made at the end, so that runs which the ledger took in meanwhile are in it.
+        _finish(run, start, claim_of(ledger=account.statement()))
+        account.close()
+    return outcome
 
 
 def history(start: Start) -> tuple[PublicData, ...]:
@@ -270,17 +264,9 @@ def best_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def _open(
-    out: Path,
-    asked: dict[str, Any],
-    start: Start,
-    documents: Sequence[LabelledDocument],
-    claim: Claim,
-    *,
-    resume: bool,
-) -> Run:
-    run = Run.open(out, {**asked, **_identity(start, documents, claim)}, resume=resume)
-    if not resume:
+def _open(out: Path, settings: dict[str, Any], start: Start, *, resume: bool) -> Run:
+    run = Run.open(out, settings, resume=resume)
+    if not (out / TOKENIZER).is_file():
         files.write_file(out / TOKENIZER, start.tokenizer_json.encode("utf-8"))
     return run
 
@@ -306,46 +292,25 @@ def _private_step(
     return step
 
 
-def _finish(run: Run, start: Start, claim: Claim, outcome: Outcome) -> Outcome:
-    if not outcome.interrupted:
-        checkpoint.save(
-            run.folder / "checkpoint",
-            architecture=start.model.architecture,
-            labels=start.labels,
-            preprocessing=start.preprocessing,
-            claim=claim,
-            tokenizer_json=start.tokenizer_json,
-            save_weights=start.model.to("cpu").save,
-        )
-        loop.discard_states(run.folder)
-    return outcome
+def _finish(run: Run, start: Start, claim: Claim) -> None:
+    checkpoint.save(
+        run.folder / CHECKPOINT,
+        architecture=start.model.architecture,
+        labels=start.labels,
+        preprocessing=start.preprocessing,
+        claim=claim,
+        tokenizer_json=start.tokenizer_json,
+        save_weights=start.model.to("cpu").save,
+    )
+    loop.discard_states(run.folder)
 
 
-def _identity(start: Start, documents: Sequence[LabelledDocument], claim: Claim) -> dict[str, Any]:
-    """Returns what a resumed run must share: start, labels, the very documents, and the claim."""
-    digest = hashlib.sha256()
-    for labelled in documents:
-        digest.update(labelled.document.id.encode())
-        digest.update(
-            json.dumps(
-                [
-                    [
-                        [word.text, word.box.to_list()]
-                        for page in labelled.document.pages
-                        for word in page.words
-                    ],
-                    [[span.page, span.start, span.stop, span.label] for span in labelled.spans],
-                ]
-            ).encode()
-        )
-    return {
-        "start": start.name,
-        "labels": list(start.labels.fields),
-        "preprocessing": start.preprocessing.to_dict(),
-        "tokenizer": hashlib.sha256(start.tokenizer_json.encode("utf-8")).hexdigest(),
-        "claim": hashlib.sha256(claim.to_json()).hexdigest(),
-        "documents": digest.hexdigest(),
-    }
+def _already_finished(run: Run, ledger: Ledger | None, plan: PrivacyPlan) -> Outcome:
+    """Tidies up after a run that was killed between its checkpoint and its end."""
+    if ledger is not None:
+        ledger.close(run.run_id, reason="finished")
+    loop.discard_states(run.folder)
+    return Outcome(charged=plan.steps, interrupted=False)
 
 
 def _require_words(documents: Sequence[LabelledDocument]) -> None:

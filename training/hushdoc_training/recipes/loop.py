@@ -1,14 +1,7 @@
-"""The training loop: steps, charges, interrupts, resumable state.
-
-A run folder holds `run.json` (what was asked for), `steps.jsonl` (the log; a private step is
-charged there before its noise is drawn), `state-<step>/` (to resume from), `training.png`, and in
-the end `checkpoint/`. The log and the plot show losses on private records: they stay with the
-trainer and are no part of what is exported.
-"""
+"""The training loop: steps, charges, interrupts, resumable state."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import time
@@ -17,65 +10,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import torch
 
 from hushdoc import files
-from hushdoc.errors import CheckpointError, OutputExistsError
+from hushdoc.errors import CheckpointError
 from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.recipes.progress import Progress, StepLog, plot
+from hushdoc_training.recipes.run import STEPS, Run
 
 SAVE_EVERY_SECONDS = 120.0
 
+ChargeFunction = Callable[[int], None]
+"""Charges step number n elsewhere too, and returns once that can't be lost."""
+
 StepFunction = Callable[[int], float | None]
 """Takes step number n (from 1) and returns its mean loss, None for a step without records."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """A run folder and what was asked for."""
-
-    folder: Path
-    settings: dict[str, Any]
-
-    @classmethod
-    def open(cls, folder: Path, settings: dict[str, Any], *, resume: bool) -> Run:
-        """Claims an empty folder, or returns to one with the same settings.
-
-        Raises:
-            OutputExistsError: The folder holds another run and `resume` is off.
-            CheckpointError: There is nothing to resume, or it was asked for otherwise.
-        """
-        stored = folder / "run.json"
-        text = json.dumps(settings, indent=2, sort_keys=True) + "\n"
-        if resume:
-            if not stored.is_file():
-                raise CheckpointError(
-                    f"'{folder}' holds no run to resume. Start it without --resume first."
-                )
-            if stored.read_text(encoding="utf-8") != text:
-                was = json.loads(stored.read_text(encoding="utf-8"))
-                changed = sorted(
-                    key for key in {*was, *settings} if was.get(key) != settings.get(key)
-                )
-                raise CheckpointError(
-                    f"The run in '{folder}' was started with other settings: "
-                    f"{', '.join(changed)}. A budget holds for one run as it was planned; resume "
-                    "with the same options and data, or start a new run in another folder."
-                )
-            return cls(folder=folder, settings=settings)
-        if folder.exists() and any(folder.iterdir()):
-            raise OutputExistsError(
-                f"'{folder}' already holds something, and two runs are never mixed. Choose "
-                "another folder, or continue an interrupted run with --resume."
-            )
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise files.not_written(folder, error) from error
-        files.write_file(stored, text.encode("utf-8"))
-        return cls(folder=folder, settings=settings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +50,8 @@ def run_steps(
     step: StepFunction,
     epsilon_after: Callable[[int], float] | None,
     title: str,
+    charge: ChargeFunction | None = None,
+    already_charged: int = 0,
     quiet: bool = False,
 ) -> Outcome:
     """Runs the steps that are not charged yet.
@@ -112,6 +64,8 @@ def run_steps(
         step: Takes one step.
         epsilon_after: Epsilon after that many steps, None where nothing is promised.
         title: For the plot.
+        charge: A ledger's; it is charged before the run's own log, so never holds less.
+        already_charged: What that ledger holds; the log may lack the last of it after a crash.
         quiet: Show no progress.
 
     Returns:
@@ -121,11 +75,11 @@ def run_steps(
         CheckpointError: The saved state can't be read.
         OutputWriteError: The disk is full; the last saved state stays.
     """
-    log = StepLog(run.folder / "steps.jsonl")
+    log = StepLog(run.folder / STEPS)
     restored = _restore(run.folder, model, optimizer)
-    progress = Progress(steps, quiet=quiet)
+    progress = Progress(steps, epsilon_after=epsilon_after, quiet=quiet)
     saved_at = time.monotonic()
-    charged = log.charged
+    charged = max(log.charged, already_charged)
     if charged >= steps and not restored:
         raise CheckpointError(
             f"All {steps} steps of the run in '{run.folder}' are charged and no state was saved, "
@@ -135,11 +89,12 @@ def run_steps(
     with _interrupts() as interrupted:
         while charged < steps and not interrupted():
             charged += 1
+            if charge is not None:
+                charge(charged)
             log.charge(charged, sync=epsilon_after is not None)
             loss = step(charged)
-            spent = epsilon_after(charged) if epsilon_after else None
+            spent = progress.show(charged, loss=float("nan") if loss is None else loss)
             log.finish(charged, loss=loss, epsilon=spent)
-            progress.show(charged, loss=float("nan") if loss is None else loss, epsilon=spent)
             if time.monotonic() - saved_at > SAVE_EVERY_SECONDS:
                 _save(run.folder, charged, model, optimizer)
                 saved_at = time.monotonic()

@@ -6,55 +6,83 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
 from hushdoc.files import not_written, write_file
 
+EPSILON_PAUSE = 20.0
+"""The next epsilon waits this many times as long as the last one took to compute."""
+
 
 class Progress:
     """One line that renews itself on a terminal, or a line now and then in a log."""
 
-    def __init__(self, total: int, *, stream: TextIO | None = None, quiet: bool = False) -> None:
+    def __init__(
+        self,
+        total: int,
+        *,
+        epsilon_after: Callable[[int], float] | None = None,
+        stream: TextIO | None = None,
+        quiet: bool = False,
+    ) -> None:
         """Starts the clock.
 
         Args:
             total: Steps in all.
+            epsilon_after: Epsilon after that many steps. Exact accounting takes a moment, so it is
+                asked only for lines that are shown, and for a small share of the time.
             stream: Where to write; the standard error by default.
             quiet: Write nothing.
         """
         self._total = total
+        self._epsilon_after = epsilon_after
         self._stream = stream or sys.stderr
+        self._terminal = self._stream.isatty()
         self._quiet = quiet
         self._started = time.monotonic()
-        self._shown = 0.0
+        self._due = 0.0
         self._first: int | None = None
 
-    def show(self, step: int, *, loss: float, epsilon: float | None) -> None:
-        """Shows step, loss, epsilon spent and time left."""
+    def show(self, step: int, *, loss: float) -> float | None:
+        """Shows step, loss, epsilon spent and time left where a line is due.
+
+        Returns:
+            The epsilon that was shown; None where none was asked for.
+        """
         if self._first is None:
             self._first = step - 1
+        if time.monotonic() < self._due and step != self._total:
+            return None
+        began = time.monotonic()
+        spent = None if self._epsilon_after is None else self._epsilon_after(step)
         now = time.monotonic()
-        terminal = self._stream.isatty()
-        due = now - self._shown >= (0.2 if terminal else 10.0)
-        if self._quiet or not (due or step == self._total):
-            return
-        self._shown = now
-        done = step - self._first
-        left = (now - self._started) / done * (self._total - step)
-        spent = "" if epsilon is None else f"  epsilon {epsilon:.2f}"
-        line = f"step {step}/{self._total}  loss {loss:.3f}{spent}  {_clock(left)} left"
-        print(
-            f"\r\x1b[K{line}" if terminal else line,
-            end="" if terminal else "\n",
-            file=self._stream,
-            flush=True,
-        )
+        self._due = now + max(self._pause(), EPSILON_PAUSE * (now - began))
+        if not self._quiet:
+            self._print(step, loss, spent, now)
+        return spent
 
     def close(self) -> None:
         """Ends the line."""
-        if not self._quiet and self._stream.isatty():
+        if not self._quiet and self._terminal:
             print(file=self._stream)
+
+    def _pause(self) -> float:
+        if not self._terminal or self._quiet:
+            return 10.0
+        return 0.2 if self._epsilon_after is None else 1.0
+
+    def _print(self, step: int, loss: float, spent: float | None, now: float) -> None:
+        left = (now - self._started) / (step - (self._first or 0)) * (self._total - step)
+        epsilon = "" if spent is None else f"  epsilon {spent:.2f}"
+        line = f"step {step}/{self._total}  loss {loss:.3f}{epsilon}  {_clock(left)} left"
+        print(
+            f"\r\x1b[K{line}" if self._terminal else line,
+            end="" if self._terminal else "\n",
+            file=self._stream,
+            flush=True,
+        )
 
 
 class StepLog:
@@ -98,12 +126,18 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         return []
     entries = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_bytes().splitlines():
         try:
-            entries.append(json.loads(line))
+            entry = json.loads(line)
         except ValueError:
-            entries.append({"charge": -1})
+            entry = None
+        entries.append(entry if isinstance(entry, dict) else {"charge": -1})
     return entries
+
+
+def last_charge(entries: list[dict[str, Any]]) -> int:
+    """Returns the largest step that a readable entry charges; 0 where there is none."""
+    return max((int(entry["charge"]) for entry in entries if "charge" in entry), default=0)
 
 
 def plot(path: Path, entries: list[dict[str, Any]], *, title: str) -> None:

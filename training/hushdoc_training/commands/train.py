@@ -1,4 +1,4 @@
-"""The verb `hushdoc train`; torch is imported only when it runs."""
+"""The verb `train`; torch is imported only when it runs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from hushdoc.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from hushdoc.claim import PublicData
+    from hushdoc_training.data.dataset import Source
+    from hushdoc_training.privacy.ledger import Ledger
     from hushdoc_training.privacy.plan import PrivacyPlan
     from hushdoc_training.recipes.kie import Start
 
@@ -22,7 +24,9 @@ DESCRIPTION = """Trains a model that finds fields in documents, privately unless
 
 All windows of a document are one record: it is clipped once, and epsilon holds for the whole
 document. Sampling rate, steps and divisor are yours to choose without looking at the data; noise
-is calibrated to the target. Ctrl-C finishes the step and saves; go on with --resume."""
+is calibrated to the target. Ctrl-C finishes the step and saves; go on with --resume.
+
+With --ledger, all runs on the same documents share one budget: see `hushdoc ledger --help`."""
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -88,7 +92,27 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="train on private documents without privacy; the certificate says so",
     )
     mode.add_argument("--epsilon", type=float, default=8.0, help="budget (default: 8)")
-    privacy.add_argument("--delta", type=float, default=1e-5, help="(default: 1e-5)")
+    privacy.add_argument("--delta", type=float, help="(default: the ledger's, else 1e-5)")
+    privacy.add_argument(
+        "--accountant",
+        choices=("pld", "rdp"),
+        default="pld",
+        help="how noise is calibrated: privacy loss distributions, or Renyi's more noise "
+        "(default: pld)",
+    )
+    privacy.add_argument(
+        "--ledger",
+        type=Path,
+        metavar="FILE",
+        help="budget of these documents over all runs, from `hushdoc ledger init`; the certificate "
+        "then states what all of them spend together",
+    )
+    privacy.add_argument(
+        "--documents-changed",
+        action="store_true",
+        help="documents were added, removed or relabelled since the ledger's last run; all runs "
+        "count for all of them",
+    )
     privacy.add_argument("--privacy-unit", choices=("document", "sequence"), default="document")
     privacy.add_argument(
         "--sampling-rate", type=float, default=0.2, help="per step and record (default: 0.2)"
@@ -123,7 +147,8 @@ def run(options: argparse.Namespace) -> int:
     for package in ("torch", "transformers", "opacus"):
         if find_spec(package) is None:
             raise MissingExtraError(package, "training")
-    plan = None if options.public or options.not_private else _plan(options)
+    ledger = _ledger(options)
+    plan = None if options.public or options.not_private else _plan(options, ledger)
 
     from hushdoc.labels import LabelSet
     from hushdoc_training.data import dataset
@@ -157,7 +182,7 @@ def run(options: argparse.Namespace) -> int:
         resumed=options.out if options.resume else None,
         seed=options.seed,
     )
-    name = options.name or (source.location if source.is_invented else Path(source.location).name)
+    name = options.name or _name(source, ledger)
     weights = _weights(start, options)
     if plan is not None:
         private = kie.PrivateSettings(
@@ -172,6 +197,8 @@ def run(options: argparse.Namespace) -> int:
             name=name,
             public_data=weights,
             hyperparameter_tuning=options.tuned_on,
+            ledger=ledger,
+            documents_changed=options.documents_changed,
             resume=options.resume,
             quiet=options.quiet,
         )
@@ -212,19 +239,43 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _plan(options: argparse.Namespace) -> PrivacyPlan:
+def _ledger(options: argparse.Namespace) -> Ledger | None:
+    """Returns the ledger that the options name; one without privacy is a usage error."""
+    if options.ledger is None:
+        if options.documents_changed:
+            options.refuse_usage("--documents-changed says something to a --ledger; none is given")
+        return None
+    if options.public or options.not_private:
+        options.refuse_usage("--ledger counts private training; leave --public or --not-private")
+    from hushdoc_training.privacy.ledger import Ledger
+
+    return Ledger.open(options.ledger)
+
+
+def _name(source: Source, ledger: Ledger | None) -> str:
+    """Returns what the certificate calls the documents where nobody said so."""
+    if ledger is not None:
+        return ledger.data
+    return source.location if source.is_invented else Path(source.location).name
+
+
+def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
     """Returns the plan the options ask for; a wrong number is a usage error."""
     from hushdoc_training.privacy.plan import PrivacyPlan
 
+    delta = options.delta
+    if delta is None:
+        delta = 1e-5 if ledger is None else ledger.delta
     try:
         return PrivacyPlan.calibrated(
             epsilon=options.epsilon,
-            delta=options.delta,
+            delta=delta,
             privacy_unit=options.privacy_unit,
             sampling_rate=options.sampling_rate,
             steps=options.steps,
             clipping_norm=options.clipping_norm,
             expected_records=options.expected_records,
+            accountant=options.accountant,
         )
     except ValueError as error:
         options.refuse_usage(str(error))

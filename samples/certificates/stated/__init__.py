@@ -1,0 +1,1 @@
+"""What the six example certificates state, one module for each paper."""

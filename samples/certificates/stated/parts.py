@@ -1,0 +1,142 @@
+"""Parts that the example certificates have in common: promises, refusals to promise, identities."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from hushdoc.accounting import pld
+from hushdoc.accounting.mechanism import Mechanism
+from hushdoc.certificate import Certificate, ModelIdentity
+from hushdoc.claim import Accountant, Claim, DataAccess, Guarantee
+
+VERSION = "0.1.0"
+"""Of the hushdoc that the examples were first made with; they stay as they are in later ones."""
+
+ISSUED_AT = "2026-11-21T08:00:00Z"
+ISSUER = "hushdoc examples (invented; nobody vouches for anything here)"
+
+NOT_A_MODEL = (
+    "An example of what a certificate says. Nothing was trained: the model in this folder is a "
+    "placeholder, and the key that signed this is known to everybody."
+)
+ALL_BUT_ONE = "all other records, all settings, and how training works"
+SUMS = "the global model after every round, the last one included"
+
+
+def hundredths(epsilon: float) -> float:
+    """Returns epsilon rounded up to hundredths: a weaker promise, and the same on any machine."""
+    return math.ceil(epsilon * 100) / 100
+
+
+def promised(
+    transcripts: Mapping[str, Mechanism],
+    transcript: str,
+    *,
+    delta: float,
+    profile: tuple[float, ...] = (),
+    **words: Any,
+) -> Guarantee:
+    """Returns a guarantee of kind dp whose numbers follow from its transcript.
+
+    Args:
+        transcripts: The claim's.
+        transcript: Which of them backs the guarantee.
+        delta: At which epsilon is stated.
+        profile: More deltas.
+        words: The other fields of the guarantee.
+    """
+    mechanism = transcripts[transcript]
+    adjacency = words["adjacency"]
+
+    def point(at: float) -> tuple[float, float]:
+        return hundredths(pld.epsilon(mechanism, at, adjacency=adjacency)), at
+
+    return Guarantee(
+        **{
+            "kind": "dp",
+            "epsilon": point(delta)[0],
+            "delta": delta,
+            "profile": tuple(point(at) for at in profile),
+            "gdp_mu": None,
+            "accountant": _accountant("pld"),
+            "transcript": transcript,
+            "audit_lower_bound": None,
+            "reason": None,
+            "condition": None,
+            **words,
+        }
+    )
+
+
+def nothing(reason: str, **words: Any) -> Guarantee:
+    """Returns a guarantee of kind none.
+
+    Args:
+        reason: Why nothing is promised.
+        words: The other fields of the guarantee.
+    """
+    return Guarantee(
+        **{
+            "kind": "none",
+            "epsilon": None,
+            "delta": None,
+            "profile": (),
+            "gdp_mu": None,
+            "accountant": _accountant("none"),
+            "transcript": None,
+            "audit_lower_bound": None,
+            "reason": reason,
+            "condition": None,
+            **words,
+        }
+    )
+
+
+def access(data: str, purpose: str, treatment: str, accounted_in: str | None = None) -> DataAccess:
+    """Returns one access to protected data."""
+    return DataAccess(data=data, purpose=purpose, accounted_in=accounted_in, treatment=treatment)
+
+
+def certificate_id(name: str) -> str:
+    """Returns the fixed id of an example; a real one is 128 random bits."""
+    return hashlib.sha256(f"hushdoc example certificate {name}".encode()).hexdigest()[:32]
+
+
+def certify(
+    name: str,
+    claim: Claim,
+    *,
+    task: str,
+    file_format: str = "onnx",
+    entry: str = "onnx/model.onnx",
+    step: str = "a placeholder was put in the model's place",
+) -> Certificate:
+    """Returns the certificate of an example.
+
+    Args:
+        name: Of the example and of its model.
+        claim: What it states.
+        task: One of certificate.TASKS.
+        file_format: One of certificate.FORMATS.
+        entry: The file that a runtime would load.
+        step: What was done to the weights since training.
+    """
+    return Certificate(
+        certificate_id=certificate_id(name),
+        issued_at=ISSUED_AT,
+        expires_at=None,
+        issuer=ISSUER,
+        assurance="self-attested",
+        model=ModelIdentity(
+            name=f"example-{name}", version=1, task=task, format=file_format, entry=entry
+        ),
+        claim=claim,
+        derivation=({"step": step, "dataDependent": False},),
+    )
+
+
+def _accountant(name: str) -> Accountant:
+    return Accountant(name=name, library="hushdoc", version=VERSION, error_bound=None)

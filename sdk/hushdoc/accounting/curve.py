@@ -1,0 +1,231 @@
+"""The hockey-stick curve of a composed mechanism near one epsilon, with all that is unknown added.
+
+The transform of `spectrum` gives the composed law, tilted by theta, at the losses l_j of a grid:
+the mass there is law_j exp(K - theta l_j). From the top down, with h the spacing,
+
+    R(l_i) = sum over j > i of mass_j exp(-(l_j - l_(i+1))),
+    delta(l_i) = delta(l_(i+1)) + (1 - e^-h) R(l_i),
+
+sums of positive terms only; delta is linear in exp(epsilon) between. The transform lives on a ring.
+What wraps around it only adds to a pessimistic curve; what lies above the ring is bounded by
+Chernoff's inequality, and rounding by the norm of the spectrum's errors.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushdoc.accounting.spectrum import StepLosses, cumulants, spectrum
+from hushdoc.accounting.steps import Chance, Form, Product, Step
+
+Array = NDArray[np.float64]
+
+LEFT_OUT = 1e-9
+"""Mass of the tilted law that the ring may leave out on each side."""
+
+_LARGEST_EXPONENT = 600.0
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ring:
+    """Which losses the transform is about.
+
+    Attributes:
+        theta: The tilt.
+        middle: Mean of the tilted losses.
+        first: Multiple of the spacing where it begins.
+        length: How many points it has.
+        log_moment: Of the law that it was made for, at theta.
+    """
+
+    theta: float
+    middle: float
+    first: int
+    length: int
+    log_moment: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Curve:
+    """Bounds delta for each epsilon. All but `constant` is in units of exp(log_scale).
+
+    Attributes:
+        losses: Of the grid, ascending.
+        ratio: R at each loss.
+        inside: delta at each loss, as far as the mass on the grid gives it.
+        theta: The tilt.
+        middle: Loss that `log_scale` and `unknown` are about.
+        log_scale: Logarithm of the unit.
+        unknown: What delta may be off by at `middle`; falls as exp(-theta * epsilon).
+        constant: What delta may be off by anywhere; negative where the curve is a lower bound.
+    """
+
+    losses: Array
+    ratio: Array
+    inside: Array
+    theta: float
+    middle: float
+    log_scale: float
+    unknown: float
+    constant: float
+
+    @property
+    def _sign(self) -> float:
+        return math.copysign(1.0, self.constant)
+
+    def _off(self, epsilon: float | Array) -> float | Array:
+        exponent = np.clip(self.theta * (self.middle - epsilon), -700.0, 700.0)
+        return self._sign * self.unknown * np.exp(exponent)
+
+    def delta(self, epsilon: float) -> float:
+        """Returns the bound on delta; the trivial one below the grid."""
+        upper = self._sign > 0
+        if epsilon < self.losses[0]:
+            return 1.0 if upper else 0.0
+        place = int(np.searchsorted(self.losses, epsilon, side="right"))
+        inside = 0.0
+        if place < len(self.losses):
+            gap = float(self.losses[place]) - epsilon
+            inside = self.inside[place] - math.expm1(-gap) * self.ratio[place - 1]
+        scaled = float(inside + self._off(epsilon))
+        found = math.exp(min(0.0, self.log_scale + math.log(scaled))) if scaled > 0 else 0.0
+        return min(1.0, max(0.0, found + self.constant))
+
+    def epsilon(self, delta: float) -> float:
+        """Returns the bound on epsilon at delta above 0: infinity or 0 where there is none."""
+        upper = self._sign > 0
+        left = delta - self.constant
+        if left <= 0:
+            return math.inf
+        goal = math.exp(min(700.0, math.log(left) - self.log_scale))
+        off = np.asarray(self._off(self.losses))
+        kept = np.flatnonzero(self.inside + off <= goal)
+        if len(kept) == 0:
+            return math.inf if upper else max(0.0, float(self.losses[-1]))
+        place = int(kept[0])
+        if place == 0:
+            return max(0.0, float(self.losses[0])) if upper else 0.0
+        room = goal - float(off[place - 1]) - float(self.inside[place])
+        width = float(self.losses[place] - self.losses[place - 1])
+        share = min(max(room / float(self.ratio[place - 1]), 0.0), -math.expm1(-width))
+        return max(0.0, float(self.losses[place]) + math.log1p(-share))
+
+
+def ring(form: Form, losses: StepLosses, spacing: float, theta: float) -> Ring:
+    """Returns a ring that leaves out hardly anything of the law tilted by theta."""
+    law = cumulants(form, losses, spacing, theta)
+    low, high = -math.inf, math.inf
+    for step, below, above in _moments(form, losses, spacing, theta):
+        high = min(high, (above - math.log(LEFT_OUT)) / step)
+        low = max(low, (math.log(LEFT_OUT) - below) / step)
+    first = math.floor(low / spacing) - 1
+    return Ring(
+        theta=theta,
+        middle=law.mean,
+        first=first,
+        length=_fast_length(math.ceil(high / spacing) + 2 - first),
+        log_moment=law.log_moment,
+    )
+
+
+def _moments(
+    form: Form, losses: StepLosses, spacing: float, theta: float
+) -> list[tuple[float, float, float]]:
+    """Steps, and log E[exp(-step * loss)] and log E[exp(step * loss)] of the tilted law."""
+    law = cumulants(form, losses, spacing, theta)
+    deviation = max(math.sqrt(law.variance), spacing)
+    found = []
+    for step in (times / deviation for times in (1.0, 2.0, 4.0, 6.0, 8.0)):
+        below, above = (
+            cumulants(form, losses, spacing, theta + shift).log_moment - law.log_moment
+            for shift in (-step, step)
+        )
+        found.append((step, below, above))
+    return found
+
+
+def _wrapped(form: Form, losses: StepLosses, spacing: float, where: Ring) -> float:
+    """Bound on the tilted mass outside of a ring, by Chernoff's inequality."""
+    low, high = where.first * spacing, (where.first + where.length) * spacing
+    moments = _moments(form, losses, spacing, where.theta)
+    under = min(below + step * low for step, below, _ in moments)
+    over = min(above - step * high for step, _, above in moments)
+    return math.exp(min(0.0, under)) + math.exp(min(0.0, over))
+
+
+def _fast_length(length: int) -> int:
+    """An even length from this one that the fast Fourier transform likes."""
+    power = 1 << max(6, (length - 1).bit_length())
+    return power * 3 // 4 if power * 3 // 4 >= length else power
+
+
+def curve(
+    form: Form, losses: StepLosses, spacing: float, where: Ring, *, optimistic: bool = False
+) -> Curve:
+    """Returns the bound on a form's hockey-stick curve around a ring.
+
+    Args:
+        form: Of Step, Product and Chance only.
+        losses: Of each of its steps.
+        spacing: Of the losses.
+        where: The ring, from the pessimistic losses of this form.
+        optimistic: Whether `losses` are, so that the curve is a lower bound.
+    """
+    found = spectrum(form, losses, spacing, where.theta, where.length)
+    around = np.fft.irfft(found.values, n=where.length)
+    multiples = where.first + np.arange(where.length)
+    law = np.maximum(around[multiples % where.length], 0.0)
+    at = multiples * spacing - where.middle
+    scaled = at * (1 + where.theta)
+    kept = np.abs(scaled) <= _LARGEST_EXPONENT
+    beyond = scaled > _LARGEST_EXPONENT
+    left_out = float(np.sum(law[beyond])) + LEFT_OUT
+    ratio, inside = _sums(law[kept], at[kept], where.theta, spacing)
+    infinite, excess = _constants(form, losses)
+    if optimistic:
+        left_out = _wrapped(form, losses, spacing, where)
+    return Curve(
+        losses=multiples[kept] * spacing,
+        ratio=ratio,
+        inside=inside,
+        theta=where.theta,
+        middle=where.middle,
+        log_scale=found.log_moment - where.theta * where.middle,
+        unknown=_rounding(found.values, found.error, where.length) + left_out,
+        constant=-(excess + math.ulp(0.0)) if optimistic else infinite + math.ulp(0.0),
+    )
+
+
+def _sums(law: Array, at: Array, theta: float, spacing: float) -> tuple[Array, Array]:
+    """R and delta at each loss, from the top down."""
+    weighted = np.cumsum((law * np.exp(-(1 + theta) * at))[::-1])[::-1]
+    ratio = np.zeros(len(law))
+    ratio[:-1] = weighted[1:] * np.exp(at[1:])
+    inside = np.cumsum(ratio[::-1])[::-1] * -math.expm1(-spacing)
+    return ratio, inside
+
+
+def _rounding(values: NDArray[np.complex128], error: Array, length: int) -> float:
+    """Bound on the sum of all errors of the inverse transform (Cauchy-Schwarz, Parseval)."""
+    own = 8 * _EPS * math.log2(length) * np.abs(values)
+    return math.sqrt(2 * float(np.sum((error + own) ** 2)))
+
+
+def _constants(form: Form, losses: StepLosses) -> tuple[float, float]:
+    """Mass at infinity of all steps, and what was clipped from them."""
+    match form:
+        case Step():
+            return losses[form].at_infinity, losses[form].excess
+        case Product():
+            pairs = [(*_constants(part, losses), n) for part, n in form.terms]
+            return sum(n * i for i, _, n in pairs), sum(n * e for _, e, n in pairs)
+        case Chance():
+            infinite, excess = _constants(form.event, losses)
+            return form.rate * infinite, form.rate * excess
+        case _:
+            raise TypeError(f"{type(form).__name__} has no single law of losses.")

@@ -1,0 +1,337 @@
+"""The privacy loss of one noisy sum on a grid: pairs of laws that cost no less, or no more.
+
+References:
+
+    DGK22   Doroshenko, Ghazi, Kamath, Kumar, Manurangsi: Connect the Dots: Tighter Discrete
+            Approximations of Privacy Loss Distributions, 2022, arXiv:2207.04380.
+    ZDW22   Zhu, Dong, Wang: Optimal Accounting of Differential Privacy via Characteristic
+            Function, 2022, arXiv:2106.08567: dominating pairs, and that they compose.
+    CGS24   Choquette-Choo, Ganesh, Steinke, Thakurta: Privacy Amplification for Matrix
+            Mechanisms, 2024, arXiv:2310.15526: several records along one line are the worst case.
+
+Let P be N(b, s^2) with b from Bin(k, q) and Q be N(0, s^2): the sum with and without k records. The
+loss log P/Q grows with the sum, so an interval between two grid losses is an interval of sums, a
+cell, and its mass under P and Q is a difference of normal tails. Spreading a cell over its two ends
+so that both masses stay is the tightest pessimistic pair (DGK22): the hockey-stick curve becomes
+its chords. Merging a cell into one point is post-processing, so the true curve lies above the two
+tangents at the ends of each chord; the curve through the grid that lies below all those corners is
+the optimistic pair. Both err by the square of the spacing.
+
+Rounding. A mass is a difference of tails and loses digits where cells are narrow. What may be lost
+is bounded cell by cell, and the pessimistic pair moves that much of P to the upper end.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushdoc.accounting.normal import tail
+from hushdoc.accounting.steps import Step
+
+Array = NDArray[np.float64]
+
+LARGEST_LOSS = 600.0
+"""Losses beyond count as if the record were published: e^loss must stay a double."""
+
+_EPS = float(np.finfo(np.float64).eps)
+_MOST_NEWTON_STEPS = 60
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Losses:
+    """Mass of the first law of a pair at multiples of the spacing.
+
+    Attributes:
+        first: The multiple at which `mass` begins.
+        mass: Not negative.
+        at_infinity: Mass where the second law has none.
+        excess: How much of `mass` may be too much, by clipping; only of an optimistic pair.
+    """
+
+    first: int
+    mass: Array
+    at_infinity: float = 0.0
+    excess: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cells:
+    """Masses of both laws between grid losses `first`, `first` + 1, ... times the spacing.
+
+    Attributes:
+        first: Multiple of the spacing where the first cell begins.
+        spacing: Of the grid.
+        present: Mass of P in each cell, with the records.
+        absent: Mass of Q.
+        present_slack: What rounding may have changed in `present`.
+        absent_slack: What rounding may have changed in `absent`.
+        loss_slack: How far losses may lie outside of their cell, for the same reason.
+        outside: Mass of P below and above all cells, and of Q below and above.
+    """
+
+    first: int
+    spacing: float
+    present: Array
+    absent: Array
+    present_slack: Array
+    absent_slack: Array
+    loss_slack: Array
+    outside: tuple[float, float, float, float]
+
+
+def cells(step: Step, spacing: float, cut: float, most: int) -> Cells | None:
+    """Returns the cells of a step, or None where there would be too many.
+
+    Args:
+        step: Its noise above 0.
+        spacing: Of the losses.
+        cut: How much mass may be left outside on each side.
+        most: How many cells may be used.
+    """
+    weights = _weights(step)
+    low, high = _range(weights, step.noise, cut)
+    ends = _loss(np.asarray([low, high]), weights, step.noise)
+    first = math.floor(max(float(ends[0]), -LARGEST_LOSS) / spacing)
+    last = math.ceil(min(float(ends[1]), LARGEST_LOSS) / spacing)
+    if last - first > most:
+        return None
+    losses = np.arange(first, last + 1) * spacing
+    sums, loss_slack = _sums(losses, weights, step.noise)
+    return _masses(sums, weights, step.noise, first, spacing, loss_slack)
+
+
+def _weights(step: Step) -> Array:
+    """Probabilities of 0, 1, ... sampled records."""
+    if step.rate == 1:
+        return np.asarray([0.0, 1.0])
+    if step.size == 1:
+        return np.asarray([1 - step.rate, step.rate])
+    size, rate = step.size, step.rate
+    return np.asarray(
+        [math.comb(size, b) * rate**b * (1 - rate) ** (size - b) for b in range(size + 1)]
+    )
+
+
+def _range(weights: Array, noise: float, cut: float) -> tuple[float, float]:
+    """Sums below and above which P and Q have at most `cut`."""
+    far = noise * (math.sqrt(2 * max(1.0, -math.log(cut))) + 1)
+    below, above = -far, len(weights) - 1 + far
+    shifts = np.arange(len(weights), dtype=np.float64)
+
+    def excess(x: float) -> float:
+        return float(weights @ tail((x - shifts) / noise))
+
+    low, high = 0.0, above
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) > cut else (low, middle)
+    return below, high
+
+
+def _loss(sums: Array, weights: Array, noise: float) -> Array:
+    """log P/Q at some sums: of none + exp(rest), or near 0 of 1 + sum_b w_b (exp(..) - 1)."""
+    rest = _log_mixture(sums, weights, noise)[0]
+    none = float(weights[0])
+    if none == 0:
+        return rest
+    excess = np.zeros_like(sums)
+    for b in range(1, len(weights)):
+        exponent = b * (2 * sums - b) / (2 * noise**2)
+        excess += weights[b] * np.expm1(np.minimum(exponent, LARGEST_LOSS))
+    near = np.abs(excess) < 0.1
+    far = np.logaddexp(math.log(none), rest)
+    return np.where(near, np.log1p(np.where(near, excess, 0.0)), far)
+
+
+def _log_mixture(sums: Array, weights: Array, noise: float) -> tuple[Array, Array]:
+    """Log of sum_b w_b exp((2bx - b^2) / 2s^2) over b from 1, and its slope in x."""
+    used = [b for b in range(1, len(weights)) if weights[b] > 0]
+    terms = np.stack([math.log(weights[b]) + b * (2 * sums - b) / (2 * noise**2) for b in used])
+    largest = np.max(terms, axis=0)
+    shares = np.exp(terms - largest)
+    total = np.sum(shares, axis=0)
+    slope = np.asarray(used, dtype=np.float64) @ (shares / total) / noise**2
+    return np.asarray(largest + np.log(total)), np.asarray(slope)
+
+
+def _sums(losses: Array, weights: Array, noise: float) -> tuple[Array, Array]:
+    """At which sums the loss is this; minus infinity where it never is so small."""
+    none = float(weights[0])
+    # e^loss - P(none sampled), each way where it is nearly exact
+    some = float(np.sum(weights[1:]))
+    rest = np.exp(losses) - none if none <= 0.5 else np.expm1(losses) + some
+    reached = rest > 0
+    target = np.log(np.where(reached, rest, 1.0))
+    starts = [
+        (target - math.log(weights[b])) * (noise**2 / b) + b / 2
+        for b in range(1, len(weights))
+        if weights[b] > 0
+    ]
+    # The log of the mixture is convex and above each of its terms, so Newton's method comes down
+    # to the root from the smallest of these.
+    sums = np.min(np.stack(starts), axis=0)
+    if len(starts) > 1:
+        sums = _newton(sums, target, weights, noise)
+    exact = _loss(sums, weights, noise)
+    slack = np.abs(exact - losses) + 8 * _EPS * ((some if none > 0.5 else 1.0) + np.abs(losses))
+    return np.where(reached, sums, -np.inf), np.where(reached, slack, 0.0)
+
+
+def _newton(sums: Array, target: Array, weights: Array, noise: float) -> Array:
+    for _ in range(_MOST_NEWTON_STEPS):
+        value, slope = _log_mixture(sums, weights, noise)
+        sums = sums - (value - target) / slope
+        if np.all(np.abs(value - target) <= 64 * _EPS * (1 + np.abs(target))):
+            break
+    return sums
+
+
+def _masses(
+    sums: Array, weights: Array, noise: float, first: int, spacing: float, loss_slack: Array
+) -> Cells:
+    present = np.zeros(len(sums) - 1)
+    present_slack = np.zeros(len(sums) - 1)
+    below = above = 0.0
+    absent, absent_slack, absent_below, absent_above = _cell_masses(sums / noise)
+    for shift, weight in enumerate(weights):
+        if weight == 0:
+            continue
+        mass, slack, under, over = (
+            _cell_masses((sums - shift) / noise)
+            if shift
+            else (absent, absent_slack, absent_below, absent_above)
+        )
+        present += weight * mass
+        present_slack += weight * slack
+        below, above = below + weight * under, above + weight * over
+    return Cells(
+        first=first,
+        spacing=spacing,
+        present=present,
+        absent=absent,
+        present_slack=present_slack + (4 + 2 * len(weights)) * _EPS * present,
+        absent_slack=absent_slack,
+        loss_slack=loss_slack[1:] + loss_slack[:-1],
+        outside=(below, above, absent_below, absent_above),
+    )
+
+
+def _cell_masses(z: Array) -> tuple[Array, Array, float, float]:
+    """Mass of a standard normal law between neighbours of z, its error, and the mass outside."""
+    outer = tail(np.abs(z))
+    left, right = outer[:-1], outer[1:]
+    straddles = (z[:-1] < 0) & (z[1:] >= 0)
+    mass = np.where(straddles, 1 - left - right, np.abs(left - right))
+    squares = np.where(np.isinf(z), 0.0, z * z)
+    slack = (left + right + straddles) * (_EPS * (4 + np.maximum(squares[:-1], squares[1:])))
+    below = float(outer[0]) if z[0] < 0 else 1 - float(outer[0])
+    above = float(outer[-1]) if z[-1] >= 0 else 1 - float(outer[-1])
+    return mass, slack, below, above
+
+
+def pessimistic(found: Cells, *, added: bool) -> Losses:
+    """Returns a pair that costs no less, for a record that is removed, or for one that is added."""
+    way = _direction(found, added=added)
+    upper = np.minimum(way.first_mass, way.upper + way.slack)
+    mass = np.zeros(len(upper) + 1)
+    mass[:-1] += way.first_mass - upper
+    mass[1:] += upper
+    mass[0] += way.below
+    return Losses(first=way.first, mass=mass, at_infinity=way.above)
+
+
+def optimistic(found: Cells, *, added: bool) -> Losses:
+    """Returns a pair that costs no more, for a record that is removed, or for one that is added.
+
+    Mass below all cells and in the topmost one is dropped; mass above them counts as if its ratio
+    were that of the last point of the grid.
+    """
+    way = _direction(found, added=added)
+    first_mass = way.first_mass.copy()
+    first_mass[-1] = 0.0
+    upper = np.clip(way.upper - way.slack, 0.0, first_mass)
+    lower = first_mass - upper
+    mass = np.zeros(len(upper) + 1)
+    mass[:-1] += lower
+    mass[1:] += upper
+    last = (way.first + len(upper)) * found.spacing
+    mass[-1] += math.exp(last) * way.other_above * (1 - 1e-9)
+    growth = math.expm1(found.spacing)
+    change = np.diff(_depths(lower, upper, growth))
+    mass -= change[1:] / growth - change[:-1] * (1 + growth) / growth
+    excess = -float(np.sum(np.minimum(mass, 0.0)))
+    return Losses(first=way.first, mass=np.maximum(mass, 0.0), excess=excess)
+
+
+def _depths(lower: Array, upper: Array, growth: float) -> Array:
+    """How far the curve must come down at each point of the grid, and at one more on each side."""
+    weight = lower * (1 + growth) + upper
+    corner = lower * upper * growth / np.where(weight > 0, weight, 1.0)
+    depth = np.zeros(len(upper) + 3)
+    depth[1:-2] = corner
+    depth[2:-1] = np.maximum(depth[2:-1], corner)
+    depth[0] = depth[1]
+    return depth
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Direction:
+    first: int
+    first_mass: Array
+    upper: Array
+    slack: Array
+    below: float
+    above: float
+    other_above: float
+
+
+def _direction(found: Cells, *, added: bool) -> _Direction:
+    """Which law comes first, the mass that goes to the upper end of each cell, its error."""
+    count = len(found.present)
+    below, above, absent_below, absent_above = found.outside
+    if added:
+        first = -(found.first + count)
+        one, one_slack = found.absent[::-1], found.absent_slack[::-1]
+        other, other_slack = found.present[::-1], found.present_slack[::-1]
+        loss_slack = found.loss_slack[::-1]
+        below, above, other_above = absent_above, absent_below, below
+    else:
+        first, loss_slack = found.first, found.loss_slack
+        one, one_slack = found.present, found.present_slack
+        other, other_slack = found.absent, found.absent_slack
+        other_above = absent_above
+    ratio = np.exp((first + np.arange(count)) * found.spacing)
+    share = -math.expm1(-found.spacing)
+    upper = np.clip((one - ratio * other) / share, 0.0, one)
+    slack = (one_slack + ratio * other_slack + one * loss_slack) / share
+    return _Direction(
+        first=first,
+        first_mass=one,
+        upper=upper,
+        slack=slack,
+        below=below,
+        above=above,
+        other_above=other_above,
+    )
+
+
+def replaced(found: Cells) -> Losses:
+    """Returns a pair that costs no less for a record that is replaced (see `Step.replaced`).
+
+    Balle, Barthe, Gaboardi 2018, theorem 10: above 0 the losses are those of a removed record,
+    below 0 those of an added one; what is left of the mass tells nothing.
+    """
+    removed, added = pessimistic(found, added=False), pessimistic(found, added=True)
+    last = removed.first + len(removed.mass)
+    reach = max(last, 1 - added.first, 1)
+    mass = np.zeros(2 * reach + 1)
+    start = max(removed.first, 1)
+    mass[reach + start : reach + last] = removed.mass[start - removed.first :]
+    stop = max(-added.first, 0)
+    mass[reach + added.first : reach] = added.mass[:stop]
+    mass[reach] = max(0.0, 1 - float(np.sum(mass)) - removed.at_infinity)
+    return Losses(first=-reach, mass=mass, at_infinity=removed.at_infinity)

@@ -1,0 +1,235 @@
+"""Which tilt, grid and ring answer a question about a composed mechanism well.
+
+An epsilon is first guessed from RDP, then found on a coarse grid, then on a fine one. A cell that
+is spread over its ends adds (spacing^2 / 12) (1 + theta) to the epsilon of every step, with theta
+the tilt that makes epsilon the mean loss; that gives the spacing for a wanted precision.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushdoc.accounting.curve import Curve, Ring, curve, ring
+from hushdoc.accounting.dominating import Cells, cells, optimistic, pessimistic, replaced
+from hushdoc.accounting.normal import log_mills
+from hushdoc.accounting.spectrum import Cumulants, StepLosses, cumulants
+from hushdoc.accounting.steps import Chance, Form, Product, Step, steps_of
+
+FINE = 1e-4
+"""Relative error of epsilon that an answer aims at."""
+
+SMALLEST_DELTA = 1e-250
+"""Below, masses would leave the range of doubles."""
+
+_COARSE = 3e-3
+
+_MOST_CELLS = 1 << 19
+_LEFT_OUT = 1e-6
+"""Share of delta that all steps together may leave at infinity."""
+
+_MOST_LOOKS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guess:
+    """Where the curve is looked at.
+
+    Attributes:
+        epsilon: A point on the curve, more or less.
+        delta: The same.
+        asks_delta: Whether epsilon is given and delta is asked for, or the other way round.
+        theta: Tilt that makes epsilon the mean loss, more or less.
+    """
+
+    epsilon: float
+    delta: float
+    asks_delta: bool
+    theta: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What was asked for lies between these.
+
+    Attributes:
+        lower: 0 where no lower bound was asked for.
+        upper: Holds.
+    """
+
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Grid:
+    """Cells of every step between losses of one spacing."""
+
+    spacing: float
+    cells: dict[Step, Cells]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _View:
+    """One direction: the losses of steps, and the ring on which they are added up."""
+
+    added: bool
+    losses: StepLosses
+    ring: Ring
+
+
+def bounds(form: Form, guess: Guess, *, precision: float = FINE, lower: bool = False) -> Answer:
+    """Returns bounds on what the guess asks for.
+
+    Args:
+        form: Of Step, Product and Chance only.
+        guess: Where to look.
+        precision: Relative error to aim at.
+        lower: Whether a lower bound is wanted, too; there is none unless every step is exact.
+    """
+    tilts: dict[bool, float] = {}
+    width, found = 0.0, math.inf
+    for _ in range(_MOST_LOOKS):
+        grid = _grid(form, guess, _COARSE, width, share=8)
+        views = _views(form, grid, guess, tilts)
+        found = _upper(form, grid, views, guess)
+        tilts = {view.added: view.ring.theta for view in views}
+        width = max(view.ring.length for view in views) * grid.spacing
+        last, guess = guess, _better(guess, found, tilts)
+        if found == 0 or _is_near(last, guess):
+            break
+    if found == 0:
+        return Answer(lower=0.0, upper=0.0)
+    grid = _grid(form, guess, precision, width, share=1)
+    views = _views(form, grid, guess, tilts)
+    upper = min(found, _upper(form, grid, views, guess))
+    exact = lower and all(step.exact for step in steps_of(form))
+    least = _lower(form, grid, views, guess) if exact else 0.0
+    return Answer(lower=min(least, upper), upper=upper)
+
+
+def _better(guess: Guess, found: float, tilts: dict[bool, float]) -> Guess:
+    theta = max(tilts.values())
+    if guess.asks_delta:
+        return dataclasses.replace(guess, delta=max(found, SMALLEST_DELTA), theta=theta)
+    known = min(found, guess.epsilon)
+    return dataclasses.replace(guess, epsilon=max(known, 1e-200), theta=theta)
+
+
+def _is_near(last: Guess, guess: Guess) -> bool:
+    """Whether a grid made for the last guess was about as fine as one for this would be."""
+    return (
+        guess.epsilon > 0.6 * last.epsilon
+        and guess.delta > 1e-3 * last.delta
+        and guess.theta < 1 + 2 * last.theta
+    )
+
+
+def _grid(form: Form, guess: Guess, precision: float, width: float, share: int) -> _Grid:
+    """Cells of a spacing that gives this precision, unless that takes too many."""
+    steps = steps_of(form)
+    cut = max(_LEFT_OUT * guess.delta / _executions(form), 1e-290)
+    most = max(256, _MOST_CELLS // (share * len(steps)))
+    longest = max(256, min(_MOST_CELLS, 4 * _MOST_CELLS // len(steps)))
+    # Sixty-four losses within the ring are enough to see its shape.
+    spacing = _spacing(form, guess, precision)
+    if width > 0:
+        spacing = min(max(spacing, 1.1 * width / longest), width / 1024)
+    found: dict[Step, Cells] = {}
+    while len(found) < len(steps):
+        for step in steps:
+            part = cells(step, spacing, cut, most)
+            if part is None:
+                spacing, found = 2 * spacing, {}
+                break
+            found[step] = part
+    return _Grid(spacing=spacing, cells=found)
+
+
+def _spacing(form: Form, guess: Guess, precision: float) -> float:
+    error = precision * guess.epsilon
+    if guess.asks_delta:
+        error = 10 * precision / (1 + guess.theta)
+    return math.sqrt(12 * error / (_executions(form) * (1 + guess.theta)))
+
+
+def _executions(form: Form) -> float:
+    """How many steps run, on average."""
+    match form:
+        case Product():
+            return sum(count * _executions(part) for part, count in form.terms)
+        case Chance():
+            return form.rate * _executions(form.event)
+        case _:
+            return 1.0
+
+
+def _views(
+    form: Form, grid: _Grid, guess: Guess, tilts: dict[bool, float]
+) -> list[_View]:
+    """Both directions; only one where they are the same."""
+    symmetric = all(step.rate == 1 or step.replaced for step in grid.cells)
+    views = []
+    for added in (False,) if symmetric else (False, True):
+        losses = {
+            step: replaced(part) if step.replaced else pessimistic(part, added=added)
+            for step, part in grid.cells.items()
+        }
+        start = tilts.get(added, guess.theta)
+        theta = _tilt(form, losses, grid.spacing, guess, start)
+        where = ring(form, losses, grid.spacing, theta)
+        views.append(_View(added=added, losses=losses, ring=where))
+    return views
+
+
+def _upper(form: Form, grid: _Grid, views: list[_View], guess: Guess) -> float:
+    curves = (curve(form, view.losses, grid.spacing, view.ring) for view in views)
+    return max(_read(found, guess) for found in curves)
+
+
+def _lower(form: Form, grid: _Grid, views: list[_View], guess: Guess) -> float:
+    found = []
+    for view in views:
+        losses = {step: optimistic(part, added=view.added) for step, part in grid.cells.items()}
+        below = curve(form, losses, grid.spacing, view.ring, optimistic=True)
+        found.append(_read(below, guess))
+    return max(found)
+
+
+def _read(found: Curve, guess: Guess) -> float:
+    return found.delta(guess.epsilon) if guess.asks_delta else found.epsilon(guess.delta)
+
+
+def _tilt(form: Form, losses: StepLosses, spacing: float, guess: Guess, start: float) -> float:
+    """The tilt from which the point that is asked for looks usual, within a few percent; from 0."""
+
+    def is_short(theta: float) -> bool:
+        law = cumulants(form, losses, spacing, theta)
+        if guess.asks_delta:
+            return law.mean < guess.epsilon
+        return _log_delta(law, theta) > math.log(guess.delta)
+
+    if not is_short(0.0):
+        return 0.0
+    low, high = 0.0, min(max(start, 1e-6), 20 / spacing)
+    while is_short(high) and high < 20 / spacing:
+        low, high = high, 2 * high
+    while low == 0 and high > 1e-9 and not is_short(high / 2):
+        high /= 2
+    low = max(low, high / 2)
+    for _ in range(4):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if is_short(middle) else (low, middle)
+    return high
+
+
+def _log_delta(law: Cumulants, theta: float) -> float:
+    """log delta at the mean of the tilted losses, as if these were normal."""
+    deviation = math.sqrt(law.variance)
+    ends = np.asarray([theta * deviation, (1 + theta) * deviation])
+    mills = np.exp(log_mills(ends))
+    share = max(float(mills[0] - mills[1]) / math.sqrt(2 * math.pi), SMALLEST_DELTA)
+    return law.log_moment - theta * law.mean + math.log(share)

@@ -1,0 +1,174 @@
+"""Renyi divergence of one step of the Poisson-subsampled Gaussian, never below the true value.
+
+Neighbours differ by adding or removing one record. References:
+
+    MTZ19   Mironov, Talwar, Zhang: Renyi Differential Privacy of the Sampled Gaussian Mechanism,
+            2019, arXiv:1908.10530. Section 3.3 has the sums for integer and fractional orders.
+    CVZ00   Cohen, Rodriguez Villegas, Zagier: Convergence Acceleration of Alternating Series,
+            2000, algorithm 1.
+
+Write A(a) = E_{z ~ N(0, s^2)} [(1 - q + q exp((2z - 1) / 2s^2))^a]; the RDP of order a of one
+step is log A(a) / (a - 1), and that is also the larger of the two directions (MTZ19 theorem 5).
+
+For a whole number a all terms of the binomial sum are positive, and the first two sum with the
+rest to one, so that A - 1 is computed without cancellation. For other orders MTZ19 splits the
+integral at z0 = s^2 log(1/q - 1) + 1/2, which gives two infinite series. Their terms are positive
+up to ceil(a) and alternate from there; with the Mills ratio M of the normal law they are
+
+    (1-q)^a exp(-z0^2 / 2s^2) / sqrt(2 pi) * binom(a, i) * [M((i - z0) / s) + M((z0 - a + i) / s)],
+
+where M and |binom(a, i)| are moment sequences in i. For such series CVZ00 bounds the error of its
+n terms by the first term over (3 + sqrt 8)^n, so 24 terms are exact in double precision where
+plain summation would need thousands. Rounding is covered by an allowance on top, and log A is
+convex, so that the chord between two whole orders is an upper bound as well; the smaller of both
+bounds is used.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushdoc.accounting.normal import log_mills, log_tail
+from hushdoc.accounting.steps import SMALLEST, inverse_square
+
+Array = NDArray[np.float64]
+
+_SERIES_ROUNDING = 4e-15
+_TAIL_TERMS = 24
+
+
+def gaussian(noise: float, orders: tuple[float, ...]) -> Array:
+    """Returns the RDP of the Gaussian mechanism for each order.
+
+    Example:
+        >>> gaussian(2.0, (2.0, 4.0)).tolist()
+        [0.25, 0.5]
+    """
+    return np.asarray(orders) * (inverse_square(noise) / 2)
+
+
+@lru_cache(maxsize=256)
+def sampled_gaussian(rate: float, noise: float, orders: tuple[float, ...]) -> tuple[float, ...]:
+    """RDP of one step, 0 < rate < 1; tuples, so that a cached answer can't be changed."""
+    order = np.asarray(orders)
+    ceiling = gaussian(noise, orders)
+    # Beyond this noise is so small that sampling no longer helps within double precision.
+    if inverse_square(noise) > 1e9:
+        return tuple(ceiling.tolist())
+    whole = {int(value) for value in (*np.floor(order), *np.ceil(order)) if value > 1}
+    log_a = {value: _log_a_integer(rate, noise, value) for value in sorted(whole)} | {1: 0.0}
+    below, above = np.floor(order), np.ceil(order)
+    low = np.asarray([log_a[int(value)] for value in below])
+    high = np.asarray([log_a[int(value)] for value in above])
+    bound = low + (order - below) * (high - low)
+    between = order != below
+    if np.any(between):
+        series = _log_a_fractional(rate, noise, order[between])
+        bound[between] = np.minimum(bound[between], series)
+    return tuple(np.clip(bound / (order - 1), SMALLEST, ceiling).tolist())
+
+
+def _log_a_integer(rate: float, noise: float, order: int) -> float:
+    """Log A(a) for a whole order: A - 1 as a sum of positive terms (MTZ19 section 3.3)."""
+    index = np.arange(2, order + 1, dtype=np.float64)
+    exponent = (index * index - index) * (inverse_square(noise) / 2)
+    log_terms = (
+        _log_binomials(order)[2:]
+        + index * math.log(rate)
+        + (order - index) * math.log1p(-rate)
+        + _log_expm1(exponent)
+    )
+    return float(np.logaddexp(0.0, _log_sum(log_terms)))
+
+
+@lru_cache(maxsize=256)
+def _log_binomials(order: int) -> Array:
+    factorials = np.asarray([math.lgamma(value + 1) for value in range(order + 1)])
+    return np.asarray(factorials[-1] - factorials - factorials[::-1])
+
+
+def _log_a_fractional(rate: float, noise: float, order: Array) -> Array:
+    """Log A(a) for orders that are not whole: the series of MTZ19 section 3.3, accelerated."""
+    a = order[:, None]
+    first_alternating = np.ceil(order).astype(int)
+    num_terms = int(np.max(first_alternating)) + _TAIL_TERMS
+    i = np.arange(num_terms, dtype=np.float64)[None, :]
+    size = _log_abs_binomials(a, num_terms)
+    parts = np.stack(
+        (
+            size + _log_part(a, i, rate=rate, noise=noise, side=1.0),
+            size + _log_part(a, a - i, rate=rate, noise=noise, side=-1.0),
+        )
+    )
+    largest = np.max(parts, axis=(0, 2))
+    scaled = np.exp(parts - largest[None, :, None])
+    total = np.sum(scaled * _weights(first_alternating, num_terms)[None], axis=(0, 2))
+    exponents = order * (order * inverse_square(noise) / 2 - math.log(rate) - math.log1p(-rate))
+    return np.asarray(np.log(total) + largest + _SERIES_ROUNDING * (4 + exponents))
+
+
+def _log_part(a: Array, j: Array, *, rate: float, noise: float, side: float) -> Array:
+    """Log of (1-q)^(a-j) q^j exp((j^2 - j) / 2s^2) P(Z > side (j - z0) / s).
+
+    The first series has j = i and side 1, the second j = a - i and side -1. Where the tail is
+    below one half, the equal form with the Mills ratio is used: its exponents don't cancel.
+    """
+    log_keep, log_rate = math.log1p(-rate), math.log(rate)
+    z0 = noise * noise * (log_keep - log_rate) + 0.5
+    x = side * (j - z0) / noise
+    direct = (a - j) * log_keep + j * log_rate + (j * j - j) * (inverse_square(noise) / 2)
+    scale = -((z0 / noise) ** 2) / 2 - math.log(2 * math.pi) / 2
+    return np.where(
+        x > 0,
+        a * log_keep + scale + log_mills(np.maximum(x, 0.0)),
+        direct + log_tail(np.minimum(x, 0.0)),
+    )
+
+
+def _log_abs_binomials(a: Array, num_terms: int) -> Array:
+    """Log |binom(a, i)| for i = 0, 1, ... of orders that are not whole."""
+    i = np.arange(1, num_terms, dtype=np.float64)[None, :]
+    steps = np.log(np.abs((a - i + 1) / i))
+    return np.concatenate((np.zeros_like(a), np.cumsum(steps, axis=1)), axis=1)
+
+
+def _weights(first_alternating: NDArray[np.int64], num_terms: int) -> Array:
+    """What each term counts: 1 before the signs alternate, from there the weights of CVZ00."""
+    weights = np.zeros((len(first_alternating), num_terms))
+    tail = np.asarray(_alternating_weights())
+    for row, first in enumerate(first_alternating):
+        weights[row, :first] = 1.0
+        weights[row, first : first + _TAIL_TERMS] = tail
+    return weights
+
+
+@lru_cache(maxsize=1)
+def _alternating_weights() -> tuple[float, ...]:
+    """CVZ00 algorithm 1 in whole numbers: weights c_k / d of a_0 - a_1 + a_2 - ..."""
+    terms = _TAIL_TERMS
+    previous, total = 1, 3
+    for _ in range(terms - 1):
+        previous, total = total, 6 * total - previous  # d = ((3+sqrt 8)^n + (3-sqrt 8)^n) / 2
+    weights = []
+    b, c = Fraction(-1), Fraction(-total)
+    for k in range(terms):
+        c = b - c
+        weights.append(float(c / total))
+        b = b * (k + terms) * (k - terms) / ((k + Fraction(1, 2)) * (k + 1))
+    return tuple(weights)
+
+
+def _log_sum(log_terms: Array) -> float:
+    largest = float(np.max(log_terms))
+    return largest + math.log(float(np.sum(np.exp(log_terms - largest))))
+
+
+def _log_expm1(x: Array) -> Array:
+    """log(e^x - 1) for x > 0, without overflow."""
+    large = np.maximum(x, 1.0)
+    return np.where(x > 1, large + np.log1p(-np.exp(-large)), np.log(np.expm1(np.minimum(x, 1.0))))

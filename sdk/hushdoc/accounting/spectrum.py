@@ -1,0 +1,158 @@
+"""How privacy losses add up: the cumulants and the Fourier transform of a whole form.
+
+Both are read off the losses of the single steps. One after the other, moment generating functions
+multiply; an event that runs with a public probability C gives 1 - C + C M. So a form of any depth
+needs no convolution before the last inverse transform.
+
+All laws are tilted by exp(theta * loss) first, which makes the losses near some epsilon the usual
+ones. Rounding errors of the transform are then relative to delta, however small it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushdoc.accounting.dominating import Losses
+from hushdoc.accounting.steps import Chance, Form, Product, Step
+
+Array = NDArray[np.float64]
+ComplexArray = NDArray[np.complex128]
+StepLosses = Mapping[Step, Losses]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cumulants:
+    """Of a loss under a tilted law.
+
+    Attributes:
+        log_moment: log E[exp(theta * loss)] of the law before it was tilted.
+        mean: Of the loss.
+        variance: Of the loss.
+    """
+
+    log_moment: float
+    mean: float
+    variance: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Spectrum:
+    """The Fourier transform of a tilted law of losses.
+
+    Attributes:
+        values: Transform of the law, scaled to a sum of 1.
+        error: How far each of them may be off.
+        log_moment: Logarithm of the scale.
+    """
+
+    values: ComplexArray
+    error: Array
+    log_moment: float
+
+
+def cumulants(form: Form, losses: StepLosses, spacing: float, theta: float) -> Cumulants:
+    """Returns mean and variance of the losses of a form, tilted by theta."""
+    match form:
+        case Step():
+            return _step_cumulants(losses[form], spacing, theta)
+        case Product():
+            parts = [(cumulants(part, losses, spacing, theta), n) for part, n in form.terms]
+            return Cumulants(
+                log_moment=sum(n * part.log_moment for part, n in parts),
+                mean=sum(n * part.mean for part, n in parts),
+                variance=sum(n * part.variance for part, n in parts),
+            )
+        case Chance():
+            inner = cumulants(form.event, losses, spacing, theta)
+            log_moment = _log_chance(form.rate, inner.log_moment)
+            weight = form.rate * math.exp(inner.log_moment - log_moment)
+            mean = weight * inner.mean
+            variance = weight * (inner.variance + inner.mean**2) - mean**2
+            return Cumulants(log_moment=log_moment, mean=mean, variance=max(0.0, variance))
+        case _:
+            raise TypeError(f"{type(form).__name__} has no single law of losses.")
+
+
+def _step_cumulants(losses: Losses, spacing: float, theta: float) -> Cumulants:
+    tilted, log_moment = _tilted(losses, spacing, theta)
+    at = (losses.first + np.arange(len(tilted))) * spacing
+    mean = float(tilted @ at)
+    return Cumulants(
+        log_moment=log_moment, mean=mean, variance=float(tilted @ ((at - mean) ** 2))
+    )
+
+
+def _tilted(losses: Losses, spacing: float, theta: float) -> tuple[Array, float]:
+    """A law tilted by theta and scaled to a sum of 1, and the logarithm of that scale."""
+    exponent = (losses.first + np.arange(len(losses.mass))) * (spacing * theta)
+    used = losses.mass > 0
+    largest = float(np.max(exponent[used])) if np.any(used) else 0.0
+    found = losses.mass * np.exp(np.minimum(exponent - largest, 0.0))
+    total = float(np.sum(found))
+    return found / total, largest + math.log(total)
+
+
+def _log_chance(rate: float, log_moment: float) -> float:
+    if log_moment > 1:
+        return float(np.logaddexp(math.log1p(-rate), math.log(rate) + log_moment))
+    return math.log1p(rate * math.expm1(log_moment))
+
+
+def spectrum(
+    form: Form, losses: StepLosses, spacing: float, theta: float, length: int
+) -> Spectrum:
+    """Returns the transform of the law of a form's losses on a ring of `length` points."""
+    match form:
+        case Step():
+            return _step_spectrum(losses[form], spacing, theta, length)
+        case Product():
+            parts = ((spectrum(part, losses, spacing, theta, length), n) for part, n in form.terms)
+            return _product_spectrum(parts, length)
+        case Chance():
+            inner = spectrum(form.event, losses, spacing, theta, length)
+            log_moment = _log_chance(form.rate, inner.log_moment)
+            weight = form.rate * math.exp(inner.log_moment - log_moment)
+            rest = (1 - form.rate) * math.exp(-log_moment)
+            return Spectrum(
+                values=rest + weight * inner.values,
+                error=weight * inner.error + 4 * _EPS,
+                log_moment=log_moment,
+            )
+        case _:
+            raise TypeError(f"{type(form).__name__} has no single law of losses.")
+
+
+def _step_spectrum(losses: Losses, spacing: float, theta: float, length: int) -> Spectrum:
+    tilted, log_moment = _tilted(losses, spacing, theta)
+    where = (losses.first + np.arange(len(tilted))) % length
+    ring = np.bincount(where, weights=tilted, minlength=length)
+    values = np.fft.rfft(ring)
+    # Each value is a sum over a tree of log2(length) levels, of terms that sum to 1 in size.
+    error = np.full(len(values), 8 * _EPS * math.log2(length))
+    return Spectrum(values=values, error=error, log_moment=log_moment)
+
+
+def _product_spectrum(parts: Iterable[tuple[Spectrum, float]], length: int) -> Spectrum:
+    log_values = np.zeros(length // 2 + 1, dtype=np.complex128)
+    log_bound = np.zeros(length // 2 + 1)
+    relative = np.zeros(length // 2 + 1)
+    log_moment = 0.0
+    for part, count in parts:
+        size = np.abs(part.values) + part.error
+        log_values += count * np.log(np.where(part.values == 0, 1e-300, part.values))
+        log_bound += count * np.log(size)
+        # (x + e)^n - x^n is at most n e (x + e)^(n - 1).
+        relative += count * (part.error / size + 8 * _EPS)
+        log_moment += count * part.log_moment
+    return Spectrum(
+        values=np.exp(np.minimum(log_values.real, 0.0) + 1j * log_values.imag),
+        error=np.exp(np.minimum(log_bound, 0.0)) * np.minimum(relative, 2.0),
+        log_moment=log_moment,
+    )

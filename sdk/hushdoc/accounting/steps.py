@@ -1,0 +1,388 @@
+"""What a mechanism comes down to for an accountant: a small tree of noisy sums.
+
+Every word of `hushdoc.accounting.mechanism` is read here once, for one adjacency, so that all
+accountants mean the same by it. A form stands for a bound on what one record changes; where a word
+says more than an accountant can use, the form is one that spends more (`exact` is False then).
+
+    PoissonSampled, WithoutReplacement of Gaussians   a Step that sampling amplifies
+    the same of anything else                         the event as if it saw all records: the two
+        samples differ by one record or not at all, and hockey-stick and Renyi divergences are
+        jointly quasi-convex
+    Grouped                                           pushed down to the noisy sums
+    Parallel                                          Largest; in a group of records, all its parts
+    ClusterSampled                                    Chance; where a record is replaced, its old
+        and its new cluster may differ, so that one of both takes part twice as often at most
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+from hushdoc.accounting import mechanism as words
+from hushdoc.accounting.mechanism import (
+    ADJACENCIES,
+    ClusterSampled,
+    Composed,
+    Gaussian,
+    Grouped,
+    HashFill,
+    Mechanism,
+    Parallel,
+    PoissonSampled,
+    RepeatAndSelect,
+    WithoutReplacement,
+)
+
+SMALLEST = 1e-300
+"""Stands for what is positive but too small for a double, so that zero means: nothing was read."""
+
+_MOST_NOISE = 1e50
+_LARGEST_GROUP = 10**9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """Gaussian noise on a sum over a sample; the neighbour's records shift it along one line.
+
+    Attributes:
+        rate: Probability of each of these records to be in the sample, above 0.
+        noise: Standard deviation, where one sampled record shifts the sum by 1.
+        size: How many records it is about, each sampled alone; 1 where rate is 1.
+        replaced: Whether the record is replaced by another. Balle, Barthe, Gaboardi 2018 bound
+            that for any sampling which takes the record with probability `rate`; noise is then
+            in units of the distance between two records, at most twice the clipping norm.
+        exact: Whether some neighbours reach the bound.
+    """
+
+    rate: float
+    noise: float
+    size: int = 1
+    replaced: bool = False
+    exact: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Product:
+    """Forms one after the other.
+
+    Attributes:
+        terms: (form, how many times) each; no term reads nothing.
+    """
+
+    terms: tuple[tuple[Form, float], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chance:
+    """A form that runs with some probability; whether it ran is public."""
+
+    rate: float
+    event: Form
+
+
+@dataclass(frozen=True, kw_only=True)
+class Largest:
+    """One of these, whichever costs most."""
+
+    events: tuple[Form, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selected:
+    """The best of a random number of runs."""
+
+    event: Form
+    distribution: str
+    expected_runs: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unbounded:
+    """What nothing is known about."""
+
+
+Form = Step | Product | Chance | Largest | Selected | Unbounded
+
+NOTHING = Product(terms=())
+UNBOUNDED = Unbounded()
+
+
+def normal_form(mechanism: Mechanism, adjacency: str = "add-remove") -> Form:
+    """Returns what a mechanism comes down to where neighbours differ as `adjacency` says.
+
+    Args:
+        mechanism: What ran.
+        adjacency: One of ADJACENCIES.
+
+    Raises:
+        ValueError: The adjacency is unknown.
+
+    Example:
+        >>> step = PoissonSampled(sampling_rate=0.1, event=Gaussian(noise_multiplier=2.0))
+        >>> normal_form(Composed(event=step, count=5)).terms[0][1]
+        5.0
+    """
+    if adjacency not in ADJACENCIES:
+        raise ValueError(f"adjacency is {adjacency!r}; expected one of {', '.join(ADJACENCIES)}.")
+    if adjacency == "all-occurrences-of-one-term":
+        # A term may occur in every record, as often as it likes.
+        return NOTHING if _Reader(adjacency="zero-out").form(mechanism, 1) == NOTHING else UNBOUNDED
+    return _Reader(adjacency=adjacency).form(mechanism, 1)
+
+
+def product(terms: list[tuple[Form, float]]) -> Form:
+    """Returns forms one after the other, equal ones counted together and products opened."""
+    counts: dict[Form, float] = {}
+    for form, count in terms:
+        if isinstance(form, Unbounded):
+            return UNBOUNDED
+        inner = form.terms if isinstance(form, Product) else ((form, 1.0),)
+        for part, times in inner:
+            counts[part] = counts.get(part, 0.0) + count * times
+    merged = tuple(counts.items())
+    return merged[0][0] if len(merged) == 1 and merged[0][1] == 1 else Product(terms=merged)
+
+
+def loosened(form: Form) -> Form:
+    """Returns the same form, no longer said to be reached by some neighbours."""
+    match form:
+        case Step():
+            return dataclasses.replace(form, exact=False)
+        case Product():
+            return product([(loosened(part), count) for part, count in form.terms])
+        case Largest():
+            return Largest(events=tuple(loosened(part) for part in form.events))
+        case Unbounded():
+            return form
+        case _:
+            return dataclasses.replace(form, event=loosened(form.event))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Reader:
+    """Reads words for one adjacency."""
+
+    adjacency: str
+
+    @property
+    def replaces(self) -> bool:
+        return self.adjacency == "replace-one"
+
+    def form(self, event: Mechanism, size: int) -> Form:
+        """The form of an event for a unit of `size` records."""
+        match event:
+            case Gaussian():
+                return Step(rate=1.0, noise=self._noise(event.noise_multiplier, size))
+            case PoissonSampled():
+                return self._poisson_sampled(event, size)
+            case WithoutReplacement():
+                return self._without_replacement(event, size)
+            case ClusterSampled():
+                return self._cluster_sampled(event, size)
+            case Grouped():
+                both = size * event.size
+                return UNBOUNDED if both > _LARGEST_GROUP else self.form(event.event, both)
+            case Composed():
+                if event.count == 0:
+                    return NOTHING
+                return product([(self.form(event.event, size), _as_float(event.count))])
+            case words.Sequence():
+                return product([(self.form(part, size), 1.0) for part in event.events])
+            case Parallel():
+                return self._parallel(event, size)
+            case RepeatAndSelect():
+                return self._selected(event, size)
+            case HashFill():
+                return UNBOUNDED
+
+    def _noise(self, noise_multiplier: float, size: int) -> float:
+        # Less noise than there is costs more, so the cap is safe; it keeps squares finite.
+        return min(noise_multiplier, _MOST_NOISE) / (size * (2 if self.replaces else 1))
+
+    def _poisson_sampled(self, event: PoissonSampled, size: int) -> Form:
+        rate, inner = 1.0, event
+        current: Mechanism = inner
+        while isinstance(current, PoissonSampled):
+            # A sample of a sample is a sample at the product of the rates.
+            both = rate * current.sampling_rate
+            rate = max(both, SMALLEST) if rate > 0 and current.sampling_rate > 0 else 0.0
+            current = current.event
+        if rate == 0:
+            return NOTHING
+        return self._sampled(rate, current, size, grouped=not self.replaces)
+
+    def _without_replacement(self, event: WithoutReplacement, size: int) -> Form:
+        rate = 1.0
+        current: Mechanism = event
+        while isinstance(current, WithoutReplacement):
+            rate *= current.sample_size / current.population
+            rate = max(rate, SMALLEST) if current.sample_size else 0.0
+            current = current.event
+        if rate == 0:
+            return NOTHING
+        if self.adjacency == "add-remove":
+            return NOTHING if self.form(current, size) == NOTHING else UNBOUNDED
+        return self._sampled(rate, current, size, grouped=False)
+
+    def _sampled(self, rate: float, event: Mechanism, size: int, *, grouped: bool) -> Form:
+        noise = _gaussian_noise(event)
+        plain = self.form(event, size)
+        if rate == 1 or plain in (NOTHING, UNBOUNDED):
+            return plain
+        if noise is None or (size > 1 and not grouped):
+            return loosened(plain)
+        if grouped:
+            return Step(rate=rate, noise=noise, size=size)
+        # Another record takes the place of one that is not drawn, so twice the norm also for
+        # zero-out.
+        return Step(rate=rate, noise=noise / 2, replaced=True, exact=False)
+
+    def _cluster_sampled(self, event: ClusterSampled, size: int) -> Form:
+        inner = self.form(event.event, size)
+        rate = min(1.0, event.sampling_rate * (2 if self.replaces else 1))
+        if rate == 0 or inner == NOTHING:
+            return NOTHING
+        if rate == 1 or inner == UNBOUNDED:
+            return loosened(inner) if self.replaces else inner
+        if size > 1:  # These records may be in different clusters.
+            return loosened(inner)
+        return Chance(rate=rate, event=loosened(inner) if self.replaces else inner)
+
+    def _parallel(self, event: Parallel, size: int) -> Form:
+        parts = [self.form(part, size) for part in event.events]
+        distinct = tuple(dict.fromkeys(part for part in parts if part != NOTHING))
+        if not distinct:
+            return NOTHING
+        if self.replaces or UNBOUNDED in distinct:
+            return UNBOUNDED
+        if size > 1:
+            return loosened(product([(part, 1.0) for part in parts]))
+        return distinct[0] if len(distinct) == 1 else Largest(events=distinct)
+
+    def _selected(self, event: RepeatAndSelect, size: int) -> Form:
+        inner = self.form(event.event, size)
+        always_once = event.expected_runs == 1 and event.distribution != "poisson"
+        if inner in (NOTHING, UNBOUNDED) or always_once:
+            return inner
+        return Selected(
+            event=inner, distribution=event.distribution, expected_runs=event.expected_runs
+        )
+
+
+def _gaussian_noise(event: Mechanism) -> float | None:
+    """The noise of an event made of Gaussians on one sample, which are one Gaussian; or None."""
+    precision = _precision(event)
+    if precision is None:
+        return None
+    return 0.0 if math.isinf(precision) else min(1 / math.sqrt(max(precision, SMALLEST)), 1e50)
+
+
+def _precision(event: Mechanism) -> float | None:
+    """The sum of 1 / noise_multiplier^2 of an event that is made of Gaussians only, or None."""
+    match event:
+        case Gaussian():
+            return inverse_square(event.noise_multiplier)
+        case Composed():
+            inner = _precision(event.event)
+            return inner if inner is None else (_as_float(event.count) * inner if event.count else 0)
+        case words.Sequence():
+            parts = [_precision(part) for part in event.events]
+            return None if None in parts else float(sum(part or 0.0 for part in parts))
+        case _:
+            return None
+
+
+def inverse_square(noise: float) -> float:
+    """Returns 1 / noise^2, neither below SMALLEST nor an error for a noise that underflows."""
+    square = noise * noise
+    return math.inf if square == 0 or math.isinf(1 / square) else max(1 / square, SMALLEST)
+
+
+def _as_float(count: int) -> float:
+    try:
+        return float(count)
+    except OverflowError:
+        return math.inf
+
+
+def steps_of(form: Form) -> set[Step]:
+    """Returns the different steps of a form."""
+    match form:
+        case Step():
+            return {form}
+        case Product():
+            return set().union(*(steps_of(part) for part, _ in form.terms))
+        case Largest():
+            return set().union(*(steps_of(part) for part in form.events))
+        case Chance() | Selected():
+            return steps_of(form.event)
+        case _:
+            return set()
+
+
+def coarsened(form: Form, limit: int) -> Form:
+    """Returns a form of at most `limit` different steps that spends no less.
+
+    Rates are rounded up and noise is rounded down to ever coarser powers. A smaller rate is a
+    mixture with the neighbour, and more noise is post-processing, so neither ever costs more.
+
+    Args:
+        form: Any.
+        limit: From 1.
+    """
+    steps = steps_of(form)
+    if len(steps) <= limit:
+        return form
+    for base in (1.01, 1.1, 2.0, 16.0, 2.0**16, 2.0**128):
+        rounded = {step: _rounded(step, base) for step in steps}
+        if len(set(rounded.values())) <= limit:
+            return _replaced(form, rounded)
+    return UNBOUNDED
+
+
+def _rounded(step: Step, base: float) -> Step:
+    unit = math.log(base)
+    rate = math.exp(math.ceil(math.log(step.rate) / unit) * unit)
+    noise = max(step.noise, SMALLEST)
+    noise = math.exp(math.floor(math.log(noise) / unit) * unit)
+    rate, noise = min(1.0, max(rate, step.rate)), min(noise, step.noise)
+    if rate == 1:
+        return Step(rate=1.0, noise=noise / step.size, exact=False)
+    return dataclasses.replace(step, rate=rate, noise=noise, exact=False)
+
+
+def _replaced(form: Form, steps: dict[Step, Step]) -> Form:
+    match form:
+        case Step():
+            return steps[form]
+        case Product():
+            return product([(_replaced(part, steps), count) for part, count in form.terms])
+        case Largest():
+            parts = dict.fromkeys(_replaced(part, steps) for part in form.events)
+            return Largest(events=tuple(parts))
+        case Chance() | Selected():
+            return dataclasses.replace(form, event=_replaced(form.event, steps))
+        case _:
+            return form
+
+
+_MOST_ALTERNATIVES = 16
+_MOST_EVENTS = 64
+_MOST_EXECUTIONS = 1e12
+_NOISE_RANGE = (1e-2, 1e8)
+_SMALLEST_RATE = 1e-30
+_LARGEST_SAMPLED_GROUP = 64
+
+
+def alternatives(form: Form) -> tuple[Form, ...] | None:
+    """Returns forms of Step, Product and Chance of which one costs no less, or None.
+
+    A record is in one part of the data, so a form that comes after disjoint parts comes after one
+    of them.
+
+    Args:
+        form: Any.
+    """
+    return (form,)

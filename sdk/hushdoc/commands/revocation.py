@@ -1,0 +1,165 @@
+"""The actions `trust revoke` and `trust update`: issuing a revocation list, and remembering it."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hushdoc.commands import rewriting, stores
+from hushdoc.trust import REVOCATION, TrustedKey, TrustStore
+
+if TYPE_CHECKING:
+    from hushdoc.keys import PrivateKey
+    from hushdoc.revocation import RevocationList
+
+MAX_DAYS = 3650
+"""Longest promise of a next revocation list."""
+
+
+def register(actions: Any) -> None:
+    """Adds both actions to `hushdoc trust`; cryptography is imported only when they run."""
+    revoke: argparse.ArgumentParser = actions.add_parser(
+        "revoke",
+        help="issue a revocation list, or the next one",
+        description="Writes a signed revocation list with the next number. It holds all that the "
+        "list before held and what is named here; name nothing to renew it.",
+    )
+    _list_option(revoke)
+    revoke.add_argument(
+        "--key", type=Path, required=True, metavar="KEY", help="private key in PEM to sign with"
+    )
+    revoke.add_argument(
+        "--store",
+        type=Path,
+        metavar="FILE",
+        help="trust store with the key that signed the list before, where that is another one",
+    )
+    revoke.add_argument(
+        "--revoke-key",
+        action="append",
+        default=[],
+        type=_hexadecimal(64),
+        metavar="KEYID",
+        help="key to revoke; may be given again",
+    )
+    revoke.add_argument(
+        "--revoke-certificate",
+        action="append",
+        default=[],
+        type=_hexadecimal(32),
+        metavar="ID",
+        help="certificate to revoke; may be given again",
+    )
+    revoke.add_argument("--reason", metavar="TEXT", help="why, for people")
+    revoke.add_argument(
+        "--next-update-days",
+        type=_days,
+        required=True,
+        metavar="N",
+        help="days after which this list is no longer believed; issue the next one before",
+    )
+    revoke.set_defaults(run=run_revoke)
+
+    update: argparse.ArgumentParser = actions.add_parser(
+        "update",
+        help="remember a revocation list, so that no older one is believed",
+        description="Checks a revocation list against a trust store and records its number there.",
+    )
+    stores.store_option(update)
+    _list_option(update)
+    update.set_defaults(run=run_update)
+
+
+def run_revoke(options: argparse.Namespace) -> int:
+    """Issues the next revocation list."""
+    from hushdoc import keys, revocation
+
+    path = options.list.resolve()
+    private_key = keys.load_private_key(options.key)
+    with rewriting.locked(path.parent):
+        following = revocation.successor(
+            _previous(path, private_key, options.store),
+            keys=options.revoke_key,
+            certificates=options.revoke_certificate,
+            reason=options.reason or None,
+            valid_for=timedelta(days=options.next_update_days),
+            now=datetime.now(UTC),
+        )
+        line = revocation.sign_list(following, private_key)
+        rewriting.rewrite(path, line.encode("ascii") + b"\n")
+    _print_revoked(following)
+    print("Publish it; whoever obeys it records it with `hushdoc trust update`.")
+    return 0
+
+
+def run_update(options: argparse.Namespace) -> int:
+    """Records the number of a revocation list in a store."""
+    from hushdoc import revocation
+
+    now = datetime.now(UTC)
+    seen = []
+
+    def change_store(store: TrustStore) -> TrustStore:
+        seen.append(revocation.read_list_file(options.list, store, now=now))
+        return dataclasses.replace(store, min_revocation_sequence=seen[0].sequence)
+
+    _, store = stores.change(options.store, change_store)
+    _print_revoked(seen[0])
+    left = revocation.unrevoked(store.keys, seen[0])
+    for key in store.keys:
+        if key not in left:
+            print("Revoked, and in the store:")
+            stores.print_key(key)
+    return 0
+
+
+def _previous(path: Path, private_key: PrivateKey, store: Path | None) -> RevocationList | None:
+    """The list to continue: signed by the same key, or by one that the store believes."""
+    from hushdoc import revocation
+
+    if not path.exists():
+        return None
+    own = TrustedKey.of(private_key, roles=(REVOCATION,))
+    others = () if store is None else TrustStore.from_file(store).keys
+    trust = TrustStore.of([own, *(key for key in others if key.keyid != own.keyid)])
+    return revocation.verify_list(revocation.list_content(path), trust)
+
+
+def _list_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--list", type=Path, required=True, metavar="FILE", help="revocation list, one signed line"
+    )
+
+
+def _hexadecimal(digits: int) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        if len(value) != digits or set(value.lower()) - set("0123456789abcdef"):
+            raise argparse.ArgumentTypeError(
+                f"{ascii(value)}: expected {digits} hexadecimal digits"
+            )
+        return value.lower()
+
+    return read
+
+
+def _days(value: str) -> int:
+    if not (value.isascii() and value.isdigit() and len(value) < 6 and 1 <= int(value) <= MAX_DAYS):
+        raise argparse.ArgumentTypeError(f"{ascii(value)}: expected 1 to {MAX_DAYS} days")
+    return int(value)
+
+
+def _print_revoked(revoked: RevocationList) -> None:
+    from hushdoc.explanation import printable
+
+    print(f"Revocation list number {revoked.sequence}, issued {revoked.issued_at}; it is believed")
+    print(f"until {revoked.next_update}. Revoked in it:")
+    for key in revoked.revoked_keys:
+        print(f"  key         {key.keyid}  {printable(key.reason or '', 200)}".rstrip())
+    for item in revoked.revoked_certificates:
+        print(f"  certificate {item.certificate_id}  {printable(item.reason or '', 200)}".rstrip())
+    if not (revoked.revoked_keys or revoked.revoked_certificates):
+        print("  nothing")

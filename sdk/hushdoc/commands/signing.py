@@ -1,0 +1,192 @@
+"""The verb `sign`: a further signature under an artifact's certificate, here or by a key service.
+
+Every file is compared with the certificate and its arithmetic is repeated before anything is
+signed, and what is signed is shown. The payload stays as it is, byte by byte: signing says
+"I too", never something else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hushdoc.commands import rewriting, stores
+from hushdoc.errors import ArtifactError, CertificateError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hushdoc.artifact import Unverified
+    from hushdoc.certificate import Certificate
+    from hushdoc.subjects import Subject
+    from hushdoc.trust import TrustedKey
+
+MAX_SIGNATURE_BYTES = 4096
+"""A signature file is never longer, whatever spells it."""
+
+
+def register(verbs: Any) -> None:
+    """Adds `hushdoc sign`; numpy and cryptography are imported only when it runs."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "sign",
+        help="add a further signature to an artifact's certificate",
+        description="""Checks that every file of an artifact is as its certificate says, shows what
+is signed, and adds a signature. The key's owner can also sign elsewhere: write the
+message, have it signed there, and attach the result.""",
+        epilog="""with a key service (P-256, SHA-256):
+  hushdoc sign ARTIFACT --message message.bin
+  ... the service signs message.bin, or its SHA-256 where it takes digests only ...
+  hushdoc sign ARTIFACT --signature message.sig --public-key service.pem""",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("artifact", type=Path, metavar="ARTIFACT", help="folder of the artifact")
+    way = parser.add_mutually_exclusive_group(required=True)
+    way.add_argument("--key", type=Path, metavar="KEY", help="private key in PEM to sign with")
+    way.add_argument(
+        "--message", type=Path, metavar="OUT", help="write the bytes to be signed elsewhere"
+    )
+    way.add_argument(
+        "--signature",
+        type=Path,
+        metavar="FILE",
+        help="attach a signature made elsewhere, raw or in base64, once it has been verified",
+    )
+    parser.add_argument(
+        "--public-key",
+        type=Path,
+        metavar="FILE",
+        help="with --signature: whose it is, in PEM or as a trust store of one key",
+    )
+    parser.set_defaults(run=run, refuse_usage=parser.error)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Signs, writes the message or attaches a signature, and returns 0."""
+    from hushdoc import artifact, keys, signing
+    from hushdoc.trust import TrustedKey
+
+    if (options.signature is None) != (options.public_key is None):
+        options.refuse_usage("--signature and --public-key belong together")
+    with rewriting.locked(options.artifact):
+        found = artifact.read_unverified(options.artifact)
+        _require_intact(found.subjects, artifact.subjects_of(options.artifact))
+        _require_reproduced(found.certificate)
+        _print_certificate(found)
+        if options.message is not None:
+            return _write_message(found, options.message)
+        if options.key is not None:
+            private_key = keys.load_private_key(options.key)
+            signer = TrustedKey.of(private_key)
+            line = signing.add_signature(found.envelope, private_key)
+        else:
+            signer = _public_key(options.public_key)
+            line = signing.attach(found.envelope, signer, _signature(options.signature))
+        _replace_line(options.artifact, found.envelope, line.encode("ascii"))
+    print(f"Signed with the {signer.algorithm} key {signer.keyid}.")
+    return 0
+
+
+def _require_intact(signed: Sequence[Subject], there: Sequence[Subject]) -> None:
+    """Raises unless the files that stand there are those that the certificate is about."""
+    stated = {subject.name: subject for subject in signed}
+    found = {subject.name: subject for subject in there}
+    for name in sorted(stated.keys() | found.keys()):
+        if stated.get(name) == found.get(name):
+            continue
+        if name not in found:
+            problem, code = "is missing", "MISSING_FILE"
+        elif name not in stated:
+            problem, code = "is not named by the certificate", "UNLISTED_FILE"
+        elif stated[name].size != found[name].size:
+            problem, code = "has another size than the certificate says", "SIZE_MISMATCH"
+        else:
+            problem, code = "has another content than the certificate says", "DIGEST_MISMATCH"
+        raise ArtifactError(
+            f"The file {ascii(name)[:120]} {problem}, so nothing was signed. Sign the artifact as "
+            "it was exported.",
+            code=code,
+        )
+
+
+def _require_reproduced(certificate: Certificate) -> None:
+    for finding in certificate.recompute():
+        if finding.code is not None:
+            raise CertificateError(
+                f"Guarantee {finding.index} does not follow from its transcript: "
+                f"{finding.message}. Nothing was signed; ask whoever trained the model.",
+                code=finding.code,
+            )
+
+
+def _print_certificate(found: Unverified) -> None:
+    from hushdoc import explanation, signing
+    from hushdoc.explanation import printable
+
+    certificate, model = found.certificate, found.certificate.model
+    envelope = signing.read_envelope(found.envelope)
+    print(f"Certificate {certificate.certificate_id}, issued {certificate.issued_at} by")
+    print(f"  {printable(certificate.issuer)}; expires: {certificate.expires_at or 'never'}")
+    print(f"for the model {printable(model.name)}, version {model.version} ({model.task}).")
+    for guarantee in certificate.claim.guarantees:
+        words = explanation.promise(guarantee)
+        print(textwrap.fill(words, 96, initial_indent="  - ", subsequent_indent="    "))
+    print(f"{len(found.subjects)} files checked: each is as the certificate says.")
+    print(f"SHA-256 of the statement: {hashlib.sha256(envelope.payload).hexdigest()}")
+    named = ", ".join(printable(keyid, 16) or "no key id" for keyid, _ in envelope.signatures)
+    print(f"Signatures so far, not checked here: {named or 'none'}")
+
+
+def _write_message(found: Unverified, path: Path) -> int:
+    from hushdoc import files, signing
+    from hushdoc.explanation import printable
+
+    message = signing.pae(signing.PAYLOAD_TYPE, signing.read_envelope(found.envelope).payload)
+    files.write_file(path, message, overwrite=False)
+    print(f"Message written, {len(message)} bytes: {printable(str(path))}")
+    print(f"Its SHA-256: {hashlib.sha256(message).hexdigest()}")
+    return 0
+
+
+def _public_key(path: Path) -> TrustedKey:
+    found = stores.public_keys(path)
+    if len(found) != 1:
+        raise InputError(
+            f"'{path}' holds {len(found)} keys, expected the one that signed. Name its own file.",
+            code="BAD_KEY",
+        )
+    return found[0]
+
+
+def _signature(path: Path) -> bytes:
+    """The signature in a file, decoded if the whole file is base64 as some services print it."""
+    from hushdoc.trust import decode_base64
+
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(MAX_SIGNATURE_BYTES)
+    except OSError as problem:
+        raise InputError(
+            f"The signature '{path}' can't be read: {problem.strerror or problem}. Check the path.",
+            code="BAD_SIGNATURE",
+        ) from problem
+    try:
+        return decode_base64(content.strip().decode("ascii"), "The signature")
+    except (UnicodeDecodeError, CertificateError):
+        return content
+
+
+def _replace_line(folder: Path, before: bytes, after: bytes) -> None:
+    """Writes the first line of the envelope file anew and keeps the others."""
+    from hushdoc.subjects import ENVELOPE_FILE
+
+    path = folder / ENVELOPE_FILE
+    first, _, rest = path.read_bytes().partition(b"\n")
+    if first != before:
+        raise ArtifactError(
+            f"'{path}' changed while it was being signed; nothing was written. Run it again.",
+            code="CHANGED_DURING_LOAD",
+        )
+    rewriting.rewrite(path, after + b"\n" + rest)

@@ -1,0 +1,69 @@
+"""Trust stores on the command line: read, shown, and changed without ever being lost."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from hushdoc.commands import rewriting
+from hushdoc.errors import InputError
+from hushdoc.trust import TrustedKey, TrustStore
+
+
+def store_option(parser: argparse.ArgumentParser) -> None:
+    """Adds --store."""
+    parser.add_argument(
+        "--store", type=Path, required=True, metavar="FILE", help="trust store in JSON"
+    )
+
+
+def public_keys(path: Path) -> tuple[TrustedKey, ...]:
+    """Returns the public keys of a file: a trust store, or one key in PEM.
+
+    Args:
+        path: The file.
+
+    Raises:
+        InputError: BAD_KEY or BAD_TRUST_STORE.
+        SignatureError: WEAK_KEY: a key proves nothing.
+    """
+    from hushdoc import keys
+
+    try:
+        with path.open("rb") as stream:
+            is_store = stream.read(64).lstrip().startswith(b"{")
+    except OSError as problem:
+        raise InputError(
+            f"The key '{path}' can't be read: {problem.strerror or problem}. Check the path.",
+            code="BAD_KEY",
+        ) from problem
+    if is_store:
+        return TrustStore.from_file(path).keys
+    algorithm, public_key = keys.load_public_key(path)
+    return (TrustedKey(name=path.stem, algorithm=algorithm, public_key=public_key),)
+
+
+def change(
+    path: Path, change_store: Callable[[TrustStore], TrustStore], *, create: bool = False
+) -> tuple[TrustStore, TrustStore]:
+    """Rewrites a store and returns it before and after; on any error it stays as it is."""
+    path = path.resolve()
+    with rewriting.locked(path.parent):
+        empty = create and not path.exists()
+        before = TrustStore(keys=()) if empty else TrustStore.from_file(path)
+        after = change_store(before)
+        content = after.to_json()
+        TrustStore.from_json(content)  # what can't be read back is never written
+        rewriting.rewrite(path, content)
+    return before, after
+
+
+def print_key(key: TrustedKey) -> None:
+    """Prints a key and what it may sign."""
+    from hushdoc.explanation import printable
+
+    print(f"{printable(key.name, 200)} ({key.algorithm})")
+    print(f"  key id  {key.keyid}")
+    print(f"  signs   {', '.join(key.roles)}")
+    print(f"  models  {', '.join(printable(name, 200) for name in key.models) or 'none'}")

@@ -1,0 +1,116 @@
+"""Audits in plain words: what attacks measured, could have shown at best, and may still test."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from hushdoc.audits import Audit, AuditReport, PreRegisteredAudit
+from hushdoc.explanation.terms import ADVERSARY_WORDS, UNIT_WORDS, printable
+
+WHAT_AUDITS_MEAN = (
+    "An audit can refute a promise and never prove one: an attack that finds little may be a weak "
+    "attack."
+)
+
+
+def audit_ceiling(audit: Audit) -> float | None:
+    """Returns the largest epsilon that so many trials can show, or None where that is unknown.
+
+    Even an attacker who guesses right about every canary shows no more: r right guesses out of r
+    happen under epsilon with probability (1 / (1 + e^-epsilon))^r at most (Steinke, Nasr,
+    Jagielski 2023, theorem 3.1), which has to reach 1 - confidence.
+
+    Args:
+        audit: One with canaries and a confidence; each canary is one guess in each run.
+
+    Example:
+        >>> import dataclasses
+        >>> audit = Audit(
+        ...     method="one-run audit", adversary="model-recipient", unit="document",
+        ...     canaries=9000, runs=1, confidence=0.95, epsilon_lower=0.4, delta=1e-5,
+        ...     tpr_at_fpr=(), auc=None, evidence=None,
+        ... )
+        >>> round(audit_ceiling(audit), 2)
+        8.01
+        >>> audit_ceiling(dataclasses.replace(audit, canaries=None))
+    """
+    if not audit.canaries or audit.confidence is None or not 0 < audit.confidence < 1:
+        return None
+    rate = math.log1p(-audit.confidence) / (audit.canaries * audit.runs)
+    return max(0.0, rate - math.log(-math.expm1(rate)))
+
+
+def audit_words(audit: Audit) -> tuple[str, ...]:
+    """Returns what one attack measured, a sentence each."""
+    trials = f"{audit.runs:,} training run{'s' * (audit.runs != 1)}"
+    if audit.canaries is not None:
+        trials = f"{audit.canaries:,} canaries, {trials}"
+    found = [
+        f"{printable(audit.method)}, with the view of {ADVERSARY_WORDS[audit.adversary]}, about "
+        f"one {UNIT_WORDS[audit.unit]} ({trials})."
+    ]
+    found += [*_bound_words(audit), *_rate_words(audit)]
+    if len(found) == 1:
+        found.append("It states no result.")
+    return tuple(found)
+
+
+def _bound_words(audit: Audit) -> list[str]:
+    if audit.epsilon_lower is None or audit.confidence is None or audit.delta is None:
+        return []
+    found = [
+        f"It shows that epsilon is at least {audit.epsilon_lower:g} at delta {audit.delta:g}, with "
+        f"{audit.confidence * 100:g} % confidence."
+    ]
+    ceiling = audit_ceiling(audit)
+    if ceiling is None:
+        found.append("How much it could have shown at best can't be told from what is stated.")
+    elif audit.epsilon_lower > ceiling:
+        found.append(
+            f"So many guesses can show {ceiling:.3g} at best, so the bound was not found by "
+            "counting them; ask how."
+        )
+    else:
+        found.append(
+            f"However good the attack, so many guesses can show {ceiling:.3g} at best: it says "
+            "nothing about any larger epsilon."
+        )
+    return found
+
+
+def _rate_words(audit: Audit) -> list[str]:
+    found = [
+        f"It recognised {hits * 100:.3g} % of the used ones while it wrongly accused "
+        f"{alarms * 100:.3g} % of the others."
+        for hits, alarms in audit.tpr_at_fpr
+    ]
+    if audit.auc is not None:
+        found.append(f"Area under the curve {audit.auc:.3g}; 0.5 is guessing.")
+    return found
+
+
+def invitation_words(audit: PreRegisteredAudit) -> str:
+    """Returns what an outside auditor is invited to do."""
+    return (
+        f"{printable(audit.protocol)} Population: {printable(audit.population)}; up to "
+        f"{audit.query_budget:,} questions; the seed is fixed by {audit.seed_commitment}."
+    )
+
+
+def audit_lines(audits: Iterable[Audit]) -> list[str]:
+    """Returns audits as lines of a list."""
+    lines = []
+    for audit in audits:
+        first, *further = audit_words(audit)
+        lines += [f"  - {first}", *(f"      {words}" for words in further)]
+    return lines
+
+
+def report_lines(reports: Iterable[AuditReport]) -> list[str]:
+    """Returns what believed auditors signed, as lines of a list under who they are."""
+    lines = []
+    for report in reports:
+        lines.append(f"{printable(report.auditor)}, {report.conducted_at}:")
+        lines += audit_lines(report.audits) or ["  - no result"]
+    return lines

@@ -1,0 +1,56 @@
+"""A whole claim in plain words for a privacy officer, and above all its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hushdoc.claim import Claim, Guarantee
+from hushdoc.explanation.limits import not_promised
+from hushdoc.explanation.measurements import WHAT_AUDITS_MEAN, audit_lines, invitation_words
+from hushdoc.explanation.promises import foundations, meaning, promise
+from hushdoc.explanation.terms import RELEASE_WORDS, printable
+
+_HEADINGS = {
+    "empirical": "MEASURED, NOT PROVEN",
+    "dp": "WHAT IS PROMISED",
+    "dp-conditional": "WHAT IS PROMISED ON A CONDITION",
+}
+
+
+def explain(claim: Claim) -> str:
+    """Returns the claim in plain words: kind none first, then promises, then limits."""
+    none = [item for item in claim.guarantees if item.kind == "none"]
+    lines = _titled("NO PROMISE", (f"  - {promise(item)}" for item in none))
+    for kind, heading in _HEADINGS.items():
+        items = [item for item in claim.guarantees if item.kind == kind]
+        lines += _titled(heading, (line for item in items for line in _guarantee(item)))
+    lines += _titled("WHAT IS NOT PROMISED", (f"  - {words}" for words in not_promised(claim)))
+    lines += _titled("WHAT LEFT THE TRAINING SITE", _releases(claim))
+    lines += _titled("WHAT ATTACKS BY THE ISSUER MEASURED", _audits(claim))
+    invited = (f"  - {invitation_words(audit)}" for audit in claim.pre_registered_audits)
+    lines += _titled("TESTS THAT ANYBODY IS INVITED TO RUN", invited)
+    caveats = (f"  - {printable(words)}" for words in claim.caveats)
+    lines += _titled("CAVEATS OF THE ISSUER", caveats)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _titled(heading: str, lines: Iterable[str]) -> list[str]:
+    """A heading with its lines and an empty one; nothing where there is no line."""
+    found = list(lines)
+    return [heading, *found, ""] if found else []
+
+
+def _guarantee(item: Guarantee) -> list[str]:
+    further = (*meaning(item), *foundations(item))
+    return [f"  - {promise(item)}", *(f"      {words}" for words in further)]
+
+
+def _releases(claim: Claim) -> list[str]:
+    named = [f"  - {RELEASE_WORDS[name]}" for name in claim.releases]
+    return named or ["  - Nothing is stated about it."]
+
+
+def _audits(claim: Claim) -> list[str]:
+    if not claim.audits:
+        return ["  - No audit is stated. Nobody tried, or nobody says so."]
+    return [*audit_lines(claim.audits), f"  - {WHAT_AUDITS_MEAN}"]

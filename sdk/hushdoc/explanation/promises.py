@@ -1,0 +1,170 @@
+"""One guarantee in plain words: what it promises, what its numbers exclude, on what it rests."""
+
+from __future__ import annotations
+
+import math
+
+from hushdoc.claim import WATCHES_TRAINING, Claim, Guarantee
+from hushdoc.explanation.terms import (
+    ACCOUNTANT_WORDS,
+    ADJACENCY_PITFALLS,
+    ADJACENCY_WORDS,
+    ADVERSARY_WORDS,
+    AGGREGATION_WORDS,
+    UNIT_WORDS,
+    printable,
+)
+
+FALSE_ALARM_RATES = (0.1, 0.01, 0.001)
+"""Rates of wrong accusations for which the bound is spelled out."""
+
+
+def hit_rate_bound(epsilon: float, delta: float, false_alarm_rate: float) -> float:
+    """Returns how many members any test can find at most, as a share of them.
+
+    (epsilon, delta)-DP bounds every test that tells from the model whether a record was used
+    (Wasserman, Zhou 2010, theorem 2.4; Kairouz, Oh, Viswanath 2015, theorem 2.1).
+
+    Args:
+        epsilon: Of the guarantee.
+        delta: Of the guarantee.
+        false_alarm_rate: How often the test accuses a record that was not used.
+
+    Example:
+        >>> round(hit_rate_bound(1.0, 1e-5, 0.01), 4), round(hit_rate_bound(8.0, 1e-5, 0.01), 4)
+        (0.0272, 0.9997)
+    """
+    few = math.exp(min(epsilon, 700.0)) * false_alarm_rate + delta
+    many = 1 - math.exp(-epsilon) * (1 - delta - false_alarm_rate)
+    return max(0.0, min(1.0, few, many))
+
+
+def odds(epsilon: float) -> str:
+    """Returns e^epsilon in words, rounded upwards: the factor by which probabilities can change.
+
+    Example:
+        >>> odds(8), odds(0.5), odds(50)
+        ('2,981', '1.65', 'more than ten million million')
+    """
+    if epsilon > 30:
+        return "more than ten million million"
+    factor = math.exp(epsilon)
+    if factor >= 100:
+        return f"{math.ceil(factor):,}"
+    return f"{math.ceil(factor * 100) / 100:g}"
+
+
+def percent(share: float) -> str:
+    """Returns a share in percent, rounded upwards, because it is a bound."""
+    digits = 1 if 0.01 <= share <= 0.99 else 3
+    scale = 10**digits
+    return f"{math.ceil(share * 100 * scale - 1e-9) / scale:g} %"
+
+
+def promise(guarantee: Guarantee) -> str:
+    """Returns one guarantee in one or two plain sentences."""
+    who = ADVERSARY_WORDS[guarantee.adversary]
+    unit = UNIT_WORDS[guarantee.unit]
+    if guarantee.kind == "none":
+        return (
+            f"No privacy is promised to any {unit} against {who}: "
+            f"{printable(guarantee.reason or 'no reason is given')}"
+        )
+    if guarantee.kind == "empirical":
+        return (
+            f"Nothing is proven about any {unit} against {who}. Attacks were measured, and their "
+            "result rests on a model of the attacker; a better attack may do better."
+        )
+    words = (
+        f"To every single {unit}, against {who}: {ADJACENCY_WORDS[guarantee.adjacency]}, the "
+        f"probability of anything they can see changes by at most the factor "
+        f"{odds(guarantee.epsilon or 0.0)} plus {guarantee.delta:g} (epsilon "
+        f"{guarantee.epsilon:g}, delta {guarantee.delta:g})."
+    )
+    if guarantee.kind == "dp-conditional":
+        words += f" This holds only if: {printable(guarantee.condition or '')}"
+    return words
+
+
+def meaning(guarantee: Guarantee) -> tuple[str, ...]:
+    """Returns what the numbers of a guarantee exclude, one sentence for each rate of mistakes."""
+    if guarantee.epsilon is None or guarantee.delta is None or guarantee.kind == "empirical":
+        return ()
+    unit = UNIT_WORDS[guarantee.unit]
+    sentences = []
+    for rate in FALSE_ALARM_RATES:
+        bound = hit_rate_bound(guarantee.epsilon, guarantee.delta, rate)
+        sentences.append(
+            f"An attacker who wrongly accuses at most 1 in {round(1 / rate):,} unused {unit}s "
+            f"recognises at most {percent(bound)} of the used ones"
+            + (": these numbers alone rule out next to nothing here." if bound > 0.95 else ".")
+        )
+    return tuple(sentences)
+
+
+def foundations(guarantee: Guarantee) -> tuple[str, ...]:
+    """Returns on what a guarantee rests and how its numbers are to be read, each in plain words."""
+    found = [
+        f"One unit is: {printable(guarantee.unit_definition)}",
+        f"They see {printable(guarantee.observes)}; they may know {printable(guarantee.knows)}.",
+    ]
+    if guarantee.adversary in WATCHES_TRAINING:
+        found.append(f"Of training they see {AGGREGATION_WORDS[guarantee.aggregation]}.")
+    if guarantee.kind in ("dp", "dp-conditional"):
+        found.append(ADJACENCY_PITFALLS[guarantee.adjacency])
+        found.append(computed_by(guarantee))
+    found += [*_measured_epsilon(guarantee), *_lower_bound(guarantee), *comparison(guarantee)]
+    return (*found, *(f"It assumes: {printable(words)}" for words in guarantee.assumes))
+
+
+def computed_by(guarantee: Guarantee) -> str:
+    """Returns who computed epsilon, and whether that bounds it from above."""
+    accountant = guarantee.accountant
+    if accountant.name == "none":
+        return "No accountant computed epsilon."
+    words = (
+        f"Epsilon was computed by {ACCOUNTANT_WORDS[accountant.name]} "
+        f"({printable(accountant.library, limit=80)} {printable(accountant.version, limit=80)})."
+    )
+    if accountant.error_bound is not None:
+        words += f" It may lie up to {accountant.error_bound:g} above the true value."
+    return words
+
+
+def comparison(guarantee: Guarantee) -> tuple[str, ...]:
+    """Returns the value of the central limit theorem with its warning, if one is stated."""
+    if guarantee.gdp_mu is None:
+        return ()
+    return (
+        f"For comparison alone: the central limit theorem gives mu {guarantee.gdp_mu:g}. It "
+        "underestimates what is given away, and nothing is promised with it.",
+    )
+
+
+def _measured_epsilon(guarantee: Guarantee) -> tuple[str, ...]:
+    if guarantee.kind != "empirical" or guarantee.epsilon is None:
+        return ()
+    return (
+        f"The epsilon {guarantee.epsilon:g} that is stated was measured. It rests on a model and "
+        "bounds nothing.",
+    )
+
+
+def _lower_bound(guarantee: Guarantee) -> tuple[str, ...]:
+    bound = guarantee.audit_lower_bound
+    if bound is None:
+        return ()
+    words = f"The issuer's own audits show that epsilon is at least {bound:g}"
+    if guarantee.epsilon is not None and bound > guarantee.epsilon:
+        return (f"{words}: THAT REFUTES the epsilon {guarantee.epsilon:g} that is stated.",)
+    return (f"{words}.",)
+
+
+def is_covered(adversary: str, claim: Claim) -> bool:
+    """Returns whether differential privacy is promised against that adversary.
+
+    Whoever only asks the model questions sees what can be computed from the model, so a promise
+    against its recipient holds against them as well (post-processing).
+    """
+    promised = {item.adversary for item in claim.guarantees if item.kind == "dp"}
+    return adversary in promised or (adversary == "api-user" and "model-recipient" in promised)

@@ -1,0 +1,112 @@
+"""The closed words of a claim in plain English, and text that can't steer a terminal."""
+
+from __future__ import annotations
+
+ADVERSARY_WORDS = {
+    "model-recipient": "whoever receives the model file",
+    "api-user": "whoever only asks the model questions",
+    "synthetic-data-recipient": "whoever receives the synthetic data",
+    "server": "the server that coordinates training",
+    "co-client": "another party that trains along",
+    "network-observer": "whoever listens on the network",
+}
+
+UNIT_WORDS = {
+    "token-term": "term",
+    "word-box": "word",
+    "sequence": "text window",
+    "page": "page",
+    "document": "document",
+    "client": "client",
+    "provider": "provider",
+    "user": "person",
+}
+
+UNIT_LIMITS = {
+    "token-term": "The rest of a document, and several terms together, are not protected.",
+    "word-box": "Several words of one document together are not protected, nor what they say.",
+    "sequence": "A document that is cut into several windows is not protected as a whole: with k "
+    "windows the promise for all of it has up to k times the epsilon, and a delta that grows "
+    "faster still.",
+    "page": "A document of several pages is not protected as a whole: with k pages the promise for "
+    "all of it has up to k times the epsilon, and a delta that grows faster still.",
+    "document": "A person, author or issuer of several documents is not protected as such: what "
+    "their documents have in common may show.",
+    "client": "Single records inside one client are protected only as part of it, and several "
+    "clients together are not.",
+    "provider": "Several providers together are not protected.",
+    "user": "What several persons have in common is not protected.",
+}
+
+ASSURANCE_WORDS = {
+    "self-attested": "the issuer vouches alone that training ran as stated.",
+    "reproduced": "somebody trained again and got the same.",
+    "third-party": "a third party vouches that training ran as stated.",
+    "enclave-attested": "sealed hardware vouches that training ran as stated.",
+}
+
+ADJACENCY_WORDS = {
+    "add-remove": "whether it was used or left out",
+    "replace-one": "whether it was used or another one in its place",
+    "zero-out": "whether it was used or an empty one in its place",
+    "all-occurrences-of-one-term": "whether all its places were used or none",
+}
+
+ADJACENCY_PITFALLS = {
+    "add-remove": "Neighbours differ by one unit more or less, so the number of units is protected "
+    "too.",
+    "replace-one": "Neighbours differ by one unit replaced with another. How many units there are "
+    "is public, and epsilon can't be compared with one for adding or removing a unit: replacing "
+    "counts as both at once.",
+    "zero-out": "Neighbours differ by one unit made empty. How many units there are is public.",
+    "all-occurrences-of-one-term": "Neighbours differ in all places of one term. Everything else "
+    "in its documents is treated as known.",
+}
+
+AGGREGATION_WORDS = {
+    "central": "nothing but what was released: the data were in one place",
+    "secure-sum": "only sums over all clients of a round; this falls with the secure summation",
+    "individual-updates": "the update of every single client, which carries only the noise that "
+    "this client added",
+}
+
+ACCOUNTANT_WORDS = {
+    "pld": "privacy loss distributions, an upper bound",
+    "prv": "privacy random variables, an upper bound",
+    "rdp": "Renyi accounting, an upper bound",
+    "zcdp": "zero-concentrated accounting, an upper bound",
+    "analytic-gaussian": "the exact formula of the Gaussian mechanism, an upper bound",
+    "gdp-clt": "the central limit theorem, which underestimates: the true epsilon is larger",
+    "none": "no accountant",
+}
+
+RELEASE_WORDS = {
+    "final-weights": "the trained weights",
+    "hash-table": "the table of hashed features",
+    "checkpoints": "weights from before the end of training",
+    "round-updates": "the update of each training round",
+    "synthetic-records": "made-up records",
+    "logs": "logs of the training",
+    "metrics": "scores measured during or after training",
+}
+
+WEIGHTS = ("final-weights", "hash-table")
+"""Releases that are the model itself."""
+
+
+def printable(text: str, limit: int = 4000) -> str:
+    r"""Returns text that can't steer a terminal: controls, bidi marks and so on are spelled out.
+
+    Args:
+        text: Anybody's text.
+        limit: Longest answer; the rest is cut.
+
+    Example:
+        >>> printable("safe" + chr(0x202E) + "evas" + chr(27) + "[2J")
+        'safe\\u202eevas\\x1b[2J'
+    """
+    safe = "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
+        for letter in text[:limit]
+    )
+    return safe if len(text) <= limit else safe + "..."

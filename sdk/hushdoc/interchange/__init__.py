@@ -1,0 +1,3 @@
+"""What a certificate looks like in other people's formats; each rendering says what it is."""
+
+__all__ = ["cyclonedx", "opendp"]

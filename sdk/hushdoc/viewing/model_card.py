@@ -1,0 +1,149 @@
+"""The model card: README.md of an artifact, written from its certificate for people.
+
+It is unsigned and never parsed; whoever decides anything reads the certificate.
+"""
+
+from __future__ import annotations
+
+import json
+
+from hushdoc.certificate import Certificate, Guarantee
+from hushdoc.explanation import printable
+from hushdoc.labels import LabelSet
+from hushdoc.subjects import ENVELOPE_FILE
+
+_PIPELINES = {
+    "kie": "token-classification",
+    "docvqa": "document-question-answering",
+    "classification": "image-classification",
+    "embedding": "feature-extraction",
+}
+"""What model hubs call our tasks."""
+
+
+def model_card(
+    certificate: Certificate, labels: LabelSet | None = None, *, payload_sha256: str
+) -> str:
+    """Returns the card's Markdown; the same certificate always gives the same text.
+
+    Args:
+        certificate: What is said.
+        labels: The fields that the model finds, if it finds fields.
+        payload_sha256: Digest of the signed statement that the card is written from.
+    """
+    model = certificate.model
+    parts = [
+        _front_matter(certificate),
+        f"# {_escaped(printable(model.name))}, version {model.version}",
+        f"A model for the task **{model.task}**, sealed by hushdoc with a signed statement of what "
+        f"its training promises about privacy. Certificate `{certificate.certificate_id}`, issued "
+        f"{certificate.issued_at} by {_escaped(printable(certificate.issuer))}.",
+        f"This page is a rendering and is not signed. What counts is the signed statement in "
+        f"`{ENVELOPE_FILE}` (SHA-256 of its payload `{payload_sha256}`), which hushdoc checks "
+        "before a weight is used.",
+        *_fields(labels),
+        "## Privacy",
+        _guarantees(certificate),
+        f"```text\n{_fenced(certificate.explain())}```",
+        "## Use",
+        _usage(certificate),
+        *_utility(certificate),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _front_matter(certificate: Certificate) -> str:
+    """Returns the few keys that model hubs read; no free text of anybody stands here."""
+    tags = ["document-understanding", certificate.model.task]
+    if any(guarantee.kind == "dp" for guarantee in certificate.claim.guarantees):
+        tags.append("differential-privacy")
+    return "\n".join(
+        [
+            "---",
+            "library_name: hushdoc",
+            f"pipeline_tag: {_PIPELINES[certificate.model.task]}",
+            "tags:",
+            *(f"  - {tag}" for tag in tags),
+            "---",
+        ]
+    )
+
+
+def _fields(labels: LabelSet | None) -> list[str]:
+    if labels is None:
+        return []
+    names = ", ".join(f"`{_code(label)}`" for label in labels.fields)
+    return ["## Fields it finds", names or "None."]
+
+
+def _guarantees(certificate: Certificate) -> str:
+    rows = [_row(guarantee) for guarantee in certificate.claim.guarantees]
+    head = "| against | unit | kind | epsilon | delta | neighbours | sees of training |"
+    return "\n".join([head, "|---|---|---|---|---|---|---|", *rows])
+
+
+def _row(guarantee: Guarantee) -> str:
+    epsilon, delta = (
+        "-" if number is None else f"{number:g}" for number in (guarantee.epsilon, guarantee.delta)
+    )
+    cells = (
+        guarantee.adversary,
+        guarantee.unit,
+        guarantee.kind,
+        epsilon,
+        delta,
+        guarantee.adjacency,
+        guarantee.aggregation,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _usage(certificate: Certificate) -> str:
+    commands = ["hushdoc verify . --policy policy.toml"]
+    if certificate.model.task == "kie":
+        commands.append("hushdoc extract . document.json --policy policy.toml")
+    return (
+        "```bash\n" + "\n".join(commands) + "\n```\n\n"
+        "```python\n"
+        "import hushdoc\n\n"
+        'policy = hushdoc.Policy.from_toml("policy.toml")\n'
+        'model = hushdoc.load(".", policy=policy)\n'
+        "```"
+    )
+
+
+def _utility(certificate: Certificate) -> list[str]:
+    utility = certificate.claim.utility
+    if not utility:
+        return []
+    rows = [
+        f"| {_cell(key)} | {_cell(json.dumps(value, ensure_ascii=False))} |"
+        for key, value in sorted(utility.items())
+    ]
+    return [
+        "## Utility, as stated by the issuer",
+        "\n".join(["| what | value |", "|---|---|", *rows]),
+    ]
+
+
+def _escaped(text: str) -> str:
+    r"""Returns text in which nothing is Markdown or HTML.
+
+    Example:
+        >>> _escaped("a*b <script>")
+        'a\\*b &lt;script&gt;'
+    """
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return "".join(f"\\{letter}" if letter in r"\`*_{}[]()#+!|~" else letter for letter in text)
+
+
+def _cell(text: str) -> str:
+    return _escaped(printable(text, limit=200))
+
+
+def _code(text: str) -> str:
+    return printable(text).replace("`", "'")
+
+
+def _fenced(text: str) -> str:
+    return text.replace("```", "'''")

@@ -1,0 +1,72 @@
+"""Gives every hostile test its scene; builders and corruption are importable by name."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from hushdoc import signing
+
+HERE = Path(__file__).parent
+
+
+def _named(name: str, path: Path) -> ModuleType:
+    """Returns a module that tests share; tests are no package that could be imported from."""
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+BUILD = _named("hushdoc_builders", HERE.parent / "sdk" / "builders.py")
+CORRUPTION = _named("hushdoc_corruption", HERE / "corruption.py")
+
+
+@pytest.fixture(scope="session")
+def build() -> ModuleType:
+    return BUILD
+
+
+@pytest.fixture(scope="session")
+def key() -> Any:
+    return signing.generate_key()
+
+
+@pytest.fixture(scope="session")
+def other_key() -> Any:
+    return signing.generate_key()
+
+
+@pytest.fixture
+def make_scene(
+    build: ModuleType, key: Any, other_key: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], Any]:
+    """Returns what makes a fresh sealed artifact each time."""
+    numbers = iter(range(1000))
+
+    def make() -> Any:
+        outside = tmp_path / str(next(numbers))
+        outside.mkdir()
+        scene = CORRUPTION.Scene(
+            build=build,
+            folder=outside / "invoice-kie",
+            outside=outside,
+            key=key,
+            other_key=other_key,
+            policy=build.policy(key),
+            patch=monkeypatch,
+        )
+        scene.folder.mkdir()
+        scene.seal()
+        return scene
+
+    return make

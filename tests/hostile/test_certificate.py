@@ -1,0 +1,440 @@
+"""Certificates in hostile hands: missing, oversized, of another model, old, revoked, misread."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hushdoc_corruption import (
+    ENVELOPE,
+    NOW,
+    Case,
+    Scene,
+    case,
+    forged,
+    require_accepted,
+    require_refused,
+)
+
+from hushdoc import revocation, signing
+from hushdoc.revocation import RevocationList
+from hushdoc.trust import TrustedKey
+
+OTHER_ID = "f" * 32
+
+
+def _on_envelope(change: Callable[[Path], object]) -> Callable[[Scene], None]:
+    return lambda scene: change(scene / ENVELOPE)
+
+
+def _write(content: bytes) -> Callable[[Scene], None]:
+    return _on_envelope(lambda path: path.write_bytes(content))
+
+
+def _edit(change: Callable[[bytes], bytes]) -> Callable[[Scene], None]:
+    return _on_envelope(lambda path: path.write_bytes(change(path.read_bytes())))
+
+
+def _other_model(scene: Scene, **change: Any) -> Path:
+    """Seals another model of the same issuer, whole and sound, and returns its folder."""
+    identity = dataclasses.replace(scene.build.certify().model, **change)
+    metadata = {"hushdoc.certificate_id": OTHER_ID}
+    return scene.build.seal(  # type: ignore[no-any-return]
+        scene.outside / "other",
+        scene.key,
+        scene.build.certify(certificate_id=OTHER_ID, model=identity),
+        scene.files(onnx__model_DOT_onnx=scene.build.onnx(metadata=metadata)),
+    )
+
+
+def _certificate_of_another(scene: Scene) -> None:
+    shutil.copy(_other_model(scene) / ENVELOPE, scene / ENVELOPE)
+
+
+def _whole_replay(scene: Scene) -> None:
+    scene.demand(model="invoice-kie")
+    scene.folder = _other_model(scene, name="receipt-kie")
+
+
+def _rollback(scene: Scene) -> None:
+    scene.demand(min_version=4)
+    scene.folder = _other_model(scene, version=3)
+
+
+def _model_of_another(scene: Scene) -> None:
+    """Certificate and files are signed alike, but the model inside is another's."""
+    metadata = {"hushdoc.certificate_id": OTHER_ID}
+    model = scene.build.onnx(metadata=metadata)
+    scene.seal(contents=scene.files(onnx__model_DOT_onnx=model))
+
+
+def _certified(**change: Any) -> Callable[[Scene], None]:
+    return lambda scene: scene.seal(scene.build.certify(**change))
+
+
+def _expires(scene: Scene, at: str, now: datetime) -> None:
+    scene.seal(scene.build.certify(expires_at=at))
+    scene.now = now
+
+
+def _revoker(scene: Scene, **options: Any) -> TrustedKey:
+    return TrustedKey.of(scene.other_key, name="revoker", roles=("revocation",), **options)
+
+
+def _list_of(scene: Scene, **change: Any) -> RevocationList:
+    return revocation.successor(
+        None, valid_for=timedelta(days=7), now=NOW - timedelta(days=1), **change
+    )
+
+
+def _revoke(
+    scene: Scene, revoked: RevocationList | None = None, *, by: Any = None, **change: Any
+) -> None:
+    """Lets the application follow a list, and writes one that its revoker signed."""
+    path = scene.outside / "revocations.jsonl"
+    keys = (*scene.policy.trust.keys, _revoker(scene))
+    scene.believe(*keys, revocations=path)
+    found = _list_of(scene, **change) if revoked is None else revoked
+    path.write_text(revocation.sign_list(found, by or scene.other_key) + "\n")
+
+
+def _required(scene: Scene, **change: Any) -> None:
+    scene.demand(revocation="required", revocations=scene.outside / "revocations.jsonl")
+
+
+def _revocations(change: Callable[[Path], object]) -> Callable[[Scene], None]:
+    def act(scene: Scene) -> None:
+        _revoke(scene)
+        change(scene.policy.revocations)
+
+    return act
+
+
+def _frozen(scene: Scene) -> None:
+    old = dataclasses.replace(
+        _list_of(scene), issued_at="2026-11-10T00:00:00Z", next_update="2026-11-20T00:00:00Z"
+    )
+    _revoke(scene, old)
+
+
+def _from_the_future(scene: Scene) -> None:
+    early = dataclasses.replace(
+        _list_of(scene), issued_at="2026-12-10T00:00:00Z", next_update="2026-12-20T00:00:00Z"
+    )
+    _revoke(scene, early)
+
+
+def _rolled_back_list(scene: Scene) -> None:
+    _revoke(scene)
+    scene.demand(trust=dataclasses.replace(scene.policy.trust, min_revocation_sequence=2))
+
+
+def _list_by_the_issuer(scene: Scene) -> None:
+    _revoke(scene, by=scene.key)
+
+
+def _certificate_as_a_list(scene: Scene) -> None:
+    """A sound envelope of the revoker, but around something that is no list."""
+    _revoke(scene)
+    line = signing.sign(scene.payload(), scene.other_key)
+    scene.policy.revocations.write_text(line)
+
+
+def _list_as_certificate(scene: Scene) -> None:
+    trusted = TrustedKey.of(scene.other_key, roles=("revocation", "certificate"))
+    scene.believe(trusted)
+    (scene / ENVELOPE).write_text(revocation.sign_list(_list_of(scene), scene.other_key))
+
+
+def _revoked_of_two(scene: Scene) -> None:
+    """Two must have signed and two have; one of them is revoked."""
+    second = signing.generate_key()
+    scene.sign(scene.payload(), scene.key, second)
+    scene.believe(TrustedKey.of(scene.key), TrustedKey.of(second), threshold=2)
+    _revoke(scene, keys=[TrustedKey.of(second).keyid])
+
+
+def _auditor(scene: Scene, **options: Any) -> None:
+    keys = (*scene.policy.trust.keys, TrustedKey.of(scene.other_key, roles=("audit",), **options))
+    scene.believe(*keys)
+
+
+def _audited(scene: Scene, payload: bytes | None = None, key: Any = None) -> None:
+    """Appends an audit by a trusted auditor; or whatever it signs."""
+    _auditor(scene)
+    if payload is None:
+        scene.build.append_audit(scene.folder, key or scene.other_key)
+        return
+    scene.build.append_line(scene.folder, signing.sign(payload, scene.other_key))
+
+
+def _audit_of_another(scene: Scene) -> None:
+    _audited(scene)
+    other = scene.build.seal(scene.outside / "b", scene.key, scene.build.certify(issuer="x"))
+    scene.build.append_audit(other, scene.other_key)
+    line = (other / ENVELOPE).read_text().splitlines()[1]
+    scene.build.append_line(scene.folder, line)
+
+
+def _audit_with(**change: Any) -> Callable[[Scene], None]:
+    """An auditor's own statement with one value changed, signed by that trusted auditor."""
+
+    def act(scene: Scene) -> None:
+        report = scene.build.audit_report()
+        found = json.loads(
+            scene.build.audit_statement(report, scene.build.payload_digest(scene.folder))
+        )
+        for path, value in change.items():
+            target = found
+            *folders, last = path.split("__")
+            for name in folders:
+                target = target[int(name)] if isinstance(target, list) else target[name]
+            target[last] = value
+        _audited(scene, json.dumps(found).encode())
+
+    return act
+
+
+def _audit_first(scene: Scene) -> None:
+    """The auditor signs certificates as well, and its audit stands in the first line."""
+    digest = scene.build.payload_digest(scene.folder)
+    payload = scene.build.audit_statement(scene.build.audit_report(), digest)
+    scene.sign(payload)
+
+
+def _append(*lines: str) -> Callable[[Scene], None]:
+    def act(scene: Scene) -> None:
+        for line in lines:
+            scene.build.append_line(scene.folder, line)
+
+    return act
+
+
+def _second_certificate(scene: Scene) -> None:
+    """A weaker certificate in a further line by a trusted auditor: only audits may follow."""
+    _audited(scene, scene.payload())
+
+
+CASES: tuple[Case, ...] = (
+    case("certificate/missing", _on_envelope(Path.unlink), "MISSING_CERTIFICATE"),
+    case(
+        "certificate/under-another-name",
+        _on_envelope(lambda path: path.rename(path.with_name("Privacy.intoto.jsonl"))),
+        "MISSING_CERTIFICATE",
+    ),
+    case("certificate/empty", _write(b""), "BAD_ENVELOPE"),
+    case("certificate/one-line-end", _write(b"\n"), "BAD_ENVELOPE"),
+    case("certificate/blanks", _write(b"  \n"), "BAD_ENVELOPE"),
+    case("certificate/null", _write(b"null\n"), "BAD_ENVELOPE"),
+    case("certificate/list", _write(b"[]\n"), "BAD_ENVELOPE"),
+    case("certificate/object-without-keys", _write(b"{}\n"), "BAD_ENVELOPE"),
+    case("certificate/ten-megabytes", _write(b"x" * 10_000_000), "CERT_TOO_LARGE"),
+    case(
+        "certificate/sparse-one-tebibyte",
+        _on_envelope(lambda path: os.truncate(path, 1 << 40)),
+        "CERT_TOO_LARGE",
+    ),
+    case(
+        "certificate/ten-megabytes-of-line-ends",
+        _edit(lambda c: c + b"\n" * 10_000_000),
+        "CERT_TOO_LARGE",
+    ),
+    case("certificate/cut-in-the-middle", _edit(lambda c: c[: len(c) // 2]), "BAD_ENVELOPE"),
+    case("certificate/cut-by-one-letter", _edit(lambda c: c[:-2]), "BAD_ENVELOPE"),
+    case("certificate/line-end-before", _edit(lambda c: b"\n" + c), "BAD_ENVELOPE"),
+    case("certificate/letter-after", _edit(lambda c: c[:-1] + b"x\n"), "BAD_ENVELOPE"),
+    case("certificate/two-in-one-line", _edit(lambda c: c[:-1] * 2), "BAD_ENVELOPE"),
+    case("certificate/compressed", _write(b"\x1f\x8b\x08" + b"\0" * 60), "BAD_ENVELOPE"),
+    case(
+        "certificate/is-a-folder",
+        _on_envelope(lambda path: (path.unlink(), path.mkdir())),
+        "NOT_REGULAR_FILE",
+    ),
+    case(
+        "certificate/is-a-fifo",
+        _on_envelope(lambda path: (path.unlink(), os.mkfifo(path))),
+        "NOT_REGULAR_FILE",
+    ),
+    case(
+        "certificate/links-to-dev-zero",
+        _on_envelope(lambda path: (path.unlink(), path.symlink_to("/dev/zero"))),
+        "PATH_ESCAPE",
+    ),
+    case(
+        "certificate/links-to-the-neighbours",
+        lambda s: (
+            _other_model(s),
+            (s / ENVELOPE).unlink(),
+            (s / ENVELOPE).symlink_to(f"../other/{ENVELOPE}"),
+        ),
+        "PATH_ESCAPE",
+    ),
+    case("certificate/of-another-model", _certificate_of_another, "DIGEST_MISMATCH"),
+    case("certificate/model-of-another", _model_of_another, "EMBEDDED_METADATA_MISMATCH"),
+    case("certificate/whole-replay-of-another-model", _whole_replay, "WRONG_MODEL"),
+    case("certificate/rollback", _rollback, "ROLLBACK"),
+    case("certificate/stale", lambda s: s.demand(max_age_days=0.1), "STALE"),
+    case("certificate/future", _certified(issued_at="2026-12-22T00:00:00Z"), "NOT_YET_VALID"),
+    case(
+        "certificate/future-by-six-minutes",
+        _certified(issued_at="2026-11-22T00:06:00Z"),
+        "NOT_YET_VALID",
+    ),
+    case(
+        "certificate/expired",
+        lambda s: _expires(s, "2026-11-21T09:00:00Z", NOW),
+        "EXPIRED",
+    ),
+    case(
+        "certificate/expired-this-second",
+        lambda s: _expires(s, "2026-11-22T00:00:00Z", NOW),
+        "EXPIRED",
+    ),
+    case(
+        "certificate/no-statement-type",
+        forged("_type", "https://in-toto.io/Statement/v0.1"),
+        "BAD_STATEMENT",
+    ),
+    case(
+        "certificate/other-predicate",
+        forged("predicateType", "https://slsa.dev/provenance/v1"),
+        "WRONG_PREDICATE",
+    ),
+    case(
+        "certificate/predicate-of-the-next-version",
+        forged("predicateType", "https://hushdoc.dev/privacy-certificate/v2"),
+        "WRONG_PREDICATE",
+    ),
+    case("certificate/predicate-is-a-list", forged("predicateType", []), "WRONG_PREDICATE"),
+    case("certificate/audit-in-its-place", _audit_first, "WRONG_PREDICATE"),
+    case("certificate/revocation-list-in-its-place", _list_as_certificate, "BAD_ENVELOPE"),
+    case(
+        "certificate/revoked",
+        lambda s: _revoke(s, certificates=[s.build.CERTIFICATE_ID]),
+        "REVOKED",
+    ),
+    case(
+        "certificate/revoked-key",
+        lambda s: _revoke(s, keys=[TrustedKey.of(s.key).keyid]),
+        "REVOKED",
+    ),
+    case("certificate/revoked-key-of-two", _revoked_of_two, "REVOKED"),
+    case(
+        "certificate/revoked-though-nobody-need-sign",
+        lambda s: (
+            s.demand(require_signature=False),
+            _revoke(s, certificates=[s.build.CERTIFICATE_ID]),
+        ),
+        "REVOKED",
+    ),
+    case("certificate/no-list-where-one-is-required", _required, "REVOCATION_UNAVAILABLE"),
+    case("certificate/list-frozen", _frozen, "REVOCATION_UNAVAILABLE"),
+    case("certificate/list-from-the-future", _from_the_future, "REVOCATION_UNAVAILABLE"),
+    case("certificate/list-rolled-back", _rolled_back_list, "REVOCATION_ROLLBACK"),
+    case("certificate/list-by-the-issuer", _list_by_the_issuer, "REVOCATION_UNAVAILABLE"),
+    case(
+        "certificate/list-by-nobody",
+        lambda s: _revoke(s, by=signing.generate_key()),
+        "REVOCATION_UNAVAILABLE",
+    ),
+    case("certificate/list-is-a-certificate", _certificate_as_a_list, "REVOCATION_UNAVAILABLE"),
+    case(
+        "certificate/list-empty",
+        _revocations(lambda path: path.write_bytes(b"")),
+        "REVOCATION_UNAVAILABLE",
+    ),
+    case(
+        "certificate/list-cut",
+        _revocations(lambda path: path.write_bytes(path.read_bytes()[:-9])),
+        "REVOCATION_UNAVAILABLE",
+    ),
+    case(
+        "certificate/list-sparse-one-tebibyte",
+        _revocations(lambda path: os.truncate(path, 1 << 40)),
+        "REVOCATION_UNAVAILABLE",
+    ),
+    case(
+        "certificate/list-is-a-folder",
+        _revocations(lambda path: (path.unlink(), path.mkdir())),
+        "REVOCATION_UNAVAILABLE",
+    ),
+    case("certificate/audit-of-another", _audit_of_another, "BAD_SUBJECT"),
+    case(
+        "certificate/audit-with-another-id",
+        _audit_with(predicate__certificateId=OTHER_ID),
+        "BAD_SUBJECT",
+    ),
+    case(
+        "certificate/audit-of-two-subjects",
+        _audit_with(subject=[{"name": "certificate"}, {"name": "certificate"}]),
+        "BAD_SUBJECT",
+    ),
+    case(
+        "certificate/audit-of-the-next-version",
+        _audit_with(predicate__schemaVersion=2),
+        "UNKNOWN_VALUE",
+    ),
+    case(
+        "certificate/audit-of-an-unknown-unit",
+        _audit_with(predicate__audits__0__unit="galaxy"),
+        "UNKNOWN_VALUE",
+    ),
+    case(
+        "certificate/audit-with-half-a-bound",
+        _audit_with(predicate__audits__0__confidence=None),
+        "BAD_FIELD",
+    ),
+    case("certificate/second-certificate-as-audit", _second_certificate, "WRONG_PREDICATE"),
+    case("certificate/further-line-is-no-envelope", _append("{}"), "BAD_ENVELOPE"),
+    case("certificate/further-line-is-empty", _append(""), "BAD_ENVELOPE"),
+    case("certificate/further-line-too-long", _append("x" * (64 * 1024 + 1)), "CERT_TOO_LARGE"),
+    case("certificate/seventeen-further-lines", _append(*["{}"] * 17), "BAD_ENVELOPE"),
+)
+
+
+@pytest.mark.parametrize("attack", CASES, ids=str)
+def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
+    require_refused(attack, make_scene)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda scene: _expires(scene, "2026-11-22T00:00:01Z", NOW),
+        _certified(issued_at="2026-11-22T00:05:00Z"),
+        lambda scene: scene.demand(max_age_days=1, min_version=3, model="invoice-kie"),
+        lambda scene: _revoke(scene, certificates=[OTHER_ID], keys=["0" * 64]),
+        _audited,
+        lambda scene: (_audited(scene), scene.build.append_audit(scene.folder, scene.other_key)),
+        # The one who may not audit says nothing, good or bad: its line is counted, never read.
+        lambda scene: scene.build.append_line(
+            scene.folder, signing.sign(scene.payload(), scene.other_key)
+        ),
+    ],
+    ids=[
+        "not-yet-expired",
+        "issuer-clock-five-minutes-ahead",
+        "as-demanded",
+        "others-are-revoked",
+        "audited",
+        "audited-twice",
+        "line-of-a-stranger",
+    ],
+)
+def test_what_is_harmless_comes_as_far_as_the_door(
+    act: Callable[[Scene], object], make_scene: Callable[[], Scene]
+) -> None:
+    require_accepted(act, make_scene)
+
+
+def test_a_demanded_list_that_is_there_is_enough(make_scene: Callable[[], Scene]) -> None:
+    require_accepted(
+        lambda scene: (_revoke(scene), scene.demand(revocation="required")), make_scene
+    )

@@ -1,0 +1,282 @@
+"""Files in hostile hands: flipped, cut, swapped, replaced by what is no file, planted beside."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hushdoc_corruption import (
+    MODEL,
+    Case,
+    Scene,
+    case,
+    flip,
+    require_accepted,
+    require_refused,
+)
+
+
+def _replace(scene: Scene, name: str) -> Path:
+    path = scene / name
+    path.unlink()
+    return path
+
+
+def _append(path: Path, content: bytes) -> None:
+    with path.open("ab") as stream:
+        stream.write(content)
+
+
+def _swap(one: Path, other: Path) -> None:
+    between = one.with_name("between")
+    one.rename(between)
+    other.rename(one)
+    between.rename(other)
+
+
+def _swap_equal_sizes(scene: Scene) -> None:
+    scene.seal(contents=scene.files(a_DOT_json=b"[1]", b_DOT_json=b"[2]"))
+    _swap(scene / "a.json", scene / "b.json")
+
+
+def _zeros_of_equal_size(scene: Scene) -> None:
+    path = scene / MODEL
+    size = path.stat().st_size
+    path.write_bytes(b"")
+    os.truncate(path, size)
+
+
+def _bind_socket(scene: Scene) -> None:
+    path = _replace(scene, "labels.json")
+    # A socket's path may have 108 letters only, so it is bound by a short one.
+    short = Path("/tmp") / f"hostile-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(short))
+    short.rename(path)
+
+
+def _link(name: str, target: str) -> Callable[[Scene], None]:
+    return lambda scene: _replace(scene, name).symlink_to(target)
+
+
+def _link_outside(scene: Scene) -> None:
+    # Its content is even the signed one: where it stands is what is wrong.
+    content = (scene / "labels.json").read_bytes()
+    (scene.outside / "labels.json").write_bytes(content)
+    _replace(scene, "labels.json").symlink_to("../labels.json")
+
+
+def _link_loop(scene: Scene) -> None:
+    _replace(scene, "labels.json").symlink_to("tokenizer.json")
+    _replace(scene, "tokenizer.json").symlink_to("labels.json")
+
+
+def _long_chain(scene: Scene) -> None:
+    content = (scene / "labels.json").read_bytes()
+    (scene / "README.md").write_bytes(content)
+    for number in range(5):
+        target = "README.md" if number == 0 else f"link{number - 1}"
+        (scene / f"link{number}").symlink_to(target)
+    _replace(scene, "labels.json").symlink_to("link4")
+
+
+def _false_cache(scene: Scene) -> None:
+    """A store of files that only looks like the cache's: the folder above is not `snapshots`."""
+    content = (scene / "labels.json").read_bytes()
+    away = scene.outside / "elsewhere" / "revision"
+    away.parent.mkdir()
+    scene.folder.rename(away)
+    (scene.outside / "blobs").mkdir()
+    (scene.outside / "blobs" / "x").write_bytes(content)
+    scene.folder = away
+    _replace(scene, "labels.json").symlink_to("../../blobs/x")
+
+
+def _folder_link(scene: Scene) -> None:
+    (scene / "onnx").rename(scene.outside / "onnx")
+    (scene / "onnx").symlink_to("../onnx")
+
+
+def _folder_link_inside(scene: Scene) -> None:
+    (scene / "onnx").rename(scene / "other")
+    (scene / "onnx").symlink_to("other")
+
+
+def _case_twin(scene: Scene) -> None:
+    (scene / "labels.json").rename(scene / "Labels.json")
+
+
+def _plant(name: str, content: bytes = b"x") -> Callable[[Scene], None]:
+    def act(scene: Scene) -> None:
+        (scene / name).parent.mkdir(parents=True, exist_ok=True)
+        (scene / name).write_bytes(content)
+
+    return act
+
+
+def _plant_many(scene: Scene) -> None:
+    # Whichever entry the system names first: the folder is not read to its end.
+    scene.demand(max_files=4)
+    for number in range(500):
+        (scene / f"x{number}").write_bytes(b"")
+
+
+def _sign_a_huge_size(scene: Scene) -> None:
+    scene.forge(lambda statement: statement["subject"][0]["annotations"].update(size=1 << 40))
+
+
+def _sign_without_manifest(scene: Scene) -> None:
+    scene.forge(
+        lambda statement: statement["subject"].__delitem__(
+            [item["name"] for item in statement["subject"]].index("hushdoc.json")
+        )
+    )
+
+
+def _dangling_into_itself(scene: Scene) -> None:
+    _replace(scene, "labels.json").symlink_to("onnx/none.json")
+
+
+def _file_instead(scene: Scene) -> None:
+    scene.folder = scene.folder / "labels.json"
+
+
+class _Exploit:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.system, ("false",)
+
+
+CASES: tuple[Case, ...] = (
+    *(
+        case(f"files/bit-flip-{name}-{where}", act, "DIGEST_MISMATCH")
+        for name in ("hushdoc.json", "labels.json", "tokenizer.json", MODEL)
+        for where, act in (
+            ("first", lambda scene, name=name: flip(scene / name, 0)),
+            ("last", lambda scene, name=name: flip(scene / name, -1, 7)),
+        )
+    ),
+    case("files/truncated-by-one", lambda s: os.truncate(s / MODEL, 5), "SIZE_MISMATCH"),
+    case("files/truncated-to-nothing", lambda s: os.truncate(s / MODEL, 0), "SIZE_MISMATCH"),
+    case("files/extended-by-one", lambda s: _append(s / MODEL, b"\0"), "SIZE_MISMATCH"),
+    case(
+        "files/swapped", lambda s: _swap(s / "labels.json", s / "tokenizer.json"), "SIZE_MISMATCH"
+    ),
+    case("files/swapped-equal-sizes", _swap_equal_sizes, "DIGEST_MISMATCH"),
+    case("files/deleted", lambda s: (s / "labels.json").unlink(), "MISSING_FILE"),
+    case(
+        "files/folder-deleted",
+        lambda s: ((s / MODEL).unlink(), (s / "onnx").rmdir()),
+        "MISSING_FILE",
+    ),
+    case("files/sparse-one-tebibyte", lambda s: os.truncate(s / MODEL, 1 << 40), "SIZE_MISMATCH"),
+    case("files/one-tebibyte-is-signed", _sign_a_huge_size, "TOO_LARGE"),
+    case("files/zeros-of-equal-size", _zeros_of_equal_size, "DIGEST_MISMATCH"),
+    case(
+        "files/fifo",
+        lambda s: os.mkfifo(_replace(s, "labels.json")),
+        "NOT_REGULAR_FILE",
+    ),
+    case("files/socket", _bind_socket, "NOT_REGULAR_FILE"),
+    case("files/folder", lambda s: _replace(s, "labels.json").mkdir(), "NOT_REGULAR_FILE"),
+    case("files/link-to-dev-zero", _link("labels.json", "/dev/zero"), "PATH_ESCAPE"),
+    case("files/link-to-passwords", _link("labels.json", "/etc/passwd"), "PATH_ESCAPE"),
+    case("files/link-to-standard-input", _link("labels.json", "/proc/self/fd/0"), "PATH_ESCAPE"),
+    case("files/link-out", _link_outside, "PATH_ESCAPE"),
+    case(
+        "files/link-out-and-back",
+        _link("labels.json", "../invoice-kie/tokenizer.json"),
+        "PATH_ESCAPE",
+    ),
+    case("files/link-into-a-false-cache", _false_cache, "SYMLINK"),
+    case("files/link-to-itself", _link("labels.json", "labels.json"), "SYMLINK"),
+    case("files/link-loop", _link_loop, "SYMLINK"),
+    case("files/link-chain-too-long", _long_chain, "SYMLINK"),
+    case("files/link-to-its-folder", _link("labels.json", "."), "SYMLINK"),
+    case("files/link-to-nothing", _dangling_into_itself, "MISSING_FILE"),
+    case("files/link-to-another-file", _link("labels.json", "tokenizer.json"), "SIZE_MISMATCH"),
+    case("files/folder-is-a-link-out", _folder_link, "SYMLINK"),
+    case("files/folder-is-a-link-inside", _folder_link_inside, "SYMLINK"),
+    case("files/other-case-of-a-name", _case_twin, "MISSING_FILE"),
+    case("files/manifest-not-signed", _sign_without_manifest, "MISSING_FILE"),
+    case("files/more-files-than-allowed", lambda s: s.demand(max_files=3), "TOO_LARGE"),
+    case("files/more-bytes-than-allowed", lambda s: s.demand(max_total_bytes=9), "TOO_LARGE"),
+    case("files/planted-library", _plant("libcustom_ops.so", b"\x7fELF"), "UNLISTED_FILE"),
+    case("files/planted-pickle", _plant("model.pkl", pickle.dumps(_Exploit())), "UNLISTED_FILE"),
+    case("files/planted-external-data", _plant("onnx/model.onnx.data"), "UNLISTED_FILE"),
+    case("files/planted-code", _plant("modeling_kie.py", b"import os"), "UNLISTED_FILE"),
+    case("files/planted-hidden", _plant(".bashrc"), "UNLISTED_FILE"),
+    case("files/planted-deep-readme", _plant("onnx/README.md"), "UNLISTED_FILE"),
+    case("files/planted-readme-of-other-case", _plant("readme.md"), "UNLISTED_FILE"),
+    case("files/planted-second-envelope", _plant("privacy.intoto.json"), "UNLISTED_FILE"),
+    case("files/planted-git-file", _plant(".git", b"gitdir: /"), "UNLISTED_FILE"),
+    case("files/planted-folder", lambda s: (s / "empty").mkdir(), "UNLISTED_FILE"),
+    case("files/planted-folder-as-readme", lambda s: (s / "README.md").mkdir(), "UNLISTED_FILE"),
+    case("files/planted-escape-sequence", _plant("a\x1b[2J\u202eb"), "UNLISTED_FILE"),
+    case("files/planted-undecodable-name", _plant("a\udcff"), "UNLISTED_FILE"),
+    case("files/planted-decomposed-twin", _plant("re\u0301sume\u0301.json"), "UNLISTED_FILE"),
+    case("files/planted-fifo", lambda s: os.mkfifo(s / "pipe"), "NOT_REGULAR_FILE"),
+    case(
+        "files/planted-link",
+        lambda s: (s / "more.json").symlink_to("labels.json"),
+        "SYMLINK",
+    ),
+    case(
+        "files/planted-readme-is-a-link-out",
+        lambda s: (s / "README.md").symlink_to("/etc/passwd"),
+        "PATH_ESCAPE",
+    ),
+    case("files/planted-git-is-a-link", lambda s: (s / ".git").symlink_to("/"), "SYMLINK"),
+    case("files/planted-by-the-hundred", _plant_many, "UNLISTED_FILE"),
+    case("files/artifact-is-a-file", _file_instead, "BAD_ARTIFACT"),
+    case("files/artifact-is-not-there", lambda s: s.folder.rename(s.outside / "x"), "BAD_ARTIFACT"),
+    case(
+        "files/artifact-is-a-fifo",
+        lambda s: (s.folder.rename(s.outside / "x"), os.mkfifo(s.folder)),
+        "BAD_ARTIFACT",
+    ),
+)
+
+
+@pytest.mark.parametrize("attack", CASES, ids=str)
+def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
+    require_refused(attack, make_scene)
+
+
+def _cached(scene: Scene) -> None:
+    """The layout of the Hugging Face cache: every file is a link to one named by its digest."""
+    cache = scene.outside / "models--org--invoice-kie"
+    snapshot = cache / "snapshots" / "revision"
+    (cache / "blobs").mkdir(parents=True)
+    snapshot.parent.mkdir()
+    scene.folder.rename(snapshot)
+    scene.folder = snapshot
+    for number, path in enumerate(sorted(item for item in snapshot.rglob("*") if item.is_file())):
+        path.rename(cache / "blobs" / str(number))
+        up = "../" * (len(path.relative_to(snapshot).parts) + 1)
+        path.symlink_to(f"{up}blobs/{number}")
+
+
+def _hard_link(scene: Scene) -> None:
+    os.link(scene / "labels.json", scene.outside / "labels.json")
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda scene: None,
+        lambda scene: (scene / "README.md").write_text("x"),
+        lambda scene: (scene / ".git" / "objects").mkdir(parents=True),
+        lambda scene: scene.demand(max_files=4),
+        _cached,
+        _hard_link,
+    ],
+    ids=["untouched", "readme", "git", "as-many-files-as-allowed", "cache", "hard-link"],
+)
+def test_what_is_harmless_comes_as_far_as_the_door(
+    act: Callable[[Scene], object], make_scene: Callable[[], Scene]
+) -> None:
+    require_accepted(act, make_scene)

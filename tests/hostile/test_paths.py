@@ -1,0 +1,150 @@
+"""Names of files that lead elsewhere, or are another name on another system.
+
+Each stands in a statement that the trusted key signed; the file lies there under its sound name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hushdoc_corruption import (
+    MODEL,
+    Case,
+    Scene,
+    case,
+    forged,
+    require_accepted,
+    require_refused,
+)
+
+HOSTILE = {
+    "parent": "../labels.json",
+    "parent-inside": "onnx/../labels.json",
+    "parent-at-the-end": "onnx/..",
+    "parent-alone": "..",
+    "parent-of-windows": "..\\labels.json",
+    "here": "./labels.json",
+    "here-alone": ".",
+    "absolute": "/etc/passwd",
+    "absolute-twice": "//server/share/x",
+    "backslash": "onnx\\model.onnx",
+    "share-of-windows": "\\\\server\\share",
+    "drive": "C:labels.json",
+    "drive-with-slash": "C:/labels.json",
+    "stream": "labels.json:evil",
+    "address": "file:///etc/passwd",
+    "home": "~/labels.json",
+    "variable": "$HOME/x",
+    "percent": "%2e%2e%2flabels.json",
+    "device-nul": "nul.json",
+    "device-con": "CON",
+    "device-aux-in-a-folder": "onnx/aux.onnx",
+    "device-com": "com1.txt",
+    "device-lpt-as-a-folder": "LPT9/model.onnx",
+    "dot-at-the-end": "labels.json.",
+    "blank-at-the-end": "labels.json ",
+    "blank-inside": "labels .json",
+    "slash-at-the-end": "onnx/",
+    "slash-twice": "onnx//model.onnx",
+    "slash-alone": "/",
+    "hidden": ".labels.json",
+    "dash-in-front": "-rf",
+    "empty": "",
+    "nul": "labels.json\0.txt",
+    "line-end": "labels.json\n",
+    "escape-sequence": "labels\x1b[2J.json",
+    "right-to-left": "labels\u202enosj.",
+    "homoglyph": "l\u0430bels.json",
+    "fullwidth-dots": "\uff0e\uff0e/labels.json",
+    "fullwidth-slash": "onnx\uff0fmodel.onnx",
+    "ligature": "\ufb01le.json",
+    "composed-accent": "r\u00e9sum\u00e9.json",
+    "decomposed-accent": "re\u0301sume\u0301.json",
+    "letter-of-no-width": "labels\u200b.json",
+    "short-name-of-windows": "HUSHDO~1.JSO",
+    "five-segments": "a/b/c/d/e.json",
+    "201-letters": "x" * 201,
+    "the-envelope": "privacy.intoto.jsonl",
+    "the-envelope-of-other-case": "Privacy.InToto.jsonl",
+}
+
+
+def _rename(name: str) -> Callable[[Scene], None]:
+    return forged("subject.1.name", name)
+
+
+def _entry(name: str) -> Callable[[Scene], None]:
+    return forged("predicate.model.entry", name)
+
+
+def _add(*names: str) -> Callable[[Scene], None]:
+    """Signs more files, all with the content of the first."""
+
+    def edit(statement: dict[str, Any]) -> None:
+        first = statement["subject"][0]
+        statement["subject"] += [{**first, "name": name} for name in names]
+
+    return lambda scene: scene.forge(edit)
+
+
+def _subject(**change: Any) -> Callable[[Scene], None]:
+    return lambda scene: scene.forge(lambda statement: statement["subject"][1].update(change))
+
+
+CASES: tuple[Case, ...] = (
+    *(case(f"paths/{name}", _rename(found), "BAD_PATH") for name, found in HOSTILE.items()),
+    case("paths/case-twins", _add("Labels.json"), "BAD_SUBJECT"),
+    case("paths/case-twins-of-a-folder", _add("ONNX/more.json"), "BAD_SUBJECT"),
+    # The Kelvin sign lower-cases to k; it never gets as far as being a twin.
+    case("paths/case-twin-by-kelvin", _add("to\u212aenizer.json"), "BAD_PATH"),
+    case("paths/one-name-twice", _add("labels.json"), "BAD_SUBJECT"),
+    case("paths/file-and-folder", _add("labels.json/more.json"), "BAD_SUBJECT"),
+    case("paths/name-is-a-number", _subject(name=1), "BAD_SUBJECT"),
+    case("paths/name-is-null", _subject(name=None), "BAD_SUBJECT"),
+    case("paths/address-beside-the-name", _subject(uri="https://example.com"), "BAD_SUBJECT"),
+    case("paths/digest-missing", _subject(digest={}), "BAD_SUBJECT"),
+    case("paths/digest-of-another-kind", _subject(digest={"md5": "0" * 32}), "BAD_SUBJECT"),
+    case(
+        "paths/second-digest",
+        _subject(digest={"sha256": "0" * 64, "sha512": "0" * 128}),
+        "BAD_SUBJECT",
+    ),
+    case("paths/digest-in-capitals", _subject(digest={"sha256": "A" * 64}), "BAD_SUBJECT"),
+    case("paths/digest-cut", _subject(digest={"sha256": "0" * 63}), "BAD_SUBJECT"),
+    case("paths/digest-is-a-list", _subject(digest={"sha256": ["0"] * 64}), "BAD_SUBJECT"),
+    case("paths/size-missing", _subject(annotations={}), "BAD_SUBJECT"),
+    case("paths/size-negative", _subject(annotations={"size": -1}), "BAD_SUBJECT"),
+    case("paths/size-is-true", _subject(annotations={"size": True}), "BAD_SUBJECT"),
+    case("paths/size-is-a-fraction", _subject(annotations={"size": 1.5}), "BAD_SUBJECT"),
+    case("paths/size-is-a-text", _subject(annotations={"size": "1"}), "BAD_SUBJECT"),
+    case("paths/no-files", forged("subject", []), "BAD_SUBJECT"),
+    case("paths/files-in-an-object", forged("subject", {}), "BAD_SUBJECT"),
+    case("paths/1001-files", _add(*(f"x{n}" for n in range(997))), "BAD_SUBJECT"),
+    case("paths/entry-not-signed", _entry("onnx/other.onnx"), "BAD_SUBJECT"),
+    case("paths/entry-outside", _entry("../model.onnx"), "BAD_SUBJECT"),
+    case("paths/entry-of-other-case", _entry("ONNX/model.onnx"), "BAD_SUBJECT"),
+    case("paths/entry-in-other-letters", _entry("onnx/m\u043edel.onnx"), "BAD_SUBJECT"),
+    case("paths/entry-is-the-manifest", _entry("hushdoc.json"), "BAD_MANIFEST"),
+    case("paths/entry-is-no-text", _entry(["onnx/model.onnx"]), "BAD_FIELD"),
+)
+
+
+@pytest.mark.parametrize("attack", CASES, ids=str)
+def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
+    require_refused(attack, make_scene)
+
+
+@pytest.mark.parametrize("name", ["a/b/c/d.json", "x" * 200, "nullable.json", "A-1_b..c.json"])
+def test_what_is_harmless_comes_as_far_as_the_door(
+    name: str, make_scene: Callable[[], Scene]
+) -> None:
+    def act(scene: Scene) -> None:
+        scene.seal(contents={**scene.files(), name: b"x"})
+
+    require_accepted(act, make_scene)
+
+
+def test_the_toy_has_the_entry_that_is_changed_here(make_scene: Callable[[], Scene]) -> None:
+    assert (make_scene() / MODEL).is_file()

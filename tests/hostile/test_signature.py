@@ -1,0 +1,581 @@
+"""Signatures in hostile hands: strangers, one key that counts twice, twins, and weak keys."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hushdoc_corruption import ENVELOPE, Case, Scene, case, require_accepted, require_refused
+
+from hushdoc import revocation, signing
+from hushdoc.keys import ECDSA_P256, key_problem, sign_message
+from hushdoc.trust import TrustedKey
+
+ED25519_ORDER = 2**252 + 27742317777372353535851937790883648493
+P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+PRIME = 2**255 - 19
+ORDER_EIGHT = int.from_bytes(
+    bytes.fromhex("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"), "little"
+)
+SMALL_ORDER = {
+    f"{name}-{sign}": (y | sign << 255).to_bytes(32, "little")
+    for name, y in (
+        ("order-four", 0),
+        ("identity", 1),
+        ("order-two", PRIME - 1),
+        ("order-eight", ORDER_EIGHT),
+        ("order-eight-negative", PRIME - ORDER_EIGHT),
+        ("order-four-not-canonical", PRIME),
+        ("identity-not-canonical", PRIME + 1),
+    )
+    for sign in (0, 1)
+}
+
+
+def _b64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def _edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Scene], None]:
+    """Changes the envelope's plain data."""
+
+    def act(scene: Scene) -> None:
+        data = scene.envelope()
+        before = json.dumps(data)
+        change(data)
+        assert json.dumps(data) != before
+        scene.write_envelope(data)
+
+    return act
+
+
+def _on_signature(change: Callable[[bytes], bytes]) -> Callable[[Scene], None]:
+    def edit(data: dict[str, Any]) -> None:
+        made = data["signatures"][0]
+        made["sig"] = _b64(change(base64.b64decode(made["sig"])))
+
+    return _edit(edit)
+
+
+def _text(field: str, change: Callable[[str], str]) -> Callable[[Scene], None]:
+    """Changes how the base64 of a field is spelled."""
+
+    def edit(data: dict[str, Any]) -> None:
+        place = data if field == "payload" else data["signatures"][0]
+        place[field] = change(place[field])
+
+    return _edit(edit)
+
+
+def _with_tail_bits(text: str) -> str:
+    """Sets a bit that the padding leaves over: another spelling of the same bytes."""
+    assert text.endswith("=")
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    body = text.rstrip("=")
+    return body[:-1] + alphabet[alphabet.index(body[-1]) | 1] + text[len(body) :]
+
+
+def _padded_payload(scene: Scene) -> None:
+    """Gives the payload a length whose base64 needs padding, so that there are bits left over."""
+    payload = scene.payload()
+    while len(payload) % 3 == 0:
+        payload += b" "
+    scene.sign(payload)
+
+
+def _twice(scene: Scene, *, named: bool) -> None:
+    """The same key signs twice; Ed25519 makes the same signature, P-256 another one."""
+    data = scene.envelope()
+    second = dict(data["signatures"][0])
+    if not named:
+        second["keyid"] = ""
+    data["signatures"].append(second)
+    scene.write_envelope(data)
+    scene.believe(TrustedKey.of(scene.key), TrustedKey.of(scene.other_key), threshold=2)
+
+
+def _with_p256(scene: Scene, **options: Any) -> Any:
+    """Seals with a P-256 key that the application believes, and returns it."""
+    key = signing.generate_key(ECDSA_P256)
+    scene.sign(scene.payload(), key)
+    scene.believe(TrustedKey.of(key), TrustedKey.of(scene.other_key), **options)
+    return key
+
+
+def _twin(signature: bytes) -> bytes:
+    """Returns (r, n - s), which holds as well as (r, s) does."""
+    from cryptography.hazmat.primitives.asymmetric import utils
+
+    r, s = utils.decode_dss_signature(signature)
+    return utils.encode_dss_signature(r, P256_ORDER - s)
+
+
+def _p256_twin_counts_twice(scene: Scene) -> None:
+    _with_p256(scene, threshold=2)
+    data = scene.envelope()
+    made = data["signatures"][0]
+    twin = {"keyid": "", "sig": _b64(_twin(base64.b64decode(made["sig"])))}
+    data["signatures"].append(twin)
+    scene.write_envelope(data)
+
+
+def _p256_again(scene: Scene) -> None:
+    """ECDSA is random: one key makes as many different signatures as it likes."""
+    key = _with_p256(scene, threshold=2)
+    data = scene.envelope()
+    message = signing.pae(data["payloadType"], scene.payload())
+    data["signatures"].append({"keyid": "", "sig": _b64(sign_message(message, key))})
+    scene.write_envelope(data)
+
+
+def _p256(change: Callable[[bytes], bytes]) -> Callable[[Scene], None]:
+    def act(scene: Scene) -> None:
+        _with_p256(scene)
+        _on_signature(change)(scene)
+
+    return act
+
+
+def _long_length(signature: bytes) -> bytes:
+    """BER: the length in two bytes where one would do."""
+    return b"\x30\x81" + signature[1:]
+
+
+def _side_by_side(signature: bytes) -> bytes:
+    from cryptography.hazmat.primitives.asymmetric import utils
+
+    return b"".join(number.to_bytes(32) for number in utils.decode_dss_signature(signature))
+
+
+def _numbers(r: int, s: int) -> Callable[[bytes], bytes]:
+    from cryptography.hazmat.primitives.asymmetric import utils
+
+    return lambda _: utils.encode_dss_signature(r, s)
+
+
+def _plus_order(signature: bytes) -> bytes:
+    """S + L: the same equation holds, so a lenient verifier sees a second signature."""
+    s = int.from_bytes(signature[32:], "little") + ED25519_ORDER
+    return signature[:32] + s.to_bytes(32, "little")
+
+
+def _payload_edited(data: dict[str, Any]) -> None:
+    payload = base64.b64decode(data["payload"])
+    data["payload"] = _b64(payload.replace(b'"issuer":"the tests"', b'"issuer":"the TESTS"'))
+
+
+def _wrong_keyid(data: dict[str, Any]) -> None:
+    data["signatures"][0]["keyid"] = "0" * 64
+
+
+def _stranger_under_a_known_name(scene: Scene) -> None:
+    scene.sign(scene.payload(), scene.other_key)
+    data = scene.envelope()
+    data["signatures"][0]["keyid"] = TrustedKey.of(scene.key).keyid
+    scene.write_envelope(data)
+
+
+def _over_the_bare_payload(scene: Scene) -> None:
+    data = scene.envelope()
+    data["signatures"][0]["sig"] = _b64(sign_message(scene.payload(), scene.key))
+    scene.write_envelope(data)
+
+
+def _over_the_base64(scene: Scene) -> None:
+    data = scene.envelope()
+    data["signatures"][0]["sig"] = _b64(sign_message(data["payload"].encode(), scene.key))
+    scene.write_envelope(data)
+
+
+def _of_another_envelope(scene: Scene) -> None:
+    signature = scene.envelope()["signatures"]
+    scene.seal(scene.build.certify(issuer="somebody else"))
+    data = scene.envelope()
+    scene.write_envelope({**data, "signatures": signature})
+
+
+def _of_another_type(scene: Scene) -> None:
+    """A sound signature of the trusted key over these very bytes, but as a revocation list."""
+    line = signing.sign(scene.payload(), scene.key, payload_type=revocation.PAYLOAD_TYPE)
+    scene.write_envelope({**json.loads(line), "payloadType": signing.PAYLOAD_TYPE})
+
+
+def _under_another_type(scene: Scene) -> None:
+    line = signing.sign(scene.payload(), scene.key, payload_type=revocation.PAYLOAD_TYPE)
+    (scene / ENVELOPE).write_text(line)
+
+
+def _many(scene: Scene, number: int) -> None:
+    data = scene.envelope()
+    junk = {"keyid": "", "sig": _b64(b"x" * 64)}
+    scene.write_envelope({**data, "signatures": [junk] * number + data["signatures"]})
+
+
+def _roles(*roles: str) -> Callable[[Scene], None]:
+    return lambda scene: scene.believe(TrustedKey.of(scene.key, roles=roles))
+
+
+def _models(scene: Scene, *models: str) -> None:
+    scene.believe(TrustedKey.of(scene.key, models=models))
+
+
+def _one_of_two_for_the_model(scene: Scene) -> None:
+    """Two trusted keys signed, but only one of them may speak for this model."""
+    scene.sign(scene.payload(), scene.key, scene.other_key)
+    scene.believe(
+        TrustedKey.of(scene.key),
+        TrustedKey.of(scene.other_key, models=("receipt-kie",)),
+        threshold=2,
+    )
+
+
+def _algorithm_in_the_envelope(scene: Scene) -> None:
+    """The envelope names an algorithm of its own; only the trust store's counts."""
+    scene.sign(scene.payload(), scene.other_key)
+    data = scene.envelope()
+    data["signatures"][0] |= {"alg": "none", "keyid": TrustedKey.of(scene.key).keyid}
+    scene.write_envelope(data)
+
+
+def _key_in_the_envelope(scene: Scene) -> None:
+    """The envelope brings its own key along."""
+    scene.sign(scene.payload(), scene.other_key)
+    data = scene.envelope()
+    data["publicKey"] = _b64(signing.public_key_of(scene.other_key))
+    data["signatures"][0]["cert"] = data["publicKey"]
+    scene.write_envelope(data)
+
+
+def _identity_signature(scene: Scene) -> None:
+    """R the neutral element and S zero: holds for any message where the key is neutral as well."""
+    data = scene.envelope()
+    data["signatures"][0]["sig"] = _b64((1).to_bytes(32, "little") + bytes(32))
+    scene.write_envelope(data)
+
+
+def _store(**change: Any) -> Callable[[Scene], None]:
+    """Writes a trust store as hostile hands would: the file is read before the artifact."""
+
+    def act(scene: Scene) -> None:
+        data = json.loads(scene.policy.trust.to_json())
+        for name, value in change.items():
+            (data["keys"][0] if name in data["keys"][0] else data)[name] = value
+        (scene.outside / "trust.json").write_text(json.dumps(data))
+
+    return act
+
+
+def _store_with_key(public_key: bytes, algorithm: str = "ed25519") -> Callable[[Scene], None]:
+    import hashlib
+
+    return _store(
+        publicKey=_b64(public_key),
+        keyid=hashlib.sha256(public_key).hexdigest(),
+        algorithm=algorithm,
+    )
+
+
+def _store_with_one_key_twice(scene: Scene) -> None:
+    data = json.loads(scene.policy.trust.to_json())
+    data["keys"].append({**data["keys"][0], "name": "another name"})
+    (scene.outside / "trust.json").write_text(json.dumps(data))
+
+
+def _store_text(content: bytes) -> Callable[[Scene], None]:
+    return lambda scene: (scene.outside / "trust.json").write_bytes(content)
+
+
+def _off_the_curve() -> bytes:
+    """Returns a y to which the curve has no x."""
+    y = next(
+        y
+        for y in range(2, 100)
+        if key_problem(y.to_bytes(32, "little")) == "is not a point of the curve"
+    )
+    return y.to_bytes(32, "little")
+
+
+CASES: tuple[Case, ...] = (
+    case(
+        "signature/of-a-stranger",
+        lambda s: s.sign(s.payload(), s.other_key),
+        "NO_TRUSTED_SIGNATURE",
+    ),
+    case("signature/nobody-is-trusted", lambda s: s.believe(), "NO_TRUSTED_KEYS"),
+    case("signature/none", _edit(lambda d: d.update(signatures=[])), "NO_TRUSTED_SIGNATURE"),
+    case(
+        "signature/one-where-two-are-demanded",
+        lambda s: s.believe(TrustedKey.of(s.key), TrustedKey.of(s.other_key), threshold=2),
+        "NO_TRUSTED_SIGNATURE",
+    ),
+    # securesystemslib accepts no second signature under one key id either; a blank id, which DSSE
+    # allows, is another name for the same key, so keys are counted and not names.
+    case(
+        "signature/one-key-twice-for-threshold-2",
+        lambda s: _twice(s, named=True),
+        "NO_TRUSTED_SIGNATURE",
+    ),
+    case(
+        "signature/one-key-twice-without-its-name",
+        lambda s: _twice(s, named=False),
+        "NO_TRUSTED_SIGNATURE",
+    ),
+    # cryptography accepts both (r, s) and (r, n - s): two signatures, still one key.
+    case("signature/p256-twin-for-threshold-2", _p256_twin_counts_twice, "NO_TRUSTED_SIGNATURE"),
+    case("signature/p256-signed-again-for-threshold-2", _p256_again, "NO_TRUSTED_SIGNATURE"),
+    case("signature/p256-length-in-ber", _p256(_long_length), "NO_TRUSTED_SIGNATURE"),
+    case("signature/p256-side-by-side", _p256(_side_by_side), "NO_TRUSTED_SIGNATURE"),
+    case("signature/p256-byte-after", _p256(lambda sig: sig + b"\0"), "NO_TRUSTED_SIGNATURE"),
+    case("signature/p256-zeros", _p256(_numbers(0, 0)), "NO_TRUSTED_SIGNATURE"),
+    case("signature/p256-ones", _p256(_numbers(1, 1)), "NO_TRUSTED_SIGNATURE"),
+    case(
+        "signature/p256-as-large-as-the-order",
+        _p256(_numbers(P256_ORDER, P256_ORDER)),
+        "NO_TRUSTED_SIGNATURE",
+    ),
+    case(
+        "signature/of-the-other-algorithm",
+        lambda s: s.sign(s.payload(), signing.generate_key(ECDSA_P256)),
+        "NO_TRUSTED_SIGNATURE",
+    ),
+    case(
+        "signature/for-other-models", lambda s: _models(s, "a", "b"), "KEY_NOT_AUTHORISED_FOR_MODEL"
+    ),
+    case("signature/for-no-model", _models, "KEY_NOT_AUTHORISED_FOR_MODEL"),
+    case(
+        "signature/for-a-model-of-other-case",
+        lambda s: _models(s, "Invoice-KIE"),
+        "KEY_NOT_AUTHORISED_FOR_MODEL",
+    ),
+    case(
+        "signature/for-models-that-begin-so",
+        lambda s: _models(s, "invoice-*", "invoice-"),
+        "KEY_NOT_AUTHORISED_FOR_MODEL",
+    ),
+    case(
+        "signature/one-of-two-keys-for-this-model",
+        _one_of_two_for_the_model,
+        "KEY_NOT_AUTHORISED_FOR_MODEL",
+    ),
+    case("signature/of-an-auditor", _roles("audit"), "NO_TRUSTED_KEYS"),
+    case("signature/of-a-revoker", _roles("revocation", "audit"), "NO_TRUSTED_KEYS"),
+    case("signature/payload-edited", _edit(_payload_edited), "NO_TRUSTED_SIGNATURE"),
+    case(
+        "signature/payload-with-a-blank-more",
+        _text("payload", lambda text: _b64(base64.b64decode(text) + b" ")),
+        "NO_TRUSTED_SIGNATURE",
+    ),
+    case("signature/payload-empty", _edit(lambda d: d.update(payload="")), "NO_TRUSTED_SIGNATURE"),
+    case("signature/payload-is-null", _edit(lambda d: d.update(payload=None)), "BAD_ENVELOPE"),
+    case("signature/payload-is-absent", _edit(lambda d: d.pop("payload")), "BAD_ENVELOPE"),
+    case(
+        "signature/payload-is-an-object",
+        _edit(lambda d: d.update(payload=json.loads(base64.b64decode(d["payload"])))),
+        "BAD_ENVELOPE",
+    ),
+    case(
+        "signature/type-edited",
+        _edit(lambda d: d.update(payloadType="application/json")),
+        "BAD_ENVELOPE",
+    ),
+    case(
+        "signature/type-of-other-case",
+        _edit(lambda d: d.update(payloadType="application/vnd.in-toto+JSON")),
+        "BAD_ENVELOPE",
+    ),
+    case(
+        "signature/type-with-parameters",
+        _edit(lambda d: d.update(payloadType="application/vnd.in-toto+json; charset=utf-8")),
+        "BAD_ENVELOPE",
+    ),
+    case("signature/type-is-absent", _edit(lambda d: d.pop("payloadType")), "BAD_ENVELOPE"),
+    case("signature/under-another-type", _under_another_type, "BAD_ENVELOPE"),
+    case("signature/made-for-another-type", _of_another_type, "NO_TRUSTED_SIGNATURE"),
+    case("signature/made-for-another-envelope", _of_another_envelope, "NO_TRUSTED_SIGNATURE"),
+    case("signature/over-the-bare-payload", _over_the_bare_payload, "NO_TRUSTED_SIGNATURE"),
+    case("signature/over-the-base64", _over_the_base64, "NO_TRUSTED_SIGNATURE"),
+    case("signature/under-a-wrong-key-id", _edit(_wrong_keyid), "NO_TRUSTED_SIGNATURE"),
+    case(
+        "signature/of-a-stranger-under-a-known-key-id",
+        _stranger_under_a_known_name,
+        "NO_TRUSTED_SIGNATURE",
+    ),
+    case("signature/brings-its-own-algorithm", _algorithm_in_the_envelope, "NO_TRUSTED_SIGNATURE"),
+    case("signature/brings-its-own-key", _key_in_the_envelope, "NO_TRUSTED_SIGNATURE"),
+    case(
+        "signature/key-id-is-a-number",
+        _edit(lambda d: d["signatures"][0].update(keyid=1)),
+        "BAD_ENVELOPE",
+    ),
+    case("signature/is-a-text", _edit(lambda d: d.update(signatures=["x"])), "BAD_ENVELOPE"),
+    case("signature/list-is-an-object", _edit(lambda d: d.update(signatures={})), "BAD_ENVELOPE"),
+    case("signature/list-is-absent", _edit(lambda d: d.pop("signatures")), "BAD_ENVELOPE"),
+    case(
+        "signature/sig-is-null",
+        _edit(lambda d: d["signatures"][0].update(sig=None)),
+        "BAD_ENVELOPE",
+    ),
+    case("signature/one-thousand", lambda s: _many(s, 999), "BAD_ENVELOPE"),
+    case("signature/seventeen", lambda s: _many(s, 16), "BAD_ENVELOPE"),
+    case("signature/empty", _on_signature(lambda sig: b""), "NO_TRUSTED_SIGNATURE"),
+    case("signature/cut", _on_signature(lambda sig: sig[:-1]), "NO_TRUSTED_SIGNATURE"),
+    case("signature/extended", _on_signature(lambda sig: sig + b"\0"), "NO_TRUSTED_SIGNATURE"),
+    case(
+        "signature/one-bit",
+        _on_signature(lambda sig: bytes([sig[0] ^ 1]) + sig[1:]),
+        "NO_TRUSTED_SIGNATURE",
+    ),
+    case("signature/neutral-element", _identity_signature, "NO_TRUSTED_SIGNATURE"),
+    # securesystemslib's vendored Ed25519 accepts S + L, so that one signature would be many.
+    case("signature/s-plus-the-order", _on_signature(_plus_order), "NO_TRUSTED_SIGNATURE"),
+    # base64.b64decode skips letters that are not of its alphabet, among them line ends, and takes
+    # bits behind the last byte for nothing; one value has one spelling here.
+    *(
+        case(f"signature/base64-{name}-{field}", _text(field, change), "BAD_ENVELOPE")
+        for field in ("payload", "sig")
+        for name, change in (
+            ("with-line-ends", lambda text: "\n".join((text[:40], text[40:]))),
+            ("with-a-blank", lambda text: f" {text}"),
+            ("with-a-foreign-letter", lambda text: f"{text[:9]}!{text[9:]}"),
+            ("with-more-padding", lambda text: text + "===="),
+            ("in-fullwidth-letters", lambda text: chr(ord(text[0]) + 0xFEE0) + text[1:]),
+        )
+    ),
+    case("signature/base64-without-padding", _text("sig", lambda t: t.rstrip("=")), "BAD_ENVELOPE"),
+    case("signature/base64-with-bits-left-over-sig", _text("sig", _with_tail_bits), "BAD_ENVELOPE"),
+    case(
+        "signature/base64-with-bits-left-over-payload",
+        lambda s: (_padded_payload(s), _text("payload", _with_tail_bits)(s)),
+        "BAD_ENVELOPE",
+    ),
+    case(
+        "signature/base64-for-web-addresses",
+        lambda s: (
+            s.write_envelope({**s.envelope(), "signatures": [{"sig": _b64(b"\xff" * 64)}]}),
+            _text("sig", lambda t: t.replace("/", "_"))(s),
+        ),
+        "BAD_ENVELOPE",
+    ),
+    # cryptography verifies under these keys: a signature of the neutral element and zero holds
+    # for any message, or for one in two, four or eight (see test_differential).
+    *(
+        case(
+            f"signature/weak-key-{name}",
+            _store_with_key(public),
+            "WEAK_KEY",
+            ways=("store",),
+        )
+        for name, public in SMALL_ORDER.items()
+    ),
+    *(
+        case(
+            f"signature/weak-key-{name}",
+            _store_with_key(key, algorithm),
+            "WEAK_KEY",
+            ways=("store",),
+        )
+        for name, key, algorithm in (
+            ("not-on-the-curve", _off_the_curve(), "ed25519"),
+            ("too-short", b"x" * 31, "ed25519"),
+            ("p256-not-on-the-curve", b"\4" + b"\1" * 64, "ecdsa-p256"),
+            ("p256-compressed", b"\2" + b"\1" * 32, "ecdsa-p256"),
+            ("p256-infinity", b"\0", "ecdsa-p256"),
+            ("p256-key-as-ed25519", b"\4" + b"\1" * 64, "ed25519"),
+        )
+    ),
+    *(
+        case(f"signature/store-{name}", act, "BAD_TRUST_STORE", ways=("store",))
+        for name, act in (
+            ("holds-one-key-twice", _store_with_one_key_twice),
+            ("with-a-false-key-id", _store(keyid="0" * 64)),
+            ("with-an-unknown-algorithm", _store(algorithm="rsa")),
+            ("without-an-algorithm", _store(algorithm=None)),
+            ("of-a-later-version", _store(version=3)),
+            ("of-a-version-that-is-true", _store(version=True)),
+            ("with-an-unknown-role", _store(roles=["certificate", "root"])),
+            ("with-no-role", _store(roles=[])),
+            ("with-models-in-one-text", _store(models="*")),
+            ("with-a-negative-number-seen", _store(minRevocationSequence=-1)),
+            ("empty", _store_text(b"")),
+            ("with-a-key-twice-in-an-object", _store_text(b'{"version": 2, "version": 2}')),
+            ("in-pem", _store_text(b"-----BEGIN PUBLIC KEY-----\n")),
+        )
+    ),
+)
+
+
+@pytest.mark.parametrize("attack", CASES, ids=str)
+def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
+    require_refused(attack, make_scene)
+
+
+def _blank_key_id(data: dict[str, Any]) -> None:
+    data["signatures"][0]["keyid"] = ""
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        _edit(_blank_key_id),
+        _edit(lambda data: data["signatures"][0].pop("keyid")),
+        # DSSE: what it does not name is ignored.
+        _edit(lambda data: data.update(note="x")),
+        lambda scene: _many(scene, 15),
+        _with_p256,
+        _p256(_twin),
+        lambda scene: (
+            scene.sign(scene.payload(), scene.key, scene.other_key),
+            scene.believe(TrustedKey.of(scene.key), TrustedKey.of(scene.other_key), threshold=2),
+        ),
+        _roles("certificate", "audit"),
+    ],
+    ids=[
+        "blank-key-id",
+        "no-key-id",
+        "unknown-field",
+        "sixteen",
+        "p256",
+        "p256-twin",
+        "two-of-two",
+        "two-roles",
+    ],
+)
+def test_what_is_harmless_comes_as_far_as_the_door(
+    act: Callable[[Scene], object], make_scene: Callable[[], Scene]
+) -> None:
+    require_accepted(act, make_scene)
+
+
+@pytest.mark.parametrize("spelled", ["YR==", "Y Q==", "Y\nQ==", "YQ====", "!YQ=="])
+def test_base64_reads_what_is_refused_here(spelled: str) -> None:
+    assert base64.b64decode(spelled) == b"a"
+
+
+def test_securesystemslib_accepts_the_signature_that_is_refused_here() -> None:
+    from securesystemslib._vendor.ed25519 import ed25519
+
+    key = signing.generate_key()
+    public, made = signing.public_key_of(key), sign_message(b"message", key)
+    ed25519.checkvalid(_plus_order(made), b"message", public)
+    assert not TrustedKey(name="", public_key=public).verifies(_plus_order(made), b"message")
+
+
+def test_cryptography_accepts_a_forgery_under_the_keys_that_are_refused_here() -> None:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    def holds(public: bytes, number: int) -> bool:
+        forgery = (1).to_bytes(32, "little") + bytes(32)
+        try:
+            Ed25519PublicKey.from_public_bytes(public).verify(forgery, b"%d" % number)
+        except InvalidSignature:
+            return False
+        return True
+
+    for name, public in SMALL_ORDER.items():
+        # An element of order eight is neutral for one message in eight; of 400 some hold.
+        assert any(holds(public, number) for number in range(400)), name
+        assert key_problem(public) is not None

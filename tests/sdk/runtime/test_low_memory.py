@@ -1,0 +1,100 @@
+"""Loading in low memory: the same answers, from the very file that was checked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import onnx
+import pytest
+
+import hushdoc
+from hushdoc import artifact
+from hushdoc.document import Box, Document, Page, Word
+from hushdoc.errors import LimitExceededError
+from hushdoc.runtime.kie import KIEModel
+from hushdoc.runtime.session import Runtime, Session
+
+PAGE = Page(
+    width=100,
+    height=100,
+    words=tuple(
+        Word(text=text, box=Box(x0=10, y0=20 * row, x1=60, y1=20 * row + 10))
+        for row, text in enumerate(("Total", "12.50", "EUR"))
+    ),
+)
+DOCUMENT = Document(id="d", pages=(PAGE,))
+
+
+def test_models_answer_alike_and_keep_no_file_open(tiny: ModuleType) -> None:
+    options = {"policy": tiny.policy(), "runtime": Runtime(threads=1)}
+    usual = KIEModel.load(tiny.sealed(), **options).extract(DOCUMENT)
+    before = len(os.listdir("/proc/self/fd"))
+    for load in (KIEModel.load, hushdoc.load):
+        model = load(tiny.sealed(), low_memory=True, **options)
+        assert len(os.listdir("/proc/self/fd")) == before
+        assert model.extract(DOCUMENT).fields == usual.fields
+
+
+def graph(bias: float, *, size: int = 1) -> bytes:
+    """Returns x plus a weight."""
+    helper = onnx.helper
+    weight = onnx.numpy_helper.from_array(np.full(size, bias, np.float32), "w")
+    made = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [size])],
+        [weight],
+    )
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def test_the_runtime_opens_the_held_file_and_not_its_name(tiny: ModuleType, tmp_path: Path) -> None:
+    """The package must not resolve the path: the name it would find belongs to a racer."""
+    path = tiny.resealed(tmp_path / "a")
+    opened = artifact.open_artifact(path, tiny.policy(), low_memory=True)
+    entry = opened.manifest["entry"]
+    with opened, opened.source(entry) as source:
+        path.rename(tmp_path / "moved")
+        (path / entry).parent.mkdir(parents=True)
+        (path / entry).write_bytes(graph(2.0))
+        session = Session(source, runtime=Runtime(threads=1))
+    assert list(session.inputs) == ["input_ids", "bbox", "attention_mask"]
+    assert list(Session(str(path / entry), runtime=Runtime(threads=1)).inputs) == ["x"]
+
+
+def test_the_memory_limit_counts_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(graph(1.0, size=1000))
+    with pytest.raises(LimitExceededError, match="memory_limit allows 2000"):
+        Session(str(path), runtime=Runtime(threads=1, memory_limit=2000))
+
+
+def peak_mib(code: str, path: Path) -> float:
+    """Returns the most memory that a fresh interpreter held while it ran some code."""
+    report = "print([line for line in open('/proc/self/status') if line.startswith('VmHWM')][0])"
+    head = "import sys; from hushdoc.runtime.session import Runtime, Session; "
+    done = subprocess.run(
+        [sys.executable, "-c", f"{head}{code}; {report}", path],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return int(done.stdout.split()[1]) / 1024
+
+
+def test_the_file_itself_is_not_held_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(graph(1.0, size=20_000_000))
+    one_thread = "runtime=Runtime(threads=1)"
+    from_path = peak_mib(f"Session(sys.argv[1], {one_thread})", path)
+    from_bytes = peak_mib(f"Session(open(sys.argv[1], 'rb').read(), {one_thread})", path)
+    assert from_bytes - from_path > 60  # of 76 MiB

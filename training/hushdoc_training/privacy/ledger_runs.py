@@ -1,0 +1,206 @@
+"""Runs as a ledger's file holds them: rows read with suspicion, and what they compose to."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hushdoc import strict_json
+from hushdoc.accounting import mechanism as words
+from hushdoc.accounting.mechanism import Composed, Mechanism, Sequence
+from hushdoc.errors import HushdocError, InputError, PrivacyError
+from hushdoc_training.privacy import ledger_file
+
+_SELECT = """
+SELECT number, run_id, title, step, reserved, claim, commitment, at,
+       COALESCE((SELECT MAX(charges.step) FROM charges WHERE run = number), 0),
+       EXISTS (SELECT 1 FROM closings WHERE run = number)
+FROM runs
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerRun:
+    """One run as the ledger knows it.
+
+    Attributes:
+        number: Its place in the file, from 1.
+        run_id: The name that run folder and ledger share.
+        title: For people.
+        step: What one step is.
+        reserved: Steps it may take.
+        charged: The last step that was charged; all up to it count, lost ones included.
+        closed: Whether it can take no further step.
+        claim: Digest of the claim that it began with.
+        commitment: To the documents that it reads.
+        at: When it was reserved, UTC.
+    """
+
+    number: int
+    run_id: str
+    title: str
+    step: Mechanism
+    reserved: int
+    charged: int
+    closed: bool
+    claim: str
+    commitment: str
+    at: str
+
+    @property
+    def counted(self) -> int:
+        """Steps that the cap has to hold: reserved ones until the run is closed."""
+        return self.charged if self.closed else self.reserved
+
+    def require_open(self) -> None:
+        """Raises PrivacyError if the run can take no further step."""
+        if self.closed:
+            raise PrivacyError(
+                f"Run {self.run_id} is closed in the ledger after {self.charged} of "
+                f"{self.reserved} steps, and what it left was freed for other runs. It can't go "
+                "on; start a new run in another folder.",
+                code="RUN_CLOSED",
+            )
+
+    def require_same(self, step: Mechanism, steps: int, claim: str, commitment: str) -> None:
+        """Raises PrivacyError if the run is closed or was reserved for something else."""
+        self.require_open()
+        wanted = (step, steps, claim, commitment)
+        if (self.step, self.reserved, self.claim, self.commitment) != wanted:
+            raise PrivacyError(
+                f"Run {self.run_id} was reserved for {self.reserved} steps with another plan, "
+                "another claim or other documents. Resume it as it was started, or start a new "
+                "run.",
+                code="RUN_DIFFERS",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """Where a budget stands, all at the ledger's delta.
+
+    Attributes:
+        charged: Epsilon of every step that was charged.
+        reserved: Epsilon if open runs take all steps that they reserved; never below `charged`.
+        cap: Epsilon that `reserved` may not pass.
+    """
+
+    charged: float
+    reserved: float
+    cap: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """What a ledger says of all its runs at one moment; claims are made from it.
+
+    Attributes:
+        mechanism: All runs in the order of their reservation.
+        commitment: To the documents of the run that asks.
+        epsilon: The ledger's cap.
+        delta: Where the cap holds.
+    """
+
+    mechanism: Sequence
+    commitment: str
+    epsilon: float
+    delta: float
+
+    @property
+    def num_runs(self) -> int:
+        """How many runs took or may take a step."""
+        return len(self.mechanism.events)
+
+
+def read_all(database: sqlite3.Connection, path: Path) -> tuple[LedgerRun, ...]:
+    """Returns every run in the order of reservation.
+
+    Raises:
+        InputError: BAD_LEDGER, where a row is not a run.
+    """
+    return tuple(_read(row, path) for row in database.execute(_SELECT + " ORDER BY number"))
+
+
+def read_one(database: sqlite3.Connection, path: Path, run_id: str) -> LedgerRun:
+    """Returns the run of this id.
+
+    Raises:
+        InputError: UNKNOWN_RUN, or BAD_LEDGER where its row is not a run.
+    """
+    row = database.execute(_SELECT + " WHERE run_id = ?", (run_id,)).fetchone()
+    if row is None:
+        raise InputError(
+            f"The ledger '{path}' knows no run '{run_id}'. `hushdoc ledger show` lists its runs.",
+            code="UNKNOWN_RUN",
+        )
+    return _read(row, path)
+
+
+def composed(counts: Iterable[tuple[Mechanism, int]]) -> Sequence:
+    """Returns steps and how often each was taken as one transcript; none taken, none listed.
+
+    Example:
+        >>> from hushdoc.accounting.mechanism import Gaussian
+        >>> step = Gaussian(noise_multiplier=2.0)
+        >>> [event.count for event in composed([(step, 3), (step, 0), (step, 5)]).events]
+        [3, 5]
+    """
+    return Sequence(
+        events=tuple(Composed(event=step, count=count) for step, count in counts if count)
+    )
+
+
+def most_steps(fits: Callable[[int], bool], *, fails: int, tolerance: float = 0.0) -> int:
+    """Returns the largest number of steps that fits, by halving.
+
+    Args:
+        fits: Whether a number does; with every one all smaller ones do.
+        fails: A number that does not.
+        tolerance: The answer may be smaller by this share.
+
+    Example:
+        >>> most_steps(lambda number: number <= 37, fails=100)
+        37
+    """
+    most = 0
+    while fails - most > max(1, tolerance * most):
+        middle = (most + fails) // 2
+        if fits(middle):
+            most = middle
+        else:
+            fails = middle
+    return most
+
+
+def _read(row: tuple[Any, ...], path: Path) -> LedgerRun:
+    number, run_id, title, step, reserved, claim, commitment, at, charged, closed = row
+    texts = (run_id, title, step, claim, commitment, at)
+    if not all(isinstance(text, str) for text in texts):
+        raise ledger_file.bad_ledger(path, f"run {number} holds a value that is no text")
+    if not (isinstance(reserved, int) and isinstance(charged, int) and charged >= 0):
+        raise ledger_file.bad_ledger(path, f"run {number} counts steps with no whole number")
+    return LedgerRun(
+        number=number,
+        run_id=run_id,
+        title=title,
+        step=_step(step, path, number),
+        reserved=reserved,
+        charged=charged,
+        closed=bool(closed),
+        claim=claim,
+        commitment=commitment,
+        at=at,
+    )
+
+
+def _step(text: str, path: Path, number: int) -> Mechanism:
+    try:
+        content = text.encode("utf-8")
+        return words.from_dict(strict_json.loads(content, what="The step"), "step")
+    except (HushdocError, UnicodeEncodeError) as error:
+        raise ledger_file.bad_ledger(
+            path, f"the step of run {number} can't be read ({error})"
+        ) from error

@@ -1,0 +1,48 @@
+"""Settings of training that are not its privacy: rates, passes, what is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainSettings:
+    """Training without privacy, for public documents or as a baseline.
+
+    Attributes:
+        epochs: Passes over the documents.
+        batch_size: Windows in one step.
+        learning_rate: Peak of AdamW's rate, after 6 % warm-up and before linear decay.
+        segment_shuffling: Share of pages whose segments are put into another order, so that the
+            model leans on boxes rather than on the generator's reading order.
+        token_noise: Up to this share of a window's tokens is replaced by others of the batch, so
+            that the model does not lean on words alone.
+        label_smoothing: Probability spread over the other tags; keeps a model that is trained
+            further on other documents from being sure of what it gets wrong there.
+        seed: Of the order of windows; no secret.
+    """
+
+    epochs: float = 1.0
+    batch_size: int = 16
+    learning_rate: float = 3e-4
+    segment_shuffling: float = 0.0
+    token_noise: float = 0.0
+    label_smoothing: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateSettings:
+    """What private training needs besides its plan.
+
+    Attributes:
+        learning_rate: Adam's rate at the start.
+        decay: Whether it falls linearly to zero.
+        trained: Which parameters are trained and noised, one of layout.TRAINED.
+        dropout: Dropout probability while training.
+    """
+
+    learning_rate: float = 5e-4
+    decay: bool = True
+    trained: str = "encoder"
+    dropout: float = 0.0
