@@ -9,6 +9,7 @@ README.md             model card, written from the certificate; unsigned, never 
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from hushdoc.keys import PrivateKey
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.encoding import Preprocessing
 from hushdoc.subjects import ENVELOPE_FILE
-from hushdoc_export import card
+from hushdoc.viewing.model_card import model_card
 
 FORMAT_VERSION = 1
 ENTRY = "onnx/model.onnx"
@@ -76,9 +77,10 @@ def seal(out: Path, payload: Payload, certificate: Certificate, *, key: PrivateK
         )
         (partial / "labels.json").write_bytes(_dump({"fields": list(payload.labels.fields)}))
         (partial / "tokenizer.json").write_bytes(payload.tokenizer_json)
-        text = card.model_card(certificate, payload.labels)
-        (partial / "README.md").write_bytes(text.encode("utf-8"))
         signed = certificates.statement(certificate, artifact.subjects_of(partial))
+        digest = hashlib.sha256(signed).hexdigest()
+        card = model_card(certificate, payload.labels, payload_sha256=digest)
+        (partial / "README.md").write_bytes(card.encode("utf-8"))
         (partial / ENVELOPE_FILE).write_bytes(signing.sign(signed, key).encode("ascii") + b"\n")
     return out
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.metadata import entry_points
 
 import hushdoc
-from hushdoc.commands import extraction, inspection, keys, signing, trust
+from hushdoc.commands import certificates, extraction, inspection, keys, signing, trust
 from hushdoc.errors import HushdocError
 
 EXIT_CODES = """exit codes:
@@ -28,7 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="verbs", dest="verb", required=True, metavar="VERB")
     for plugged in sorted(entry_points(group="hushdoc.commands"), key=lambda entry: entry.name):
         plugged.load()(verbs)
-    for room in (keys, trust, signing, inspection, extraction):
+    for room in (keys, trust, signing, inspection, certificates, extraction):
         room.register(verbs)
     return parser
 

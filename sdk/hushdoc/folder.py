@@ -288,17 +288,19 @@ def _link(folder: int, segment: str) -> str | None:
 
 def _not_opened(folder: int, segment: str, name: str, problem: OSError) -> ArtifactError:
     """The error for what could not be opened, told from what stands there now."""
+    missing = ArtifactError(
+        f"The signed file '{name}' is not there. Fetch the artifact again.", code="MISSING_FILE"
+    )
     try:
         mode = os.stat(segment, dir_fd=folder, follow_symlinks=False).st_mode
     except OSError:
-        return ArtifactError(
-            f"The signed file '{name}' is not there. Fetch the artifact again.",
-            code="MISSING_FILE",
-        )
+        return missing
     if stat.S_ISLNK(mode):
         return _symlink(name)
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         return not_regular(name)
+    if isinstance(problem, NotADirectoryError):
+        return missing
     return ArtifactError(f"'{name}' can't be opened: {problem.strerror}. Check its permissions.")
 
 

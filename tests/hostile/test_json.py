@@ -106,6 +106,8 @@ LENIENT: dict[str, Callable[[Scene], None]] = {
     "surrogates-in-wrong-order": _text(ISSUER, '"issuer":"\\udc00\\ud800"'),
     "surrogate-in-a-key": _text(UTILITY, '"utility":{"\\ud800":0.7}'),
     "depth-33": _text(UTILITY, f'"utility":{{"f1":{_nested(31)}}}'),
+    # json.loads decodes bytes with `surrogatepass`.
+    "utf-8-of-a-surrogate": _text(ISSUER, b'"issuer":"\xed\xa0\x80"'),
     # json.loads takes UTF-16 and UTF-32 by looking at the first bytes.
     "utf-16": _all(lambda payload: payload.decode().encode("utf-16")),
     "utf-16-without-a-mark": _all(lambda payload: payload.decode().encode("utf-16-le")),
@@ -141,7 +143,6 @@ MALFORMED: dict[str, Callable[[Scene], None]] = {
     "other-spelling-of-true": _text(":true", ":True"),
     "not-utf-8": _text(ISSUER, b'"issuer":"\xff"'),
     "utf-8-longer-than-needed": _text(ISSUER, b'"issuer":"\xc0\xaf"'),
-    "utf-8-of-a-surrogate": _text(ISSUER, b'"issuer":"\xed\xa0\x80"'),
     "utf-8-past-the-last-letter": _text(ISSUER, b'"issuer":"\xf4\x90\x80\x80"'),
     "utf-8-cut": _all(lambda payload: payload[:-1] + b"\xc3"),
     "depth-100000": _text(UTILITY, f'"utility":{{"f1":{_nested(100_000)}}}'),

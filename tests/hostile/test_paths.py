@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from hushdoc_corruption import (
-    MODEL,
     Case,
     Scene,
     case,
@@ -144,7 +143,3 @@ def test_what_is_harmless_comes_as_far_as_the_door(
         scene.seal(contents={**scene.files(), name: b"x"})
 
     require_accepted(act, make_scene)
-
-
-def test_the_toy_has_the_entry_that_is_changed_here(make_scene: Callable[[], Scene]) -> None:
-    assert (make_scene() / MODEL).is_file()

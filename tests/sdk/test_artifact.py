@@ -41,7 +41,7 @@ def code_of(path: Path, policy: Policy, **options: Any) -> str:
         with pytest.raises(HushdocError) as caught:
             opened(path, policy, **{"now": NOW, **options})
         codes.add(caught.value.code)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
     assert len(codes) == 1
     return codes.pop()
 

@@ -178,6 +178,26 @@ def test_linked_folders_are_refused(snapshot: Path) -> None:
     assert code_of(lambda: require_listed(snapshot)) == "SYMLINK"
 
 
+def test_a_file_in_a_folders_place_is_refused(plain: Path) -> None:
+    for replace, code in (
+        (Path.touch, "MISSING_FILE"),
+        (os.mkfifo, "NOT_REGULAR_FILE"),
+        (lambda path: path.symlink_to("loop"), "SYMLINK"),
+    ):
+        (plain / "onnx").rename(plain / "other")
+        replace(plain / "onnx")  # type: ignore[no-untyped-call]
+        assert code_of(lambda: read(plain, "onnx/model.onnx")) == code
+        (plain / "onnx").unlink()
+        (plain / "other").rename(plain / "onnx")
+
+
+def test_a_file_that_may_not_be_read_is_refused(plain: Path) -> None:
+    (plain / "labels.json").chmod(0)
+    if os.geteuid() == 0:
+        pytest.skip("the superuser may read everything")
+    assert code_of(lambda: read(plain, "labels.json")) == "BAD_ARTIFACT"
+
+
 def test_hard_links_are_plain_files(plain: Path) -> None:
     (plain / "labels.json").rename(plain.parent / "store")
     os.link(plain.parent / "store", plain / "labels.json")

@@ -126,8 +126,8 @@ def _protected() -> ProtectedData:
             ProtectedUnit(unit="client", count=NUM_CLIENTS, count_is_public=True),
         ),
         contribution_bound=(
-            "The update made from all invoices of a provider is clipped to 0.5 in the Euclidean "
-            "norm before it is summed."
+            "The update made from all invoices of a provider is clipped to a fixed Euclidean norm "
+            "before it is summed."
         ),
         commitment=None,
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from hushdoc.accounting.mechanism import HashFill
 from hushdoc.audits import Audit
-from hushdoc.certificate import Accountant, Certificate
+from hushdoc.certificate import Certificate
 from hushdoc.claim import Claim, Guarantee, ProtectedData, ProtectedUnit, PublicData
 from stated import parts
 
@@ -68,33 +68,22 @@ def hash_fill() -> Certificate:
 
 
 def _guarantee() -> Guarantee:
-    return Guarantee(
+    return parts.measured(
+        "hash-fill",
         adversary="model-recipient",
         observes="the filled table",
         knows="the document around a missing word, and which hash each word has",
-        assumes=("genuine weights look like draws from the fitted normal laws, and independent",),
+        assumes=("genuine weights look like independent draws from the fitted normal laws",),
         aggregation="central",
-        kind="empirical",
         unit="token-term",
         unit_definition="all occurrences of one word in all contracts",
         adjacency="all-occurrences-of-one-term",
-        epsilon=None,
-        delta=None,
-        profile=(),
-        gdp_mu=None,
-        accountant=Accountant(
-            name="none", library="hushdoc", version=parts.VERSION, error_bound=None
-        ),
-        transcript="hash-fill",
         composition="one table",
         covers_all_private_accesses=False,
         sampling_as_implemented="full-batch",
         hyperparameter_tuning="unaccounted",
         rng="unknown",
         floating_point="weights are stored as they were fitted",
-        audit_lower_bound=None,
-        reason=None,
-        condition=None,
     )
 
 

@@ -26,9 +26,18 @@ ALL_BUT_ONE = "all other records, all settings, and how training works"
 SUMS = "the global model after every round, the last one included"
 
 
-def hundredths(epsilon: float) -> float:
-    """Returns epsilon rounded up to hundredths: a weaker promise, and the same on any machine."""
-    return math.ceil(epsilon * 100) / 100
+def least_hundredth(mechanism: Mechanism, delta: float, adjacency: str) -> float:
+    """Returns the least hundredth that holds as epsilon, so that it doesn't hang on an engine's grid.
+
+    Args:
+        mechanism: What ran.
+        delta: Between 0 and 1.
+        adjacency: How neighbours differ.
+    """
+    count = math.ceil(pld.epsilon(mechanism, delta, adjacency=adjacency) * 100)
+    while pld.holds(mechanism, (count - 1) / 100, delta, adjacency=adjacency):
+        count -= 1
+    return count / 100
 
 
 def promised(
@@ -52,22 +61,18 @@ def promised(
     adjacency = words["adjacency"]
 
     def point(at: float) -> tuple[float, float]:
-        return hundredths(pld.epsilon(mechanism, at, adjacency=adjacency)), at
+        return least_hundredth(mechanism, at, adjacency), at
 
-    return Guarantee(
+    return _guarantee(
+        "pld",
         **{
             "kind": "dp",
             "epsilon": point(delta)[0],
             "delta": delta,
             "profile": tuple(point(at) for at in profile),
-            "gdp_mu": None,
-            "accountant": _accountant("pld"),
             "transcript": transcript,
-            "audit_lower_bound": None,
-            "reason": None,
-            "condition": None,
             **words,
-        }
+        },
     )
 
 
@@ -78,21 +83,17 @@ def nothing(reason: str, **words: Any) -> Guarantee:
         reason: Why nothing is promised.
         words: The other fields of the guarantee.
     """
-    return Guarantee(
-        **{
-            "kind": "none",
-            "epsilon": None,
-            "delta": None,
-            "profile": (),
-            "gdp_mu": None,
-            "accountant": _accountant("none"),
-            "transcript": None,
-            "audit_lower_bound": None,
-            "reason": reason,
-            "condition": None,
-            **words,
-        }
-    )
+    return _guarantee("none", kind="none", reason=reason, **words)
+
+
+def measured(transcript: str, **words: Any) -> Guarantee:
+    """Returns a guarantee of kind empirical, which has no epsilon.
+
+    Args:
+        transcript: Key of what was done.
+        words: The other fields of the guarantee.
+    """
+    return _guarantee("none", kind="empirical", transcript=transcript, **words)
 
 
 def access(data: str, purpose: str, treatment: str, accounted_in: str | None = None) -> DataAccess:
@@ -138,5 +139,21 @@ def certify(
     )
 
 
-def _accountant(name: str) -> Accountant:
-    return Accountant(name=name, library="hushdoc", version=VERSION, error_bound=None)
+def _guarantee(accountant: str, **words: Any) -> Guarantee:
+    """A guarantee without numbers, unless `words` hold some."""
+    return Guarantee(
+        **{
+            "epsilon": None,
+            "delta": None,
+            "profile": (),
+            "gdp_mu": None,
+            "accountant": Accountant(
+                name=accountant, library="hushdoc", version=VERSION, error_bound=None
+            ),
+            "transcript": None,
+            "audit_lower_bound": None,
+            "reason": None,
+            "condition": None,
+            **words,
+        }
+    )

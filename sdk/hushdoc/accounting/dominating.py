@@ -39,6 +39,7 @@ LARGEST_LOSS = 600.0
 
 _EPS = float(np.finfo(np.float64).eps)
 _MOST_NEWTON_STEPS = 60
+_MOST_SWEEPS = 500
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -247,14 +248,13 @@ def pessimistic(found: Cells, *, added: bool) -> Losses:
 def optimistic(found: Cells, *, added: bool) -> Losses:
     """Returns a pair that costs no more, for a record that is removed, or for one that is added.
 
-    Mass below all cells and in the topmost one is dropped; mass above them counts as if its ratio
-    were that of the last point of the grid.
+    Mass below all cells is dropped. That of the two topmost cells and above them is moved down to
+    the next point of the grid, so that the curve reaches 0 without a bend below it.
     """
     way = _direction(found, added=added)
-    first_mass = way.first_mass.copy()
-    first_mass[-1] = 0.0
-    upper = np.clip(way.upper - way.slack, 0.0, first_mass)
-    lower = first_mass - upper
+    upper = np.clip(way.upper - way.slack, 0.0, way.first_mass)
+    upper[-2:] = 0.0
+    lower = way.first_mass - upper
     mass = np.zeros(len(upper) + 1)
     mass[:-1] += lower
     mass[1:] += upper
@@ -263,8 +263,25 @@ def optimistic(found: Cells, *, added: bool) -> Losses:
     growth = math.expm1(found.spacing)
     change = np.diff(_depths(lower, upper, growth))
     mass -= change[1:] / growth - change[:-1] * (1 + growth) / growth
+    _make_convex(mass, growth)
     excess = -float(np.sum(np.minimum(mass, 0.0)))
     return Losses(first=way.first, mass=np.maximum(mass, 0.0), excess=excess)
+
+
+def _make_convex(mass: Array, growth: float) -> None:
+    """Removes points at which the curve bends down, which lowers it there and nowhere else."""
+    to_left = 1 / (2 + growth)  # keeps the mass of both laws
+    for _ in range(_MOST_SWEEPS):
+        # At the lower end the whole line below may come down, which keeps its slope.
+        mass[1] += min(mass[0], 0.0) * (1 + growth)
+        mass[0] = max(mass[0], 0.0)
+        bent = 1 + np.flatnonzero(mass[1:-1] < 0)
+        if len(bent) == 0:
+            break
+        missing = mass[bent]
+        mass[bent] = 0.0
+        np.add.at(mass, bent + 1, missing * (1 - to_left))
+        np.add.at(mass, bent - 1, missing * to_left)
 
 
 def _depths(lower: Array, upper: Array, growth: float) -> Array:

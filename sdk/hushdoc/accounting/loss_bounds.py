@@ -140,6 +140,7 @@ def _grid(form: Form, guess: Guess, precision: float, width: float, share: int) 
         spacing = min(max(spacing, 1.1 * width / longest), width / 1024)
     found: dict[Step, Cells] = {}
     while len(found) < len(steps):
+        spacing = _aligned(spacing, steps)
         for step in steps:
             part = cells(step, spacing, cut, most)
             if part is None:
@@ -154,6 +155,16 @@ def _spacing(form: Form, guess: Guess, precision: float) -> float:
     if guess.asks_delta:
         error = 10 * precision / (1 + guess.theta)
     return math.sqrt(12 * error / (_executions(form) * (1 + guess.theta)))
+
+
+def _aligned(spacing: float, steps: set[Step]) -> float:
+    """A spacing, hardly smaller, that has the least loss of a step on its grid.
+
+    Samples without the record gather there, and what lies on the grid isn't moved at all.
+    """
+    ends = [-step.size * math.log1p(-step.rate) for step in steps if step.rate < 1]
+    least = max(ends, default=0.0)
+    return least / math.ceil(least / spacing) if least > spacing else spacing
 
 
 def _executions(form: Form) -> float:

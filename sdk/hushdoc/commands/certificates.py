@@ -11,17 +11,21 @@ import argparse
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Mapping
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushdoc.errors import CertificateError, InputError, SignatureError
+from hushdoc.errors import ArtifactError, CertificateError, SignatureError
 
 if TYPE_CHECKING:
-    from hushdoc.artifact import Unverified
     from hushdoc.attestation import Attestation
+    from hushdoc.audits import AuditReport
+    from hushdoc.certificate import Certificate
     from hushdoc.labels import LabelSet
-    from hushdoc.policy import Policy
+    from hushdoc.subjects import Subject
+    from hushdoc.trust import TrustedKey
 
 LABELS_FILE = "labels.json"
 MAX_LABELS_BYTES = 2**20
@@ -72,30 +76,94 @@ def _artifact_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """A certificate as it stands in a folder, and what a trust store says about it.
+
+    Attributes:
+        certificate: What it says.
+        subjects: The files it says it about; nobody looked at them.
+        payload_sha256: Digest of the signed statement, which renderings and audits are bound to.
+        signers: The trusted keys that signed; none of them: empty; nobody asked: None.
+        audits: What trusted auditors signed about it.
+        unbelieved_audits: Lines that no trusted auditor signed; nothing was read of them.
+        problem: Why a trust store that was asked does not believe it.
+    """
+
+    certificate: Certificate
+    subjects: Sequence[Subject]
+    payload_sha256: str
+    signers: Sequence[TrustedKey] | None
+    audits: Sequence[AuditReport] = ()
+    unbelieved_audits: int = 0
+    problem: CertificateError | None = None
+
+
+def look(folder: Path, trust: Path | None) -> Seen:
+    """Returns the certificate of an artifact, believed or not.
+
+    Args:
+        folder: The artifact.
+        trust: A trust store, or None where nobody asks.
+
+    Raises:
+        ArtifactError: There is no such folder.
+        CertificateError: The certificate is missing or malformed.
+        InputError: The trust store can't be read.
+    """
+    from hushdoc import artifact, attestation, signing
+    from hushdoc import folder as folders
+    from hushdoc.policy import Policy
+    from hushdoc.trust import TrustStore
+
+    problem = None
+    if trust is not None:
+        policy = Policy.integrity_only(TrustStore.from_file(trust))
+        try:
+            with folders.pinned(folder) as descriptor:
+                return _believed(attestation.read(descriptor, policy))
+        except CertificateError as error:
+            problem = error
+    found = artifact.read_unverified(folder)
+    payload = signing.read_envelope(found.envelope).payload
+    return Seen(
+        certificate=found.certificate,
+        subjects=found.subjects,
+        payload_sha256=hashlib.sha256(payload).hexdigest(),
+        signers=None if trust is None else (),
+        problem=problem,
+    )
+
+
+def _believed(signed: Attestation) -> Seen:
+    return Seen(
+        certificate=signed.certificate,
+        subjects=signed.subjects,
+        payload_sha256=signed.digest,
+        signers=signed.signers,
+        audits=signed.audits,
+        unbelieved_audits=signed.unbelieved_audits,
+    )
+
+
 def run_explain(options: argparse.Namespace) -> int:
     """Explains a certificate and returns 0, or 4 where a given trust store does not believe it."""
-    from hushdoc import artifact
-    from hushdoc.commands import inspection
-
-    found = artifact.read_unverified(options.artifact)
-    signed, problem = attested(options.artifact, options.trust)
-    inspection.print_signature(options.trust, signed, problem)
-    print("Files were not checked; `hushdoc verify` checks them.")
-    print(f"SHA-256 of the signed statement: {payload_sha256(found)}\n")
-    inspection.print_explanation(found.certificate, signed)
-    return 0 if problem is None else problem.exit_code
+    seen = look(options.artifact, options.trust)
+    print_signature(seen)
+    print(f"SHA-256 of the signed statement: {seen.payload_sha256}\n")
+    print_explanation(seen)
+    return 0 if seen.problem is None else seen.problem.exit_code
 
 
 def run_export(options: argparse.Namespace) -> int:
     """Renders a certificate and returns 0; nothing is rendered that a given store disbelieves."""
-    from hushdoc import artifact, files
+    from hushdoc import files
     from hushdoc.explanation import printable
 
-    found = artifact.read_unverified(options.artifact)
-    _, problem = attested(options.artifact, options.trust)
-    if problem is not None:
-        raise problem
-    text = _FORMATS[options.format](options.artifact, found)
+    seen = look(options.artifact, options.trust)
+    if seen.problem is not None:
+        raise seen.problem
+    text = _FORMATS[options.format](options.artifact, seen)
     if options.out is None:
         sys.stdout.write(text)
         return 0
@@ -104,87 +172,91 @@ def run_export(options: argparse.Namespace) -> int:
     return 0
 
 
-def attested(
-    folder: Path, trust: Path | None
-) -> tuple[Attestation | None, CertificateError | None]:
-    """Returns what trusted keys say about an artifact, and why they say nothing.
+def print_signature(seen: Seen) -> None:
+    """Prints whether anybody is known to have signed, and that no file was looked at."""
+    from hushdoc.explanation import printable
 
-    Args:
-        folder: The artifact.
-        trust: A trust store, or None where nobody asked.
-
-    Returns:
-        The attestation and None; or None and what the store did not believe; or twice None.
-
-    Raises:
-        InputError: The trust store can't be read.
-    """
-    if trust is None:
-        return None, None
-    from hushdoc.policy import Policy
-    from hushdoc.trust import TrustStore
-
-    try:
-        return read_attestation(folder, Policy.integrity_only(TrustStore.from_file(trust))), None
-    except CertificateError as problem:
-        return None, problem
+    if seen.problem is not None:
+        print(f"!!! NOT BELIEVED ({seen.problem.code}): {printable(str(seen.problem))}")
+        if isinstance(seen.problem, SignatureError):
+            print("!!! SIGNATURE NOT TRUSTED: anybody may have written this.")
+    elif seen.signers is None:
+        print("!!! SIGNATURE NOT CHECKED: anybody may have written this. Check it with --trust.")
+    else:
+        print(f"Signed by {names(seen.signers)}.")
+    print("Files were not checked; `hushdoc verify` checks them.")
 
 
-def read_attestation(folder: Path, policy: Policy) -> Attestation:
-    """Returns the signed lines of an artifact, believed by a policy.
+def print_explanation(seen: Seen) -> None:
+    """Prints the certificate in plain words, and the audits of others that are believed."""
+    from hushdoc.explanation import printable
 
-    Args:
-        folder: The artifact.
-        policy: Whom it believes.
-
-    Raises:
-        ArtifactError: There is no such folder.
-        CertificateError: What stands there is not believed.
-    """
-    from hushdoc import attestation
-    from hushdoc import folder as folders
-
-    with folders.pinned(folder) as descriptor:
-        return attestation.read(descriptor, policy)
+    print(wrapped(seen.certificate.explain()))
+    print_audits(seen.audits, seen.unbelieved_audits)
+    for item in seen.certificate.recompute():
+        if item.code is not None:
+            print(f"!!! GUARANTEE {item.index} DOES NOT FOLLOW FROM ITS MECHANISM ({item.code}):")
+            print(f"!!! {printable(item.message)}.")
 
 
-def payload_sha256(found: Unverified) -> str:
-    """Returns the digest of the signed statement: what renderings and audits are bound to."""
-    from hushdoc import signing
+def print_audits(audits: Sequence[AuditReport], unbelieved: int) -> None:
+    """Prints what trusted auditors signed, and how many lines nobody trusted signed."""
+    from hushdoc.explanation import report_lines
 
-    return hashlib.sha256(signing.read_envelope(found.envelope).payload).hexdigest()
+    print()
+    if audits:
+        print("WHAT TRUSTED AUDITORS SIGNED ABOUT IT")
+        print(wrapped("\n".join(report_lines(audits))) + "\n")
+    if unbelieved:
+        print(f"Lines that no trusted auditor signed: {unbelieved}. Nothing was read of them.\n")
 
 
-def _cyclonedx(folder: Path, found: Unverified) -> str:
+def names(signers: Sequence[TrustedKey]) -> str:
+    """Returns who signed, in words."""
+    from hushdoc.explanation import printable
+
+    return ", ".join(f"{printable(key.name)} (key {key.keyid[:16]})" for key in signers)
+
+
+def wrapped(text: str) -> str:
+    """Returns text in lines that fit a terminal, each continued below its own start."""
+    lines = []
+    for line in text.splitlines():
+        indent = " " * (len(line) - len(line.lstrip(" -")))
+        lines += textwrap.wrap(
+            line, 96, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        ) or [""]
+    return "\n".join(lines)
+
+
+def _cyclonedx(folder: Path, seen: Seen) -> str:
     from hushdoc.interchange import cyclonedx
 
     document = cyclonedx.bill_of_materials(
-        found.certificate, found.subjects, payload_sha256=payload_sha256(found)
+        seen.certificate, seen.subjects, payload_sha256=seen.payload_sha256
     )
     return json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
 
-def _opendp(folder: Path, found: Unverified) -> str:
+def _opendp(folder: Path, seen: Seen) -> str:
     from hushdoc.interchange import opendp
 
-    return opendp.registry_entries(found.certificate, payload_sha256=payload_sha256(found))
+    return opendp.registry_entries(seen.certificate, payload_sha256=seen.payload_sha256)
 
 
-def _card(folder: Path, found: Unverified) -> str:
+def _card(folder: Path, seen: Seen) -> str:
     from hushdoc.viewing.model_card import model_card
 
-    return model_card(
-        found.certificate, _labels(folder, found), payload_sha256=payload_sha256(found)
-    )
+    return model_card(seen.certificate, _labels(folder, seen), payload_sha256=seen.payload_sha256)
 
 
-def _labels(folder: Path, found: Unverified) -> LabelSet | None:
+def _labels(folder: Path, seen: Seen) -> LabelSet | None:
     """The fields that the model finds, if the file that says so is the one named as signed."""
     from hushdoc import folder as folders
     from hushdoc import strict_json
     from hushdoc.labels import LabelSet
 
-    subjects = [subject for subject in found.subjects if subject.name == LABELS_FILE]
+    subjects = [subject for subject in seen.subjects if subject.name == LABELS_FILE]
     if not subjects or subjects[0].size > MAX_LABELS_BYTES:
         return None
     with (
@@ -195,13 +267,12 @@ def _labels(folder: Path, found: Unverified) -> LabelSet | None:
     match data:
         case {"fields": [*names]} if all(isinstance(name, str) for name in names):
             return LabelSet(fields=tuple(names))
-    raise InputError(
-        f"'{LABELS_FILE}' holds no list of names under 'fields'. Export the model again.",
-        code="BAD_LABELS",
+    raise ArtifactError(
+        f"'{LABELS_FILE}' holds no list of names under 'fields'. Export the model again."
     )
 
 
-_FORMATS: Mapping[str, Callable[[Path, Unverified], str]] = {
+_FORMATS: Mapping[str, Callable[[Path, Seen], str]] = {
     "cyclonedx": _cyclonedx,
     "opendp": _opendp,
     "card": _card,

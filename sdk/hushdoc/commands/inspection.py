@@ -9,19 +9,29 @@ from __future__ import annotations
 
 import argparse
 import json
-import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.commands import certificates
 from hushdoc.commands.policy_options import policy_from, policy_options
-from hushdoc.errors import HushdocError, SignatureError
+from hushdoc.errors import ArtifactError, HushdocError
 
 if TYPE_CHECKING:
-    from hushdoc.artifact import Unverified, VerificationReport
+    from hushdoc.artifact import VerificationReport
+    from hushdoc.attestation import Attestation
+    from hushdoc.audits import AuditReport
     from hushdoc.certificate import Certificate, Subject
-    from hushdoc.trust import TrustedKey
+    from hushdoc.commands.certificates import Seen
+    from hushdoc.policy import Policy
+
+_ENGINES = {
+    "fast": "by Renyi accounting, and by privacy loss distributions where that does not suffice",
+    "exact": "by privacy loss distributions",
+    "offline": "by privacy loss distributions, and by dp-accounting as a second implementation",
+}
+"""Which engines a way of recomputing asks."""
 
 
 def register(verbs: Any) -> None:
@@ -57,19 +67,24 @@ def register(verbs: Any) -> None:
 
 def run_inspect(options: argparse.Namespace) -> int:
     """Shows a certificate and returns 0, or 4 where a given trust store does not believe it."""
-    from hushdoc import artifact
-
-    found = artifact.read_unverified(options.artifact)
-    signers, problem = _signers(found, options.trust)
+    seen = certificates.look(options.artifact, options.trust)
     if options.html is not None:
-        _write_page(options.html, found.certificate, found.subjects, None, signers)
+        _write_page(
+            options.html,
+            seen.certificate,
+            None,
+            seen.subjects,
+            signers=seen.signers,
+            audits=seen.audits,
+            payload_sha256=seen.payload_sha256,
+        )
     if options.json:
-        _print_json(_inspected(found, signers, problem))
+        _print_json(_inspected(seen))
     else:
-        _print_inspected(found, signers, problem)
+        _print_inspected(seen)
         if options.html is not None:
             print(f"\nPage written: {_shown(options.html)}")
-    return 0 if problem is None else problem.exit_code
+    return 0 if seen.problem is None else seen.problem.exit_code
 
 
 def run_verify(options: argparse.Namespace) -> int:
@@ -79,100 +94,109 @@ def run_verify(options: argparse.Namespace) -> int:
     policy = policy_from(options)
     try:
         report = artifact.examine(options.artifact, policy)
+        signed = _attestation(options.artifact, policy, report)
     except HushdocError as problem:
         if not options.json:
             raise
         _print_json({"passed": False, "error": {"code": problem.code, "message": str(problem)}})
         return problem.exit_code
     if options.html is not None:
-        _write_page(options.html, report.certificate, report.files, report, report.signers)
+        _write_page(
+            options.html,
+            report.certificate,
+            report,
+            report.files,
+            audits=signed.audits,
+            recompute=policy.recompute,
+            payload_sha256=signed.digest,
+        )
     if options.json:
-        _print_json(report.to_dict())
+        _print_json(_verified(report, signed, policy))
     else:
-        _print_report(report)
+        _print_report(report, signed, policy)
         if options.html is not None:
             print(f"\nPage written: {_shown(options.html)}")
     return 0 if report.passed else 5
 
 
-def _signers(
-    found: Unverified, trust: Path | None
-) -> tuple[Sequence[TrustedKey] | None, SignatureError | None]:
-    """Returns who signed, None where nobody asked, and why nobody is believed."""
-    if trust is None:
-        return None, None
-    from hushdoc import signing
-    from hushdoc.trust import TrustStore
+def _attestation(folder: Path, policy: Policy, report: VerificationReport) -> Attestation:
+    """The signed lines once more, for what others signed; they must be those of the report."""
+    from hushdoc import attestation
+    from hushdoc import folder as folders
 
-    store = TrustStore.from_file(trust)
-    try:
-        keys = signing.verify(found.envelope, store).keys
-        signing.require_authorised(keys, found.certificate.model.name)
-    except SignatureError as problem:
-        return (), problem
-    return keys, None
+    with folders.pinned(folder) as descriptor:
+        signed = attestation.read(descriptor, policy)
+    if signed.certificate != report.certificate:
+        raise ArtifactError(
+            f"The certificate of '{folder}' changed while it was being checked. It is refused; "
+            "check it again.",
+            code="CHANGED_DURING_LOAD",
+        )
+    return signed
 
 
-def _inspected(
-    found: Unverified, signers: Sequence[TrustedKey] | None, problem: HushdocError | None
-) -> dict[str, Any]:
+def _inspected(seen: Seen) -> dict[str, Any]:
+    problem = seen.problem
     return {
         "signature": {
-            "checked": signers is not None,
-            "trusted": bool(signers),
-            "signers": [{"name": key.name, "keyid": key.keyid} for key in signers or ()],
+            "checked": seen.signers is not None,
+            "trusted": bool(seen.signers),
+            "signers": [{"name": key.name, "keyid": key.keyid} for key in seen.signers or ()],
             "error": None if problem is None else {"code": problem.code, "message": str(problem)},
         },
         "filesChecked": False,
-        "recomputed": [asdict(item) for item in found.certificate.recompute()],
-        "subjects": [asdict(subject) for subject in found.subjects],
-        "certificate": found.certificate.to_dict(),
+        "payloadSha256": seen.payload_sha256,
+        "recomputed": [asdict(item) for item in seen.certificate.recompute()],
+        "subjects": [asdict(subject) for subject in seen.subjects],
+        "certificate": seen.certificate.to_dict(),
+        **_audits(seen.audits, seen.unbelieved_audits),
     }
 
 
-def _print_inspected(
-    found: Unverified, signers: Sequence[TrustedKey] | None, problem: HushdocError | None
-) -> None:
+def _verified(report: VerificationReport, signed: Attestation, policy: Policy) -> dict[str, Any]:
+    return {
+        **report.to_dict(),
+        "payloadSha256": signed.digest,
+        "recompute": policy.recompute,
+        **_audits(signed.audits, signed.unbelieved_audits),
+    }
+
+
+def _audits(audits: Sequence[AuditReport], unbelieved: int) -> dict[str, Any]:
+    return {"audits": [item.to_dict() for item in audits], "unbelievedAudits": unbelieved}
+
+
+def _print_inspected(seen: Seen) -> None:
     from hushdoc.explanation import printable
 
-    if problem is not None:
-        print(f"!!! SIGNATURE NOT TRUSTED ({problem.code}): anybody may have written this.")
-        print(f"!!! {printable(str(problem))}")
-    elif signers is None:
-        print("!!! SIGNATURE NOT CHECKED: anybody may have written this. Check it with --trust.")
-    else:
-        print(f"Signed by {_names(signers)}.")
-    print("Files were not checked; `hushdoc verify` checks them.\n")
-    print(_wrapped(found.certificate.explain()))
+    certificates.print_signature(seen)
+    print()
+    print(certificates.wrapped(seen.certificate.explain()))
+    certificates.print_audits(seen.audits, seen.unbelieved_audits)
     print("RECOMPUTED FROM THE TRANSCRIPTS")
-    for item in found.certificate.recompute():
+    findings = seen.certificate.recompute()
+    for item in findings:
         verdict = "reproduced" if item.code is None else f"NOT REPRODUCED ({item.code})"
         print(f"  - guarantee {item.index}: {verdict}: {printable(item.message)}.")
-    if not found.certificate.recompute():
+    if not findings:
         print("  - nothing: no guarantee of differential privacy is claimed.")
-    _print_files(found.subjects)
+    _print_files(seen.subjects)
 
 
-def _wrapped(text: str) -> str:
-    """Text in lines that fit a terminal, each continued below its own start."""
-    lines = []
-    for line in text.splitlines():
-        indent = " " * (len(line) - len(line.lstrip(" -")))
-        lines += textwrap.wrap(
-            line, 96, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-        ) or [""]
-    return "\n".join(lines)
-
-
-def _print_report(report: VerificationReport) -> None:
+def _print_report(report: VerificationReport, signed: Attestation, policy: Policy) -> None:
     from hushdoc.explanation import printable
 
     model = report.certificate.model
     print(f"{printable(model.name)}, version {model.version} ({model.task})")
-    signed = (
-        f"signed by {_names(report.signers)}" if report.signers else "NOT SIGNED BY A TRUSTED KEY"
+    signers = (
+        f"signed by {certificates.names(report.signers)}"
+        if report.signers
+        else "NOT SIGNED BY A TRUSTED KEY"
     )
-    print(f"certificate {report.certificate.certificate_id}, {signed}\n")
+    print(f"certificate {report.certificate.certificate_id}, {signers}")
+    if policy.privacy_required:
+        print(f"recomputed {policy.recompute}: {_ENGINES[policy.recompute]}")
+    print()
     rows = [
         (
             "ok" if rule.passed else "FAIL",
@@ -184,10 +208,11 @@ def _print_report(report: VerificationReport) -> None:
         for rule in report.policy.rules
     ]
     _print_table([("", "rule", "found", "allowed", ""), *rows])
+    certificates.print_audits(signed.audits, signed.unbelieved_audits)
     if report.files_checked:
-        print(f"\n{len(report.files)} files checked: each is as it was signed.")
+        print(f"{len(report.files)} files checked: each is as it was signed.")
     else:
-        print("\nFiles were not checked, because the policy refuses the model before.")
+        print("Files were not checked, because the policy refuses the model before.")
     failed = len(report.policy.failed)
     print("ACCEPTED." if report.passed else f"REFUSED: {failed} of {len(rows)} rules failed.")
 
@@ -209,23 +234,17 @@ def _print_files(subjects: Sequence[Subject]) -> None:
         print(f"  {subject.sha256}  {subject.size:>12}  {subject.name}")
 
 
-def _names(signers: Sequence[TrustedKey]) -> str:
-    from hushdoc.explanation import printable
-
-    return ", ".join(f"{printable(key.name)} (key {key.keyid[:16]})" for key in signers)
-
-
 def _write_page(
     path: Path,
     certificate: Certificate,
-    subjects: Sequence[Subject],
     report: VerificationReport | None,
-    signers: Sequence[TrustedKey] | None,
+    subjects: Sequence[Subject],
+    **further: Any,
 ) -> None:
     from hushdoc import files
     from hushdoc.viewing.certificate_page import certificate_page
 
-    page = certificate_page(certificate, report, subjects, signers=signers)
+    page = certificate_page(certificate, report, subjects, **further)
     files.write_file(path, page.encode("utf-8"))
 
 

@@ -147,7 +147,8 @@ def _unprotected(claim: Claim) -> str:
         if access.treatment in ("declared-public", "unaccounted")
     ]
     found += [
-        f"{printable(data.name)} (overlap with protected data: {data.overlap_with_protected})"
+        f"{printable(data.name)}, used without a promise (overlap with protected data: "
+        f"{data.overlap_with_protected})"
         for data in claim.public_data
     ]
     return "; ".join(found)
@@ -204,19 +205,28 @@ def _deployment_model(entry: _Entry) -> Json:
 
 def _implementation(entry: _Entry) -> Json:
     guarantee = entry.guarantee
-    covered = "inside" if guarantee.covers_all_private_accesses else "NOT all inside"
     return {
-        "preprocessing_and_hyperparameter_tuning": "Settings were chosen on: "
-        f"{guarantee.hyperparameter_tuning}. Accesses to protected data are {covered} the promise.",
+        "preprocessing_and_hyperparameter_tuning": _tuning(guarantee),
         "mechanisms": _mechanism(entry),
         "composition": printable(guarantee.composition),
         "post_processing": "; ".join(
             printable(step["step"]) for step in entry.certificate.derivation
         ),
         "justification": "",
-        "utility": json.dumps(dict(entry.claim.utility), ensure_ascii=False),
+        "utility": "; ".join(
+            f"{key}: {json.dumps(value, ensure_ascii=False)}"
+            for key, value in sorted(entry.claim.utility.items())
+        ),
         "additional_information": " ".join(_further(entry)),
     }
+
+
+def _tuning(guarantee: Guarantee) -> str:
+    chosen = f"Settings were chosen on: {guarantee.hyperparameter_tuning}."
+    if guarantee.kind not in ("dp", "dp-conditional"):
+        return f"{chosen} No access to protected data is inside a promise."
+    covered = "all inside" if guarantee.covers_all_private_accesses else "NOT all inside"
+    return f"{chosen} Accesses to protected data are {covered} the promise."
 
 
 def _mechanism(entry: _Entry) -> str:

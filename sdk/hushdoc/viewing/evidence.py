@@ -66,12 +66,13 @@ def _guarantee_row(item: Guarantee) -> Sequence[str | Cell]:
         "empirical": Cell("bad", "nothing proven, only measured"),
         "none": Cell("bad", "nothing"),
     }
+    measured = "measured " if item.kind == "empirical" else ""
     return (
         ADVERSARY_WORDS[item.adversary],
         UNIT_WORDS[item.unit],
         kinds[item.kind],
-        "-" if item.epsilon is None else f"{item.epsilon:g}",
-        "-" if item.delta is None else f"{item.delta:g}",
+        "-" if item.epsilon is None else f"{measured}{item.epsilon:g}",
+        "-" if item.delta is None else f"{measured}{item.delta:g}",
     )
 
 

@@ -6,6 +6,7 @@ It is unsigned and never parsed; whoever decides anything reads the certificate.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 
 from hushdoc.certificate import Certificate, Guarantee
 from hushdoc.explanation import printable
@@ -32,8 +33,9 @@ def model_card(
         payload_sha256: Digest of the signed statement that the card is written from.
     """
     model = certificate.model
+    failed = [item for item in certificate.recompute() if item.code is not None]
     parts = [
-        _front_matter(certificate),
+        _front_matter(certificate, {item.index for item in failed}),
         f"# {_escaped(printable(model.name))}, version {model.version}",
         f"A model for the task **{model.task}**, sealed by hushdoc with a signed statement of what "
         f"its training promises about privacy. Certificate `{certificate.certificate_id}`, issued "
@@ -43,6 +45,11 @@ def model_card(
         "before a weight is used.",
         *_fields(labels),
         "## Privacy",
+        *(
+            f"**Guarantee {item.index} does NOT follow from its own transcript ({item.code}): "
+            f"{_escaped(printable(item.message))}. Do not rely on it.**"
+            for item in failed
+        ),
         _guarantees(certificate),
         f"```text\n{_fenced(certificate.explain())}```",
         "## Use",
@@ -52,10 +59,11 @@ def model_card(
     return "\n\n".join(parts) + "\n"
 
 
-def _front_matter(certificate: Certificate) -> str:
+def _front_matter(certificate: Certificate, failed: Collection[int]) -> str:
     """Returns the few keys that model hubs read; no free text of anybody stands here."""
     tags = ["document-understanding", certificate.model.task]
-    if any(guarantee.kind == "dp" for guarantee in certificate.claim.guarantees):
+    guarantees = certificate.claim.guarantees
+    if any(item.kind == "dp" and index not in failed for index, item in enumerate(guarantees)):
         tags.append("differential-privacy")
     return "\n".join(
         [
@@ -83,8 +91,10 @@ def _guarantees(certificate: Certificate) -> str:
 
 
 def _row(guarantee: Guarantee) -> str:
+    measured = "measured " if guarantee.kind == "empirical" else ""
     epsilon, delta = (
-        "-" if number is None else f"{number:g}" for number in (guarantee.epsilon, guarantee.delta)
+        "-" if number is None else f"{measured}{number:g}"
+        for number in (guarantee.epsilon, guarantee.delta)
     )
     cells = (
         guarantee.adversary,

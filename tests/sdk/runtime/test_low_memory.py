@@ -36,7 +36,7 @@ def test_models_answer_alike_and_keep_no_file_open(tiny: ModuleType) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for load in (KIEModel.load, hushdoc.load):
         model = load(tiny.sealed(), low_memory=True, **options)
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert len(os.listdir("/proc/self/fd")) <= before
         assert model.extract(DOCUMENT).fields == usual.fields
 
 

@@ -76,20 +76,15 @@ def main(folder: Path, kills: int, seed: int) -> dict[str, int | float]:
     base = start()
     draws_per_step = len(trainable(base.model))
     killed = runs = 0
-    longest = 0.0
     while killed < kills:
         runs += 1
         out = folder / f"run{runs}"
         finished = False
         while not finished:
-            began = time.monotonic()
             witness = folder / f"{out.name}.witness.{killed}"
             child = fork(base, ledger, out, witness)
-            if longest and killed < kills:
-                # Some while all is set up or the first steps are taken, most of them anywhere.
-                limit = longest if dice.random() < 0.7 else longest / 5
-                time.sleep(dice.uniform(0.0, limit))
-                os.kill(child, signal.SIGKILL)
+            if killed < kills:
+                shoot(child, out, witness, dice, draws_per_step)
             _, status = os.waitpid(child, 0)
             if os.WIFSIGNALED(status):
                 assert os.WTERMSIG(status) == signal.SIGKILL
@@ -99,7 +94,6 @@ def main(folder: Path, kills: int, seed: int) -> dict[str, int | float]:
                 finished = True
             else:
                 assert status == 0, "training failed"
-                longest = max(longest, time.monotonic() - began)
                 finished = True
             check(ledger, out, draws_per_step)
     check_end(ledger, folder)
@@ -110,6 +104,31 @@ def main(folder: Path, kills: int, seed: int) -> dict[str, int | float]:
         "witnessed": sum(witnessed(folder / f"run{n + 1}", draws_per_step) for n in range(runs)),
         "epsilon": ledger.spent().reserved,
     }
+
+
+def shoot(
+    child: int, out: Path, witness: Path, dice: random.Random, draws_per_step: int
+) -> None:
+    """Kills a child at a random moment: in its set-up, in or after a step, or when it finishes."""
+    kind = dice.random()
+    wanted = dice.randrange(1, STEPS // 3 * draws_per_step)
+    pause = dice.uniform(0.0, 0.4 if kind < 0.25 else 0.03)
+    while kind >= 0.25 and not has_ended(child):
+        if kind < 0.85 and size_of(witness) >= wanted:
+            break
+        if kind >= 0.85 and (out / "checkpoint").exists():
+            break
+        time.sleep(0.0005)
+    time.sleep(pause)
+    os.kill(child, signal.SIGKILL)  # without effect on one that has ended and was not waited for
+
+
+def has_ended(child: int) -> bool:
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def size_of(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def fork(base: kie.Start, ledger: Ledger, out: Path, witness: Path) -> int:

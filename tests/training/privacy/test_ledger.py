@@ -21,7 +21,7 @@ QUIETER = PoissonSampled(sampling_rate=0.1, event=Gaussian(noise_multiplier=3.0)
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    return Ledger.create(tmp_path / "ledger", data="invoices", epsilon=3, delta=1e-5)
+    return Ledger.create(tmp_path / "ledger", data="invoices", epsilon=4, delta=1e-5)
 
 
 def reserve(ledger: Ledger, run_id: str, steps: int, **changed: Any) -> LedgerRun:
@@ -97,10 +97,10 @@ def test_the_cap_holds_for_all_runs_together_and_says_what_would_fit(ledger: Led
     with pytest.raises(PrivacyError, match=r"At most (\d+) such steps fit") as refused:
         reserve(ledger, "second", 500)
     assert refused.value.code == "BUDGET_EXCEEDED"
-    assert "its ledger allows 3" in str(refused.value)
+    assert "its ledger allows 4" in str(refused.value)
     assert [run.run_id for run in ledger.runs()] == ["first"]
     fitting = int(str(refused.value).split("At most ")[1].split()[0])
-    assert epsilon((STEP, 40), (STEP, fitting)) <= 3 < epsilon((STEP, 40), (STEP, fitting + 1))
+    assert epsilon((STEP, 40), (STEP, fitting)) <= 4 < epsilon((STEP, 40), (STEP, fitting + 1))
     assert fitting * 0.98 <= ledger.room(STEP) <= fitting
     with pytest.raises(PrivacyError):
         reserve(ledger, "second", fitting + 1)
@@ -173,7 +173,7 @@ def test_documents_are_bound_by_a_salted_commitment(ledger: Ledger, tmp_path: Pa
     assert run.commitment == ledger.commitment("d")
     assert run.commitment.startswith("salted-sha256:")
     assert len(run.commitment) == len("salted-sha256:") + 64
-    twin = Ledger.create(tmp_path / "twin", data="invoices", epsilon=3, delta=1e-5)
+    twin = Ledger.create(tmp_path / "twin", data="invoices", epsilon=4, delta=1e-5)
     assert twin.commitment("d") != ledger.commitment("d")
     for deed in (
         lambda: reserve(ledger, "other", 5, documents="more"),

@@ -20,7 +20,7 @@ STEP = PoissonSampled(sampling_rate=0.2, event=Gaussian(noise_multiplier=2.0))
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    made = Ledger.create(tmp_path / "ledger", data="invoices", epsilon=3, delta=1e-5)
+    made = Ledger.create(tmp_path / "ledger", data="invoices", epsilon=4, delta=1e-5)
     made.reserve("run", title="a run", step=STEP, steps=9, claim="c", documents="d")
     made.charge("run", 1)
     return made
@@ -150,7 +150,7 @@ def test_a_newer_ledger_asks_for_a_newer_version(ledger: Ledger) -> None:
 
 def test_another_ledger_in_its_place_is_noticed(ledger: Ledger) -> None:
     ledger.path.unlink()
-    Ledger.create(ledger.path, data="invoices", epsilon=3, delta=1e-5)
+    Ledger.create(ledger.path, data="invoices", epsilon=4, delta=1e-5)
     with pytest.raises(InputError, match="another ledger was put in its place"):
         ledger.runs()
 

@@ -1,0 +1,607 @@
+"""Models that the trusted key signed, and that would do more than be read.
+
+ONNX: other files, other code, other readers. Safetensors: other layouts, unsound weights. The
+files are built byte by byte, so that nothing but the check stands between them and a runtime.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hushdoc_corruption import (
+    PREPROCESSING,
+    Case,
+    Scene,
+    case,
+    require_accepted,
+    require_refused,
+)
+
+from hushdoc.accounting.mechanism import HashFill
+
+ID = "0123456789abcdef0123456789abcdef"
+TABLE = "table.safetensors"
+ROWS, COLUMNS = 8, 4
+
+# ONNX: field numbers of onnx.proto are spelled out where they are used.
+
+Build = Any
+Make = Callable[[Build], bytes]
+
+
+def _node(b: Build, *, operator: str = "Add", domain: str = "", inside: bytes = b"") -> bytes:
+    return b.message(1, b.message(4, operator), b.message(7, domain), inside)  # type: ignore[no-any-return]
+
+
+def _external(b: Build, location: str = "weights.bin") -> bytes:
+    """The inside of a tensor whose data stand in a file."""
+    entry = b.message(13, b.message(1, "location"), b.message(2, location))
+    return b.number(2, 1) + b.message(8, "w") + entry + b.number(14, 1)  # type: ignore[no-any-return]
+
+
+def _in_places(b: Build, tensor: bytes, node: bytes) -> dict[str, Callable[[], bytes]]:
+    """Every place of a model where a tensor, or a node, can stand."""
+    message, onnx = b.message, b.onnx
+    subgraph = lambda inside: message(1, message(4, "If"), message(5, message(6, inside)))  # noqa: E731
+    found = {
+        "initializer": lambda: onnx(graph=message(5, tensor)),
+        "constant": lambda: onnx(graph=_node(b, inside=message(5, message(5, tensor)))),
+        "list-of-constants": lambda: onnx(graph=_node(b, inside=message(5, message(10, tensor)))),
+        "sparse-values": lambda: onnx(graph=message(15, message(1, tensor))),
+        "sparse-indices": lambda: onnx(graph=message(15, message(2, tensor))),
+        "sparse-constant": lambda: onnx(
+            graph=_node(b, inside=message(5, message(22, message(1, tensor))))
+        ),
+        "list-of-sparse-constants": lambda: onnx(
+            graph=_node(b, inside=message(5, message(23, message(2, tensor))))
+        ),
+        "subgraph": lambda: onnx(graph=subgraph(message(5, tensor))),
+        "subgraph-of-a-subgraph": lambda: onnx(graph=subgraph(subgraph(message(5, tensor)))),
+        "function": lambda: onnx(
+            message(25, message(1, "f"), message(7, message(5, message(5, tensor))))
+        ),
+        "default-of-a-function": lambda: onnx(message(25, message(11, message(5, tensor)))),
+        "training-graph": lambda: onnx(message(20, message(2, message(5, tensor)))),
+    }
+    if not node:
+        return found
+    return {
+        "node": lambda: onnx(graph=node),
+        "subgraph": lambda: onnx(graph=subgraph(node)),
+        "list-of-subgraphs": lambda: onnx(graph=_node(b, inside=message(5, message(11, node)))),
+        "function": lambda: onnx(message(25, message(7, node[2:]))),
+        "training-graph": lambda: onnx(message(20, message(1, node))),
+    }
+
+
+EXTERNAL_PLACES = (
+    "initializer",
+    "constant",
+    "list-of-constants",
+    "sparse-values",
+    "sparse-indices",
+    "sparse-constant",
+    "list-of-sparse-constants",
+    "subgraph",
+    "subgraph-of-a-subgraph",
+    "function",
+    "default-of-a-function",
+    "training-graph",
+)
+NODE_PLACES = ("node", "subgraph", "list-of-subgraphs", "function", "training-graph")
+
+
+def _external_in(place: str) -> Make:
+    return lambda b: _in_places(b, _external(b), b"")[place]()
+
+
+def _foreign_in(place: str) -> Make:
+    node = lambda b: _node(b, operator="Run", domain="com.evil")  # noqa: E731
+    return lambda b: _in_places(b, b"", node(b))[place]()
+
+
+def _tensor(*parts: Callable[[Build], bytes]) -> Make:
+    return lambda b: b.onnx(graph=b.message(5, b"".join(part(b) for part in parts)))
+
+
+def _operator(operator: str, domain: str) -> Make:
+    return lambda b: b.onnx(graph=_node(b, operator=operator, domain=domain))
+
+
+def _properties(*pairs: tuple[str, str]) -> Make:
+    """Metadata with keys as they are given, also twice."""
+    return lambda b: b.onnx(
+        *(b.message(14, b.message(1, key), b.message(2, value)) for key, value in pairs)
+    )
+
+
+def _deep(levels: int) -> Make:
+    """A subgraph in a subgraph in a subgraph."""
+
+    def make(b: Build) -> bytes:
+        inside = b"" if levels % 3 else b.message(8, "w")
+        for _ in range(levels // 3):
+            inside = b.message(1, b.message(5, b.message(6, inside)))
+        return b.onnx(graph=inside)  # type: ignore[no-any-return]
+
+    return make
+
+
+def _many_fields(b: Build) -> bytes:
+    """Two million empty nodes: four megabytes that would cost a parser hundreds."""
+    return b.onnx(graph=b"\x0a\x00" * 2_000_000)  # type: ignore[no-any-return]
+
+
+def _appended(content: bytes) -> Make:
+    return lambda b: b.onnx() + content
+
+
+def _instead(content: bytes) -> Make:
+    return lambda b: content
+
+
+def _with_id(identity: str) -> Make:
+    return lambda b: b.onnx(metadata={"hushdoc.certificate_id": identity})
+
+
+# (what is done, how the file is made, code)
+ONNX: tuple[tuple[str, Make, str], ...] = (
+    *(
+        (f"external-data-in-{place}", _external_in(place), "EXTERNAL_DATA_NOT_LISTED")
+        for place in EXTERNAL_PLACES
+    ),
+    # onnx.load would look for the file; onnxruntime opens it relative to the working directory.
+    (
+        "external-data-of-a-signed-file",
+        _tensor(lambda b: _external(b, "labels.json")),
+        "EXTERNAL_DATA_NOT_LISTED",
+    ),
+    (
+        "external-data-outside",
+        _tensor(lambda b: _external(b, "../../etc/passwd")),
+        "EXTERNAL_DATA_NOT_LISTED",
+    ),
+    # onnxruntime takes this place for an address in its own memory.
+    (
+        "external-data-in-memory",
+        _tensor(lambda b: _external(b, "*/_ORT_MEM_ADDR_/*")),
+        "EXTERNAL_DATA_NOT_LISTED",
+    ),
+    (
+        "external-data-without-a-place",
+        _tensor(lambda b: b.number(14, 1)),
+        "EXTERNAL_DATA_NOT_LISTED",
+    ),
+    # A place without the flag: onnx reads it as no external data, other readers may not.
+    (
+        "external-data-without-the-flag",
+        _tensor(lambda b: b.message(13, b.message(1, "location"))),
+        "EXTERNAL_DATA_NOT_LISTED",
+    ),
+    # protobuf keeps the last value of a field that is there twice.
+    (
+        "external-data-flag-set-and-unset",
+        _tensor(lambda b: b.number(14, 1) + b.number(14, 0)),
+        "EXTERNAL_DATA_NOT_LISTED",
+    ),
+    # protobuf cuts a number to 32 bits.
+    (
+        "external-data-flag-past-32-bits",
+        _tensor(lambda b: b.number(14, (1 << 32) | 1)),
+        "EXTERNAL_DATA_NOT_LISTED",
+    ),
+    ("external-data-flag-of-another-type", _tensor(lambda b: b.message(14, b"\1")), "BAD_ONNX"),
+    *((f"custom-operator-in-{place}", _foreign_in(place), "CUSTOM_OP") for place in NODE_PLACES),
+    (
+        "custom-domain-of-operators",
+        lambda b: b.onnx(b.message(8, b.message(1, "com.evil"))),
+        "CUSTOM_OP",
+    ),
+    (
+        "custom-domain-of-a-function",
+        lambda b: b.onnx(b.message(25, b.message(10, "com.evil"))),
+        "CUSTOM_OP",
+    ),
+    (
+        "custom-domain-imported-by-a-function",
+        lambda b: b.onnx(b.message(25, b.message(9, b.message(1, "com.evil")))),
+        "CUSTOM_OP",
+    ),
+    ("custom-domain-of-training", _operator("Add", "ai.onnx.preview.training"), "CUSTOM_OP"),
+    ("custom-domain-with-a-blank", _operator("Add", "ai.onnx "), "CUSTOM_OP"),
+    ("custom-domain-in-capitals", _operator("Add", "AI.ONNX"), "CUSTOM_OP"),
+    ("custom-domain-in-other-letters", _operator("Add", "\u0430i.onnx"), "CUSTOM_OP"),
+    ("custom-domain-with-nul", _operator("Add", "ai.onnx\0"), "CUSTOM_OP"),
+    ("compiled-engine", _operator("EPContext", "com.microsoft"), "CUSTOM_OP"),
+    # protobuf keeps the last of two; what is read here must be what is run.
+    (
+        "domain-twice-in-one-node",
+        lambda b: b.onnx(graph=_node(b, domain="com.evil", inside=b.message(7, ""))),
+        "BAD_ONNX",
+    ),
+    (
+        "operator-twice-in-one-node",
+        lambda b: b.onnx(graph=_node(b, operator="EPContext", inside=b.message(4, "Add"))),
+        "BAD_ONNX",
+    ),
+    # onnx.load takes keys of the metadata that come twice.
+    ("metadata-id-twice", _properties(("hushdoc.certificate_id", "f" * 32)), "BAD_ONNX"),
+    ("metadata-id-twice-the-same", _properties(("hushdoc.certificate_id", ID)), "BAD_ONNX"),
+    ("metadata-note-twice", _properties(("a", "1"), ("a", "2")), "BAD_ONNX"),
+    ("metadata-with-1001-keys", _properties(*((f"k{n}", "") for n in range(1000))), "BAD_ONNX"),
+    (
+        "metadata-of-a-megabyte",
+        _properties(*((f"k{n}", "x" * 60_000) for n in range(20))),
+        "BAD_ONNX",
+    ),
+    ("metadata-value-of-100-kb", _properties(("a", "x" * 100_000)), "BAD_ONNX"),
+    ("metadata-not-utf-8", lambda b: b.onnx(b.message(14, b.message(1, b"\xff"))), "BAD_ONNX"),
+    ("metadata-absent", lambda b: b.onnx(metadata={}), "EMBEDDED_METADATA_MISSING"),
+    ("metadata-of-another-certificate", _with_id("f" * 32), "EMBEDDED_METADATA_MISMATCH"),
+    ("metadata-id-in-capitals", _with_id(ID.upper()), "EMBEDDED_METADATA_MISMATCH"),
+    ("metadata-id-with-nul", _with_id(ID + "\0"), "EMBEDDED_METADATA_MISMATCH"),
+    ("metadata-id-empty", _with_id(""), "EMBEDDED_METADATA_MISMATCH"),
+    ("subgraphs-65-deep", _deep(66), "BAD_ONNX"),
+    ("subgraphs-3000-deep", _deep(3000), "BAD_ONNX"),
+    ("two-million-nodes", _many_fields, "BAD_ONNX"),
+    ("no-graph", lambda b: b.number(1, 8), "BAD_ONNX"),
+    # protobuf merges a message that comes twice: two graphs are one.
+    ("two-graphs", lambda b: b.onnx(b.message(7, b.message(2, "second"))), "BAD_ONNX"),
+    ("graph-is-a-number", lambda b: b.onnx(b.number(7, 1)), "BAD_ONNX"),
+    ("nothing", _instead(b""), "BAD_ONNX"),
+    ("no-onnx", _instead(b"no model"), "BAD_ONNX"),
+    ("pickle", _instead(pickle.dumps({"a": 1})), "BAD_ONNX"),
+    ("format-of-onnxruntime", _instead(b"\x18\0\0\0ORTM" + b"\0" * 64), "BAD_ONNX"),
+    ("zip", _instead(b"PK\3\4" + b"\0" * 64), "BAD_ONNX"),
+    ("cut", lambda b: b.onnx()[:-1], "BAD_ONNX"),
+    ("cut-in-the-graph", lambda b: b.onnx()[:20], "BAD_ONNX"),
+    ("byte-after", _appended(b"\0"), "BAD_ONNX"),
+    ("number-of-eleven-bytes", _appended(b"\x08" + b"\xff" * 10 + b"\x01"), "BAD_ONNX"),
+    ("number-without-end", _appended(b"\x08" + b"\xff" * 3), "BAD_ONNX"),
+    ("length-past-the-end", _appended(b"\x12\x7f"), "BAD_ONNX"),
+    ("length-of-2-to-the-34", _appended(b"\x12\xff\xff\xff\xff\x7f"), "BAD_ONNX"),
+    ("field-number-zero", _appended(b"\x02\x00"), "BAD_ONNX"),
+    ("field-number-too-large", _appended(b"\xfa\xff\xff\xff\x7f\x00"), "BAD_ONNX"),
+    ("group", _appended(b"\x0b\x0c"), "BAD_ONNX"),
+    ("unknown-wire-type", _appended(b"\x0f\x00"), "BAD_ONNX"),
+)
+
+
+def _sealed_model(make: Make, name: str = "onnx__model_DOT_onnx") -> Callable[[Scene], None]:
+    return lambda scene: scene.seal(contents=scene.files(**{name: make(scene.build)}))
+
+
+def _entry_of_another_name(scene: Scene) -> None:
+    """The entry is in the signed format, whatever it is called."""
+    identity = dataclasses.replace(scene.build.certify().model, entry="model.bin")
+    manifest = {**scene.build.MANIFEST, "entry": "model.bin", "preprocessing": PREPROCESSING}
+    scene.seal(
+        scene.build.certify(model=identity),
+        scene.files(
+            onnx__model_DOT_onnx=None,
+            model_DOT_bin=_foreign_in("node")(scene.build),
+            hushdoc_DOT_json=json.dumps(manifest).encode(),
+        ),
+    )
+
+
+# Safetensors: eight bytes that say how long the header is, a header in JSON, and the data.
+
+
+def _weights(rows: int = ROWS, columns: int = COLUMNS, kind: str = "<f4") -> np.ndarray[Any, Any]:
+    return np.arange(1, rows * columns + 1).astype(kind).reshape(rows, columns)
+
+
+def _described(weights: np.ndarray[Any, Any], kind: str = "F32", start: int = 0) -> dict[str, Any]:
+    return {
+        "dtype": kind,
+        "shape": list(weights.shape),
+        "data_offsets": [start, start + weights.nbytes],
+    }
+
+
+def _packed(header: Mapping[str, Any] | bytes, data: bytes) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+METADATA = {"hushdoc.certificate_id": ID}
+DATA = _weights().tobytes()
+HEADER = {"__metadata__": METADATA, "table": _described(_weights())}
+SOUND = _packed(HEADER, DATA)
+
+
+def _header(**change: Any) -> bytes:
+    return _packed({**HEADER, **change}, DATA)
+
+
+def _tensor_of(**change: Any) -> bytes:
+    return _header(table={**HEADER["table"], **change})
+
+
+def _spelled(old: str, new: str) -> bytes:
+    """The header with a piece of its text replaced."""
+    text = json.dumps(HEADER)
+    assert old in text
+    return _packed(text.replace(old, new, 1).encode(), DATA)
+
+
+def _holding(place: int, value: float, kind: str = "F32", numpy_kind: str = "<f4") -> bytes:
+    weights = _weights(kind=numpy_kind)
+    weights.flat[place] = value
+    return _packed({**HEADER, "table": _described(weights, kind)}, weights.tobytes())
+
+
+def _bits(pattern: bytes, kind: str) -> bytes:
+    """A table of 16-bit weights, the last of which has these bits."""
+    data = b"\x00\x3c" * (ROWS * COLUMNS - 1) + pattern
+    described = {"dtype": kind, "shape": [ROWS, COLUMNS], "data_offsets": [0, len(data)]}
+    return _packed({**HEADER, "table": described}, data)
+
+
+def _unfilled(row: int, value: float) -> bytes:
+    weights = _weights()
+    weights[row] = value
+    return _packed(HEADER, weights.tobytes())
+
+
+def _two(first: tuple[int, int], second: tuple[int, int], size: int) -> bytes:
+    def described(place: tuple[int, int]) -> dict[str, Any]:
+        return {"dtype": "U8", "shape": [place[1] - place[0]], "data_offsets": list(place)}
+
+    header = {"__metadata__": METADATA, "a": described(first), "b": described(second)}
+    return _packed(header, bytes(range(1, size + 1)))
+
+
+T = json.dumps(HEADER["table"])
+
+SAFETENSORS: tuple[tuple[str, bytes], ...] = (
+    ("nothing", b""),
+    ("seven-bytes", b"\0" * 7),
+    ("header-of-2-to-the-63", struct.pack("<Q", 1 << 63) + SOUND[8:]),
+    ("header-of-2-to-the-64-less-one", b"\xff" * 8 + SOUND[8:]),
+    ("header-longer-than-the-file", struct.pack("<Q", len(SOUND)) + SOUND[8:]),
+    ("header-of-no-length", struct.pack("<Q", 0) + SOUND[8:]),
+    ("header-cut", struct.pack("<Q", 20) + SOUND[8:]),
+    # The library's own limit is a hundred megabytes.
+    (
+        "header-with-a-million-keys",
+        _packed(
+            b'{"__metadata__":{' + b",".join(b'"%07d":""' % n for n in range(1_000_000)) + b"}}",
+            b"",
+        ),
+    ),
+    ("metadata-with-1001-keys", _header(__metadata__={str(n): "" for n in range(1001)})),
+    ("header-is-a-list", _packed(b"[]", b"")),
+    ("header-begins-with-a-blank", _packed(b" " + json.dumps(HEADER).encode(), DATA)),
+    ("header-in-utf-16", _packed(json.dumps(HEADER).encode("utf-16"), DATA)),
+    ("header-deep", _packed(b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}", b"")),
+    # safetensors accepts keys of the metadata and tensors that come twice, and keeps the last.
+    ("metadata-key-twice", _spelled('{"hushdoc', '{"hushdoc.certificate_id": "x", "hushdoc')),
+    ("tensor-twice", _spelled('"table": ', f'"table": {T}, "table": ')),
+    ("metadata-twice", _spelled('"table": ', '"__metadata__": {}, "table": ')),
+    ("metadata-is-a-list", _header(__metadata__=[])),
+    ("metadata-of-numbers", _header(__metadata__={**METADATA, "a": 1})),
+    ("metadata-of-nan", _spelled(f'"{ID}"', f'"{ID}", "a": NaN')),
+    # safetensors ignores keys that it does not know.
+    ("tensor-with-another-key", _tensor_of(file="weights.bin")),
+    ("tensor-without-a-shape", _header(table={"dtype": "F32", "data_offsets": [0, len(DATA)]})),
+    ("tensor-is-null", _header(table=None)),
+    ("name-that-leads-out", _spelled('"table": ', '"../table": ')),
+    ("name-with-escape-sequence", _spelled('"table": ', '"\\u001b[2J": ')),
+    ("name-empty", _spelled('"table": ', '"": ')),
+    ("type-unknown", _tensor_of(dtype="F128")),
+    ("type-of-other-case", _tensor_of(dtype="f32")),
+    ("type-of-objects", _tensor_of(dtype="O")),
+    ("shape-negative", _tensor_of(shape=[-ROWS, -COLUMNS])),
+    ("shape-that-wraps-around", _tensor_of(shape=[1 << 32, 1 << 32])),
+    ("shape-of-a-trillion-rows", _tensor_of(shape=[1 << 40, 0])),
+    ("shape-of-true", _tensor_of(shape=[True, ROWS * COLUMNS])),
+    ("shape-of-fractions", _tensor_of(shape=[8.0, 4.0])),
+    ("shape-of-nine-axes", _tensor_of(shape=[ROWS, COLUMNS, *[1] * 7])),
+    ("offsets-swapped", _tensor_of(data_offsets=[len(DATA), 0])),
+    ("offsets-negative", _tensor_of(data_offsets=[-len(DATA), 0])),
+    ("offsets-past-the-end", _tensor_of(data_offsets=[8, 8 + len(DATA)])),
+    ("offsets-of-three", _tensor_of(data_offsets=[0, len(DATA), 0])),
+    ("offsets-of-fractions", _tensor_of(data_offsets=[0.0, float(len(DATA))])),
+    ("tensors-overlap", _two((0, 6), (4, 10), 10)),
+    ("tensors-on-top-of-each-other", _two((0, 10), (0, 10), 10)),
+    ("hole-between", _two((0, 4), (6, 10), 10)),
+    ("hole-in-front", _two((2, 4), (4, 10), 10)),
+    ("bytes-after", SOUND + b"\0"),
+    ("bytes-missing", SOUND[:-1]),
+    # safetensors hands NaN and the infinities on.
+    ("weight-nan-first", _holding(0, np.nan)),
+    ("weight-nan-last", _holding(-1, np.nan)),
+    ("weight-infinite", _holding(5, np.inf)),
+    ("weight-minus-infinite", _holding(5, -np.inf)),
+    ("weight-nan-in-64-bits", _holding(5, np.nan, "F64", "<f8")),
+    ("weight-nan-in-16-bits", _bits(b"\x01\x7e", "F16")),
+    ("weight-signalling-nan-in-16-bits", _bits(b"\x01\xfc", "F16")),
+    ("weight-infinite-in-bfloat", _bits(b"\x80\x7f", "BF16")),
+    ("row-not-filled", _unfilled(3, 0.0)),
+    # Every comparison says that minus zero is zero.
+    ("row-of-minus-zeros", _unfilled(ROWS - 1, -0.0)),
+    (
+        "fewer-rows-than-stated",
+        _packed({**HEADER, "table": _described(_weights(ROWS - 1))}, _weights(ROWS - 1).tobytes()),
+    ),
+    (
+        "more-rows-than-stated",
+        _packed({**HEADER, "table": _described(_weights(ROWS + 1))}, _weights(ROWS + 1).tobytes()),
+    ),
+    ("rows-and-columns-swapped", _tensor_of(shape=[COLUMNS, ROWS])),
+    ("table-in-one-row", _tensor_of(shape=[ROWS * COLUMNS])),
+    ("table-of-whole-numbers", _tensor_of(dtype="I32")),
+    ("table-of-another-name", _spelled('"table": ', '"Table": ')),
+    ("no-tensors", _packed({"__metadata__": METADATA}, b"")),
+)
+
+
+def _sealed_table(
+    content: bytes, *, stated: Any = None, fill: tuple[int, int] | None = None
+) -> Callable[[Scene], None]:
+    """Seals a table of hashed features, which the manifest states and the transcript fills."""
+
+    def act(scene: Scene) -> None:
+        identity = dataclasses.replace(
+            scene.build.certify().model, format="safetensors", entry=TABLE
+        )
+        table = {"tensor": "table", "rows": ROWS, "columns": COLUMNS}
+        manifest = {
+            **scene.build.MANIFEST,
+            "entry": TABLE,
+            "preprocessing": {"hashTable": table if stated is None else stated},
+        }
+        change: dict[str, Any] = {}
+        if fill is not None:
+            transcript = HashFill(rows=fill[0], columns=fill[1])
+            change["transcripts"] = {"training": scene.build.TRANSCRIPT, "fill": transcript}
+        scene.seal(
+            scene.build.certify(model=identity, **change),
+            scene.files(
+                onnx__model_DOT_onnx=None,
+                table_DOT_safetensors=content,
+                hushdoc_DOT_json=json.dumps(manifest).encode(),
+            ),
+        )
+
+    return act
+
+
+def _other_id(scene: Scene) -> None:
+    _sealed_table(_header(__metadata__={"hushdoc.certificate_id": "f" * 32}))(scene)
+
+
+def _without_id(scene: Scene) -> None:
+    _sealed_table(_header(__metadata__={"note": "x"}))(scene)
+
+
+CASES: tuple[Case, ...] = (
+    *(case(f"formats/onnx-{name}", _sealed_model(make), code) for name, make, code in ONNX),
+    case(
+        "formats/onnx-second-model-with-custom-operator",
+        _sealed_model(_foreign_in("node"), "onnx__second_DOT_ONNX"),
+        "CUSTOM_OP",
+    ),
+    case("formats/onnx-entry-of-another-name", _entry_of_another_name, "CUSTOM_OP"),
+    case(
+        "formats/onnx-second-model-of-another-certificate",
+        _sealed_model(_with_id("f" * 32), "more_DOT_onnx"),
+        "EMBEDDED_METADATA_MISMATCH",
+    ),
+    *(
+        case(f"formats/safetensors-{name}", _sealed_table(content), "BAD_SAFETENSORS")
+        for name, content in SAFETENSORS
+    ),
+    case(
+        "formats/safetensors-is-a-pickle",
+        _sealed_table(pickle.dumps(_weights())),
+        "BAD_SAFETENSORS",
+    ),
+    case("formats/safetensors-id-of-another", _other_id, "EMBEDDED_METADATA_MISMATCH"),
+    case("formats/safetensors-id-missing", _without_id, "EMBEDDED_METADATA_MISSING"),
+    case("formats/safetensors-table-not-stated", _sealed_table(SOUND, stated={}), "BAD_MANIFEST"),
+    case(
+        "formats/safetensors-rows-stated-as-true",
+        _sealed_table(SOUND, stated={"tensor": "table", "rows": True, "columns": COLUMNS}),
+        "BAD_MANIFEST",
+    ),
+    case(
+        "formats/safetensors-rows-other-than-filled",
+        _sealed_table(SOUND, fill=(ROWS * 2, COLUMNS)),
+        "BAD_SAFETENSORS",
+    ),
+    case(
+        "formats/safetensors-second-file-with-nan",
+        lambda s: s.seal(contents=s.files(more_DOT_safetensors=_holding(0, np.nan))),
+        "BAD_SAFETENSORS",
+    ),
+)
+
+
+@pytest.mark.parametrize("attack", CASES, ids=str)
+def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
+    require_refused(attack, make_scene)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        _deep(60),
+        _properties(("a", "1"), ("b", "2")),
+        lambda b: b.onnx(b.number(1000, 7), b.message(1001, "unknown to us")),
+        _operator("FastGelu", "com.microsoft"),
+        _tensor(lambda b: b.number(14, 0)),
+    ],
+    ids=["subgraphs", "properties", "unknown-fields", "operator-of-the-runtime", "data-inside"],
+)
+def test_what_is_harmless_comes_as_far_as_the_door(
+    make: Make, make_scene: Callable[[], Scene]
+) -> None:
+    require_accepted(_sealed_model(make), make_scene)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        _sealed_table(SOUND),
+        _sealed_table(SOUND, fill=(ROWS, COLUMNS)),
+        _sealed_table(_unfilled(3, 1e-45)),
+    ],
+    ids=["table", "filled", "smallest-weights"],
+)
+def test_a_sound_table_is_opened(
+    act: Callable[[Scene], None], make_scene: Callable[[], Scene]
+) -> None:
+    require_accepted(act, make_scene, ways=("verify", "open", "open-low-memory"))
+
+
+ACCEPTED_BY_SAFETENSORS = (
+    "header-with-a-million-keys",
+    "metadata-with-1001-keys",
+    "header-begins-with-a-blank",
+    "metadata-key-twice",
+    "tensor-twice",
+    "tensor-with-another-key",
+    "name-that-leads-out",
+    "name-with-escape-sequence",
+    "shape-of-nine-axes",
+    "weight-nan-first",
+    "weight-infinite",
+    "row-not-filled",
+)
+
+
+@pytest.mark.parametrize("name", ACCEPTED_BY_SAFETENSORS)
+def test_safetensors_reads_what_is_refused_here(name: str) -> None:
+    from safetensors.numpy import load
+
+    assert isinstance(load(dict(SAFETENSORS)[name]), dict)
+
+
+ACCEPTED_BY_ONNX = (
+    "external-data-without-the-flag",
+    "external-data-flag-set-and-unset",
+    "custom-operator-in-subgraph",
+    "domain-twice-in-one-node",
+    "metadata-id-twice",
+    "two-graphs",
+    "no-graph",
+    "nothing",
+)
+
+
+@pytest.mark.parametrize("name", ACCEPTED_BY_ONNX)
+def test_onnx_reads_what_is_refused_here(name: str, make_scene: Callable[[], Scene]) -> None:
+    import onnx
+
+    make = next(make for found, make, _ in ONNX if found == name)
+    assert onnx.load_from_string(make(make_scene().build)) is not None
