@@ -15,19 +15,13 @@ from datetime import UTC, datetime, timedelta
 
 from hushdoc import audits, folder, revocation, signing
 from hushdoc import certificate as certificates
-from hushdoc.audits import AuditReport
+from hushdoc.audits import MAX_AUDIT_BYTES, MAX_AUDITS, AuditReport
 from hushdoc.certificate import Certificate
 from hushdoc.errors import CertificateError, SignatureError
 from hushdoc.policy_limits import Policy
 from hushdoc.revocation import RevocationList
 from hushdoc.subjects import ENVELOPE_FILE, Subject
 from hushdoc.trust import AUDIT, TrustedKey, TrustStore
-
-MAX_AUDITS = 16
-"""Lines after the certificate's."""
-
-MAX_AUDIT_BYTES = 64 * 1024
-"""One audit's line, in bytes."""
 
 _MAX_FILE_BYTES = signing.MAX_ENVELOPE_BYTES + MAX_AUDITS * (MAX_AUDIT_BYTES + 1) + 1
 

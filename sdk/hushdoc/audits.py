@@ -38,6 +38,12 @@ AUDIT_SCHEMA_VERSION = 1
 SUBJECT_NAME = "certificate"
 """What an audit statement calls the certificate it is about."""
 
+MAX_AUDITS = 16
+"""Audits by others that an artifact can carry."""
+
+MAX_AUDIT_BYTES = 64 * 1024
+"""One audit's line, in bytes."""
+
 certificate_id = spelled("[0-9a-f]{32}", "32 hexadecimal digits")
 _share = number(maximum=1.0)
 

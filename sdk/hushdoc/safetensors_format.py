@@ -87,6 +87,12 @@ def scan(content: bytes | Source) -> Contents:
 
     Raises:
         ArtifactError: BAD_SAFETENSORS.
+
+    Example:
+        >>> header = b'{"bias":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+        >>> found = scan(len(header).to_bytes(8, "little") + header + bytes(4))
+        >>> [(tensor.name, tensor.shape, tensor.start) for tensor in found.tensors]
+        [('bias', (1,), 65)]
     """
     source = Memory(content) if isinstance(content, bytes) else content
     header_bytes = int.from_bytes(_exactly(source, 8), "little")

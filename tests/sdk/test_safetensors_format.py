@@ -51,7 +51,9 @@ def refusal(content: bytes) -> str:
 @pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u1", "?"])
 def test_what_the_library_writes_is_read(dtype: str) -> None:
     rows = np.arange(1, 13).reshape(6, 2).astype(dtype)
-    found = safetensors_format.scan(of(table=rows, other=np.ones(3, "f4"), scalar=np.array(2, "f4")))
+    found = safetensors_format.scan(
+        of(table=rows, other=np.ones(3, "f4"), scalar=np.array(2, "f4"))
+    )
     assert found.metadata == {"hushdoc.certificate_id": "x"}
     shapes = {item.name: item.shape for item in found.tensors}
     assert shapes == {"table": (6, 2), "other": (3,), "scalar": ()}

@@ -104,12 +104,12 @@ class Curve:
             return math.inf
         goal = math.exp(min(700.0, math.log(left) - self.log_scale))
         off = np.asarray(self._off(self.losses))
-        kept = np.flatnonzero(self.inside + off <= goal)
-        if len(kept) == 0:
-            return math.inf if upper else max(0.0, float(self.losses[-1]))
-        place = int(kept[0])
+        more = np.flatnonzero(self.inside + off > goal)
+        place = int(more[-1]) + 1 if len(more) else 0
         if place == 0:
             return max(0.0, float(self.losses[0])) if upper else 0.0
+        if place == len(self.losses):
+            return math.inf if upper else max(0.0, float(self.losses[-1]))
         room = goal - float(off[place - 1]) - float(self.inside[place])
         width = float(self.losses[place] - self.losses[place - 1])
         share = min(max(room / float(self.ratio[place - 1]), 0.0), -math.expm1(-width))
@@ -197,7 +197,7 @@ def curve(
         middle=where.middle,
         log_scale=found.log_moment - where.theta * where.middle,
         unknown=_rounding(found.values, found.error, where.length) + left_out,
-        constant=-(excess + math.ulp(0.0)) if optimistic else infinite + math.ulp(0.0),
+        constant=-(2 * excess + math.ulp(0.0)) if optimistic else infinite + math.ulp(0.0),
     )
 
 

@@ -248,24 +248,33 @@ def pessimistic(found: Cells, *, added: bool) -> Losses:
 def optimistic(found: Cells, *, added: bool) -> Losses:
     """Returns a pair that costs no more, for a record that is removed, or for one that is added.
 
-    Mass below all cells is dropped. That of the two topmost cells and above them is moved down to
-    the next point of the grid, so that the curve reaches 0 without a bend below it.
+    Mass below all cells is dropped. That of some topmost cells and above them is moved down to one
+    point of the grid, so that the curve reaches 0 without a bend.
     """
     way = _direction(found, added=added)
     upper = np.clip(way.upper - way.slack, 0.0, way.first_mass)
-    upper[-2:] = 0.0
+    top, topmost = _top(way.first_mass, way.above)
+    upper[top:] = 0.0
     lower = way.first_mass - upper
+    lower[top:] = 0.0
     mass = np.zeros(len(upper) + 1)
     mass[:-1] += lower
     mass[1:] += upper
-    last = (way.first + len(upper)) * found.spacing
-    mass[-1] += math.exp(last) * way.other_above * (1 - 1e-9)
+    mass[top] += topmost
     growth = math.expm1(found.spacing)
     change = np.diff(_depths(lower, upper, growth))
     mass -= change[1:] / growth - change[:-1] * (1 + growth) / growth
     _make_convex(mass, growth)
     excess = -float(np.sum(np.minimum(mass, 0.0)))
     return Losses(first=way.first, mass=np.maximum(mass, 0.0), excess=excess)
+
+
+def _top(mass: Array, above: float) -> tuple[int, float]:
+    """The cell from which on all mass is at least half of that in the cell before, and that mass."""
+    sums = np.cumsum(mass[::-1])[::-1] + above
+    enough = np.flatnonzero(sums[1:] >= mass[:-1] / 2)
+    top = int(enough[-1]) + 1 if len(enough) else 0
+    return top, float(sums[top])
 
 
 def _make_convex(mass: Array, growth: float) -> None:
@@ -303,7 +312,6 @@ class _Direction:
     slack: Array
     below: float
     above: float
-    other_above: float
 
 
 def _direction(found: Cells, *, added: bool) -> _Direction:
@@ -315,12 +323,11 @@ def _direction(found: Cells, *, added: bool) -> _Direction:
         one, one_slack = found.absent[::-1], found.absent_slack[::-1]
         other, other_slack = found.present[::-1], found.present_slack[::-1]
         loss_slack = found.loss_slack[::-1]
-        below, above, other_above = absent_above, absent_below, below
+        below, above = absent_above, absent_below
     else:
         first, loss_slack = found.first, found.loss_slack
         one, one_slack = found.present, found.present_slack
         other, other_slack = found.absent, found.absent_slack
-        other_above = absent_above
     ratio = np.exp((first + np.arange(count)) * found.spacing)
     share = -math.expm1(-found.spacing)
     upper = np.clip((one - ratio * other) / share, 0.0, one)
@@ -332,7 +339,6 @@ def _direction(found: Cells, *, added: bool) -> _Direction:
         slack=slack,
         below=below,
         above=above,
-        other_above=other_above,
     )
 
 

@@ -32,6 +32,7 @@ _LEFT_OUT = 1e-6
 """Share of delta that all steps together may leave at infinity."""
 
 _MOST_LOOKS = 5
+_MOST_CLIPPED = 1e-2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,8 +207,10 @@ def _lower(form: Form, grid: _Grid, views: list[_View], guess: Guess) -> float:
     for view in views:
         losses = {step: optimistic(part, added=view.added) for step, part in grid.cells.items()}
         below = curve(form, losses, grid.spacing, view.ring, optimistic=True)
-        found.append(_read(below, guess))
-    return max(found)
+        # What was clipped may count this often only while there is little of it.
+        if -below.constant <= _MOST_CLIPPED:
+            found.append(_read(below, guess))
+    return max(found, default=0.0)
 
 
 def _read(found: Curve, guess: Guess) -> float:

@@ -1,4 +1,4 @@
-"""The verb `sign`: a further signature under an artifact's certificate, here or by a key service.
+"""The verb `sign`: a further signature under an artifact's certificate, or an audit beside it.
 
 Every file is compared with the certificate and its arithmetic is repeated before anything is
 signed, and what is signed is shown. The payload stays as it is, byte by byte: signing says
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hushdoc.artifact import Unverified
+    from hushdoc.audits import AuditReport
     from hushdoc.certificate import Certificate
     from hushdoc.subjects import Subject
     from hushdoc.trust import TrustedKey
@@ -39,7 +40,9 @@ message, have it signed there, and attach the result.""",
         epilog="""with a key service (P-256, SHA-256):
   hushdoc sign ARTIFACT --message message.bin
   ... the service signs message.bin, or its SHA-256 where it takes digests only ...
-  hushdoc sign ARTIFACT --signature message.sig --public-key service.pem""",
+  hushdoc sign ARTIFACT --signature message.sig --public-key service.pem
+as an auditor, who signs a line of their own and never the certificate:
+  hushdoc sign ARTIFACT --key auditor.key --audit report.json""",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("artifact", type=Path, metavar="ARTIFACT", help="folder of the artifact")
@@ -60,6 +63,13 @@ message, have it signed there, and attach the result.""",
         metavar="FILE",
         help="with --signature: whose it is, in PEM or as a trust store of one key",
     )
+    parser.add_argument(
+        "--audit",
+        type=Path,
+        metavar="REPORT",
+        help="with --key: sign this report of what was measured, in JSON with the keys auditor, "
+        "conductedAt and audits, and append it to the artifact",
+    )
     parser.set_defaults(run=run, refuse_usage=parser.error)
 
 
@@ -70,9 +80,13 @@ def run(options: argparse.Namespace) -> int:
 
     if (options.signature is None) != (options.public_key is None):
         options.refuse_usage("--signature and --public-key belong together")
+    if options.audit is not None and options.key is None:
+        options.refuse_usage("--audit needs --key, the auditor's own")
     with rewriting.locked(options.artifact):
         found = artifact.read_unverified(options.artifact)
         _require_intact(found.subjects, artifact.subjects_of(options.artifact))
+        if options.audit is not None:
+            return _append_audit(options, found)
         _require_reproduced(found.certificate)
         _print_certificate(found)
         if options.message is not None:
@@ -87,6 +101,62 @@ def run(options: argparse.Namespace) -> int:
         _replace_line(options.artifact, found.envelope, line.encode("ascii"))
     print(f"Signed with the {signer.algorithm} key {signer.keyid}.")
     return 0
+
+
+def _append_audit(options: argparse.Namespace, found: Unverified) -> int:
+    """Signs a report about the certificate, whatever that claims, and appends it as a line."""
+    from hushdoc import audits, keys, signing
+    from hushdoc.subjects import ENVELOPE_FILE
+    from hushdoc.trust import TrustedKey
+
+    _print_certificate(found)
+    report = _report(options.audit, found.certificate.certificate_id)
+    if report.certificate_id != found.certificate.certificate_id:
+        raise CertificateError(
+            f"The report is about the certificate {report.certificate_id}, the artifact has "
+            f"{found.certificate.certificate_id}. Sign it beside the one that was audited.",
+            code="BAD_SUBJECT",
+        )
+    payload = signing.read_envelope(found.envelope).payload
+    statement = audits.audit_statement(report, hashlib.sha256(payload).hexdigest())
+    private_key = keys.load_private_key(options.key)
+    path = options.artifact / ENVELOPE_FILE
+    lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
+    if lines[0] != found.envelope:
+        raise _changed(path)
+    if len(lines) > audits.MAX_AUDITS:
+        raise InputError(
+            f"The artifact holds {len(lines) - 1} audits, at most {audits.MAX_AUDITS} are read. "
+            "Publish this one elsewhere, or have an old one removed.",
+            code="LIMIT_EXCEEDED",
+        )
+    line = signing.sign(statement, private_key).encode("ascii")
+    if len(line) > audits.MAX_AUDIT_BYTES:
+        raise InputError(
+            f"The signed report has {len(line)} bytes, at most {audits.MAX_AUDIT_BYTES} are read. "
+            "Leave details to the evidence that it names by digest.",
+            code="LIMIT_EXCEEDED",
+        )
+    rewriting.rewrite(path, b"\n".join([*lines, line]) + b"\n")
+    keyid = TrustedKey.of(private_key).keyid
+    print(f"Report of {len(report.audits)} audits signed with the key {keyid}.")
+    return 0
+
+
+def _report(path: Path, certificate_id: str) -> AuditReport:
+    from hushdoc import strict_json
+    from hushdoc.audits import AuditReport
+
+    data = strict_json.read_file(path, what="The report", code="BAD_AUDIT")
+    stated = data if isinstance(data, dict) else {}
+    try:
+        return AuditReport.from_dict({"certificateId": certificate_id, **stated}, "report")
+    except CertificateError as problem:
+        raise InputError(
+            f"'{path}' is not a report of an audit: {problem} Expected an object with auditor, "
+            "conductedAt and audits.",
+            code="BAD_AUDIT",
+        ) from problem
 
 
 def _require_intact(signed: Sequence[Subject], there: Sequence[Subject]) -> None:
@@ -185,8 +255,12 @@ def _replace_line(folder: Path, before: bytes, after: bytes) -> None:
     path = folder / ENVELOPE_FILE
     first, _, rest = path.read_bytes().partition(b"\n")
     if first != before:
-        raise ArtifactError(
-            f"'{path}' changed while it was being signed; nothing was written. Run it again.",
-            code="CHANGED_DURING_LOAD",
-        )
+        raise _changed(path)
     rewriting.rewrite(path, after + b"\n" + rest)
+
+
+def _changed(path: Path) -> ArtifactError:
+    return ArtifactError(
+        f"'{path}' changed while it was being signed; nothing was written. Run it again.",
+        code="CHANGED_DURING_LOAD",
+    )

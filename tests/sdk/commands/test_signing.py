@@ -312,3 +312,66 @@ def test_an_envelope_that_changes_meanwhile_is_left_alone(
     monkeypatch.setattr(command, "_print_certificate", swap)
     assert refusal(sealed, "--key", key_file) == "CHANGED_DURING_LOAD"
     assert envelope(sealed, build).read_text() == other
+
+
+def report_file(build: ModuleType, tmp_path: Path, **change: Any) -> Path:
+    data = {**build.audit_report().to_dict(), **change}
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps({key: value for key, value in data.items() if value is not None}))
+    return path
+
+
+def test_an_auditor_appends_a_line_of_their_own(
+    build: ModuleType, key: Any, second: Any, sealed: Path, key_file: Path, tmp_path: Path
+) -> None:
+    from hushdoc import artifact
+
+    before = envelope(sealed, build).read_bytes()
+    path = report_file(build, tmp_path, certificateId=None)
+    assert run(sealed, "--key", key_file, "--audit", path) == 0
+    assert run(sealed, "--key", key_file, "--audit", path) == 0
+    after = envelope(sealed, build).read_bytes()
+    assert after.startswith(before)
+    assert after.count(b"\n") == 3
+    auditor = TrustedKey.of(second, name="auditor", roles=("audit",))
+    trust = TrustStore.of([TrustedKey.of(key, name="issuer"), auditor])
+    report = artifact.verify(sealed, build.policy(key, trust=trust))
+    (audits,) = [rule for rule in report.policy.rules if rule.code == "AUDIT_CONTRADICTION"]
+    assert audits.passed
+    assert audits.found.startswith("2 audits")
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"certificateId": "f" * 32}, "BAD_SUBJECT"),
+        ({"auditor": ""}, "BAD_AUDIT"),
+        ({"audits": None}, "BAD_AUDIT"),
+        ({"more": 1}, "BAD_AUDIT"),
+    ],
+)
+def test_a_report_that_could_not_be_read_is_not_signed(
+    build: ModuleType,
+    sealed: Path,
+    key_file: Path,
+    tmp_path: Path,
+    change: dict[str, Any],
+    code: str,
+) -> None:
+    before = envelope(sealed, build).read_bytes()
+    path = report_file(build, tmp_path, **change)
+    assert refusal(sealed, "--key", key_file, "--audit", path) == code
+    assert envelope(sealed, build).read_bytes() == before
+
+
+def test_an_audit_needs_a_key_and_room(
+    build: ModuleType, sealed: Path, key_file: Path, tmp_path: Path
+) -> None:
+    from hushdoc import audits
+
+    path = report_file(build, tmp_path)
+    with pytest.raises(SystemExit):
+        run(sealed, "--message", tmp_path / "m", "--audit", path)
+    for _ in range(audits.MAX_AUDITS):
+        run(sealed, "--key", key_file, "--audit", path)
+    assert refusal(sealed, "--key", key_file, "--audit", path) == "LIMIT_EXCEEDED"

@@ -106,9 +106,7 @@ def main(folder: Path, kills: int, seed: int) -> dict[str, int | float]:
     }
 
 
-def shoot(
-    child: int, out: Path, witness: Path, dice: random.Random, draws_per_step: int
-) -> None:
+def shoot(child: int, out: Path, witness: Path, dice: random.Random, draws_per_step: int) -> None:
     """Kills a child at a random moment: in its set-up, in or after a step, or when it finishes."""
     kind = dice.random()
     wanted = dice.randrange(1, STEPS // 3 * draws_per_step)

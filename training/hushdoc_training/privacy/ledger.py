@@ -46,6 +46,8 @@ MAX_TEXT = 200
 MAX_STEPS = 1_000_000
 """Most steps of one run."""
 
+_FACTS = ("ledger_id", "data", "unit", "adjacency", "epsilon", "delta", "salt")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
@@ -110,8 +112,8 @@ class Ledger:
         problem = made.problem()
         if problem is not None:
             raise ValueError(f"{problem}.")
-        row = {column: getattr(made, column) for column in ledger_file.ACCOUNT}
-        ledger_file.create(path, {**row, "at": _now()})
+        facts = {name: getattr(made, name) for name in _FACTS}
+        ledger_file.create(path, {"one": 1, **facts, "at": _now()})
         return made
 
     @classmethod
@@ -123,8 +125,9 @@ class Ledger:
             OutputWriteError: LEDGER_BUSY, or what a crash left can't be tidied up.
         """
         with ledger_file.reading(path) as database:
-            ledger_file.require_sound(database, path)
-            opened = cls(path=path, **ledger_file.account(database, path))
+            account = ledger_file.account(database, path)
+            ledger_file.require_sound(database, path, account["salt"])
+        opened = cls(path=path, **{name: account[name] for name in _FACTS})
         problem = opened.problem()
         if problem is not None:
             raise ledger_file.bad_ledger(path, problem)
@@ -252,10 +255,11 @@ class Ledger:
             self._require_admitted(database, documents)
             self._require_within(runs, step, steps)
             if not runs:
-                ledger_file.admit(database, commitment, "documents of the first run", _now())
+                self._admit(database, commitment, "documents of the first run")
             told = (run_id, _line(title), json.dumps(words.to_dict(step)), steps)
-            ledger_file.add_run(database, (*told, claim, commitment, _now()))
-            return ledger_runs.read_one(database, self.path, run_id)
+            row = (len(runs) + 1, *told, claim, commitment, _now())
+            ledger_file.add(database, "runs", self.salt, row)
+            return self._run(database, run_id)
 
     def charge(self, run_id: str, step: int) -> None:
         """Charges a step, on the disk when this returns; only then may its noise be drawn.
@@ -280,7 +284,7 @@ class Ledger:
                     "reservation; start a new run.",
                     code="NOT_RESERVED",
                 )
-            ledger_file.add_charge(database, run.number, step, _now())
+            ledger_file.add(database, "charges", self.salt, (run.number, step, _now()))
 
     def close(self, run_id: str, *, reason: str) -> LedgerRun:
         """Ends a run for good and frees what it reserved but did not charge.
@@ -298,7 +302,8 @@ class Ledger:
         with ledger_file.writing(self.path) as database:
             run = self._run(database, run_id)
             if not run.closed:
-                ledger_file.add_closing(database, run.number, _line(reason), _now())
+                row = (run.number, _line(reason), _now())
+                ledger_file.add(database, "closings", self.salt, row)
             return self._run(database, run_id)
 
     def admit(self, documents: str, *, reason: str) -> None:
@@ -314,22 +319,29 @@ class Ledger:
         """
         with ledger_file.writing(self.path) as database:
             self._require_this(database)
-            ledger_file.admit(database, self.commitment(documents), _line(reason), _now())
+            self._admit(database, self.commitment(documents), _line(reason))
 
     def _runs(self, database: sqlite3.Connection) -> tuple[LedgerRun, ...]:
         self._require_this(database)
-        return ledger_runs.read_all(database, self.path)
+        return ledger_runs.read(database, self.path, self.salt)
 
     def _run(self, database: sqlite3.Connection, run_id: str) -> LedgerRun:
         self._require_this(database)
-        return ledger_runs.read_one(database, self.path, run_id)
+        return ledger_runs.read(database, self.path, self.salt, run_id)[0]
+
+    def _commitments(self, database: sqlite3.Connection) -> set[str]:
+        return {row[0] for row in ledger_file.rows(database, self.path, "contents", self.salt)}
+
+    def _admit(self, database: sqlite3.Connection, commitment: str, reason: str) -> None:
+        if commitment not in self._commitments(database):
+            ledger_file.add(database, "contents", self.salt, (commitment, reason, _now()))
 
     def _require_this(self, database: sqlite3.Connection) -> None:
         if ledger_file.account(database, self.path)["ledger_id"] != self.ledger_id:
             raise ledger_file.bad_ledger(self.path, "another ledger was put in its place")
 
     def _require_admitted(self, database: sqlite3.Connection, documents: str) -> None:
-        known = ledger_file.commitments(database)
+        known = self._commitments(database)
         if known and self.commitment(documents) not in known:
             raise PrivacyError(
                 f"The ledger '{self.path}' counts for '{self.data}', and these documents are not "

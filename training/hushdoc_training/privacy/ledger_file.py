@@ -7,11 +7,14 @@ several processes may use it at once. Every call opens it anew: no connection ou
 a file that was swapped is noticed.
 
 A stranger's database is never read as a ledger: id, version and the text of every table and
-trigger must be ours.
+trigger must be ours. Every row carries a seal over its values, so that a damaged byte is an error
+and no other number of steps. The key of the seals stands in the file: they are no defence against
+somebody who writes a false ledger on purpose.
 """
 
 from __future__ import annotations
 
+import hmac
 import os
 import secrets
 import sqlite3
@@ -44,20 +47,24 @@ _TABLES = """
 CREATE TABLE account (
     one INTEGER PRIMARY KEY CHECK (one = 1), ledger_id TEXT NOT NULL, data TEXT NOT NULL,
     unit TEXT NOT NULL, adjacency TEXT NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL,
-    salt BLOB NOT NULL, at TEXT NOT NULL
+    salt BLOB NOT NULL, at TEXT NOT NULL, seal TEXT NOT NULL
 );
-CREATE TABLE contents (commitment TEXT PRIMARY KEY, reason TEXT NOT NULL, at TEXT NOT NULL);
+CREATE TABLE contents (
+    commitment TEXT PRIMARY KEY, reason TEXT NOT NULL, at TEXT NOT NULL, seal TEXT NOT NULL
+);
 CREATE TABLE runs (
     number INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, title TEXT NOT NULL,
     step TEXT NOT NULL, reserved INTEGER NOT NULL CHECK (reserved >= 1), claim TEXT NOT NULL,
-    commitment TEXT NOT NULL REFERENCES contents (commitment), at TEXT NOT NULL
+    commitment TEXT NOT NULL REFERENCES contents (commitment), at TEXT NOT NULL,
+    seal TEXT NOT NULL
 );
 CREATE TABLE charges (
     run INTEGER NOT NULL REFERENCES runs (number), step INTEGER NOT NULL CHECK (step >= 1),
-    at TEXT NOT NULL, PRIMARY KEY (run, step)
+    at TEXT NOT NULL, seal TEXT NOT NULL, PRIMARY KEY (run, step)
 ) WITHOUT ROWID;
 CREATE TABLE closings (
-    run INTEGER PRIMARY KEY REFERENCES runs (number), reason TEXT NOT NULL, at TEXT NOT NULL
+    run INTEGER PRIMARY KEY REFERENCES runs (number), reason TEXT NOT NULL, at TEXT NOT NULL,
+    seal TEXT NOT NULL
 );
 CREATE TRIGGER charges_keep_their_reservation BEFORE INSERT ON charges
 BEGIN
@@ -70,14 +77,16 @@ BEGIN
 END;
 """
 
-SCHEMA = _TABLES + "".join(
-    _APPEND_ONLY.format(table=table)
-    for table in ("account", "contents", "runs", "charges", "closings")
-)
+COLUMNS = {
+    "account": ("one", "ledger_id", "data", "unit", "adjacency", "epsilon", "delta", "salt", "at"),
+    "contents": ("commitment", "reason", "at"),
+    "runs": ("number", "run_id", "title", "step", "reserved", "claim", "commitment", "at"),
+    "charges": ("run", "step", "at"),
+    "closings": ("run", "reason", "at"),
+}
+"""What each table holds besides the seal over it."""
 
-
-ACCOUNT = ("ledger_id", "data", "unit", "adjacency", "epsilon", "delta", "salt")
-"""Columns of the one row that says whose budget a ledger is."""
+SCHEMA = _TABLES + "".join(_APPEND_ONLY.format(table=table) for table in COLUMNS)
 
 
 def create(path: Path, account: dict[str, Any]) -> None:
@@ -85,7 +94,7 @@ def create(path: Path, account: dict[str, Any]) -> None:
 
     Args:
         path: Where it shall stand.
-        account: The one row of the table account.
+        account: The one row of the table account, in the order of its columns.
 
     Raises:
         OutputExistsError: Something already stands there; a ledger is never overwritten.
@@ -112,9 +121,7 @@ def _fill(path: Path, account: dict[str, Any]) -> None:
         database.executescript(
             f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};" + SCHEMA
         )
-        names = ", ".join(account)
-        values = ", ".join(f":{name}" for name in account)
-        database.execute(f"INSERT INTO account (one, {names}) VALUES (1, {values})", account)
+        add(database, "account", account["salt"], tuple(account.values()))
     finally:
         database.close()
 
@@ -143,48 +150,68 @@ def writing(path: Path) -> Iterator[sqlite3.Connection]:
         yield database
 
 
+def add(database: sqlite3.Connection, table: str, key: bytes, values: tuple[Any, ...]) -> None:
+    """Adds a row to a table.
+
+    Args:
+        database: From `writing`.
+        table: One of COLUMNS.
+        key: The ledger's salt, for the seal.
+        values: In the order of the columns.
+    """
+    marks = ", ".join("?" for _ in (*values, "seal"))
+    database.execute(f"INSERT INTO {table} VALUES ({marks})", (*values, _seal(table, key, values)))
+
+
+def rows(
+    database: sqlite3.Connection, path: Path, table: str, key: bytes, where: str = ""
+) -> list[tuple[Any, ...]]:
+    """Returns rows of a table without their seals, which are checked.
+
+    Args:
+        database: From `reading` or `writing`.
+        path: For messages.
+        table: One of COLUMNS.
+        key: The ledger's salt.
+        where: The rest of the query; never anybody's text.
+
+    Raises:
+        InputError: BAD_LEDGER, where a row is not as it was written.
+    """
+    columns = ", ".join(COLUMNS[table])
+    found = database.execute(f"SELECT {columns}, seal FROM {table} {where}").fetchall()
+    for *values, seal in found:
+        if seal != _seal(table, key, tuple(values)):
+            raise bad_ledger(path, f"a row of its {table} is damaged")
+    return [row[:-1] for row in found]
+
+
 def account(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
     """Returns the one row that says whose budget this is.
 
     Raises:
-        InputError: BAD_LEDGER, where there is none or several.
+        InputError: BAD_LEDGER, where there is none, or it is damaged.
     """
-    rows = database.execute(f"SELECT {', '.join(ACCOUNT)} FROM account").fetchall()
-    if len(rows) != 1:
-        raise bad_ledger(path, f"it holds {len(rows)} accounts, expected one")
-    return dict(zip(ACCOUNT, rows[0], strict=True))
+    salts = database.execute("SELECT salt FROM account").fetchall()
+    if len(salts) != 1 or not isinstance(salts[0][0], bytes):
+        raise bad_ledger(path, f"it holds {len(salts)} accounts, expected one with a salt")
+    (row,) = rows(database, path, "account", salts[0][0])
+    return dict(zip(COLUMNS["account"], row, strict=True))
 
 
-def commitments(database: sqlite3.Connection) -> frozenset[str]:
-    """Returns the commitments to all documents that the ledger counts for."""
-    return frozenset(row[0] for row in database.execute("SELECT commitment FROM contents"))
-
-
-def admit(database: sqlite3.Connection, commitment: str, reason: str, at: str) -> None:
-    """Adds a commitment, unless it is there."""
-    database.execute("INSERT OR IGNORE INTO contents VALUES (?, ?, ?)", (commitment, reason, at))
-
-
-def add_run(database: sqlite3.Connection, values: tuple[str | int, ...]) -> None:
-    """Adds a run: id, title, step, reserved, claim, commitment, time."""
-    columns = "run_id, title, step, reserved, claim, commitment, at"
-    database.execute(f"INSERT INTO runs ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", values)
-
-
-def add_charge(database: sqlite3.Connection, run: int, step: int, at: str) -> None:
-    """Adds a charge."""
-    database.execute("INSERT INTO charges VALUES (?, ?, ?)", (run, step, at))
-
-
-def add_closing(database: sqlite3.Connection, run: int, reason: str, at: str) -> None:
-    """Adds that a run is closed."""
-    database.execute("INSERT INTO closings VALUES (?, ?, ?)", (run, reason, at))
-
-
-def require_sound(database: sqlite3.Connection, path: Path) -> None:
-    """Raises InputError BAD_LEDGER if SQLite finds a page of the file damaged."""
+def require_sound(database: sqlite3.Connection, path: Path, key: bytes) -> None:
+    """Raises InputError BAD_LEDGER if a page or a row of the file is damaged."""
     if database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
         raise bad_ledger(path, "its pages are damaged")
+    if database.execute(_FOREIGN_KEYS).fetchone() is not None:
+        raise bad_ledger(path, "a row is about a run that is not there")
+    for table in COLUMNS:
+        rows(database, path, table, key)
+
+
+def _seal(table: str, key: bytes, values: tuple[Any, ...]) -> str:
+    content = repr((table, *values)).encode("utf-8", "backslashreplace")
+    return hmac.new(key, content, "sha256").hexdigest()[:32]
 
 
 def damages(path: Path) -> list[str]:
@@ -283,6 +310,8 @@ def _typed_errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _typed(path, error) from error
+    except UnicodeDecodeError as error:
+        raise bad_ledger(path, "a text in it is not UTF-8") from error
 
 
 def _typed(path: Path, error: sqlite3.Error) -> HushdocError:

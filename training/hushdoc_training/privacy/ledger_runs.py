@@ -14,13 +14,6 @@ from hushdoc.accounting.mechanism import Composed, Mechanism, Sequence
 from hushdoc.errors import HushdocError, InputError, PrivacyError
 from hushdoc_training.privacy import ledger_file
 
-_SELECT = """
-SELECT number, run_id, title, step, reserved, claim, commitment, at,
-       COALESCE((SELECT MAX(charges.step) FROM charges WHERE run = number), 0),
-       EXISTS (SELECT 1 FROM closings WHERE run = number)
-FROM runs
-"""
-
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerRun:
@@ -115,28 +108,32 @@ class Statement:
         return len(self.mechanism.events)
 
 
-def read_all(database: sqlite3.Connection, path: Path) -> tuple[LedgerRun, ...]:
-    """Returns every run in the order of reservation.
+def read(
+    database: sqlite3.Connection, path: Path, key: bytes, run_id: str | None = None
+) -> tuple[LedgerRun, ...]:
+    """Returns every run in the order of reservation, or the one of an id.
+
+    Args:
+        database: From `ledger_file.reading` or `writing`.
+        path: For messages.
+        key: The ledger's salt.
+        run_id: The one that is wanted; by default all.
 
     Raises:
-        InputError: BAD_LEDGER, where a row is not a run.
+        InputError: UNKNOWN_RUN, or BAD_LEDGER where a row is not a run.
     """
-    return tuple(_read(row, path) for row in database.execute(_SELECT + " ORDER BY number"))
-
-
-def read_one(database: sqlite3.Connection, path: Path, run_id: str) -> LedgerRun:
-    """Returns the run of this id.
-
-    Raises:
-        InputError: UNKNOWN_RUN, or BAD_LEDGER where its row is not a run.
-    """
-    row = database.execute(_SELECT + " WHERE run_id = ?", (run_id,)).fetchone()
-    if row is None:
-        raise InputError(
-            f"The ledger '{path}' knows no run '{run_id}'. `hushdoc ledger show` lists its runs.",
-            code="UNKNOWN_RUN",
-        )
-    return _read(row, path)
+    where = "ORDER BY number"
+    if run_id is not None:
+        number = database.execute("SELECT number FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        if number is None:
+            raise InputError(
+                f"The ledger '{path}' knows no run '{run_id}'. `hushdoc ledger show` lists its "
+                "runs.",
+                code="UNKNOWN_RUN",
+            )
+        where = f"WHERE number = {int(number[0])}"
+    found = ledger_file.rows(database, path, "runs", key, where)
+    return tuple(_read(database, path, key, row) for row in found)
 
 
 def composed(counts: Iterable[tuple[Mechanism, int]]) -> Sequence:
@@ -175,24 +172,22 @@ def most_steps(fits: Callable[[int], bool], *, fails: int, tolerance: float = 0.
     return most
 
 
-def _read(row: tuple[Any, ...], path: Path) -> LedgerRun:
-    number, run_id, title, step, reserved, claim, commitment, at, charged, closed = row
-    texts = (run_id, title, step, claim, commitment, at)
+def _read(database: sqlite3.Connection, path: Path, key: bytes, row: tuple[Any, ...]) -> LedgerRun:
+    values = dict(zip(ledger_file.COLUMNS["runs"], row, strict=True))
+    number, step = values["number"], values["step"]
+    last = f"WHERE run = {number} ORDER BY step DESC LIMIT 1"
+    charged = [row[1] for row in ledger_file.rows(database, path, "charges", key, last)]
+    closings = ledger_file.rows(database, path, "closings", key, f"WHERE run = {number}")
+    whole = [number, values["reserved"], *charged]
+    texts = [text for name, text in values.items() if name not in ("number", "reserved")]
+    if not all(isinstance(value, int) and value > 0 for value in whole):
+        raise ledger_file.bad_ledger(path, f"run {number} counts steps with no whole number")
     if not all(isinstance(text, str) for text in texts):
         raise ledger_file.bad_ledger(path, f"run {number} holds a value that is no text")
-    if not (isinstance(reserved, int) and isinstance(charged, int) and charged >= 0):
-        raise ledger_file.bad_ledger(path, f"run {number} counts steps with no whole number")
     return LedgerRun(
-        number=number,
-        run_id=run_id,
-        title=title,
-        step=_step(step, path, number),
-        reserved=reserved,
-        charged=charged,
-        closed=bool(closed),
-        claim=claim,
-        commitment=commitment,
-        at=at,
+        **{**values, "step": _step(step, path, number)},
+        charged=charged[0] if charged else 0,
+        closed=bool(closings),
     )
 
 
