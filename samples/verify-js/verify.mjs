@@ -81,3 +81,89 @@ function checkSense({ guarantees, transcripts, protectedData, dataAccesses, audi
     expect(isThere(accountedIn) && protectedData.some(({ name }) => name === data), 'an access');
   }
 }
+
+// ---- Signatures: DSSE v1. Algorithm, models and roles of a key come from the trust store alone.
+const PRIME = 2n ** 255n - 19n;
+const ORDER_EIGHT = 0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd83d3d706a17c7n;
+const SMALL_ORDER = [0n, 1n, PRIME - 1n, ORDER_EIGHT, PRIME - ORDER_EIGHT];
+
+function decodeBase64(value, code) {
+  const bytes = Buffer.from(value, 'base64');
+  need(bytes.toString('base64') === value, code, 'not strict base64');
+  return bytes;
+}
+
+/** Returns the keys of a trust store; one under which anything verifies refuses the store. */
+function readKeys(bytes) {
+  const store = parseStrict(bytes, 'BAD_TRUST_STORE');
+  check(store, 'trust store', 'trust store');
+  const ids = new Set(store.keys.map(({ keyid }) => keyid));
+  need(ids.size === store.keys.length, 'BAD_TRUST_STORE', 'a key stands twice');
+  return store.keys.map(({ keyid, algorithm, publicKey, name, models, roles }) => {
+    const raw = decodeBase64(publicKey, 'BAD_TRUST_STORE'), isEdwards = algorithm === 'ed25519';
+    need(sha256(raw) === keyid, 'BAD_TRUST_STORE', `the key id of ${name}`);
+    const y = BigInt(`0x${Buffer.from(raw).reverse().toString('hex')}`) % 2n ** 255n;
+    const isSound = isEdwards ? raw.length === 32 && y < PRIME && !SMALL_ORDER.includes(y)
+      : raw.length === 65 && raw[0] === 4;
+    need(isSound, 'WEAK_KEY', name);
+    const [x, p256X, p256Y] = [raw, raw.subarray(1, 33), raw.subarray(33)]
+      .map((part) => part.toString('base64url'));
+    const key = isEdwards ? { kty: 'OKP', crv: 'Ed25519', x }
+      : { kty: 'EC', crv: 'P-256', x: p256X, y: p256Y };
+    const object = createPublicKey({ key, format: 'jwk' });
+    const holds = (made, message) => verify(isEdwards ? null : 'sha256', message, object, made);
+    return { keyid, models, roles, holds };
+  });
+}
+
+/** Returns the payload of an envelope and which of the keys signed it. */
+function openEnvelope(line, keys) {
+  const type = 'application/vnd.in-toto+json', code = 'BAD_ENVELOPE';
+  const { payloadType, payload: encoded, signatures } = parseStrict(line, code, 512 * 1024);
+  need(payloadType === type && signatures.length <= 16, code, 'payload type or signatures');
+  const payload = decodeBase64(encoded, code);
+  const message = Buffer.concat([Buffer.from(`DSSEv1 28 ${type} ${payload.length} `), payload]);
+  const made = signatures.map(({ keyid, sig }) => ({ keyid, bytes: decodeBase64(sig, code) }));
+  const signed = (key) => made.some(({ keyid, bytes }) =>
+    keyid === key.keyid && key.holds(bytes, message));
+  return { payload, signers: keys.filter(signed) };
+}
+
+// ---- Recomputing epsilon: Renyi accounting of whole orders (specification, section 8).
+const ORDERS = [...Array(126).keys()].map((index) => index + 2).concat(192, 256, 512, 1024);
+
+/** Returns the Renyi divergence of one order that an event spends; Infinity if it isn't known. */
+function renyi(event, order) {
+  const parts = (event.events ?? [event.event]).filter(Boolean).map((part) => renyi(part, order));
+  switch (event.type) {
+    case 'gaussian': return order / (2 * event.noiseMultiplier ** 2);
+    case 'composed': return event.count && event.count * parts[0];
+    case 'sequence': return parts.reduce((sum, part) => sum + part, 0);
+    case 'parallel': return Math.max(0, ...parts);
+    case 'poisson-sampled': {
+      const { samplingRate: rate, event: { type, noiseMultiplier: noise } } = event;
+      if (type !== 'gaussian' || rate === 0 || rate === 1) return parts[0];
+      let chosen = 0; // the logarithm of "order choose k"
+      const terms = [...Array(order + 1).keys()].map((k) => {
+        chosen += k && Math.log((order - k + 1) / k);
+        return chosen + k * Math.log(rate) + (order - k) * Math.log1p(-rate)
+          + (k * k - k) / (2 * noise ** 2);
+      });
+      const most = Math.max(...terms);
+      const sum = terms.reduce((total, term) => total + Math.exp(term - most), 0);
+      return (most + Math.log(sum) + 1e-13) / (order - 1);
+    }
+    default: return Infinity;
+  }
+}
+
+/** Returns whether a promise follows from its transcript; each of its points must. */
+async function isReproduced({ epsilon, delta, profile, adjacency, accountant, transcript }, all) {
+  const event = all[transcript], points = [[epsilon, delta], ...profile];
+  const isKnown = event && CERTIFYING.includes(accountant.name)
+    && ['add-remove', 'zero-out'].includes(adjacency);
+  const falls = points.every(([e, d]) => points.every(([f, c]) => (d < c ? e >= f : e <= f || d > c)));
+  const spent = ORDERS.map((order) => renyi(event, order)) ...
+  const open = points.filter(([e, d]) => !ORDERS.some((order, i) => spent[i] + Math.log(1-1/order) - Math.log(d*order)/(order - 1)) <= e))
+  return open.length === 0 || (await import('./exact.mjs')).holds(event, open)
+}

@@ -1,3 +1,3 @@
 """Privacy accounting in numpy alone: what a mechanism spends, and how much noise a target needs."""
 
-__all__ = ["calibration", "mechanism", "rdp"]
+__all__ = ["calibration", "gdp", "mechanism", "pld", "rdp"]

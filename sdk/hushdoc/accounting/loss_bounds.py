@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hushdoc.accounting.alternatives import executions
 from hushdoc.accounting.curve import Curve, Ring, curve, ring
 from hushdoc.accounting.dominating import Cells, cells, optimistic, pessimistic, replaced
 from hushdoc.accounting.normal import log_mills
 from hushdoc.accounting.spectrum import Cumulants, StepLosses, cumulants
-from hushdoc.accounting.steps import Chance, Form, Product, Step, steps_of
+from hushdoc.accounting.steps import Form, Step, steps_of
 
 FINE = 1e-4
 """Relative error of epsilon that an answer aims at."""
@@ -132,7 +133,7 @@ def _is_near(last: Guess, guess: Guess) -> bool:
 def _grid(form: Form, guess: Guess, precision: float, width: float, share: int) -> _Grid:
     """Cells of a spacing that gives this precision, unless that takes too many."""
     steps = steps_of(form)
-    cut = max(_LEFT_OUT * guess.delta / _executions(form), 1e-290)
+    cut = max(_LEFT_OUT * guess.delta / executions(form), 1e-290)
     most = max(256, _MOST_CELLS // (share * len(steps)))
     longest = max(256, min(_MOST_CELLS, 4 * _MOST_CELLS // len(steps)))
     # Sixty-four losses within the ring are enough to see its shape.
@@ -155,7 +156,7 @@ def _spacing(form: Form, guess: Guess, precision: float) -> float:
     error = precision * guess.epsilon
     if guess.asks_delta:
         error = 10 * precision / (1 + guess.theta)
-    return math.sqrt(12 * error / (_executions(form) * (1 + guess.theta)))
+    return math.sqrt(12 * error / (executions(form) * (1 + guess.theta)))
 
 
 def _aligned(spacing: float, steps: set[Step]) -> float:
@@ -166,17 +167,6 @@ def _aligned(spacing: float, steps: set[Step]) -> float:
     ends = [-step.size * math.log1p(-step.rate) for step in steps if step.rate < 1]
     least = max(ends, default=0.0)
     return least / math.ceil(least / spacing) if least > spacing else spacing
-
-
-def _executions(form: Form) -> float:
-    """How many steps run, on average."""
-    match form:
-        case Product():
-            return sum(count * _executions(part) for part, count in form.terms)
-        case Chance():
-            return form.rate * _executions(form.event)
-        case _:
-            return 1.0
 
 
 def _views(

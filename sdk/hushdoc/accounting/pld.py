@@ -20,10 +20,11 @@ from functools import lru_cache
 import numpy as np
 
 from hushdoc.accounting import loss_bounds, rdp
+from hushdoc.accounting.alternatives import alternatives
 from hushdoc.accounting.loss_bounds import FINE, SMALLEST_DELTA, Answer, Guess
 from hushdoc.accounting.mechanism import Mechanism
 from hushdoc.accounting.rdp import ORDERS, ROUNDING, require_delta
-from hushdoc.accounting.steps import Form, alternatives, normal_form
+from hushdoc.accounting.steps import Form, normal_form
 
 _REFINEMENTS = 3
 _LARGEST_EPSILON = 2000.0

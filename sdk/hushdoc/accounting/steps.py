@@ -367,22 +367,3 @@ def _replaced(form: Form, steps: dict[Step, Step]) -> Form:
         case _:
             return form
 
-
-_MOST_ALTERNATIVES = 16
-_MOST_EVENTS = 64
-_MOST_EXECUTIONS = 1e12
-_NOISE_RANGE = (1e-2, 1e8)
-_SMALLEST_RATE = 1e-30
-_LARGEST_SAMPLED_GROUP = 64
-
-
-def alternatives(form: Form) -> tuple[Form, ...] | None:
-    """Returns forms of Step, Product and Chance of which one costs no less, or None.
-
-    A record is in one part of the data, so a form that comes after disjoint parts comes after one
-    of them.
-
-    Args:
-        form: Any.
-    """
-    return (form,)

@@ -35,18 +35,20 @@ def change(path: Path, *statements: str) -> None:
     database.close()
 
 
-def anywhere(*statements: str) -> tuple[str, ...]:
-    """Statements with the guards taken down before and put back after."""
-    tables = ("account", "contents", "runs", "charges", "closings")
-    names = [f"{table}_is_not_{deed}" for table in tables for deed in ("changed", "deleted")]
-    return (*(f"DROP TRIGGER {name}" for name in names), *statements)
-
-
-def put_guards_back(path: Path) -> None:
-    database = sqlite3.connect(path)
-    there = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
+def change_past_the_guards(path: Path, statement: str, *, key: bytes | None) -> None:
+    """Takes the triggers down, changes a row, and puts them back; with the key, seals it anew."""
+    database = sqlite3.connect(path, isolation_level=None)
+    for table in ledger_file.COLUMNS:
+        database.execute(f"DROP TRIGGER {table}_is_not_changed")
+        database.execute(f"DROP TRIGGER {table}_is_not_deleted")
+    database.execute(statement)
+    for table, columns in ledger_file.COLUMNS.items() if key is not None else ():
+        for row in database.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall():
+            salt = row[columns.index("salt")] if table == "account" else key
+            seal = ledger_file._seal(table, salt, row)
+            database.execute(f"UPDATE {table} SET seal = ? WHERE {columns[0]} = ?", (seal, row[0]))
     for part in ledger_file.SCHEMA.split("CREATE TRIGGER ")[1:]:
-        if part.split()[0] not in there:
+        if "_is_not_" in part.split()[0]:
             database.executescript("CREATE TRIGGER " + part)
     database.close()
 
@@ -60,9 +62,9 @@ def put_guards_back(path: Path) -> None:
         "DELETE FROM charges",
         "DELETE FROM runs",
         "DELETE FROM closings",
-        "INSERT INTO charges VALUES (1, 10, 'now')",
-        "INSERT INTO charges VALUES (1, 1, 'now')",
-        "INSERT INTO charges VALUES (1, 0, 'now')",
+        "INSERT INTO charges VALUES (1, 10, 'now', '')",
+        "INSERT INTO charges VALUES (1, 1, 'now', '')",
+        "INSERT INTO charges VALUES (1, 0, 'now', '')",
     ],
 )
 def test_the_file_itself_refuses_to_forget_or_overspend(ledger: Ledger, statement: str) -> None:
@@ -124,7 +126,6 @@ def test_what_is_no_sound_ledger_is_refused(
         ("UPDATE account SET epsilon = 'much'", "epsilon"),
         ("UPDATE account SET delta = 1e400", "delta"),
         ("UPDATE account SET unit = 'pages'", "unit"),
-        ("UPDATE account SET salt = x'00'", "salt"),
         ("UPDATE account SET data = x'ff'", "data"),
         ("DELETE FROM account", "0 accounts"),
         ('UPDATE runs SET step = \'{"type": "laplace"}\'', "step of run 1"),
@@ -134,11 +135,29 @@ def test_what_is_no_sound_ledger_is_refused(
     ],
 )
 def test_rows_that_make_no_sense_are_refused(ledger: Ledger, statement: str, says: str) -> None:
-    change(ledger.path, *anywhere(statement))
-    put_guards_back(ledger.path)
+    change_past_the_guards(ledger.path, statement, key=ledger.salt)
     with pytest.raises(InputError, match=says) as refused:
         Ledger.open(ledger.path).runs()
     assert refused.value.code == "BAD_LEDGER"
+
+
+@pytest.mark.parametrize(
+    ("statement", "table"),
+    [
+        ("UPDATE account SET epsilon = 5.0", "account"),
+        ("UPDATE contents SET reason = 'none'", "contents"),
+        ("UPDATE runs SET reserved = 10", "runs"),
+        ("UPDATE charges SET step = 2", "charges"),
+        ("UPDATE closings SET at = 'then'", "closings"),
+    ],
+)
+def test_a_row_that_was_changed_breaks_its_seal(ledger: Ledger, statement: str, table: str) -> None:
+    ledger.close("run", reason="given up")
+    change_past_the_guards(ledger.path, statement, key=None)
+    for deed in (lambda: Ledger.open(ledger.path), ledger.runs):
+        if table != "contents" or deed != ledger.runs:
+            with pytest.raises(InputError, match=f"a row of its {table} is damaged"):
+                deed()
 
 
 def test_a_newer_ledger_asks_for_a_newer_version(ledger: Ledger) -> None:
@@ -227,23 +246,19 @@ def test_a_full_disk_charges_nothing_and_says_so(
 
 
 def test_what_a_crash_left_half_written_is_taken_back(ledger: Ledger, tmp_path: Path) -> None:
-    # A hot journal: the file as it is in the middle of a commit, beside its rollback journal.
+    before = ledger.path.read_bytes()
+    # A commit under way: with a cache of two pages, pages reach the file before the commit does.
     database = sqlite3.connect(ledger.path, isolation_level=None)
-    database.execute("PRAGMA cache_spill = 1")
+    database.execute("PRAGMA cache_size = 2")
     database.execute("BEGIN IMMEDIATE")
-    database.execute("INSERT INTO charges VALUES (1, 5, 'now')")
-    journal = Path(f"{ledger.path}-journal")
-    before, kept = ledger.path.read_bytes(), journal.read_bytes()
-    database.execute("COMMIT")
-    after = ledger.path.read_bytes()
+    for step in range(2, 10):
+        ledger_file.add(database, "charges", ledger.salt, (1, step, "x" * 3000))
+    crashed = tmp_path / "crashed"
+    crashed.write_bytes(ledger.path.read_bytes())
+    Path(f"{crashed}-journal").write_bytes(Path(f"{ledger.path}-journal").read_bytes())
+    database.execute("ROLLBACK")
     database.close()
-    assert before != after
-    assert kept
-    assert ledger.runs()[0].charged == 5
-    assert not journal.exists()
-    assert [path.name for path in tmp_path.iterdir()] == ["ledger"]
-    # Half of the new pages, the whole journal: as a power cut in the middle would leave it.
-    ledger.path.write_bytes(after)
-    journal.write_bytes(kept)
-    assert Ledger.open(ledger.path).runs()[0].charged in (1, 5)
-    assert ledger_file.damages(ledger.path) == []
+    assert crashed.read_bytes() != before
+    assert Ledger.open(crashed).runs() == ledger.runs()
+    assert ledger_file.damages(crashed) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["crashed", "ledger"]
