@@ -2,6 +2,7 @@
 // Written from docs/certificate-spec.md. What it does not understand, it refuses.
 import { createHash, createPublicKey, verify } from 'node:crypto';
 import { closeSync, constants, fstatSync, openSync, readFileSync, readdirSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import { parseArgs } from 'node:util';
 
 class Refusal extends Error { constructor(code, found) { super(found); this.code = code; } }
@@ -9,7 +10,7 @@ const need = (holds, code, found) => { if (!holds) throw new Refusal(code, found
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
 
-// ---- Strict JSON: one text has one reading. JSON.parse would take the last of two equal keys.
+// ---- Strict JSON: one text has one reading. JSON.parse alone takes the last of two equal keys.
 const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|[{}[\]]|-?[0-9][0-9.eE+-]*/gs;
 
 function parseStrict(bytes, code = 'BAD_STATEMENT', mostBytes = 256 * 1024) {
@@ -21,10 +22,9 @@ function parseStrict(bytes, code = 'BAD_STATEMENT', mostBytes = 256 * 1024) {
     if (token === '{' || token === '[') need(++depth <= 32, code, 'more than 32 levels');
     if (token === '}' || token === ']') depth -= 1;
     if (/^-?[0-9]+$/.test(token)) need(Number.isSafeInteger(Number(token)), code, token);
-    if (/^[-0-9]/.test(token)) {
-      const isZero = !/[1-9]/.test(token.split(/e/i)[0]);
-      need(Number.isFinite(Number(token)) && isZero === !Number(token), code, token);
-    }
+    if (!/^[-0-9]/.test(token)) continue;
+    const isZero = !/[1-9]/.test(token.split(/e/i)[0]); // 1e-400 is not
+    need(Number.isFinite(Number(token)) && isZero === !Number(token), code, token);
   }
   const found = JSON.parse(text, (key, value) => {
     if (isObject(value)) keys -= Object.keys(value).length;
@@ -38,7 +38,6 @@ function parseStrict(bytes, code = 'BAD_STATEMENT', mostBytes = 256 * 1024) {
 // ---- Fields, as schema.json spells them: ? or null, * a list of, % an object of free keys.
 const SCHEMA = JSON.parse(readFileSync(new URL('schema.json', import.meta.url)));
 
-/** Refuses a value that is not of the type; every key of a record must be there and no other. */
 function check(value, type, where) {
   const expect = (holds) => need(holds, 'BAD_FIELD', `${where}: expected ${type}`);
   const inner = type.slice(0, -1), rule = SCHEMA[type === 'event' ? `event ${value?.type}` : type];
@@ -51,34 +50,13 @@ function check(value, type, where) {
     expect(isObject(value) && Object.keys(value).length <= 1000);
     Object.entries(value).forEach(([key, item]) => check(item, inner, `${where}.${key}`));
   } else if (isObject(rule)) {
-    const keys = Object.keys(rule);
+    const keys = Object.keys(rule).sort();
     expect(('0' in rule ? Array.isArray : isObject)(value));
-    expect(keys.sort().join() === Object.keys(value).sort().join());
+    expect(keys.join() === Object.keys(value).sort().join()); // every key, and no other
     keys.forEach((key) => check(value[key], rule[key], `${where}.${key}`));
   } else if (type !== 'any') {
-    need(rule && !isObject(value), 'UNKNOWN_VALUE', `${where}: expected ${type}`);
-    expect(RegExp(`^(?:${rule})$`, 'u').test(`${typeof value} ${value}`));
-  }
-}
-
-/** Refuses fields that contradict one another. */
-function checkSense({ guarantees, transcripts, protectedData, dataAccesses, audits, ...rest }) {
-  const expect = (holds, found) => need(holds, 'BAD_FIELD', found);
-  const isThere = (name) => name === null || Object.hasOwn(transcripts, name);
-  expect(guarantees.length > 0 && guarantees.length <= 64, 'the number of guarantees');
-  expect(rest.expiresAt === null || rest.expiresAt > rest.issuedAt, 'expiresAt');
-  for (const { kind, epsilon, delta, profile, ...item } of guarantees) {
-    const hasNumbers = epsilon !== null && delta !== null;
-    const isEmpty = epsilon === null && delta === null && profile.length === 0;
-    expect({ dp: hasNumbers, 'dp-conditional': hasNumbers, none: isEmpty }[kind] ?? true, kind);
-    expect((item.reason !== null) === (kind === 'none'), 'a reason');
-    expect((item.condition !== null) === (kind === 'dp-conditional'), 'a condition');
-    expect(item.aggregation !== 'central' || !WATCHERS.includes(item.adversary), 'aggregation');
-    expect(profile.length <= 32 && isThere(item.transcript), 'a profile or transcript');
-  }
-  for (const { data, accountedIn, treatment } of dataAccesses) {
-    expect((accountedIn !== null) === (treatment === 'accounted'), 'a treatment');
-    expect(isThere(accountedIn) && protectedData.some(({ name }) => name === data), 'an access');
+    expect(rule && !isObject(value));
+    need(RegExp(`^(${rule})$`, 'u').test(`${typeof value} ${value}`), 'UNKNOWN_VALUE', where);
   }
 }
 
@@ -86,6 +64,8 @@ function checkSense({ guarantees, transcripts, protectedData, dataAccesses, audi
 const PRIME = 2n ** 255n - 19n;
 const ORDER_EIGHT = 0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd83d3d706a17c7n;
 const SMALL_ORDER = [0n, 1n, PRIME - 1n, ORDER_EIGHT, PRIME - ORDER_EIGHT];
+const ED25519_HEAD = '302a300506032b6570032100'; // the DER of a key before its raw bytes
+const P256_HEAD = '3059301306072a8648ce3d020106082a8648ce3d030107034200';
 
 function decodeBase64(value, code) {
   const bytes = Buffer.from(value, 'base64');
@@ -93,77 +73,84 @@ function decodeBase64(value, code) {
   return bytes;
 }
 
-/** Returns the keys of a trust store; one under which anything verifies refuses the store. */
 function readKeys(bytes) {
   const store = parseStrict(bytes, 'BAD_TRUST_STORE');
-  check(store, 'trust store', 'trust store');
-  const ids = new Set(store.keys.map(({ keyid }) => keyid));
-  need(ids.size === store.keys.length, 'BAD_TRUST_STORE', 'a key stands twice');
-  return store.keys.map(({ keyid, algorithm, publicKey, name, models, roles }) => {
-    const raw = decodeBase64(publicKey, 'BAD_TRUST_STORE'), isEdwards = algorithm === 'ed25519';
-    need(sha256(raw) === keyid, 'BAD_TRUST_STORE', `the key id of ${name}`);
+  check(store, 'trust store', 'the trust store');
+  return store.keys.map((key) => {
+    const raw = decodeBase64(key.publicKey, 'BAD_TRUST_STORE');
+    const twins = store.keys.filter(({ keyid }) => keyid === sha256(raw));
+    need(twins.length === 1 && twins[0] === key, 'BAD_TRUST_STORE', `key id of ${key.name}`);
     const y = BigInt(`0x${Buffer.from(raw).reverse().toString('hex')}`) % 2n ** 255n;
-    const isSound = isEdwards ? raw.length === 32 && y < PRIME && !SMALL_ORDER.includes(y)
-      : raw.length === 65 && raw[0] === 4;
-    need(isSound, 'WEAK_KEY', name);
-    const [x, p256X, p256Y] = [raw, raw.subarray(1, 33), raw.subarray(33)]
-      .map((part) => part.toString('base64url'));
-    const key = isEdwards ? { kty: 'OKP', crv: 'Ed25519', x }
-      : { kty: 'EC', crv: 'P-256', x: p256X, y: p256Y };
-    const object = createPublicKey({ key, format: 'jwk' });
-    const holds = (made, message) => verify(isEdwards ? null : 'sha256', message, object, made);
-    return { keyid, models, roles, holds };
+    const isEdwards = key.algorithm === 'ed25519';
+    need(isEdwards ? raw.length === 32 && y < PRIME && !SMALL_ORDER.includes(y)
+      : raw.length === 65 && raw[0] === 4, 'WEAK_KEY', key.name);
+    const der = Buffer.concat([Buffer.from(isEdwards ? ED25519_HEAD : P256_HEAD, 'hex'), raw]);
+    const publicKey = createPublicKey({ key: der, format: 'der', type: 'spki' });
+    return { ...key, holds: (message, signature) =>
+      verify(isEdwards ? null : 'sha256', message, publicKey, signature) };
   });
 }
 
-/** Returns the payload of an envelope and which of the keys signed it. */
 function openEnvelope(line, keys) {
-  const type = 'application/vnd.in-toto+json', code = 'BAD_ENVELOPE';
-  const { payloadType, payload: encoded, signatures } = parseStrict(line, code, 512 * 1024);
-  need(payloadType === type && signatures.length <= 16, code, 'payload type or signatures');
-  const payload = decodeBase64(encoded, code);
+  const type = 'application/vnd.in-toto+json';
+  const envelope = parseStrict(line, 'BAD_ENVELOPE', 512 * 1024);
+  check(envelope.signatures, 'signature*', 'signatures');
+  need(envelope.payloadType === type && envelope.signatures.length <= 16, 'BAD_ENVELOPE', type);
+  const payload = decodeBase64(envelope.payload, 'BAD_ENVELOPE');
   const message = Buffer.concat([Buffer.from(`DSSEv1 28 ${type} ${payload.length} `), payload]);
-  const made = signatures.map(({ keyid, sig }) => ({ keyid, bytes: decodeBase64(sig, code) }));
-  const signed = (key) => made.some(({ keyid, bytes }) =>
-    keyid === key.keyid && key.holds(bytes, message));
-  return { payload, signers: keys.filter(signed) };
+  const made = envelope.signatures.map((item) => [item.keyid, decodeBase64(item.sig, 'BAD_ENVELOPE')]);
+  return { payload, signers: keys.filter((key) =>
+    made.some(([keyid, signature]) => keyid === key.keyid && key.holds(message, signature))) };
 }
 
-// ---- Recomputing epsilon: Renyi accounting of whole orders (specification, section 8).
-const ORDERS = [...Array(126).keys()].map((index) => index + 2).concat(192, 256, 512, 1024);
+// ---- Recomputing: Renyi divergences of whole orders here, exact.mjs for tighter promises.
+const ORDERS = [...Array(127).keys()].map((index) => index + 2).concat(192, 256, 512, 1024);
 
-/** Returns the Renyi divergence of one order that an event spends; Infinity if it isn't known. */
 function renyi(event, order) {
-  const parts = (event.events ?? [event.event]).filter(Boolean).map((part) => renyi(part, order));
-  switch (event.type) {
-    case 'gaussian': return order / (2 * event.noiseMultiplier ** 2);
-    case 'composed': return event.count && event.count * parts[0];
-    case 'sequence': return parts.reduce((sum, part) => sum + part, 0);
-    case 'parallel': return Math.max(0, ...parts);
-    case 'poisson-sampled': {
-      const { samplingRate: rate, event: { type, noiseMultiplier: noise } } = event;
-      if (type !== 'gaussian' || rate === 0 || rate === 1) return parts[0];
-      let chosen = 0; // the logarithm of "order choose k"
-      const terms = [...Array(order + 1).keys()].map((k) => {
-        chosen += k && Math.log((order - k + 1) / k);
-        return chosen + k * Math.log(rate) + (order - k) * Math.log1p(-rate)
-          + (k * k - k) / (2 * noise ** 2);
-      });
-      const most = Math.max(...terms);
-      const sum = terms.reduce((total, term) => total + Math.exp(term - most), 0);
-      return (most + Math.log(sum) + 1e-13) / (order - 1);
-    }
-    default: return Infinity;
+  const parts = (event.events ?? [event.event ?? []].flat()).map((part) => renyi(part, order));
+  if (event.type === 'gaussian') return order / (2 * event.noiseMultiplier ** 2);
+  if (event.type === 'composed') return event.count === 0 ? 0 : event.count * parts[0];
+  if (event.type === 'sequence') return parts.reduce((sum, part) => sum + part, 0);
+  if (event.type !== 'poisson-sampled' || event.event.type !== 'gaussian') return Infinity;
+  const { samplingRate: rate, event: { noiseMultiplier: noise } } = event;
+  let choices = 1, sum = 0;
+  for (let k = 0; k <= order; k++) {
+    sum += choices * rate ** k * (1 - rate) ** (order - k) * Math.exp((k * k - k) / 2 / noise ** 2);
+    choices *= (order - k) / (k + 1);
   }
+  return Number.isFinite(sum) ? (Math.log(sum) + 1e-13) / (order - 1) : Infinity;
 }
 
-/** Returns whether a promise follows from its transcript; each of its points must. */
-async function isReproduced({ epsilon, delta, profile, adjacency, accountant, transcript }, all) {
-  const event = all[transcript], points = [[epsilon, delta], ...profile];
-  const isKnown = event && CERTIFYING.includes(accountant.name)
-    && ['add-remove', 'zero-out'].includes(adjacency);
-  const falls = points.every(([e, d]) => points.every(([f, c]) => (d < c ? e >= f : e <= f || d > c)));
-  const spent = ORDERS.map((order) => renyi(event, order)) ...
-  const open = points.filter(([e, d]) => !ORDERS.some((order, i) => spent[i] + Math.log(1-1/order) - Math.log(d*order)/(order - 1)) <= e))
-  return open.length === 0 || (await import('./exact.mjs')).holds(event, open)
+async function isReproduced(guarantee, transcripts) {
+  const { epsilon, delta, profile, adjacency, accountant, transcript } = guarantee;
+  const points = [[epsilon, delta], ...profile], event = transcripts[transcript];
+  if (!event || !CERTIFYING.includes(accountant.name) || adjacency !== 'add-remove') return false;
+  const isFalling = points.every(([e, d]) => points.every(([f, c]) => d > c || e >= f));
+  const spent = ORDERS.map((order) => renyi(event, order));
+  const isProven = ([e, d]) => ORDERS.some((order, index) => e >= spent[index]
+    + Math.log1p(-1 / order) - Math.log(d * order) / (order - 1));
+  const open = points.filter((point) => !isProven(point));
+  return isFalling && (!open.length || (await import('./exact.mjs')).isProven(event, open));
+}
+
+// ---- The rules: what is not stated is denied.
+const WATCHERS = ['server', 'co-client', 'network-observer'];
+const SEEN_BY = { 'api-user': ['model-recipient', ...WATCHERS], 'model-recipient': WATCHERS };
+
+async function failures({ guarantees, transcripts, dataAccesses, protectedData, ...rest }, policy) {
+  const against = guarantees.filter((item) => item.adversary === policy.adversary);
+  const judged = against.filter((item) => policy.privacy_units.includes(item.unit));
+  const promises = guarantees.filter((item) => item.kind.startsWith('dp'));
+  const reproduced = await Promise.all(promises.map((item) => isReproduced(item, transcripts)));
+  const read = dataAccesses.map((access) => access.data);
+  return [
+    ['ASSURANCE_TOO_LOW', ASSURANCES.indexOf(rest.assurance) >= ASSURANCES.indexOf(policy.min_assurance)],
+    ['NO_GUARANTEE_FOR_ADVERSARY', against.length > 0],
+    ['UNIT_NOT_ACCEPTED', judged.length > 0],
+    ...judged.flatMap((item) => rulesOfOne(item, ...)),
+    ['UNACCOUNTED_ACCESS', protectedData.length > 0 && protectedData.every(({ name }) => read.includes(name))],
+    ['UNACCOUNTED_ACCESS', rest.derivation.every((step) => step.dataDependent === false)],
+    ['PUBLIC_DATA_OVERLAP', rest.publicData.every((data) => policy.public_overlap.includes(data.overlapWithProtected))],
+    ['EPSILON_NOT_REPRODUCED', reproduced.every(Boolean)],
+  ].filter(([, holds]) => !holds).map(([code]) => code);
 }

@@ -18,7 +18,6 @@ from hushdoc.accounting.steps import (
     Product,
     Step,
     coarsened,
-    loosened,
     product,
     steps_of,
 )
@@ -86,24 +85,24 @@ def _expanded_product(form: Product) -> list[Form] | None:
     columns = []
     for part, count in form.terms:
         inner = _expanded(part)
+        if inner is not None and count != 1 and len(inner) > 1:
+            inner = _costliest(inner)
         if inner is None:
             return None
-        if count != 1 and len(inner) > 1:
-            inner = _costliest(inner)
         columns.append([(choice, count) for choice in inner])
     if math.prod(len(column) for column in columns) > _MOST:
         return None
     return [product(list(choice)) for choice in itertools.product(*columns)]
 
 
-def _costliest(forms: list[Form]) -> list[Form]:
-    """One step that costs no less than each of these, or all of them where they are no steps."""
+def _costliest(forms: list[Form]) -> list[Form] | None:
+    """One step that costs no less than each of these, if these are steps."""
     steps = [form for form in forms if isinstance(form, Step)]
     if len(steps) < len(forms) or any(step.size > 1 or step.replaced for step in steps):
-        return forms
+        return None
     rate, noise = max(step.rate for step in steps), min(step.noise for step in steps)
     best = [step for step in steps if (step.rate, step.noise) == (rate, noise)]
-    return [loosened(best[0]) if best else Step(rate=rate, noise=noise, exact=False)]
+    return [best[0] if best else Step(rate=rate, noise=noise, exact=False)]
 
 
 def _computable(step: Step) -> Step | None:

@@ -29,16 +29,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushdoc.accounting.normal import tail
+from hushdoc.accounting.mixture import (
+    EPS,
+    LARGEST_LOSS,
+    log_ratio,
+    normal_cells,
+    range_of,
+    sums_at,
+    weights_of,
+)
 from hushdoc.accounting.steps import Step
 
 Array = NDArray[np.float64]
 
-LARGEST_LOSS = 600.0
-"""Losses beyond count as if the record were published: e^loss must stay a double."""
-
-_EPS = float(np.finfo(np.float64).eps)
-_MOST_NEWTON_STEPS = 60
 _MOST_SWEEPS = 500
 
 
@@ -93,102 +96,16 @@ def cells(step: Step, spacing: float, cut: float, most: int) -> Cells | None:
         cut: How much mass may be left outside on each side.
         most: How many cells may be used.
     """
-    weights = _weights(step)
-    low, high = _range(weights, step.noise, cut)
-    ends = _loss(np.asarray([low, high]), weights, step.noise)
+    weights = weights_of(step)
+    low, high = range_of(weights, step.noise, cut)
+    ends = log_ratio(np.asarray([low, high]), weights, step.noise)
     first = math.floor(max(float(ends[0]), -LARGEST_LOSS) / spacing)
     last = math.ceil(min(float(ends[1]), LARGEST_LOSS) / spacing)
     if last - first > most:
         return None
     losses = np.arange(first, last + 1) * spacing
-    sums, loss_slack = _sums(losses, weights, step.noise)
+    sums, loss_slack = sums_at(losses, weights, step.noise)
     return _masses(sums, weights, step.noise, first, spacing, loss_slack)
-
-
-def _weights(step: Step) -> Array:
-    """Probabilities of 0, 1, ... sampled records."""
-    if step.rate == 1:
-        return np.asarray([0.0, 1.0])
-    if step.size == 1:
-        return np.asarray([1 - step.rate, step.rate])
-    size, rate = step.size, step.rate
-    return np.asarray(
-        [math.comb(size, b) * rate**b * (1 - rate) ** (size - b) for b in range(size + 1)]
-    )
-
-
-def _range(weights: Array, noise: float, cut: float) -> tuple[float, float]:
-    """Sums below and above which P and Q have at most `cut`."""
-    far = noise * (math.sqrt(2 * max(1.0, -math.log(cut))) + 1)
-    below, above = -far, len(weights) - 1 + far
-    shifts = np.arange(len(weights), dtype=np.float64)
-
-    def excess(x: float) -> float:
-        return float(weights @ tail((x - shifts) / noise))
-
-    low, high = 0.0, above
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if excess(middle) > cut else (low, middle)
-    return below, high
-
-
-def _loss(sums: Array, weights: Array, noise: float) -> Array:
-    """log P/Q at some sums: of none + exp(rest), or near 0 of 1 + sum_b w_b (exp(..) - 1)."""
-    rest = _log_mixture(sums, weights, noise)[0]
-    none = float(weights[0])
-    if none == 0:
-        return rest
-    excess = np.zeros_like(sums)
-    for b in range(1, len(weights)):
-        exponent = b * (2 * sums - b) / (2 * noise**2)
-        excess += weights[b] * np.expm1(np.minimum(exponent, LARGEST_LOSS))
-    near = np.abs(excess) < 0.1
-    far = np.logaddexp(math.log(none), rest)
-    return np.where(near, np.log1p(np.where(near, excess, 0.0)), far)
-
-
-def _log_mixture(sums: Array, weights: Array, noise: float) -> tuple[Array, Array]:
-    """Log of sum_b w_b exp((2bx - b^2) / 2s^2) over b from 1, and its slope in x."""
-    used = [b for b in range(1, len(weights)) if weights[b] > 0]
-    terms = np.stack([math.log(weights[b]) + b * (2 * sums - b) / (2 * noise**2) for b in used])
-    largest = np.max(terms, axis=0)
-    shares = np.exp(terms - largest)
-    total = np.sum(shares, axis=0)
-    slope = np.asarray(used, dtype=np.float64) @ (shares / total) / noise**2
-    return np.asarray(largest + np.log(total)), np.asarray(slope)
-
-
-def _sums(losses: Array, weights: Array, noise: float) -> tuple[Array, Array]:
-    """At which sums the loss is this; minus infinity where it never is so small."""
-    none = float(weights[0])
-    # e^loss - P(none sampled), each way where it is nearly exact
-    some = float(np.sum(weights[1:]))
-    rest = np.exp(losses) - none if none <= 0.5 else np.expm1(losses) + some
-    reached = rest > 0
-    target = np.log(np.where(reached, rest, 1.0))
-    starts = [
-        (target - math.log(weights[b])) * (noise**2 / b) + b / 2
-        for b in range(1, len(weights))
-        if weights[b] > 0
-    ]
-    # The log of the mixture is convex and above each of its terms, so Newton's method comes down
-    # to the root from the smallest of these.
-    sums = np.min(np.stack(starts), axis=0)
-    if len(starts) > 1:
-        sums = _newton(sums, target, weights, noise)
-    exact = _loss(sums, weights, noise)
-    slack = np.abs(exact - losses) + 8 * _EPS * ((some if none > 0.5 else 1.0) + np.abs(losses))
-    return np.where(reached, sums, -np.inf), np.where(reached, slack, 0.0)
-
-
-def _newton(sums: Array, target: Array, weights: Array, noise: float) -> Array:
-    for _ in range(_MOST_NEWTON_STEPS):
-        value, slope = _log_mixture(sums, weights, noise)
-        sums = sums - (value - target) / slope
-        if np.all(np.abs(value - target) <= 64 * _EPS * (1 + np.abs(target))):
-            break
-    return sums
 
 
 def _masses(
@@ -197,12 +114,12 @@ def _masses(
     present = np.zeros(len(sums) - 1)
     present_slack = np.zeros(len(sums) - 1)
     below = above = 0.0
-    absent, absent_slack, absent_below, absent_above = _cell_masses(sums / noise)
+    absent, absent_slack, absent_below, absent_above = normal_cells(sums / noise)
     for shift, weight in enumerate(weights):
         if weight == 0:
             continue
         mass, slack, under, over = (
-            _cell_masses((sums - shift) / noise)
+            normal_cells((sums - shift) / noise)
             if shift
             else (absent, absent_slack, absent_below, absent_above)
         )
@@ -214,24 +131,11 @@ def _masses(
         spacing=spacing,
         present=present,
         absent=absent,
-        present_slack=present_slack + (4 + 2 * len(weights)) * _EPS * present,
+        present_slack=present_slack + (4 + 2 * len(weights)) * EPS * present,
         absent_slack=absent_slack,
         loss_slack=loss_slack[1:] + loss_slack[:-1],
         outside=(below, above, absent_below, absent_above),
     )
-
-
-def _cell_masses(z: Array) -> tuple[Array, Array, float, float]:
-    """Mass of a standard normal law between neighbours of z, its error, and the mass outside."""
-    outer = tail(np.abs(z))
-    left, right = outer[:-1], outer[1:]
-    straddles = (z[:-1] < 0) & (z[1:] >= 0)
-    mass = np.where(straddles, 1 - left - right, np.abs(left - right))
-    squares = np.where(np.isinf(z), 0.0, z * z)
-    slack = (left + right + straddles) * (_EPS * (4 + np.maximum(squares[:-1], squares[1:])))
-    below = float(outer[0]) if z[0] < 0 else 1 - float(outer[0])
-    above = float(outer[-1]) if z[-1] >= 0 else 1 - float(outer[-1])
-    return mass, slack, below, above
 
 
 def pessimistic(found: Cells, *, added: bool) -> Losses:

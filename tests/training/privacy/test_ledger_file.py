@@ -228,17 +228,20 @@ def fill(ledger: Ledger) -> None:
         ledger.admit(str(os.urandom(8)), reason="x" * 200)
 
 
-def test_a_full_disk_charges_nothing_and_says_so(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("pragma", "says"), [("max_page_count = 1", "full"), ("query_only = ON", "readonly")]
+)
+def test_a_disk_that_takes_nothing_charges_nothing_and_says_so(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, pragma: str, says: str
 ) -> None:
     ours = ledger_file._require_ours
 
-    def no_page_more(database: sqlite3.Connection, path: Path) -> None:
+    def no_more(database: sqlite3.Connection, path: Path) -> None:
         ours(database, path)
-        database.execute("PRAGMA max_page_count = 1")
+        database.execute(f"PRAGMA {pragma}")
 
-    monkeypatch.setattr(ledger_file, "_require_ours", no_page_more)
-    with pytest.raises(OutputWriteError, match="full"):
+    monkeypatch.setattr(ledger_file, "_require_ours", no_more)
+    with pytest.raises(OutputWriteError, match=says):
         fill(ledger)
     monkeypatch.undo()
     assert ledger.runs()[0].charged == 1

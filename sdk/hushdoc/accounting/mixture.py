@@ -1,0 +1,138 @@
+"""A noisy sum with and without some sampled records: P = N(b, s^2), b from Bin(k, q); Q = N(0, s^2).
+
+The loss log P/Q grows with the sum, so that an interval of losses is an interval of sums.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushdoc.accounting.normal import tail
+from hushdoc.accounting.steps import Step
+
+Array = NDArray[np.float64]
+
+EPS = float(np.finfo(np.float64).eps)
+
+LARGEST_LOSS = 600.0
+"""Losses beyond count as if the record were published: e^loss must stay a double."""
+
+_NEAR = 0.1
+_MOST_NEWTON_STEPS = 60
+
+
+def weights_of(step: Step) -> Array:
+    """Returns the probabilities of 0, 1, ... sampled records.
+
+    Example:
+        >>> weights_of(Step(rate=0.5, noise=1.0, size=2)).tolist()
+        [0.25, 0.5, 0.25]
+    """
+    if step.rate == 1:
+        return np.asarray([0.0, 1.0])
+    if step.size == 1:
+        return np.asarray([1 - step.rate, step.rate])
+    size, rate = step.size, step.rate
+    return np.asarray(
+        [math.comb(size, b) * rate**b * (1 - rate) ** (size - b) for b in range(size + 1)]
+    )
+
+
+def log_ratio(sums: Array, weights: Array, noise: float) -> Array:
+    """Returns log P/Q at some sums: of none + exp(rest), or near 0 of 1 + sum_b w_b (exp(..) - 1)."""
+    rest = _log_sampled(sums, weights, noise)[0]
+    none = float(weights[0])
+    if none == 0:
+        return rest
+    excess = np.zeros_like(sums)
+    for b in range(1, len(weights)):
+        exponent = b * (2 * sums - b) / (2 * noise**2)
+        excess += weights[b] * np.expm1(np.minimum(exponent, LARGEST_LOSS))
+    near = np.abs(excess) < _NEAR
+    far = np.logaddexp(math.log(none), rest)
+    return np.where(near, np.log1p(np.where(near, excess, 0.0)), far)
+
+
+def _log_sampled(sums: Array, weights: Array, noise: float) -> tuple[Array, Array]:
+    """Log of sum_b w_b exp((2bx - b^2) / 2s^2) over b from 1, and its slope in x."""
+    used = [b for b in range(1, len(weights)) if weights[b] > 0]
+    terms = np.stack([math.log(weights[b]) + b * (2 * sums - b) / (2 * noise**2) for b in used])
+    largest = np.max(terms, axis=0)
+    shares = np.exp(terms - largest)
+    total = np.sum(shares, axis=0)
+    slope = np.asarray(used, dtype=np.float64) @ (shares / total) / noise**2
+    return np.asarray(largest + np.log(total)), np.asarray(slope)
+
+
+def sums_at(losses: Array, weights: Array, noise: float) -> tuple[Array, Array]:
+    """Returns at which sums the loss is this, and how far the loss there may be from it.
+
+    Args:
+        losses: Any; where the loss never is so small the sum is minus infinity.
+        weights: From `weights_of`.
+        noise: s, above 0.
+    """
+    none, some = float(weights[0]), float(np.sum(weights[1:]))
+    # e^loss - P(none sampled), each way where it is nearly exact
+    rest = np.exp(losses) - none if none <= some else np.expm1(losses) + some
+    reached = rest > 0
+    target = np.log(np.where(reached, rest, 1.0))
+    starts = [
+        (target - math.log(weights[b])) * (noise**2 / b) + b / 2
+        for b in range(1, len(weights))
+        if weights[b] > 0
+    ]
+    # The log of the sum is convex and above each of its terms, so Newton's method comes down to
+    # the root from the smallest of these.
+    sums = np.min(np.stack(starts), axis=0)
+    if len(starts) > 1:
+        sums = _newton(sums, target, weights, noise)
+    scale = some if none > some else 1.0
+    off = np.abs(log_ratio(sums, weights, noise) - losses) + 8 * EPS * (scale + np.abs(losses))
+    return np.where(reached, sums, -np.inf), np.where(reached, off, 0.0)
+
+
+def _newton(sums: Array, target: Array, weights: Array, noise: float) -> Array:
+    for _ in range(_MOST_NEWTON_STEPS):
+        value, slope = _log_sampled(sums, weights, noise)
+        sums = sums - (value - target) / slope
+        if np.all(np.abs(value - target) <= 64 * EPS * (1 + np.abs(target))):
+            break
+    return sums
+
+
+def range_of(weights: Array, noise: float, cut: float) -> tuple[float, float]:
+    """Returns sums below and above which P and Q have at most `cut`, above 0, of their mass."""
+    far = noise * (math.sqrt(2 * max(1.0, -math.log(cut))) + 1)
+    below, above = -far, len(weights) - 1 + far
+    shifts = np.arange(len(weights), dtype=np.float64)
+    low, high = 0.0, above
+    for _ in range(50):
+        middle = (low + high) / 2
+        is_inside = float(weights @ tail((middle - shifts) / noise)) > cut
+        low, high = (middle, high) if is_inside else (low, middle)
+    return below, high
+
+
+def normal_cells(z: Array) -> tuple[Array, Array, float, float]:
+    """Returns the mass of a standard normal law between neighbours of z and what rounding may hide.
+
+    Args:
+        z: Ascending; may begin with minus infinity.
+
+    Returns:
+        Masses, their errors, and the masses below and above all of z.
+    """
+    outer = tail(np.abs(z))
+    left, right = outer[:-1], outer[1:]
+    straddles = (z[:-1] < 0) & (z[1:] >= 0)
+    mass = np.where(straddles, 1 - left - right, np.abs(left - right))
+    finite = np.where(np.isinf(z), 0.0, z)
+    squares = np.maximum(finite[:-1] ** 2, finite[1:] ** 2)
+    error = (left + right + straddles) * (EPS * (4 + squares))
+    below = float(outer[0]) if z[0] < 0 else 1 - float(outer[0])
+    above = float(outer[-1]) if z[-1] >= 0 else 1 - float(outer[-1])
+    return mass, error, below, above

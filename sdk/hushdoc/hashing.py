@@ -1,0 +1,1 @@
+"""Feature hashing that training and runtime share: MurmurHash3 of tokens, mixed into pairs."""

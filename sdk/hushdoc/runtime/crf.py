@@ -1,0 +1,1 @@
+"""HashedCRFModel: clauses and entities from text, by a table of hashed features and Viterbi."""

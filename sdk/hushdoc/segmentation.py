@@ -1,0 +1,1 @@
+"""Text into sentences and tokens, by rules alone, the same in training and runtime."""

@@ -1,0 +1,94 @@
+"""Claims: the guarantee follows from the plan, or from all runs that a ledger holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hushdoc.accounting import pld
+from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled, Sequence
+from hushdoc.claim import Claim
+from hushdoc.reproduction import reproduce
+from hushdoc_training.privacy import claims
+from hushdoc_training.privacy.ledger import Ledger
+from hushdoc_training.privacy.plan import PrivacyPlan
+
+PLAN = PrivacyPlan.calibrated(epsilon=2, sampling_rate=0.3, steps=20)
+EARLIER = PoissonSampled(sampling_rate=0.2, event=Gaussian(noise_multiplier=3.0))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    made = Ledger.create(tmp_path / "ledger", data="forms", epsilon=8, delta=1e-5)
+    made.reserve("tried", title="", step=EARLIER, steps=30, claim="c", documents="d")
+    made.charge("tried", 12)
+    made.close("tried", reason="dropped")
+    made.reserve("open", title="", step=EARLIER, steps=5, claim="c", documents="d")
+    made.reserve("this", title="", step=PLAN.step, steps=20, claim="c", documents="d")
+    return made
+
+
+def test_without_a_ledger_the_claim_is_the_plan_and_warns_of_dropped_runs() -> None:
+    claim = claims.private(PLAN, "forms", (), training={})
+    (guarantee,) = claim.guarantees
+    assert guarantee.epsilon == PLAN.epsilon_after(20) <= 2
+    assert guarantee.accountant.name == PLAN.accountant == "pld"
+    assert dict((delta, epsilon) for epsilon, delta in guarantee.profile)[1e-5] == guarantee.epsilon
+    assert claim.transcripts == {"training": PLAN.mechanism()}
+    assert guarantee.hyperparameter_tuning == "none"
+    assert any("dropped" in caveat for caveat in claim.caveats)
+    assert claim.protected_data[0].commitment is None
+
+
+def test_with_a_ledger_every_run_is_inside_epsilon(ledger: Ledger) -> None:
+    claim = claims.private(PLAN, "forms", (), training={}, ledger=ledger.statement("d"))
+    (guarantee,) = claim.guarantees
+    everything = Sequence(
+        events=(
+            Composed(event=EARLIER, count=12),
+            Composed(event=EARLIER, count=5),
+            Composed(event=PLAN.step, count=20),
+        )
+    )
+    assert claim.transcripts == {"training": everything}
+    assert guarantee.epsilon == pld.epsilon(everything, 1e-5)
+    assert PLAN.epsilon_after(20) < guarantee.epsilon <= 8
+    assert guarantee.hyperparameter_tuning == "accounted"
+    assert "3 training runs are in the ledger" in guarantee.composition
+    assert any("ledger" in condition for condition in guarantee.assumes)
+    assert not any("dropped" in caveat for caveat in claim.caveats)
+    assert claim.protected_data[0].commitment == ledger.commitment("d")
+    again = Claim.from_json(claim.to_json())
+    assert again.to_json() == claim.to_json()
+    for way in ("fast", "exact"):
+        (found,) = reproduce(again, way=way)
+        assert found.code is None, found.message
+
+
+@pytest.mark.parametrize(
+    ("stated", "claimed"),
+    [("none", "accounted"), ("public-data", "accounted"), ("unaccounted", "unaccounted")],
+)
+def test_a_ledger_accounts_for_its_runs_and_for_nothing_else(
+    ledger: Ledger, stated: str, claimed: str
+) -> None:
+    claim = claims.private(
+        PLAN,
+        "forms",
+        (),
+        training={},
+        hyperparameter_tuning=stated,
+        ledger=ledger.statement("d"),
+    )
+    assert claim.guarantees[0].hyperparameter_tuning == claimed
+    assert any("not part of epsilon" in caveat for caveat in claim.caveats) == (
+        claimed == "unaccounted"
+    )
+
+
+def test_an_accountant_of_the_plan_is_the_claims(ledger: Ledger) -> None:
+    renyi = PrivacyPlan.calibrated(epsilon=2, sampling_rate=0.3, steps=20, accountant="rdp")
+    assert claims.private(renyi, "x", (), training={}).guarantees[0].accountant.name == "rdp"
+    counted = claims.private(renyi, "x", (), training={}, ledger=ledger.statement("d"))
+    assert counted.guarantees[0].accountant.name == "pld"

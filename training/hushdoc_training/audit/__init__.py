@@ -1,0 +1,1 @@
+"""Attacks that put a claim to the test."""

@@ -1,0 +1,1 @@
+"""Conditional random fields over hashed features: fitted, filled, and fitted privately."""
