@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from stated import docldm, docvqa, dp_adam, feam_dp, fedavg, hash_fill, placeholders
 
 from hushdoc import artifact, signing
 from hushdoc import certificate as certificates
@@ -25,15 +26,14 @@ from hushdoc.certificate import Certificate, Guarantee
 from hushdoc.policy import Policy
 from hushdoc.subjects import ENVELOPE_FILE
 from hushdoc.trust import TrustedKey, TrustStore
-from stated import docldm, docvqa, hash_fill, placeholders, pried_kie
 
 PUBLIC_TEXT = "hushdoc example key: everybody has it, so it proves nothing"
 """The private key is the SHA-256 of this text."""
 
 EXAMPLES: dict[str, Callable[[], Certificate]] = {
-    "dp-adam": pried_kie.dp_adam,
-    "fedavg": pried_kie.fedavg,
-    "feam-dp": pried_kie.feam_dp,
+    "dp-adam": dp_adam.dp_adam,
+    "fedavg": fedavg.fedavg,
+    "feam-dp": feam_dp.feam_dp,
     "fl-provider-dp": docvqa.fl_provider_dp,
     "dp-docldm": docldm.dp_docldm,
     "hash-fill": hash_fill.hash_fill,

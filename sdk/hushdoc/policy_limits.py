@@ -7,7 +7,6 @@ against it.
 from __future__ import annotations
 
 import dataclasses
-import math
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,10 @@ from hushdoc.trust import TrustStore
 REVOCATION_WAYS = ("if-present", "required")
 """Whether a model is loaded where no revocation list is there: a list that is there is obeyed in
 either way, and one that is stale, older than one seen before, or signed by nobody refuses."""
+
+
+_LARGEST_LIMIT = 1e9
+"""No limit means more than this; infinity would hide that nothing is demanded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,8 +105,14 @@ class Policy:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; expected one of {words}.")
         for name in ("max_epsilon", "max_delta"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-                raise ValueError(f"{name} is {value!r}; expected a number from 0.")
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not 0 <= value <= _LARGEST_LIMIT
+            ):
+                raise ValueError(
+                    f"{name} is {str(value)[:40]}; expected a number from 0 to {_LARGEST_LIMIT:g}."
+                )
         for name, least in _WHOLE_NUMBERS.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -114,7 +123,7 @@ class Policy:
         self._check_freshness()
         if not isinstance(self.trust, TrustStore):
             raise ValueError("trust is no TrustStore; read one with TrustStore.from_file(path).")
-        if not isinstance(self.model, str | None):
+        if self.model is not None and not (isinstance(self.model, str) and self.model):
             raise ValueError(f"model is {self.model!r}; expected a name or None.")
 
     def _check_freshness(self) -> None:
@@ -136,9 +145,7 @@ class Policy:
             trust: The keys that are believed.
             model: The name the model must have, or None for any.
         """
-        policy = cls(
-            trust=trust, max_epsilon=math.inf, max_delta=1.0, privacy_units=(), model=model
-        )
+        policy = cls(trust=trust, max_epsilon=0, max_delta=0, privacy_units=(), model=model)
         object.__setattr__(policy, "privacy_required", False)
         return policy
 
@@ -156,14 +163,17 @@ class Policy:
         path = Path(path)
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-            raise _bad_policy(path, f"it can't be read as TOML: {problem}") from problem
+        except (OSError, ValueError, RecursionError) as problem:
+            raise _bad_policy(path, f"it can't be read as TOML: {str(problem)[:200]}") from problem
         known = {item.name for item in dataclasses.fields(cls) if item.init}
         unknown = sorted(values.keys() - known)
         if unknown:
             raise _bad_policy(path, f"unknown keys {unknown}, expected some of {sorted(known)}")
         if not isinstance(values.get("trust"), str):
             raise _bad_policy(path, "no key 'trust' with the path of a trust store")
+        for name in ("trust", "revocations"):
+            if "\0" in str(values.get(name)):
+                raise _bad_policy(path, f"the path '{name}' holds a NUL")
         values["trust"] = TrustStore.from_file(path.parent / values["trust"])
         if isinstance(values.get("revocations"), str):
             values["revocations"] = path.parent / values["revocations"]

@@ -17,6 +17,7 @@ from hushdoc_corruption import (
     NOW,
     Case,
     Scene,
+    attacks,
     case,
     forged,
     require_accepted,
@@ -399,7 +400,7 @@ CASES: tuple[Case, ...] = (
 )
 
 
-@pytest.mark.parametrize("attack", CASES, ids=str)
+@pytest.mark.parametrize("attack", attacks(CASES))
 def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
     require_refused(attack, make_scene)
 

@@ -13,6 +13,7 @@ from hushdoc_corruption import (
     MODEL,
     Case,
     Scene,
+    attacks,
     case,
     flip,
     require_accepted,
@@ -241,7 +242,7 @@ CASES: tuple[Case, ...] = (
 )
 
 
-@pytest.mark.parametrize("attack", CASES, ids=str)
+@pytest.mark.parametrize("attack", attacks(CASES))
 def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
     require_refused(attack, make_scene)
 

@@ -19,6 +19,7 @@ from hushdoc_corruption import (
     PREPROCESSING,
     Case,
     Scene,
+    attacks,
     case,
     require_accepted,
     require_refused,
@@ -527,7 +528,7 @@ CASES: tuple[Case, ...] = (
 )
 
 
-@pytest.mark.parametrize("attack", CASES, ids=str)
+@pytest.mark.parametrize("attack", attacks(CASES))
 def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
     require_refused(attack, make_scene)
 

@@ -15,6 +15,7 @@ from hushdoc_corruption import (
     MODEL,
     Case,
     Scene,
+    attacks,
     case,
     forged,
     replaced,
@@ -237,7 +238,7 @@ CASES: tuple[Case, ...] = (
 )
 
 
-@pytest.mark.parametrize("attack", CASES, ids=str)
+@pytest.mark.parametrize("attack", attacks(CASES))
 def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
     require_refused(attack, make_scene)
 

@@ -12,6 +12,7 @@ import pytest
 from hushdoc_corruption import (
     Case,
     Scene,
+    attacks,
     case,
     forged,
     require_accepted,
@@ -130,7 +131,7 @@ CASES: tuple[Case, ...] = (
 )
 
 
-@pytest.mark.parametrize("attack", CASES, ids=str)
+@pytest.mark.parametrize("attack", attacks(CASES))
 def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
     require_refused(attack, make_scene)
 

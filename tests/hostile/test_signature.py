@@ -8,7 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hushdoc_corruption import ENVELOPE, Case, Scene, case, require_accepted, require_refused
+from hushdoc_corruption import (
+    ENVELOPE,
+    Case,
+    Scene,
+    attacks,
+    case,
+    require_accepted,
+    require_refused,
+)
 
 from hushdoc import revocation, signing
 from hushdoc.keys import ECDSA_P256, key_problem, sign_message
@@ -507,7 +515,7 @@ CASES: tuple[Case, ...] = (
 )
 
 
-@pytest.mark.parametrize("attack", CASES, ids=str)
+@pytest.mark.parametrize("attack", attacks(CASES))
 def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
     require_refused(attack, make_scene)
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 CLIENTS, CLIENT_RATE = 4, 0.5
-RUNS_WITH, RUNS_WITHOUT = 50_000, 600_000
+RUNS_WITH, RUNS_WITHOUT = 50_000, 1_200_000
 CONFIDENCE = 0.999
 
 
@@ -67,7 +67,7 @@ def _log_binomial(runs: int, value: int, share: float) -> float:
 def test_seven_is_refuted(figures: ModuleType) -> None:
     random = np.random.default_rng(20261121)
     pilot = scores(figures, 20_000, present=True, random=random)
-    threshold = float(np.quantile(pilot, 0.9))
+    threshold = float(np.quantile(pilot, 0.95))
 
     present = scores(figures, RUNS_WITH, present=True, random=random)
     absent = scores(figures, RUNS_WITHOUT, present=False, random=random)

@@ -139,9 +139,7 @@ def test_an_application_that_demands_8_refuses_all() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_default_policy_refuses_all(name: str) -> None:
-    default = Policy(
-        trust=POLICY.trust, max_epsilon=8, max_delta=1e-5, privacy_units={"document"}
-    )
+    default = Policy(trust=POLICY.trust, max_epsilon=8, max_delta=1e-5, privacy_units={"document"})
     with pytest.raises(PolicyViolationError):
         artifact.verify(EXAMPLES / name, default, now=NOW)
 

@@ -116,9 +116,7 @@ def one_label(
         noise_multiplier: Of the summed gradient.
     """
     rate = min(1.0, BATCH_SIZE / num_pages)
-    step = PoissonSampled(
-        sampling_rate=rate, event=Gaussian(noise_multiplier=noise_multiplier)
-    )
+    step = PoissonSampled(sampling_rate=rate, event=Gaussian(noise_multiplier=noise_multiplier))
     return Composed(event=step, count=max(EPOCHS, EPOCHS * num_pages // BATCH_SIZE))
 
 

@@ -90,7 +90,8 @@ def _guarantee() -> Guarantee:
 def _audit(clause: str, **measured: Any) -> Audit:
     return Audit(
         method=f"value coincidence: a redacted word of {clause} clauses is recognised by features "
-        "that carry the same weight",
+        "that carry the same weight; measured on a faithful build with 2**20 rows, not on this "
+        "table",
         adversary="model-recipient",
         unit="token-term",
         canaries=None,

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from hushdoc.accounting import pld
+from hushdoc.accounting import gdp, pld
 from hushdoc.accounting.mechanism import Mechanism
 from hushdoc.certificate import Certificate, ModelIdentity
 from hushdoc.claim import Accountant, Claim, DataAccess, Guarantee
@@ -27,7 +27,7 @@ SUMS = "the global model after every round, the last one included"
 
 
 def least_hundredth(mechanism: Mechanism, delta: float, adjacency: str) -> float:
-    """Returns the least hundredth that holds as epsilon, so that it doesn't hang on an engine's grid.
+    """Returns the least hundredth that is proven as epsilon; it hangs on no engine's grid.
 
     Args:
         mechanism: What ran.
@@ -63,6 +63,7 @@ def promised(
     def point(at: float) -> tuple[float, float]:
         return least_hundredth(mechanism, at, adjacency), at
 
+    mu = gdp.mu(mechanism)
     return _guarantee(
         "pld",
         **{
@@ -70,6 +71,7 @@ def promised(
             "epsilon": point(delta)[0],
             "delta": delta,
             "profile": tuple(point(at) for at in profile),
+            "gdp_mu": None if mu is None else round(mu, 4),
             "transcript": transcript,
             **words,
         },

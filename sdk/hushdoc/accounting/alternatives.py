@@ -98,7 +98,7 @@ def _expanded_product(form: Product) -> list[Form] | None:
 def _costliest(forms: list[Form]) -> list[Form] | None:
     """One step that costs no less than each of these, if these are steps."""
     steps = [form for form in forms if isinstance(form, Step)]
-    if len(steps) < len(forms) or any(step.size > 1 or step.replaced for step in steps):
+    if len(steps) < len(forms) or any(step.size > 1 or step.change != "removed" for step in steps):
         return None
     rate, noise = max(step.rate for step in steps), min(step.noise for step in steps)
     best = [step for step in steps if (step.rate, step.noise) == (rate, noise)]

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from hushdoc.accounting import rdp
-from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
+from hushdoc.accounting import pld, rdp
+from hushdoc.accounting.mechanism import Composed, Gaussian, Mechanism, PoissonSampled
 
 RELATIVE_TOLERANCE = 1e-5
 """How far the noise may lie above the smallest that keeps the target."""
 
+CALIBRATING_ACCOUNTANTS = ("rdp", "pld")
+
 _SMALLEST, _LARGEST = 1e-3, 1e12
 
 
-def noise_multiplier(*, epsilon: float, delta: float, sampling_rate: float, steps: int) -> float:
+def noise_multiplier(
+    *, epsilon: float, delta: float, sampling_rate: float, steps: int, accountant: str = "rdp"
+) -> float:
     """Returns a noise multiplier that keeps the target, and hardly more than the smallest.
 
     The mechanism is `steps` rounds of a Gaussian on Poisson samples; neighbours differ by adding
-    or removing one record; epsilon is that of `hushdoc.accounting.rdp`.
+    or removing one record.
 
     Args:
         epsilon: The target, above 0.
         delta: Between 0 and 1.
         sampling_rate: Above 0 and at most 1, per step.
         steps: From 1.
+        accountant: One of CALIBRATING_ACCOUNTANTS, whose epsilon keeps the target.
 
     Raises:
         ValueError: An argument is out of its range, or no noise keeps the target.
@@ -33,26 +39,73 @@ def noise_multiplier(*, epsilon: float, delta: float, sampling_rate: float, step
         >>> round(noise, 3)
         1.898
     """
-    _require_between("epsilon", epsilon, 0.0, math.inf)
-    _require_between("delta", delta, 0.0, 1.0)
     _require_between("sampling_rate", sampling_rate, 0.0, math.nextafter(1.0, 2.0))
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise ValueError(f"steps is {steps!r}; expected a whole number from 1.")
 
-    def keeps(noise: float) -> bool:
+    def run(noise: float) -> Mechanism:
         step = PoissonSampled(sampling_rate=sampling_rate, event=Gaussian(noise_multiplier=noise))
-        return rdp.epsilon(Composed(event=step, count=steps), delta) <= epsilon
+        return Composed(event=step, count=steps)
 
-    low = high = 1.0
+    return calibrated(run, epsilon=epsilon, delta=delta, accountant=accountant)
+
+
+def calibrated(
+    make: Callable[[float], Mechanism],
+    *,
+    epsilon: float,
+    delta: float,
+    accountant: str = "pld",
+    adjacency: str = "add-remove",
+) -> float:
+    """Returns the noise with which a mechanism keeps the target, and hardly more than the smallest.
+
+    Args:
+        make: Returns the mechanism for a noise; more noise must not cost more.
+        epsilon: The target, above 0.
+        delta: Between 0 and 1.
+        accountant: One of CALIBRATING_ACCOUNTANTS, whose epsilon keeps the target.
+        adjacency: How neighbours differ, one of ADJACENCIES.
+
+    Raises:
+        ValueError: An argument is out of its range, or no noise keeps the target.
+
+    Example:
+        >>> noise = calibrated(lambda s: Gaussian(noise_multiplier=s), epsilon=1, delta=1e-5)
+        >>> round(noise, 2)
+        3.73
+    """
+    _require_between("epsilon", epsilon, 0.0, math.inf)
+    _require_between("delta", delta, 0.0, 1.0)
+    if accountant not in CALIBRATING_ACCOUNTANTS:
+        raise ValueError(
+            f"accountant is {accountant!r}; expected one of {', '.join(CALIBRATING_ACCOUNTANTS)}."
+        )
+
+    def keeps(noise: float, found: Callable[..., float]) -> bool:
+        return found(make(noise), delta, adjacency=adjacency) <= epsilon
+
+    # RDP is quick, and what it keeps PLD keeps as well.
+    renyi = _smallest(lambda noise: keeps(noise, rdp.epsilon), 1.0, 2.0, epsilon, delta)
+    if accountant == "rdp":
+        return renyi
+    return _smallest(lambda noise: keeps(noise, pld.epsilon), renyi, 1.1, epsilon, delta)
+
+
+def _smallest(
+    keeps: Callable[[float], bool], start: float, factor: float, epsilon: float, delta: float
+) -> float:
+    """A noise that keeps the target, within RELATIVE_TOLERANCE of one that does not."""
+    low = high = start
     while not keeps(high):
-        low, high = high, high * 2
+        low, high = high, high * factor
         if high > _LARGEST:
             raise ValueError(
                 f"No noise multiplier up to {_LARGEST:g} gives epsilon {epsilon!r} at delta "
                 f"{delta!r}; raise epsilon or delta."
             )
     while low == high or keeps(low):
-        low, high = low / 2, low
+        low, high = low / factor, low
         if high < _SMALLEST:
             return high
     while high > low * (1 + RELATIVE_TOLERANCE):

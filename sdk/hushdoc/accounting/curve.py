@@ -78,9 +78,9 @@ class Curve:
     def _sign(self) -> float:
         return math.copysign(1.0, self.constant)
 
-    def _off(self, epsilon: float | Array) -> float | Array:
-        exponent = np.clip(self.theta * (self.middle - epsilon), -700.0, 700.0)
-        return self._sign * self.unknown * np.exp(exponent)
+    def _off(self, epsilon: Array) -> Array:
+        # Exponents are at most _LARGEST_EXPONENT at these losses.
+        return np.asarray(self._sign * self.unknown * np.exp(self.theta * (self.middle - epsilon)))
 
     def delta(self, epsilon: float) -> float:
         """Returns the bound on delta; the trivial one below the grid."""
@@ -92,7 +92,7 @@ class Curve:
         if place < len(self.losses):
             gap = float(self.losses[place]) - epsilon
             inside = self.inside[place] - math.expm1(-gap) * self.ratio[place - 1]
-        scaled = float(inside + self._off(epsilon))
+        scaled = float(inside + self._off(np.asarray(epsilon)))
         found = math.exp(min(0.0, self.log_scale + math.log(scaled))) if scaled > 0 else 0.0
         return min(1.0, max(0.0, found + self.constant))
 
@@ -103,7 +103,7 @@ class Curve:
         if left <= 0:
             return math.inf
         goal = math.exp(min(700.0, math.log(left) - self.log_scale))
-        off = np.asarray(self._off(self.losses))
+        off = self._off(self.losses)
         more = np.flatnonzero(self.inside + off > goal)
         place = int(more[-1]) + 1 if len(more) else 0
         if place == 0:

@@ -1,6 +1,6 @@
 """The privacy loss of one noisy sum on a grid: pairs of laws that cost no less, or no more.
 
-References:
+The papers:
 
     DGK22   Doroshenko, Ghazi, Kamath, Kumar, Manurangsi: Connect the Dots: Tighter Discrete
             Approximations of Privacy Loss Distributions, 2022, arXiv:2207.04380.
@@ -103,7 +103,7 @@ def cells(step: Step, spacing: float, cut: float, most: int) -> Cells | None:
     last = math.ceil(min(float(ends[1]), LARGEST_LOSS) / spacing)
     if last - first > most:
         return None
-    losses = np.arange(first, last + 1) * spacing
+    losses = np.arange(first, last + 1, dtype=np.float64) * spacing
     sums, loss_slack = sums_at(losses, weights, step.noise)
     return _masses(sums, weights, step.noise, first, spacing, loss_slack)
 
@@ -174,7 +174,7 @@ def optimistic(found: Cells, *, added: bool) -> Losses:
 
 
 def _top(mass: Array, above: float) -> tuple[int, float]:
-    """The cell from which on all mass is at least half of that in the cell before, and that mass."""
+    """The cell from which on the mass is at least half of that in the cell before, and it."""
     sums = np.cumsum(mass[::-1])[::-1] + above
     enough = np.flatnonzero(sums[1:] >= mass[:-1] / 2)
     top = int(enough[-1]) + 1 if len(enough) else 0
@@ -244,21 +244,3 @@ def _direction(found: Cells, *, added: bool) -> _Direction:
         below=below,
         above=above,
     )
-
-
-def replaced(found: Cells) -> Losses:
-    """Returns a pair that costs no less for a record that is replaced (see `Step.replaced`).
-
-    Balle, Barthe, Gaboardi 2018, theorem 10: above 0 the losses are those of a removed record,
-    below 0 those of an added one; what is left of the mass tells nothing.
-    """
-    removed, added = pessimistic(found, added=False), pessimistic(found, added=True)
-    last = removed.first + len(removed.mass)
-    reach = max(last, 1 - added.first, 1)
-    mass = np.zeros(2 * reach + 1)
-    start = max(removed.first, 1)
-    mass[reach + start : reach + last] = removed.mass[start - removed.first :]
-    stop = max(-added.first, 0)
-    mass[reach + added.first : reach] = added.mass[:stop]
-    mass[reach] = max(0.0, 1 - float(np.sum(mass)) - removed.at_infinity)
-    return Losses(first=-reach, mass=mass, at_infinity=removed.at_infinity)

@@ -4,11 +4,11 @@ Each of k records is sampled alone, so with the unit the sum is N(b, s^2) with b
 N(0, s^2) without it. Never below the true value, in both directions:
 
 With the unit first and a whole order a, E[ratio^a] is an expectation over a independent b, of
-exp((S^2 - sum of b^2) / 2s^2) with S their sum. The laws of S, weighted by exp(-b^2 / 2s^2) for each
-b, are convolutions of positive terms. log E[ratio^a] is convex in a, which gives the orders between.
+exp((S^2 - sum of b^2) / 2s^2) with S their sum. The law of S, each b weighted by exp(-b^2 / 2s^2),
+is a convolution of positive terms. log E[ratio^a] is convex in a, which gives the orders between.
 
-Without the unit first, the mean of a convex function of the ratio is taken over small intervals of
-sums; putting the mass of an interval on its ends, with the mean ratio kept, only raises it.
+Without the unit first, the mean of a convex function of the ratio is taken over small intervals
+of sums; putting the mass of an interval on its ends, with the mean ratio kept, only raises it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _with_first(weights: Array, noise: float, order: Array) -> Array:
     share = np.where(below == above, 0.0, order - below)
     with np.errstate(invalid="ignore"):
         chord = whole[below] + share * (whole[above] - whole[below])
-    return np.where(share > 0, chord, whole[below])
+    return np.asarray(np.where(share > 0, chord, whole[below]))
 
 
 def _log_moments(weights: Array, noise: float, last: int) -> list[float]:

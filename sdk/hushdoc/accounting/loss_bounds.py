@@ -15,8 +15,9 @@ import numpy as np
 
 from hushdoc.accounting.alternatives import executions
 from hushdoc.accounting.curve import Curve, Ring, curve, ring
-from hushdoc.accounting.dominating import Cells, cells, optimistic, pessimistic, replaced
+from hushdoc.accounting.dominating import Cells, Losses, cells, optimistic, pessimistic
 from hushdoc.accounting.normal import log_mills
+from hushdoc.accounting.replacing import replacing
 from hushdoc.accounting.spectrum import Cumulants, StepLosses, cumulants
 from hushdoc.accounting.steps import Form, Step, steps_of
 
@@ -68,10 +69,10 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Grid:
-    """Cells of every step between losses of one spacing."""
+    """Every step's losses, all of one spacing; cells serve both directions."""
 
     spacing: float
-    cells: dict[Step, Cells]
+    steps: dict[Step, Cells | Losses]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -140,16 +141,17 @@ def _grid(form: Form, guess: Guess, precision: float, width: float, share: int) 
     spacing = _spacing(form, guess, precision)
     if width > 0:
         spacing = min(max(spacing, 1.1 * width / longest), width / 1024)
-    found: dict[Step, Cells] = {}
+    found: dict[Step, Cells | Losses] = {}
     while len(found) < len(steps):
         spacing = _aligned(spacing, steps)
         for step in steps:
-            part = cells(step, spacing, cut, most)
+            make = cells if step.change == "removed" else replacing
+            part = make(step, spacing, cut, most)
             if part is None:
                 spacing, found = 2 * spacing, {}
                 break
             found[step] = part
-    return _Grid(spacing=spacing, cells=found)
+    return _Grid(spacing=spacing, steps=found)
 
 
 def _spacing(form: Form, guess: Guess, precision: float) -> float:
@@ -164,21 +166,23 @@ def _aligned(spacing: float, steps: set[Step]) -> float:
 
     Samples without the record gather there, and what lies on the grid isn't moved at all.
     """
-    ends = [-step.size * math.log1p(-step.rate) for step in steps if step.rate < 1]
+    ends = [
+        -step.size * math.log1p(-step.rate)
+        for step in steps
+        if step.rate < 1 and step.change == "removed"
+    ]
     least = max(ends, default=0.0)
     return least / math.ceil(least / spacing) if least > spacing else spacing
 
 
-def _views(
-    form: Form, grid: _Grid, guess: Guess, tilts: dict[bool, float]
-) -> list[_View]:
+def _views(form: Form, grid: _Grid, guess: Guess, tilts: dict[bool, float]) -> list[_View]:
     """Both directions; only one where they are the same."""
-    symmetric = all(step.rate == 1 or step.replaced for step in grid.cells)
+    symmetric = all(step.rate == 1 or step.change != "removed" for step in grid.steps)
     views = []
     for added in (False,) if symmetric else (False, True):
         losses = {
-            step: replaced(part) if step.replaced else pessimistic(part, added=added)
-            for step, part in grid.cells.items()
+            step: part if isinstance(part, Losses) else pessimistic(part, added=added)
+            for step, part in grid.steps.items()
         }
         start = tilts.get(added, guess.theta)
         theta = _tilt(form, losses, grid.spacing, guess, start)
@@ -195,7 +199,10 @@ def _upper(form: Form, grid: _Grid, views: list[_View], guess: Guess) -> float:
 def _lower(form: Form, grid: _Grid, views: list[_View], guess: Guess) -> float:
     found = []
     for view in views:
-        losses = {step: optimistic(part, added=view.added) for step, part in grid.cells.items()}
+        losses = {
+            step: part if isinstance(part, Losses) else optimistic(part, added=view.added)
+            for step, part in grid.steps.items()
+        }
         below = curve(form, losses, grid.spacing, view.ring, optimistic=True)
         # What was clipped may count this often only while there is little of it.
         if -below.constant <= _MOST_CLIPPED:
@@ -231,7 +238,7 @@ def _tilt(form: Form, losses: StepLosses, spacing: float, guess: Guess, start: f
 
 
 def _log_delta(law: Cumulants, theta: float) -> float:
-    """log delta at the mean of the tilted losses, as if these were normal."""
+    """Log delta at the mean of the tilted losses, as if these were normal."""
     deviation = math.sqrt(law.variance)
     ends = np.asarray([theta * deviation, (1 + theta) * deviation])
     mills = np.exp(log_mills(ends))

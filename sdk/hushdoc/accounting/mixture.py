@@ -1,4 +1,4 @@
-"""A noisy sum with and without some sampled records: P = N(b, s^2), b from Bin(k, q); Q = N(0, s^2).
+"""A noisy sum with sampled records, P = N(b, s^2) for b from Bin(k, q), and without, Q = N(0, s^2).
 
 The loss log P/Q grows with the sum, so that an interval of losses is an interval of sums.
 """
@@ -42,7 +42,7 @@ def weights_of(step: Step) -> Array:
 
 
 def log_ratio(sums: Array, weights: Array, noise: float) -> Array:
-    """Returns log P/Q at some sums: of none + exp(rest), or near 0 of 1 + sum_b w_b (exp(..) - 1)."""
+    """Returns log P/Q at some sums: of none + e^rest, or near 0 of 1 + sum_b w_b (e^.. - 1)."""
     rest = _log_sampled(sums, weights, noise)[0]
     none = float(weights[0])
     if none == 0:

@@ -38,45 +38,43 @@ def epsilon(
         MissingExtraError: dp-accounting is not installed.
     """
     try:
-        import dp_accounting
-        from dp_accounting import pld, rdp
+        from dp_accounting import NeighboringRelation, dp_event, pld, rdp
     except ImportError as problem:
         raise MissingExtraError("dp_accounting", "offline") from problem
     neighbours = {
-        "add-remove": dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
-        "zero-out": dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
-        "replace-one": dp_accounting.NeighboringRelation.REPLACE_ONE,
+        "add-remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
+        "zero-out": NeighboringRelation.ADD_OR_REMOVE_ONE,
+        "replace-one": NeighboringRelation.REPLACE_ONE,
     }.get(adjacency)
-    event = _translated(mechanism, dp_accounting)
-    if neighbours is None or event is None:
+    if neighbours is None:
         return None
-    accountants: list[Any] = [
-        pld.PLDAccountant(neighbours, value_discretization_interval=interval),
-        rdp.RdpAccountant(neighboring_relation=neighbours),
-    ]
-    found = [
-        float(accountant.compose(event).get_epsilon(delta))
-        for accountant in accountants
-        if accountant.supports(event)
-    ]
-    return min(found, default=None)
+    by_pld = pld.PLDAccountant(neighbours, value_discretization_interval=interval)
+    by_rdp = rdp.RdpAccountant(neighboring_relation=neighbours)
+    # One replaced record moves a sum of clipped ones by twice the norm. The library's PLD counts
+    # that itself, its RDP leaves it to whoever states the noise.
+    replaced = neighbours is NeighboringRelation.REPLACE_ONE
+    for accountant, norm in ((by_pld, 1.0), (by_rdp, 2.0 if replaced else 1.0)):
+        event = _translated(mechanism, dp_event, norm)
+        if event is not None and accountant.supports(event):
+            return float(accountant.compose(event).get_epsilon(delta))
+    return None
 
 
-def _translated(event: Mechanism, library: Any) -> Any:
-    """The library's event, or None where it has none."""
+def _translated(event: Mechanism, library: Any, norm: float) -> Any:
+    """The library's event, its noise divided by the norm, or None where it has none."""
     match event:
         case words.Gaussian():
-            return library.GaussianDpEvent(event.noise_multiplier)
+            return library.GaussianDpEvent(event.noise_multiplier / norm)
         case words.Sequence():
-            inner = [_translated(part, library) for part in event.events]
+            inner = [_translated(part, library, norm) for part in event.events]
             return None if None in inner else library.ComposedDpEvent(inner)
         case words.Grouped():
-            return _group(event, library)
+            return _group(event, library, norm)
         case words.PoissonSampled() | words.WithoutReplacement() | words.Composed():
-            inner = _translated(event.event, library)
+            inner = _translated(event.event, library, norm)
             return None if inner is None else _wrapped(event, inner, library)
         case words.RepeatAndSelect():
-            inner = _translated(event.event, library)
+            inner = _translated(event.event, library, norm)
             return None if inner is None else _repeated(event, inner, library)
         case _:
             return None
@@ -91,6 +89,8 @@ def _wrapped(
         return library.PoissonSampledDpEvent(event.sampling_rate, inner)
     if isinstance(event, words.WithoutReplacement):
         return library.SampledWithoutReplacementDpEvent(event.population, event.sample_size, inner)
+    if event.count == 0:
+        return library.NoOpDpEvent()
     return None if event.count > _MOST_STEPS else library.SelfComposedDpEvent(inner, event.count)
 
 
@@ -99,7 +99,7 @@ def _repeated(event: words.RepeatAndSelect, inner: Any, library: Any) -> Any:
     return library.RepeatAndSelectDpEvent(inner, event.expected_runs, shape)
 
 
-def _group(event: words.Grouped, library: Any) -> Any:
+def _group(event: words.Grouped, library: Any, norm: float) -> Any:
     """Steps of Poisson-sampled Gaussians, where up to `size` records of one unit are drawn."""
     inner, count = event.event, 1
     if isinstance(inner, words.Composed):
@@ -115,6 +115,6 @@ def _group(event: words.Grouped, library: Any) -> Any:
         for number in range(size + 1)
     ]
     step = library.MixtureOfGaussiansDpEvent(
-        inner.event.noise_multiplier, [float(number) for number in range(size + 1)], drawn
+        inner.event.noise_multiplier / norm, [float(number) for number in range(size + 1)], drawn
     )
-    return library.SelfComposedDpEvent(step, count)
+    return library.SelfComposedDpEvent(step, count) if count else library.NoOpDpEvent()

@@ -178,7 +178,7 @@ def _delta(mechanism: Mechanism, epsilon: float, adjacency: str) -> float:
     form = normal_form(mechanism, adjacency)
     renyi = rdp.delta_from_rdp(rdp.form_rdp(form), epsilon)
     choices = alternatives(form)
-    if choices is None or epsilon > _LARGEST_EPSILON or not SMALLEST_DELTA < renyi:
+    if choices is None or epsilon > _LARGEST_EPSILON or not renyi > SMALLEST_DELTA:
         return renyi
     return min(renyi, max(_form_delta(choice, epsilon) for choice in choices) * (1 + ROUNDING))
 
@@ -189,7 +189,5 @@ def _form_delta(form: Form, epsilon: float) -> float:
     if renyi == 0:
         return 0.0
     theta = _cheapest_order((np.asarray(ORDERS) - 1) * (spent - epsilon)) - 1
-    guess = Guess(
-        epsilon=epsilon, delta=max(renyi, SMALLEST_DELTA), asks_delta=True, theta=theta
-    )
+    guess = Guess(epsilon=epsilon, delta=max(renyi, SMALLEST_DELTA), asks_delta=True, theta=theta)
     return loss_bounds.bounds(form, guess).upper

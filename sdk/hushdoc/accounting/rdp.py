@@ -1,6 +1,6 @@
 """Renyi differential privacy (RDP) of every mechanism, never below the true value.
 
-References:
+The papers:
 
     CKS20   Canonne, Kamath, Steinke: The Discrete Gaussian for Differential Privacy, 2020,
             arXiv:2004.00010, proposition 12: the conversion to (epsilon, delta).
@@ -10,10 +10,11 @@ References:
 One order at a time: steps add up; a cluster that takes part with the public probability C has
 E[ratio^a] = 1 - C + C exp((a - 1) rho(a)); of disjoint parts the largest counts.
 
-Where a record is replaced, BBG18 bounds the hockey-stick curve at thresholds above 1 by that of
-(1-q) Q + q P against Q and below 1 by that of the reverse. A Renyi divergence is an integral over
-the curve with positive weights, so that E[ratio^a] - 1 is at most the sum over both, and the
-reverse has the smaller one.
+Where a record is exchanged in samples of a fixed size, BBG18 bounds the hockey-stick curve at
+thresholds above 1 by that of (1-q) Q + q P against Q and below 1 by that of the reverse. A Renyi
+divergence is an integral over the curve with positive weights, so that E[ratio^a] - 1 is at most
+the sum over both, and the reverse has the smaller one. Where a record is replaced in a Poisson
+sample that holds as well, and so does the way over the data without it.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ ORDERS: tuple[float, ...] = (
 
 ROUNDING = 1e-9
 """Relative allowance that `epsilon` adds, so that rounding on any machine stays above the truth."""
+
+_LARGEST_HALVED_ORDER = 64
 
 MAX_DIFFERENT_STEPS = 256
 """Different steps that are told apart; more of them are rounded up to some that cost more."""
@@ -179,7 +182,9 @@ def form_rdp(form: Form, orders: Sequence[float] = ORDERS) -> Array:
     chosen = tuple(float(order) for order in orders)
     if not all(1 < order < math.inf for order in chosen):
         raise ValueError(f"The orders are {chosen}; expected finite numbers above 1.")
-    return _rdp(coarsened(form, MAX_DIFFERENT_STEPS), chosen)
+    # What is too large for a double is infinity.
+    with np.errstate(over="ignore"):
+        return _rdp(coarsened(form, MAX_DIFFERENT_STEPS), chosen)
 
 
 def _rdp(form: Form, orders: tuple[float, ...]) -> Array:
@@ -188,11 +193,11 @@ def _rdp(form: Form, orders: tuple[float, ...]) -> Array:
             return _step(form, orders)
         case Product():
             terms = (count * _rdp(part, orders) for part, count in form.terms)
-            return sum(terms, np.zeros(len(orders)))
+            return np.asarray(sum(terms, np.zeros(len(orders))))
         case Chance():
             return _chance(form.rate, _rdp(form.event, orders), orders)
         case Largest():
-            return np.max([_rdp(part, orders) for part in form.events], axis=0)
+            return np.asarray(np.max([_rdp(part, orders) for part in form.events], axis=0))
         case Selected():
             return selected(form, _rdp(form.event, orders), orders)
         case _:
@@ -204,16 +209,33 @@ def _step(step: Step, orders: tuple[float, ...]) -> Array:
         return gaussian(step.noise, orders)
     if step.size > 1:
         return np.asarray(grouped_gaussian(step.rate, step.noise, step.size, orders))
-    once = np.asarray(sampled_gaussian(step.rate, step.noise, orders))
-    return _both_ways(once, step.noise, orders) if step.replaced else once
+    if step.change == "removed":
+        return np.asarray(sampled_gaussian(step.rate, step.noise, orders))
+    if step.change == "exchanged":
+        return _both_ways(step.rate, step.noise, orders)
+    either = _both_ways(step.rate, step.noise / 2, orders)
+    return np.minimum(either, _removed_and_added(step.rate, step.noise, orders))
 
 
-def _both_ways(once: Array, noise: float, orders: tuple[float, ...]) -> Array:
+def _both_ways(rate: float, noise: float, orders: tuple[float, ...]) -> Array:
     """Log(2 A - 1) / (a - 1) for A = exp((a - 1) rho), and no more than without sampling."""
     order = np.asarray(orders) - 1
-    log_a = order * once
+    log_a = order * np.asarray(sampled_gaussian(rate, noise, orders))
     # log(2 e^x - 1) = x + log(2 - e^-x)
-    return np.minimum((log_a + np.log1p(-np.expm1(-log_a))) / order, gaussian(noise, orders))
+    both = (log_a + np.log1p(-np.expm1(-log_a))) / order
+    return np.asarray(np.minimum(both, gaussian(noise, orders)))
+
+
+def _removed_and_added(rate: float, noise: float, orders: tuple[float, ...]) -> Array:
+    """Over the data set without the record (Mironov 2017, proposition 11, with p = q = 2)."""
+    small = tuple(order for order in orders if order <= _LARGEST_HALVED_ORDER)
+    order = np.asarray(small)
+    first = np.asarray(sampled_gaussian(rate, noise, tuple(2 * order)))
+    second = np.asarray(sampled_gaussian(rate, noise, tuple(2 * order - 1)))
+    found = np.full(len(orders), math.inf)
+    place = np.asarray(orders) <= _LARGEST_HALVED_ORDER
+    found[place] = (order - 0.5) / (order - 1) * first + second
+    return found
 
 
 def _chance(rate: float, inner: Array, orders: tuple[float, ...]) -> Array:
@@ -221,4 +243,5 @@ def _chance(rate: float, inner: Array, orders: tuple[float, ...]) -> Array:
     log_a = order * inner
     near = np.log1p(rate * np.expm1(np.minimum(log_a, 1.0)))
     far = np.logaddexp(math.log1p(-rate), math.log(rate) + np.maximum(log_a, 1.0))
-    return np.maximum(np.where(log_a > 1, far, near) / order, np.minimum(inner, math.ulp(0.0)))
+    found = np.where(log_a > 1, far, near) / order
+    return np.asarray(np.maximum(found, np.minimum(inner, math.ulp(0.0))))

@@ -52,7 +52,7 @@ def gaussian(noise: float, orders: tuple[float, ...]) -> Array:
     return np.asarray(orders) * (inverse_square(noise) / 2)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def sampled_gaussian(rate: float, noise: float, orders: tuple[float, ...]) -> tuple[float, ...]:
     """RDP of one step, 0 < rate < 1; tuples, so that a cached answer can't be changed."""
     order = np.asarray(orders)

@@ -84,9 +84,7 @@ def _step_cumulants(losses: Losses, spacing: float, theta: float) -> Cumulants:
     tilted, log_moment = _tilted(losses, spacing, theta)
     at = (losses.first + np.arange(len(tilted))) * spacing
     mean = float(tilted @ at)
-    return Cumulants(
-        log_moment=log_moment, mean=mean, variance=float(tilted @ ((at - mean) ** 2))
-    )
+    return Cumulants(log_moment=log_moment, mean=mean, variance=float(tilted @ ((at - mean) ** 2)))
 
 
 def _tilted(losses: Losses, spacing: float, theta: float) -> tuple[Array, float]:
@@ -105,9 +103,7 @@ def _log_chance(rate: float, log_moment: float) -> float:
     return math.log1p(rate * math.expm1(log_moment))
 
 
-def spectrum(
-    form: Form, losses: StepLosses, spacing: float, theta: float, length: int
-) -> Spectrum:
+def spectrum(form: Form, losses: StepLosses, spacing: float, theta: float, length: int) -> Spectrum:
     """Returns the transform of the law of a form's losses on a ring of `length` points."""
     match form:
         case Step():

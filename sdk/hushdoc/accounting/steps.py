@@ -38,7 +38,13 @@ from hushdoc.accounting.mechanism import (
 SMALLEST = 1e-300
 """Stands for what is positive but too small for a double, so that zero means: nothing was read."""
 
+CHANGES = ("removed", "replaced", "exchanged")
+"""What a neighbour does to a step's records: it has none of them, or another one that is sampled
+alike (Poisson), or another one in samples of a fixed size, where a record that is not drawn leaves
+its place to somebody else. Noise of the last is in units of the distance between two records."""
+
 _MOST_NOISE = 1e50
+_LEAST_SQUARE = 1e-100
 _LARGEST_GROUP = 10**9
 
 
@@ -50,16 +56,14 @@ class Step:
         rate: Probability of each of these records to be in the sample, above 0.
         noise: Standard deviation, where one sampled record shifts the sum by 1.
         size: How many records it is about, each sampled alone; 1 where rate is 1.
-        replaced: Whether the record is replaced by another. Balle, Barthe, Gaboardi 2018 bound
-            that for any sampling which takes the record with probability `rate`; noise is then
-            in units of the distance between two records, at most twice the clipping norm.
+        change: One of CHANGES; "removed" where rate is 1.
         exact: Whether some neighbours reach the bound.
     """
 
     rate: float
     noise: float
     size: int = 1
-    replaced: bool = False
+    change: str = "removed"
     exact: bool = True
 
 
@@ -211,7 +215,8 @@ class _Reader:
             current = current.event
         if rate == 0:
             return NOTHING
-        return self._sampled(rate, current, size, grouped=not self.replaces)
+        change = "replaced" if self.replaces else "removed"
+        return self._sampled(rate, current, size, change)
 
     def _without_replacement(self, event: WithoutReplacement, size: int) -> Form:
         rate = 1.0
@@ -224,20 +229,21 @@ class _Reader:
             return NOTHING
         if self.adjacency == "add-remove":
             return NOTHING if self.form(current, size) == NOTHING else UNBOUNDED
-        return self._sampled(rate, current, size, grouped=False)
+        # Another record takes the place of one that is not drawn, so twice the norm, whatever the
+        # neighbour does.
+        return self._sampled(rate, current, size, "exchanged")
 
-    def _sampled(self, rate: float, event: Mechanism, size: int, *, grouped: bool) -> Form:
+    def _sampled(self, rate: float, event: Mechanism, size: int, change: str) -> Form:
         noise = _gaussian_noise(event)
         plain = self.form(event, size)
         if rate == 1 or plain in (NOTHING, UNBOUNDED):
             return plain
-        if noise is None or (size > 1 and not grouped):
+        if noise is None or (size > 1 and change != "removed"):
             return loosened(plain)
-        if grouped:
-            return Step(rate=rate, noise=noise, size=size)
-        # Another record takes the place of one that is not drawn, so twice the norm also for
-        # zero-out.
-        return Step(rate=rate, noise=noise / 2, replaced=True, exact=False)
+        if change == "exchanged":
+            noise /= 2
+        exact = change == "removed"
+        return Step(rate=rate, noise=noise, size=size, change=change, exact=exact)
 
     def _cluster_sampled(self, event: ClusterSampled, size: int) -> Form:
         inner = self.form(event.event, size)
@@ -286,7 +292,9 @@ def _precision(event: Mechanism) -> float | None:
             return inverse_square(event.noise_multiplier)
         case Composed():
             inner = _precision(event.event)
-            return inner if inner is None else (_as_float(event.count) * inner if event.count else 0)
+            return (
+                inner if inner is None else (_as_float(event.count) * inner if event.count else 0)
+            )
         case words.Sequence():
             parts = [_precision(part) for part in event.events]
             return None if None in parts else float(sum(part or 0.0 for part in parts))
@@ -295,9 +303,9 @@ def _precision(event: Mechanism) -> float | None:
 
 
 def inverse_square(noise: float) -> float:
-    """Returns 1 / noise^2, neither below SMALLEST nor an error for a noise that underflows."""
+    """Returns 1 / noise^2, at least SMALLEST; infinity where it is beyond use."""
     square = noise * noise
-    return math.inf if square == 0 or math.isinf(1 / square) else max(1 / square, SMALLEST)
+    return math.inf if square < _LEAST_SQUARE else max(1 / square, SMALLEST)
 
 
 def _as_float(count: int) -> float:
@@ -349,7 +357,8 @@ def _rounded(step: Step, base: float) -> Step:
     noise = math.exp(math.floor(math.log(noise) / unit) * unit)
     rate, noise = min(1.0, max(rate, step.rate)), min(noise, step.noise)
     if rate == 1:
-        return Step(rate=1.0, noise=noise / step.size, exact=False)
+        apart = 2 if step.change == "replaced" else 1
+        return Step(rate=1.0, noise=noise / (step.size * apart), exact=False)
     return dataclasses.replace(step, rate=rate, noise=noise, exact=False)
 
 
@@ -366,4 +375,3 @@ def _replaced(form: Form, steps: dict[Step, Step]) -> Form:
             return dataclasses.replace(form, event=_replaced(form.event, steps))
         case _:
             return form
-

@@ -29,7 +29,16 @@ def selected(form: Selected, inner: Array, orders: tuple[float, ...]) -> Array:
     """
     order = np.asarray(orders)
     if form.distribution == "poisson":
-        return _poisson(form.expected_runs, inner, order)
+        found = _poisson(form.expected_runs, inner, order)
+    else:
+        found = _negative_binomial(form, inner, order)
+    # Renyi divergence grows with the order, so that a larger order bounds a smaller one.
+    descending = np.argsort(-order)
+    found[descending] = np.minimum.accumulate(found[descending])
+    return found
+
+
+def _negative_binomial(form: Selected, inner: Array, order: Array) -> Array:
     eta, mean = _ETA[form.distribution], form.expected_runs
     log_inverse_gamma = math.log(mean) if eta else _logarithmic(mean)
     # The theorem lets a second order pay for the number of runs; any order will do.
@@ -54,5 +63,10 @@ def _poisson(mean: float, inner: Array, order: Array) -> Array:
     with np.errstate(invalid="ignore"):
         exponents = (order - 1) * (inner - allowed[:, None] + np.log1p(-1 / order))
     log_delta = np.min(np.where(np.isinf(inner), 0.0, exponents - np.log(order)), axis=1)
-    delta = np.exp(np.minimum(log_delta, 0.0))
+    delta = np.minimum(np.exp(np.minimum(log_delta, 0.0)), _total_variation(inner))
     return np.asarray(inner + mean * delta + math.log(mean) / (order - 1))
+
+
+def _total_variation(inner: Array) -> float:
+    """Bretagnolle, Huber 1979, from the Kullback-Leibler divergence that RDP bounds."""
+    return math.sqrt(-math.expm1(-float(np.min(inner))))

@@ -176,10 +176,11 @@ def print_signature(seen: Seen) -> None:
     """Prints whether anybody is known to have signed, and that no file was looked at."""
     from hushdoc.explanation import printable
 
-    if seen.problem is not None:
-        print(f"!!! NOT BELIEVED ({seen.problem.code}): {printable(str(seen.problem))}")
-        if isinstance(seen.problem, SignatureError):
-            print("!!! SIGNATURE NOT TRUSTED: anybody may have written this.")
+    if isinstance(seen.problem, SignatureError):
+        print(f"!!! SIGNATURE NOT TRUSTED ({seen.problem.code}): anybody may have written this.")
+        print(f"!!! {printable(str(seen.problem))}")
+    elif seen.problem is not None:
+        print(f"!!! NOT TO BE BELIEVED ({seen.problem.code}): {printable(str(seen.problem))}")
     elif seen.signers is None:
         print("!!! SIGNATURE NOT CHECKED: anybody may have written this. Check it with --trust.")
     else:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
 from typing import Any
 
-import hushdoc
 from hushdoc.audits import Audit
 from hushdoc.certificate import Certificate
 from hushdoc.claim import Claim, Guarantee, ProtectedData, PublicData
@@ -55,7 +55,7 @@ def bill_of_materials(
     """
     if spec_version not in SPEC_VERSIONS:
         raise ValueError(f"spec_version is {spec_version!r}; expected one of {SPEC_VERSIONS}.")
-    serial = uuid.uuid5(uuid.NAMESPACE_URL, f"{hushdoc.__name__}:{payload_sha256}")
+    serial = uuid.uuid5(uuid.NAMESPACE_URL, f"hushdoc:{payload_sha256}")
     return {
         "$schema": f"http://cyclonedx.org/schema/bom-{spec_version}.schema.json",
         "bomFormat": "CycloneDX",
@@ -65,7 +65,11 @@ def bill_of_materials(
         "metadata": {
             "tools": {
                 "components": [
-                    {"type": "application", "name": "hushdoc", "version": hushdoc.__version__}
+                    {
+                        "type": "application",
+                        "name": "hushdoc",
+                        "version": metadata.version("hushdoc"),
+                    }
                 ]
             },
             "component": _model(certificate, subjects, payload_sha256),

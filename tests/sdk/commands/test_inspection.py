@@ -110,7 +110,9 @@ def test_verifying_prints_every_rule(
 ) -> None:
     assert run("verify", sealed, "--trust", trust, *LIMITS) == 0
     shown = capsys.readouterr().out
-    assert shown.count("\nok ") == 16
+    assert shown.count("\nok ") == 17
+    assert "recomputed fast: by Renyi accounting" in shown
+    assert "0 audits, none above the claim" in shown
     assert "4 files checked" in shown
     assert shown.rstrip().endswith("ACCEPTED.")
 
@@ -123,7 +125,7 @@ def test_a_refusing_policy_is_exit_code_5(
     shown = capsys.readouterr().out
     assert "EPSILON_TOO_LARGE" in shown
     assert "UNIT_NOT_ACCEPTED" in shown
-    assert "REFUSED: 2 of 16 rules failed." in shown
+    assert "REFUSED: 2 of 17 rules failed." in shown
     assert run("verify", sealed, "--trust", trust, *limits, "--json") == 5
     assert json.loads(capsys.readouterr().out)["passed"] is False
 
@@ -139,6 +141,89 @@ def test_a_damaged_artifact_is_exit_code_4(
     assert run("verify", sealed, "--trust", trust, *LIMITS) == 4
     assert run("verify", sealed, "--trust", trust, *LIMITS, "--json") == 4
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "SIZE_MISMATCH"
+
+
+def test_audits_of_others_are_shown_if_they_are_believed(
+    build: ModuleType,
+    key: Any,
+    other_key: Any,
+    sealed: Path,
+    trust: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    build.append_audit(sealed, other_key)
+    assert run("verify", sealed, "--trust", trust, *LIMITS) == 0
+    shown = capsys.readouterr().out
+    assert "Lines that no trusted auditor signed: 1." in shown
+    assert "WHAT TRUSTED AUDITORS SIGNED" not in shown
+
+    auditor = build.trust(other_key, roles=("audit",)).keys
+    store = build.TrustStore(keys=(*build.trust(key).keys, *auditor))
+    trust.write_bytes(store.to_json())
+    for verb in (
+        ("verify", sealed, "--trust", trust, *LIMITS),
+        ("inspect", sealed, "--trust", trust),
+    ):
+        assert run(*verb) == 0
+        shown = capsys.readouterr().out
+        assert "WHAT TRUSTED AUDITORS SIGNED ABOUT IT\nthe tests, 2026-11-21T09:00:00Z:" in shown
+        assert "Lines that no trusted auditor signed" not in shown
+        assert run(*verb, "--json") == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["audits"][0]["audits"][0]["epsilonLower"] == 0.5
+        assert found["unbelievedAudits"] == 0
+        assert found["payloadSha256"] == build.payload_digest(sealed)
+        page = sealed.parent / "page.html"
+        assert run(*verb, "--html", page) == 0
+        capsys.readouterr()
+        assert "By the tests, 2026-11-21T09:00:00Z" in page.read_text("utf-8")
+
+
+def test_an_audit_above_the_claim_refuses_and_says_by_which_rule(
+    build: ModuleType,
+    key: Any,
+    other_key: Any,
+    sealed: Path,
+    trust: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    build.append_audit(sealed, other_key, build.audit_report(build.audit(epsilon_lower=9.0)))
+    auditor = build.trust(other_key, roles=("audit",)).keys
+    store = build.TrustStore(keys=(*build.trust(key).keys, *auditor))
+    trust.write_bytes(store.to_json())
+    assert run("verify", sealed, "--trust", trust, *LIMITS) == 5
+    assert "AUDIT_CONTRADICTION" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("way", ["fast", "exact", "offline"])
+def test_which_engine_recomputed_is_said(
+    sealed: Path, trust: Path, way: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("verify", sealed, "--trust", trust, *LIMITS, "--recompute", way)
+    assert run(*arguments) == 0
+    assert f"recomputed {way}: by " in capsys.readouterr().out
+    assert run(*arguments, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["recompute"] == way
+
+
+def test_identity_and_age_are_demanded(sealed: Path, trust: Path, tmp_path: Path) -> None:
+    demand = ("verify", sealed, "--trust", trust, *LIMITS)
+    assert run(*demand, "--model", "invoice-kie", "--min-version", "3") == 0
+    assert run(*demand, "--model", "other") == 4
+    assert run(*demand, "--min-version", "4") == 4
+    assert run(*demand, "--max-age-days", "36500") == 0
+    assert run(*demand, "--revocations", tmp_path / "none") == 4
+
+
+def test_a_certificate_that_is_over_is_not_believed_though_it_is_signed(
+    build: ModuleType, key: Any, trust: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = build.certify(issued_at="2020-01-01T00:00:00Z", expires_at="2021-01-01T00:00:00Z")
+    build.seal(tmp_path / "old", key, old)
+    assert run("inspect", tmp_path / "old", "--trust", trust) == 4
+    shown = capsys.readouterr().out
+    assert "NOT TO BE BELIEVED (EXPIRED)" in shown
+    assert "SIGNATURE NOT TRUSTED" not in shown
 
 
 def test_a_policy_file_says_the_same(sealed: Path, trust: Path, tmp_path: Path) -> None:

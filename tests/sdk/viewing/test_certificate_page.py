@@ -14,6 +14,7 @@ import pytest
 
 from hushdoc import artifact
 from hushdoc.accounting import rdp
+from hushdoc.audits import PreRegisteredAudit
 from hushdoc.viewing.certificate_page import certificate_page
 from hushdoc.viewing.profile_chart import profile_chart
 
@@ -118,6 +119,51 @@ def test_numbers_that_do_not_follow_are_named(build: ModuleType) -> None:
     assert "EPSILON_NOT_REPRODUCED" in text
 
 
+def test_audits_are_shown_with_their_ceiling_and_by_whom(build: ModuleType) -> None:
+    invited = PreRegisteredAudit(
+        protocol="Guess.", population="others", query_budget=1000, seed_commitment="sha256:x"
+    )
+    certified = build.certify(audits=(build.audit(),), pre_registered_audits=(invited,))
+    report = build.audit_report(auditor="An outside laboratory")
+    text = read(certificate_page(certified, None, (), audits=(report,)))
+    for part in (
+        "By An outside laboratory, 2026-11-21T09:00:00Z",
+        "epsilon 0.5",
+        "epsilon 5.809",
+        "can refute a promise and never prove one",
+        "Guess. Population: others; up to 1,000 questions",
+    ):
+        assert part in text
+    silent = read(certificate_page(build.certify(), None, ()))
+    assert "No audit is stated." in silent
+    assert "invited to run" not in silent
+
+
+def test_what_is_seen_released_and_compared_is_shown(build: ModuleType) -> None:
+    certified = build.certify(
+        build.guarantee(gdp_mu=1.25),
+        build.guarantee(adversary="server", aggregation="secure-sum", adjacency="replace-one"),
+        build.guarantee(kind="empirical", epsilon=2.0, unit="user"),
+        releases=("final-weights", "logs"),
+    )
+    text = read(certificate_page(certified, None, (), payload_sha256="ab" * 32))
+    for part in (
+        "mu 1.25. It underestimates",
+        "this falls with the secure summation",
+        "can't be compared with one for adding",
+        "logs of the training",
+        "measured 2",
+        "ab" * 32,
+    ):
+        assert part in text
+
+
+def test_the_way_of_recomputing_is_named(build: ModuleType) -> None:
+    assert "Recomputed for this page (fast)" in read(certificate_page(build.certify(), None, ()))
+    exact = certificate_page(build.certify(), None, (), recompute="exact")
+    assert "Recomputed for this page (exact)" in read(exact)
+
+
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(1)>\u202e\x1b[2J'
 
 
@@ -134,6 +180,12 @@ def test_hostile_text_stays_text(build: ModuleType) -> None:
         build.no_guarantee(unit="user"),
         issuer=HOSTILE,
         caveats=(HOSTILE,),
+        audits=(build.audit(method=HOSTILE),),
+        pre_registered_audits=(
+            PreRegisteredAudit(
+                protocol=HOSTILE, population=HOSTILE, query_budget=1, seed_commitment=HOSTILE
+            ),
+        ),
         releases=("final-weights", "logs"),
         training={HOSTILE: HOSTILE, "x": [HOSTILE]},
         utility={HOSTILE: {HOSTILE: 1}},
@@ -142,7 +194,8 @@ def test_hostile_text_stays_text(build: ModuleType) -> None:
             name=HOSTILE, version=1, task="kie", format="onnx", entry=build.ENTRY
         ),
     )
-    page = certificate_page(certified, None, ())
+    report = build.audit_report(build.audit(method=HOSTILE), auditor=HOSTILE)
+    page = certificate_page(certified, None, (), audits=(report,))
     read(page)
     assert "\u202e" not in page
     assert "\x1b" not in page

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hushdoc.accounting import pld
+from hushdoc.accounting import gdp, pld
 from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled, Sequence
 from hushdoc.claim import Claim
 from hushdoc.reproduction import reproduce
@@ -39,6 +39,8 @@ def test_without_a_ledger_the_claim_is_the_plan_and_warns_of_dropped_runs() -> N
     assert guarantee.hyperparameter_tuning == "none"
     assert any("dropped" in caveat for caveat in claim.caveats)
     assert claim.protected_data[0].commitment is None
+    # Told for comparison; the limit theorem says too little where few steps are sampled.
+    assert guarantee.gdp_mu == gdp.mu(PLAN.mechanism())
 
 
 def test_with_a_ledger_every_run_is_inside_epsilon(ledger: Ledger) -> None:

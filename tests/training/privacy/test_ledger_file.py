@@ -73,6 +73,13 @@ def test_the_file_itself_refuses_to_forget_or_overspend(ledger: Ledger, statemen
         change(ledger.path, statement)
 
 
+def test_a_commit_waits_for_the_disk(ledger: Ledger) -> None:
+    with ledger_file.writing(ledger.path) as database:
+        # EXTRA: the file, and the folder that the journal vanishes from, are synced.
+        assert database.execute("PRAGMA synchronous").fetchone() == (3,)
+        assert database.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
 def test_a_missing_ledger_is_named_and_not_made(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="ledger init") as missing:
         Ledger.open(tmp_path / "nowhere")

@@ -191,9 +191,7 @@ def _print_standing(ledger: Ledger) -> None:
     waiting = sum(run.counted - run.charged for run in runs)
     print(f"Budget of '{_safe(ledger.data)}', per {ledger.unit}, at delta {ledger.delta:g}")
     print(f"  spent     epsilon {spent.charged:<8.4g} {charged} charged steps")
-    print(
-        f"  reserved  epsilon {spent.reserved:<8.4g} with {waiting} steps that open runs may take"
-    )
+    print(f"  reserved  epsilon {spent.reserved:<8.4g} {waiting} more that open runs may take")
     print(f"  allowed   epsilon {spent.cap:<8.4g} all runs together")
     print(_left(ledger, runs[-1].step if runs else None))
     for run in runs:

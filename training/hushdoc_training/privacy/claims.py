@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 import hushdoc
+from hushdoc.accounting import gdp
 from hushdoc.claim import (
     Accountant,
     Claim,
@@ -162,7 +163,7 @@ def _guarantee(plan: PrivacyPlan, tuning: str, ledger: Statement | None) -> Guar
         epsilon=epsilon(mechanism, plan.delta),
         delta=plan.delta,
         profile=tuple((epsilon(mechanism, delta), delta) for delta in PROFILE_DELTAS),
-        gdp_mu=None,
+        gdp_mu=gdp.mu(mechanism),
         accountant=Accountant(
             name=accountant, library="hushdoc", version=hushdoc.__version__, error_bound=None
         ),

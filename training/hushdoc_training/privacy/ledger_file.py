@@ -36,6 +36,8 @@ VERSION = 1
 BUSY_SECONDS = 30.0
 """How long one process waits for another."""
 
+_FOREIGN_KEYS = "PRAGMA foreign_key_check"
+
 _APPEND_ONLY = """
 CREATE TRIGGER {table}_is_not_changed BEFORE UPDATE ON {table}
 BEGIN SELECT RAISE(ABORT, 'a ledger is only added to'); END;
@@ -209,20 +211,12 @@ def require_sound(database: sqlite3.Connection, path: Path, key: bytes) -> None:
         rows(database, path, table, key)
 
 
-def _seal(table: str, key: bytes, values: tuple[Any, ...]) -> str:
-    content = repr((table, *values)).encode("utf-8", "backslashreplace")
-    return hmac.new(key, content, "sha256").hexdigest()[:32]
-
-
 def damages(path: Path) -> list[str]:
     """Returns what SQLite's own integrity check finds wrong; nothing in a sound file."""
     with reading(path) as database:
         found = [str(row[0]) for row in database.execute("PRAGMA integrity_check(20)")]
         lost = [f"a row of {row[0]} names no row" for row in database.execute(_FOREIGN_KEYS)]
     return [text for text in found if text != "ok"] + lost
-
-
-_FOREIGN_KEYS = "PRAGMA foreign_key_check"
 
 
 def bad_ledger(path: Path, found: str) -> InputError:
@@ -232,6 +226,11 @@ def bad_ledger(path: Path, found: str) -> InputError:
         "last charge; where none exists, what was spent is unknown and the data must be retired.",
         code="BAD_LEDGER",
     )
+
+
+def _seal(table: str, key: bytes, values: tuple[Any, ...]) -> str:
+    content = repr((table, *values)).encode("utf-8", "backslashreplace")
+    return hmac.new(key, content, "sha256").hexdigest()[:32]
 
 
 @contextmanager

@@ -101,7 +101,11 @@ class PrivacyPlan:
             steps=steps,
             clipping_norm=clipping_norm,
             noise_multiplier=calibration.noise_multiplier(
-                epsilon=epsilon, delta=delta, sampling_rate=sampling_rate, steps=steps
+                epsilon=epsilon,
+                delta=delta,
+                sampling_rate=sampling_rate,
+                steps=steps,
+                accountant=accountant,
             ),
             expected_records=expected_records,
             accountant=accountant,

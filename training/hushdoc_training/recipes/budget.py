@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from hushdoc.claim import Claim
 from hushdoc.errors import InputError, PrivacyError
+from hushdoc.reproduction import reproduce
 from hushdoc_training.privacy.ledger import Ledger
 from hushdoc_training.privacy.ledger_runs import Statement
 from hushdoc_training.privacy.plan import PrivacyPlan
@@ -49,6 +50,23 @@ class Account:
         """Says that the run is finished."""
         if self.ledger is not None:
             self.ledger.close(self.run_id, reason="finished")
+
+
+def require_certifiable(claim: Claim) -> None:
+    """Refuses what no certificate could say, before a step is spent on it.
+
+    Raises:
+        CertificateError: A field of the claim is wrong.
+        PrivacyError: NOT_REPRODUCED, where a checker would not find the claim's epsilon.
+    """
+    written = Claim.from_json(claim.to_json())
+    for found in reproduce(written):
+        if found.code is not None:
+            raise PrivacyError(
+                f"The run's certificate would not be believed: {found.message}. Choose other "
+                "settings; with a ledger, runs of equal settings are added up most easily.",
+                code="NOT_REPRODUCED",
+            )
 
 
 def require_room(

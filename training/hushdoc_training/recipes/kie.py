@@ -190,7 +190,7 @@ def train_private(
         hyperparameter_tuning=hyperparameter_tuning,
     )
     alone = claim_of()
-    alone.to_json()  # refuses what could not be certified before a step is spent on it
+    budget.require_certifiable(alone)
     digest = documents_digest(documents)
     asked = {"mode": "private", **asdict(plan), **asdict(settings)}
     asked |= identity(start, digest, alone)
@@ -198,8 +198,10 @@ def train_private(
         asked["ledger"] = ledger.ledger_id
     if ledger is not None and not resume:  # before the folder is taken
         room = budget.require_room(ledger, plan, digest, documents_changed=documents_changed)
+        planned = claim_of(ledger=room)
+        budget.require_certifiable(planned)
         if not quiet:
-            print(budget.announcement(room, claim_of(ledger=room)), file=sys.stderr)
+            print(budget.announcement(room, planned), file=sys.stderr)
     run = _open(out, asked, start, resume=resume)
     if (out / CHECKPOINT).is_dir():
         return _already_finished(run, ledger, plan)

@@ -1,0 +1,114 @@
+"""PrIeD-KIE's FeAm-DP, against whoever sees sums, sums less a share of noise, or updates."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hushdoc.accounting.mechanism import ClusterSampled, Mechanism
+from hushdoc.certificate import Certificate
+from stated import funsd, parts
+
+NUM_CLIENTS, CLIENT_RATE = 16, 0.5
+
+
+def feam_dp() -> Certificate:
+    """Returns what holds for FeAm-DP, against whoever sees sums, shares of noise or updates."""
+    transcripts = feam_transcripts(NUM_CLIENTS, CLIENT_RATE)
+    words: dict[str, Any] = {
+        "delta": funsd.DELTA,
+        "unit": "sequence",
+        "unit_definition": funsd.WINDOW,
+        "adjacency": "add-remove",
+        "knows": parts.ALL_BUT_ONE + ", and who took part in which round",
+        **funsd.PUBLISHED,
+    }
+    assumed = (
+        "the server draws half of the clients anew in every round, whatever their data are; who "
+        "was drawn is public",
+        "a drawn client draws each of its windows independently, with probability 2/7",
+        "sums are divided by expected sizes; how many windows a client has is public",
+    )
+    honest = "every drawn client adds its share of the noise, and its update arrives"
+    guarantees = (
+        parts.promised(
+            transcripts,
+            "released",
+            adversary="model-recipient",
+            observes=parts.SUMS,
+            aggregation="secure-sum",
+            assumes=(*assumed, honest),
+            **words,
+        ),
+        parts.promised(
+            transcripts,
+            "less-one-share",
+            adversary="co-client",
+            observes=parts.SUMS + "; it takes its own update and noise off, in every round",
+            aggregation="secure-sum",
+            assumes=(*assumed, honest, "one client listens, and no two of them together"),
+            **words,
+        ),
+        parts.promised(
+            transcripts,
+            "one-share",
+            adversary="server",
+            observes="the update of each client, with that client's share of the noise alone",
+            aggregation="individual-updates",
+            assumes=assumed,
+            **words,
+        ),
+    )
+    return funsd.certify(
+        "feam-dp",
+        guarantees=guarantees,
+        transcripts=transcripts,
+        accesses=(
+            parts.access(funsd.DATA, "training", "accounted", "released"),
+            parts.access(
+                funsd.DATA, "windows of each client: weights of the sum", "declared-public"
+            ),
+            *funsd.ACCESSES,
+        ),
+        releases=("final-weights", "round-updates"),
+        training={
+            "source": "PrIeD-KIE, section 4.5, algorithm 1, table 6",
+            "published": "epsilon 8 (Renyi), 7.01 (PRV) per window, as if windows were drawn "
+            "independently of one another",
+            "clients": NUM_CLIENTS,
+            "clientRate": CLIENT_RATE,
+            "rounds": funsd.STEPS,
+            "samplingRateOfAClient": funsd.SAMPLING_RATE / CLIENT_RATE,
+            "noiseMultiplier": funsd.NOISE_MULTIPLIER,
+        },
+        caveats=(
+            "The paper counts a window as drawn with probability 1/7. All windows of a client are "
+            "in or out of a round together, and who is in is public, so that counts less than "
+            "what holds.",
+            "With secure aggregation the server would see sums alone, and the first guarantee's "
+            "numbers would hold against it.",
+            "A client that drops out after its noise was counted on leaves less noise than "
+            "stated; the published method keeps no margin for that.",
+            funsd.LARGE_DELTA,
+        ),
+    )
+
+
+def feam_transcripts(
+    num_clients: int, client_rate: float, noise_multiplier: float = funsd.NOISE_MULTIPLIER
+) -> dict[str, Mechanism]:
+    """Returns FeAm-DP as its adversaries see it: sums, sums less one share of noise, one share.
+
+    Args:
+        num_clients: K in the paper.
+        client_rate: C: which part of them is drawn in each round.
+        noise_multiplier: Of the sum over all drawn clients.
+    """
+    drawn = round(num_clients * client_rate)
+    left = {"released": 1.0, "less-one-share": (drawn - 1) / drawn, "one-share": 1 / drawn}
+
+    def seen(part: float) -> Mechanism:
+        step = funsd.one_step(noise_multiplier * math.sqrt(part), funsd.SAMPLING_RATE / client_rate)
+        return funsd.steps(ClusterSampled(sampling_rate=client_rate, event=step))
+
+    return {name: seen(part) for name, part in left.items()}

@@ -1,0 +1,67 @@
+"""PrIeD-KIE's federated averaging without differential privacy: nothing, against anybody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hushdoc.certificate import Certificate
+from stated import funsd, parts
+
+NUM_CLIENTS, CLIENT_RATE = 16, 0.5
+
+
+def fedavg() -> Certificate:
+    """Returns what holds for plain federated averaging: nothing, against anybody."""
+    words: dict[str, Any] = {
+        "knows": parts.ALL_BUT_ONE,
+        "assumes": (),
+        "unit": "document",
+        "unit_definition": funsd.FORM,
+        "adjacency": "add-remove",
+        **funsd.PUBLISHED,
+        "sampling_as_implemented": "shuffled",
+        "floating_point": "no noise was drawn",
+    }
+    guarantees = (
+        parts.nothing(
+            "No noise was drawn: the final weights are an average of what each client's forms "
+            "made of them, and may hold any part of any form.",
+            adversary="model-recipient",
+            observes="the final weights",
+            aggregation="secure-sum",
+            **words,
+        ),
+        parts.nothing(
+            "The server sees the update of each client, without noise; forms can be rebuilt from "
+            "such updates.",
+            adversary="server",
+            observes="the update of each client in every round it takes part in",
+            aggregation="individual-updates",
+            **words,
+        ),
+        parts.nothing(
+            "Every round's model carries the sum of all updates, without noise. A client knows its "
+            "own, and where two take part it knows the other's as well.",
+            adversary="co-client",
+            observes=parts.SUMS,
+            aggregation="secure-sum",
+            **words,
+        ),
+    )
+    return funsd.certify(
+        "fedavg",
+        guarantees=guarantees,
+        transcripts={},
+        accesses=(parts.access(funsd.DATA, "training", "unaccounted"), *funsd.ACCESSES),
+        releases=("final-weights", "round-updates"),
+        training={
+            "source": "PrIeD-KIE, section 4.4 and table 6",
+            "clients": NUM_CLIENTS,
+            "clientRate": CLIENT_RATE,
+            "epochs": 40,
+        },
+        caveats=(
+            "That data stay with their clients is not a promise of privacy: whatever training "
+            "learned from them is in the updates and in the model.",
+        ),
+    )

@@ -1,0 +1,166 @@
+// Recomputes what a transcript proves: its privacy loss on a grid, never below the true one.
+// The specification says why that is sound. Covered are Gaussian steps: sampled, grouped, of clusters,
+// composed, one after the other, and on disjoint parts. Anything else proves nothing here.
+
+const CERTIFYING = ['pld', 'prv', 'rdp', 'zcdp', 'analytic-gaussian'];
+const REACH = 10; // standard deviations of an outcome; beyond lies less than 1e-22
+const NODES = [0.21132486540518713, 0.7886751345948129]; // Gauss-Legendre, on a cell of width 1
+
+/** Returns whether every point of a promise follows from the transcript, and none contradicts. */
+export function isReproduced(guarantee, transcript) {
+  const points = [[guarantee.epsilon, guarantee.delta], ...guarantee.profile]
+    .map((point) => point.map(Number));
+  if (!transcript || !CERTIFYING.includes(guarantee.accountant.name)) return false;
+  if (!['add-remove', 'zero-out'].includes(guarantee.adjacency)) return false;
+  const falls = points.every(([epsilon, delta]) => points.every(([other, larger]) =>
+    delta > larger || (delta === larger ? epsilon === other : epsilon >= other)));
+  // A record is in one part of a parallel event, so each part has to keep the promise alone.
+  const parts = transcript.type === 'parallel' ? transcript.events : [transcript];
+  const different = [...new Map(parts.map((part) => [spelled(part), part])).values()];
+  return falls && different.every((part) => keeps(steps(part), points));
+}
+
+const spelled = (event) => JSON.stringify(event, (_, item) =>
+  (typeof item === 'bigint' ? Number(item) : item));
+
+/** Returns whether some grid proves all points; a finer and wider one proves more. */
+function keeps(ran, points) {
+  if (ran === null) return false;
+  const half = 32 + Math.max(...points.map(([epsilon]) => epsilon));
+  return [2 ** 14, 2 ** 17, 2 ** 20].some((size, attempt) => [true, false].every((removed) => {
+    const epsilons = points.map(([epsilon]) => epsilon);
+    const found = deltas(ran, epsilons, half * (1 + attempt / 2), size, removed);
+    return found.every((delta, index) => delta <= points[index][1]);
+  }));
+}
+
+/** Returns each step of an event with how often it ran, or null for what is not covered. */
+function steps(event, count = 1, size = 1) {
+  const inside = (times, records) => steps(event.event, times, records);
+  if (event.type === 'composed') return inside(count * Number(event.count), size);
+  if (event.type === 'group' && size === 1) return inside(count, Number(event.size));
+  if (event.type === 'sequence') {
+    const all = event.events.map((part) => steps(part, count, size));
+    return all.includes(null) ? null : all.flat();
+  }
+  if (event.type === 'cluster-sampled' && size === 1) {
+    const [step, ...others] = inside(1, 1) ?? [];
+    const isOneStep = step?.count === 1 && step.taking === 1 && others.length === 0;
+    return isOneStep ? [{ ...step, count, taking: Number(event.samplingRate) }] : null;
+  }
+  const isSampled = event.type === 'poisson-sampled' && event.event.type === 'gaussian';
+  if (!isSampled && event.type !== 'gaussian') return null;
+  const noise = Number((event.event ?? event).noiseMultiplier);
+  const rate = isSampled ? Number(event.samplingRate) : 1;
+  return size / noise < 25 && size <= 64
+    ? [{ count, taking: 1, means: entering(size, rate).map((w, j) => [w, j / noise]) }] : null;
+}
+
+/** Returns how probable it is that 0, 1, ... of a unit's records enter a batch. */
+function entering(size, rate) {
+  let found = [1];
+  for (let record = 0; record < size; record++) {
+    found = [...found, 0].map((w, j) => w * (1 - rate) + (found[j - 1] ?? 0) * rate);
+  }
+  return found;
+}
+
+/**
+ * Returns one step's privacy loss: how probable each multiple of `width` is, index 0 standing for
+ * 0 and the upper half for negative ones, and how probable it is that the loss lies beyond.
+ *
+ * Without the unit the outcome z is standard normal, with it a mixture of normals around `means`.
+ * The outcomes are cut into cells. Each is given to two points of the grid around its losses, so
+ * that it stays as probable both with and without the unit: that only adds to the divergence.
+ */
+function lossGrid({ means, taking }, width, size, removed) {
+  const grid = new Float64Array(size), last = means.at(-1)[1];
+  const ratio = (z) => means.reduce(
+    (sum, [w, mean]) => sum + w * Math.exp(mean * (z - mean / 2)), 0);
+  const range = 2 * REACH + last;
+  const cells = Math.min(2 ** 21, 2 ** 13 + Math.ceil((range * last) / width));
+  let beyond = 1e-20, leftLoss = Math.log(ratio(-REACH));
+  for (let cell = 0; cell < cells; cell++) {
+    const rightLoss = Math.log(ratio(((cell + 1) / cells) * range - REACH));
+    let withUnit = 0, without = 0;
+    for (const node of NODES) {
+      const z = ((cell + node) / cells) * range - REACH;
+      const probability = (Math.exp((-z * z) / 2) * range) / cells / Math.sqrt(8 * Math.PI);
+      without += probability;
+      withUnit += probability * ratio(z);
+    }
+    const [mass, other] = removed ? [withUnit, without] : [without, withUnit];
+    const [least, most] = removed ? [leftLoss, rightLoss] : [-rightLoss, -leftLoss];
+    const low = Math.max(Math.floor(least / width), -size / 2);
+    const high = Math.max(Math.ceil(most / width), low + 1);
+    if (high >= size / 2) {
+      beyond += mass;
+    } else {
+      const raised = (mass - other * Math.exp(low * width)) / -Math.expm1((low - high) * width);
+      const upper = Math.min(Math.max(raised, 0), mass);
+      grid[(low + size) % size] += taking * (mass - upper);
+      grid[(high + size) % size] += taking * upper;
+    }
+    leftLoss = rightLoss;
+  }
+  grid[0] += 1 - taking; // a cluster that did not take part says nothing
+  return { grid, beyond };
+}
+
+/** Returns an upper bound of delta at each epsilon after all steps, in one direction. */
+function deltas(ran, epsilons, half, size, removed) {
+  const width = (2 * half) / size;
+  const loss = (index) => (index < size / 2 ? index : index - size) * width;
+  const orders = [5, 10, 20, 40, 80, 160, 320, 640].map((exponent) => exponent / half);
+  const growth = orders.map(() => 0); // the logarithm of E[exp(order * loss)]
+  const sizes = new Float64Array(size), angles = new Float64Array(size);
+  let beyond = 0, count = 0;
+  for (const step of ran.filter((item) => item.count > 0)) {
+    const { grid, beyond: outside } = lossGrid(step, width, size, removed);
+    orders.forEach((order, k) => {
+      const mean = grid.reduce((sum, mass, i) => sum + mass * Math.exp(order * loss(i)), 0);
+      growth[k] += step.count * Math.log(mean);
+    });
+    const [re, im] = fourier(grid, new Float64Array(size));
+    for (let i = 0; i < size; i++) {
+      sizes[i] += step.count * Math.log(Math.hypot(re[i], im[i]));
+      angles[i] += step.count * Math.atan2(im[i], re[i]);
+    }
+    beyond += step.count * outside;
+    count += step.count;
+  }
+  const [composed] = fourier(
+    sizes.map((log, i) => Math.exp(log) * Math.cos(angles[i])),
+    sizes.map((log, i) => -Math.exp(log) * Math.sin(angles[i])),
+  );
+  const masses = composed.map((mass) => Math.max(mass / size, 0));
+  // What could have wrapped around (Chernoff), and what rounding could have hidden (Parseval).
+  const wrapped = Math.min(...orders.map((order, k) => Math.exp(growth[k] - order * half)));
+  const energy = masses.reduce((sum, mass) => sum + mass * mass, 0);
+  const rounding = 1e-15 * (count + 1) * Math.log2(size) * Math.sqrt(size * energy);
+  return epsilons.map((epsilon) => masses.reduce((sum, mass, i) => (loss(i) > epsilon
+    ? sum - mass * Math.expm1(epsilon - loss(i)) : sum), wrapped + beyond + rounding)
+    * (1 + 1e-9 * (count + 1)));
+}
+
+/** Returns the discrete Fourier transform of a power of two of numbers (Stockham). */
+function fourier(re, im) {
+  const size = re.length, half = size / 2;
+  let [a, b] = [re, im];
+  for (let length = half, stride = 1; length >= 1; length /= 2, stride *= 2) {
+    const [c, d] = [new Float64Array(size), new Float64Array(size)];
+    for (let block = 0; block < length; block++) {
+      const cos = Math.cos((Math.PI * block) / length), sin = -Math.sin((Math.PI * block) / length);
+      for (let from = block * stride; from < (block + 1) * stride; from++) {
+        const to = from + block * stride;
+        const x = a[from] - a[from + half], y = b[from] - b[from + half];
+        c[to] = a[from] + a[from + half];
+        d[to] = b[from] + b[from + half];
+        c[to + stride] = x * cos - y * sin;
+        d[to + stride] = x * sin + y * cos;
+      }
+    }
+    [a, b] = [c, d];
+  }
+  return [a, b];
+}

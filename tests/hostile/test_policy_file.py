@@ -1,0 +1,165 @@
+"""Policies that say nothing, or not what they seem to: a file that can't be read is no policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hushdoc_corruption import Case, Scene, attacks, case, require_accepted, require_refused
+
+SOUND = """\
+trust = "trust.json"
+max_epsilon = 8
+max_delta = 1e-5
+privacy_units = ["document"]
+"""
+
+
+def _written(content: str | bytes) -> Callable[[Scene], None]:
+    def act(scene: Scene) -> None:
+        (scene.outside / "trust.json").write_bytes(scene.policy.trust.to_json())
+        spelled = content.encode() if isinstance(content, str) else content
+        (scene.outside / "policy.toml").write_bytes(spelled)
+
+    return act
+
+
+def _with(line: str) -> Callable[[Scene], None]:
+    """The sound policy with one more line, or with another value of a key that it has."""
+    key = line.split(" ")[0]
+    kept = [found for found in SOUND.splitlines() if found.split(" ")[0] != key]
+    return _written("\n".join([*kept, line, ""]))
+
+
+def _without(key: str) -> Callable[[Scene], None]:
+    return _written("\n".join(found for found in SOUND.splitlines() if not found.startswith(key)))
+
+
+BAD: tuple[tuple[str, Callable[[Scene], None]], ...] = (
+    ("unknown-key", _with("verify = false")),
+    ("unknown-key-by-a-slip", _with("max_epsilom = 1")),
+    ("unknown-table", _with("[policy]")),
+    ("key-that-only-code-sets", _with("privacy_required = false")),
+    ("key-twice", _written(SOUND + "max_epsilon = 80\n")),
+    ("epsilon-nan", _with("max_epsilon = nan")),
+    ("epsilon-minus-nan", _with("max_epsilon = -nan")),
+    ("delta-nan", _with("max_delta = nan")),
+    ("epsilon-in-quotes", _with('max_epsilon = "8"')),
+    ("epsilon-true", _with("max_epsilon = true")),
+    ("epsilon-in-a-list", _with("max_epsilon = [8]")),
+    ("epsilon-a-date", _with("max_epsilon = 2026-11-21")),
+    ("epsilon-negative", _with("max_epsilon = -1")),
+    ("epsilon-missing", _without("max_epsilon")),
+    ("delta-missing", _without("max_delta")),
+    ("units-missing", _without("privacy_units")),
+    ("trust-missing", _without("trust")),
+    ("trust-a-table", _with("trust = {keys = []}")),
+    ("units-in-one-text", _with('privacy_units = "document"')),
+    ("units-unknown", _with('privacy_units = ["documents"]')),
+    ("units-in-other-letters", _with('privacy_units = ["d\u043ecument"]')),
+    ("units-of-lists", _with('privacy_units = [["document"]]')),
+    ("kinds-in-one-text", _with('kinds = "dp"')),
+    ("kinds-of-numbers", _with("kinds = [1]")),
+    ("accountant-that-never-certifies", _with('accountants = ["gdp-clt"]')),
+    ("adversary-unknown", _with('adversary = "everyone"')),
+    ("adversary-in-a-list", _with('adversary = ["server"]')),
+    ("threshold-zero", _with("threshold = 0")),
+    ("threshold-negative", _with("threshold = -1")),
+    ("threshold-a-fraction", _with("threshold = 1.5")),
+    ("threshold-true", _with("threshold = true")),
+    ("flag-in-quotes", _with('require_signature = "false"')),
+    ("flag-a-number", _with("require_full_coverage = 0")),
+    ("files-zero", _with("max_files = 0")),
+    ("bytes-a-fraction", _with("max_total_bytes = 1e9")),
+    ("age-zero", _with("max_age_days = 0")),
+    ("age-nan", _with("max_age_days = nan")),
+    ("age-infinite", _with("max_age_days = inf")),
+    ("revocation-unknown", _with('revocation = "never"')),
+    ("revocation-required-of-no-list", _with('revocation = "required"')),
+    ("recompute-unknown", _with('recompute = "no"')),
+    ("model-in-a-list", _with('model = ["invoice-kie"]')),
+    ("no-toml", _written('{"max_epsilon": 8}')),
+    ("empty", _written("")),
+    ("not-utf-8", _written(SOUND.encode() + b"# \xff\n")),
+    ("utf-16", _written(SOUND.encode("utf-16"))),
+    ("byte-order-mark", _written(b"\xef\xbb\xbf" + SOUND.encode())),
+    ("nul", _written(SOUND + "\0")),
+    ("control-in-a-text", _with('model = "a\x1b[2J"')),
+)
+
+CASES: tuple[Case, ...] = (
+    *(case(f"policy/{name}", act, "BAD_POLICY", ways=("policy",)) for name, act in BAD),
+    case(
+        "policy/trust-of-another-place",
+        _with('trust = "none.json"'),
+        "BAD_TRUST_STORE",
+        ways=("policy",),
+    ),
+    case(
+        "policy/trust-is-the-policy",
+        _with('trust = "policy.toml"'),
+        "BAD_TRUST_STORE",
+        ways=("policy",),
+    ),
+    case("policy/trust-is-a-folder", _with('trust = "."'), "BAD_TRUST_STORE", ways=("policy",)),
+    case(
+        "policy/no-units-accept-nothing",
+        _with("privacy_units = []"),
+        "UNIT_NOT_ACCEPTED",
+        ways=("policy",),
+    ),
+    case(
+        "policy/no-kinds-accept-nothing", _with("kinds = []"), "KIND_NOT_ALLOWED", ways=("policy",)
+    ),
+    case(
+        "policy/arrays-5000-deep",
+        _with("x = " + "[" * 5000 + "]" * 5000),
+        "BAD_POLICY",
+        ways=("policy",),
+        pending="RecursionError",
+    ),
+    case(
+        "policy/number-of-5000-digits",
+        _with("max_files = " + "9" * 5000),
+        "BAD_POLICY",
+        ways=("policy",),
+        pending="ValueError",
+    ),
+    case(
+        "policy/trust-with-nul",
+        _with('trust = "a\\u0000b"'),
+        "BAD_TRUST_STORE",
+        ways=("policy",),
+        pending="ValueError",
+    ),
+    case(
+        "policy/list-with-nul",
+        _with('revocations = "a\\u0000b"'),
+        "BAD_POLICY",
+        ways=("policy",),
+        pending="accepted as a list that is not there",
+    ),
+    case(
+        "policy/age-before-the-first-year",
+        _with("max_age_days = 999999"),
+        "BAD_POLICY",
+        ways=("policy",),
+        pending="INTERNAL_ERROR",
+    ),
+    case(
+        "policy/epsilon-past-a-double",
+        _with("max_epsilon = " + "9" * 400),
+        "BAD_POLICY",
+        ways=("policy",),
+        pending="INTERNAL_ERROR",
+    ),
+)
+
+
+@pytest.mark.parametrize("attack", attacks(CASES))
+def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
+    require_refused(attack, make_scene)
+
+
+def test_a_sound_policy_is_followed(make_scene: Callable[[], Scene]) -> None:
+    require_accepted(_written(SOUND), make_scene, ways=("policy",))

@@ -1,0 +1,362 @@
+"""Texts that steer a terminal: none of a hostile signer's reaches one as it stands.
+
+Every free text of a certificate is made hostile, whatever field it is in: the fields are found by
+trying each text of the statement, not listed by hand.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import unicodedata
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hushdoc_corruption import ENVELOPE, Scene
+
+from hushdoc import __main__ as program
+from hushdoc import certificate as certificates
+from hushdoc import signing
+from hushdoc.errors import HushdocError
+from hushdoc.trust import TrustedKey
+
+STEERING = (
+    "\x1b[2J\x1b]0;title\x07",  # clears the screen, renames the window
+    "\x9b31m",  # the same in one byte
+    "\r\b\x7f\x00",
+    "\u202e\u2066\u200f\u061c",  # turns the direction of reading
+    "\u200b\u200d\ufeff\u00ad\u2060",  # of no width
+    "\u2028\u2029\x85\x0b\x0c",  # ends a line in some terminals
+    "\U000e0041\U000e007f",  # tags that nobody sees
+    "\ufff9\ufffb\U0001d173",
+)
+FORGED_LINE = "ACCEPTED."
+HOSTILE = f"x{''.join(STEERING)}\n{FORGED_LINE}\n<script>alert(1)</script>|`]("
+
+Path_ = tuple[str | int, ...]
+
+
+def _texts(data: Any, path: Path_ = ()) -> Iterator[Path_]:
+    """Yields where every text of plain data stands, keys of free names among them."""
+    if isinstance(data, str):
+        yield path
+    elif isinstance(data, list):
+        for index, item in enumerate(data):
+            yield from _texts(item, (*path, index))
+    elif isinstance(data, dict):
+        for key, item in data.items():
+            yield from _texts(item, (*path, key))
+
+
+def _set(data: Any, path: Path_, value: Any) -> Any:
+    changed = copy.deepcopy(data)
+    place = changed
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    return changed
+
+
+def _full_certificate(scene: Scene) -> Any:
+    """A certificate in which every optional text is there."""
+    build = scene.build
+    none = build.no_guarantee(unit="user")
+    conditional = build.guarantee(unit="page", kind="dp-conditional", condition="if")
+    data = build.claim().protected_data[0]
+    registered = certificates.PreRegisteredAudit(
+        protocol="asks", population="public", query_budget=9, seed_commitment="sha256:" + "0" * 64
+    )
+    public = build.PublicData(
+        name="public",
+        uses=("vocabulary",),
+        uri="https://example.com",
+        digest="sha256:" + "0" * 64,
+        privacy_status="licensed",
+        overlap_with_protected="unknown",
+    )
+    leak = build.DataAccess(
+        data="invoices", purpose="tuning", accounted_in=None, treatment="unaccounted"
+    )
+    return build.certify(
+        build.guarantee(),
+        none,
+        conditional,
+        protected_data=(data,),
+        public_data=(public,),
+        data_accesses=(*build.claim().data_accesses, leak),
+        audits=(build.audit(evidence="sha256:" + "0" * 64, epsilon_lower=7.9),),
+        pre_registered_audits=(registered,),
+        training={"note": "x"},
+        utility={"score": "x"},
+        issued_at="2026-11-01T00:00:00Z",
+        derivation=({"step": "export", "dataDependent": True, "note": "x"},),
+    )
+
+
+def _hostile_statement(scene: Scene) -> tuple[dict[str, Any], int]:
+    """Every text that a reader lets be hostile, all at once, and how many those are."""
+    scene.forge(certified=_full_certificate(scene))
+    statement = json.loads(scene.payload())
+    found = 0
+    for path in list(_texts(statement)):
+        attempt = _set(statement, path, HOSTILE)
+        try:
+            certificates.parse_statement(json.dumps(attempt).encode())
+        except HushdocError:
+            continue
+        statement, found = attempt, found + 1
+    # Names of what is measured and set are free as well.
+    for field in ("training", "utility"):
+        statement["predicate"][field][HOSTILE] = HOSTILE
+    certificates.parse_statement(json.dumps(statement).encode())
+    return statement, found
+
+
+@pytest.fixture(autouse=True)
+def _patient_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets certificates be valid whatever the day on which these tests run."""
+    monkeypatch.setattr("hushdoc.certificate.CLOCK_TOLERANCE", timedelta(days=36_500))
+
+
+def _trust_file(scene: Scene, name: str = "key") -> Path:
+    store = signing.TrustStore(
+        keys=(
+            TrustedKey.of(scene.key, name=name),
+            TrustedKey.of(scene.other_key, name=name, roles=("audit",)),
+        )
+    )
+    path = scene.outside / "trust.json"
+    path.write_bytes(store.to_json())
+    return path
+
+
+def require_harmless(shown: str, what: str) -> None:
+    """Raises where a letter could steer a terminal, or a line pretends to be the program's."""
+    for letter in shown:
+        harmless = letter == "\n" or unicodedata.category(letter)[0] not in "CZ" or letter == " "
+        assert harmless, f"{what} shows {letter!a} as it stands"
+    assert FORGED_LINE not in shown.splitlines(), f"{what} shows a line that a signer forged"
+
+
+LIMITS = ("--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document")
+
+
+def _verbs(scene: Scene) -> dict[str, tuple[str, ...]]:
+    trust = str(scene.outside / "trust.json")
+    folder = str(scene.folder)
+    demanded = (folder, "--trust", trust, *LIMITS)
+    return {
+        "inspect": ("inspect", folder),
+        "inspect-json": ("inspect", folder, "--json"),
+        "inspect-trust": ("inspect", folder, "--trust", trust),
+        "verify": ("verify", *demanded),
+        "verify-json": ("verify", *demanded, "--json"),
+        "explain": ("certificate", "explain", folder),
+        "explain-trust": ("certificate", "explain", folder, "--trust", trust),
+        "cyclonedx": ("certificate", "export", folder, "--format", "cyclonedx"),
+        "opendp": ("certificate", "export", folder, "--format", "opendp"),
+        "card": ("certificate", "export", folder, "--format", "card"),
+    }
+
+
+VERBS = (
+    "inspect",
+    "inspect-json",
+    "inspect-trust",
+    "verify",
+    "verify-json",
+    "explain",
+    "explain-trust",
+    "cyclonedx",
+    "opendp",
+    "card",
+)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_text_of_a_certificate_reaches_the_terminal(
+    verb: str, make_scene: Callable[[], Scene], capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene = make_scene()
+    statement, found = _hostile_statement(scene)
+    assert found >= 25
+    scene.sign(json.dumps(statement).encode())
+    report = scene.build.audit_report(
+        scene.build.audit(method=HOSTILE, epsilon_lower=7.95), auditor=HOSTILE
+    )
+    scene.build.append_audit(scene.folder, scene.other_key, report)
+    _trust_file(scene, HOSTILE)
+    code = program.main(_verbs(scene)[verb])
+    shown = capsys.readouterr()
+    assert code == (5 if verb.startswith("verify") else 0)
+    assert "\\u202e" in shown.out, "the hostile texts are shown, escaped"
+    require_harmless(shown.out, verb)
+    require_harmless(shown.err, verb)
+
+
+def test_no_text_of_a_certificate_becomes_markup(
+    make_scene: Callable[[], Scene], capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene = make_scene()
+    statement, _ = _hostile_statement(scene)
+    scene.sign(json.dumps(statement).encode())
+    _trust_file(scene, HOSTILE)
+    pages = []
+    for verb in ("inspect", "verify"):
+        page = scene.outside / f"{verb}.html"
+        program.main((*_verbs(scene)[verb], "--html", str(page)))
+        pages.append(page.read_text("utf-8"))
+    capsys.readouterr()
+    program.main(_verbs(scene)["card"])
+    pages.append(capsys.readouterr().out)
+    for page in pages:
+        assert "<script>alert" not in page
+        assert not set(page) & set("\u202e\u2066\u200f\x1b\x9b\u2028\x00")
+
+
+def _rename(scene: Scene, name: str) -> None:
+    (scene / name).write_bytes(b"x")
+
+
+FILE_NAMES = ("evil\x1b[2J", "evil\u202egnp.exe", "evil\rACCEPTED.", "evil\nACCEPTED.", "\udcff")
+
+
+@pytest.mark.parametrize("name", FILE_NAMES, ids=ascii)
+def test_no_name_of_a_file_reaches_the_terminal(
+    name: str, make_scene: Callable[[], Scene], capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene = make_scene()
+    _trust_file(scene)
+    _rename(scene, name)
+    for verb in ("verify", "verify-json"):
+        assert program.main(_verbs(scene)[verb]) == 4
+        shown = capsys.readouterr()
+        require_harmless(shown.out + shown.err, verb)
+
+
+def _envelope(**change: Any) -> Callable[[Scene], None]:
+    return lambda scene: scene.write_envelope({**scene.envelope(), **change})
+
+
+REFUSED: dict[str, Callable[[Scene], None]] = {
+    "payload-type": _envelope(payloadType=HOSTILE),
+    "key-id": _envelope(signatures=[{"keyid": HOSTILE, "sig": ""}]),
+    "no-json": lambda scene: (scene / ENVELOPE).write_text(HOSTILE),  # type: ignore[dict-item, return-value]
+    "key-twice": lambda scene: (scene / ENVELOPE).write_text(  # type: ignore[dict-item, return-value]
+        f"{{{json.dumps(HOSTILE)}: 1, {json.dumps(HOSTILE)}: 1}}"
+    ),
+    "predicate-type": lambda scene: scene.forge(lambda d: d.update(predicateType=HOSTILE)),
+    "file-name": lambda scene: scene.forge(lambda d: d["subject"][0].update(name=HOSTILE)),
+    "entry": lambda scene: scene.forge(lambda d: d["predicate"]["model"].update(entry=HOSTILE)),
+    "task": lambda scene: scene.forge(lambda d: d["predicate"]["model"].update(task=HOSTILE)),
+    "critical": lambda scene: scene.forge(lambda d: d["predicate"].update(critical=[HOSTILE])),
+    "unknown-key": lambda scene: scene.forge(lambda d: d["predicate"].update({HOSTILE: 1})),
+    "unit": lambda scene: scene.forge(
+        lambda d: d["predicate"]["guarantees"][0].update(unit=HOSTILE)
+    ),
+    "event": lambda scene: scene.forge(
+        lambda d: d["predicate"]["transcripts"].update({HOSTILE: {"type": HOSTILE}})
+    ),
+    "transcript": lambda scene: scene.forge(
+        lambda d: d["predicate"]["guarantees"][0].update(transcript=HOSTILE)
+    ),
+    "data-of-an-access": lambda scene: scene.forge(
+        lambda d: d["predicate"]["dataAccesses"][0].update(data=HOSTILE)
+    ),
+    "reason": lambda scene: scene.forge(
+        lambda d: d["predicate"]["guarantees"][0].update(reason=HOSTILE)
+    ),
+    "embedded-id": lambda scene: scene.seal(
+        contents=scene.files(
+            onnx__model_DOT_onnx=scene.build.onnx(metadata={"hushdoc.certificate_id": HOSTILE})
+        )
+    ),
+    "operator": lambda scene: scene.seal(
+        contents=scene.files(
+            onnx__model_DOT_onnx=scene.build.onnx(
+                graph=scene.build.message(
+                    1, scene.build.message(4, HOSTILE), scene.build.message(7, HOSTILE)
+                )
+            )
+        )
+    ),
+    "metadata-key-twice": lambda scene: scene.seal(
+        contents=scene.files(
+            onnx__model_DOT_onnx=scene.build.onnx(
+                *[scene.build.message(14, scene.build.message(1, HOSTILE))] * 2
+            )
+        )
+    ),
+    "manifest": lambda scene: scene.seal(
+        contents=scene.files(hushdoc_DOT_json=json.dumps({HOSTILE: HOSTILE}).encode())
+    ),
+    "link": lambda scene: (
+        (scene / "labels.json").unlink(),
+        (scene / "labels.json").symlink_to("/" + HOSTILE.replace("\0", "")),
+    )[0],
+}
+
+
+@pytest.mark.parametrize("place", REFUSED)
+def test_no_message_of_a_refusal_reaches_the_terminal(
+    place: str, make_scene: Callable[[], Scene], capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene = make_scene()
+    _trust_file(scene)
+    REFUSED[place](scene)
+    for verb in ("verify", "verify-json", "inspect-trust", "explain-trust"):
+        code = program.main(_verbs(scene)[verb])
+        shown = capsys.readouterr()
+        require_harmless(shown.out + shown.err, f"{verb} of {place}")
+        if verb.startswith("verify"):
+            assert code == 4
+
+
+def test_no_text_of_a_trust_store_or_policy_reaches_the_terminal(
+    make_scene: Callable[[], Scene], capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene = make_scene()
+    trust = _trust_file(scene)
+    data = json.loads(trust.read_bytes())
+    for change in ({HOSTILE: 1}, {"version": HOSTILE}, {"keys": [{HOSTILE: 1}]}):
+        trust.write_text(json.dumps({**data, **change}))
+        assert program.main(_verbs(scene)["verify"]) == 3
+        shown = capsys.readouterr()
+        require_harmless(shown.out + shown.err, str(change))
+    policy = scene.outside / "policy.toml"
+    for line in (f"{json.dumps(HOSTILE)} = 1", f"adversary = {json.dumps(HOSTILE)}"):
+        trust.write_text(json.dumps(data))
+        policy.write_text(
+            f'trust = "trust.json"\nmax_epsilon = 8\nmax_delta = 1e-5\nprivacy_units = []\n{line}\n'
+        )
+        assert program.main(("verify", str(scene.folder), "--policy", str(policy))) == 3
+        shown = capsys.readouterr()
+        require_harmless(shown.out + shown.err, line)
+
+
+def test_no_text_is_wrapped_into_a_line_of_the_programs_own(
+    make_scene: Callable[[], Scene], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Between words that are longer than a line, a text can choose where its lines begin."""
+    scene = make_scene()
+    _trust_file(scene)
+    wrapped = f"{'x' * 120} {FORGED_LINE} {'y' * 120} Signed by everybody. {'z' * 120}"
+    scene.forge(certified=_full_certificate(scene))
+    statement = json.loads(scene.payload())
+    for path in list(_texts(statement)):
+        attempt = _set(statement, path, wrapped)
+        try:
+            certificates.parse_statement(json.dumps(attempt).encode())
+        except HushdocError:
+            continue
+        statement = attempt
+    scene.sign(json.dumps(statement).encode())
+    for verb in VERBS:
+        program.main(_verbs(scene)[verb])
+        lines = capsys.readouterr().out.splitlines()
+        assert not [line for line in lines if line.startswith((FORGED_LINE, "Signed by every"))], (
+            verb
+        )
