@@ -1,6 +1,6 @@
 // Recomputes what a transcript proves: its privacy loss on a grid, never below the true one.
-// The specification says why that is sound. Covered are Gaussian steps: sampled, grouped, of clusters,
-// composed, one after the other, and on disjoint parts. Anything else proves nothing here.
+// The specification says why that is sound. Covered are Gaussian steps: sampled, grouped, of
+// clusters, composed, one after the other, and on disjoint parts. Anything else proves nothing.
 
 const CERTIFYING = ['pld', 'prv', 'rdp', 'zcdp', 'analytic-gaussian'];
 const REACH = 10; // standard deviations of an outcome; beyond lies less than 1e-22

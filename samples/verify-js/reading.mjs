@@ -87,6 +87,7 @@ const isWithin = (value, [least, most]) => value >= least && (most === null || v
 const BUILT_IN = {
   any: () => true,
   flag: (value) => typeof value === 'boolean',
+  yes: (value) => value === true,
   text: (value) => typeof value === 'string' && value !== '' && [...value].length <= 4000,
   time: (value) => typeof value === 'string' && !Number.isNaN(Date.parse(value))
     && new Date(value).toISOString() === value.replace('Z', '.000Z'),

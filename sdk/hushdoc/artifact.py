@@ -26,6 +26,7 @@ from hushdoc import attestation, contents, folder, signing, strict_json
 from hushdoc import certificate as certificates
 from hushdoc import policy as policies
 from hushdoc.attestation import Attestation
+from hushdoc.audits import AuditReport
 from hushdoc.certificate import Certificate, ModelIdentity
 from hushdoc.contents import MANIFEST_FILE, Finding
 from hushdoc.errors import ArtifactError, HushdocError
@@ -153,7 +154,12 @@ class VerificationReport:
     Attributes:
         certificate: What was signed.
         signers: The trusted keys that signed.
+        payload_sha256: Digest of the signed bytes, in hexadecimal: what audits are bound to.
+        audits: What trusted auditors signed about it.
+        unbelieved_audits: Further lines that no trusted auditor signed; nothing was read of them.
         policy: What every rule found.
+        recompute: How epsilon was recomputed, one of `reproduction.RECOMPUTE_WAYS`; None where
+            the policy demands no privacy.
         files: The signed files.
         files_checked: Whether each of them was found as it was signed; False if the policy
             refused before.
@@ -161,7 +167,11 @@ class VerificationReport:
 
     certificate: Certificate
     signers: tuple[TrustedKey, ...]
+    payload_sha256: str
+    audits: tuple[AuditReport, ...]
+    unbelieved_audits: int
     policy: PolicyReport
+    recompute: str | None
     files: tuple[Subject, ...]
     files_checked: bool
 
@@ -177,7 +187,11 @@ class VerificationReport:
             "certificateId": self.certificate.certificate_id,
             "model": self.certificate.model.to_dict(),
             "signers": [{"name": key.name, "keyid": key.keyid} for key in self.signers],
+            "payloadSha256": self.payload_sha256,
+            "audits": [audit.to_dict() for audit in self.audits],
+            "unbelievedAudits": self.unbelieved_audits,
             "policy": self.policy.to_dict(),
+            "recompute": self.recompute,
             "filesChecked": self.files_checked,
             "files": [dataclasses.asdict(subject) for subject in self.files],
         }
@@ -276,7 +290,11 @@ def examine(path: str | Path, policy: Policy, *, now: datetime | None = None) ->
         return VerificationReport(
             certificate=signed.certificate,
             signers=signed.signers,
+            payload_sha256=signed.digest,
+            audits=signed.audits,
+            unbelieved_audits=signed.unbelieved_audits,
             policy=report,
+            recompute=policy.recompute if policy.privacy_required else None,
             files=signed.subjects,
             files_checked=report.passed,
         )

@@ -243,20 +243,21 @@ class DataAccess(Record):
     Attributes:
         data: Name of the protected data.
         purpose: What for: training, tuning, early stopping, label set, data set size, metrics.
-        accounted_in: Key of the transcript that holds it; for treatment accounted and only there.
+        accounted_in: Keys of the transcripts that hold it, one for each view of the same
+            training; for treatment accounted and only there.
         treatment: One of TREATMENTS.
     """
 
     data: str = stored(text)
     purpose: str = stored(text)
-    accounted_in: str | None = stored(optional(text))
+    accounted_in: tuple[str, ...] = stored(listed(text))
     treatment: str = stored(word(TREATMENTS))
 
     def problem(self) -> str | None:
         """Returns why treatment and transcript do not fit, or None."""
-        if (self.accounted_in is not None) != (self.treatment == "accounted"):
+        if bool(self.accounted_in) != (self.treatment == "accounted"):
             return (
-                f"treatment is {self.treatment} and accountedIn is {self.accounted_in!r}; "
+                f"treatment is {self.treatment} and accountedIn is {list(self.accounted_in)}; "
                 "accounted needs the key of a transcript and only accounted has one"
             )
         return None
@@ -307,8 +308,9 @@ class Claim(Record):
         for access in self.data_accesses:
             if access.data not in names:
                 return f"an access names the data {access.data!r}, which is not protected data here"
-            if access.accounted_in is not None and access.accounted_in not in self.transcripts:
-                return f"an access names the transcript {access.accounted_in!r}, which is not there"
+            unknown = [name for name in access.accounted_in if name not in self.transcripts]
+            if unknown:
+                return f"an access names the transcripts {unknown}, which are not there"
         return None
 
     def to_json(self) -> bytes:

@@ -116,7 +116,12 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Document:
-    """An ordered tuple of pages. `id` names it in messages and results.
+    """An ordered tuple of pages, or a plain text that has none.
+
+    Attributes:
+        id: Names it in messages and results.
+        pages: In their order; none where there is only a text.
+        text: The whole text of a document that was never laid out on pages.
 
     Example:
         >>> document = Document.from_words(
@@ -128,6 +133,7 @@ class Document:
 
     id: str
     pages: tuple[Page, ...]
+    text: str | None = None
 
     @property
     def num_words(self) -> int:
@@ -181,8 +187,39 @@ class Document:
         document.check()
         return document
 
+    @classmethod
+    def from_text(cls, text: str, *, id: str = "document") -> Document:
+        """Returns a document of plain text, for models that read text and not pages.
+
+        Args:
+            text: All of it; results point into it by the number of its characters.
+            id: A name for messages and results.
+
+        Raises:
+            EmptyDocumentError: There is nothing but blanks.
+
+        Example:
+            >>> Document.from_text("This Agreement is governed by the laws of Utah.").num_words
+            0
+        """
+        document = cls(id=id, pages=(), text=text)
+        document.check_text()
+        return document
+
+    def check_text(self) -> None:
+        """Raises unless there is a plain text with anything in it.
+
+        Raises:
+            EmptyDocumentError: There is no text, or nothing but blanks.
+        """
+        if self.text is None or not self.text.strip():
+            raise EmptyDocumentError(
+                f"Document '{self.id}' has no text, or nothing but blanks. Read its text first, or "
+                "leave this document out."
+            )
+
     def check(self) -> None:
-        """Raises unless every page and box can be used.
+        """Raises unless every page and box can be used; a plain text has no pages.
 
         Raises:
             EmptyDocumentError: There is no page or no word at all.
@@ -212,6 +249,8 @@ class Document:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain data for JSON; `from_dict` reads it back."""
+        if self.text is not None:
+            return {"id": self.id, "text": self.text}
         return {
             "id": self.id,
             "pages": [
@@ -239,6 +278,8 @@ class Document:
         """
         try:
             name = str(data["id"])
+            if "text" in data and "pages" not in data:
+                return cls.from_text(_text_from(data["text"]), id=name)
             pages = tuple(
                 Page(
                     width=int(page["width"]),
@@ -262,7 +303,7 @@ class Document:
             raise InputError(
                 f"This is not a document: {type(error).__name__}: {error}. Expected "
                 '{"id", "pages": [{"width", "height", "words": [{"text", "box": [x0, y0, x1, '
-                "y1]}]}]}; write it with Document.to_dict()."
+                'y1]}]}]} or {"id", "text"}; write it with Document.to_dict().'
             ) from error
         document = cls(id=name, pages=pages)
         document.check()
@@ -271,7 +312,7 @@ class Document:
 
 def _text_from(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"a word's text is {type(value).__name__}, not a string")
+        raise TypeError(f"a text is {type(value).__name__}, not a string")
     return value
 
 

@@ -182,7 +182,7 @@ def _accesses(policy: Policy, claim: Claim, judged: list[Guarantee]) -> RuleResu
         f"{printable(access.purpose)} ({access.treatment})"
         for access in claim.data_accesses
         if access.treatment == "unaccounted"
-        or (access.accounted_in is not None and backing != {access.accounted_in})
+        or (access.accounted_in and not (backing and backing <= {*access.accounted_in}))
     ]
     read = {access.data for access in claim.data_accesses}
     unread = [data.name for data in claim.protected_data if data.name not in read]

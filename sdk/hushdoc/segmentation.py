@@ -29,42 +29,75 @@ _CANDIDATE = re.compile(
     rf"|(?P<line>[{_BREAKS}]\s*)"
 )
 
-_BEFORE = re.compile(r"[^\W\d_]+(?:\.[^\W\d_]+)*\Z|\d+(?:\.\d+)*\Z")
+_BEFORE = re.compile(r"(?:[^\W\d_]+(?:\.[^\W\d_]+)*|\d+)\Z")
 """The word or number that a full stop ends."""
+
+_LOOK_BACK = 24
+"""Characters: no abbreviation is longer."""
+
+_BLANKS = re.compile(r"\s*")
+_AFTER = re.compile(rf"\s*[{_OPENERS}]*")
+_WORD = re.compile(r"[^\W\d_]{1,20}")
+_NUMBER = re.compile(r"\d|[IVXLC]+\b|[A-Z]\b|\(")
 
 _ENUMERATOR = re.compile(r"\W*(?:\d+(?:\.\d+)*|[ivxlcdm]+|[^\W\d_])\W*\Z", re.IGNORECASE)
 """What a numbered clause begins with: `1.`, `(a)`, `IV.`, `2.3.`"""
 
+_LONGEST_ENUMERATOR = 16
+
 _ITEM = re.compile(
-    r"(?:[•●▪■◦‣⁃∙·*–—-]\s"
-    r"|\(?(?:\d{1,3}(?:\.\d{1,3}){0,5}|[ivxlcdm]{1,6}|[a-z])(?:[.)]|\s(?=[A-Z]))"
-    r"|(?:article|section|clause|schedule|exhibit|annex|appendix|artikel|abschnitt|titre|art[íi]culo"
-    r"|cl[áa]usula|sezione|articolo|hoofdstuk|§+)\s*[\dIVXLC])",
+    r"[•●▪■◦‣⁃∙·*–—-]\s"
+    r"|\((?:\d{1,3}|[a-z]{1,2}|[ivxlcdm]{1,6})\)"
+    r"|(?:\d{1,3}(?:\.\d{1,3}){0,5}|[a-z]|[ivxlcdm]{1,6})[.)]\s"
+    r"|\d{1,3}(?:\.\d{1,3}){1,5}\s+(?-i:[A-Z(])",
     re.IGNORECASE,
 )
 """How a line begins that is an item of its own."""
 
-_NEVER = frozenset(
-    # Before a name or a number, so no sentence ends with them.
-    "mr mrs ms dr prof hon rev st messrs mme mlle sr sra srta dott ing avv herr fr drs mevr dhr "
-    "no nos nr art arts sec secs sect para paras cl ch fig figs vol pp p pg pt ex exh "
-    "app sched reg regs stat cf vs v viz e.g i.e eg ie approx ca circa incl excl resp bzw z.b d.h "
-    "u.a s.o vgl abs ziff lit tel núm num pág págs pag cap al par ref n° nº bijv blz m.b.t t.a.v "
-    "d.w.z o.a p.ex c.-à-d ecc p.es u.s.c c.f.r f.supp jan feb febr mar apr jun jul aug sep sept "
-    "oct okt nov dec dez г ст п рис стр см напр им".split()
+_TITLE = re.compile(
+    r"(?:article|section|clause|schedule|exhibit|annex|appendix|artikel|abschnitt|art[íi]culo"
+    r"|cl[áa]usula|sezione|articolo|hoofdstuk|§+)\s*[\dIVXLC]",
+    re.IGNORECASE,
 )
-_SOMETIMES = frozenset(
-    # They end a sentence only where what follows looks like the beginning of one.
-    "inc ltd corp co llc llp l.l.c l.p plc gmbh s.a s.r.l s.p.a s.a.s n.v b.v a.g cie bros dept est "
-    "etc jr snr esq ph.d m.d b.a u.s u.s.a u.k e.u u.n d.c a.m p.m ltda usw enz т.д т.п др".split()
+"""How a line begins that is a heading, unless the line before it goes on."""
+
+_PARAGRAPH = re.compile(rf"[\v\f\x1c-\x1e\u2029]|(?:\r\n|[{_BREAKS}])[^\S{_BREAKS}]*[{_BREAKS}]")
+_SHORT_LINE, _HEADING_LINE = 40, 80
+_GOES_ON = ",-–—&/("
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_NEVER = _set(
+    # No sentence ends with them.
+    "mr mrs ms dr prof hon rev messrs mme mlle sr sra srta dott ing avv herr drs mevr dhr e.g "
+    "i.e eg ie approx viz vs cf bzw z.b d.h u.a s.o vgl gem ggf inkl bijv t.a.v d.w.z o.a p.ex "
+    "p.es u.s.c c.f.r lic ст рис стр см напр им"
 )
-_STARTERS = frozenset(
-    "the a an this that these those it its in if on upon at by for from to with without as all any "
-    "each every no neither either both such there here when where while unless until except subject "
-    "notwithstanding however therefore accordingly furthermore in we you he she they our their "
-    "licensor licensee seller buyer company customer supplier distributor party parties nothing "
-    "der die das ein eine diese dieser dieses im wenn soweit le la les un une ce cette ces il elle "
-    "si el los las una este esta en het een de deze dit indien".split()
+_BEFORE_NUMBER = _set(
+    # Abbreviations before a number, otherwise often words.
+    "no nos nr art arts sec secs sect para paras cl ch fig figs vol pp p pg pt ex exh app sched "
+    "reg regs stat abs ziff lit núm num pág págs pag cap par ref n blz st bl jan feb febr mar "
+    "apr jun jul aug sep sept oct okt nov dec dez г п"
+)
+_SOMETIMES = _set(
+    # A sentence ends with them only where what follows looks like the beginning of one.
+    "inc ltd corp co llc llp l.l.c l.p plc gmbh s.a s.r.l s.p.a s.a.s n.v b.v a.g cie bros dept "
+    "est etc jr snr esq ph.d m.d b.a u.s u.s.a u.k e.u u.n d.c a.m p.m ltda usw enz т.д т.п др"
+)
+_STARTERS = _set(
+    "the a an this that these those it its in if on upon at by for from to with without as all "
+    "any each every no neither either both such there here when where while unless until except "
+    "subject notwithstanding however therefore accordingly furthermore we you he she they our "
+    "their nothing licensor licensee seller buyer company customer supplier distributor party "
+    "parties der die das ein eine diese dieser dieses im wenn soweit le la les un une ce cette "
+    "ces il elle si el los las una este esta en het een de deze dit indien"
+)
+_MONTHS = _set(
+    "januar jänner februar märz april mai juni juli august september oktober november dezember "
+    "januari februari maart mei augustus december"
 )
 
 _WORD_MARKS = (
@@ -80,7 +113,9 @@ _ALONE = (
     "\u0e00-\u0e30\u0e32-\u0e33\u0e40-\u0e46\u0e50-\u0e59\u0e80-\u0eb0\u0ebd-\u0ec6\u1000-\u102a"
     "\u1780-\u17b3"
 )
-_ALONE_MARKS = "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ecd\u102b-\u103e\u17b4-\u17d3"
+_ALONE_MARKS = (
+    "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ecd\u102b-\u103e\u17b4-\u17d3"
+)
 _LETTER = rf"(?:[^\W{_ALONE}]|[{_WORD_MARKS}])"
 _TOKEN = re.compile(
     rf"[{_ALONE}][{_ALONE_MARKS}{_WORD_MARKS}]*"
@@ -93,7 +128,7 @@ _TOKEN = re.compile(
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    """Returns where each sentence starts and stops, in order; none is empty.
+    r"""Returns where each sentence starts and stops, in order; none is empty.
 
     All that is not blank belongs to exactly one sentence, and no sentence begins or ends with a
     blank.
@@ -102,17 +137,17 @@ def sentences(text: str) -> list[tuple[int, int]]:
         text: Any string.
 
     Example:
-        >>> text = "1. Term. Dr. Smith agrees.\\nIt ends on 3.5.2027!"
+        >>> text = "1. Term. Dr. Smith agrees.\nIt ends on 3.5.2027!"
         >>> [text[start:stop] for start, stop in sentences(text)]
         ['1. Term.', 'Dr. Smith agrees.', 'It ends on 3.5.2027!']
     """
     found: list[tuple[int, int]] = []
-    start = _skip_blanks(text, 0, len(text))
+    start = _skip_blanks(text, 0)
     for end in _ends(text):
         stop = _before_blanks(text, start, end)
         if stop > start:
             found += _cut(text, start, stop)
-            start = _skip_blanks(text, end, len(text))
+            start = _skip_blanks(text, end)
     return found
 
 
@@ -145,3 +180,91 @@ def words(text: str, start: int = 0, end: int | None = None) -> list[str]:
         end: Where it ends; the text's end by default.
     """
     return _TOKEN.findall(text, start, len(text) if end is None else end)
+
+
+def _ends(text: str) -> Iterator[int]:
+    """Yields every place where a sentence ends; the last is the text's end."""
+    start = line_start = 0
+    for found in _CANDIDATE.finditer(text):
+        match found.lastgroup:
+            case "weak":
+                ends = _stops(text, start, found)
+            case "line":
+                ends = _breaks(text, line_start, found)
+                line_start = found.end()
+            case _:
+                ends = True
+        if ends:
+            yield found.end()
+            start = found.end()
+    yield len(text)
+
+
+def _stops(text: str, start: int, found: re.Match[str]) -> bool:
+    """Returns whether a full stop with a blank after it ends the sentence that began at start."""
+    stop = found.start()
+    after = _AFTER.match(text, found.end())
+    place = after.end() if after else found.end()
+    if text[place : place + 1].islower() or found.group().startswith("...."):
+        return False
+    if not found.group().startswith(".") or found.group().startswith(".."):
+        return True
+    if stop - start < _LONGEST_ENUMERATOR and _ENUMERATOR.match(text, start, stop + 1):
+        return False
+    before = _BEFORE.search(text, max(start, stop - _LOOK_BACK), stop)
+    word = before.group().lower() if before else ""
+    next_word = _WORD.match(text, place)
+    follows = next_word.group().lower() if next_word else ""
+    if word.isdigit():
+        return len(word) > 2 or follows not in _MONTHS
+    if word in _BEFORE_NUMBER:
+        return _NUMBER.match(text, place) is None
+    if len(word) == 1 or word in _SOMETIMES:
+        return follows in _STARTERS
+    return word not in _NEVER
+
+
+def _breaks(text: str, line_start: int, found: re.Match[str]) -> bool:
+    """Returns whether the end of a line ends its sentence."""
+    if _PARAGRAPH.match(found.group()) or _PARAGRAPH.search(found.group()):
+        return True
+    stop = _before_blanks(text, line_start, found.start())
+    last = text[stop - 1 : stop]
+    if last in (";", ":") or _ITEM.match(text, found.end()):
+        return True
+    if last in _GOES_ON or text[found.end() : found.end() + 1].islower():
+        return False
+    if not last.islower() and _TITLE.match(text, found.end()):
+        return True
+    if stop - line_start > _HEADING_LINE:
+        return False
+    return stop - line_start <= _SHORT_LINE or _is_heading(text[line_start:stop])
+
+
+def _is_heading(line: str) -> bool:
+    """Returns whether a line is in capitals, or every longer word of it begins with one."""
+    if line.isupper():
+        return True
+    return all(word[0].isupper() for word in _WORD.findall(line) if len(word) > 3)
+
+
+def _skip_blanks(text: str, start: int) -> int:
+    found = _BLANKS.match(text, start)
+    return found.end() if found else start
+
+
+def _before_blanks(text: str, start: int, stop: int) -> int:
+    while stop > start and text[stop - 1].isspace():
+        stop -= 1
+    return stop
+
+
+def _cut(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yields a sentence in parts of at most MAX_SENTENCE characters."""
+    while stop - start > MAX_SENTENCE:
+        reach = start + MAX_SENTENCE
+        blank = text.rfind(" ", start + MAX_SENTENCE // 2, reach)
+        end = reach if blank < 0 else blank
+        yield start, _before_blanks(text, start, end)
+        start = _skip_blanks(text, end)
+    yield start, stop

@@ -112,7 +112,7 @@ def claim() -> Claim:
         name="invented", units=(unit,), contribution_bound="one document each", commitment=None
     )
     access = DataAccess(
-        data="invented", purpose="training", accounted_in="training", treatment="accounted"
+        data="invented", purpose="training", accounted_in=("training",), treatment="accounted"
     )
     return Claim(
         protected_data=(data,),

@@ -29,6 +29,8 @@ def _named(name: str, path: Path) -> ModuleType:
 
 BUILD = _named("hushdoc_builders", HERE.parent / "sdk" / "builders.py")
 CORRUPTION = _named("hushdoc_corruption", HERE / "corruption.py")
+_named("hushdoc_mutation", HERE / "mutation.py")
+_named("hushdoc_oracles", HERE / "oracles.py")
 
 
 @pytest.fixture(scope="session")

@@ -128,7 +128,7 @@ def _access(**change: Any) -> Act:
 def _second_run(scene: Scene) -> None:
     """Two runs on the same data; the promise is about one of them."""
     sound = scene.build.claim().data_accesses
-    more = dataclasses.replace(sound[0], purpose="tuning", accounted_in="tuning")
+    more = dataclasses.replace(sound[0], purpose="tuning", accounted_in=("tuning",))
     _claims(data_accesses=(*sound, more), transcripts={"training": TRAINING, "tuning": TRAINING})(
         scene
     )
@@ -343,7 +343,7 @@ POLICY: tuple[tuple[str, Act, str, tuple[str, ...]], ...] = (
     ),
     (
         "access-unaccounted",
-        _access(treatment="unaccounted", accounted_in=None),
+        _access(treatment="unaccounted", accounted_in=()),
         "UNACCOUNTED_ACCESS",
         (),
     ),
@@ -528,7 +528,7 @@ READING: tuple[tuple[str, Act, str], ...] = (
         "BAD_FIELD",
     ),
     ("access-to-unknown-data", forged("predicate.dataAccesses.0.data", "other"), "BAD_FIELD"),
-    ("access-accounted-nowhere", forged("predicate.dataAccesses.0.accountedIn", None), "BAD_FIELD"),
+    ("access-accounted-nowhere", forged("predicate.dataAccesses.0.accountedIn", []), "BAD_FIELD"),
     ("provider-claim-without-secure-aggregation", _against_server(), "BAD_FIELD"),
     (
         "count-that-is-not-public",

@@ -101,7 +101,10 @@ def claim(*guarantees: Guarantee, **change: Any) -> Claim:
         ),
         data_accesses=(
             DataAccess(
-                data="invoices", purpose="training", accounted_in="training", treatment="accounted"
+                data="invoices",
+                purpose="training",
+                accounted_in=("training",),
+                treatment="accounted",
             ),
         ),
         releases=("final-weights",),

@@ -169,7 +169,7 @@ def test_every_failed_rule_is_listed_at_once(build: ModuleType, key: Any) -> Non
     )
     public = dataclasses.replace(build.claim().public_data[0], overlap_with_protected="unknown")
     access = build.DataAccess(
-        data="invoices", purpose="early stopping", accounted_in=None, treatment="unaccounted"
+        data="invoices", purpose="early stopping", accounted_in=(), treatment="unaccounted"
     )
     certificate = build.certify(
         worst,
@@ -224,7 +224,7 @@ def test_another_guarantee_that_is_false_makes_all_unbelievable(
 
 def test_an_access_in_another_transcript_is_not_covered(build: ModuleType, key: Any) -> None:
     access = build.DataAccess(
-        data="invoices", purpose="tuning", accounted_in="tuning", treatment="accounted"
+        data="invoices", purpose="tuning", accounted_in=("tuning",), treatment="accounted"
     )
     found = failed(
         build,
@@ -407,7 +407,7 @@ def test_missing_limits_and_files_are_refused(tmp_path: Path) -> None:
 def test_a_refusal_cannot_steer_the_terminal(build: ModuleType, key: Any) -> None:
     hostile = "x\x1b[2J\u202ey"
     access = build.DataAccess(
-        data="invoices", purpose=hostile, accounted_in=None, treatment="unaccounted"
+        data="invoices", purpose=hostile, accounted_in=(), treatment="unaccounted"
     )
     certificate = build.certify(
         data_accesses=(access,), derivation=({"step": hostile, "dataDependent": True},)

@@ -79,7 +79,7 @@ def fl_provider_dp() -> Certificate:
         protected_data=(_protected(),),
         public_data=(_start(),),
         data_accesses=(
-            parts.access(DATA, "training", "accounted", "released"),
+            parts.access(DATA, "training", "accounted", *transcripts),
             parts.access(DATA, "least number of providers of a client", "declared-public"),
             parts.access(DATA, "training logs", "not-released"),
         ),

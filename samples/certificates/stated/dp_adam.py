@@ -59,7 +59,7 @@ def dp_adam() -> Certificate:
         "dp-adam",
         guarantees=guarantees,
         transcripts=transcripts,
-        accesses=(parts.access(funsd.DATA, "training", "accounted", "windows"), *funsd.ACCESSES),
+        accesses=(parts.access(funsd.DATA, "training", "accounted", *transcripts), *funsd.ACCESSES),
         releases=("final-weights",),
         training={
             "source": "PrIeD-KIE, sections 4.3 and 5, table 6",

@@ -64,7 +64,7 @@ def feam_dp() -> Certificate:
         guarantees=guarantees,
         transcripts=transcripts,
         accesses=(
-            parts.access(funsd.DATA, "training", "accounted", "released"),
+            parts.access(funsd.DATA, "training", "accounted", *transcripts),
             parts.access(
                 funsd.DATA, "windows of each client: weights of the sum", "declared-public"
             ),

@@ -98,7 +98,7 @@ def measured(transcript: str, **words: Any) -> Guarantee:
     return _guarantee("none", kind="empirical", transcript=transcript, **words)
 
 
-def access(data: str, purpose: str, treatment: str, accounted_in: str | None = None) -> DataAccess:
+def access(data: str, purpose: str, treatment: str, *accounted_in: str) -> DataAccess:
     """Returns one access to protected data."""
     return DataAccess(data=data, purpose=purpose, accounted_in=accounted_in, treatment=treatment)
 

@@ -23,7 +23,7 @@ from hushdoc.accounting.steps import (
 )
 
 _MOST = 16
-_MOST_STEPS = 512
+_MOST_STEPS = 64
 _MOST_CHANCES = 64
 _MOST_EXECUTIONS = 1e12
 _LEAST_NOISE, _MOST_NOISE = 1e-2, 1e8

@@ -29,7 +29,7 @@ SMALLEST_DELTA = 1e-250
 
 _COARSE = 3e-3
 
-_MOST_CELLS = 1 << 19
+_MOST_CELLS = 1 << 18
 _LEFT_OUT = 1e-6
 """Share of delta that all steps together may leave at infinity."""
 
@@ -84,6 +84,21 @@ class _View:
     ring: Ring
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Look:
+    """Both directions on one grid, or one where they are the same.
+
+    Attributes:
+        grid: Where the steps' losses are.
+        views: One for each direction.
+        width: Of the longer ring.
+    """
+
+    grid: _Grid
+    views: list[_View]
+    width: float
+
+
 def bounds(form: Form, guess: Guess, *, precision: float = FINE, lower: bool = False) -> Answer:
     """Returns bounds on what the guess asks for.
 
@@ -93,29 +108,23 @@ def bounds(form: Form, guess: Guess, *, precision: float = FINE, lower: bool = F
         precision: Relative error to aim at.
         lower: Whether a lower bound is wanted, too; there is none unless every step is exact.
     """
-    tilts: dict[bool, float] = {}
-    width, found = 0.0, math.inf
+    found, look = math.inf, _look(form, guess, _COARSE, share=8, last=None)
     for _ in range(_MOST_LOOKS):
-        grid = _grid(form, guess, _COARSE, width, share=8)
-        views = _views(form, grid, guess, tilts)
-        found = _upper(form, grid, views, guess)
-        tilts = {view.added: view.ring.theta for view in views}
-        width = max(view.ring.length for view in views) * grid.spacing
-        last, guess = guess, _better(guess, found, tilts)
-        if found == 0 or _is_near(last, guess):
+        found = _upper(form, look, guess)
+        if found == 0:
+            return Answer(lower=0.0, upper=0.0)
+        last, guess = guess, _better(guess, found, look)
+        if _is_near(last, guess):
             break
-    if found == 0:
-        return Answer(lower=0.0, upper=0.0)
-    grid = _grid(form, guess, precision, width, share=1)
-    views = _views(form, grid, guess, tilts)
-    upper = min(found, _upper(form, grid, views, guess))
-    exact = lower and all(step.exact for step in steps_of(form))
-    least = _lower(form, grid, views, guess) if exact else 0.0
-    return Answer(lower=min(least, upper), upper=upper)
+        look = _look(form, guess, _COARSE, share=8, last=look)
+    look = _look(form, guess, precision, share=1, last=look)
+    upper = min(found, _upper(form, look, guess))
+    exact = lower and all(step.exact for step in look.grid.steps)
+    return Answer(lower=min(_lower(form, look, guess), upper) if exact else 0.0, upper=upper)
 
 
-def _better(guess: Guess, found: float, tilts: dict[bool, float]) -> Guess:
-    theta = max(tilts.values())
+def _better(guess: Guess, found: float, look: _Look) -> Guess:
+    theta = max(view.ring.theta for view in look.views)
     if guess.asks_delta:
         return dataclasses.replace(guess, delta=max(found, SMALLEST_DELTA), theta=theta)
     known = min(found, guess.epsilon)
@@ -131,16 +140,28 @@ def _is_near(last: Guess, guess: Guess) -> bool:
     )
 
 
-def _grid(form: Form, guess: Guess, precision: float, width: float, share: int) -> _Grid:
-    """Cells of a spacing that gives this precision, unless that takes too many."""
+def _look(form: Form, guess: Guess, precision: float, *, share: int, last: _Look | None) -> _Look:
+    """A look at both directions on a grid that gives this precision, unless that takes too long."""
+    budget = _MOST_CELLS // (share * len(steps_of(form)))
+    spacing = _spacing(form, guess, precision)
+    if last is not None:
+        # A thousand losses on the ring are enough to see its shape.
+        spacing = min(spacing, last.width / 1024)
+    tilts = {} if last is None else {view.added: view.ring.theta for view in last.views}
+    while True:
+        grid = _grid(form, guess, spacing, max(256, budget))
+        views = _views(form, grid, guess, tilts)
+        longest = max(view.ring.length for view in views)
+        look = _Look(grid=grid, views=views, width=longest * grid.spacing)
+        if longest <= max(1024, 2 * budget):
+            return look
+        spacing = 2 * grid.spacing
+
+
+def _grid(form: Form, guess: Guess, spacing: float, most: int) -> _Grid:
+    """Every step's losses, on a coarser grid where they would be too many."""
     steps = steps_of(form)
     cut = max(_LEFT_OUT * guess.delta / executions(form), 1e-290)
-    most = max(256, _MOST_CELLS // (share * len(steps)))
-    longest = max(256, min(_MOST_CELLS, 4 * _MOST_CELLS // len(steps)))
-    # Sixty-four losses within the ring are enough to see its shape.
-    spacing = _spacing(form, guess, precision)
-    if width > 0:
-        spacing = min(max(spacing, 1.1 * width / longest), width / 1024)
     found: dict[Step, Cells | Losses] = {}
     while len(found) < len(steps):
         spacing = _aligned(spacing, steps)
@@ -191,23 +212,24 @@ def _views(form: Form, grid: _Grid, guess: Guess, tilts: dict[bool, float]) -> l
     return views
 
 
-def _upper(form: Form, grid: _Grid, views: list[_View], guess: Guess) -> float:
-    curves = (curve(form, view.losses, grid.spacing, view.ring) for view in views)
+def _upper(form: Form, look: _Look, guess: Guess) -> float:
+    spacing = look.grid.spacing
+    curves = (curve(form, view.losses, spacing, view.ring) for view in look.views)
     return max(_read(found, guess) for found in curves)
 
 
-def _lower(form: Form, grid: _Grid, views: list[_View], guess: Guess) -> float:
-    found = []
-    for view in views:
+def _lower(form: Form, look: _Look, guess: Guess) -> float:
+    found = [0.0]
+    for view in look.views:
         losses = {
             step: part if isinstance(part, Losses) else optimistic(part, added=view.added)
-            for step, part in grid.steps.items()
+            for step, part in look.grid.steps.items()
         }
-        below = curve(form, losses, grid.spacing, view.ring, optimistic=True)
+        below = curve(form, losses, look.grid.spacing, view.ring, optimistic=True)
         # What was clipped may count this often only while there is little of it.
         if -below.constant <= _MOST_CLIPPED:
             found.append(_read(below, guess))
-    return max(found, default=0.0)
+    return max(found)
 
 
 def _read(found: Curve, guess: Guess) -> float:

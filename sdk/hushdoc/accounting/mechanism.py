@@ -89,7 +89,10 @@ def _read_event(data: Any, where: str) -> Mechanism:
             "be recomputed, so it is refused.",
             code="UNKNOWN_VALUE",
         )
-    return _CLASSES[kind]({key: value for key, value in data.items() if key != "type"}, where)
+    try:
+        return _CLASSES[kind]({key: value for key, value in data.items() if key != "type"}, where)
+    except ValueError as problem:
+        raise bad_field(where, str(problem).removesuffix(".")) from problem
 
 
 def to_dict(mechanism: Mechanism) -> dict[str, Any]:
@@ -158,15 +161,10 @@ class WithoutReplacement(Record):
         """Refuses what is not a batch out of the data."""
         _require_whole("population", self.population, minimum=1)
         _require_whole("sample_size", self.sample_size)
-        problem = self.problem()
-        if problem is not None:
-            raise ValueError(f"{problem}.")
-
-    def problem(self) -> str | None:
-        """Returns why there is no such batch, or None."""
         if self.sample_size > self.population:
-            return f"sample_size is {self.sample_size}, out of {self.population} records"
-        return None
+            raise ValueError(
+                f"sample_size is {self.sample_size}, out of {self.population} records."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,7 @@ from hushdoc.accounting.grouped_gaussian import grouped_gaussian
 from hushdoc.accounting.mechanism import Mechanism
 from hushdoc.accounting.sampled_gaussian import gaussian, sampled_gaussian
 from hushdoc.accounting.steps import (
+    UNBOUNDED,
     Chance,
     Form,
     Largest,
@@ -37,6 +38,7 @@ from hushdoc.accounting.steps import (
     Step,
     coarsened,
     normal_form,
+    num_selections,
 )
 from hushdoc.accounting.tuning import selected
 
@@ -56,6 +58,7 @@ ROUNDING = 1e-9
 """Relative allowance that `epsilon` adds, so that rounding on any machine stays above the truth."""
 
 _LARGEST_HALVED_ORDER = 64
+_MOST_SELECTIONS = 256
 
 MAX_DIFFERENT_STEPS = 256
 """Different steps that are told apart; more of them are rounded up to some that cost more."""
@@ -184,7 +187,14 @@ def form_rdp(form: Form, orders: Sequence[float] = ORDERS) -> Array:
         raise ValueError(f"The orders are {chosen}; expected finite numbers above 1.")
     # What is too large for a double is infinity.
     with np.errstate(over="ignore"):
-        return _rdp(coarsened(form, MAX_DIFFERENT_STEPS), chosen)
+        return _rdp(_limited(form), chosen)
+
+
+def _limited(form: Form) -> Form:
+    """A form that costs no less and takes a bounded time."""
+    if num_selections(form) > _MOST_SELECTIONS:
+        return UNBOUNDED
+    return coarsened(form, MAX_DIFFERENT_STEPS)
 
 
 def _rdp(form: Form, orders: tuple[float, ...]) -> Array:

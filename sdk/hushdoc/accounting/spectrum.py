@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushdoc.accounting.dominating import Losses
-from hushdoc.accounting.steps import Chance, Form, Product, Step
+from hushdoc.accounting.steps import SMALLEST, Chance, Form, Product, Step
 
 Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
@@ -94,6 +94,9 @@ def _tilted(losses: Losses, spacing: float, theta: float) -> tuple[Array, float]
     largest = float(np.max(exponent[used])) if np.any(used) else 0.0
     found = losses.mass * np.exp(np.minimum(exponent - largest, 0.0))
     total = float(np.sum(found))
+    if total == 0:
+        # All of it lies at infinity, which counts elsewhere.
+        return np.eye(1, len(found))[0], math.log(SMALLEST)
     return found / total, largest + math.log(total)
 
 

@@ -330,6 +330,21 @@ def steps_of(form: Form) -> set[Step]:
             return set()
 
 
+def num_selections(form: Form) -> int:
+    """Returns how often a form takes the best of several runs."""
+    match form:
+        case Product():
+            return sum(num_selections(part) for part, _ in form.terms)
+        case Largest():
+            return sum(num_selections(part) for part in form.events)
+        case Selected():
+            return 1 + num_selections(form.event)
+        case Chance():
+            return num_selections(form.event)
+        case _:
+            return 0
+
+
 def coarsened(form: Form, limit: int) -> Form:
     """Returns a form of at most `limit` different steps that spends no less.
 
@@ -343,7 +358,7 @@ def coarsened(form: Form, limit: int) -> Form:
     steps = steps_of(form)
     if len(steps) <= limit:
         return form
-    for base in (1.01, 1.1, 2.0, 16.0, 2.0**16, 2.0**128):
+    for base in (1.003, 1.01, 1.05, 1.2, 2.0, 16.0, 2.0**16, 2.0**128):
         rounded = {step: _rounded(step, base) for step in steps}
         if len(set(rounded.values())) <= limit:
             return _replaced(form, rounded)

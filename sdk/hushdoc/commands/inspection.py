@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from hushdoc.commands import certificates
 from hushdoc.commands.policy_options import policy_from, policy_options
-from hushdoc.errors import ArtifactError, HushdocError
+from hushdoc.errors import HushdocError
 
 if TYPE_CHECKING:
     from hushdoc.artifact import VerificationReport
-    from hushdoc.attestation import Attestation
     from hushdoc.audits import AuditReport
     from hushdoc.certificate import Certificate, Subject
     from hushdoc.commands.certificates import Seen
-    from hushdoc.policy import Policy
 
 _ENGINES = {
     "fast": "by Renyi accounting, and by privacy loss distributions where that does not suffice",
@@ -94,7 +92,6 @@ def run_verify(options: argparse.Namespace) -> int:
     policy = policy_from(options)
     try:
         report = artifact.examine(options.artifact, policy)
-        signed = _attestation(options.artifact, policy, report)
     except HushdocError as problem:
         if not options.json:
             raise
@@ -106,33 +103,17 @@ def run_verify(options: argparse.Namespace) -> int:
             report.certificate,
             report,
             report.files,
-            audits=signed.audits,
-            recompute=policy.recompute,
-            payload_sha256=signed.digest,
+            audits=report.audits,
+            recompute=report.recompute,
+            payload_sha256=report.payload_sha256,
         )
     if options.json:
-        _print_json(_verified(report, signed, policy))
+        _print_json(report.to_dict())
     else:
-        _print_report(report, signed, policy)
+        _print_report(report)
         if options.html is not None:
             print(f"\nPage written: {_shown(options.html)}")
     return 0 if report.passed else 5
-
-
-def _attestation(folder: Path, policy: Policy, report: VerificationReport) -> Attestation:
-    """The signed lines once more, for what others signed; they must be those of the report."""
-    from hushdoc import attestation
-    from hushdoc import folder as folders
-
-    with folders.pinned(folder) as descriptor:
-        signed = attestation.read(descriptor, policy)
-    if signed.certificate != report.certificate:
-        raise ArtifactError(
-            f"The certificate of '{folder}' changed while it was being checked. It is refused; "
-            "check it again.",
-            code="CHANGED_DURING_LOAD",
-        )
-    return signed
 
 
 def _inspected(seen: Seen) -> dict[str, Any]:
@@ -150,15 +131,6 @@ def _inspected(seen: Seen) -> dict[str, Any]:
         "subjects": [asdict(subject) for subject in seen.subjects],
         "certificate": seen.certificate.to_dict(),
         **_audits(seen.audits, seen.unbelieved_audits),
-    }
-
-
-def _verified(report: VerificationReport, signed: Attestation, policy: Policy) -> dict[str, Any]:
-    return {
-        **report.to_dict(),
-        "payloadSha256": signed.digest,
-        "recompute": policy.recompute,
-        **_audits(signed.audits, signed.unbelieved_audits),
     }
 
 
@@ -183,7 +155,7 @@ def _print_inspected(seen: Seen) -> None:
     _print_files(seen.subjects)
 
 
-def _print_report(report: VerificationReport, signed: Attestation, policy: Policy) -> None:
+def _print_report(report: VerificationReport) -> None:
     from hushdoc.explanation import printable
 
     model = report.certificate.model
@@ -194,8 +166,8 @@ def _print_report(report: VerificationReport, signed: Attestation, policy: Polic
         else "NOT SIGNED BY A TRUSTED KEY"
     )
     print(f"certificate {report.certificate.certificate_id}, {signers}")
-    if policy.privacy_required:
-        print(f"recomputed {policy.recompute}: {_ENGINES[policy.recompute]}")
+    if report.recompute is not None:
+        print(f"recomputed {report.recompute}: {_ENGINES[report.recompute]}")
     print()
     rows = [
         (
@@ -208,7 +180,7 @@ def _print_report(report: VerificationReport, signed: Attestation, policy: Polic
         for rule in report.policy.rules
     ]
     _print_table([("", "rule", "found", "allowed", ""), *rows])
-    certificates.print_audits(signed.audits, signed.unbelieved_audits)
+    certificates.print_audits(report.audits, report.unbelieved_audits)
     if report.files_checked:
         print(f"{len(report.files)} files checked: each is as it was signed.")
     else:

@@ -7,7 +7,7 @@ attribute names; a key is never given another meaning, and a reader of an older 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,59 +17,81 @@ from hushdoc.errors import HushdocError, InputError, UnsupportedFormatError
 SCHEMA_VERSION = 1
 
 COLUMNS = (
-    "document_id", "label", "text", "score", "page", "x0", "y0", "x1", "y1", "word_ids",
+    "document_id", "label", "text", "score", "page", "x0", "y0", "x1", "y1", "word_ids", "start",
+    "stop",
 )  # fmt: skip
-"""The columns of `Extraction.to_rows`, in the order a CSV file has them."""
+"""The columns of `Extraction.to_rows`, in the order a CSV file has them.
+
+What a field does not have is empty: a place on the page, or in a plain text.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Field:
-    """One field that a model found.
+    """One field that a model found: on a page, or in a plain text.
 
     Attributes:
         label: The field's name.
-        text: Its words, joined by blanks.
+        text: Its words, joined by blanks; in a plain text what stands there, line ends and all.
         score: Mean probability of the tags that spell it, from 0 to 1.
-        box: The smallest box around its words, in page pixels.
-        page: Page number from 0.
-        word_ids: Its words, as indices into the page's words.
-        normalized: The box as (x0, y0, x1, y1), integers from 0 to 1000.
+        box: The smallest box around its words, in page pixels; None in a plain text.
+        page: Page number from 0; a plain text is page 0.
+        word_ids: Its words, as indices into the page's words; none in a plain text.
+        normalized: The box as (x0, y0, x1, y1), integers from 0 to 1000; None in a plain text.
+        start: In a plain text, its first character; None on a page.
+        stop: In a plain text, one past its last character; None on a page.
     """
 
     label: str
     text: str
     score: float
-    box: Box
+    box: Box | None
     page: int
     word_ids: tuple[int, ...]
-    normalized: tuple[int, int, int, int]
+    normalized: tuple[int, int, int, int] | None
+    start: int | None = None
+    stop: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain data for JSON."""
-        return {
+        """Returns plain data for JSON; where in a text it stands is said of plain texts only."""
+        data = {
             "label": self.label,
             "text": self.text,
             "score": self.score,
             "page": self.page,
-            "box": self.box.to_list(),
-            "normalized": list(self.normalized),
+            "box": None if self.box is None else self.box.to_list(),
+            "normalized": None if self.normalized is None else list(self.normalized),
             "word_ids": list(self.word_ids),
         }
+        if self.start is None:
+            return data
+        return {**data, "start": self.start, "stop": self.stop}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Field:
         """Returns the field that `to_dict` wrote."""
-        x0, y0, x1, y1 = (float(value) for value in data["box"])
-        left, top, right, bottom = (int(value) for value in data["normalized"])
+        start, stop = data.get("start"), data.get("stop")
         return cls(
             label=str(data["label"]),
             text=str(data["text"]),
             score=float(data["score"]),
-            box=Box(x0=x0, y0=y0, x1=x1, y1=y1),
+            box=None if data["box"] is None else _box_from(data["box"]),
             page=int(data["page"]),
             word_ids=tuple(int(value) for value in data["word_ids"]),
-            normalized=(left, top, right, bottom),
+            normalized=None if data["normalized"] is None else _whole_from(data["normalized"]),
+            start=None if start is None else int(start),
+            stop=None if stop is None else int(stop),
         )
+
+
+def _box_from(values: Iterable[Any]) -> Box:
+    x0, y0, x1, y1 = (float(value) for value in values)
+    return Box(x0=x0, y0=y0, x1=x1, y1=y1)
+
+
+def _whole_from(values: Iterable[Any]) -> tuple[int, int, int, int]:
+    left, top, right, bottom = (int(value) for value in values)
+    return left, top, right, bottom
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,11 +173,10 @@ class Extraction:
                 "text": found.text,
                 "score": round(found.score, 6),
                 "page": found.page,
-                "x0": found.box.x0,
-                "y0": found.box.y0,
-                "x1": found.box.x1,
-                "y1": found.box.y1,
+                **dict(zip(("x0", "y0", "x1", "y1"), _corners(found.box), strict=True)),
                 "word_ids": " ".join(str(word) for word in found.word_ids),
+                "start": "" if found.start is None else found.start,
+                "stop": "" if found.stop is None else found.stop,
             }
             for found in self.fields
         ]
@@ -187,6 +208,10 @@ class Extraction:
                 f"This is not an extraction: {type(error).__name__}: {error}. Expected what "
                 "Extraction.to_dict() wrote."
             ) from error
+
+
+def _corners(box: Box | None) -> tuple[float | str, ...]:
+    return ("",) * 4 if box is None else tuple(box.to_list())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

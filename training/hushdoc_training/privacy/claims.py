@@ -81,7 +81,7 @@ def not_private(
         protected_data=(_protected(name, "document", "none: training was not private"),),
         public_data=public_data,
         data_accesses=(
-            DataAccess(data=name, purpose="training", accounted_in=None, treatment="unaccounted"),
+            DataAccess(data=name, purpose="training", accounted_in=(), treatment="unaccounted"),
         ),
         releases=("final-weights",),
         guarantees=(
@@ -193,12 +193,14 @@ def _composition(plan: PrivacyPlan, ledger: Statement | None) -> str:
 
 def _accesses(name: str) -> tuple[DataAccess, ...]:
     return (
-        DataAccess(data=name, purpose="training", accounted_in=TRANSCRIPT, treatment="accounted"),
         DataAccess(
-            data=name, purpose="names of the labels", accounted_in=None, treatment="declared-public"
+            data=name, purpose="training", accounted_in=(TRANSCRIPT,), treatment="accounted"
         ),
         DataAccess(
-            data=name, purpose="training log and plot", accounted_in=None, treatment="not-released"
+            data=name, purpose="names of the labels", accounted_in=(), treatment="declared-public"
+        ),
+        DataAccess(
+            data=name, purpose="training log and plot", accounted_in=(), treatment="not-released"
         ),
     )
 
