@@ -4,6 +4,7 @@
 
 const CERTIFYING = ['pld', 'prv', 'rdp', 'zcdp', 'analytic-gaussian'];
 const REACH = 10; // standard deviations of an outcome; beyond lies less than 1e-22
+const MOST_STEPS = 64; // in one transcript; each costs a transform
 const NODES = [0.21132486540518713, 0.7886751345948129]; // Gauss-Legendre, on a cell of width 1
 
 /** Returns whether every point of a promise follows from the transcript, and none contradicts. */
@@ -25,7 +26,7 @@ const spelled = (event) => JSON.stringify(event, (_, item) =>
 
 /** Returns whether some grid proves all points; a finer and wider one proves more. */
 function keeps(ran, points) {
-  if (ran === null) return false;
+  if (ran === null || ran.length > MOST_STEPS) return false;
   const half = 32 + Math.max(...points.map(([epsilon]) => epsilon));
   return [2 ** 14, 2 ** 17, 2 ** 20].some((size, attempt) => [true, false].every((removed) => {
     const epsilons = points.map(([epsilon]) => epsilon);

@@ -1,6 +1,6 @@
 // Reads what others wrote: strict JSON, of which one text has one reading, and fields by a schema
 // that names every key. Whatever two readers could read apart is refused.
-import { readFileSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
 
 export class Refusal extends Error {
   constructor(code, found) {
@@ -11,6 +11,19 @@ export class Refusal extends Error {
 
 export function need(holds, code, found) {
   if (!holds) throw new Refusal(code, found);
+}
+
+/** Returns the content of a regular file of so many bytes at most; a link is not followed. */
+export function readFile(path, mostBytes) {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const found = fstatSync(file);
+    need(found.isFile(), 'NOT_REGULAR_FILE', path);
+    need(found.size <= mostBytes, 'SIZE_MISMATCH', path);
+    return readFileSync(file);
+  } finally {
+    closeSync(file);
+  }
 }
 
 const STRING = '"[^"\\\\\\0-\\x1f]*(?:\\\\(?:["\\\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\\\\0-\\x1f]*)*"';
@@ -80,7 +93,7 @@ export function decodeBase64(value, code) {
 }
 
 /** Types by name: a record of fields, a pair, words, a pattern, or the bounds of a number. */
-export const SCHEMA = JSON.parse(readFileSync(new URL('schema.json', import.meta.url), 'utf8'));
+export const SCHEMA = parseStrict(readFileSync(new URL('schema.json', import.meta.url)));
 
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 const isWithin = (value, [least, most]) => value >= least && (most === null || value <= most);

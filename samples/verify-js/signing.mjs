@@ -41,9 +41,9 @@ function isSound(raw, algorithm) {
 }
 
 /** Returns the payload of an envelope and those of the keys that signed it. */
-export function openEnvelope(line, keys) {
+export function openEnvelope(line, keys, mostBytes = 512 * 1024) {
   const code = 'BAD_ENVELOPE';
-  const envelope = parseStrict(line, code, 512 * 1024);
+  const envelope = parseStrict(line, code, mostBytes);
   need(envelope?.payloadType === TYPE, code, 'another payload type');
   need(Array.isArray(envelope.signatures) && envelope.signatures.length <= 16, code, 'signatures');
   const payload = decodeBase64(envelope.payload, code);

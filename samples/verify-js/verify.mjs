@@ -1,25 +1,18 @@
 // Verifies a hushdoc artifact: node verify.mjs ARTIFACT --trust trust.json --policy policy.json
 // Written from docs/certificate-spec.md. What it does not understand, it refuses.
-import { closeSync, constants, fstatSync, openSync, readFileSync, readdirSync } from 'node:fs';
+import { readFileSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { parseArgs } from 'node:util';
 import { isReproduced } from './accounting.mjs';
-import { SCHEMA, check, need, parseStrict } from './reading.mjs';
+import { SCHEMA, check, need, parseStrict, readFile } from './reading.mjs';
 import { openEnvelope, readKeys, sha256 } from './signing.mjs';
 
 const ENVELOPE = 'privacy.intoto.jsonl';
-const DEFAULTS = { // of a policy; what is not named here has to be stated
-  trust: 'trust.json', adversary: 'model-recipient', adjacency: ['add-remove'], kinds: ['dp'],
-  accountants: ['pld', 'prv', 'rdp', 'zcdp', 'analytic-gaussian'], threshold: 1n,
-  require_signature: true, require_full_coverage: true, require_sampling_as_implemented: true,
-  hyperparameter_tuning: ['none', 'public-data', 'accounted'], public_overlap: ['none'],
-  rngs: ['csprng'], min_assurance: 'self-attested', model: null, min_version: 0n,
-  max_age_days: null, revocation: 'if-present', recompute: 'fast',
-  max_total_bytes: 2n ** 30n, max_files: 64n,
-};
 
 // ---- What was signed must make sense, be meant for this model, and be valid now.
 const WATCHERS = ['server', 'co-client', 'network-observer'];
+const hasWholeBound = ({ epsilonLower, delta, confidence }) =>
+  (epsilonLower === null) === (delta === null) && (delta === null) === (confidence === null);
 
 function checkSense({ subject, predicate }) {
   const { guarantees, transcripts, dataAccesses, protectedData, model, ...rest } = predicate;
@@ -38,12 +31,14 @@ function checkSense({ subject, predicate }) {
     expect(item.aggregation !== 'central' || !WATCHERS.includes(item.adversary), 'aggregation');
     expect(profile.length <= 32 && exists(item.transcript), 'a profile or transcript');
   }
+  const names = protectedData.map(({ name }) => name);
   for (const { data, accountedIn, treatment } of dataAccesses) {
-    expect((accountedIn !== null) === (treatment === 'accounted'), 'a treatment');
-    expect(exists(accountedIn) && protectedData.some(({ name }) => name === data), 'an access');
+    expect((accountedIn.length > 0) === (treatment === 'accounted'), 'a treatment');
+    expect(accountedIn.every(exists) && names.includes(data), 'an access');
   }
   const units = protectedData.flatMap((data) => data.units);
   expect(units.every((unit) => unit.count === null || unit.countIsPublic), 'a count');
+  expect(rest.audits.every(hasWholeBound), 'an audit');
   need(subject.some(({ name }) => name === model.entry), 'BAD_SUBJECT', model.entry);
 }
 
@@ -59,13 +54,14 @@ function checkIdentity({ model, issuedAt, expiresAt }, policy) {
 
 /** Returns what an auditor whom this model's user believes has signed about the certificate. */
 function readAudits(line, auditors, certificateId, digest) {
-  const { payload, signers } = openEnvelope(line, auditors);
+  const { payload, signers } = openEnvelope(line, auditors, 64 * 1024);
   if (signers.length === 0) return [];
   const statement = parseStrict(payload);
   check(statement, 'audit statement', 'the audit');
   const { subject, predicate: report } = statement;
   const isOurs = subject.length === 1 && subject[0].digest.sha256 === digest;
   need(isOurs && report.certificateId === certificateId, 'BAD_SUBJECT', 'another certificate');
+  need(report.audits.every(hasWholeBound), 'BAD_FIELD', 'an audit');
   return report.audits;
 }
 
@@ -92,13 +88,13 @@ function isRefuted({ adversary, unit, epsilon, delta, profile, auditLowerBound }
 
 function failedRules(predicate, audits, policy) {
   const { guarantees, dataAccesses, protectedData, publicData, transcripts } = predicate;
+  const eventOf = ({ transcript }) => (transcript === null ? null : transcripts[transcript]);
   const against = guarantees.filter((item) => item.adversary === policy.adversary);
   const accepted = against.filter((item) => policy.privacy_units.includes(item.unit));
   const judged = accepted.length ? accepted : against;
   const rank = (assurance) => SCHEMA.ASSURANCE.words.indexOf(assurance);
   const isCovered = ({ treatment, accountedIn }) => treatment !== 'unaccounted'
-    && (accountedIn === null || (judged.length > 0
-      && judged.every((item) => item.transcript === accountedIn)));
+    && (!accountedIn.length || judged.every((item) => accountedIn.includes(item.transcript)));
   const isRead = ({ name }) => dataAccesses.some(({ data }) => data === name);
   const rulesForOne = (item) => [
     ['KIND_NOT_ALLOWED', policy.kinds.includes(item.kind)],
@@ -107,8 +103,7 @@ function failedRules(predicate, audits, policy) {
     ['EPSILON_TOO_LARGE', item.epsilon !== null && item.epsilon <= policy.max_epsilon],
     ['DELTA_TOO_LARGE', item.delta !== null && item.delta <= policy.max_delta],
     ['UNACCOUNTED_ACCESS', item.coversAllPrivateAccesses],
-    ['SAMPLING_MISMATCH',
-      isSampledAsCounted(item.samplingAsImplemented, transcripts[item.transcript])],
+    ['SAMPLING_MISMATCH', isSampledAsCounted(item.samplingAsImplemented, eventOf(item))],
     ['TUNING_NOT_ACCEPTED', policy.hyperparameter_tuning.includes(item.hyperparameterTuning)],
     ['RNG_NOT_ACCEPTED', policy.rngs.includes(item.rng)],
   ];
@@ -125,35 +120,24 @@ function failedRules(predicate, audits, policy) {
     ['AUDIT_CONTRADICTION', !judged.some((item) => isRefuted(item, audits))],
     ...guarantees.filter((item) => item.kind.startsWith('dp')).map((item) =>
       [item.transcript === null ? 'NO_TRANSCRIPT' : 'EPSILON_NOT_REPRODUCED',
-        isReproduced(item, transcripts[item.transcript])]),
+        isReproduced(item, eventOf(item))]),
   ].filter(([, holds]) => !holds).map(([code]) => code);
 }
 
 // ---- Files: each as it was signed, and nothing beside them.
 const UNSIGNED = ['README.md', 'LICENSE', 'NOTICE', '.gitattributes', ENVELOPE];
 const NAME = /^(?=.{1,200}$)[A-Za-z0-9][A-Za-z0-9._-]*(\/[A-Za-z0-9][A-Za-z0-9._-]*){0,3}$/;
-const UNSAFE = /^privacy[.]intoto[.]jsonl$|(^|\/)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|\/|$)|\.(\/|$)/i;
-
-function readFile(path, mostBytes) {
-  const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-  try {
-    const found = fstatSync(file);
-    need(found.isFile() && found.size <= mostBytes, 'SIZE_MISMATCH', path);
-    return readFileSync(file);
-  } finally {
-    closeSync(file);
-  }
-}
+const UNSAFE = /^privacy[.]intoto[.]jsonl$|(^|\/)(con|prn|aux|nul|(com|lpt)\d)([./]|$)|[.](\/|$)/i;
 
 function checkFiles(folder, subjects, policy) {
-  const names = subjects.map(({ name }) => name), sizes = subjects.map((one) => one.annotations.size);
+  const names = subjects.map(({ name }) => name);
+  const total = subjects.reduce((sum, { annotations }) => sum + annotations.size, 0n);
   const paths = new Set(names.flatMap((name) =>
     name.split('/').map((_, index, all) => all.slice(0, index + 1).join('/'))));
   const folded = new Set([...paths].map((path) => path.toLowerCase()));
   need(names.every((name) => NAME.test(name) && !UNSAFE.test(name)), 'BAD_PATH', names);
   need(folded.size === paths.size && new Set(names).size === names.length, 'BAD_SUBJECT', names);
-  need(sizes.length <= policy.max_files, 'TOO_LARGE', 'files');
-  need(sizes.reduce((sum, size) => sum + size, 0n) <= policy.max_total_bytes, 'TOO_LARGE', 'bytes');
+  need(names.length <= policy.max_files && total <= policy.max_total_bytes, 'TOO_LARGE', folder);
   for (const { name, digest, annotations } of subjects) {
     const content = readFile(join(folder, name), Number(annotations.size));
     need(BigInt(content.length) === annotations.size, 'SIZE_MISMATCH', name);
@@ -169,7 +153,8 @@ function checkFiles(folder, subjects, policy) {
 
 // ---- The order of checks: the signature, what was signed, the policy, every file.
 function verifyArtifact(folder, trustFile, policyFile) {
-  const policy = { ...DEFAULTS, ...parseStrict(readFileSync(policyFile), 'BAD_POLICY') };
+  const stated = parseStrict(readFileSync(policyFile), 'BAD_POLICY');
+  const policy = { ...SCHEMA['policy defaults'], ...stated };
   check(policy, 'policy', 'the policy');
   const keys = readKeys(readFileSync(trustFile));
   const trusted = (role) => keys.filter((key) => key.roles.includes(role));
@@ -182,8 +167,10 @@ function verifyArtifact(folder, trustFile, policyFile) {
   checkSense(statement);
   const { predicate, subject } = statement, { model, certificateId } = predicate;
   const speaks = (key) => key.models.includes('*') || key.models.includes(model.name);
-  need(signers.filter(speaks).length >= policy.threshold, 'KEY_NOT_AUTHORISED_FOR_MODEL', model.name);
+  const speaking = signers.filter(speaks).length;
+  need(speaking >= policy.threshold, 'KEY_NOT_AUTHORISED_FOR_MODEL', model.name);
   checkIdentity(predicate, policy);
+  need(further.length <= 16, 'BAD_ENVELOPE', `${further.length} audits`);
   const auditors = trusted('audit').filter(speaks);
   const audits = further.flatMap((item) =>
     readAudits(item, auditors, certificateId, sha256(payload)));

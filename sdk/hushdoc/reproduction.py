@@ -2,9 +2,10 @@
 
 Three ways. `fast`: Renyi accounting in milliseconds, which proves most claims; only one below what
 it proves goes to the exact engine. `exact`: privacy loss distributions at once. `offline`: exact,
-and google/differential-privacy must agree as a second implementation. Each proves arithmetic, not
-that training ran that way; that is what assurance and audits are for. A claim that can't be
-reproduced is refused, whatever else may prove it.
+and google/differential-privacy must confirm it as a second implementation, which is looser for
+some mechanisms and has no words for others. Each proves arithmetic, not that training ran that
+way; that is what assurance and audits are for. A claim that can't be reproduced is refused,
+whatever else may prove it.
 """
 
 from __future__ import annotations
@@ -127,7 +128,10 @@ def _refuted(
     if second is None:
         return "dp-accounting has no words for this transcript, so it can't confirm it"
     if not second <= epsilon:
-        return f"epsilon {epsilon:g} is stated at delta {delta:g}, dp-accounting finds {second:.6g}"
+        return (
+            f"epsilon {epsilon:g} is stated at delta {delta:g}, dp-accounting confirms no less "
+            f"than {second:.6g}"
+        )
     return None
 
 

@@ -30,6 +30,15 @@ from types import ModuleType
 from typing import Any
 
 from hushdoc import artifact, revocation, signing
+from hushdoc.accounting.mechanism import (
+    ADJACENCIES,
+    ADVERSARIES,
+    KINDS,
+    PRIVACY_UNITS,
+    RNGS,
+    SAMPLINGS,
+    TUNINGS,
+)
 from hushdoc.errors import HushdocError
 from hushdoc.policy import Policy
 from hushdoc.trust import TrustedKey, TrustStore
@@ -177,6 +186,77 @@ def _edit(data: Any, rng: Random) -> Any:
     return data
 
 
+def restated(content: bytes, rng: Random) -> bytes:
+    """Returns a statement that promises something else, in words that every reader knows."""
+    data = json.loads(content)
+    predicate = data["predicate"]
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        promise = rng.choice(predicate["guarantees"])
+        match rng.randrange(6):
+            case 0:
+                field, words = rng.choice(_WORDS)
+                promise[field] = rng.choice(words)
+            case 1:
+                field = rng.choice(("epsilon", "delta"))
+                if promise[field] is not None:
+                    promise[field] *= rng.choice(_FACTORS)
+            case 2:
+                promise["profile"] = [
+                    [epsilon * rng.choice(_FACTORS), delta * rng.choice(_FACTORS)]
+                    for epsilon, delta in promise["profile"]
+                ]
+            case 3:
+                _scale(predicate["transcripts"]["training"], rng)
+            case 4:
+                predicate["guarantees"].append(json.loads(json.dumps(promise)))
+            case _:
+                promise["coversAllPrivateAccesses"] = rng.random() < 0.5
+                promise["auditLowerBound"] = rng.choice((None, 1.0, 7.3, 7.5, 9.0))
+    return json.dumps(data).encode()
+
+
+def _scale(event: dict[str, Any], rng: Random) -> None:
+    """Changes one number somewhere in a transcript, or wraps what is there into another event."""
+    places = [event]
+    while "event" in places[-1]:
+        places.append(places[-1]["event"])
+    place = rng.choice(places)
+    numbers = [name for name, value in place.items() if isinstance(value, int | float)]
+    if numbers and rng.random() < 0.8:
+        name = rng.choice(numbers)
+        changed = place[name] * rng.choice(_FACTORS)
+        place[name] = round(changed) if isinstance(place[name], int) else min(changed, 1e6)
+        if name == "samplingRate":
+            place[name] = min(place[name], 1.0)
+        return
+    inner = dict(place)
+    place.clear()
+    place.update(
+        rng.choice(
+            (
+                {"type": "composed", "event": inner, "count": rng.choice((0, 1, 2))},
+                {"type": "group", "event": inner, "size": rng.choice((1, 2, 3))},
+                {"type": "parallel", "events": [inner, inner]},
+                {"type": "sequence", "events": [inner, inner]},
+                {"type": "cluster-sampled", "event": inner, "samplingRate": 0.5},
+                {"type": "hash-fill", "rows": 8, "columns": 4},
+            )
+        )
+    )
+
+
+_FACTORS = (0.0, 0.5, 0.9, 0.99, 0.999, 1.0001, 1.01, 1.07, 1.1, 2.0, 10.0)
+_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("adversary", ADVERSARIES),
+    ("kind", KINDS),
+    ("unit", PRIVACY_UNITS),
+    ("adjacency", ADJACENCIES),
+    ("samplingAsImplemented", SAMPLINGS),
+    ("hyperparameterTuning", TUNINGS),
+    ("rng", RNGS),
+)
+
+
 def _respelled(text: str, rng: Random) -> str:
     place = rng.randrange(len(text) + 1)
     return rng.choice(
@@ -215,12 +295,14 @@ class Target:
         sound: The honest input.
         read: Reads any input, and returns what was read of it or raises.
         is_json: Whether it is damaged with knowledge of JSON as well.
+        restate: Whether it is never damaged, but made to promise something else.
     """
 
     name: str
     sound: bytes
     read: Callable[[bytes], object]
     is_json: bool = False
+    restate: bool = False
 
 
 @dataclass(kw_only=True)
@@ -381,6 +463,12 @@ def targets(build: ModuleType, folder: Path) -> tuple[Target, ...]:
             is_json=True,
         ),
         Target(
+            name="promise",
+            sound=json.dumps(model.statement).encode(),
+            read=model.read_statement,
+            restate=True,
+        ),
+        Target(
             name="manifest",
             sound=sound["hushdoc.json"],
             read=of_file("hushdoc.json", model),
@@ -405,7 +493,7 @@ def targets(build: ModuleType, folder: Path) -> tuple[Target, ...]:
     )
 
 
-SHARES = {"statement": 6, "onnx": 4, "safetensors": 4, "envelope": 3, "manifest": 2}
+SHARES = {"statement": 6, "promise": 2, "onnx": 4, "safetensors": 4, "envelope": 3, "manifest": 2}
 """How often a target is tried, 1 where nothing else is said."""
 
 
@@ -416,7 +504,9 @@ def run(found: tuple[Target, ...], *, seed: int, number: int) -> Tally:
     drawn = [item for item in found for _ in range(SHARES.get(item.name, 1))]
     while tally.tried.total() < number:
         target = rng.choice(drawn)
-        if target.is_json and rng.random() < 0.6:
+        if target.restate:
+            content = restated(target.sound, rng)
+        elif target.is_json and rng.random() < 0.6:
             content = edited(target.sound, rng)
         else:
             content = damaged(target.sound, rng, rng.choice(found).sound)

@@ -153,7 +153,7 @@ def _look(form: Form, guess: Guess, precision: float, *, share: int, last: _Look
         views = _views(form, grid, guess, tilts)
         longest = max(view.ring.length for view in views)
         look = _Look(grid=grid, views=views, width=longest * grid.spacing)
-        if longest <= max(1024, 2 * budget):
+        if longest <= max(1024, 4 * budget):
             return look
         spacing = 2 * grid.spacing
 

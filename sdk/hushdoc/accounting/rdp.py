@@ -133,7 +133,8 @@ def epsilon_from_rdp(spent: Array, delta: float, orders: Sequence[float] = ORDER
     if delta**2 >= -math.expm1(-float(np.min(spent))):
         return 0.0
     order = np.asarray(orders, dtype=np.float64)
-    price = spent - math.log(delta) / (order - 1)
+    with np.errstate(over="ignore"):
+        price = spent - math.log(delta) / (order - 1)
     candidates = price * (1 + ROUNDING) + np.log1p(-1 / order) - np.log(order) / (order - 1)
     return max(0.0, float(np.min(candidates)))
 

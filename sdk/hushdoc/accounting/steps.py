@@ -45,6 +45,7 @@ its place to somebody else. Noise of the last is in units of the distance betwee
 
 _MOST_NOISE = 1e50
 _LEAST_SQUARE = 1e-100
+_FINEST_UNIT, _COARSEST_UNIT = 1 / 512, 512.0
 _LARGEST_GROUP = 10**9
 
 
@@ -348,7 +349,7 @@ def num_selections(form: Form) -> int:
 def coarsened(form: Form, limit: int) -> Form:
     """Returns a form of at most `limit` different steps that spends no less.
 
-    Rates are rounded up and noise is rounded down to ever coarser powers. A smaller rate is a
+    Rates are rounded up and noise is rounded down to ever coarser logarithmic grids. A smaller rate is a
     mixture with the neighbour, and more noise is post-processing, so neither ever costs more.
 
     Args:
@@ -358,18 +359,31 @@ def coarsened(form: Form, limit: int) -> Form:
     steps = steps_of(form)
     if len(steps) <= limit:
         return form
-    for base in (1.003, 1.01, 1.05, 1.2, 2.0, 16.0, 2.0**16, 2.0**128):
-        rounded = {step: _rounded(step, base) for step in steps}
-        if len(set(rounded.values())) <= limit:
-            return _replaced(form, rounded)
-    return UNBOUNDED
+    unit = _FINEST_UNIT
+    while unit < _COARSEST_UNIT and _num_places(steps, unit, limit) > limit:
+        unit *= 2
+    rounded = {step: _rounded(step, unit) for step in steps}
+    return _replaced(form, rounded) if len(set(rounded.values())) <= limit else UNBOUNDED
 
 
-def _rounded(step: Step, base: float) -> Step:
-    unit = math.log(base)
-    rate = math.exp(math.ceil(math.log(step.rate) / unit) * unit)
+def _place(step: Step, unit: float) -> tuple[int, int]:
     noise = max(step.noise, SMALLEST)
-    noise = math.exp(math.floor(math.log(noise) / unit) * unit)
+    return math.ceil(math.log(step.rate) / unit), math.floor(math.log(noise) / unit)
+
+
+def _num_places(steps: set[Step], unit: float, limit: int) -> int:
+    """How many steps are left on a logarithmic grid, or some number above the limit."""
+    places = set()
+    for step in steps:
+        places.add((*_place(step, unit), step.size, step.change))
+        if len(places) > limit:
+            break
+    return len(places)
+
+
+def _rounded(step: Step, unit: float) -> Step:
+    """A step on a logarithmic grid; a rate of 1 leaves nothing to sample."""
+    rate, noise = (math.exp(place * unit) for place in _place(step, unit))
     rate, noise = min(1.0, max(rate, step.rate)), min(noise, step.noise)
     if rate == 1:
         apart = 2 if step.change == "replaced" else 1
