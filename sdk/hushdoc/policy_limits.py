@@ -23,6 +23,9 @@ REVOCATION_WAYS = ("if-present", "required")
 either way, and one that is stale, older than one seen before, or signed by nobody refuses."""
 
 
+_LONGEST_AGE = 36_500
+"""Days; certificates are not older than a hundred years."""
+
 _LARGEST_LIMIT = 1e9
 """No limit means more than this; infinity would hide that nothing is demanded."""
 
@@ -129,9 +132,12 @@ class Policy:
     def _check_freshness(self) -> None:
         days = self.max_age_days
         if days is not None and (
-            isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days < 1e6
+            isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days <= _LONGEST_AGE
         ):
-            raise ValueError(f"max_age_days is {days!r}; expected a number of days, or None.")
+            raise ValueError(
+                f"max_age_days is {str(days)[:40]}; expected a number of days up to "
+                f"{_LONGEST_AGE}, or None."
+            )
         if self.revocations is not None:
             object.__setattr__(self, "revocations", Path(self.revocations))
         elif self.revocation == "required":
@@ -171,9 +177,8 @@ class Policy:
             raise _bad_policy(path, f"unknown keys {unknown}, expected some of {sorted(known)}")
         if not isinstance(values.get("trust"), str):
             raise _bad_policy(path, "no key 'trust' with the path of a trust store")
-        for name in ("trust", "revocations"):
-            if "\0" in str(values.get(name)):
-                raise _bad_policy(path, f"the path '{name}' holds a NUL")
+        if "\0" in str(values.get("revocations")):
+            raise _bad_policy(path, "the path 'revocations' holds a NUL")
         values["trust"] = TrustStore.from_file(path.parent / values["trust"])
         if isinstance(values.get("revocations"), str):
             values["revocations"] = path.parent / values["revocations"]

@@ -109,9 +109,10 @@ def read_file(
     try:
         with path.open("rb") as stream:
             content = stream.read(max_bytes + 1)
-    except OSError as problem:
+    except (OSError, ValueError) as problem:  # ValueError: a NUL in the path
+        found = getattr(problem, "strerror", None) or problem
         raise error(
-            f"{what} '{path}' can't be read: {problem.strerror or problem}. Check the path.",
+            f"{what} {ascii(str(path))[:200]} can't be read: {found}. Check the path.",
             code=code,
         ) from problem
     return loads(content, what=f"{what} '{path}'", code=code, error=error, max_bytes=max_bytes)

@@ -220,10 +220,13 @@ def names(signers: Sequence[TrustedKey]) -> str:
 
 
 def wrapped(text: str) -> str:
-    """Returns text in lines that fit a terminal, each continued below its own start."""
+    """Returns text in lines that fit a terminal, each continued below its own start.
+
+    What goes on is always indented, so that no text can choose where a line of ours begins.
+    """
     lines = []
     for line in text.splitlines():
-        indent = " " * (len(line) - len(line.lstrip(" -")))
+        indent = " " * max(2, len(line) - len(line.lstrip(" -")))
         lines += textwrap.wrap(
             line, 96, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
         ) or [""]
