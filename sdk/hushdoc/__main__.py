@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 
 import hushdoc
 from hushdoc.commands import certificates, extraction, inspection, keys, signing, trust
-from hushdoc.errors import HushdocError
+from hushdoc.errors import HushdocError, OutputWriteError
 
 EXIT_CODES = """exit codes:
   0 done   2 wrong usage   3 input   4 artifact or certificate   5 refused by the policy
@@ -42,12 +42,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     options = build_parser().parse_args(arguments)
     try:
-        return int(options.run(options))
+        exit_code = int(options.run(options))
+        sys.stdout.flush()
+        return exit_code
     except HushdocError as error:
         print(f"hushdoc {options.verb}: {error.code}: {error}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
         return 0
+    except OSError as error:
+        # What a verb reads and writes it names itself; what is left is the terminal or its pipe.
+        print(f"hushdoc {options.verb}: OUTPUT_NOT_WRITTEN: {error}", file=sys.stderr)
+        return OutputWriteError.exit_code
 
 
 if __name__ == "__main__":

@@ -6,11 +6,35 @@ import errno
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hushdoc.errors import OutputExistsError, OutputWriteError
+
+
+def read_file(path: Path, *, max_bytes: int) -> bytes:
+    """Returns the start of a regular file, one byte more than `max_bytes` at most.
+
+    Args:
+        path: The file; a pipe is never waited for.
+        max_bytes: How much is meant to be read; a longer answer says that there is more.
+
+    Raises:
+        OSError: It can't be read, or is no regular file.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except ValueError as problem:  # a NUL in the path
+        raise OSError(errno.EINVAL, str(problem)) from problem
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
+            return stream.read(max_bytes + 1)
+    finally:
+        os.close(descriptor)
 
 
 def write_file(path: Path, content: bytes, *, mode: int = 0o644, overwrite: bool = True) -> None:
@@ -24,8 +48,13 @@ def write_file(path: Path, content: bytes, *, mode: int = 0o644, overwrite: bool
 
     Raises:
         OutputExistsError: The file exists and may not be replaced.
-        OutputWriteError: The disk is full or not writable; nothing half-written stays.
+        OutputWriteError: The disk is full or not writable, or a device or pipe stands there;
+            nothing half-written stays.
     """
+    if overwrite and path.exists() and not path.is_file():
+        raise OutputWriteError(
+            f"'{path}' is no regular file, and a file is written by taking its place. Name a file."
+        )
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+MAX_KEY_BYTES = 64 * 1024
+"""A key file is never larger."""
+
 PrivateKey: TypeAlias = "Ed25519PrivateKey | EllipticCurvePrivateKey"
 """A private key of `cryptography`, of one of ALGORITHMS."""
 
@@ -95,7 +98,8 @@ def load_private_key(path: Path) -> PrivateKey:
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
     try:
-        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+        content = files.read_file(path, max_bytes=MAX_KEY_BYTES)
+        key = serialization.load_pem_private_key(content, password=None)
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as problem:
         raise _bad_private_key(path, str(problem)) from problem
     if isinstance(key, ed25519.Ed25519PrivateKey):
@@ -118,7 +122,8 @@ def load_public_key(path: Path) -> tuple[str, bytes]:
     from cryptography.hazmat.primitives import serialization
 
     try:
-        key = serialization.load_pem_public_key(path.read_bytes())
+        content = files.read_file(path, max_bytes=MAX_KEY_BYTES)
+        key = serialization.load_pem_public_key(content)
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as problem:
         raise _bad_public_key(path, str(problem)) from problem
     spelled = _raw(key)

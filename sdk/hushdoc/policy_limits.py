@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hushdoc import files
 from hushdoc.accounting import mechanism
 from hushdoc.claim import OVERLAPS
 from hushdoc.errors import InputError
@@ -22,6 +23,9 @@ REVOCATION_WAYS = ("if-present", "required")
 """Whether a model is loaded where no revocation list is there: a list that is there is obeyed in
 either way, and one that is stale, older than one seen before, or signed by nobody refuses."""
 
+
+MAX_BYTES = 64 * 1024
+"""A policy file is never larger."""
 
 _LONGEST_AGE = 36_500
 """Days; certificates are not older than a hundred years."""
@@ -132,7 +136,9 @@ class Policy:
     def _check_freshness(self) -> None:
         days = self.max_age_days
         if days is not None and (
-            isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days <= _LONGEST_AGE
+            isinstance(days, bool)
+            or not isinstance(days, int | float)
+            or not 0 < days <= _LONGEST_AGE
         ):
             raise ValueError(
                 f"max_age_days is {str(days)[:40]}; expected a number of days up to "
@@ -168,7 +174,10 @@ class Policy:
         """
         path = Path(path)
         try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
+            content = files.read_file(path, max_bytes=MAX_BYTES)
+            if len(content) > MAX_BYTES:
+                raise ValueError(f"more than {MAX_BYTES} bytes")
+            values = tomllib.loads(content.decode("utf-8"))
         except (OSError, ValueError, RecursionError) as problem:
             raise _bad_policy(path, f"it can't be read as TOML: {str(problem)[:200]}") from problem
         known = {item.name for item in dataclasses.fields(cls) if item.init}

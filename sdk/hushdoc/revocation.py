@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from hushdoc import signing, strict_json
+from hushdoc import files, signing, strict_json
 from hushdoc.errors import CertificateError
 from hushdoc.fields import (
     TIME_FORMAT,
@@ -252,8 +252,8 @@ def list_content(path: Path) -> bytes | None:
         CertificateError: REVOCATION_UNAVAILABLE: it is there and can't be read.
     """
     try:
-        with path.open("rb") as stream:
-            return stream.read(signing.MAX_ENVELOPE_BYTES + 2)  # a line too long is seen as such
+        # With the end of the line; a line too long is seen as such.
+        return files.read_file(path, max_bytes=signing.MAX_ENVELOPE_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as problem:

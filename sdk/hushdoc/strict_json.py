@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hushdoc import files
 from hushdoc.errors import CertificateError, HushdocError, InputError
 
 MAX_BYTES = 256 * 1024
@@ -25,6 +26,7 @@ MAX_DEPTH = 32
 MAX_INTEGER = 2**53 - 1
 """Above this, readers that keep numbers as doubles see another number."""
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
@@ -107,10 +109,9 @@ def read_file(
         HushdocError: `error`: the file can't be read or is not strict JSON.
     """
     try:
-        with path.open("rb") as stream:
-            content = stream.read(max_bytes + 1)
-    except (OSError, ValueError) as problem:  # ValueError: a NUL in the path
-        found = getattr(problem, "strerror", None) or problem
+        content = files.read_file(path, max_bytes=max_bytes)
+    except OSError as problem:
+        found = problem.strerror or problem
         raise error(
             f"{what} {ascii(str(path))[:200]} can't be read: {found}. Check the path.",
             code=code,
@@ -175,7 +176,7 @@ def _constant(word: str, refuse: _Refuse) -> float:
 def _require_scalars(value: Any, refuse: _Refuse) -> None:
     """Refuses strings with a surrogate that stands alone: other readers replace or drop it."""
     if isinstance(value, str):
-        if any("\ud800" <= letter <= "\udfff" for letter in value):
+        if _SURROGATE.search(value):
             raise refuse("holds a surrogate that stands alone")
     elif isinstance(value, list):
         for item in value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,8 @@ def _named(name: str, path: Path) -> ModuleType:
 
 BUILD = _named("hushdoc_builders", HERE.parent / "sdk" / "builders.py")
 CORRUPTION = _named("hushdoc_corruption", HERE / "corruption.py")
+_named("hushdoc_attacker", HERE / "attacker.py")
+_named("hushdoc_damage", HERE / "damage.py")
 _named("hushdoc_mutation", HERE / "mutation.py")
 _named("hushdoc_oracles", HERE / "oracles.py")
 
@@ -48,27 +51,48 @@ def other_key() -> Any:
     return signing.generate_key()
 
 
+@pytest.fixture(scope="session")
+def sealed(
+    build: ModuleType, key: Any, other_key: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Returns a sealed artifact that every scene begins as a copy of."""
+    outside = tmp_path_factory.mktemp("sealed")
+    with pytest.MonkeyPatch.context() as patch:
+        scene = _scene(build, key, other_key, outside, patch)
+        scene.folder.mkdir()
+        scene.seal()
+    return Path(scene.folder)
+
+
 @pytest.fixture
 def make_scene(
-    build: ModuleType, key: Any, other_key: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    build: ModuleType,
+    key: Any,
+    other_key: Any,
+    sealed: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[[], Any]:
     """Returns what makes a fresh sealed artifact each time."""
     numbers = iter(range(1000))
 
     def make() -> Any:
-        outside = tmp_path / str(next(numbers))
-        outside.mkdir()
-        scene = CORRUPTION.Scene(
-            build=build,
-            folder=outside / "invoice-kie",
-            outside=outside,
-            key=key,
-            other_key=other_key,
-            policy=build.policy(key),
-            patch=monkeypatch,
-        )
-        scene.folder.mkdir()
-        scene.seal()
+        scene = _scene(build, key, other_key, tmp_path / str(next(numbers)), monkeypatch)
+        shutil.copytree(sealed, scene.folder, copy_function=shutil.copyfile)
         return scene
 
     return make
+
+
+def _scene(
+    build: ModuleType, key: Any, other_key: Any, outside: Path, patch: pytest.MonkeyPatch
+) -> Any:
+    return CORRUPTION.Scene(
+        build=build,
+        folder=outside / "invoice-kie",
+        outside=outside,
+        key=key,
+        other_key=other_key,
+        policy=build.policy(key),
+        patch=patch,
+    )

@@ -1,4 +1,4 @@
-"""Certificates in hostile hands: missing, oversized, of another model, old, revoked, misread."""
+"""Certificates in hostile hands: missing, oversized, of another model, old, misread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from hushdoc_corruption import (
 )
 
 from hushdoc import revocation, signing
-from hushdoc.revocation import RevocationList
 from hushdoc.trust import TrustedKey
 
 OTHER_ID = "f" * 32
@@ -85,93 +84,22 @@ def _expires(scene: Scene, at: str, now: datetime) -> None:
     scene.now = now
 
 
-def _revoker(scene: Scene, **options: Any) -> TrustedKey:
-    return TrustedKey.of(scene.other_key, name="revoker", roles=("revocation",), **options)
-
-
-def _list_of(scene: Scene, **change: Any) -> RevocationList:
-    return revocation.successor(
-        None, valid_for=timedelta(days=7), now=NOW - timedelta(days=1), **change
-    )
-
-
-def _revoke(
-    scene: Scene, revoked: RevocationList | None = None, *, by: Any = None, **change: Any
-) -> None:
-    """Lets the application follow a list, and writes one that its revoker signed."""
-    path = scene.outside / "revocations.jsonl"
-    keys = (*scene.policy.trust.keys, _revoker(scene))
-    scene.believe(*keys, revocations=path)
-    found = _list_of(scene, **change) if revoked is None else revoked
-    path.write_text(revocation.sign_list(found, by or scene.other_key) + "\n")
-
-
-def _required(scene: Scene, **change: Any) -> None:
-    scene.demand(revocation="required", revocations=scene.outside / "revocations.jsonl")
-
-
-def _revocations(change: Callable[[Path], object]) -> Callable[[Scene], None]:
-    def act(scene: Scene) -> None:
-        _revoke(scene)
-        change(scene.policy.revocations)
-
-    return act
-
-
-def _frozen(scene: Scene) -> None:
-    old = dataclasses.replace(
-        _list_of(scene), issued_at="2026-11-10T00:00:00Z", next_update="2026-11-20T00:00:00Z"
-    )
-    _revoke(scene, old)
-
-
-def _from_the_future(scene: Scene) -> None:
-    early = dataclasses.replace(
-        _list_of(scene), issued_at="2026-12-10T00:00:00Z", next_update="2026-12-20T00:00:00Z"
-    )
-    _revoke(scene, early)
-
-
-def _rolled_back_list(scene: Scene) -> None:
-    _revoke(scene)
-    scene.demand(trust=dataclasses.replace(scene.policy.trust, min_revocation_sequence=2))
-
-
-def _list_by_the_issuer(scene: Scene) -> None:
-    _revoke(scene, by=scene.key)
-
-
-def _certificate_as_a_list(scene: Scene) -> None:
-    """A sound envelope of the revoker, but around something that is no list."""
-    _revoke(scene)
-    line = signing.sign(scene.payload(), scene.other_key)
-    scene.policy.revocations.write_text(line)
-
-
 def _list_as_certificate(scene: Scene) -> None:
     trusted = TrustedKey.of(scene.other_key, roles=("revocation", "certificate"))
     scene.believe(trusted)
-    (scene / ENVELOPE).write_text(revocation.sign_list(_list_of(scene), scene.other_key))
+    (scene / ENVELOPE).write_text(
+        revocation.sign_list(
+            revocation.successor(None, valid_for=timedelta(days=7), now=NOW), scene.other_key
+        )
+    )
 
 
-def _revoked_of_two(scene: Scene) -> None:
-    """Two must have signed and two have; one of them is revoked."""
-    second = signing.generate_key()
-    scene.sign(scene.payload(), scene.key, second)
-    scene.believe(TrustedKey.of(scene.key), TrustedKey.of(second), threshold=2)
-    _revoke(scene, keys=[TrustedKey.of(second).keyid])
-
-
-def _auditor(scene: Scene, **options: Any) -> None:
-    keys = (*scene.policy.trust.keys, TrustedKey.of(scene.other_key, roles=("audit",), **options))
-    scene.believe(*keys)
-
-
-def _audited(scene: Scene, payload: bytes | None = None, key: Any = None) -> None:
+def _audited(scene: Scene, payload: bytes | None = None) -> None:
     """Appends an audit by a trusted auditor; or whatever it signs."""
-    _auditor(scene)
+    auditor = TrustedKey.of(scene.other_key, roles=("audit",))
+    scene.believe(*scene.policy.trust.keys, auditor)
     if payload is None:
-        scene.build.append_audit(scene.folder, key or scene.other_key)
+        scene.build.append_audit(scene.folder, scene.other_key)
         return
     scene.build.append_line(scene.folder, signing.sign(payload, scene.other_key))
 
@@ -316,56 +244,6 @@ CASES: tuple[Case, ...] = (
     case("certificate/predicate-is-a-list", forged("predicateType", []), "WRONG_PREDICATE"),
     case("certificate/audit-in-its-place", _audit_first, "WRONG_PREDICATE"),
     case("certificate/revocation-list-in-its-place", _list_as_certificate, "BAD_ENVELOPE"),
-    case(
-        "certificate/revoked",
-        lambda s: _revoke(s, certificates=[s.build.CERTIFICATE_ID]),
-        "REVOKED",
-    ),
-    case(
-        "certificate/revoked-key",
-        lambda s: _revoke(s, keys=[TrustedKey.of(s.key).keyid]),
-        "REVOKED",
-    ),
-    case("certificate/revoked-key-of-two", _revoked_of_two, "REVOKED"),
-    case(
-        "certificate/revoked-though-nobody-need-sign",
-        lambda s: (
-            s.demand(require_signature=False),
-            _revoke(s, certificates=[s.build.CERTIFICATE_ID]),
-        ),
-        "REVOKED",
-    ),
-    case("certificate/no-list-where-one-is-required", _required, "REVOCATION_UNAVAILABLE"),
-    case("certificate/list-frozen", _frozen, "REVOCATION_UNAVAILABLE"),
-    case("certificate/list-from-the-future", _from_the_future, "REVOCATION_UNAVAILABLE"),
-    case("certificate/list-rolled-back", _rolled_back_list, "REVOCATION_ROLLBACK"),
-    case("certificate/list-by-the-issuer", _list_by_the_issuer, "REVOCATION_UNAVAILABLE"),
-    case(
-        "certificate/list-by-nobody",
-        lambda s: _revoke(s, by=signing.generate_key()),
-        "REVOCATION_UNAVAILABLE",
-    ),
-    case("certificate/list-is-a-certificate", _certificate_as_a_list, "REVOCATION_UNAVAILABLE"),
-    case(
-        "certificate/list-empty",
-        _revocations(lambda path: path.write_bytes(b"")),
-        "REVOCATION_UNAVAILABLE",
-    ),
-    case(
-        "certificate/list-cut",
-        _revocations(lambda path: path.write_bytes(path.read_bytes()[:-9])),
-        "REVOCATION_UNAVAILABLE",
-    ),
-    case(
-        "certificate/list-sparse-one-tebibyte",
-        _revocations(lambda path: os.truncate(path, 1 << 40)),
-        "REVOCATION_UNAVAILABLE",
-    ),
-    case(
-        "certificate/list-is-a-folder",
-        _revocations(lambda path: (path.unlink(), path.mkdir())),
-        "REVOCATION_UNAVAILABLE",
-    ),
     case("certificate/audit-of-another", _audit_of_another, "BAD_SUBJECT"),
     case(
         "certificate/audit-with-another-id",
@@ -411,7 +289,6 @@ def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
         lambda scene: _expires(scene, "2026-11-22T00:00:01Z", NOW),
         _certified(issued_at="2026-11-22T00:05:00Z"),
         lambda scene: scene.demand(max_age_days=1, min_version=3, model="invoice-kie"),
-        lambda scene: _revoke(scene, certificates=[OTHER_ID], keys=["0" * 64]),
         _audited,
         lambda scene: (_audited(scene), scene.build.append_audit(scene.folder, scene.other_key)),
         # The one who may not audit says nothing, good or bad: its line is counted, never read.
@@ -423,7 +300,6 @@ def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
         "not-yet-expired",
         "issuer-clock-five-minutes-ahead",
         "as-demanded",
-        "others-are-revoked",
         "audited",
         "audited-twice",
         "line-of-a-stranger",
@@ -433,9 +309,3 @@ def test_what_is_harmless_comes_as_far_as_the_door(
     act: Callable[[Scene], object], make_scene: Callable[[], Scene]
 ) -> None:
     require_accepted(act, make_scene)
-
-
-def test_a_demanded_list_that_is_there_is_enough(make_scene: Callable[[], Scene]) -> None:
-    require_accepted(
-        lambda scene: (_revoke(scene), scene.demand(revocation="required")), make_scene
-    )

@@ -359,7 +359,6 @@ def test_the_verdict_is_the_same_in_every_time_zone(scene: Scene) -> None:
         assert _run(scene, environment={"TZ": zone}).returncode == 0
 
 
-@pytest.mark.xfail(reason="UnicodeEncodeError: exit code 1", strict=True)
 def test_a_terminal_without_unicode_is_told_in_ascii(scene: Scene) -> None:
     done = _run(scene, "inspect", environment={"PYTHONIOENCODING": "ascii"})
     assert (done.returncode, done.stderr) == (0, "")

@@ -21,7 +21,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hushdoc_mutation import COLUMNS, ROWS, damaged, edited, run, targets
+from hushdoc_damage import damaged, edited
+from hushdoc_mutation import COLUMNS, ROWS, run, targets
 from hushdoc_oracles import onnx_facts, same, table_facts, without_duplicates
 
 from hushdoc import certificate as certificates
@@ -172,12 +173,12 @@ def test_damage_is_refused_or_says_the_same(build: ModuleType, tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("seed", [2, 3, 4, 5])
 def test_much_damage_in_little_memory(build: ModuleType, tmp_path: Path, seed: int) -> None:
     """In a process of its own, without the oracles, so that memory is that of reading alone."""
     (tmp_path / "worker").mkdir()
     done = subprocess.run(
-        [sys.executable, HERE / "mutation.py", tmp_path / "worker", str(seed), "12000"],
+        [sys.executable, HERE / "worker.py", tmp_path / "worker", str(seed), "6000"],
         capture_output=True,
         text=True,
         check=True,
@@ -185,11 +186,11 @@ def test_much_damage_in_little_memory(build: ModuleType, tmp_path: Path, seed: i
     )
     told = json.loads(done.stdout)
     assert told["wrong"] == []
-    assert sum(told["tried"].values()) == 12_000
+    assert sum(told["tried"].values()) == 6_000
     assert told["memory"]["after"] <= 200e6
-    assert len(told["codes"]) >= 30
+    assert len(told["codes"]) >= 25
     refused, accepted = sum(told["refused"].values()), Counter(name for name, _ in told["accepted"])
-    assert refused + accepted.total() == 12_000
+    assert refused + accepted.total() == 6_000
     print(f"\ntried {told['tried']}\naccepted {accepted}\ncodes {told['codes']}\n{told['memory']}")
     judge = Judge(build, tmp_path / "judge")
     for name, content in told["accepted"]:

@@ -337,7 +337,6 @@ def test_no_text_of_a_trust_store_or_policy_reaches_the_terminal(
         require_harmless(shown.out + shown.err, line)
 
 
-@pytest.mark.xfail(reason="lines without an indent go on without one", strict=True)
 def test_no_text_is_wrapped_into_a_line_of_the_programs_own(
     make_scene: Callable[[], Scene], capsys: pytest.CaptureFixture[str]
 ) -> None:

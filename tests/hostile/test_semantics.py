@@ -15,27 +15,21 @@ from hushdoc_corruption import (
     Scene,
     attacks,
     case,
-    forged,
     require_accepted,
     require_refused,
 )
 
-from hushdoc.accounting import mechanism, pld
+from hushdoc.accounting import pld
 from hushdoc.accounting.mechanism import (
     Composed,
     Gaussian,
-    Grouped,
     HashFill,
     Mechanism,
-    Parallel,
     PoissonSampled,
-    RepeatAndSelect,
     Sequence,
-    WithoutReplacement,
 )
 from hushdoc.trust import TrustedKey
 
-LARGEST = 2**53 - 1
 NOISE = Gaussian(noise_multiplier=2.0)
 STEP = PoissonSampled(sampling_rate=1 / 7, event=NOISE)
 TRAINING = Composed(event=STEP, count=350)
@@ -72,33 +66,6 @@ def _transcript(event: Mechanism, **change: Any) -> Act:
         scene.forge(certified=certified)
 
     return act
-
-
-def _event(data: Any) -> Act:
-    """A transcript of any JSON."""
-    return forged("predicate.transcripts.training", data)
-
-
-def _nested(levels: int, count: int, event: Mechanism) -> Mechanism:
-    for _ in range(levels):
-        event = Composed(event=event, count=count)
-    return event
-
-
-def _levels(number: int) -> dict[str, Any]:
-    data: dict[str, Any] = {"type": "gaussian", "noiseMultiplier": 2.0}
-    for _ in range(number - 1):
-        data = {"type": "composed", "event": data, "count": 1}
-    return data
-
-
-def _different_steps(number: int) -> Mechanism:
-    return Sequence(
-        events=tuple(
-            PoissonSampled(sampling_rate=0.01 + step / 1e6, event=Gaussian(noise_multiplier=50.0))
-            for step in range(number)
-        )
-    )
 
 
 def _guarantees(*changes: dict[str, Any]) -> Act:
@@ -150,10 +117,6 @@ def _second_data(scene: Scene) -> None:
     _claims(protected_data=(first, dataclasses.replace(first, name="receipts")))(scene)
 
 
-def _derived(scene: Scene) -> None:
-    _claims(derivation=({"step": "calibrated on invoices", "dataDependent": True},))(scene)
-
-
 def _audit(**change: Any) -> Act:
     """An audit of the issuer's own."""
     return lambda scene: scene.forge(
@@ -187,14 +150,6 @@ def _demanding(act: Act, **demand: Any) -> Act:
     return lambda scene: (scene.demand(**demand), act(scene))[0]
 
 
-def _parallel_under_replace_one(scene: Scene) -> None:
-    """Counts as the largest part alone, which holds only where nobody changes parts."""
-    scene.demand(adjacency={"replace-one"})
-    part = PoissonSampled(sampling_rate=0.01, event=Gaussian(noise_multiplier=1.0))
-    sound = pld.epsilon(part, 1e-5, adjacency="replace-one")
-    _transcript(Parallel(events=(part, part)), adjacency="replace-one", epsilon=sound * 1.01)(scene)
-
-
 def _epsilon_times(factor: float) -> Act:
     def act(scene: Scene) -> None:
         # Below what the exact engine finds, so that no way of recomputing proves it.
@@ -205,6 +160,7 @@ def _epsilon_times(factor: float) -> Act:
 
 
 NOT_REPRODUCED = "EPSILON_NOT_REPRODUCED"
+DERIVED = {"step": "calibrated on invoices", "dataDependent": True}
 NO_SUCH_GUARANTEE = (
     "KIND_NOT_ALLOWED",
     "ADJACENCY_NOT_ACCEPTED",
@@ -316,7 +272,6 @@ POLICY: tuple[tuple[str, Act, str, tuple[str, ...]], ...] = (
     ("profile-of-delta-zero", _states(profile=((9.0, 0.0),)), NOT_REPRODUCED, ()),
     ("tuning-unaccounted", _states(hyperparameter_tuning="unaccounted"), "TUNING_NOT_ACCEPTED", ()),
     ("noise-from-a-seed", _states(rng="seeded"), "RNG_NOT_ACCEPTED", ()),
-    ("noise-from-who-knows-where", _states(rng="unknown"), "RNG_NOT_ACCEPTED", ()),
     (
         "second-guarantee-worse",
         _guarantees({}, {"epsilon": 20.0, "profile": ()}),
@@ -356,7 +311,7 @@ POLICY: tuple[tuple[str, Act, str, tuple[str, ...]], ...] = (
         (),
     ),
     ("no-access-to-one-data-set-stated", _second_data, "UNACCOUNTED_ACCESS", ()),
-    ("derived-from-protected-data", _derived, "UNACCOUNTED_ACCESS", ()),
+    ("derived-from-protected-data", _claims(derivation=(DERIVED,)), "UNACCOUNTED_ACCESS", ()),
     *(
         (f"public-data-overlap-{word}", _overlap(word), "PUBLIC_DATA_OVERLAP", ())
         for word in ("unknown", "partial", "contained")
@@ -394,18 +349,6 @@ POLICY: tuple[tuple[str, Act, str, tuple[str, ...]], ...] = (
         "AUDIT_CONTRADICTION",
         (),
     ),
-    ("parallel-under-replace-one", _parallel_under_replace_one, NOT_REPRODUCED, ()),
-    (
-        "fixed-size-batches-under-add-remove",
-        _transcript(
-            WithoutReplacement(
-                population=100, sample_size=1, event=Gaussian(noise_multiplier=99.0)
-            ),
-            sampling_as_implemented="fixed-size",
-        ),
-        NOT_REPRODUCED,
-        (),
-    ),
     (
         "provider-with-noise-of-one-client-only",
         # Without secure aggregation the server sees each update, with one client's noise alone.
@@ -413,234 +356,10 @@ POLICY: tuple[tuple[str, Act, str, tuple[str, ...]], ...] = (
         NOT_REPRODUCED,
         (),
     ),
-    (
-        "transcript-without-noise",
-        _transcript(
-            Composed(
-                event=PoissonSampled(sampling_rate=0.1, event=Gaussian(noise_multiplier=0.0)),
-                count=1,
-            )
-        ),
-        NOT_REPRODUCED,
-        (),
-    ),
-    (
-        "transcript-with-hardly-any-noise",
-        _transcript(
-            Composed(
-                event=PoissonSampled(sampling_rate=0.1, event=Gaussian(noise_multiplier=5e-324)),
-                count=1,
-            )
-        ),
-        NOT_REPRODUCED,
-        (),
-    ),
-    (
-        "transcript-of-2-to-the-53-steps",
-        _transcript(Composed(event=STEP, count=LARGEST)),
-        NOT_REPRODUCED,
-        (),
-    ),
-    (
-        "transcript-of-more-steps-than-a-double-holds",
-        _transcript(_nested(13, LARGEST, STEP)),
-        NOT_REPRODUCED,
-        (),
-    ),
-    (
-        "transcript-of-groups-of-2-to-the-53",
-        _transcript(Grouped(size=LARGEST, event=STEP)),
-        NOT_REPRODUCED,
-        (),
-    ),
-    ("transcript-of-257-different-steps", _transcript(_different_steps(257)), NOT_REPRODUCED, ()),
-    (
-        "transcript-of-1e308-runs",
-        _transcript(RepeatAndSelect(event=TRAINING, distribution="poisson", expected_runs=1e308)),
-        NOT_REPRODUCED,
-        (),
-    ),
-)
-
-# (what is done, how, code): what the reader of certificates refuses before any policy
-READING: tuple[tuple[str, Act, str], ...] = (
-    (
-        "unit-in-other-letters",
-        forged("predicate.guarantees.0.unit", "d\u043ecument"),
-        "UNKNOWN_VALUE",
-    ),
-    ("unit-in-capitals", forged("predicate.guarantees.0.unit", "Document"), "UNKNOWN_VALUE"),
-    ("unit-with-a-blank", forged("predicate.guarantees.0.unit", "document "), "UNKNOWN_VALUE"),
-    ("unit-with-nul", forged("predicate.guarantees.0.unit", "document\0"), "UNKNOWN_VALUE"),
-    ("unit-in-a-list", forged("predicate.guarantees.0.unit", ["document"]), "BAD_FIELD"),
-    ("kind-unknown", forged("predicate.guarantees.0.kind", "pure-dp"), "UNKNOWN_VALUE"),
-    ("adversary-unknown", forged("predicate.guarantees.0.adversary", "nobody"), "UNKNOWN_VALUE"),
-    ("assurance-unknown", forged("predicate.assurance", "certified"), "UNKNOWN_VALUE"),
-    (
-        "accountant-unknown",
-        forged("predicate.guarantees.0.accountant.name", "rdp2"),
-        "UNKNOWN_VALUE",
-    ),
-    ("treatment-unknown", forged("predicate.dataAccesses.0.treatment", "fine"), "UNKNOWN_VALUE"),
-    ("task-unknown", forged("predicate.model.task", "anything"), "UNKNOWN_VALUE"),
-    ("format-unknown", forged("predicate.model.format", "pickle"), "UNKNOWN_VALUE"),
-    ("schema-of-tomorrow", forged("predicate.schemaVersion", 2), "UNKNOWN_VALUE"),
-    ("schema-zero", forged("predicate.schemaVersion", 0), "UNKNOWN_VALUE"),
-    ("critical-extension", forged("predicate.critical", ["tomorrow"]), "UNKNOWN_CRITICAL"),
-    ("critical-is-a-text", forged("predicate.critical", "tomorrow"), "BAD_FIELD"),
-    (
-        "coverage-absent",
-        lambda s: s.forge(
-            lambda d: d["predicate"]["guarantees"][0].pop("coversAllPrivateAccesses")
-        ),
-        "BAD_FIELD",
-    ),
-    ("coverage-null", forged("predicate.guarantees.0.coversAllPrivateAccesses", None), "BAD_FIELD"),
-    ("epsilon-negative", forged("predicate.guarantees.0.epsilon", -1.0), "BAD_FIELD"),
-    ("epsilon-null-though-dp", forged("predicate.guarantees.0.epsilon", None), "BAD_FIELD"),
-    ("epsilon-though-none", forged("predicate.guarantees.0.kind", "none"), "BAD_FIELD"),
-    ("delta-above-one", forged("predicate.guarantees.0.delta", 1.5), "BAD_FIELD"),
-    ("no-guarantees", forged("predicate.guarantees", []), "BAD_FIELD"),
-    (
-        "sixty-five-guarantees",
-        lambda s: s.forge(
-            lambda d: d["predicate"].update(guarantees=d["predicate"]["guarantees"] * 65)
-        ),
-        "BAD_FIELD",
-    ),
-    (
-        "profile-of-33-points",
-        forged("predicate.guarantees.0.profile", [[9.0, 1e-6]] * 33),
-        "BAD_FIELD",
-    ),
-    (
-        "seventeen-transcripts",
-        lambda s: s.forge(
-            lambda d: d["predicate"]["transcripts"].update(
-                {str(n): d["predicate"]["transcripts"]["training"] for n in range(16)}
-            )
-        ),
-        "BAD_FIELD",
-    ),
-    (
-        "transcript-that-is-not-there",
-        forged("predicate.guarantees.0.transcript", "other"),
-        "BAD_FIELD",
-    ),
-    ("access-to-unknown-data", forged("predicate.dataAccesses.0.data", "other"), "BAD_FIELD"),
-    ("access-accounted-nowhere", forged("predicate.dataAccesses.0.accountedIn", []), "BAD_FIELD"),
-    ("provider-claim-without-secure-aggregation", _against_server(), "BAD_FIELD"),
-    (
-        "count-that-is-not-public",
-        forged("predicate.protectedData.0.units.0.count", 149),
-        "BAD_FIELD",
-    ),
-    (
-        "commitment-without-salt",
-        forged("predicate.protectedData.0.commitment", "sha256:" + "0" * 64),
-        "BAD_FIELD",
-    ),
-    ("condition-though-dp", forged("predicate.guarantees.0.condition", "x"), "BAD_FIELD"),
-    ("reason-though-dp", forged("predicate.guarantees.0.reason", "x"), "BAD_FIELD"),
-    (
-        "expires-before-it-begins",
-        forged("predicate.expiresAt", "2026-11-20T00:00:00Z"),
-        "BAD_FIELD",
-    ),
-    *(
-        (f"time-{name}", forged("predicate.issuedAt", spelled), "BAD_FIELD")
-        for name, spelled in (
-            ("with-an-offset", "2026-11-21T08:00:00+00:00"),
-            ("in-small-letters", "2026-11-21t08:00:00z"),
-            ("without-zone", "2026-11-21T08:00:00"),
-            ("of-a-13th-month", "2026-13-01T00:00:00Z"),
-            ("of-a-leap-second", "2026-11-21T08:00:61Z"),
-            ("in-other-digits", "2026-11-2\u0661T08:00:00Z"),
-            ("as-a-number", 1795248000),
-            ("with-a-line-end", "2026-11-21T08:00:00Z\n"),
-            ("of-no-such-day", "2026-02-30T08:00:00Z"),
-        )
-    ),
-    ("id-too-short", forged("predicate.certificateId", "0" * 31), "BAD_FIELD"),
-    ("id-in-capitals", forged("predicate.certificateId", "A" * 32), "BAD_FIELD"),
-    ("version-negative", forged("predicate.model.version", -1), "BAD_FIELD"),
-    ("version-is-true", forged("predicate.model.version", True), "BAD_FIELD"),
-    # A parser that builds what the text names would import it: dp_accounting's own does.
-    (
-        "transcript-that-names-a-module",
-        _event({"type": "subprocess.run", "args": ["false"]}),
-        "UNKNOWN_VALUE",
-    ),
-    (
-        "transcript-in-the-words-of-dp-accounting",
-        _event({"module_name": "subprocess", "class_name": "run"}),
-        "BAD_FIELD",
-    ),
-    ("transcript-of-an-unknown-event", _event({"type": "laplace", "scale": 1.0}), "UNKNOWN_VALUE"),
-    ("transcript-is-a-list", _event([]), "BAD_FIELD"),
-    (
-        "transcript-with-another-key",
-        _event({"type": "gaussian", "noiseMultiplier": 2.0, "x": 1}),
-        "BAD_FIELD",
-    ),
-    (
-        "transcript-with-negative-noise",
-        _event({"type": "gaussian", "noiseMultiplier": -2.0}),
-        "BAD_FIELD",
-    ),
-    (
-        "transcript-with-a-rate-above-one",
-        _event(
-            {
-                "type": "poisson-sampled",
-                "samplingRate": 1.5,
-                "event": {"type": "gaussian", "noiseMultiplier": 2.0},
-            }
-        ),
-        "BAD_FIELD",
-    ),
-    (
-        "transcript-of-minus-one-steps",
-        _event(
-            {"type": "composed", "count": -1, "event": {"type": "gaussian", "noiseMultiplier": 2.0}}
-        ),
-        "BAD_FIELD",
-    ),
-    ("transcript-17-deep", _event(_levels(17)), "BAD_FIELD"),
-    (
-        "transcript-of-10001-events",
-        _event({"type": "sequence", "events": [{"type": "x"}] * 10_001}),
-        "BAD_FIELD",
-    ),
-    (
-        "transcript-of-a-batch-larger-than-the-data",
-        _event(
-            {
-                "type": "without-replacement",
-                "population": 5,
-                "sampleSize": 6,
-                "event": {"type": "gaussian", "noiseMultiplier": 2.0},
-            }
-        ),
-        "BAD_FIELD",
-    ),
-    (
-        "transcript-of-half-a-run",
-        _event(
-            {
-                "type": "repeat-and-select",
-                "distribution": "poisson",
-                "expectedRuns": 0.5,
-                "event": {"type": "gaussian", "noiseMultiplier": 2.0},
-            }
-        ),
-        "BAD_FIELD",
-    ),
 )
 
 CASES: tuple[Case, ...] = (
     *(case(f"semantics/{name}", act, code, *others) for name, act, code, others in POLICY),
-    *(case(f"semantics/{name}", act, code) for name, act, code in READING),
 )
 
 
@@ -659,8 +378,6 @@ def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
         _audit(epsilon_lower=7.9, adversary="server"),
         _audit_of_another(epsilon_lower=7.0),
         _transcript(TRAINING),
-        _transcript(_different_steps(256)),
-        _event(_levels(16)),
         _demanding(_transcript(TRAINING), recompute="exact"),
         _demanding(_transcript(TRAINING), recompute="offline"),
     ],
@@ -672,8 +389,6 @@ def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
         "audit-who-sees-more",
         "audit-of-another-below",
         "more-than-needed",
-        "256-different-steps",
-        "transcript-16-deep",
         "exact",
         "offline",
     ],
@@ -682,7 +397,3 @@ def test_what_is_harmless_comes_as_far_as_the_door(
     act: Act, make_scene: Callable[[], Scene]
 ) -> None:
     require_accepted(act, make_scene)
-
-
-def test_a_mechanism_is_never_looked_up_by_name() -> None:
-    assert all(cls.__module__ == mechanism.__name__ for cls in mechanism.Mechanism.__args__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -164,3 +165,21 @@ def test_a_folder_that_is_a_file_is_said_so(tmp_path: Path) -> None:
         files.write_file(tmp_path / "file" / "a", b"one")
     with pytest.raises(OutputWriteError, match="No such file"):
         files.write_file(tmp_path / "missing" / "a", b"one")
+
+
+def test_only_regular_files_are_read_or_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, tmp_path, tmp_path / "none", Path("a\0b")):
+        with pytest.raises(OSError):  # noqa: PT011 - every reason is another errno
+            files.read_file(path, max_bytes=10)
+    with pytest.raises(OutputWriteError, match="no regular file"):
+        files.write_file(pipe, b"x")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_file_is_read_up_to_one_byte_more_than_wanted(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"12345")
+    assert files.read_file(path, max_bytes=5) == b"12345"
+    assert files.read_file(path, max_bytes=3) == b"1234"

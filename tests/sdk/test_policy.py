@@ -365,7 +365,6 @@ def test_a_policy_is_read_from_toml(build: ModuleType, key: Any, tmp_path: Path)
         "max_epsilon = inf",
         "max_epsilon = " + "9" * 5000,
         "kinds = " + "[" * 20_000,
-        'trust = "a\\u0000b"',
         'revocations = "a\\u0000b"',
         "max_epsilon = 2026-11-21",
         "adversary = 3",

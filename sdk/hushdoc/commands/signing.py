@@ -232,11 +232,11 @@ def _public_key(path: Path) -> TrustedKey:
 
 def _signature(path: Path) -> bytes:
     """The signature in a file, decoded if the whole file is base64 as some services print it."""
+    from hushdoc import files
     from hushdoc.trust import decode_base64
 
     try:
-        with path.open("rb") as stream:
-            content = stream.read(MAX_SIGNATURE_BYTES)
+        content = files.read_file(path, max_bytes=MAX_SIGNATURE_BYTES)
     except OSError as problem:
         raise InputError(
             f"The signature '{path}' can't be read: {problem.strerror or problem}. Check the path.",

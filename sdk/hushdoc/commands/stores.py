@@ -28,11 +28,10 @@ def public_keys(path: Path) -> tuple[TrustedKey, ...]:
         InputError: BAD_KEY or BAD_TRUST_STORE.
         SignatureError: WEAK_KEY: a key proves nothing.
     """
-    from hushdoc import keys
+    from hushdoc import files, keys
 
     try:
-        with path.open("rb") as stream:
-            is_store = stream.read(64).lstrip().startswith(b"{")
+        is_store = files.read_file(path, max_bytes=64).lstrip().startswith(b"{")
     except OSError as problem:
         raise InputError(
             f"The key '{path}' can't be read: {problem.strerror or problem}. Check the path.",

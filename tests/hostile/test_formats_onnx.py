@@ -1,7 +1,7 @@
-"""Models that the trusted key signed, and that would do more than be read.
+"""ONNX that the trusted key signed, and that would do more than be read.
 
-ONNX: other files, other code, other readers. Safetensors: other layouts, unsound weights. The
-files are built byte by byte, so that nothing but the check stands between them and a runtime.
+Other files, other code, other readers. Built byte by byte, so that nothing but the check stands
+between it and the runtime.
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import pickle
-import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 from hushdoc_corruption import (
     PREPROCESSING,
@@ -25,11 +23,7 @@ from hushdoc_corruption import (
     require_refused,
 )
 
-from hushdoc.accounting.mechanism import HashFill
-
 ID = "0123456789abcdef0123456789abcdef"
-TABLE = "table.safetensors"
-ROWS, COLUMNS = 8, 4
 
 # ONNX: field numbers of onnx.proto are spelled out where they are used.
 
@@ -123,12 +117,12 @@ def _properties(*pairs: tuple[str, str]) -> Make:
     )
 
 
-def _deep(levels: int) -> Make:
-    """A subgraph in a subgraph in a subgraph."""
+def _deep(subgraphs: int) -> Make:
+    """A subgraph in a subgraph in a subgraph: graph, node and attribute are a level each."""
 
     def make(b: Build) -> bytes:
-        inside = b"" if levels % 3 else b.message(8, "w")
-        for _ in range(levels // 3):
+        inside = b""
+        for _ in range(subgraphs):
             inside = b.message(1, b.message(5, b.message(6, inside)))
         return b.onnx(graph=inside)  # type: ignore[no-any-return]
 
@@ -249,9 +243,8 @@ ONNX: tuple[tuple[str, Make, str], ...] = (
     ("metadata-id-in-capitals", _with_id(ID.upper()), "EMBEDDED_METADATA_MISMATCH"),
     ("metadata-id-with-nul", _with_id(ID + "\0"), "EMBEDDED_METADATA_MISMATCH"),
     ("metadata-id-empty", _with_id(""), "EMBEDDED_METADATA_MISMATCH"),
-    ("subgraphs-65-deep", _deep(66), "BAD_ONNX"),
-    ("subgraphs-3000-deep", _deep(3000), "BAD_ONNX"),
-    ("two-million-nodes", _many_fields, "BAD_ONNX"),
+    ("subgraphs-past-the-limit", _deep(22), "BAD_ONNX"),
+    ("subgraphs-1000-deep", _deep(1000), "BAD_ONNX"),
     ("no-graph", lambda b: b.number(1, 8), "BAD_ONNX"),
     # protobuf merges a message that comes twice: two graphs are one.
     ("two-graphs", lambda b: b.onnx(b.message(7, b.message(2, "second"))), "BAD_ONNX"),
@@ -293,200 +286,15 @@ def _entry_of_another_name(scene: Scene) -> None:
     )
 
 
-# Safetensors: eight bytes that say how long the header is, a header in JSON, and the data.
-
-
-def _weights(rows: int = ROWS, columns: int = COLUMNS, kind: str = "<f4") -> np.ndarray[Any, Any]:
-    return np.arange(1, rows * columns + 1).astype(kind).reshape(rows, columns)
-
-
-def _described(weights: np.ndarray[Any, Any], kind: str = "F32", start: int = 0) -> dict[str, Any]:
-    return {
-        "dtype": kind,
-        "shape": list(weights.shape),
-        "data_offsets": [start, start + weights.nbytes],
-    }
-
-
-def _packed(header: Mapping[str, Any] | bytes, data: bytes) -> bytes:
-    text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + data
-
-
-METADATA = {"hushdoc.certificate_id": ID}
-DATA = _weights().tobytes()
-HEADER = {"__metadata__": METADATA, "table": _described(_weights())}
-SOUND = _packed(HEADER, DATA)
-
-
-def _header(**change: Any) -> bytes:
-    return _packed({**HEADER, **change}, DATA)
-
-
-def _tensor_of(**change: Any) -> bytes:
-    return _header(table={**HEADER["table"], **change})
-
-
-def _spelled(old: str, new: str) -> bytes:
-    """The header with a piece of its text replaced."""
-    text = json.dumps(HEADER)
-    assert old in text
-    return _packed(text.replace(old, new, 1).encode(), DATA)
-
-
-def _holding(place: int, value: float, kind: str = "F32", numpy_kind: str = "<f4") -> bytes:
-    weights = _weights(kind=numpy_kind)
-    weights.flat[place] = value
-    return _packed({**HEADER, "table": _described(weights, kind)}, weights.tobytes())
-
-
-def _bits(pattern: bytes, kind: str) -> bytes:
-    """A table of 16-bit weights, the last of which has these bits."""
-    data = b"\x00\x3c" * (ROWS * COLUMNS - 1) + pattern
-    described = {"dtype": kind, "shape": [ROWS, COLUMNS], "data_offsets": [0, len(data)]}
-    return _packed({**HEADER, "table": described}, data)
-
-
-def _unfilled(row: int, value: float) -> bytes:
-    weights = _weights()
-    weights[row] = value
-    return _packed(HEADER, weights.tobytes())
-
-
-def _two(first: tuple[int, int], second: tuple[int, int], size: int) -> bytes:
-    def described(place: tuple[int, int]) -> dict[str, Any]:
-        return {"dtype": "U8", "shape": [place[1] - place[0]], "data_offsets": list(place)}
-
-    header = {"__metadata__": METADATA, "a": described(first), "b": described(second)}
-    return _packed(header, bytes(range(1, size + 1)))
-
-
-T = json.dumps(HEADER["table"])
-
-SAFETENSORS: tuple[tuple[str, bytes], ...] = (
-    ("nothing", b""),
-    ("seven-bytes", b"\0" * 7),
-    ("header-of-2-to-the-63", struct.pack("<Q", 1 << 63) + SOUND[8:]),
-    ("header-of-2-to-the-64-less-one", b"\xff" * 8 + SOUND[8:]),
-    ("header-longer-than-the-file", struct.pack("<Q", len(SOUND)) + SOUND[8:]),
-    ("header-of-no-length", struct.pack("<Q", 0) + SOUND[8:]),
-    ("header-cut", struct.pack("<Q", 20) + SOUND[8:]),
-    # The library's own limit is a hundred megabytes.
-    (
-        "header-with-a-million-keys",
-        _packed(
-            b'{"__metadata__":{' + b",".join(b'"%07d":""' % n for n in range(1_000_000)) + b"}}",
-            b"",
-        ),
-    ),
-    ("metadata-with-1001-keys", _header(__metadata__={str(n): "" for n in range(1001)})),
-    ("header-is-a-list", _packed(b"[]", b"")),
-    ("header-begins-with-a-blank", _packed(b" " + json.dumps(HEADER).encode(), DATA)),
-    ("header-in-utf-16", _packed(json.dumps(HEADER).encode("utf-16"), DATA)),
-    ("header-deep", _packed(b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}", b"")),
-    # safetensors accepts keys of the metadata and tensors that come twice, and keeps the last.
-    ("metadata-key-twice", _spelled('{"hushdoc', '{"hushdoc.certificate_id": "x", "hushdoc')),
-    ("tensor-twice", _spelled('"table": ', f'"table": {T}, "table": ')),
-    ("metadata-twice", _spelled('"table": ', '"__metadata__": {}, "table": ')),
-    ("metadata-is-a-list", _header(__metadata__=[])),
-    ("metadata-of-numbers", _header(__metadata__={**METADATA, "a": 1})),
-    ("metadata-of-nan", _spelled(f'"{ID}"', f'"{ID}", "a": NaN')),
-    # safetensors ignores keys that it does not know.
-    ("tensor-with-another-key", _tensor_of(file="weights.bin")),
-    ("tensor-without-a-shape", _header(table={"dtype": "F32", "data_offsets": [0, len(DATA)]})),
-    ("tensor-is-null", _header(table=None)),
-    ("name-that-leads-out", _spelled('"table": ', '"../table": ')),
-    ("name-with-escape-sequence", _spelled('"table": ', '"\\u001b[2J": ')),
-    ("name-empty", _spelled('"table": ', '"": ')),
-    ("type-unknown", _tensor_of(dtype="F128")),
-    ("type-of-other-case", _tensor_of(dtype="f32")),
-    ("type-of-objects", _tensor_of(dtype="O")),
-    ("shape-negative", _tensor_of(shape=[-ROWS, -COLUMNS])),
-    ("shape-that-wraps-around", _tensor_of(shape=[1 << 32, 1 << 32])),
-    ("shape-of-a-trillion-rows", _tensor_of(shape=[1 << 40, 0])),
-    ("shape-of-true", _tensor_of(shape=[True, ROWS * COLUMNS])),
-    ("shape-of-fractions", _tensor_of(shape=[8.0, 4.0])),
-    ("shape-of-nine-axes", _tensor_of(shape=[ROWS, COLUMNS, *[1] * 7])),
-    ("offsets-swapped", _tensor_of(data_offsets=[len(DATA), 0])),
-    ("offsets-negative", _tensor_of(data_offsets=[-len(DATA), 0])),
-    ("offsets-past-the-end", _tensor_of(data_offsets=[8, 8 + len(DATA)])),
-    ("offsets-of-three", _tensor_of(data_offsets=[0, len(DATA), 0])),
-    ("offsets-of-fractions", _tensor_of(data_offsets=[0.0, float(len(DATA))])),
-    ("tensors-overlap", _two((0, 6), (4, 10), 10)),
-    ("tensors-on-top-of-each-other", _two((0, 10), (0, 10), 10)),
-    ("hole-between", _two((0, 4), (6, 10), 10)),
-    ("hole-in-front", _two((2, 4), (4, 10), 10)),
-    ("bytes-after", SOUND + b"\0"),
-    ("bytes-missing", SOUND[:-1]),
-    # safetensors hands NaN and the infinities on.
-    ("weight-nan-first", _holding(0, np.nan)),
-    ("weight-nan-last", _holding(-1, np.nan)),
-    ("weight-infinite", _holding(5, np.inf)),
-    ("weight-minus-infinite", _holding(5, -np.inf)),
-    ("weight-nan-in-64-bits", _holding(5, np.nan, "F64", "<f8")),
-    ("weight-nan-in-16-bits", _bits(b"\x01\x7e", "F16")),
-    ("weight-signalling-nan-in-16-bits", _bits(b"\x01\xfc", "F16")),
-    ("weight-infinite-in-bfloat", _bits(b"\x80\x7f", "BF16")),
-    ("row-not-filled", _unfilled(3, 0.0)),
-    # Every comparison says that minus zero is zero.
-    ("row-of-minus-zeros", _unfilled(ROWS - 1, -0.0)),
-    (
-        "fewer-rows-than-stated",
-        _packed({**HEADER, "table": _described(_weights(ROWS - 1))}, _weights(ROWS - 1).tobytes()),
-    ),
-    (
-        "more-rows-than-stated",
-        _packed({**HEADER, "table": _described(_weights(ROWS + 1))}, _weights(ROWS + 1).tobytes()),
-    ),
-    ("rows-and-columns-swapped", _tensor_of(shape=[COLUMNS, ROWS])),
-    ("table-in-one-row", _tensor_of(shape=[ROWS * COLUMNS])),
-    ("table-of-whole-numbers", _tensor_of(dtype="I32")),
-    ("table-of-another-name", _spelled('"table": ', '"Table": ')),
-    ("no-tensors", _packed({"__metadata__": METADATA}, b"")),
-)
-
-
-def _sealed_table(
-    content: bytes, *, stated: Any = None, fill: tuple[int, int] | None = None
-) -> Callable[[Scene], None]:
-    """Seals a table of hashed features, which the manifest states and the transcript fills."""
-
-    def act(scene: Scene) -> None:
-        identity = dataclasses.replace(
-            scene.build.certify().model, format="safetensors", entry=TABLE
-        )
-        table = {"tensor": "table", "rows": ROWS, "columns": COLUMNS}
-        manifest = {
-            **scene.build.MANIFEST,
-            "entry": TABLE,
-            "preprocessing": {"hashTable": table if stated is None else stated},
-        }
-        change: dict[str, Any] = {}
-        if fill is not None:
-            transcript = HashFill(rows=fill[0], columns=fill[1])
-            change["transcripts"] = {"training": scene.build.TRANSCRIPT, "fill": transcript}
-        scene.seal(
-            scene.build.certify(model=identity, **change),
-            scene.files(
-                onnx__model_DOT_onnx=None,
-                table_DOT_safetensors=content,
-                hushdoc_DOT_json=json.dumps(manifest).encode(),
-            ),
-        )
-
-    return act
-
-
-def _other_id(scene: Scene) -> None:
-    _sealed_table(_header(__metadata__={"hushdoc.certificate_id": "f" * 32}))(scene)
-
-
-def _without_id(scene: Scene) -> None:
-    _sealed_table(_header(__metadata__={"note": "x"}))(scene)
-
-
 CASES: tuple[Case, ...] = (
     *(case(f"formats/onnx-{name}", _sealed_model(make), code) for name, make, code in ONNX),
+    # Walking up to the limit takes a second or more, so it is done once.
+    case(
+        "formats/onnx-two-million-nodes",
+        _sealed_model(_many_fields),
+        "BAD_ONNX",
+        ways=("verify",),
+    ),
     case(
         "formats/onnx-second-model-with-custom-operator",
         _sealed_model(_foreign_in("node"), "onnx__second_DOT_ONNX"),
@@ -497,33 +305,6 @@ CASES: tuple[Case, ...] = (
         "formats/onnx-second-model-of-another-certificate",
         _sealed_model(_with_id("f" * 32), "more_DOT_onnx"),
         "EMBEDDED_METADATA_MISMATCH",
-    ),
-    *(
-        case(f"formats/safetensors-{name}", _sealed_table(content), "BAD_SAFETENSORS")
-        for name, content in SAFETENSORS
-    ),
-    case(
-        "formats/safetensors-is-a-pickle",
-        _sealed_table(pickle.dumps(_weights())),
-        "BAD_SAFETENSORS",
-    ),
-    case("formats/safetensors-id-of-another", _other_id, "EMBEDDED_METADATA_MISMATCH"),
-    case("formats/safetensors-id-missing", _without_id, "EMBEDDED_METADATA_MISSING"),
-    case("formats/safetensors-table-not-stated", _sealed_table(SOUND, stated={}), "BAD_MANIFEST"),
-    case(
-        "formats/safetensors-rows-stated-as-true",
-        _sealed_table(SOUND, stated={"tensor": "table", "rows": True, "columns": COLUMNS}),
-        "BAD_MANIFEST",
-    ),
-    case(
-        "formats/safetensors-rows-other-than-filled",
-        _sealed_table(SOUND, fill=(ROWS * 2, COLUMNS)),
-        "BAD_SAFETENSORS",
-    ),
-    case(
-        "formats/safetensors-second-file-with-nan",
-        lambda s: s.seal(contents=s.files(more_DOT_safetensors=_holding(0, np.nan))),
-        "BAD_SAFETENSORS",
     ),
 )
 
@@ -536,7 +317,7 @@ def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        _deep(60),
+        _deep(21),
         _properties(("a", "1"), ("b", "2")),
         lambda b: b.onnx(b.number(1000, 7), b.message(1001, "unknown to us")),
         _operator("FastGelu", "com.microsoft"),
@@ -548,44 +329,6 @@ def test_what_is_harmless_comes_as_far_as_the_door(
     make: Make, make_scene: Callable[[], Scene]
 ) -> None:
     require_accepted(_sealed_model(make), make_scene)
-
-
-@pytest.mark.parametrize(
-    "act",
-    [
-        _sealed_table(SOUND),
-        _sealed_table(SOUND, fill=(ROWS, COLUMNS)),
-        _sealed_table(_unfilled(3, 1e-45)),
-    ],
-    ids=["table", "filled", "smallest-weights"],
-)
-def test_a_sound_table_is_opened(
-    act: Callable[[Scene], None], make_scene: Callable[[], Scene]
-) -> None:
-    require_accepted(act, make_scene, ways=("verify", "open", "open-low-memory"))
-
-
-ACCEPTED_BY_SAFETENSORS = (
-    "header-with-a-million-keys",
-    "metadata-with-1001-keys",
-    "header-begins-with-a-blank",
-    "metadata-key-twice",
-    "tensor-twice",
-    "tensor-with-another-key",
-    "name-that-leads-out",
-    "name-with-escape-sequence",
-    "shape-of-nine-axes",
-    "weight-nan-first",
-    "weight-infinite",
-    "row-not-filled",
-)
-
-
-@pytest.mark.parametrize("name", ACCEPTED_BY_SAFETENSORS)
-def test_safetensors_reads_what_is_refused_here(name: str) -> None:
-    from safetensors.numpy import load
-
-    assert isinstance(load(dict(SAFETENSORS)[name]), dict)
 
 
 ACCEPTED_BY_ONNX = (

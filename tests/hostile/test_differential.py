@@ -1,0 +1,238 @@
+"""The same bytes to two readers: what we accept, others read alike; where we refuse more, why.
+
+Every difference that is allowed stands in a table with its reason. Inputs are sound ones with
+random damage, so most are refused by both.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hushdoc_corruption import attempt
+from hushdoc_damage import damaged, damages, edited
+from hushdoc_oracles import same
+
+from hushdoc import certificate as certificates
+from hushdoc import signing, strict_json
+from hushdoc.errors import CertificateError
+from hushdoc.keys import ECDSA_P256, ED25519, sign_message
+from hushdoc.trust import TrustedKey, TrustStore
+
+ED25519_ORDER = 2**252 + 27742317777372353535851937790883648493
+
+
+# JSON: ours against json.loads, which is more lenient.
+
+LENIENT_JSON = re.compile(
+    "twice in one object|NaN|Infinity|double can't hold|beyond 2\\*\\*53|stands alone"
+    "|deeper than|byte order mark|not UTF-8"
+)
+"""Two readers could read these apart, so they are refused here: see `hushdoc.strict_json`."""
+
+
+def test_strict_json_reads_what_json_loads_reads_or_refuses_with_a_reason() -> None:
+    sound = [
+        json.dumps({"a": [1, 2.5, {"b": None, "c": True}], "d": "e\u00e9\u2028", "f": -3}).encode(),
+        json.dumps([0, -0.0, 1e-5, 1e300, "", "\ud83d\ude00", [[[]]]]).encode(),
+        b'{"a":1e2,"b":[1E-7,0.5],"c":"\\u00e9\\n"}',
+    ]
+    tally: Counter[str] = Counter()
+    for content in damages(sound, 4000, 1, is_json=True):
+        try:
+            theirs = (json.loads(content),)
+        except (ValueError, RecursionError):
+            theirs = ()  # type: ignore[assignment]
+        ours, refused = attempt(lambda content=content: strict_json.loads(content, what="It"))
+        if refused is None:
+            assert theirs, content
+            # Spelled again, so that 1 and true, and 0.0 and -0.0, are told apart.
+            assert json.dumps(ours) == json.dumps(theirs[0])
+            tally["both read"] += 1
+            continue
+        # json.loads guesses other encodings from where zeros stand.
+        guessed = json.detect_encoding(content) != "utf-8"
+        assert not theirs or guessed or LENIENT_JSON.search(str(refused)), content
+        tally["stricter" if theirs else "both refuse"] += 1
+    assert min(tally.values()) > 20
+    assert len(tally) == 3
+
+
+# Signatures: ours against cryptography, and against the Ed25519 that securesystemslib brings.
+
+
+def _signatures(key: Any, message: bytes, rng: random.Random) -> Iterator[bytes]:
+    made = sign_message(message, key)
+    yield made
+    yield made[:-1]
+    yield made + b"\0"
+    yield b""
+    yield bytes(len(made))
+    for _ in range(6):
+        yield damaged(made, rng, sign_message(b"another", key))
+
+
+def _cryptography_says(key: Any, signature: bytes, message: bytes) -> bool:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    try:
+        if isinstance(key, ec.EllipticCurvePrivateKey):
+            key.public_key().verify(signature, message, ec.ECDSA(hashes.SHA256()))
+        else:
+            key.public_key().verify(signature, message)
+    except InvalidSignature:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("algorithm", [ED25519, ECDSA_P256])
+def test_cryptography_says_the_same_of_every_signature(algorithm: str) -> None:
+    rng = random.Random(2)
+    verdicts: Counter[bool] = Counter()
+    for _ in range(60):
+        key = signing.generate_key(algorithm)
+        trusted = TrustedKey.of(key)
+        message = rng.randbytes(rng.randrange(200))
+        for signature in _signatures(key, message, rng):
+            ours = trusted.verifies(signature, message)
+            assert ours == _cryptography_says(key, signature, message)
+            verdicts[ours] += 1
+        assert not trusted.verifies(sign_message(message, key), message + b"x")
+    assert min(verdicts.values()) >= 60
+
+
+def _vendored_says(public: bytes, signature: bytes, message: bytes) -> bool:
+    from securesystemslib._vendor.ed25519 import ed25519
+
+    try:
+        ed25519.checkvalid(signature, message, public)
+    except Exception:  # it raises whatever decoding a point raises
+        return False
+    return True
+
+
+def test_the_ed25519_of_securesystemslib_says_the_same_but_for_s_plus_l() -> None:
+    rng = random.Random(3)
+    stricter = 0
+    for _ in range(12):
+        key = signing.generate_key()
+        trusted, message = TrustedKey.of(key), rng.randbytes(40)
+        made = sign_message(message, key)
+        plus = int.from_bytes(made[32:], "little") + ED25519_ORDER
+        twin = made[:32] + plus.to_bytes(32, "little")
+        for signature in (*_signatures(key, message, rng), twin):
+            ours = trusted.verifies(signature, message)
+            theirs = _vendored_says(trusted.public_key, signature, message)
+            # RFC 8032 demands S below L; without that one signature has several spellings.
+            too_large = int.from_bytes(signature[32:64], "little") >= ED25519_ORDER
+            assert ours == (theirs and not too_large)
+            stricter += theirs and not ours
+    assert stricter == 12
+
+
+# Envelopes: ours against securesystemslib.
+
+
+def _sslib_key(key: Any) -> Any:
+    from securesystemslib.signer import SSlibKey
+
+    return SSlibKey.from_crypto(key.public_key(), keyid=TrustedKey.of(key).keyid)
+
+
+def _sslib_reads(content: bytes, keys: list[Any], threshold: int) -> tuple[Any, ...] | None:
+    """Returns payload and key ids, or None where securesystemslib refuses."""
+    from securesystemslib.dsse import Envelope
+
+    try:
+        envelope = Envelope.from_dict(json.loads(content))
+        found = envelope.verify(keys, threshold)
+    except Exception:  # whatever malformed input runs into
+        return None
+    if envelope.payload_type != signing.PAYLOAD_TYPE:
+        return None  # left to its callers
+    return envelope.payload, set(found)
+
+
+WE_ARE_STRICTER = re.compile(
+    "base64|twice in one object|not UTF-8|signature that is not an object|list of up to|"
+    "NaN|Infinity|double can't hold|beyond 2|stands alone"
+)
+"""securesystemslib decodes base64 and JSON leniently, and takes any number of signatures."""
+
+
+def test_securesystemslib_believes_the_same_envelopes() -> None:
+    rng = random.Random(4)
+    keys = [signing.generate_key(name) for name in (ED25519, ECDSA_P256, ED25519)]
+    strangers = [signing.generate_key()]
+    trust = TrustStore.of(TrustedKey.of(key) for key in keys)
+    theirs_keys = [_sslib_key(key) for key in keys]
+    tally: Counter[str] = Counter()
+    for _ in range(2500):
+        signers = rng.sample([*keys, *strangers], rng.randrange(1, 4))
+        line = signing.sign(rng.randbytes(60), signers[0]).encode()
+        for key in signers[1:]:
+            line = signing.add_signature(line, key).encode()
+        threshold = rng.randrange(1, 3)
+        if rng.random() < 0.7:
+            line = edited(line, rng) if rng.random() < 0.6 else damaged(line, rng, line)
+        theirs = _sslib_reads(line, theirs_keys, threshold)
+        found, refused = attempt(
+            lambda line=line, most=threshold: signing.verify(line, trust, threshold=most)
+        )
+        if refused is not None:
+            assert theirs is None or WE_ARE_STRICTER.search(str(refused)), (line, refused)
+            tally["both refuse" if theirs is None else "stricter"] += 1
+            continue
+        if theirs is None:
+            # It reads no envelope in which a key id is missing or comes twice, and believes no
+            # key but the one that is named; DSSE calls the id a hint.
+            named = [item.get("keyid", "") for item in json.loads(line)["signatures"]]
+            assert "" in named or len(set(named)) < len(named)
+            tally["laxer"] += 1
+            continue
+        payload, keyids = theirs
+        assert found.payload == payload
+        # It stops looking at the threshold.
+        assert keyids <= {key.keyid for key in found.keys}
+        tally["both believe"] += 1
+    assert tally["both believe"] > 300
+    assert tally["both refuse"] > 300
+    assert tally["stricter"] + tally["laxer"] < 500
+
+
+# Statements: ours against in-toto's own classes.
+
+
+def test_in_toto_reads_every_statement_that_we_read(build: ModuleType, tmp_path: Path) -> None:
+    from google.protobuf import json_format
+    from in_toto_attestation.v1 import statement_pb2
+    from in_toto_attestation.v1.statement import Statement
+
+    build.write_files(tmp_path, build.files())
+    subjects = build.artifact.subjects_of(tmp_path)
+    sound = json.dumps(build.raw_statement(build.certify(), subjects)).encode()
+    read = 0
+    for content in damages([sound], 1500, 5, is_json=True):
+        try:
+            certificate, files = certificates.parse_statement(content)
+        except CertificateError:
+            continue
+        read += 1
+        proto = json_format.Parse(content, statement_pb2.Statement())
+        Statement.copy_from_pb(proto).validate()
+        assert [(item.name, dict(item.digest)) for item in proto.subject] == [
+            (file.name, {"sha256": file.sha256}) for file in files
+        ]
+        assert proto.predicate_type == certificates.PREDICATE_TYPE
+        # In a protobuf struct every number is a double.
+        assert same(certificate.to_dict(), json_format.MessageToDict(proto.predicate))
+    assert read > 30

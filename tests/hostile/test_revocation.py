@@ -1,0 +1,174 @@
+"""Revocation: what is on the list is refused, and no list is hidden, kept back or made up."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hushdoc_corruption import (
+    NOW,
+    Case,
+    Scene,
+    attacks,
+    case,
+    require_accepted,
+    require_refused,
+)
+
+from hushdoc import revocation, signing
+from hushdoc.revocation import RevocationList
+from hushdoc.trust import TrustedKey
+
+OTHER_ID = "f" * 32
+
+
+def _revoker(scene: Scene) -> TrustedKey:
+    return TrustedKey.of(scene.other_key, name="revoker", roles=("revocation",))
+
+
+def _list_of(scene: Scene, **change: Any) -> RevocationList:
+    return revocation.successor(
+        None, valid_for=timedelta(days=7), now=NOW - timedelta(days=1), **change
+    )
+
+
+def _revoke(
+    scene: Scene, revoked: RevocationList | None = None, *, by: Any = None, **change: Any
+) -> None:
+    """Lets the application follow a list, and writes one that its revoker signed."""
+    path = scene.outside / "revocations.jsonl"
+    keys = (*scene.policy.trust.keys, _revoker(scene))
+    scene.believe(*keys, revocations=path)
+    found = _list_of(scene, **change) if revoked is None else revoked
+    path.write_text(revocation.sign_list(found, by or scene.other_key) + "\n")
+
+
+def _required(scene: Scene) -> None:
+    scene.demand(revocation="required", revocations=scene.outside / "revocations.jsonl")
+
+
+def _revocations(change: Callable[[Path], object]) -> Callable[[Scene], None]:
+    def act(scene: Scene) -> None:
+        _revoke(scene)
+        change(scene.policy.revocations)
+
+    return act
+
+
+def _frozen(scene: Scene) -> None:
+    old = dataclasses.replace(
+        _list_of(scene), issued_at="2026-11-10T00:00:00Z", next_update="2026-11-20T00:00:00Z"
+    )
+    _revoke(scene, old)
+
+
+def _from_the_future(scene: Scene) -> None:
+    early = dataclasses.replace(
+        _list_of(scene), issued_at="2026-12-10T00:00:00Z", next_update="2026-12-20T00:00:00Z"
+    )
+    _revoke(scene, early)
+
+
+def _rolled_back_list(scene: Scene) -> None:
+    _revoke(scene)
+    scene.demand(trust=dataclasses.replace(scene.policy.trust, min_revocation_sequence=2))
+
+
+def _list_by_the_issuer(scene: Scene) -> None:
+    _revoke(scene, by=scene.key)
+
+
+def _certificate_as_a_list(scene: Scene) -> None:
+    """A sound envelope of the revoker, but around something that is no list."""
+    _revoke(scene)
+    line = signing.sign(scene.payload(), scene.other_key)
+    scene.policy.revocations.write_text(line)
+
+
+def _revoked_of_two(scene: Scene) -> None:
+    """Two must have signed and two have; one of them is revoked."""
+    second = signing.generate_key()
+    scene.sign(scene.payload(), scene.key, second)
+    scene.believe(TrustedKey.of(scene.key), TrustedKey.of(second), threshold=2)
+    _revoke(scene, keys=[TrustedKey.of(second).keyid])
+
+
+CASES: tuple[Case, ...] = (
+    case(
+        "certificate/revoked",
+        lambda s: _revoke(s, certificates=[s.build.CERTIFICATE_ID]),
+        "REVOKED",
+    ),
+    case(
+        "certificate/revoked-key",
+        lambda s: _revoke(s, keys=[TrustedKey.of(s.key).keyid]),
+        "REVOKED",
+    ),
+    case("certificate/revoked-key-of-two", _revoked_of_two, "REVOKED"),
+    case(
+        "certificate/revoked-though-nobody-need-sign",
+        lambda s: (
+            s.demand(require_signature=False),
+            _revoke(s, certificates=[s.build.CERTIFICATE_ID]),
+        ),
+        "REVOKED",
+    ),
+    case("certificate/no-list-where-one-is-required", _required, "REVOCATION_UNAVAILABLE"),
+    case(
+        "certificate/list-required-is-a-link-to-itself",
+        lambda s: (_required(s), s.policy.revocations.symlink_to(s.policy.revocations)),
+        "REVOCATION_UNAVAILABLE",
+    ),
+    case("certificate/list-frozen", _frozen, "REVOCATION_UNAVAILABLE"),
+    case("certificate/list-from-the-future", _from_the_future, "REVOCATION_UNAVAILABLE"),
+    case("certificate/list-rolled-back", _rolled_back_list, "REVOCATION_ROLLBACK"),
+    case("certificate/list-by-the-issuer", _list_by_the_issuer, "REVOCATION_UNAVAILABLE"),
+    case(
+        "certificate/list-by-nobody",
+        lambda s: _revoke(s, by=signing.generate_key()),
+        "REVOCATION_UNAVAILABLE",
+    ),
+    case("certificate/list-is-a-certificate", _certificate_as_a_list, "REVOCATION_UNAVAILABLE"),
+    case(
+        "certificate/list-empty",
+        _revocations(lambda path: path.write_bytes(b"")),
+        "REVOCATION_UNAVAILABLE",
+    ),
+    case(
+        "certificate/list-cut",
+        _revocations(lambda path: path.write_bytes(path.read_bytes()[:-9])),
+        "REVOCATION_UNAVAILABLE",
+    ),
+    case(
+        "certificate/list-sparse-one-tebibyte",
+        _revocations(lambda path: os.truncate(path, 1 << 40)),
+        "REVOCATION_UNAVAILABLE",
+    ),
+    case(
+        "certificate/list-is-a-folder",
+        _revocations(lambda path: (path.unlink(), path.mkdir())),
+        "REVOCATION_UNAVAILABLE",
+    ),
+)
+
+
+@pytest.mark.parametrize("attack", attacks(CASES))
+def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
+    require_refused(attack, make_scene)
+
+
+def test_what_others_did_is_not_held_against_a_model(make_scene: Callable[[], Scene]) -> None:
+    require_accepted(
+        lambda scene: _revoke(scene, certificates=[OTHER_ID], keys=["0" * 64]), make_scene
+    )
+
+
+def test_a_demanded_list_that_is_there_is_enough(make_scene: Callable[[], Scene]) -> None:
+    require_accepted(
+        lambda scene: (_revoke(scene), scene.demand(revocation="required")), make_scene
+    )

@@ -1,0 +1,140 @@
+"""P-256, where one key makes many signatures, and each of them has a twin and other spellings."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hushdoc_corruption import (
+    Case,
+    Scene,
+    attacks,
+    case,
+    require_accepted,
+    require_refused,
+)
+
+from hushdoc import signing
+from hushdoc.keys import ECDSA_P256, sign_message
+from hushdoc.trust import TrustedKey
+
+P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+
+
+P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+
+
+def _b64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def _edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Scene], None]:
+    """Changes the envelope's plain data."""
+
+    def act(scene: Scene) -> None:
+        data = scene.envelope()
+        before = json.dumps(data)
+        change(data)
+        assert json.dumps(data) != before
+        scene.write_envelope(data)
+
+    return act
+
+
+def _on_signature(change: Callable[[bytes], bytes]) -> Callable[[Scene], None]:
+    def edit(data: dict[str, Any]) -> None:
+        made = data["signatures"][0]
+        made["sig"] = _b64(change(base64.b64decode(made["sig"])))
+
+    return _edit(edit)
+
+
+def _with_p256(scene: Scene, **options: Any) -> Any:
+    """Seals with a P-256 key that the application believes, and returns it."""
+    key = signing.generate_key(ECDSA_P256)
+    scene.sign(scene.payload(), key)
+    scene.believe(TrustedKey.of(key), TrustedKey.of(scene.other_key), **options)
+    return key
+
+
+def _twin(signature: bytes) -> bytes:
+    """Returns (r, n - s), which holds as well as (r, s) does."""
+    from cryptography.hazmat.primitives.asymmetric import utils
+
+    r, s = utils.decode_dss_signature(signature)
+    return utils.encode_dss_signature(r, P256_ORDER - s)
+
+
+def _p256_twin_counts_twice(scene: Scene) -> None:
+    _with_p256(scene, threshold=2)
+    data = scene.envelope()
+    made = data["signatures"][0]
+    twin = {"keyid": "", "sig": _b64(_twin(base64.b64decode(made["sig"])))}
+    data["signatures"].append(twin)
+    scene.write_envelope(data)
+
+
+def _p256_again(scene: Scene) -> None:
+    """ECDSA is random: one key makes as many different signatures as it likes."""
+    key = _with_p256(scene, threshold=2)
+    data = scene.envelope()
+    message = signing.pae(data["payloadType"], scene.payload())
+    data["signatures"].append({"keyid": "", "sig": _b64(sign_message(message, key))})
+    scene.write_envelope(data)
+
+
+def _p256(change: Callable[[bytes], bytes]) -> Callable[[Scene], None]:
+    def act(scene: Scene) -> None:
+        _with_p256(scene)
+        _on_signature(change)(scene)
+
+    return act
+
+
+def _long_length(signature: bytes) -> bytes:
+    """BER: the length in two bytes where one would do."""
+    return b"\x30\x81" + signature[1:]
+
+
+def _side_by_side(signature: bytes) -> bytes:
+    from cryptography.hazmat.primitives.asymmetric import utils
+
+    return b"".join(number.to_bytes(32) for number in utils.decode_dss_signature(signature))
+
+
+def _numbers(r: int, s: int) -> Callable[[bytes], bytes]:
+    from cryptography.hazmat.primitives.asymmetric import utils
+
+    return lambda _: utils.encode_dss_signature(r, s)
+
+
+CASES: tuple[Case, ...] = (
+    # cryptography accepts both (r, s) and (r, n - s): two signatures, still one key.
+    case("signature/p256-twin-for-threshold-2", _p256_twin_counts_twice, "NO_TRUSTED_SIGNATURE"),
+    case("signature/p256-signed-again-for-threshold-2", _p256_again, "NO_TRUSTED_SIGNATURE"),
+    case("signature/p256-length-in-ber", _p256(_long_length), "NO_TRUSTED_SIGNATURE"),
+    case("signature/p256-side-by-side", _p256(_side_by_side), "NO_TRUSTED_SIGNATURE"),
+    case("signature/p256-byte-after", _p256(lambda sig: sig + b"\0"), "NO_TRUSTED_SIGNATURE"),
+    case("signature/p256-zeros", _p256(_numbers(0, 0)), "NO_TRUSTED_SIGNATURE"),
+    case("signature/p256-ones", _p256(_numbers(1, 1)), "NO_TRUSTED_SIGNATURE"),
+    case(
+        "signature/p256-as-large-as-the-order",
+        _p256(_numbers(P256_ORDER, P256_ORDER)),
+        "NO_TRUSTED_SIGNATURE",
+    ),
+)
+
+
+@pytest.mark.parametrize("attack", attacks(CASES))
+def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
+    require_refused(attack, make_scene)
+
+
+@pytest.mark.parametrize("act", [_with_p256, _p256(_twin)], ids=["p256", "twin"])
+def test_what_is_harmless_comes_as_far_as_the_door(
+    act: Callable[[Scene], object], make_scene: Callable[[], Scene]
+) -> None:
+    require_accepted(act, make_scene)
