@@ -9,7 +9,7 @@ from typing import Any
 
 from hushdoc import certificate as certificates
 from hushdoc import files
-from hushdoc.certificate import Certificate, Claim, ModelIdentity, Subject
+from hushdoc.certificate import Certificate, ModelIdentity, Subject
 from hushdoc.errors import LabelMismatchError
 from hushdoc.keys import PrivateKey
 from hushdoc.runtime.session import Session
@@ -74,7 +74,7 @@ def export(
         graph.export_torch(model, max_tokens=checkpoint.preprocessing.max_tokens),
         notes={
             graph.CERTIFICATE_KEY: certificate.certificate_id,
-            graph.SUMMARY_KEY: summary(name, version, checkpoint.claim),
+            graph.SUMMARY_KEY: sealing.summary(name, version, checkpoint.claim),
         },
     )
     session = Session(content)
@@ -95,19 +95,6 @@ def export(
         tokenizer_json=(checkpoint.folder / "tokenizer.json").read_bytes(),
     )
     return sealing.seal(out, payload, certificate, key=key)
-
-
-def summary(name: str, version: int, claim: Claim) -> str:
-    """Returns one line about a model's privacy, for tools that show a graph's metadata."""
-    told = [
-        f"{guarantee.kind}"
-        if guarantee.epsilon is None or guarantee.delta is None
-        else f"{guarantee.kind} epsilon={guarantee.epsilon:g} delta={guarantee.delta:g}"
-        for guarantee in claim.guarantees
-    ]
-    places = [f"per {item.unit} against {item.adversary}" for item in claim.guarantees]
-    promises = "; ".join(f"{words} {place}" for words, place in zip(told, places, strict=True))
-    return f"{name} version {version}: {promises}. The signed certificate decides."
 
 
 def _require_signable(certificate: Certificate) -> None:

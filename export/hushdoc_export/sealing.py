@@ -1,7 +1,7 @@
 """Seals an artifact: files, certificate and signature in one folder that appears whole or not.
 
 hushdoc.json          manifest: task, entry file, inputs and outputs, preprocessing
-onnx/model.onnx       the graph with its weights
+onnx/model.onnx       the graph with its weights, or table.safetensors, a table of hashed features
 tokenizer.json        labels.json
 privacy.intoto.jsonl  the signed statement over all of the above
 README.md             model card, written from the certificate; unsigned, never parsed
@@ -18,7 +18,7 @@ from typing import Any
 
 from hushdoc import artifact, files, signing
 from hushdoc import certificate as certificates
-from hushdoc.certificate import Certificate
+from hushdoc.certificate import Certificate, Claim
 from hushdoc.keys import PrivateKey
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.encoding import Preprocessing
@@ -69,17 +69,39 @@ def seal(out: Path, payload: Payload, certificate: Certificate, *, key: PrivateK
         OutputWriteError: The disk is full or not writable; nothing half-written stays.
         CertificateError: The certificate can't be read back, or its own transcript contradicts it.
     """
+    contents = {
+        ENTRY: payload.graph,
+        "hushdoc.json": dump(manifest(payload, task=certificate.model.task)),
+        "labels.json": dump({"fields": list(payload.labels.fields)}),
+        "tokenizer.json": payload.tokenizer_json,
+    }
+    return seal_files(out, contents, certificate, labels=payload.labels, key=key)
+
+
+def seal_files(
+    out: Path,
+    contents: Mapping[str, bytes],
+    certificate: Certificate,
+    *,
+    labels: LabelSet,
+    key: PrivateKey,
+) -> Path:
+    """Writes an artifact of any files, whole or not at all; as `seal`, which see.
+
+    Args:
+        out: Where the folder shall stand; nothing may be there yet.
+        contents: Its signed files, by their names in it.
+        certificate: What is said about them.
+        labels: The fields it finds, for the model card.
+        key: Who says so.
+    """
     with files.new_folder(out) as partial:
-        (partial / ENTRY).parent.mkdir()
-        (partial / ENTRY).write_bytes(payload.graph)
-        (partial / "hushdoc.json").write_bytes(
-            _dump(manifest(payload, task=certificate.model.task))
-        )
-        (partial / "labels.json").write_bytes(_dump({"fields": list(payload.labels.fields)}))
-        (partial / "tokenizer.json").write_bytes(payload.tokenizer_json)
+        for name, content in contents.items():
+            (partial / name).parent.mkdir(exist_ok=True)
+            (partial / name).write_bytes(content)
         signed = certificates.statement(certificate, artifact.subjects_of(partial))
         digest = hashlib.sha256(signed).hexdigest()
-        card = model_card(certificate, payload.labels, payload_sha256=digest)
+        card = model_card(certificate, labels, payload_sha256=digest)
         (partial / "README.md").write_bytes(card.encode("utf-8"))
         (partial / ENVELOPE_FILE).write_bytes(signing.sign(signed, key).encode("ascii") + b"\n")
     return out
@@ -97,9 +119,23 @@ def manifest(payload: Payload, *, task: str) -> dict[str, Any]:
     }
 
 
+def summary(name: str, version: int, claim: Claim) -> str:
+    """Returns one line about a model's privacy, for tools that show a graph's metadata."""
+    told = [
+        f"{guarantee.kind}"
+        if guarantee.epsilon is None or guarantee.delta is None
+        else f"{guarantee.kind} epsilon={guarantee.epsilon:g} delta={guarantee.delta:g}"
+        for guarantee in claim.guarantees
+    ]
+    places = [f"per {item.unit} against {item.adversary}" for item in claim.guarantees]
+    promises = "; ".join(f"{words} {place}" for words, place in zip(told, places, strict=True))
+    return f"{name} version {version}: {promises}. The signed certificate decides."
+
+
 def _described(shapes: Shapes, dtype: str) -> list[dict[str, Any]]:
     return [{"name": name, "dtype": dtype, "shape": shape} for name, shape in shapes.items()]
 
 
-def _dump(value: dict[str, Any]) -> bytes:
+def dump(value: Mapping[str, Any]) -> bytes:
+    """Returns one of an artifact's JSON files."""
     return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode("ascii")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         UnsupportedFormatError,
     )
     from hushdoc.policy import Policy
+    from hushdoc.runtime.crf import HashedCRFModel
     from hushdoc.runtime.extraction import Extraction, Failure, Field
     from hushdoc.runtime.kie import KIEModel
     from hushdoc.runtime.loading import load
@@ -51,6 +52,7 @@ __all__ = [
     "Extraction",
     "Failure",
     "Field",
+    "HashedCRFModel",
     "HushdocError",
     "InputError",
     "KIEModel",
@@ -78,6 +80,7 @@ _HOMES = {
     "Extraction": "runtime.extraction",
     "Failure": "runtime.extraction",
     "Field": "runtime.extraction",
+    "HashedCRFModel": "runtime.crf",
     "KIEModel": "runtime.kie",
     "Page": "document",
     "Policy": "policy",

@@ -14,6 +14,7 @@ number of rows, divided by 2**32. The sum is taken before the exclusive or.
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -63,10 +64,6 @@ class FeatureScheme:
         window: Level of tokens only: how many tokens on each side are features.
         seed: Of the token hashes and of all features, 32 bits.
         version: Of the contract in this module.
-
-    Example:
-        >>> FeatureScheme(rows=1000, level="sentence", seed=7).window
-        2
     """
 
     rows: int = 2**21
@@ -111,9 +108,8 @@ class FeatureScheme:
             ArtifactError: A key is unknown, missing or of the wrong type.
         """
         try:
-            missing = sorted(set(cls.__slots__) - set(data))
-            if missing:
-                raise KeyError(", ".join(missing))
+            if set(data) != set(cls.__slots__):
+                raise KeyError(", ".join(sorted(set(data) ^ set(cls.__slots__))))
             return cls(**data)
         except (KeyError, TypeError, ValueError) as error:
             raise ArtifactError(
@@ -181,25 +177,26 @@ class Clusters:
         """
         import numpy as np
 
-        words, numbers = [], []
-        for word, number in pairs:
+        found = list(pairs)
+        for word, number in found:
             if not 0 <= number < scheme.clusters:
                 raise ValueError(
                     f"The word {word!a} is in cluster {number}; the scheme has {scheme.clusters}."
                 )
-            words.append(word)
-            numbers.append(number)
-        hashes, first = np.unique(token_hashes(words, scheme), return_index=True)
-        return cls(hashes=hashes, ids=np.asarray(numbers, dtype=np.uint16)[first])
+        numbers = np.array([number for _, number in found], dtype=np.uint16)
+        hashes = token_hashes([word for word, _ in found], scheme)
+        hashes, first = np.unique(hashes, return_index=True)
+        return cls(hashes=hashes, ids=numbers[first])
 
     def find(self, hashes: Hashes) -> npt.NDArray[np.int64]:
         """Returns the cluster of each token hash, -1 where it has none."""
         import numpy as np
 
-        if not len(self.hashes):
-            return np.full(len(hashes), -1, dtype=np.int64)
-        places = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
-        return np.where(self.hashes[places] == hashes, self.ids[places].astype(np.int64), -1)
+        places = np.searchsorted(self.hashes, hashes)
+        known = np.isin(hashes, self.hashes)
+        found = np.full(len(hashes), -1, dtype=np.int64)
+        found[known] = self.ids[places[known]]
+        return found
 
 
 def token_hashes(tokens: Sequence[str], scheme: FeatureScheme) -> Hashes:
@@ -211,7 +208,7 @@ def token_hashes(tokens: Sequence[str], scheme: FeatureScheme) -> Hashes:
         >>> [int(value) for value in token_hashes(["hello", "Hello"], FeatureScheme(seed=0))]
         [613153351, 613153351]
     """
-    distinct, numbers = _distinct(tokens)
+    distinct, numbers = _distinct(tokens, len(tokens))
     return _hash_each(distinct, scheme)[numbers]
 
 
@@ -239,34 +236,29 @@ def features(
     if (clusters is None) != (scheme.clusters == 0):
         raise ValueError(
             f"The scheme has {scheme.clusters} clusters, and "
-            f"{'none' if clusters is None else 'some'} were given. Pass the clusters it was made "
-            "for."
+            f"{'no' if clusters is None else 'some'} clusters were given. Pass its own."
         )
-    distinct, numbers = _distinct(list(itertools.chain.from_iterable(sentences)))
+    lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
+    distinct, numbers = _distinct(itertools.chain.from_iterable(sentences), int(lengths.sum()))
     hashes = _hash_each(distinct, scheme)
     groups = None if clusters is None else clusters.find(hashes)
-    lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
     make = _of_sentences if scheme.level == "sentence" else _of_tokens
-    parts = [
-        make(
-            hashes[numbers[start:stop]],
-            None if groups is None else groups[numbers[start:stop]],
-            lengths[first:last],
-            scheme,
-        )
-        for first, last, start, stop in _chunks(lengths)
-    ]
+    parts = []
+    for first, last, start, stop in _chunks(lengths):
+        chosen = numbers[start:stop]
+        clustered = None if groups is None else groups[chosen]
+        parts.append(make(hashes[chosen], clustered, lengths[first:last], scheme))
+    rows = np.concatenate([np.zeros(0, dtype=np.int32), *(rows for rows, _ in parts)])
     counts = np.concatenate([np.zeros(1, dtype=np.int64), *(counts for _, counts in parts)])
-    rows = [rows for rows, _ in parts] or [np.zeros(0, dtype=np.int32)]
-    return Features(indices=np.concatenate(rows), offsets=np.cumsum(counts))
+    return Features(indices=rows, offsets=np.cumsum(counts))
 
 
-def _distinct(tokens: Sequence[str]) -> tuple[list[str], npt.NDArray[np.intp]]:
+def _distinct(tokens: Iterable[str], count: int) -> tuple[list[str], npt.NDArray[np.intp]]:
     """Returns each token once, and for every token its number among those."""
     import numpy as np
 
-    number_of = {token: number for number, token in enumerate(dict.fromkeys(tokens))}
-    numbers = np.fromiter(map(number_of.__getitem__, tokens), dtype=np.intp, count=len(tokens))
+    number_of: defaultdict[str, int] = defaultdict(itertools.count().__next__)
+    numbers = np.fromiter(map(number_of.__getitem__, tokens), dtype=np.intp, count=count)
     return list(number_of), numbers
 
 
@@ -274,12 +266,11 @@ def _hash_each(tokens: Sequence[str], scheme: FeatureScheme) -> Hashes:
     import mmh3
     import numpy as np
 
-    spelled = (token.lower() for token in tokens) if scheme.lowercase else iter(tokens)
-    made = (
-        mmh3.hash(token.encode("utf-8", "surrogatepass"), scheme.seed, signed=False)
-        for token in spelled
-    )
-    return np.fromiter(made, dtype=np.uint32, count=len(tokens))
+    spelled = map(str.lower, tokens) if scheme.lowercase else tokens
+    # Never a string: mmh3 takes down the whole process at a lone surrogate.
+    encoded = [token.encode("utf-8", "surrogatepass") for token in spelled]
+    options = itertools.repeat(scheme.seed), itertools.repeat(False)
+    return np.fromiter(map(mmh3.hash, encoded, *options), dtype=np.uint32, count=len(tokens))
 
 
 def _chunks(lengths: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int, int]]:
@@ -304,21 +295,26 @@ def _of_sentences(
     """Returns the rows of each sentence and how many each has."""
     import numpy as np
 
-    sentence = np.repeat(np.arange(len(lengths), dtype=np.uint64) * np.uint64(scheme.rows), lengths)
-    keys = [sentence + _row(_mix(hashes, None, _TOKEN, scheme), scheme)]
+    # A sentence's number times the rows, plus a row, is a number that sorts by both.
+    wide = len(lengths) * scheme.rows > 2**32
+    bases = np.arange(len(lengths), dtype=np.uint64) * np.uint64(scheme.rows)
+    bases = bases if wide else bases.astype(np.uint32)
+    sentence = np.repeat(bases, lengths)
+    single = sentence + _row(_mix(hashes, None, _TOKEN, scheme), scheme)
+    keys = [single]
     if groups is not None:
         known = groups >= 0
         rows = _row(_mix(groups[known].astype(np.uint32), None, _CLUSTER, scheme), scheme)
         keys.append(sentence[known] + rows)
     for distance, kind in _pairs(scheme):
-        inside = sentence[distance:] == sentence[:-distance]
         rows = _row(_mix(hashes[:-distance], hashes[distance:], kind, scheme), scheme)
-        keys.append((sentence[distance:] + rows)[inside])
+        inside = sentence[distance:] == sentence[:-distance]
+        # A pair that leaves its sentence stands for a feature that is there anyway.
+        keys.append(np.where(inside, sentence[distance:] + rows, single[distance:]))
     found = np.sort(np.concatenate(keys))
     found = found[np.concatenate([np.ones(1, dtype=bool), found[1:] != found[:-1]])[: len(found)]]
-    item, row = np.divmod(found, np.uint64(scheme.rows))
-    counts = np.bincount(item.astype(np.int64), minlength=len(lengths))
-    return row.astype(np.int32), counts.astype(np.int64)
+    counts = np.diff(np.searchsorted(found, bases), append=len(found))
+    return (found - np.repeat(bases, counts)).astype(np.int32), counts
 
 
 def _of_tokens(
@@ -332,9 +328,9 @@ def _of_tokens(
 
     total = len(hashes)
     sentence = np.repeat(np.arange(len(lengths)), lengths)
-    missing = np.int32(MAX_ROWS)
+    missing = np.uint32(2**32 - 1)
     width = (2 * scheme.window + 1) * (1 if groups is None else 2) + 2 * len(_pairs(scheme))
-    table = np.full((width, total), missing, dtype=np.int32)
+    table = np.full((width, total), missing)
     lines = iter(table)
     for offset in range(-scheme.window, scheme.window + 1):
         here, there = _shifted(total, offset)
@@ -354,7 +350,7 @@ def _of_tokens(
     found = np.sort(table.T, axis=1)
     kept = found != missing
     kept[:, 1:] &= found[:, 1:] != found[:, :-1]
-    return found[kept], kept.sum(axis=1, dtype=np.int64)
+    return found[kept].astype(np.int32), kept.sum(axis=1, dtype=np.int64)
 
 
 def _pairs(scheme: FeatureScheme) -> list[tuple[int, int]]:
@@ -393,8 +389,10 @@ def _mix(first: Hashes, second: Hashes | None, kind: int, scheme: FeatureScheme)
     return mixed
 
 
-def _row(hashes: Hashes, scheme: FeatureScheme) -> npt.NDArray[np.uint64]:
+def _row(hashes: Hashes, scheme: FeatureScheme) -> Hashes:
     """Returns the row of each feature: its share of the 32 bits, so rows may be any number."""
     import numpy as np
 
-    return (hashes.astype(np.uint64) * np.uint64(scheme.rows)) >> np.uint64(32)
+    if scheme.rows & (scheme.rows - 1) == 0:
+        return hashes >> np.uint32(33 - scheme.rows.bit_length())
+    return (hashes.astype(np.uint64) * np.uint64(scheme.rows) >> np.uint64(32)).astype(np.uint32)

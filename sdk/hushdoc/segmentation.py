@@ -25,7 +25,7 @@ _BREAKS = "\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 
 _CANDIDATE = re.compile(
     rf"(?P<strong>[。！？｡؟۔।॥։።፧።၊။។៕]+[{_CLOSERS}]*)"
-    rf"|(?P<weak>[.!?…．]+[{_CLOSERS}]*(?=\s))"
+    rf"|(?P<weak>[.!?…．]+[{_CLOSERS}]*)"
     rf"|(?P<line>[{_BREAKS}]\s*)"
 )
 
@@ -61,7 +61,7 @@ _TITLE = re.compile(
 )
 """How a line begins that is a heading, unless the line before it goes on."""
 
-_PARAGRAPH = re.compile(rf"[\v\f\x1c-\x1e\u2029]|(?:\r\n|[{_BREAKS}])[^\S{_BREAKS}]*[{_BREAKS}]")
+_PARAGRAPH = re.compile(rf"[\v\f\x1c-\x1e\u2029]|(?>\r\n|[{_BREAKS}])[^\S{_BREAKS}]*[{_BREAKS}]")
 _SHORT_LINE, _HEADING_LINE = 40, 80
 _GOES_ON = ",-–—&/("
 
@@ -72,7 +72,7 @@ def _set(words: str) -> frozenset[str]:
 
 _NEVER = _set(
     # No sentence ends with them.
-    "mr mrs ms dr prof hon rev messrs mme mlle sr sra srta dott ing avv herr drs mevr dhr e.g "
+    "mr mrs ms fa dr prof hon rev messrs mme mlle sr sra srta dott ing avv herr drs mevr dhr e.g "
     "i.e eg ie approx viz vs cf bzw z.b d.h u.a s.o vgl gem ggf inkl bijv t.a.v d.w.z o.a p.ex "
     "p.es u.s.c c.f.r lic ст рис стр см напр им"
 )
@@ -203,6 +203,8 @@ def _ends(text: str) -> Iterator[int]:
 def _stops(text: str, start: int, found: re.Match[str]) -> bool:
     """Returns whether a full stop with a blank after it ends the sentence that began at start."""
     stop = found.start()
+    if not text[found.end() : found.end() + 1].isspace():
+        return False
     after = _AFTER.match(text, found.end())
     place = after.end() if after else found.end()
     if text[place : place + 1].islower() or found.group().startswith("...."):
@@ -226,7 +228,7 @@ def _stops(text: str, start: int, found: re.Match[str]) -> bool:
 
 def _breaks(text: str, line_start: int, found: re.Match[str]) -> bool:
     """Returns whether the end of a line ends its sentence."""
-    if _PARAGRAPH.match(found.group()) or _PARAGRAPH.search(found.group()):
+    if _PARAGRAPH.search(found.group()):
         return True
     stop = _before_blanks(text, line_start, found.start())
     last = text[stop - 1 : stop]

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hushdoc import files
 from hushdoc.commands.policy_options import policy_from, policy_options
@@ -164,7 +164,7 @@ def _with_images(document: Document, folder: Path) -> Document:
 def _draw(
     document: Document, answer: Extraction, model: KIEModel, options: argparse.Namespace
 ) -> None:
-    from hushdoc.viewing.overlay import overlay
+    from hushdoc.viewing.overlay import PlacedField, overlay
 
     number = options.page or 0
     if not 0 <= number < len(document.pages):
@@ -172,9 +172,11 @@ def _draw(
             f"It has {len(document.pages)} pages and --page asks for page {number}; pages are "
             "counted from 0."
         )
+    # Fields on a page have a box; only those of a plain text, which has no page, have none.
+    fields = [found for found in answer.fields if found.page == number]
     picture = overlay(
         document.pages[number],
-        [found for found in answer.fields if found.page == number],
+        cast("list[PlacedField]", fields),
         labels=model.labels.fields,
     )
     stream = io.BytesIO()

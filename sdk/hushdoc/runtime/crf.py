@@ -8,11 +8,10 @@ it is numpy; the table is the only thing that was learned.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,149 +21,20 @@ from hushdoc import hashing, segmentation
 from hushdoc.certificate import Certificate
 from hushdoc.document import Document, Page, union
 from hushdoc.errors import ArtifactError, HushdocError, TaskMismatchError
-from hushdoc.hashing import Clusters, Features, FeatureScheme
+from hushdoc.hashing import Clusters, FeatureScheme
 from hushdoc.labels import OUTSIDE, LabelSet, spans_from_tags
 from hushdoc.policy import Policy
+from hushdoc.runtime.chains import Scores, Tags, probabilities, viterbi
 from hushdoc.runtime.extraction import Extraction, Failure, Field, Timings
+from hushdoc.runtime.hashed_table import HashedTable, item_scores, read_clusters, read_table
 
 TASK = "kie"
 FORMAT = "safetensors"
 LABELS_FILE = "labels.json"
 CLUSTERS_FILE = "clusters.safetensors"
 
-Scores = npt.NDArray[np.float64]
-Tags = npt.NDArray[np.int64]
-
 BLOCK_CHARACTERS = 1 << 18
 """Text whose tokens are held at once, so that memory does not grow with them."""
-
-_GATHERED_BYTES = 1 << 25
-"""Rows of the table that are added up at once."""
-
-_LOCKSTEP_ITEMS = 1 << 20
-"""Numbers in one step of many sequences: bounds the working memory."""
-
-_ALONE = 170
-"""Sequences times labels squared, below which plain Python is faster than steps of numpy."""
-
-_DTYPES = {"F16": "<f2", "F32": "<f4", "I8": "i1", "U16": "<u2", "U32": "<u4"}
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class HashedTable:
-    """What a conditional random field has learned, addressed by hashes.
-
-    Attributes:
-        weights: Shape [rows, labels]; floats, or whole numbers that `scale` makes weights of.
-        scale: Shape [labels]; None for floats.
-        transitions: Shape [labels, labels], from a label to the next.
-    """
-
-    weights: npt.NDArray[Any]
-    scale: npt.NDArray[np.float32] | None = None
-    transitions: Scores
-
-    def __post_init__(self) -> None:
-        """Refuses parts that do not fit one another."""
-        labels = self.weights.shape[-1]
-        scale = (labels,) if self.scale is None else self.scale.shape
-        if (
-            self.weights.ndim != 2
-            or scale != (labels,)
-            or self.transitions.shape != (labels,) * 2
-            or (self.weights.dtype.kind == "f") != (self.scale is None)
-        ):
-            raise ArtifactError(
-                f"A table has weights {self.weights.shape} of {self.weights.dtype}, a scale "
-                f"{scale} and transitions {self.transitions.shape}; expected [rows, labels], "
-                "[labels] (for whole numbers alone) and [labels, labels]. Export it again."
-            )
-
-
-def item_scores(features: Features, table: HashedTable) -> Scores:
-    """Returns for every item the sum of its features' weights, shape [items, labels].
-
-    Args:
-        features: Rows of the table.
-        table: Its weights; they are summed in double precision, or exactly if they are whole.
-    """
-    weights = np.ascontiguousarray(table.weights)
-    rows, labels = weights.shape
-    # One number for each row is gathered several times faster than a row of numbers.
-    width = labels * weights.itemsize
-    whole = weights.view({1: "u1", 2: "u2", 4: "u4", 8: "u8"}.get(width, f"V{width}"))[:, 0]
-    if len(features.indices) and int(features.indices.max()) >= rows:
-        raise ValueError(f"A feature is in row {features.indices.max()} of {rows}.")
-    exact = np.int64 if weights.dtype.kind == "i" else np.float64
-    sums = np.zeros((features.num_items, labels), dtype=exact)
-    filled = np.flatnonzero(np.diff(features.offsets))
-    starts = features.offsets[filled]
-    for first, last in _runs(starts, len(features.indices), _GATHERED_BYTES // width):
-        stop = starts[last] if last < len(starts) else len(features.indices)
-        taken = np.take(whole, features.indices[starts[first] : stop], mode="clip")
-        gathered = taken.view(weights.dtype).reshape(-1, labels)
-        sums[filled[first:last]] = np.add.reduceat(
-            gathered, starts[first:last] - starts[first], axis=0, dtype=exact
-        )
-    return sums.astype(np.float64) if table.scale is None else sums * table.scale.astype(np.float64)
-
-
-def viterbi(scores: Scores, offsets: npt.NDArray[np.int64], transitions: Scores) -> Tags:
-    """Returns the best label of every item; of equally good ones the first in the table's order.
-
-    The arithmetic is that of crfsuite, step for step, so the answers are the same.
-
-    Args:
-        scores: Shape [items, labels].
-        offsets: Sequence i has the items from `offsets[i]` to `offsets[i + 1]`.
-        transitions: Shape [labels, labels], from a label to the next.
-
-    Example:
-        >>> scores = np.array([[0.0, 1.0], [0.5, 0.0], [0.0, 1.0]])
-        >>> viterbi(scores, np.array([0, 3]), np.eye(2)).tolist()
-        [1, 1, 1]
-    """
-    path = np.zeros(len(scores), dtype=np.int64)
-    lengths = np.diff(offsets)
-    order = np.argsort(-lengths, kind="stable")
-    order = order[lengths[order] > 0]
-    size = transitions.size
-    step = max(1, _LOCKSTEP_ITEMS // max(1, size))
-    for first in range(0, len(order), step):
-        chosen = order[first : first + step]
-        if len(chosen) * size < _ALONE:
-            for start, stop in zip(offsets[chosen], offsets[chosen + 1], strict=True):
-                path[start:stop] = _decode_alone(scores[start:stop], transitions)
-        else:
-            _decode_together(path, scores, offsets[chosen], lengths[chosen], transitions)
-    return path
-
-
-def probabilities(
-    scores: Scores, offsets: npt.NDArray[np.int64], transitions: Scores, path: Tags, items: Tags
-) -> Scores:
-    """Returns how probable the chosen label of some items is, given the labels beside them.
-
-    It is the field's own conditional probability where the weights were fitted to likelihood; the
-    weights of a passive-aggressive fit, and made-up or noisy rows, only make it a measure of how
-    clear the choice was.
-
-    Args:
-        scores: Shape [items, labels].
-        offsets: Where the sequences begin and end.
-        transitions: Shape [labels, labels].
-        path: The label of every item.
-        items: Those asked for.
-    """
-    ends = np.zeros(len(scores) + 1, dtype=bool)
-    ends[offsets] = True
-    logits = scores[items]
-    inner = ~ends[items]
-    logits[inner] += transitions[path[items[inner] - 1]]
-    inner = ~ends[items + 1]
-    logits[inner] += transitions[:, path[items[inner] + 1]].T
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(powers[np.arange(len(items)), path[items]] / powers.sum(axis=1))
 
 
 class HashedCRFModel:
@@ -231,8 +101,8 @@ class HashedCRFModel:
                 f"and tokens; this version has {segmentation.VERSION}. Export it again.",
                 code="BAD_MANIFEST",
             )
-        tags = _tags_from(artifact.read(LABELS_FILE))
-        table = _table_from(artifact.view(model.entry), settings["hashTable"]["tensor"])
+        tags = _tags_from(artifact.read(LABELS_FILE), scheme.level)
+        table = read_table(artifact.view(model.entry), settings["hashTable"]["tensor"])
         if table.weights.shape != (scheme.rows, len(tags)):
             raise ArtifactError(
                 f"The table has {table.weights.shape} rows and columns, the features need "
@@ -240,7 +110,7 @@ class HashedCRFModel:
             )
         clusters = None
         if scheme.clusters:
-            clusters = _clusters_from(artifact.view(CLUSTERS_FILE), scheme)
+            clusters = read_clusters(artifact.view(CLUSTERS_FILE), scheme)
         return cls(
             certificate=artifact.certificate,
             tags=tags,
@@ -332,7 +202,7 @@ class HashedCRFModel:
     def _sentences_found(self, sentences: Sequence[_Place], scores: Scores) -> list[_Found]:
         """Returns the runs of sentences that have one label."""
         tags, certain = self._decoded(scores, np.array([0, len(scores)]))
-        edges = np.flatnonzero(np.diff(tags, prepend=-1, append=-1))
+        edges = np.flatnonzero(np.diff(tags, prepend=-1, append=-1)).tolist()
         return [
             (
                 self.tags[tags[first]],
@@ -352,7 +222,7 @@ class HashedCRFModel:
         tags, certain = self._decoded(scores, offsets)
         inside = np.array([tag != OUTSIDE for tag in self.tags])[tags]
         counts = np.concatenate([[0], np.cumsum(inside)])[offsets]
-        for number in np.flatnonzero(np.diff(counts)):
+        for number in np.flatnonzero(np.diff(counts)).tolist():
             first, stop = offsets[number : number + 2]
             places = segmentation.tokens(text, *block[number])
             for span in spans_from_tags([self.tags[tag] for tag in tags[first:stop]]):
@@ -407,58 +277,6 @@ class _Clock:
         return Timings(encoding_seconds=encoding, model_seconds=model, decoding_seconds=decoding)
 
 
-def _decode_alone(scores: Scores, transitions: Scores) -> list[int]:
-    """Returns the best labels of one sequence."""
-    into = transitions.T.tolist()
-    best, *rest = scores.tolist()
-    came_from = []
-    for own in rest:
-        reached = [[a + b for a, b in zip(best, column, strict=True)] for column in into]
-        tops = [max(values) for values in reached]
-        came_from.append([values.index(top) for values, top in zip(reached, tops, strict=True)])
-        best = [top + value for top, value in zip(tops, own, strict=True)]
-    path = [best.index(max(best))]
-    for back in reversed(came_from):
-        path.append(back[path[-1]])
-    return path[::-1]
-
-
-def _decode_together(
-    path: Tags,
-    scores: Scores,
-    starts: npt.NDArray[np.int64],
-    lengths: npt.NDArray[np.int64],
-    transitions: Scores,
-) -> None:
-    """Writes the best labels of many sequences, the longest first, in steps of one item each."""
-    active = np.searchsorted(-lengths, -np.arange(lengths[0]), side="left")
-    best = scores[starts].copy()
-    came_from = np.zeros((int(lengths.sum()), scores.shape[1]), dtype=np.int32)
-    rows = np.concatenate([[0], np.cumsum(active)])
-    for step in range(1, len(active)):
-        count = active[step]
-        reached = best[:count, :, None] + transitions
-        back = reached.argmax(axis=1)
-        came_from[rows[step] : rows[step + 1]] = back
-        tops = np.take_along_axis(reached, back[:, None], axis=1)[:, 0]
-        best[:count] = tops + scores[starts[:count] + step]
-    tags = best.argmax(axis=1)
-    for step in range(len(active) - 1, -1, -1):
-        count = active[step]
-        path[starts[:count] + step] = tags[:count]
-        tags[:count] = came_from[rows[step] : rows[step + 1]][np.arange(count), tags[:count]]
-
-
-def _runs(starts: npt.NDArray[np.int64], total: int, most: int) -> Iterator[tuple[int, int]]:
-    """Yields ranges of items that have at most so many features together, or are one item."""
-    first = 0
-    while first < len(starts):
-        last = int(np.searchsorted(starts, starts[first] + most, side="right")) - 1
-        last = len(starts) if total - starts[first] <= most else max(first + 1, last)
-        yield first, last
-        first = last
-
-
 def _blocks(sentences: Sequence[_Place]) -> Iterator[Sequence[_Place]]:
     """Yields neighbouring sentences that are about as long as a block."""
     first = 0
@@ -501,62 +319,20 @@ def _field_of_page(
     )
 
 
-def _tags_from(content: bytes) -> tuple[str, ...]:
+def _tags_from(content: bytes, level: str) -> tuple[str, ...]:
     try:
         tags = json.loads(content)["tags"]
         if not isinstance(tags, list) or not all(isinstance(tag, str) and tag for tag in tags):
             raise TypeError("tags must be a list of names")
         if len(set(tags)) != len(tags) or not tags:
             raise ValueError("there must be a tag, and each once")
+        if level == "token" and not all(
+            tag == OUTSIDE or tag.startswith(("B-", "I-")) for tag in tags
+        ):
+            raise ValueError("tags of tokens are O, B-name or I-name")
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(
             f'{LABELS_FILE} can\'t be read: {error}. Expected {{"tags": [names]}}; export the '
             "artifact again."
         ) from error
     return tuple(tags)
-
-
-def _table_from(content: memoryview, name: str) -> HashedTable:
-    tensors = _tensors(content)
-    if not {name, "transitions"} <= tensors.keys():
-        raise ArtifactError(
-            f"The table's file holds {', '.join(sorted(tensors))}; expected '{name}' and "
-            "'transitions'. Export the artifact again."
-        )
-    return HashedTable(
-        weights=tensors[name],
-        scale=tensors.get("scale"),
-        transitions=tensors["transitions"].astype(np.float64),
-    )
-
-
-def _clusters_from(content: memoryview, scheme: FeatureScheme) -> Clusters:
-    tensors = _tensors(content)
-    try:
-        clusters = Clusters(hashes=tensors["hashes"], ids=tensors["ids"])
-        if len(clusters.ids) and int(clusters.ids.max()) >= scheme.clusters:
-            raise ValueError(f"there is a cluster {clusters.ids.max()} of {scheme.clusters}")
-    except (KeyError, ValueError) as error:
-        raise ArtifactError(
-            f"{CLUSTERS_FILE} can't be read: {error}. Export the artifact again."
-        ) from error
-    return clusters
-
-
-def _tensors(content: memoryview) -> Mapping[str, npt.NDArray[Any]]:
-    """Returns the arrays of a safetensors file that was checked when its artifact was opened."""
-    start = 8 + int.from_bytes(content[:8], "little")
-    header = json.loads(bytes(content[8:start]))
-    header.pop("__metadata__", None)
-    unknown = {item["dtype"] for item in header.values()} - _DTYPES.keys()
-    if unknown:
-        raise ArtifactError(
-            f"A table's file holds tensors of {', '.join(sorted(unknown))}; this version reads "
-            f"{', '.join(_DTYPES)}. Install the version of hushdoc that wrote it."
-        )
-    return {
-        name: np.frombuffer(
-            content[start:][slice(*item["data_offsets"])], _DTYPES[item["dtype"]]
-        ).reshape(item["shape"])
-        for name, item in header.items()
-    }

@@ -5,12 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from hushdoc import artifact as artifacts
-from hushdoc.errors import TaskMismatchError
+from hushdoc.errors import DeviceUnavailableError, TaskMismatchError
 from hushdoc.policy import Policy
-from hushdoc.runtime import kie
+from hushdoc.runtime import crf, kie
 from hushdoc.runtime.session import Runtime
 
-MODELS = {kie.TASK: kie.KIEModel}
+Model = kie.KIEModel | crf.HashedCRFModel
+
+MODELS: dict[tuple[str, str], type[Model]] = {
+    (kie.TASK, "onnx"): kie.KIEModel,
+    (crf.TASK, crf.FORMAT): crf.HashedCRFModel,
+}
+"""The model of each task and file format."""
 
 
 def load(
@@ -20,14 +26,14 @@ def load(
     device: str = "cpu",
     runtime: Runtime | None = None,
     low_memory: bool = False,
-) -> kie.KIEModel:
+) -> Model:
     """Returns the model of whatever task a verified artifact was built for.
 
     Args:
         path: The artifact's folder.
         policy: What the application demands of the certificate.
-        device: "cpu" or "cuda"; a device that is not there raises.
-        runtime: Threads and memory; all usable cores by default.
+        device: "cpu" or "cuda"; a device that is not there, or that the model can't use, raises.
+        runtime: Threads and memory of graphs; all usable cores by default.
         low_memory: Whether the weights are loaded from the file that was checked, rather than from
             a second copy in memory. Needs Linux.
 
@@ -39,10 +45,19 @@ def load(
         DeviceUnavailableError: The device is not there.
     """
     with artifacts.open_artifact(Path(path), policy, low_memory=low_memory) as artifact:
-        task = artifact.manifest["task"]
-        if task not in MODELS:
+        model = artifact.certificate.model
+        kind = MODELS.get((model.task, model.format))
+        if kind is None:
+            known = ", ".join(f"{task} ({form})" for task, form in MODELS)
             raise TaskMismatchError(
-                f"The artifact was built for the task '{task}'; this version runs "
-                f"{', '.join(MODELS)}. Install the version of hushdoc that wrote it."
+                f"The artifact was built for the task '{model.task}' ({model.format}); this "
+                f"version runs {known}. Install the version of hushdoc that wrote it."
             )
-        return MODELS[task].from_artifact(artifact, device=device, runtime=runtime)
+        if kind is kie.KIEModel:
+            return kie.KIEModel.from_artifact(artifact, device=device, runtime=runtime)
+        if device != "cpu":
+            raise DeviceUnavailableError(
+                f"The device is '{device}'; a table of hashed features is read on the cpu alone. "
+                "Leave the device out."
+            )
+        return crf.HashedCRFModel.from_artifact(artifact)

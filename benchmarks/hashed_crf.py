@@ -1,0 +1,383 @@
+"""How fast a hashed CRF answers, and whether it answers as python-crfsuite does.
+
+    python benchmarks/hashed_crf.py [--quick]
+
+A model is fitted by python-crfsuite to invented text; its attributes are rows of a table. Then both
+read text that is new to them, document by document, in turn:
+
+    parity_mismatches           items whose label differs between python-crfsuite's tagger and our
+                                table and Viterbi, with the very weights that crfsuite stored, at
+                                the level of sentences and of tokens (goal: 0)
+    mismatches_of_file          the same once the weights are rounded as an artifact stores them
+    tokens_per_cpu_second_ratio ours / python-crfsuite's, from tokens to labels, where the very
+                                same features are made one by one in Python (sentences; goal: at
+                                least 50)
+    ratio_to_joined_strings     the same where as many features are made as MurmurHash3 of joined
+                                strings, which is the least that Python can do
+    decoding_ratio              the same from ready features (ours as rows, crfsuite's as its own
+                                ItemSequence) to labels
+    load_ms                     loading a verified artifact of 2**21 rows, less hashing its files
+                                (goal: at most 15)
+    rss_mb                      most memory of a process that loads it and reads a contract, less
+                                that of one that imports numpy (goal: at most 60)
+    file_mb                     its table, two labels in bytes (goal: at most 4.3)
+    privatise_s                 filling a table of 2**21 rows of which a tenth was learned, as
+                                published or hardened, whichever takes longer (goal: at most 2)
+
+All times are CPU times of one thread. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import itertools
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import crfsuite_peer
+import verify
+from invented_clauses import Sentences, documents, labels_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from hushdoc.hashing import Features, FeatureScheme
+    from hushdoc.runtime.hashed_table import HashedTable
+
+ROWS = 2**21
+GOALS = {
+    "parity_mismatches": (0, 0),
+    "tokens_per_cpu_second_ratio": (50, None),
+    "load_ms": (None, 15),
+    "rss_mb": (None, 60),
+    "file_mb": (None, 4.3),
+    "privatise_s": (None, 2),
+}
+"""For each figure the least and the most it may be."""
+
+TAGS = {"sentence": ("O", "RELEVANT"), "token": ("O", "B-party", "I-party")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How much is read."""
+
+    train_tokens: int
+    tokens: int
+    rounds: int
+
+
+FULL = Scale(train_tokens=300_000, tokens=1_000_000, rounds=15)
+QUICK = Scale(train_tokens=20_000, tokens=100_000, rounds=7)
+
+
+def main() -> int:
+    """Runs the comparison and prints the JSON line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="less than a minute, a tenth the text")
+    parser.add_argument("--peak", nargs="*", metavar="PATH", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.peak is not None:
+        return print_peak(options.peak)
+    found = compare(QUICK if options.quick else FULL)
+    print(json.dumps({**found, "quick": options.quick}))
+    return 0
+
+
+def compare(scale: Scale) -> dict[str, Any]:
+    """Returns every figure."""
+    levels = {level: compare_level(level, scale) for level in TAGS}
+    filled = measure_filling()
+    with tempfile.TemporaryDirectory(prefix="hushdoc-crf-") as scratch:
+        found = {
+            "parity_mismatches": sum(level["mismatches"] for level in levels.values()),
+            "tokens_per_cpu_second_ratio": levels["sentence"]["ratio"],
+            **measure_artifact(Path(scratch), scale.rounds),
+            "privatise_s": max(filled.values()),
+        }
+    for name, (least, most) in GOALS.items():
+        goal = f"at least {least}" if most is None else f"at most {most}"
+        print(f"{name}: {found[name]} (goal: {goal})")
+    return {
+        **found,
+        "goals_met": all(met(found[name], *limits) for name, limits in GOALS.items()),
+        "ratio_to_joined_strings": levels["sentence"]["ratio_to_joined_strings"],
+        "decoding_ratio": levels["sentence"]["decoding_ratio"],
+        "mismatches_of_file": {
+            level: values["mismatches_of_file"] for level, values in levels.items()
+        },
+        "privatise_seconds": filled,
+        "levels": levels,
+        "tokens": scale.tokens,
+        "rows": ROWS,
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+    }
+
+
+def met(value: float, least: float | None, most: float | None) -> bool:
+    """Returns whether a figure is within its goal."""
+    return (least is None or value >= least) and (most is None or value <= most)
+
+
+def compare_level(level: str, scale: Scale) -> dict[str, Any]:
+    """Returns speed and agreement of both at one level."""
+    from hushdoc.hashing import FeatureScheme
+
+    scheme = FeatureScheme(rows=ROWS, level=level, seed=11)
+    with tempfile.TemporaryDirectory(prefix="hushdoc-crf-") as scratch:
+        peers = {
+            name: crfsuite_peer.fit(training(scale, make, level), Path(scratch) / name)
+            for name, make in (
+                ("rows", crfsuite_peer.row_strings(scheme)),
+                ("joined", crfsuite_peer.joined_strings(scheme)),
+            )
+        }
+        table = table_of(*crfsuite_peer.stored_weights(Path(scratch) / "rows", TAGS[level], ROWS))
+    tables = {
+        "exact": table,
+        **{dtype: rounded_table(table, dtype) for dtype in ("float16", "int8")},
+    }
+    seconds = dict.fromkeys(("ours", "ours_decoding", "peer", "joined", "peer_decoding"), 0.0)
+    wrong = dict.fromkeys((*tables, "items_in_fields"), 0)
+    for sentences, _ in documents(scale.tokens, seed=2):
+        compare_document(sentences, scheme, tables, peers, seconds, wrong)
+    return {
+        "ratio": round(seconds["peer"] / seconds["ours"], 1),
+        "ratio_to_joined_strings": round(seconds["joined"] / seconds["ours"], 1),
+        "decoding_ratio": round(seconds["peer_decoding"] / seconds["ours_decoding"], 1),
+        "tokens_per_cpu_second": round(scale.tokens / seconds["ours"]),
+        "mismatches": wrong.pop("exact"),
+        "items_in_fields": wrong.pop("items_in_fields"),
+        "mismatches_of_file": wrong,
+        "cpu_seconds": {name: round(value, 3) for name, value in seconds.items()},
+    }
+
+
+def training(
+    scale: Scale, make: crfsuite_peer.MakeAttributes, level: str
+) -> Iterator[tuple[Sequence[Any], list[str]]]:
+    """Yields the sequences that the peer's models are fitted to."""
+    for sentences, tags in documents(scale.train_tokens, seed=1):
+        parts = chains(make(sentences), sentences, level)
+        yield from zip(parts, labels_of(sentences, tags, level), strict=True)
+
+
+def compare_document(
+    sentences: Sentences,
+    scheme: FeatureScheme,
+    tables: dict[str, HashedTable],
+    peers: dict[str, Any],
+    seconds: dict[str, float],
+    wrong: dict[str, int],
+) -> None:
+    """Adds the times of both on one document, and where their labels differ."""
+    import pycrfsuite
+
+    from hushdoc import hashing
+
+    def read_ours() -> Any:
+        return decoded(hashing.features(sentences, scheme), sentences, scheme, tables["float16"])
+
+    def read_plainly(name: str, make: crfsuite_peer.MakeAttributes) -> list[str]:
+        parts = chains(make(sentences), sentences, scheme.level)
+        return crfsuite_peer.tagged(peers[name], parts)
+
+    timed(read_ours, seconds, "ours")
+    joined, plain = crfsuite_peer.joined_strings(scheme), crfsuite_peer.plain_rows(scheme)
+    timed(lambda: read_plainly("joined", joined), seconds, "joined")
+    expected = timed(lambda: read_plainly("rows", plain), seconds, "peer")
+    features = hashing.features(sentences, scheme)
+    strings = crfsuite_peer.row_strings(scheme)(sentences)
+    ready = [pycrfsuite.ItemSequence(part) for part in chains(strings, sentences, scheme.level)]
+    timed(lambda: decoded(features, sentences, scheme, tables["float16"]), seconds, "ours_decoding")
+    timed(lambda: crfsuite_peer.tagged(peers["rows"], ready), seconds, "peer_decoding")
+    wrong["items_in_fields"] += sum(tag != "O" for tag in expected)
+    for name, table in tables.items():
+        path = decoded(features, sentences, scheme, table)
+        found = [TAGS[scheme.level][tag] for tag in path]
+        wrong[name] += sum(a != b for a, b in zip(found, expected, strict=True))
+
+
+def timed(action: Callable[[], Any], seconds: dict[str, float], name: str) -> Any:
+    """Returns what an action returns, and adds its CPU time."""
+    began = time.process_time()
+    result = action()
+    seconds[name] += time.process_time() - began
+    return result
+
+
+def chains(items: Sequence[Any], sentences: Sentences, level: str) -> list[Sequence[Any]]:
+    """Returns the items of each sequence: a document of sentences, or a sentence of tokens."""
+    if level == "sentence":
+        return [items]
+    ends = list(itertools.accumulate(map(len, sentences), initial=0))
+    return [items[start:stop] for start, stop in itertools.pairwise(ends)]
+
+
+def decoded(
+    features: Features, sentences: Sentences, scheme: FeatureScheme, table: HashedTable
+) -> npt.NDArray[np.int64]:
+    """Returns our labels of all items."""
+    import numpy as np
+
+    from hushdoc.runtime import chains as linear
+    from hushdoc.runtime import hashed_table
+
+    scores = hashed_table.item_scores(features, table)
+    lengths = [len(sentences)] if scheme.level == "sentence" else list(map(len, sentences))
+    offsets = np.cumsum([0, *lengths])
+    return linear.viterbi(scores, offsets, table.transitions)
+
+
+def table_of(weights: Any, transitions: Any, scale: Any = None) -> HashedTable:
+    """Returns a table of these parts."""
+    from hushdoc.runtime.hashed_table import HashedTable
+
+    return HashedTable(weights=weights, scale=scale, transitions=transitions)
+
+
+def rounded_table(table: HashedTable, dtype: str) -> HashedTable:
+    """Returns the table as an artifact stores it; rows that were not filled stay zero."""
+    import numpy as np
+
+    from hushdoc_export.table import rounded
+
+    filled = table.weights.any(axis=1)
+    made = rounded(table.weights[filled].astype(np.float32), dtype)
+    weights = np.zeros(table.weights.shape, made.weights.dtype)
+    weights[filled] = made.weights
+    return table_of(weights, table.transitions.astype(np.float32).astype(float), made.scale)
+
+
+def seal(folder: Path, public_key_file: Path) -> Path:
+    """Writes an artifact with a made-up table of two labels in bytes, and who signed it."""
+    import numpy as np
+
+    from hushdoc import signing
+    from hushdoc.hashing import FeatureScheme
+    from hushdoc_export.table import seal_table
+    from hushdoc_training.privacy import claims
+    from hushdoc_training.privacy.plan import PrivacyPlan
+
+    key = signing.generate_key()
+    public_key_file.write_bytes(signing.public_key_of(key))
+    plan = PrivacyPlan.calibrated(
+        epsilon=verify.EPSILON,
+        delta=verify.DELTA,
+        privacy_unit="document",
+        sampling_rate=1 / 7,
+        steps=350,
+        clipping_norm=1.0,
+        expected_records=20,
+    )
+    return seal_table(
+        folder,
+        weights=np.random.default_rng(3).standard_normal((ROWS, 2), np.float32),
+        transitions=np.eye(2),
+        tags=TAGS["sentence"],
+        scheme=FeatureScheme(rows=ROWS, level="sentence"),
+        claim=claims.private(plan, "invented", (), training={}),
+        key=key,
+        name="benchmark",
+        issuer="benchmark",
+        dtype="int8",
+    )
+
+
+def load(folder: Path, public_key_file: Path) -> Any:
+    """Returns the model of the artifact, under a policy that recomputes its epsilon."""
+    from hushdoc.runtime.crf import HashedCRFModel
+
+    policy = verify.demanding_policy(public_key_file.read_bytes())
+    return HashedCRFModel.load(folder, policy=policy)
+
+
+def measure_artifact(scratch: Path, rounds: int) -> dict[str, float]:
+    """Returns what the artifact costs: milliseconds to load, and megabytes."""
+    folder, key = seal(scratch / "model", scratch / "key"), scratch / "key"
+    seconds: dict[str, list[float]] = {"load": [], "hash": []}
+    for _ in range(rounds):
+        for name, action in (
+            ("load", lambda: load(folder, key)),
+            ("hash", lambda: [hashlib.sha256(p.read_bytes()) for p in folder.iterdir()]),
+        ):
+            began = time.process_time()
+            action()
+            seconds[name].append(time.process_time() - began)
+    spent = {name: statistics.median(values) for name, values in seconds.items()}
+    bare, peak = in_fresh_python("--peak"), in_fresh_python("--peak", str(folder), str(key))
+    return {
+        "load_ms": round(1000 * (spent["load"] - spent["hash"]), 2),
+        "rss_mb": round(peak - bare, 1),
+        "file_mb": round((folder / "table.safetensors").stat().st_size / 1e6, 3),
+    }
+
+
+def measure_filling() -> dict[str, float]:
+    """Returns the CPU seconds of filling a table of which every tenth row was learned."""
+    import numpy as np
+
+    from hushdoc_training.crf import filling
+    from hushdoc_training.crf.fitting import FittedTable
+    from hushdoc_training.crf.randomness import SecretStream
+
+    generator = np.random.default_rng(4)
+    seen = generator.random(ROWS) < 0.1
+    weights = generator.standard_normal((ROWS, 2), np.float32)
+    weights[~seen] = np.nan
+    learned = FittedTable(
+        weights=weights,
+        seen=seen,
+        transitions=np.zeros((2, 2), np.float32),
+        labels=TAGS["sentence"],
+    )
+    seconds = {"published": 0.0, "hardened": 0.0}
+    timed(lambda: filling.published(learned, stream=SecretStream()), seconds, "published")
+    timed(lambda: filling.hardened(learned, stream=SecretStream()), seconds, "hardened")
+    return {name: round(value, 3) for name, value in seconds.items()}
+
+
+def print_peak(paths: Sequence[str]) -> int:
+    """Prints the most memory of a process that imports numpy, loads a model and uses it."""
+    import numpy as np
+
+    np.zeros(1)
+    if paths:
+        from hushdoc.document import Document
+
+        model = load(Path(paths[0]), Path(paths[1]))
+        text = "".join(
+            " ".join(words).capitalize() + ". "
+            for sentences, _ in documents(60_000, seed=5)
+            for words in sentences
+        )
+        model.extract(Document.from_text(text))
+    print(verify.peak_memory_mb())
+    return 0
+
+
+def in_fresh_python(*arguments: str) -> float:
+    """Returns the number that this file prints as a program of its own."""
+    done = subprocess.run(
+        [sys.executable, __file__, *arguments], capture_output=True, text=True, check=True
+    )
+    return float(done.stdout)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,253 @@
+"""A table of hashed features becomes a sealed artifact: rounded, certified, signed.
+
+hushdoc.json           manifest with the scheme of the features
+table.safetensors      weights of every row, their scale if they are bytes, transitions
+labels.json            the fields, and the labels of items in the order of the table's columns
+clusters.safetensors   public clusters of words, where the scheme has some
+
+Rounding reads nothing but the table it is given, which is complete, so it can neither cost nor give
+privacy. A row that it would turn into zeros, as if nothing stood there, keeps its largest weight as
+the smallest one that can be written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc import certificate as certificates
+from hushdoc import files, segmentation
+from hushdoc.certificate import Certificate, ModelIdentity
+from hushdoc.claim import Claim
+from hushdoc.contents import CERTIFICATE_ID_KEY, TABLE_KEY
+from hushdoc.errors import CheckpointError, MissingExtraError
+from hushdoc.hashing import Clusters, FeatureScheme
+from hushdoc.keys import PrivateKey
+from hushdoc.runtime.crf import CLUSTERS_FILE, FORMAT, LABELS_FILE, TASK, label_set
+from hushdoc.runtime.hashed_table import HASHES, IDS, SCALE, TRANSITIONS
+from hushdoc_export import sealing
+
+ENTRY = "table.safetensors"
+WEIGHTS = "weights"
+SUMMARY_KEY = "hushdoc.summary"
+ASSURANCE = "self-attested"
+DTYPES = ("float16", "int8")
+
+Floats = npt.NDArray[np.float32]
+
+_LARGEST_BYTE = 127
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RoundedTable:
+    """Weights as they are written.
+
+    Attributes:
+        weights: Shape [rows, labels], float16 or int8; no row is all zero.
+        scale: Shape [labels]; what bytes are multiplied with, None for floats.
+        largest_error: The most by which any weight changed.
+        raised_rows: Rows that would have become zeros.
+    """
+
+    weights: npt.NDArray[Any]
+    scale: Floats | None
+    largest_error: float
+    raised_rows: int
+
+
+def rounded(weights: Floats, dtype: str) -> RoundedTable:
+    """Returns a complete table in fewer bits.
+
+    Args:
+        weights: Shape [rows, labels]; every row filled.
+        dtype: "float16", or "int8" with one scale for each label: its largest weight becomes 127,
+            so no weight is cut off and none but raised ones moves by more than half a scale.
+
+    Raises:
+        CheckpointError: A weight is not finite, too large, or a row is all zero.
+
+    Example:
+        >>> made = rounded(np.array([[1.0, -127.0], [0.1, 0.2]], np.float32), "int8")
+        >>> made.weights.tolist(), made.raised_rows
+        ([[127, -127], [13, 0]], 0)
+    """
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype is {dtype!r}; expected one of {', '.join(DTYPES)}.")
+    _require_complete(weights)
+    if dtype == "float16":
+        scale = None
+        step = np.full(weights.shape[1], np.finfo(np.float16).smallest_subnormal, np.float32)
+        made = weights.astype(np.float16)
+    else:
+        scale = np.abs(weights).max(axis=0) / np.float32(_LARGEST_BYTE)
+        scale[scale == 0] = 1.0
+        step = scale
+        made = np.rint(weights / scale).astype(np.int8)
+    empty = np.flatnonzero(~made.any(axis=1))
+    column = np.abs(weights[empty] / step).argmax(axis=1)
+    unit = made.dtype.type(1 if scale is not None else step[0])
+    made[empty, column] = np.where(weights[empty, column] < 0, -unit, unit)
+    back = made.astype(np.float32) * (1 if scale is None else scale)
+    return RoundedTable(
+        weights=made,
+        scale=scale,
+        largest_error=float(np.abs(back - weights).max()),
+        raised_rows=len(empty),
+    )
+
+
+def seal_table(
+    out: Path,
+    *,
+    weights: Floats,
+    transitions: npt.NDArray[Any],
+    tags: Sequence[str],
+    scheme: FeatureScheme,
+    claim: Claim,
+    key: PrivateKey,
+    name: str,
+    version: int = 1,
+    issuer: str,
+    expires_at: str | None = None,
+    clusters: Clusters | None = None,
+    dtype: str = "float16",
+) -> Path:
+    """Returns the folder of the artifact that was made from a complete table.
+
+    Args:
+        out: Where the artifact shall stand; nothing may be there yet.
+        weights: Shape [rows, labels], every row filled.
+        transitions: Shape [labels, labels], from a label to the next.
+        tags: The labels of items in the order of the columns: BIO tags at the level of tokens.
+        scheme: How text becomes rows.
+        claim: What training says about privacy.
+        key: Signs the certificate.
+        name: The model's name, for which the key must be authorised where it is loaded.
+        version: Grows with every release of that name.
+        issuer: Who signs, in words.
+        expires_at: "2027-11-21T00:00:00Z", or None.
+        clusters: The scheme's clusters of words, public data.
+        dtype: "float16" or "int8".
+
+    Raises:
+        OutputExistsError: Something already stands at `out`.
+        CheckpointError: The table is not complete, or its parts do not fit one another.
+        CertificateError: The claim can't be certified.
+        OutputWriteError: The disk is full or not writable; nothing half-written stays.
+        MissingExtraError: The package safetensors is not installed.
+    """
+    files.require_free(out)
+    _require_fit(weights, transitions, tags, scheme, clusters)
+    made = rounded(weights, dtype)
+    certificate = Certificate(
+        certificate_id=certificates.new_certificate_id(),
+        issued_at=certificates.utc_now(),
+        expires_at=expires_at,
+        issuer=issuer,
+        assurance=ASSURANCE,
+        model=ModelIdentity(name=name, version=version, task=TASK, format=FORMAT, entry=ENTRY),
+        claim=claim,
+        derivation=(_step(weights, made, dtype),),
+    )
+    notes = {
+        CERTIFICATE_ID_KEY: certificate.certificate_id,
+        SUMMARY_KEY: sealing.summary(name, version, claim),
+    }
+    tensors = {WEIGHTS: made.weights, TRANSITIONS: transitions.astype(np.float32)}
+    if made.scale is not None:
+        tensors[SCALE] = made.scale
+    labels = label_set(tags, scheme.level)
+    contents = {
+        ENTRY: _packed(tensors, notes),
+        "hushdoc.json": sealing.dump(_manifest(scheme, dtype, len(tags))),
+        LABELS_FILE: sealing.dump({"fields": list(labels.fields), "tags": list(tags)}),
+    }
+    if clusters is not None:
+        contents[CLUSTERS_FILE] = _packed({HASHES: clusters.hashes, IDS: clusters.ids}, notes)
+    return sealing.seal_files(out, contents, certificate, labels=labels, key=key)
+
+
+def _manifest(scheme: FeatureScheme, dtype: str, columns: int) -> dict[str, Any]:
+    return {
+        "formatVersion": sealing.FORMAT_VERSION,
+        "task": TASK,
+        "entry": ENTRY,
+        "inputs": [],
+        "outputs": [],
+        "preprocessing": {
+            TABLE_KEY: {"tensor": WEIGHTS, "rows": scheme.rows, "columns": columns},
+            "features": scheme.to_dict(),
+            "segmentation": segmentation.VERSION,
+            "weights": dtype,
+        },
+    }
+
+
+def _step(weights: Floats, made: RoundedTable, dtype: str) -> dict[str, Any]:
+    """Returns what was done to the table here."""
+    return {
+        "step": "round-table",
+        # The scale of bytes is that of the complete table, which is itself what is released.
+        "dataDependent": False,
+        "from": f"sha256:{hashlib.sha256(np.ascontiguousarray(weights).data).hexdigest()}",
+        "weights": dtype,
+        "largestError": made.largest_error,
+        "raisedRows": made.raised_rows,
+    }
+
+
+def _packed(tensors: Mapping[str, npt.NDArray[Any]], notes: Mapping[str, str]) -> bytes:
+    try:
+        from safetensors.numpy import save
+    except ImportError as error:
+        raise MissingExtraError("safetensors", "export") from error
+    content: bytes = save(
+        {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()},
+        metadata=dict(notes),
+    )
+    return content
+
+
+def _require_complete(weights: Floats) -> None:
+    limit = float(np.finfo(np.float16).max)
+    strange = int(np.count_nonzero(~np.isfinite(weights)))
+    if strange or np.abs(weights).max(initial=0) > limit:
+        raise CheckpointError(
+            f"{strange} weights of the table are NaN or infinite and the largest others are "
+            f"{np.nanmax(np.abs(weights), initial=0):g}; expected finite weights of at most "
+            f"{limit:g}. Fill every row before sealing."
+        )
+    empty = int(np.count_nonzero(~weights.any(axis=1)))
+    if empty:
+        raise CheckpointError(
+            f"{empty} of {len(weights)} rows of the table are all zero; expected that every row is "
+            "filled. Fill them before sealing."
+        )
+
+
+def _require_fit(
+    weights: Floats,
+    transitions: npt.NDArray[Any],
+    tags: Sequence[str],
+    scheme: FeatureScheme,
+    clusters: Clusters | None,
+) -> None:
+    expected = ((scheme.rows, len(tags)), (len(tags), len(tags)))
+    if (weights.shape, transitions.shape) != expected or not np.isfinite(transitions).all():
+        raise CheckpointError(
+            f"The table has weights {weights.shape} and transitions {transitions.shape}; the "
+            f"features and {len(tags)} labels need {expected[0]} and {expected[1]}, all finite. "
+            "Fit it again with this scheme."
+        )
+    if (clusters is None) != (scheme.clusters == 0):
+        raise CheckpointError(
+            f"The scheme has {scheme.clusters} clusters and "
+            f"{'none' if clusters is None else 'some'} were given. Give the clusters it was "
+            "fitted with."
+        )

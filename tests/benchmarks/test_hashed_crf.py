@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "hashed_crf.py"
+
+
+def test_quick_run_agrees_with_crfsuite_and_prints_every_figure() -> None:
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARK), "--quick"], capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["parity_mismatches"] == 0
+    assert result["quick"] is True
+    assert result["tokens"] == 100_000
+    for level in result["levels"].values():
+        # A tagger that finds nothing would agree with anybody.
+        assert level["items_in_fields"] > 100
+        assert level["mismatches_of_file"]["float16"] <= 10
+    # Times depend on who else uses the machine; sizes don't.
+    assert result["tokens_per_cpu_second_ratio"] > 5
+    assert 4.19 < result["file_mb"] <= 4.3
+    assert 0 < result["rss_mb"] <= 60
+    assert {"load_ms", "privatise_s", "goals_met", "machine", "date"} <= result.keys()

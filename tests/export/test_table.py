@@ -1,0 +1,158 @@
+"""A table becomes an artifact: complete, rounded within bounds, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors import safe_open
+
+from hushdoc.artifact import open_artifact
+from hushdoc.errors import CheckpointError, OutputExistsError
+from hushdoc.hashing import Clusters, FeatureScheme
+from hushdoc_export.table import rounded, seal_table
+
+SCHEME = FeatureScheme(rows=300, level="token", clusters=4)
+
+
+def parts(tiny: ModuleType, **change: Any) -> dict[str, Any]:
+    return {
+        "weights": np.random.default_rng(1).normal(size=(300, 3)).astype(np.float32),
+        "transitions": np.random.default_rng(2).normal(size=(3, 3)),
+        "tags": ("O", "I-party", "B-party"),
+        "scheme": SCHEME,
+        "clusters": Clusters.of([("law", 3), ("court", 3), ("cat", 0)], SCHEME),
+        "claim": tiny.claim(),
+        "key": tiny.KEY,
+        "name": "tiny-table",
+        "issuer": "the tests",
+        **change,
+    }
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [("float16", "F16"), ("int8", "I8")])
+def test_an_artifact_says_what_it_holds(
+    tiny: ModuleType, tmp_path: Path, dtype: str, kind: str
+) -> None:
+    given_parts = parts(tiny, dtype=dtype)
+    folder = seal_table(tmp_path / "a", **given_parts)
+    artifact = open_artifact(folder, tiny.policy())
+    assert {path.name for path in folder.iterdir()} == {
+        "README.md",
+        "clusters.safetensors",
+        "hushdoc.json",
+        "labels.json",
+        "privacy.intoto.jsonl",
+        "table.safetensors",
+    }
+    assert json.loads((folder / "labels.json").read_text()) == {
+        "fields": ["party"],
+        "tags": ["O", "I-party", "B-party"],
+    }
+    preprocessing = artifact.manifest["preprocessing"]
+    assert preprocessing["hashTable"] == {"tensor": "weights", "rows": 300, "columns": 3}
+    assert FeatureScheme.from_dict(preprocessing["features"]) == SCHEME
+    assert preprocessing["weights"] == dtype
+    (step,) = artifact.certificate.derivation
+    assert step["step"] == "round-table"
+    assert step["dataDependent"] is False
+    assert step["weights"] == dtype
+    with safe_open(folder / "table.safetensors", "numpy") as tensors:
+        assert tensors.get_slice("weights").get_dtype() == kind
+        assert tensors.metadata()["hushdoc.certificate_id"] == artifact.certificate.certificate_id
+        assert "dp epsilon=" in tensors.metadata()["hushdoc.summary"]
+        back = tensors.get_tensor("weights").astype(np.float64)
+        if dtype == "int8":
+            back *= tensors.get_tensor("scale")
+        assert np.abs(back - given_parts["weights"]).max() <= step["largestError"] * 1.0001
+        assert tensors.get_tensor("transitions") == pytest.approx(given_parts["transitions"])
+
+
+TABLES = st.integers(0, 2**32).map(
+    lambda seed: np.random.default_rng(seed).standard_t(1.5, (40, 2)).astype(np.float32)
+)
+
+
+@given(TABLES, st.sampled_from(["float16", "int8"]), st.sampled_from([1.0, 1e-9, 100.0]))
+def test_rounding_is_bounded_and_leaves_no_row_empty(weights: Any, dtype: str, size: float) -> None:
+    weights = np.clip(weights * np.float32(size), -60_000, 60_000)
+    made = rounded(weights, dtype)
+    assert made.weights.any(axis=1).all()
+    if made.scale is None:
+        steps = np.full(2, np.finfo(np.float16).smallest_subnormal, np.float64)
+        slack = np.abs(weights) * 2.0**-11
+    else:
+        assert np.abs(made.weights.astype(int)).max(axis=0).tolist() == [127, 127]
+        steps, slack = made.scale.astype(np.float64), 0.0
+    back = made.weights * (1.0 if made.scale is None else made.scale.astype(np.float64))
+    errors = np.abs(back - weights)
+    assert made.largest_error == pytest.approx(float(errors.max()), rel=1e-4, abs=1e-12)
+    # Half a step each; a raised weight moves by a whole one at most, and only one of its row.
+    moved = errors > (steps / 2 + slack) * 1.001
+    assert (errors <= (steps + slack) * 1.001).all()
+    assert moved.sum() <= made.raised_rows
+    assert (moved.sum(axis=1) <= 1).all()
+
+
+def test_raised_weights_keep_their_sign() -> None:
+    weights = np.array([[127, -127], [0.1, -0.4], [-0.3, 0.2], [0.9, 0.0]], dtype=np.float32)
+    made = rounded(weights, "int8")
+    assert made.weights.tolist() == [[127, -127], [0, -1], [-1, 0], [1, 0]]
+    assert made.raised_rows == 2
+    small = rounded(np.array([[1e-12, -3e-12]], dtype=np.float32), "float16")
+    assert small.weights.tolist() == [[0, -np.finfo(np.float16).smallest_subnormal]]
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "found"),
+    [
+        ((5, 1), np.nan, "1 weights of the table are NaN"),
+        ((5, 1), -np.inf, "1 weights"),
+        ((5, 1), 1e6, "1e\\+06"),
+        (5, 0.0, "1 of 300 rows"),
+        (slice(7, 10), -0.0, "3 of 300 rows"),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_a_table_that_is_not_complete_is_not_sealed(
+    tiny: ModuleType, tmp_path: Path, place: Any, value: float, found: str, dtype: str
+) -> None:
+    change = parts(tiny, dtype=dtype)
+    change["weights"][place] = value
+    with pytest.raises(CheckpointError, match=found):
+        seal_table(tmp_path / "a", **change)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tags": ("O", "B-party")},
+        {"scheme": FeatureScheme(rows=301, level="token", clusters=4)},
+        {"transitions": np.zeros((3, 2))},
+        {"transitions": np.full((3, 3), np.nan)},
+        {"clusters": None},
+        {"scheme": FeatureScheme(rows=300, level="token")},
+    ],
+)
+def test_parts_that_do_not_fit_are_not_sealed(
+    tiny: ModuleType, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    with pytest.raises(CheckpointError):
+        seal_table(tmp_path / "a", **parts(tiny, **change))
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_written_over(tiny: ModuleType, tmp_path: Path) -> None:
+    seal_table(tmp_path / "a", **parts(tiny))
+    with pytest.raises(OutputExistsError):
+        seal_table(tmp_path / "a", **parts(tiny))
+    with pytest.raises(ValueError, match="dtype"):
+        seal_table(tmp_path / "b", **parts(tiny, dtype="int4"))
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]

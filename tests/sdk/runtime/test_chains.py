@@ -1,0 +1,148 @@
+"""The best labels are exactly those that crfsuite's arithmetic finds, ties and all."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hushdoc.runtime import chains
+from hushdoc.runtime.chains import Offsets, Scores
+
+
+def one_by_one(scores: Scores, transitions: Scores) -> list[int]:
+    """Viterbi as crfsuite writes it: the first of equally good labels wins."""
+    best = scores[0].tolist()
+    came_from = []
+    for own in scores[1:].tolist():
+        sources, now = [], []
+        for label, value in enumerate(own):
+            top, source = -np.inf, 0
+            for before, reached in enumerate(best):
+                if reached + transitions[before, label] > top:
+                    top, source = reached + transitions[before, label], before
+            sources.append(source)
+            now.append(top + value)
+        came_from.append(sources)
+        best = now
+    path = [max(range(len(best)), key=best.__getitem__)]
+    for sources in reversed(came_from):
+        path.append(sources[path[-1]])
+    return path[::-1]
+
+
+def expected(scores: Scores, offsets: Offsets, transitions: Scores) -> list[int]:
+    return [
+        label
+        for start, stop in itertools.pairwise(offsets.tolist())
+        if stop > start
+        for label in one_by_one(scores[start:stop], transitions)
+    ]
+
+
+@pytest.mark.parametrize("labels", [1, 2, 3, 9, 12, 13, 30])
+@pytest.mark.parametrize("sequences", [1, 2, 30, 400])
+@pytest.mark.parametrize("whole", [False, True], ids=["any", "with-ties"])
+def test_paths_are_those_of_one_step_after_the_other(
+    labels: int, sequences: int, whole: bool
+) -> None:
+    generator = np.random.default_rng(labels * 1000 + sequences)
+    offsets = np.cumsum([0, *generator.geometric(0.1, sequences) - 1])
+    scores = generator.normal(size=(int(offsets[-1]), labels))
+    transitions = generator.normal(size=(labels, labels))
+    if whole:
+        scores, transitions = np.rint(scores), np.rint(transitions)
+    found = chains.viterbi(scores, offsets, transitions)
+    assert found.tolist() == expected(scores, offsets, transitions)
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=60)
+def test_no_other_path_is_better(data: st.DataObject) -> None:
+    labels = data.draw(st.integers(1, 3))
+    length = data.draw(st.integers(1, 5))
+    numbers = st.floats(-50, 50)
+    scores = np.array(
+        data.draw(
+            st.lists(
+                st.lists(numbers, min_size=labels, max_size=labels),
+                min_size=length,
+                max_size=length,
+            )
+        )
+    )
+    transitions = np.array(
+        data.draw(
+            st.lists(
+                st.lists(numbers, min_size=labels, max_size=labels),
+                min_size=labels,
+                max_size=labels,
+            )
+        )
+    )
+
+    def worth(path: tuple[int, ...]) -> float:
+        steps = sum(transitions[a, b] for a, b in itertools.pairwise(path))
+        return float(steps + sum(scores[place, label] for place, label in enumerate(path)))
+
+    found = tuple(chains.viterbi(scores, np.array([0, length]), transitions).tolist())
+    best = max(worth(path) for path in itertools.product(range(labels), repeat=length))
+    assert worth(found) == pytest.approx(best, abs=1e-9)
+
+
+def test_many_sequences_in_steps_of_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(5)
+    offsets = np.cumsum([0, *generator.integers(0, 9, 200)])
+    scores = generator.normal(size=(int(offsets[-1]), 4))
+    transitions = generator.normal(size=(4, 4))
+    whole = chains.viterbi(scores, offsets, transitions)
+    monkeypatch.setattr(chains, "_LOCKSTEP_NUMBERS", 16 * 20)
+    assert chains.viterbi(scores, offsets, transitions).tolist() == whole.tolist()
+
+
+def test_inputs_are_left_as_they_are() -> None:
+    generator = np.random.default_rng(6)
+    scores = generator.normal(size=(500, 3))
+    before = scores.copy()
+    offsets = np.arange(0, 501, 5)
+    transitions = np.eye(3)
+    path = chains.viterbi(scores, offsets, transitions)
+    chains.probabilities(scores, offsets, transitions, path, np.arange(500))
+    assert (scores == before).all()
+    assert (transitions == np.eye(3)).all()
+
+
+def test_nothing_has_no_labels() -> None:
+    assert chains.viterbi(np.zeros((0, 2)), np.array([0]), np.eye(2)).tolist() == []
+    assert chains.viterbi(np.zeros((0, 2)), np.array([0, 0, 0]), np.eye(2)).tolist() == []
+
+
+def test_probabilities_are_conditional_on_the_neighbours() -> None:
+    generator = np.random.default_rng(7)
+    scores, transitions = generator.normal(size=(4, 3)), generator.normal(size=(3, 3))
+    offsets = np.array([0, 3, 4])
+    path = chains.viterbi(scores, offsets, transitions)
+    found = chains.probabilities(scores, offsets, transitions, path, np.arange(4))
+
+    def weight(place: int, label: int) -> float:
+        total = scores[place, label]
+        if place in (1, 2):
+            total += transitions[path[place - 1], label]
+        if place in (0, 1):
+            total += transitions[label, path[place + 1]]
+        return float(np.exp(total))
+
+    for place in range(4):
+        share = weight(place, int(path[place])) / sum(weight(place, label) for label in range(3))
+        assert found[place] == pytest.approx(share)
+
+
+def test_huge_scores_do_not_overflow() -> None:
+    scores = np.array([[1e300, -1e300], [0.0, 1e300]])
+    path = chains.viterbi(scores, np.array([0, 2]), np.zeros((2, 2)))
+    found = chains.probabilities(scores, np.array([0, 2]), np.zeros((2, 2)), path, np.arange(2))
+    assert path.tolist() == [0, 1]
+    assert found.tolist() == [1.0, 1.0]

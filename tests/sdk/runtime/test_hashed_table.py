@@ -1,0 +1,108 @@
+"""Scores of items are sums of rows, whatever the table is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from hushdoc.errors import ArtifactError
+from hushdoc.hashing import Features, FeatureScheme
+from hushdoc.runtime import hashed_table
+from hushdoc.runtime.hashed_table import HashedTable, item_scores, read_clusters, read_table
+
+ROWS = 50
+
+
+def features_of(*items: list[int]) -> Features:
+    rows = [row for item in items for row in item]
+    return Features(
+        indices=np.array(rows, dtype=np.int32), offsets=np.cumsum([0, *map(len, items)])
+    )
+
+
+def table(kind: str, labels: int) -> HashedTable:
+    weights = (np.random.default_rng(3).normal(size=(ROWS, labels)) * 9).astype(kind)
+    scale = np.linspace(0.01, 0.5, labels, dtype=np.float32) if kind == "i1" else None
+    return HashedTable(weights=weights, scale=scale, transitions=np.eye(labels))
+
+
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8", "i1"])
+@pytest.mark.parametrize("labels", [1, 2, 3, 4, 9])
+def test_scores_are_sums_of_rows(kind: str, labels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    items = [[3], [], [0, 1, 49], [49], [], list(range(0, 50, 7)), []]
+    given = table(kind, labels)
+    scale = 1 if given.scale is None else given.scale.astype(float)
+    wanted = [given.weights[item].astype(float).sum(axis=0) * scale for item in items]
+    for most in (1 << 25, 1):
+        monkeypatch.setattr(hashed_table, "_GATHERED_BYTES", most * labels * 8)
+        found = item_scores(features_of(*items), given)
+        assert found.dtype == np.float64
+        assert found == pytest.approx(np.array(wanted), rel=1e-12, abs=1e-12)
+
+
+def test_items_without_features_score_nothing() -> None:
+    assert item_scores(features_of([], []), table("f2", 2)).tolist() == [[0, 0], [0, 0]]
+    assert item_scores(features_of(), table("f2", 2)).shape == (0, 2)
+
+
+def test_rows_beyond_the_table_are_refused() -> None:
+    with pytest.raises(ValueError, match="row 50 of 50"):
+        item_scores(features_of([50]), table("f2", 2))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"weights": np.zeros(4, "f4")},
+        {"weights": np.zeros((4, 3), "f4")},
+        {"weights": np.zeros((4, 2), "i1")},
+        {"weights": np.zeros((4, 2), "u1"), "scale": np.ones(2, "f4")},
+        {"scale": np.ones(2, "f4")},
+        {"weights": np.ones((4, 2), "i1"), "scale": np.ones(3, "f4")},
+        {"weights": np.ones((4, 2), "i1"), "scale": np.array([1, 0], "f4")},
+        {"transitions": np.zeros((2, 3))},
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(change: dict[str, Any]) -> None:
+    sound = {"weights": np.zeros((4, 2), "f4"), "transitions": np.zeros((2, 2))}
+    assert HashedTable(**sound)
+    with pytest.raises(ArtifactError, match="Export it again"):
+        HashedTable(**{**sound, **change})
+
+
+def test_tables_are_read_where_they_stand() -> None:
+    parts = {
+        "weights": np.arange(8, dtype=np.int8).reshape(4, 2),
+        "scale": np.ones(2, np.float32),
+        "transitions": np.eye(2, dtype=np.float32),
+    }
+    content = memoryview(save(parts, metadata={"a": "b"}))
+    found = read_table(content, "weights")
+    assert found.weights.tolist() == parts["weights"].tolist()
+    assert not found.weights.flags.owndata
+    assert found.transitions.dtype == np.float64
+    for name in ("table", "transitions"):
+        with pytest.raises(ArtifactError):
+            read_table(memoryview(save({**parts, "transitions": np.ones(3)})), name)
+
+
+def test_files_of_other_types_are_refused() -> None:
+    with pytest.raises(ArtifactError, match="I64"):
+        read_table(memoryview(save({"weights": np.ones((2, 2), "i8")})), "weights")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"hashes": np.array([3, 1], "u4"), "ids": np.zeros(2, "u2")},
+        {"hashes": np.array([1, 3], "u4"), "ids": np.array([0, 2], "u2")},
+        {"hashes": np.array([1, 3], "u4")},
+    ],
+    ids=["unsorted", "cluster-too-high", "no-ids"],
+)
+def test_clusters_that_can_not_be_searched_are_refused(parts: dict[str, Any]) -> None:
+    with pytest.raises(ArtifactError, match="clusters"):
+        read_clusters(memoryview(save(parts)), FeatureScheme(clusters=2))
