@@ -146,3 +146,18 @@ def test_segment_boxes_join_their_words_and_leave_the_rest() -> None:
     first, second, third = document.pages[0].segment_boxes()
     assert first == second == Box(x0=0, y0=0, x1=6, y1=2)
     assert third == Box(x0=8, y0=8, x1=9, y1=9)
+
+
+def test_plain_texts_round_trip_and_have_no_pages() -> None:
+    document = Document.from_text("The laws of Utah.\n", id="contract")
+    assert document.to_dict() == {"id": "contract", "text": "The laws of Utah.\n"}
+    assert Document.from_dict(document.to_dict()) == document
+    assert document.pages == ()
+    with pytest.raises(EmptyDocumentError):
+        document.check()
+
+
+@pytest.mark.parametrize("text", [None, 7, ["a"]])
+def test_texts_must_be_strings(text: Any) -> None:
+    with pytest.raises(InputError):
+        Document.from_dict({"id": "x", "text": text})

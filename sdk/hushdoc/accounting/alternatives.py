@@ -11,15 +11,14 @@ import dataclasses
 import itertools
 import math
 
+from hushdoc.accounting.coarsening import coarsened, steps_of
 from hushdoc.accounting.steps import (
     Chance,
     Form,
     Largest,
     Product,
     Step,
-    coarsened,
     product,
-    steps_of,
 )
 
 _MOST = 16
@@ -45,7 +44,7 @@ def alternatives(form: Form) -> tuple[Form, ...] | None:
     kept = []
     for choice in found:
         narrowed = coarsened(choice, _MOST_STEPS)
-        if not steps_of(narrowed) or _num_chances(narrowed) > _MOST_CHANCES:
+        if not steps_of(narrowed) or num_chances(narrowed) > _MOST_CHANCES:
             return None
         if not executions(narrowed) <= _MOST_EXECUTIONS:
             return None
@@ -120,11 +119,12 @@ def _computable(step: Step) -> Step | None:
     return step
 
 
-def _num_chances(form: Form) -> int:
+def num_chances(form: Form) -> int:
+    """Returns how often something takes part by public chance."""
     match form:
         case Product():
-            return sum(_num_chances(part) for part, _ in form.terms)
+            return sum(num_chances(part) for part, _ in form.terms)
         case Chance():
-            return 1 + _num_chances(form.event)
+            return 1 + num_chances(form.event)
         case _:
             return 0

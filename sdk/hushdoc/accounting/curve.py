@@ -28,6 +28,7 @@ LEFT_OUT = 1e-9
 """Mass of the tilted law that the ring may leave out on each side."""
 
 _LARGEST_EXPONENT = 600.0
+_TOO_LONG = 2.0**50
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -40,14 +41,12 @@ class Ring:
         middle: Mean of the tilted losses.
         first: Multiple of the spacing where it begins.
         length: How many points it has.
-        log_moment: Of the law that it was made for, at theta.
     """
 
     theta: float
     middle: float
     first: int
     length: int
-    log_moment: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,7 +61,8 @@ class Curve:
         middle: Loss that `log_scale` and `unknown` are about.
         log_scale: Logarithm of the unit.
         unknown: What delta may be off by at `middle`; falls as exp(-theta * epsilon).
-        constant: What delta may be off by anywhere; negative where the curve is a lower bound.
+        constant: What delta may be off by anywhere.
+        optimistic: Whether this is a lower bound, from which both are taken.
     """
 
     losses: Array
@@ -73,10 +73,11 @@ class Curve:
     log_scale: float
     unknown: float
     constant: float
+    optimistic: bool
 
     @property
     def _sign(self) -> float:
-        return math.copysign(1.0, self.constant)
+        return -1.0 if self.optimistic else 1.0
 
     def _off(self, epsilon: Array) -> Array:
         # Exponents are at most _LARGEST_EXPONENT at these losses.
@@ -84,22 +85,21 @@ class Curve:
 
     def delta(self, epsilon: float) -> float:
         """Returns the bound on delta; the trivial one below the grid."""
-        upper = self._sign > 0
         if epsilon < self.losses[0]:
-            return 1.0 if upper else 0.0
+            return 0.0 if self.optimistic else 1.0
         place = int(np.searchsorted(self.losses, epsilon, side="right"))
         inside = 0.0
         if place < len(self.losses):
             gap = float(self.losses[place]) - epsilon
-            inside = self.inside[place] - math.expm1(-gap) * self.ratio[place - 1]
+            below = math.expm1(-gap) * float(self.ratio[place - 1])
+            inside = float(self.inside[place]) - below
         scaled = float(inside + self._off(np.asarray(epsilon)))
         found = math.exp(min(0.0, self.log_scale + math.log(scaled))) if scaled > 0 else 0.0
-        return min(1.0, max(0.0, found + self.constant))
+        return min(1.0, max(0.0, found + self._sign * self.constant))
 
     def epsilon(self, delta: float) -> float:
         """Returns the bound on epsilon at delta above 0: infinity or 0 where there is none."""
-        upper = self._sign > 0
-        left = delta - self.constant
+        left = delta - self._sign * self.constant
         if left <= 0:
             return math.inf
         goal = math.exp(min(700.0, math.log(left) - self.log_scale))
@@ -107,9 +107,9 @@ class Curve:
         more = np.flatnonzero(self.inside + off > goal)
         place = int(more[-1]) + 1 if len(more) else 0
         if place == 0:
-            return max(0.0, float(self.losses[0])) if upper else 0.0
+            return 0.0 if self.optimistic else max(0.0, float(self.losses[0]))
         if place == len(self.losses):
-            return math.inf if upper else max(0.0, float(self.losses[-1]))
+            return max(0.0, float(self.losses[-1])) if self.optimistic else math.inf
         room = goal - float(off[place - 1]) - float(self.inside[place])
         width = float(self.losses[place] - self.losses[place - 1])
         share = min(max(room / float(self.ratio[place - 1]), 0.0), -math.expm1(-width))
@@ -117,19 +117,23 @@ class Curve:
 
 
 def ring(form: Form, losses: StepLosses, spacing: float, theta: float) -> Ring:
-    """Returns a ring that leaves out hardly anything of the law tilted by theta."""
+    """Returns a ring that leaves out hardly anything of the law tilted by theta.
+
+    It is longer than any memory where no such ring is known.
+    """
     law = cumulants(form, losses, spacing, theta)
     low, high = -math.inf, math.inf
     for step, below, above in _moments(form, losses, spacing, theta):
         high = min(high, (above - math.log(LEFT_OUT)) / step)
         low = max(low, (math.log(LEFT_OUT) - below) / step)
+    if not math.isfinite(high - low):
+        low, high = 0.0, spacing * _TOO_LONG
     first = math.floor(low / spacing) - 1
     return Ring(
         theta=theta,
         middle=law.mean,
         first=first,
         length=_fast_length(math.ceil(high / spacing) + 2 - first),
-        log_moment=law.log_moment,
     )
 
 
@@ -189,15 +193,17 @@ def curve(
     infinite, excess = _constants(form, losses)
     if optimistic:
         left_out = _wrapped(form, losses, spacing, where)
+    sign = -1.0 if optimistic else 1.0
     return Curve(
         losses=multiples[kept] * spacing,
         ratio=ratio,
         inside=inside,
         theta=where.theta,
         middle=where.middle,
-        log_scale=found.log_moment - where.theta * where.middle,
+        log_scale=found.log_moment - where.theta * where.middle + sign * found.log_error,
         unknown=_rounding(found.values, found.error, where.length) + left_out,
-        constant=-(2 * excess + math.ulp(0.0)) if optimistic else infinite + math.ulp(0.0),
+        constant=2 * excess if optimistic else infinite,
+        optimistic=optimistic,
     )
 
 

@@ -35,6 +35,8 @@ from hushdoc.accounting.mixture import (
     log_ratio,
     normal_cells,
     range_of,
+    replaced_log_ratio,
+    replaced_sums_at,
     sums_at,
     weights_of,
 )
@@ -98,44 +100,58 @@ def cells(step: Step, spacing: float, cut: float, most: int) -> Cells | None:
     """
     weights = weights_of(step)
     low, high = range_of(weights, step.noise, cut)
-    ends = log_ratio(np.asarray([low, high]), weights, step.noise)
+    if step.change == "replaced":
+        low, log_ratio_at, sums_of = -high, replaced_log_ratio, replaced_sums_at
+    else:
+        log_ratio_at, sums_of = log_ratio, sums_at
+    ends = log_ratio_at(np.asarray([low, high]), weights, step.noise)
     first = math.floor(max(float(ends[0]), -LARGEST_LOSS) / spacing)
     last = math.ceil(min(float(ends[1]), LARGEST_LOSS) / spacing)
     if last - first > most:
         return None
     losses = np.arange(first, last + 1, dtype=np.float64) * spacing
-    sums, loss_slack = sums_at(losses, weights, step.noise)
-    return _masses(sums, weights, step.noise, first, spacing, loss_slack)
-
-
-def _masses(
-    sums: Array, weights: Array, noise: float, first: int, spacing: float, loss_slack: Array
-) -> Cells:
-    present = np.zeros(len(sums) - 1)
-    present_slack = np.zeros(len(sums) - 1)
-    below = above = 0.0
-    absent, absent_slack, absent_below, absent_above = normal_cells(sums / noise)
-    for shift, weight in enumerate(weights):
-        if weight == 0:
-            continue
-        mass, slack, under, over = (
-            normal_cells((sums - shift) / noise)
-            if shift
-            else (absent, absent_slack, absent_below, absent_above)
-        )
-        present += weight * mass
-        present_slack += weight * slack
-        below, above = below + weight * under, above + weight * over
+    sums, loss_slack = sums_of(losses, weights, step.noise)
+    present = _law(sums, dict(enumerate(weights.tolist())), step.noise)
+    absent = _law(sums, _absent_weights(step), step.noise)
     return Cells(
         first=first,
         spacing=spacing,
-        present=present,
-        absent=absent,
-        present_slack=present_slack + (4 + 2 * len(weights)) * EPS * present,
-        absent_slack=absent_slack,
+        present=present.mass,
+        absent=absent.mass,
+        present_slack=present.slack,
+        absent_slack=absent.slack,
         loss_slack=loss_slack[1:] + loss_slack[:-1],
-        outside=(below, above, absent_below, absent_above),
+        outside=(present.below, present.above, absent.below, absent.above),
     )
+
+
+def _absent_weights(step: Step) -> dict[int, float]:
+    """Where the neighbour's records lie."""
+    return {0: 1 - step.rate, -1: step.rate} if step.change == "replaced" else {0: 1.0}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Law:
+    """Masses of a law in cells, what rounding may have changed, and what lies outside."""
+
+    mass: Array
+    slack: Array
+    below: float
+    above: float
+
+
+def _law(sums: Array, weights: dict[int, float], noise: float) -> _Law:
+    """A mixture of normal laws, each with its weight around its shift."""
+    mass, slack = np.zeros(len(sums) - 1), np.zeros(len(sums) - 1)
+    below = above = 0.0
+    for shift, weight in weights.items():
+        if weight > 0:
+            part, rounding, under, over = normal_cells((sums - shift) / noise)
+            mass += weight * part
+            slack += weight * rounding
+            below, above = below + weight * under, above + weight * over
+    slack += (4 + 2 * len(weights)) * EPS * mass
+    return _Law(mass=mass, slack=slack, below=below, above=above)
 
 
 def pessimistic(found: Cells, *, added: bool) -> Losses:

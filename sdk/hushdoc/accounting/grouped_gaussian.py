@@ -25,7 +25,7 @@ from hushdoc.accounting.steps import SMALLEST, Step
 
 Array = NDArray[np.float64]
 
-_MOST_ORDERS = 256
+_MOST_ORDERS = 128
 _MOST_TERMS = 4096
 _NUM_CELLS = 1024
 _FAR = 12.0

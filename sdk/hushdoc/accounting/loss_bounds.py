@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushdoc.accounting.alternatives import executions
+from hushdoc.accounting.alternatives import executions, num_chances
+from hushdoc.accounting.coarsening import steps_of
 from hushdoc.accounting.curve import Curve, Ring, curve, ring
 from hushdoc.accounting.dominating import Cells, Losses, cells, optimistic, pessimistic
+from hushdoc.accounting.fixed_batches import exchanged
 from hushdoc.accounting.normal import log_mills
-from hushdoc.accounting.replacing import replacing
 from hushdoc.accounting.spectrum import Cumulants, StepLosses, cumulants
-from hushdoc.accounting.steps import Form, Step, steps_of
+from hushdoc.accounting.steps import Form, Step
 
 FINE = 1e-4
 """Relative error of epsilon that an answer aims at."""
@@ -30,11 +31,15 @@ SMALLEST_DELTA = 1e-250
 _COARSE = 3e-3
 
 _MOST_CELLS = 1 << 18
+_LONGEST_RING = 1 << 20
 _LEFT_OUT = 1e-6
 """Share of delta that all steps together may leave at infinity."""
 
 _MOST_LOOKS = 5
 _MOST_CLIPPED = 1e-2
+_COARSEST_SPACING = 16.0
+_LEAST_EPSILON = 0.01
+"""How near to 0 an epsilon may be that delta is asked for until grids get no finer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +104,9 @@ class _Look:
     width: float
 
 
-def bounds(form: Form, guess: Guess, *, precision: float = FINE, lower: bool = False) -> Answer:
+def bounds(
+    form: Form, guess: Guess, *, precision: float = FINE, lower: bool = False, share: int = 1
+) -> Answer:
     """Returns bounds on what the guess asks for.
 
     Args:
@@ -107,17 +114,23 @@ def bounds(form: Form, guess: Guess, *, precision: float = FINE, lower: bool = F
         guess: Where to look.
         precision: Relative error to aim at.
         lower: Whether a lower bound is wanted, too; there is none unless every step is exact.
+        share: How many forms have to be answered in the time for one.
     """
-    found, look = math.inf, _look(form, guess, _COARSE, share=8, last=None)
+    found = 1.0 if guess.asks_delta else math.inf
+    look = _look(form, guess, _COARSE, share=share, last=None)
     for _ in range(_MOST_LOOKS):
-        found = _upper(form, look, guess)
+        if look is None:
+            return Answer(lower=0.0, upper=found)
+        found = min(found, _upper(form, look, guess))
         if found == 0:
             return Answer(lower=0.0, upper=0.0)
         last, guess = guess, _better(guess, found, look)
         if _is_near(last, guess):
             break
-        look = _look(form, guess, _COARSE, share=8, last=look)
-    look = _look(form, guess, precision, share=1, last=look)
+        look = _look(form, guess, _COARSE, share=share, last=look)
+    look = _look(form, guess, precision, share=share, last=look)
+    if look is None:
+        return Answer(lower=0.0, upper=found)
     upper = min(found, _upper(form, look, guess))
     exact = lower and all(step.exact for step in look.grid.steps)
     return Answer(lower=min(_lower(form, look, guess), upper) if exact else 0.0, upper=upper)
@@ -140,22 +153,30 @@ def _is_near(last: Guess, guess: Guess) -> bool:
     )
 
 
-def _look(form: Form, guess: Guess, precision: float, *, share: int, last: _Look | None) -> _Look:
-    """A look at both directions on a grid that gives this precision, unless that takes too long."""
-    budget = _MOST_CELLS // (share * len(steps_of(form)))
+def _look(
+    form: Form, guess: Guess, precision: float, *, share: int, last: _Look | None
+) -> _Look | None:
+    """A look at both directions on a grid that gives this precision, unless that takes too long.
+
+    None where no grid that is fine enough to be of use is coarse enough.
+    """
+    steps = steps_of(form)
+    cells_share = share * sum(step.size for step in steps) * (8 if precision >= _COARSE else 1)
+    most_cells = max(256, _MOST_CELLS // cells_share)
+    longest = max(1024, _LONGEST_RING // (share * (len(steps) + num_chances(form))))
     spacing = _spacing(form, guess, precision)
     if last is not None:
         # A thousand losses on the ring are enough to see its shape.
         spacing = min(spacing, last.width / 1024)
     tilts = {} if last is None else {view.added: view.ring.theta for view in last.views}
-    while True:
-        grid = _grid(form, guess, spacing, max(256, budget))
+    while spacing < _COARSEST_SPACING:
+        grid = _grid(form, guess, spacing, most_cells)
         views = _views(form, grid, guess, tilts)
-        longest = max(view.ring.length for view in views)
-        look = _Look(grid=grid, views=views, width=longest * grid.spacing)
-        if longest <= max(1024, 4 * budget):
-            return look
+        length = max(view.ring.length for view in views)
+        if length <= longest:
+            return _Look(grid=grid, views=views, width=length * grid.spacing)
         spacing = 2 * grid.spacing
+    return None
 
 
 def _grid(form: Form, guess: Guess, spacing: float, most: int) -> _Grid:
@@ -166,7 +187,7 @@ def _grid(form: Form, guess: Guess, spacing: float, most: int) -> _Grid:
     while len(found) < len(steps):
         spacing = _aligned(spacing, steps)
         for step in steps:
-            make = cells if step.change == "removed" else replacing
+            make = exchanged if step.change == "exchanged" else cells
             part = make(step, spacing, cut, most)
             if part is None:
                 spacing, found = 2 * spacing, {}
@@ -178,7 +199,7 @@ def _grid(form: Form, guess: Guess, spacing: float, most: int) -> _Grid:
 def _spacing(form: Form, guess: Guess, precision: float) -> float:
     error = precision * guess.epsilon
     if guess.asks_delta:
-        error = 10 * precision / (1 + guess.theta)
+        error = 10 * precision * min(1 / (1 + guess.theta), max(guess.epsilon, _LEAST_EPSILON))
     return math.sqrt(12 * error / (executions(form) * (1 + guess.theta)))
 
 
@@ -227,7 +248,7 @@ def _lower(form: Form, look: _Look, guess: Guess) -> float:
         }
         below = curve(form, losses, look.grid.spacing, view.ring, optimistic=True)
         # What was clipped may count this often only while there is little of it.
-        if -below.constant <= _MOST_CLIPPED:
+        if below.constant <= _MOST_CLIPPED:
             found.append(_read(below, guess))
     return max(found)
 

@@ -1,6 +1,11 @@
 """A noisy sum with sampled records, P = N(b, s^2) for b from Bin(k, q), and without, Q = N(0, s^2).
 
-The loss log P/Q grows with the sum, so that an interval of losses is an interval of sums.
+The loss log P/Q grows with the sum, so that an interval of losses is an interval of sums. The same
+holds where a sampled record is replaced by another, P = (1-q) N(0, s^2) + q N(1, s^2) against
+Q = (1-q) N(0, s^2) + q N(-1, s^2). No two records x and y of norm 1 tell more: for a set of sums
+with mass Phi(z) under N(0, s^2), the lemma of Neyman and Pearson bounds its mass under N(x, s^2)
+by Phi(z + 1/s) from above and under N(y, s^2) by Phi(z - 1/s) from below, and a half-line reaches
+both.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ LARGEST_LOSS = 600.0
 """Losses beyond count as if the record were published: e^loss must stay a double."""
 
 _NEAR = 0.1
+_LARGE = 20.0
 _MOST_NEWTON_STEPS = 60
 
 
@@ -93,6 +99,29 @@ def sums_at(losses: Array, weights: Array, noise: float) -> tuple[Array, Array]:
     scale = some if none > some else 1.0
     off = np.abs(log_ratio(sums, weights, noise) - losses) + 8 * EPS * (scale + np.abs(losses))
     return np.where(reached, sums, -np.inf), np.where(reached, off, 0.0)
+
+
+def replaced_sums_at(losses: Array, weights: Array, noise: float) -> tuple[Array, Array]:
+    """Returns the same as `sums_at` where one record is replaced by another.
+
+    With c = q / (1 - q) exp(-1 / 2s^2) the ratio is (1 + c e^y) / (1 + c e^-y) at the sum s^2 y,
+    so that sinh(y - loss / 2) = sinh(loss / 2) / c.
+    """
+    half = losses / 2
+    log_c = math.log(weights[1]) - math.log(weights[0]) - 1 / (2 * noise**2)
+    with np.errstate(divide="ignore"):
+        log_sinh = np.log(np.abs(np.sinh(half))) - log_c
+    small = np.arcsinh(np.exp(np.minimum(log_sinh, _LARGE)))
+    large = np.maximum(log_sinh, _LARGE) + math.log(2)
+    sums = noise**2 * (half + np.sign(losses) * np.where(log_sinh > _LARGE, large, small))
+    found = replaced_log_ratio(sums, weights, noise)
+    off = np.abs(found - losses) + 8 * EPS * (min(1.0, float(weights[1])) + np.abs(losses))
+    return sums, off
+
+
+def replaced_log_ratio(sums: Array, weights: Array, noise: float) -> Array:
+    """Returns log P/Q at some sums where one record is replaced by another."""
+    return log_ratio(sums, weights, noise) - log_ratio(-sums, weights, noise)
 
 
 def _newton(sums: Array, target: Array, weights: Array, noise: float) -> Array:

@@ -27,6 +27,9 @@ from hushdoc.accounting.rdp import ORDERS, ROUNDING, require_delta
 from hushdoc.accounting.steps import Form, normal_form
 
 _REFINEMENTS = 3
+_REFINEMENT_GAINS = 1.1
+"""More than a finer grid ever lowers epsilon by, unless it is far too coarse for want of time."""
+
 _LARGEST_EPSILON = 2000.0
 """Above, RDP is close enough, and losses would leave the range of doubles."""
 
@@ -132,7 +135,7 @@ def holds(
         found = _bounds(mechanism, float(delta), adjacency, level=level, lower=level > 0)
         if found.upper <= epsilon:
             return True
-        if found.lower > epsilon or found.upper > epsilon * 1.1:
+        if found.lower > epsilon or found.upper > epsilon * _REFINEMENT_GAINS:
             return False
     return False
 
@@ -153,20 +156,24 @@ def _bounds(
     choices = alternatives(form)
     if choices is None:
         return Bounds(lower=0.0, upper=renyi)
-    found = [_form_bounds(choice, delta, level, lower) for choice in choices]
-    upper = max(answer.upper for answer in found) * (1 + ROUNDING)
-    least = max(answer.lower for answer in found) * (1 - ROUNDING)
+    upper = least = 0.0
+    for price, choice in sorted(
+        ((rdp.epsilon_from_rdp(rdp.form_rdp(choice), delta), choice) for choice in choices),
+        key=lambda pair: -pair[0],
+    ):
+        if price > upper:
+            answer = _form_bounds(choice, delta, level, lower, share=len(choices))
+            upper = max(upper, answer.upper * (1 + ROUNDING))
+            least = max(least, answer.lower * (1 - ROUNDING))
     return Bounds(lower=min(least, upper, renyi), upper=min(upper, renyi))
 
 
-def _form_bounds(form: Form, delta: float, level: int, lower: bool) -> Answer:
+def _form_bounds(form: Form, delta: float, level: int, lower: bool, share: int) -> Answer:
     spent = rdp.form_rdp(form)
     renyi = rdp.epsilon_from_rdp(spent, delta)
-    if renyi == 0:
-        return Answer(lower=0.0, upper=0.0)
     theta = _cheapest_order(spent - math.log(delta) / (np.asarray(ORDERS) - 1)) - 1
     guess = Guess(epsilon=renyi, delta=delta, asks_delta=False, theta=theta)
-    return loss_bounds.bounds(form, guess, precision=FINE / 16**level, lower=lower)
+    return loss_bounds.bounds(form, guess, precision=FINE / 16**level, lower=lower, share=share)
 
 
 def _cheapest_order(prices: np.typing.NDArray[np.float64]) -> float:
@@ -180,14 +187,13 @@ def _delta(mechanism: Mechanism, epsilon: float, adjacency: str) -> float:
     choices = alternatives(form)
     if choices is None or epsilon > _LARGEST_EPSILON or not renyi > SMALLEST_DELTA:
         return renyi
-    return min(renyi, max(_form_delta(choice, epsilon) for choice in choices) * (1 + ROUNDING))
+    found = max(_form_delta(choice, epsilon, share=len(choices)) for choice in choices)
+    return min(renyi, found * (1 + ROUNDING))
 
 
-def _form_delta(form: Form, epsilon: float) -> float:
+def _form_delta(form: Form, epsilon: float, share: int) -> float:
     spent = rdp.form_rdp(form)
     renyi = rdp.delta_from_rdp(spent, epsilon)
-    if renyi == 0:
-        return 0.0
     theta = _cheapest_order((np.asarray(ORDERS) - 1) * (spent - epsilon)) - 1
     guess = Guess(epsilon=epsilon, delta=max(renyi, SMALLEST_DELTA), asks_delta=True, theta=theta)
-    return loss_bounds.bounds(form, guess).upper
+    return loss_bounds.bounds(form, guess, share=share).upper

@@ -21,10 +21,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hushdoc.accounting.coarsening import coarsened, num_selections, steps_of
 from hushdoc.accounting.grouped_gaussian import grouped_gaussian
 from hushdoc.accounting.mechanism import Mechanism
 from hushdoc.accounting.sampled_gaussian import gaussian, sampled_gaussian
@@ -36,9 +38,7 @@ from hushdoc.accounting.steps import (
     Product,
     Selected,
     Step,
-    coarsened,
     normal_form,
-    num_selections,
 )
 from hushdoc.accounting.tuning import selected
 
@@ -59,6 +59,7 @@ ROUNDING = 1e-9
 
 _LARGEST_HALVED_ORDER = 64
 _MOST_SELECTIONS = 256
+_MOST_GROUPED_STEPS = 32
 
 MAX_DIFFERENT_STEPS = 256
 """Different steps that are told apart; more of them are rounded up to some that cost more."""
@@ -134,8 +135,8 @@ def epsilon_from_rdp(spent: Array, delta: float, orders: Sequence[float] = ORDER
         return 0.0
     order = np.asarray(orders, dtype=np.float64)
     with np.errstate(over="ignore"):
-        price = spent - math.log(delta) / (order - 1)
-    candidates = price * (1 + ROUNDING) + np.log1p(-1 / order) - np.log(order) / (order - 1)
+        price = (spent - math.log(delta) / (order - 1)) * (1 + ROUNDING)
+    candidates = price + np.log1p(-1 / order) - np.log(order) / (order - 1)
     return max(0.0, float(np.min(candidates)))
 
 
@@ -149,8 +150,12 @@ def delta_from_rdp(spent: Array, epsilon: float, orders: Sequence[float] = ORDER
     """
     if np.any(spent == 0):
         return 0.0
-    order = np.asarray(orders, dtype=np.float64)
-    exponent = (order - 1) * (spent * (1 + ROUNDING) - epsilon)
+    finite = np.isfinite(spent)
+    if not np.any(finite):
+        return 1.0
+    order, spent = np.asarray(orders, dtype=np.float64)[finite], spent[finite]
+    with np.errstate(over="ignore"):
+        exponent = (order - 1) * (spent * (1 + ROUNDING) - epsilon)
     log_delta = exponent + (order - 1) * np.log1p(-1 / order) - np.log(order)
     total_variation = math.sqrt(-math.expm1(-float(np.min(spent))))
     found = math.exp(min(0.0, float(np.min(log_delta))))
@@ -186,16 +191,23 @@ def form_rdp(form: Form, orders: Sequence[float] = ORDERS) -> Array:
     chosen = tuple(float(order) for order in orders)
     if not all(1 < order < math.inf for order in chosen):
         raise ValueError(f"The orders are {chosen}; expected finite numbers above 1.")
+    return np.asarray(_known_rdp(form, chosen))
+
+
+@lru_cache(maxsize=64)
+def _known_rdp(form: Form, orders: tuple[float, ...]) -> tuple[float, ...]:
+    """Tuples, so that a cached answer can't be changed."""
     # What is too large for a double is infinity.
     with np.errstate(over="ignore"):
-        return _rdp(_limited(form), chosen)
+        return tuple(_rdp(_limited(form), orders).tolist())
 
 
 def _limited(form: Form) -> Form:
     """A form that costs no less and takes a bounded time."""
     if num_selections(form) > _MOST_SELECTIONS:
         return UNBOUNDED
-    return coarsened(form, MAX_DIFFERENT_STEPS)
+    grouped = any(step.size > 1 for step in steps_of(form))
+    return coarsened(form, _MOST_GROUPED_STEPS if grouped else MAX_DIFFERENT_STEPS)
 
 
 def _rdp(form: Form, orders: tuple[float, ...]) -> Array:
@@ -239,13 +251,15 @@ def _both_ways(rate: float, noise: float, orders: tuple[float, ...]) -> Array:
 
 def _removed_and_added(rate: float, noise: float, orders: tuple[float, ...]) -> Array:
     """Over the data set without the record (Mironov 2017, proposition 11, with p = q = 2)."""
-    small = tuple(order for order in orders if order <= _LARGEST_HALVED_ORDER)
-    order = np.asarray(small)
-    first = np.asarray(sampled_gaussian(rate, noise, tuple(2 * order)))
-    second = np.asarray(sampled_gaussian(rate, noise, tuple(2 * order - 1)))
+    every = np.asarray(orders)
+    # Only where both are whole numbers above 1, which are quick to compute.
+    used = (2 * every == np.floor(2 * every)) & (every > 1) & (every <= _LARGEST_HALVED_ORDER)
     found = np.full(len(orders), math.inf)
-    place = np.asarray(orders) <= _LARGEST_HALVED_ORDER
-    found[place] = (order - 0.5) / (order - 1) * first + second
+    if np.any(used):
+        order = every[used]
+        first = np.asarray(sampled_gaussian(rate, noise, tuple(2 * order)))
+        second = np.asarray(sampled_gaussian(rate, noise, tuple(2 * order - 1)))
+        found[used] = (order - 0.5) / (order - 1) * first + second
     return found
 
 

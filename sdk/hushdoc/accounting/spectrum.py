@@ -50,11 +50,13 @@ class Spectrum:
         values: Transform of the law, scaled to a sum of 1.
         error: How far each of them may be off.
         log_moment: Logarithm of the scale.
+        log_error: How far that may be off, with the tilt itself.
     """
 
     values: ComplexArray
     error: Array
     log_moment: float
+    log_error: float
 
 
 def cumulants(form: Form, losses: StepLosses, spacing: float, theta: float) -> Cumulants:
@@ -123,6 +125,7 @@ def spectrum(form: Form, losses: StepLosses, spacing: float, theta: float, lengt
                 values=rest + weight * inner.values,
                 error=weight * inner.error + 4 * _EPS,
                 log_moment=log_moment,
+                log_error=inner.log_error + 4 * _EPS * (1 + abs(log_moment)),
             )
         case _:
             raise TypeError(f"{type(form).__name__} has no single law of losses.")
@@ -135,14 +138,17 @@ def _step_spectrum(losses: Losses, spacing: float, theta: float, length: int) ->
     values = np.fft.rfft(ring)
     # Each value is a sum over a tree of log2(length) levels, of terms that sum to 1 in size.
     error = np.full(len(values), 8 * _EPS * math.log2(length))
-    return Spectrum(values=values, error=error, log_moment=log_moment)
+    exponents = (losses.first + np.arange(len(tilted))) * (spacing * theta)
+    # An exponential is off by as much as its exponent is.
+    usual = 64 + abs(log_moment) + 4 * float(tilted @ np.abs(exponents))
+    return Spectrum(values=values, error=error, log_moment=log_moment, log_error=_EPS * usual)
 
 
 def _product_spectrum(parts: Iterable[tuple[Spectrum, float]], length: int) -> Spectrum:
     log_values = np.zeros(length // 2 + 1, dtype=np.complex128)
     log_bound = np.zeros(length // 2 + 1)
     relative = np.zeros(length // 2 + 1)
-    log_moment = 0.0
+    log_moment = log_error = 0.0
     for part, count in parts:
         size = np.abs(part.values) + part.error
         log_values += count * np.log(np.where(part.values == 0, 1e-300, part.values))
@@ -150,8 +156,10 @@ def _product_spectrum(parts: Iterable[tuple[Spectrum, float]], length: int) -> S
         # (x + e)^n - x^n is at most n e (x + e)^(n - 1).
         relative += count * (part.error / size + 8 * _EPS)
         log_moment += count * part.log_moment
+        log_error += count * part.log_error
     return Spectrum(
         values=np.exp(np.minimum(log_values.real, 0.0) + 1j * log_values.imag),
         error=np.exp(np.minimum(log_bound, 0.0)) * np.minimum(relative, 2.0),
         log_moment=log_moment,
+        log_error=log_error + _EPS * abs(log_moment),
     )

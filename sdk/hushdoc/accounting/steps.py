@@ -19,6 +19,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from hushdoc.accounting import mechanism as words
 from hushdoc.accounting.mechanism import (
@@ -45,7 +46,6 @@ its place to somebody else. Noise of the last is in units of the distance betwee
 
 _MOST_NOISE = 1e50
 _LEAST_SQUARE = 1e-100
-_FINEST_UNIT, _COARSEST_UNIT = 1 / 512, 512.0
 _LARGEST_GROUP = 10**9
 
 
@@ -114,6 +114,7 @@ NOTHING = Product(terms=())
 UNBOUNDED = Unbounded()
 
 
+@lru_cache(maxsize=64)
 def normal_form(mechanism: Mechanism, adjacency: str = "add-remove") -> Form:
     """Returns what a mechanism comes down to where neighbours differ as `adjacency` says.
 
@@ -146,8 +147,20 @@ def product(terms: list[tuple[Form, float]]) -> Form:
         inner = form.terms if isinstance(form, Product) else ((form, 1.0),)
         for part, times in inner:
             counts[part] = counts.get(part, 0.0) + count * times
-    merged = tuple(counts.items())
+    merged = _with_one_gaussian(counts)
     return merged[0][0] if len(merged) == 1 and merged[0][1] == 1 else Product(terms=merged)
+
+
+def _with_one_gaussian(counts: dict[Form, float]) -> tuple[tuple[Form, float], ...]:
+    """The same terms, all Gaussians on the full data as the one that they are together."""
+    plain = {form: n for form, n in counts.items() if isinstance(form, Step) and form.rate == 1}
+    if not plain or (len(plain) == 1 and set(plain.values()) == {1.0}):
+        return tuple(counts.items())
+    precision = sum(count * inverse_square(step.noise) for step, count in plain.items())
+    exact = all(step.exact for step in plain)
+    together = Step(rate=1.0, noise=1 / math.sqrt(precision), exact=exact)
+    rest = tuple((form, count) for form, count in counts.items() if form not in plain)
+    return (*rest, (together, 1.0))
 
 
 def loosened(form: Form) -> Form:
@@ -243,7 +256,7 @@ class _Reader:
             return loosened(plain)
         if change == "exchanged":
             noise /= 2
-        exact = change == "removed"
+        exact = change != "exchanged"
         return Step(rate=rate, noise=noise, size=size, change=change, exact=exact)
 
     def _cluster_sampled(self, event: ClusterSampled, size: int) -> Form:
@@ -314,93 +327,3 @@ def _as_float(count: int) -> float:
         return float(count)
     except OverflowError:
         return math.inf
-
-
-def steps_of(form: Form) -> set[Step]:
-    """Returns the different steps of a form."""
-    match form:
-        case Step():
-            return {form}
-        case Product():
-            return set().union(*(steps_of(part) for part, _ in form.terms))
-        case Largest():
-            return set().union(*(steps_of(part) for part in form.events))
-        case Chance() | Selected():
-            return steps_of(form.event)
-        case _:
-            return set()
-
-
-def num_selections(form: Form) -> int:
-    """Returns how often a form takes the best of several runs."""
-    match form:
-        case Product():
-            return sum(num_selections(part) for part, _ in form.terms)
-        case Largest():
-            return sum(num_selections(part) for part in form.events)
-        case Selected():
-            return 1 + num_selections(form.event)
-        case Chance():
-            return num_selections(form.event)
-        case _:
-            return 0
-
-
-def coarsened(form: Form, limit: int) -> Form:
-    """Returns a form of at most `limit` different steps that spends no less.
-
-    Rates are rounded up and noise is rounded down to ever coarser logarithmic grids. A smaller rate is a
-    mixture with the neighbour, and more noise is post-processing, so neither ever costs more.
-
-    Args:
-        form: Any.
-        limit: From 1.
-    """
-    steps = steps_of(form)
-    if len(steps) <= limit:
-        return form
-    unit = _FINEST_UNIT
-    while unit < _COARSEST_UNIT and _num_places(steps, unit, limit) > limit:
-        unit *= 2
-    rounded = {step: _rounded(step, unit) for step in steps}
-    return _replaced(form, rounded) if len(set(rounded.values())) <= limit else UNBOUNDED
-
-
-def _place(step: Step, unit: float) -> tuple[int, int]:
-    noise = max(step.noise, SMALLEST)
-    return math.ceil(math.log(step.rate) / unit), math.floor(math.log(noise) / unit)
-
-
-def _num_places(steps: set[Step], unit: float, limit: int) -> int:
-    """How many steps are left on a logarithmic grid, or some number above the limit."""
-    places = set()
-    for step in steps:
-        places.add((*_place(step, unit), step.size, step.change))
-        if len(places) > limit:
-            break
-    return len(places)
-
-
-def _rounded(step: Step, unit: float) -> Step:
-    """A step on a logarithmic grid; a rate of 1 leaves nothing to sample."""
-    rate, noise = (math.exp(place * unit) for place in _place(step, unit))
-    rate, noise = min(1.0, max(rate, step.rate)), min(noise, step.noise)
-    if rate == 1:
-        apart = 2 if step.change == "replaced" else 1
-        return Step(rate=1.0, noise=noise / (step.size * apart), exact=False)
-    return dataclasses.replace(step, rate=rate, noise=noise, exact=False)
-
-
-def _replaced(form: Form, steps: dict[Step, Step]) -> Form:
-    match form:
-        case Step():
-            return steps[form]
-        case Product():
-            return product([(_replaced(part, steps), count) for part, count in form.terms])
-        case Largest():
-            parts = dict.fromkeys(_replaced(part, steps) for part in form.events)
-            return Largest(events=tuple(parts))
-        case Chance() | Selected():
-            return dataclasses.replace(form, event=_replaced(form.event, steps))
-        case _:
-            return form

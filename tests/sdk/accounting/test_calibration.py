@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushdoc.accounting import calibration, rdp
-from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
+from hushdoc.accounting import calibration, gdp, pld, rdp
+from hushdoc.accounting.mechanism import (
+    ClusterSampled,
+    Composed,
+    Gaussian,
+    HashFill,
+    Mechanism,
+    PoissonSampled,
+)
 
 
 def spent(noise: float, *, delta: float, sampling_rate: float, steps: int) -> float:
@@ -69,3 +76,63 @@ def test_wrong_arguments_are_named(name: str, value: float) -> None:
 def test_a_target_that_no_noise_reaches_is_said_so() -> None:
     with pytest.raises(ValueError, match="No noise multiplier"):
         calibration.noise_multiplier(epsilon=1e-9, delta=1e-12, sampling_rate=1.0, steps=1)
+
+
+@pytest.mark.parametrize(("delta", "expected"), [(1 / 149, 1.30), (1e-5, 1.79)])
+def test_the_exact_accountant_needs_less_noise(delta: float, expected: float) -> None:
+    arguments = {"delta": delta, "sampling_rate": 1 / 7, "steps": 350}
+    found = calibration.noise_multiplier(epsilon=8, accountant="pld", **arguments)
+    assert found == pytest.approx(expected, abs=0.005)
+    step = PoissonSampled(sampling_rate=1 / 7, event=Gaussian(noise_multiplier=found))
+    assert pld.epsilon(Composed(event=step, count=350), delta) <= 8
+    assert found < calibration.noise_multiplier(epsilon=8, **arguments)
+
+
+def sampled_clients(noise: float) -> Mechanism:
+    step = PoissonSampled(sampling_rate=2 / 7, event=Gaussian(noise_multiplier=noise))
+    return Composed(event=ClusterSampled(sampling_rate=0.5, event=step), count=350)
+
+
+def providers(noise: float) -> Mechanism:
+    step = ClusterSampled(sampling_rate=0.2, event=Gaussian(noise_multiplier=noise))
+    return Composed(event=step, count=10)
+
+
+def test_noise_for_a_true_eight_in_federated_training() -> None:
+    found = calibration.calibrated(sampled_clients, epsilon=8, delta=1 / 389)
+    assert found == pytest.approx(1.84, abs=0.005)
+    found = calibration.calibrated(providers, epsilon=8, delta=1e-5)
+    assert found == pytest.approx(1.204, abs=0.001)
+
+
+@pytest.mark.parametrize("accountant", calibration.CALIBRATING_ACCOUNTANTS)
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_any_mechanism_is_calibrated_to_what_the_same_bound_proves(
+    accountant: str, adjacency: str
+) -> None:
+    def make(noise: float) -> Mechanism:
+        return Gaussian(noise_multiplier=noise)
+
+    found = calibration.calibrated(
+        make, epsilon=1, delta=1e-5, accountant=accountant, adjacency=adjacency
+    )
+    ask = {"pld": pld.epsilon, "rdp": rdp.epsilon}[accountant]
+    assert ask(make(found), 1e-5, adjacency=adjacency) <= 1
+    assert ask(make(found * 0.999), 1e-5, adjacency=adjacency) > 1
+    distance = 2 if adjacency == "replace-one" else 1
+    exact = gdp.gaussian_epsilon(distance / found, 1e-5)
+    assert exact <= 1
+    if accountant == "pld":
+        assert exact > 0.999
+
+
+def test_an_unknown_accountant_is_named() -> None:
+    with pytest.raises(ValueError, match="gdp-clt"):
+        calibration.calibrated(providers, epsilon=1, delta=1e-5, accountant="gdp-clt")
+
+
+def test_what_no_noise_helps_is_said_so() -> None:
+    with pytest.raises(ValueError, match="No noise multiplier"):
+        calibration.calibrated(
+            lambda _: HashFill(rows=1, columns=1), epsilon=1, delta=1e-5, accountant="rdp"
+        )

@@ -15,13 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from opacus.accountants.analysis import rdp as opacus_rdp
 
-from hushdoc.accounting import rdp
+from hushdoc.accounting import pld, rdp
 from hushdoc.accounting.mechanism import (
+    ClusterSampled,
     Composed,
     Gaussian,
     Mechanism,
+    Parallel,
     PoissonSampled,
     Sequence,
+    WithoutReplacement,
 )
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -243,3 +246,58 @@ def test_a_profile_is_epsilon_at_each_delta() -> None:
     found = rdp.profile(mechanism, (1e-6, 1e-5, 1e-3))
     assert found == tuple((rdp.epsilon(mechanism, delta), delta) for _, delta in found)
     assert [epsilon for epsilon, _ in found] == sorted((e for e, _ in found), reverse=True)
+
+
+@pytest.mark.parametrize("share", [1e-9, 0.3, 0.999])
+def test_a_cluster_by_public_chance(share: float) -> None:
+    inner = run_of(rate=0.2, noise=1.0, steps=1)
+    found = rdp.rdp(ClusterSampled(sampling_rate=share, event=inner))
+    order = np.asarray(rdp.ORDERS)
+    spent = rdp.rdp(inner)
+    used = (order - 1) * spent < 600
+    expected = np.log1p(share * np.expm1((order - 1)[used] * spent[used])) / (order - 1)[used]
+    assert found[used] == pytest.approx(expected, rel=1e-9)
+    assert (found <= spent).all()
+    assert (found[~used] > 0).all()
+
+
+def test_disjoint_parts_cost_the_largest_at_each_order() -> None:
+    parts = (run_of(rate=0.2, noise=1.0, steps=5), Gaussian(noise_multiplier=2.0))
+    found = rdp.rdp(Parallel(events=parts))
+    assert found == pytest.approx(np.maximum(*(rdp.rdp(part) for part in parts)))
+    assert rdp.epsilon(Parallel(events=parts), 1e-5, adjacency="replace-one") == math.inf
+
+
+def hockey_stick_moment(step: Mechanism, order: float, adjacency: str) -> float:
+    """The RDP that follows from the exact accountant's curve, from below."""
+    epsilons = np.linspace(0, 4, 33)
+    deltas = np.asarray([pld.delta(step, epsilon, adjacency=adjacency) for epsilon in epsilons])
+    ratio = np.exp(epsilons)
+    weights = (order * (order - 1) * ratio ** (order - 2) * deltas)[1:] * np.diff(ratio)
+    return float(np.log1p(np.sum(weights))) / (order - 1)
+
+
+@pytest.mark.parametrize("order", [2.0, 4.0])
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_replaced_records_cost_no_less_than_their_curve(order: float, rate: float) -> None:
+    noise = Gaussian(noise_multiplier=2.0)
+    batch = WithoutReplacement(population=100, sample_size=round(100 * rate), event=noise)
+    for step in (batch, PoissonSampled(sampling_rate=rate, event=noise)):
+        found = rdp.rdp(step, [order], adjacency="replace-one")[0]
+        assert found >= hockey_stick_moment(step, order, "replace-one") * (1 - 1e-3)
+        assert found <= rdp.rdp(noise, [order], adjacency="replace-one")[0]
+
+
+def test_replacing_a_record_is_twice_the_distance() -> None:
+    found = rdp.rdp(Gaussian(noise_multiplier=4.0), adjacency="replace-one")
+    assert found == pytest.approx(rdp.rdp(Gaussian(noise_multiplier=2.0)))
+
+
+def test_delta_from_rdp_is_the_inverse() -> None:
+    spent = rdp.rdp(run_of(rate=1 / 7, noise=1.5, steps=350))
+    for delta in (1e-9, 1e-5, 1e-2):
+        epsilon = rdp.epsilon_from_rdp(spent, delta)
+        assert rdp.delta_from_rdp(spent, epsilon) == pytest.approx(delta, rel=1e-3)
+    assert rdp.delta_from_rdp(spent, 0.0) <= 1
+    assert rdp.delta_from_rdp(np.zeros(3), 0.0, [2.0, 3.0, 4.0]) == 0
+    assert rdp.delta_from_rdp(np.full(3, math.inf), 5.0, [2.0, 3.0, 4.0]) == 1
