@@ -261,7 +261,6 @@ def test_the_policy_has_the_settings_of_the_page() -> None:
         f"At most {claim.MAX_POINTS} more points",
         f"`event%` | At most {claim.MAX_TRANSCRIPTS}",
         f"most {mechanism.MAX_NODES:,} events, at most {mechanism.MAX_DEPTH} of them",
-        f"at most {reproduction.MAX_DIFFERENT_STEPS} different events",
         f"`{revocation.PAYLOAD_TYPE}`",
         f"at most {int(certificate.CLOCK_TOLERANCE.total_seconds() // 60)} minutes ahead",
         f"{certificate.EARLIEST_CLOCK[:10]} to\n   {certificate.LATEST_CLOCK[:10]}",

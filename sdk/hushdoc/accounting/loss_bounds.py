@@ -35,7 +35,8 @@ _LONGEST_RING = 1 << 20
 _LEFT_OUT = 1e-6
 """Share of delta that all steps together may leave at infinity."""
 
-_MOST_LOOKS = 5
+_MOST_LOOKS = 8
+_SHORTEST_RING = 256
 _MOST_CLIPPED = 1e-2
 _COARSEST_SPACING = 16.0
 _LEAST_EPSILON = 0.01
@@ -125,7 +126,7 @@ def bounds(
         if found == 0:
             return Answer(lower=0.0, upper=0.0)
         last, guess = guess, _better(guess, found, look)
-        if _is_near(last, guess):
+        if _is_near(last, guess) and look.width >= _SHORTEST_RING * look.grid.spacing:
             break
         look = _look(form, guess, _COARSE, share=share, last=look)
     look = _look(form, guess, precision, share=share, last=look)

@@ -341,7 +341,7 @@ def test_bounds_are_in_order_and_delta_is_the_inverse(
     assert 0 <= found.lower <= found.upper <= rdp.epsilon(mechanism, delta)
     assert pld.epsilon(mechanism, delta) == found.upper
     assert pld.holds(mechanism, found.upper, delta)
-    assert pld.delta(mechanism, found.upper * SLACK + 1e-6) <= delta * 1.02
+    assert pld.delta(mechanism, found.upper * SLACK + 1e-6) <= delta * 1.05
 
 
 @settings(deadline=None, max_examples=10)
