@@ -28,6 +28,9 @@ Array = NDArray[np.float64]
 _MOST_ORDERS = 128
 _MOST_TERMS = 4096
 _NUM_CELLS = 1024
+_LARGEST_SIZE = 1000
+"""Beyond it binomial coefficients leave the range of a double; such groups are not amplified."""
+
 _FAR = 12.0
 """Deviations beyond which a normal law counts as its tail."""
 
@@ -47,7 +50,7 @@ def grouped_gaussian(
         orders: All above 1.
     """
     ceiling = gaussian(noise / size, orders)
-    if noise < _LEAST_NOISE * size or 2 * size > _MOST_TERMS:
+    if noise < _LEAST_NOISE * size or size > _LARGEST_SIZE:
         return tuple(ceiling.tolist())
     weights = weights_of(Step(rate=rate, noise=noise, size=size))
     order = np.asarray(orders)
