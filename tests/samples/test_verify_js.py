@@ -1,0 +1,790 @@
+"""The verifier in JavaScript agrees with hushdoc on every example and under hostile hands."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from hushdoc import artifact, claim, fields, keys, signing, strict_json, trust
+from hushdoc.accounting import mechanism, pld, rdp
+from hushdoc.accounting.mechanism import (
+    ClusterSampled,
+    Composed,
+    Gaussian,
+    Grouped,
+    Parallel,
+    PoissonSampled,
+    WithoutReplacement,
+)
+from hushdoc.errors import HushdocError
+from hushdoc.policy import Policy
+
+SAMPLE = Path(__file__).parents[2] / "samples" / "verify-js"
+NODE = shutil.which("node")
+NOW = datetime(2026, 12, 1, tzinfo=UTC)
+needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
+
+
+def _builders() -> ModuleType:
+    path = Path(__file__).parents[1] / "sdk" / "builders.py"
+    spec = importlib.util.spec_from_file_location("hushdoc_builders", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules.setdefault("hushdoc_builders", importlib.util.module_from_spec(spec))
+    spec.loader.exec_module(module)
+    return module
+
+
+build = _builders()
+KEY, OTHER_KEY = signing.generate_key(), signing.generate_key()
+P256_KEY = signing.generate_key("ecdsa-p256")
+
+
+@needs_node
+def test_its_own_tests_pass() -> None:
+    done = subprocess.run(
+        ["node", "--test", SAMPLE / "verify.test.mjs"], capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
+    assert re.search(r"^# pass [1-9]", done.stdout, flags=re.MULTILINE)
+    assert re.search(r"^# skipped 0$", done.stdout, flags=re.MULTILINE)
+
+
+def test_it_is_one_short_file_that_stands_on_node_alone() -> None:
+    """All lines count, blank ones and comments too, and there is no other file to count."""
+    text = (SAMPLE / "verify.mjs").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 200
+    assert max(len(line) for line in text.splitlines()) <= 100
+    imported = re.findall(r"^import [^;]* from '([^']+)';$", text, flags=re.MULTILINE)
+    assert imported
+    assert all(module.startswith("node:") for module in imported)
+    assert len(re.findall(r"\bimport\b(?!\.meta)", text)) == len(imported) + 1
+    assert text.count("values.exact && await import(resolve(values.exact))") == 1
+    assert not re.search(r"\b(require|createRequire|eval|Function)\b", text)
+    names = {path.name for path in SAMPLE.iterdir()}
+    assert names == {"README.md", "exact.mjs", "schema.json", "verify.mjs", "verify.test.mjs"}
+
+
+def test_the_second_engine_stands_alone() -> None:
+    text = (SAMPLE / "exact.mjs").read_text(encoding="utf-8")
+    assert not re.search(r"\bimport\b|\brequire\b", text)
+    assert max(len(line) for line in text.splitlines()) <= 100
+
+
+# ---- What is accepted, and what hostile hands change
+
+
+def _seal(folder: Path, *, key: Any = KEY, **change: Any) -> Path:
+    return build.seal(folder, key, build.certify(**change))
+
+
+def _edited(edit: Callable[[dict[str, Any]], None]) -> Callable[[Path], Path]:
+    """Sealed by a dishonest signer: the statement is edited and nothing is checked."""
+    return lambda folder: build.seal_anything(folder, KEY, edit)
+
+
+def _put(*path: str | int, value: Any) -> Callable[[Path], Path]:
+    def edit(statement: dict[str, Any]) -> None:
+        place: Any = statement["predicate"]
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = value
+
+    return _edited(edit)
+
+
+def _and_named(name: str) -> Callable[[Path], Path]:
+    """Sealed by a dishonest signer, who lists a file once more under this name."""
+
+    def edit(statement: dict[str, Any]) -> None:
+        known = next(item for item in statement["subject"] if item["name"] == "labels.json")
+        statement["subject"].append(known | {"name": name})
+
+    return _edited(edit)
+
+
+def _guarantee(**change: Any) -> Callable[[Path], Path]:
+    """Sealed by a dishonest signer, with other values in the one guarantee."""
+    return _edited(lambda statement: statement["predicate"]["guarantees"][0].update(change))
+
+
+def _transcript(
+    event: mechanism.Mechanism, epsilon: float, **change: Any
+) -> Callable[[Path], Path]:
+    def seal(folder: Path) -> Path:
+        promise = build.guarantee(
+            epsilon=epsilon, profile=(), accountant=_accountant("pld"), **change
+        )
+        certified = build.certify(promise, transcripts={"training": event})
+        return build.seal_anything(folder, KEY, certified=certified)
+
+    return seal
+
+
+def _accountant(name: str) -> claim.Accountant:
+    return claim.Accountant(name=name, library="hushdoc", version="0.1.0", error_bound=None)
+
+
+def _least(event: mechanism.Mechanism) -> float:
+    return fields.upwards(pld.epsilon(event, build.DELTA))
+
+
+def _text(change: Callable[[bytes], bytes]) -> Callable[[Path], Path]:
+    """Signs another spelling of an honest statement."""
+
+    def seal(folder: Path) -> Path:
+        _seal(folder)
+        line = (folder / build.ENVELOPE).read_bytes()
+        honest = signing.read_envelope(line.strip()).payload
+        payload = change(honest)
+        assert payload != honest
+        return build.sign_into(folder, KEY, payload)
+
+    return seal
+
+
+def _envelope(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], Path]:
+    """Edits the envelope after it was signed."""
+
+    def seal(folder: Path) -> Path:
+        path = _seal(folder) / build.ENVELOPE
+        data = json.loads(path.read_text())
+        change(data)
+        path.write_text(json.dumps(data) + "\n")
+        return folder
+
+    return seal
+
+
+def _flip_payload(data: dict[str, Any]) -> None:
+    content = bytearray(base64.b64decode(data["payload"]))
+    content[len(content) // 2] ^= 1
+    data["payload"] = base64.b64encode(content).decode()
+
+
+def _add_the_order(data: dict[str, Any]) -> None:
+    """S + L instead of S: the same signature for a verifier that does not look."""
+    made = base64.b64decode(data["signatures"][0]["sig"])
+    order = 2**252 + 27742317777372353535851937790883648493
+    larger = int.from_bytes(made[32:], "little") + order
+    sig = made[:32] + larger.to_bytes(32, "little")
+    data["signatures"][0]["sig"] = base64.b64encode(sig).decode()
+
+
+def _p256_signature(change: Callable[[bytes], bytes]) -> Callable[[Path], Path]:
+    def seal(folder: Path) -> Path:
+        path = _seal(folder, key=P256_KEY) / build.ENVELOPE
+        data = json.loads(path.read_text())
+        made = change(base64.b64decode(data["signatures"][0]["sig"]))
+        data["signatures"][0]["sig"] = base64.b64encode(made).decode()
+        path.write_text(json.dumps(data) + "\n")
+        return folder
+
+    return seal
+
+
+def _changed(name: str, change: Callable[[Path], Any]) -> Callable[[Path], Path]:
+    """Changes something in the folder after it was sealed."""
+
+    def seal(folder: Path) -> Path:
+        change(_seal(folder) / name)
+        return folder
+
+    return seal
+
+
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def _signed_by(*signers: Any) -> Callable[[Path], Path]:
+    def seal(folder: Path) -> Path:
+        path = _seal(folder, key=signers[0]) / build.ENVELOPE
+        for key in signers[1:]:
+            path.write_text(signing.add_signature(path.read_bytes().strip(), key) + "\n")
+        return folder
+
+    return seal
+
+
+def _audited(key: Any = OTHER_KEY, **change: Any) -> Callable[[Path], Path]:
+    def seal(folder: Path) -> Path:
+        report = build.audit_report(build.audit(**change))
+        build.append_audit(_seal(folder), key, report)
+        return folder
+
+    return seal
+
+
+def _as_hushdoc_writes(value: Any) -> Any:
+    return strict_json.loads(strict_json.dumps(value.to_dict()), what="toy")
+
+
+_SHARED = Composed(
+    event=ClusterSampled(sampling_rate=0.5, event=Gaussian(noise_multiplier=4.0)), count=20
+)
+_OF_FOUR = Grouped(size=4, event=build.TRANSCRIPT)
+_LABELS = Parallel(events=(build.TRANSCRIPT, Composed(event=build.STEP, count=10)))
+_FIXED = WithoutReplacement(population=100, sample_size=5, event=Gaussian(noise_multiplier=9.0))
+_TIGHT = _least(build.TRANSCRIPT)
+
+CASES: dict[str, Callable[[Path], Path]] = {
+    "honest": _seal,
+    "honest, P-256": _signed_by(P256_KEY),
+    "honest, signed by two": _signed_by(P256_KEY, KEY),
+    "honest, other spelling": _text(lambda text: json.dumps(json.loads(text), indent=1).encode()),
+    "files/readme beside": _changed("README.md", lambda path: path.write_text("# A model")),
+    "files/git beside": _changed(".git/objects", lambda path: path.mkdir(parents=True)),
+    "files/bit flip": _changed(build.ENTRY, _flip),
+    "files/truncated": _changed(build.ENTRY, lambda path: path.write_bytes(path.read_bytes()[:-1])),
+    "files/missing": _changed("labels.json", Path.unlink),
+    "files/unlisted": _changed("run.so", lambda path: path.write_bytes(b"\x7fELF")),
+    "files/unlisted folder": _changed("more", Path.mkdir),
+    "files/unlisted in a folder": _changed("onnx/more.bin", lambda path: path.write_bytes(b"1")),
+    "files/link out": _changed("LICENSE", lambda path: path.symlink_to("/etc/hostname")),
+    "files/loop": _changed("labels.json", lambda path: (path.unlink(), path.symlink_to(path.name))),
+    "files/folder in place of a file": _changed(
+        "labels.json", lambda path: (path.unlink(), path.mkdir())
+    ),
+    "files/linked folder": _changed(
+        "onnx", lambda path: path.symlink_to(path.rename(path.parents[1] / "moved"))
+    ),
+    "files/pipe": _changed("labels.json", lambda path: (path.unlink(), os.mkfifo(path))),
+    "files/one twice": _and_named("labels.json"),
+    "files/name that climbs": _and_named("../labels.json"),
+    "files/name of a device": _and_named("evidence/AUX.json"),
+    "files/name of the envelope": _and_named("Privacy.intoto.jsonl"),
+    "files/names that differ in case": _and_named("Labels.json"),
+    "files/folders that differ in case": _and_named("ONNX/labels.json"),
+    "files/file and folder": _and_named("onnx"),
+    "files/no certificate": _changed(build.ENVELOPE, Path.unlink),
+    "files/empty certificate": _changed(build.ENVELOPE, lambda path: path.write_bytes(b"")),
+    "envelope/bit flip in payload": _envelope(_flip_payload),
+    "envelope/other payload type": _envelope(lambda data: data.update(payloadType="text/plain")),
+    "envelope/no signatures": _envelope(lambda data: data.update(signatures=[])),
+    "envelope/S + L": _envelope(_add_the_order),
+    "envelope/DER with more behind": _p256_signature(lambda made: made + b"\0"),
+    "envelope/DER with a long length": _p256_signature(lambda made: made[:1] + b"\x81" + made[1:]),
+    "envelope/DER with a longer integer": _p256_signature(
+        lambda made: bytes([0x30, made[1] + 1, 2, made[3] + 1, 0]) + made[4:]
+    ),
+    "envelope/unpadded base64": _envelope(
+        lambda data: data["signatures"][0].update(sig=data["signatures"][0]["sig"].rstrip("="))
+    ),
+    "envelope/no key id": _envelope(lambda data: data["signatures"][0].pop("keyid")),
+    "envelope/null key id": _envelope(lambda data: data["signatures"][0].update(keyid=None)),
+    "envelope/seventeen signatures": _envelope(
+        lambda data: data.update(signatures=17 * data["signatures"])
+    ),
+    "envelope/further key": _envelope(lambda data: data.update(note="ignored, as DSSE demands")),
+    "signature/unknown key": _signed_by(OTHER_KEY),
+    "json/duplicate key": _text(lambda text: text.replace(b'{"_type"', b'{"_type":"","_type"', 1)),
+    "json/escaped duplicate key": _text(
+        lambda text: text.replace(b'{"_type"', b'{"_typ\\u0065":"","_type"', 1)
+    ),
+    "json/byte order mark": _text(lambda text: b"\xef\xbb\xbf" + text),
+    "json/fraction for a whole number": _text(
+        lambda text: text.replace(b'"version":3', b'"version":3.0', 1)
+    ),
+    "json/NaN": _text(lambda text: text.replace(b'"f1":0.7', b'"f1":NaN', 1)),
+    "json/1e400": _text(lambda text: text.replace(b'"f1":0.7', b'"f1":1e400', 1)),
+    "json/surrogate": _text(lambda text: text.replace(b"the tests", b"\\ud800", 1)),
+    "json/deep": _text(lambda text: text.replace(b'"f1":0.7', b'"f1":' + b"[" * 40 + b"]" * 40)),
+    "fields/unknown key": _put("more", value=1),
+    "fields/unknown key in a guarantee": _guarantee(note="harmless"),
+    "fields/missing key": _edited(lambda data: data["predicate"].pop("caveats")),
+    "fields/critical": _put("critical", value=["seal-2"]),
+    "fields/schema version": _put("schemaVersion", value=2),
+    "fields/expired": _put("expiresAt", value="2026-11-30T00:00:00Z"),
+    "fields/not yet valid": _put("issuedAt", value="2026-12-02T00:00:00Z"),
+    "fields/no such day": _put("issuedAt", value="2026-11-31T00:00:00Z"),
+    "fields/other entry": _put("model", "entry", value="onnx/other.onnx"),
+    "fields/other task than the manifest": _put("model", "task", value="docvqa"),
+    "fields/boolean as a number": _put("model", "version", value=True),
+    "fields/Cyrillic unit": _guarantee(unit="d\u043ecument"),
+    "fields/empty text": _guarantee(observes=""),
+    "fields/long text": _guarantee(observes="x" * 4001),
+    "fields/transcript that is not there": _guarantee(transcript="other"),
+    "fields/dp without epsilon": _guarantee(epsilon=None),
+    "fields/a count that is not public": _put("protectedData", 0, "units", 0, "count", value=9),
+    "fields/a bare commitment": _put("protectedData", 0, "commitment", value="sha256:" + "0" * 64),
+    "fields/watches a central training": _guarantee(adversary="server"),
+    "semantics/empirical": _guarantee(kind="empirical"),
+    "semantics/conditional": _guarantee(kind="dp-conditional", condition="if nobody looks"),
+    "semantics/other unit": _guarantee(unit="sequence"),
+    "semantics/other adversary": _guarantee(adversary="api-user"),
+    "semantics/replace-one": _guarantee(adjacency="replace-one"),
+    "semantics/epsilon below the transcript": _guarantee(epsilon=1.0, profile=[]),
+    "semantics/epsilon hardly below": _guarantee(epsilon=_TIGHT * 0.97, profile=[]),
+    "semantics/tight epsilon": _guarantee(epsilon=_TIGHT, profile=[]),
+    "semantics/contradicting profile": _guarantee(profile=[[1.0, 1e-6]]),
+    "semantics/epsilon above the policy": _guarantee(epsilon=8.5, profile=[]),
+    "semantics/delta above the policy": _guarantee(delta=1e-4, profile=[]),
+    "semantics/gdp-clt": _guarantee(accountant=_as_hushdoc_writes(_accountant("gdp-clt"))),
+    "semantics/not covered": _guarantee(coversAllPrivateAccesses=False),
+    "semantics/shuffled": _guarantee(samplingAsImplemented="shuffled"),
+    "semantics/full batch for a sample": _guarantee(samplingAsImplemented="full-batch"),
+    "semantics/unaccounted tuning": _guarantee(hyperparameterTuning="unaccounted"),
+    "semantics/seeded noise": _guarantee(rng="seeded"),
+    "semantics/own audit above": _guarantee(auditLowerBound=9.0),
+    "semantics/own audits refute": _edited(
+        lambda data: data["predicate"].update(
+            audits=[_as_hushdoc_writes(build.audit(epsilon_lower=7.9))]
+        )
+    ),
+    "semantics/no transcript": _guarantee(transcript=None),
+    "semantics/overlap": _put("publicData", 0, "overlapWithProtected", value="partial"),
+    "semantics/derived from protected data": _put("derivation", 0, "dataDependent", value=True),
+    "semantics/no protected data": _edited(
+        lambda data: data["predicate"].update(protectedData=[], dataAccesses=[])
+    ),
+    "semantics/unaccounted access": _edited(
+        lambda data: data["predicate"]["dataAccesses"].append(
+            {"data": "invoices", "purpose": "labels", "accountedIn": [], "treatment": "unaccounted"}
+        )
+    ),
+    "transcript/clusters": _transcript(_SHARED, _least(_SHARED)),
+    "transcript/clusters, less": _transcript(_SHARED, _least(_SHARED) * 0.97),
+    "transcript/full batch": _transcript(
+        _SHARED, _least(_SHARED), sampling_as_implemented="full-batch"
+    ),
+    "transcript/group, less": _transcript(_OF_FOUR, 7.0),
+    "transcript/parallel": _transcript(_LABELS, _least(_LABELS)),
+    "transcript/parallel, less": _transcript(_LABELS, _least(_LABELS) * 0.97),
+    "transcript/fixed size": _transcript(_FIXED, 7.0),
+    "transcript/one that never ran": _transcript(Composed(event=build.STEP, count=0), 0.5),
+    "transcript/too many steps": _transcript(Composed(event=build.STEP, count=10**14), 7.0),
+    "audit/harmless": _audited(),
+    "audit/refutes": _audited(epsilon_lower=7.9),
+    "audit/refutes another unit": _audited(epsilon_lower=7.9, unit="page"),
+    "audit/by the wrong key": _audited(P256_KEY, epsilon_lower=7.9),
+    "audit/by a watcher": _audited(epsilon_lower=7.9, adversary="server"),
+    "audit/by a user": _audited(epsilon_lower=7.9, adversary="api-user"),
+    "audit/not an envelope": _changed(
+        build.ENVELOPE, lambda path: path.write_bytes(path.read_bytes() + b"{}\n")
+    ),
+}
+ACCEPTED = {
+    "honest",
+    "honest, P-256",
+    "honest, signed by two",
+    "honest, other spelling",
+    "files/readme beside",
+    "files/git beside",
+    "envelope/no key id",
+    "envelope/further key",
+    "semantics/tight epsilon",
+    "transcript/clusters",
+    "transcript/full batch",
+    "transcript/parallel",
+    "transcript/one that never ran",
+    "audit/harmless",
+    "audit/refutes another unit",
+    "audit/by the wrong key",
+    "audit/by a watcher",
+}
+
+
+NEEDS_EXACT = {
+    "semantics/tight epsilon",
+    "semantics/epsilon hardly below",
+    *(name for name in CASES if name.startswith(("transcript/cl", "transcript/full"))),
+    *(name for name in CASES if name.startswith(("transcript/group", "transcript/parallel"))),
+}
+"""Claims that Renyi accounting can't prove: what decides is the second engine."""
+UNREAD_AUDITS = {name for name in CASES if name.startswith("audit/")}
+"""hushdoc reads audits by others; the sample refuses every certificate that has one."""
+OTHER_WORDS = {
+    "files/truncated": "DIGEST_MISMATCH",
+    **dict.fromkeys((name for name in CASES if name.startswith("files/name of")), "BAD_FIELD"),
+    "files/name that climbs": "BAD_FIELD",
+    "files/missing": "ENOENT",
+    "files/no certificate": "ENOENT",
+    "files/empty certificate": "SyntaxError",
+    "files/link out": "UNLISTED_FILE",
+    "files/loop": "UNLISTED_FILE",
+    "files/folder in place of a file": "UNLISTED_FILE",
+    "files/linked folder": "UNLISTED_FILE",
+    "files/pipe": "UNLISTED_FILE",
+    "envelope/other payload type": "UNKNOWN_VALUE",
+    "envelope/unpadded base64": "BAD_FIELD",
+    "envelope/null key id": "NO_TRUSTED_SIGNATURE",
+    "envelope/seventeen signatures": "BAD_FIELD",
+    "json/duplicate key": "BAD_JSON",
+    "json/escaped duplicate key": "BAD_JSON",
+    "json/byte order mark": "SyntaxError",
+    "json/fraction for a whole number": "BAD_FIELD",
+    "json/NaN": "SyntaxError",
+    "json/1e400": "BAD_JSON",
+    "json/surrogate": "BAD_JSON",
+    "json/deep": "BAD_FIELD",
+    "fields/critical": "BAD_FIELD",
+    "fields/schema version": "BAD_FIELD",
+    "fields/transcript that is not there": "BAD_FIELD SAMPLING_MISMATCH UNACCOUNTED_ACCESS "
+    "NO_TRANSCRIPT",
+    "fields/a count that is not public": "UNKNOWN_VALUE",
+    "fields/watches a central training": "UNKNOWN_VALUE",
+    "semantics/other adversary": "NO_GUARANTEE_FOR_ADVERSARY UNIT_NOT_ACCEPTED",
+}
+"""Where the sample refuses for the same reason and names it otherwise, or names less."""
+
+
+def _store(roles: Iterable[tuple[Any, tuple[str, ...]]]) -> trust.TrustStore:
+    return trust.TrustStore.of(
+        trust.TrustedKey.of(key, name="a key", roles=held, models=("invoice-kie",))
+        for key, held in roles
+    )
+
+
+STORE = _store(((KEY, ("certificate",)), (P256_KEY, ("certificate",)), (OTHER_KEY, ("audit",))))
+LIMITS: dict[str, Any] = {"max_epsilon": 8, "max_delta": 1e-5, "privacy_units": ["document"]}
+
+
+def _verdict_js(
+    folder: Path, store: bytes, limits: dict[str, Any] | None = None, *, exact: bool = False
+) -> tuple[bool, str]:
+    beside = folder.parent
+    (beside / "trust.json").write_bytes(store)
+    (beside / "policy.json").write_text(json.dumps(LIMITS | (limits or {})))
+    command: list[str | Path] = ["node", SAMPLE / "verify.mjs", folder, "--now", NOW.isoformat()]
+    command += ["--trust", beside / "trust.json", "--policy", beside / "policy.json"]
+    command += ["--exact", SAMPLE / "exact.mjs"] if exact else []
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stderr == ""
+    assert done.stdout.startswith("ACCEPTED: " if done.returncode == 0 else "REFUSED: ")
+    return done.returncode == 0, done.stdout
+
+
+def _verdict_py(
+    folder: Path, store: bytes, limits: dict[str, Any] | None = None
+) -> tuple[bool, str]:
+    try:
+        policy = Policy(trust=trust.TrustStore.from_json(store), **LIMITS | (limits or {}))
+        report = artifact.examine(folder, policy, now=NOW)
+    except HushdocError as problem:
+        return False, problem.code
+    return report.passed, ", ".join(rule.code for rule in report.policy.failed)
+
+
+@needs_node
+@pytest.mark.parametrize("name", CASES)
+def test_both_say_the_same(name: str, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    folder = CASES[name](tmp_path / "model")
+    accepted, why = _verdict_py(folder, STORE.to_json())
+    assert accepted == (name in ACCEPTED), why
+    found, said = _verdict_js(folder, STORE.to_json(), exact=name in NEEDS_EXACT)
+    assert found == (accepted and name not in UNREAD_AUDITS), (said, why)
+    if not found:
+        expected = "BAD_ENVELOPE" if name in UNREAD_AUDITS else OTHER_WORDS.get(name, why)
+        assert said.startswith(f"REFUSED: {expected.replace(',', '')}: "), (said, why)
+
+
+@needs_node
+@pytest.mark.parametrize("name", ["semantics/tight epsilon", "transcript/clusters"])
+def test_what_only_the_second_engine_proves_is_refused_without_it(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "model").mkdir()
+    folder = CASES[name](tmp_path / "model")
+    assert _verdict_js(folder, STORE.to_json(), exact=True)[0]
+    found, said = _verdict_js(folder, STORE.to_json())
+    assert not found
+    assert said.startswith("REFUSED: EPSILON_NOT_REPRODUCED: ")
+
+
+@needs_node
+def test_a_second_engine_that_is_not_there_proves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    folder = _seal(tmp_path / "model")
+    for text in ("", "export const isReproduced = () => 1;", "throw new Error('no');"):
+        (tmp_path / "engine.mjs").write_text(text)
+        command: list[str | Path] = ["node", SAMPLE / "verify.mjs", folder, "--trust", "t.json"]
+        command += ["--policy", "p.json", "--exact", "engine.mjs", "--now", NOW.isoformat()]
+        (tmp_path / "t.json").write_bytes(STORE.to_json())
+        (tmp_path / "p.json").write_text(json.dumps(LIMITS))
+        _guarantee(epsilon=1.0, profile=[])(folder)
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+        assert done.returncode == 1
+        assert done.stdout.startswith("REFUSED: ")
+
+
+READ_DIVERGENCES = """
+import { readFileSync } from 'node:fs';
+import { divergence } from %s;
+const { orders, events } = JSON.parse(readFileSync(0));
+console.log(JSON.stringify(events.map((event) => orders.map((a) => divergence(event, a)))));
+process.exitCode = 0;
+"""
+
+
+@needs_node
+def test_its_renyi_divergences_are_those_of_hushdoc() -> None:
+    """At every order that hushdoc tries: never below, and hardly above."""
+    random = Random(11)
+    events: list[mechanism.Mechanism] = [Gaussian(noise_multiplier=0.7), build.TRANSCRIPT, _SHARED]
+    for _ in range(12):
+        noise = Gaussian(noise_multiplier=10 ** random.uniform(-0.7, 1.5))
+        events.append(PoissonSampled(sampling_rate=10 ** random.uniform(-4, 0), event=noise))
+    schema = json.loads((SAMPLE / "schema.json").read_text())
+    assert schema["orders"] == sorted(set(rdp.ORDERS))
+    done = subprocess.run(
+        ["node", "--input-type=module", "-e", _script(READ_DIVERGENCES)],
+        input=json.dumps(
+            {"orders": schema["orders"], "events": [mechanism.to_dict(event) for event in events]}
+        ),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    for event, found in zip(events, json.loads(done.stdout), strict=True):
+        expected = rdp.rdp(event, schema["orders"])
+        rows = zip(schema["orders"], map(float, expected), found, strict=True)
+        known = [row for row in rows if row[2] is not None]  # JSON has null for infinity
+        assert len(known) > len(found) / 3
+        for order, truth, bound in known:
+            assert bound >= truth * (1 - 1e-12)
+            assert bound <= truth * (1 + 1e-7) + 1e-9 / (order - 1)
+
+
+def _script(text: str) -> str:
+    return text % json.dumps((SAMPLE / "verify.mjs").as_uri())
+
+
+def _edited_store(**change: Any) -> bytes:
+    data = json.loads(STORE.to_json())
+    data["keys"][0].update(change)
+    return json.dumps(data).encode()
+
+
+def _with_key(raw: bytes, index: int = 0) -> bytes:
+    """The store with these raw bytes in place of one of its keys."""
+    data = json.loads(STORE.to_json())
+    data["keys"][index]["publicKey"] = base64.b64encode(raw).decode()
+    data["keys"][index]["keyid"] = hashlib.sha256(raw).hexdigest()
+    return json.dumps(data).encode()
+
+
+def _forged(folder: Path) -> Path:
+    """Signed by nobody: R is the neutral point and S is 0."""
+    path = _seal(folder) / build.ENVELOPE
+    data = json.loads(path.read_text())
+    raw = (1).to_bytes(32, "little")
+    data["signatures"] = [
+        {
+            "keyid": hashlib.sha256(raw).hexdigest(),
+            "sig": base64.b64encode(raw + bytes(32)).decode(),
+        }
+    ]
+    path.write_text(json.dumps(data) + "\n")
+    return folder
+
+
+_ONE = _store(((KEY, ("certificate",)),)).to_json()
+SETTINGS: dict[str, tuple[Callable[[Path], Path], bytes, dict[str, Any]]] = {
+    "small-order key": (_forged, _with_key((1).to_bytes(32, "little")), {}),
+    "key id of another key": (_seal, _edited_store(keyid="0" * 64), {}),
+    "one key twice": (
+        _seal,
+        _ONE.replace(
+            b'"keys": [', b'"keys": [' + json.dumps(json.loads(_ONE)["keys"][0]).encode() + b","
+        ),
+        {},
+    ),
+    "wrong role": (_signed_by(OTHER_KEY), STORE.to_json(), {}),
+    "unknown role": (_seal, _edited_store(roles=["certificate", "admin"]), {}),
+    "unknown algorithm": (_seal, _edited_store(algorithm="rsa"), {}),
+    "algorithm of another key": (_seal, _edited_store(algorithm="ecdsa-p256"), {}),
+    "key for other models": (_seal, _edited_store(models=["other"]), {}),
+    "two of two": (_signed_by(KEY, P256_KEY), STORE.to_json(), {"threshold": 2}),
+    "one of two": (_seal, STORE.to_json(), {"threshold": 2}),
+    "right model": (_seal, STORE.to_json(), {"model": "invoice-kie", "min_version": 3}),
+    "wrong model": (_seal, STORE.to_json(), {"model": "receipt-kie"}),
+    "older version": (_seal, STORE.to_json(), {"min_version": 4}),
+    "fresh": (_seal, STORE.to_json(), {"max_age_days": 10}),
+    "stale": (_seal, STORE.to_json(), {"max_age_days": 9}),
+    "more assurance": (_seal, STORE.to_json(), {"min_assurance": "reproduced"}),
+    "smaller files": (_seal, STORE.to_json(), {"max_total_bytes": 100}),
+    "fewer files": (_seal, STORE.to_json(), {"max_files": 3}),
+    "exact": (_seal, STORE.to_json(), {"recompute": "exact"}),
+    "conditional": (
+        _guarantee(kind="dp-conditional", condition="a word"),
+        STORE.to_json(),
+        {"kinds": ["dp", "dp-conditional"]},
+    ),
+}
+_PRIME = 2**255 - 19
+_WEAK = {
+    "0": 0,
+    "1": 1,
+    "-1": _PRIME - 1,
+    "order eight": keys._ORDER_EIGHT_Y,
+    "minus order eight": _PRIME - keys._ORDER_EIGHT_Y,
+    "not canonical": _PRIME + 1,
+    "off the curve": 2,
+}
+# Signed by another key of the store, so that nothing but the weak key can be the reason.
+SETTINGS |= {
+    f"weak key, y is {name}": (
+        _signed_by(P256_KEY),
+        _with_key((y + sign * 2**255).to_bytes(32, "little")),
+        {},
+    )
+    for name, y in _WEAK.items()
+    for sign in (0, 1)
+    if sign == 0 or name != "not canonical"
+}
+SETTINGS |= {
+    "weak key, P-256 off the curve": (
+        _signed_by(KEY),
+        _with_key(b"\4" + bytes(31) + b"\1" + bytes(31) + b"\1", index=1),
+        {},
+    ),
+}
+ACCEPTED_SETTINGS = {"two of two", "right model", "fresh", "exact", "conditional"}
+
+
+@needs_node
+@pytest.mark.parametrize("name", SETTINGS)
+def test_both_say_the_same_under_other_settings(name: str, tmp_path: Path) -> None:
+    seal, store, limits = SETTINGS[name]
+    (tmp_path / "model").mkdir()
+    folder = seal(tmp_path / "model")
+    accepted, why = _verdict_py(folder, store, limits)
+    assert accepted == (name in ACCEPTED_SETTINGS), why
+    found, said = _verdict_js(folder, store, limits)
+    assert found == accepted, (said, why)
+
+
+STRICTER: dict[str, tuple[Callable[[Path], Path], bytes, dict[str, Any]]] = {
+    # What the sample does not know: old stores, links, revocation lists, a rule switched off.
+    "trust store of version 1": (
+        _seal,
+        json.dumps(
+            {
+                "version": 1,
+                "keys": [
+                    {
+                        name: value
+                        for name, value in json.loads(_ONE)["keys"][0].items()
+                        if name != "roles"
+                    }
+                ],
+            }
+        ).encode(),
+        {},
+    ),
+    "link inside the folder": (
+        _changed("LICENSE", lambda path: path.symlink_to("labels.json")),
+        STORE.to_json(),
+        {},
+    ),
+    "letter 0 in a text": (
+        _put("caveats", value=["a\0"]),
+        STORE.to_json(),
+        {},
+    ),
+    "epsilon hardly below what Renyi accounting proves": (
+        _guarantee(epsilon=rdp.epsilon(build.TRANSCRIPT, build.DELTA) * (1 - 1e-5), profile=[]),
+        STORE.to_json(),
+        {},
+    ),
+    "no full coverage": (
+        _guarantee(coversAllPrivateAccesses=False),
+        STORE.to_json(),
+        {"require_full_coverage": False},
+    ),
+}
+
+
+@needs_node
+@pytest.mark.parametrize("name", STRICTER)
+def test_what_it_does_not_know_it_refuses(name: str, tmp_path: Path) -> None:
+    seal, store, limits = STRICTER[name]
+    (tmp_path / "model").mkdir()
+    folder = seal(tmp_path / "model")
+    assert _verdict_py(folder, store, limits) == (True, "")
+    assert not _verdict_js(folder, store, limits)[0]
+
+
+@needs_node
+@pytest.mark.parametrize(
+    "change", [{"max_epsilonn": 8}, {"max_epsilon": "8"}, {"revocation": "required"}]
+)
+def test_a_policy_it_does_not_understand_accepts_nothing(
+    change: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "model").mkdir()
+    assert not _verdict_js(_seal(tmp_path / "model"), STORE.to_json(), change)[0]
+
+
+READ_LINES = """
+import { createInterface } from 'node:readline';
+import { parse } from %s;
+for await (const line of createInterface({ input: process.stdin })) {
+  let found = 'accepted';
+  try { parse(Buffer.from(line, 'base64')); } catch { found = 'refused'; }
+  console.log(found);
+}
+process.exitCode = 0;
+"""
+
+
+def _mutated(text: bytes, random: Random) -> bytes:
+    """A few random edits of pieces that matter in JSON."""
+    pieces = [b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"0", b".", b"e", b"-", b"1", b" "]
+    pieces += [b'"a":1', b"\\u0061", b"\\ud800", b"\xc3\xa9", b"\xff", b"null", b"1e400", b"\n"]
+    pieces += [b"1e-400", b"9007199254740993", b"\xef\xbb\xbf", b"NaN", b"\x00", b"\xe2\x80\xa8"]
+    for _ in range(random.randint(1, 3)):
+        start = random.randint(0, len(text))
+        stop = min(len(text), start + random.choice((0, 0, 1, 1, 2, 5)))
+        text = text[:start] + random.choice([*pieces, b""]) + text[stop:]
+    return text
+
+
+@needs_node
+def test_both_read_the_same_json() -> None:
+    random = Random(7)
+    seeds = [
+        b'{"a": [1, 2.5e-3, "x\\u00e9\\n", null], "b": {"c": true, "d": false}, "e": -0.0}',
+        b'{"type":"composed","count":350,"event":{"type":"gaussian","noiseMultiplier":1.5}}',
+        b'[[], {}, "", 0, -1, 9007199254740991, 1E+2, "\\ud83d\\ude00", {"k":{"k":{"k":1}}}]',
+    ]
+    texts = [*seeds, *(_mutated(random.choice(seeds), random) for _ in range(4000))]
+    done = subprocess.run(
+        ["node", "--input-type=module", "-e", _script(READ_LINES)],
+        input=b"\n".join(base64.b64encode(text) for text in texts),
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    found = done.stdout.decode().split("\n")[: len(texts)]
+    expected = []
+    for text in texts:
+        try:
+            strict_json.loads(text, what="The text")
+        except HushdocError:
+            expected.append("refused")
+        else:
+            expected.append("accepted")
+    assert found == expected
+    assert 200 < expected.count("accepted") < 3500
