@@ -602,7 +602,7 @@ def _forged(folder: Path) -> Path:
 _ONE = _store(((KEY, ("certificate",)),)).to_json()
 SETTINGS: dict[str, tuple[Callable[[Path], Path], bytes, dict[str, Any]]] = {
     "small-order key": (_forged, _with_key((1).to_bytes(32, "little")), {}),
-    "key id of another key": (_seal, _edited_store(keyid="0" * 64), {}),
+    "key id of another key": (_signed_by(P256_KEY), _edited_store(keyid="0" * 64), {}),
     "one key twice": (
         _seal,
         _ONE.replace(
@@ -640,6 +640,7 @@ _WEAK = {
     "order eight": keys._ORDER_EIGHT_Y,
     "minus order eight": _PRIME - keys._ORDER_EIGHT_Y,
     "not canonical": _PRIME + 1,
+    "not canonical, on the curve": _PRIME + 3,
     "off the curve": 2,
 }
 # Signed by another key of the store, so that nothing but the weak key can be the reason.
@@ -651,7 +652,7 @@ SETTINGS |= {
     )
     for name, y in _WEAK.items()
     for sign in (0, 1)
-    if sign == 0 or name != "not canonical"
+    if sign == 0 or not name.startswith("not canonical")
 }
 SETTINGS |= {
     "weak key, P-256 off the curve": (

@@ -1,0 +1,347 @@
+"""What keeping contracts private costs: clauses found in CUAD, by tables of every kind.
+
+    python benchmarks/clauses.py --data path/to/cuad --work runs/clauses
+    python benchmarks/clauses.py --quick
+
+Contracts are split by company. For each of the clause types that most contracts have, a table is
+made in every way (`clause_arms.ARMS`) and scored on contracts of other companies, sentence by
+sentence; released tables are attacked as well. Where 20newsgroups, wnut17 and sec_filings_ner stand
+beside the data, they follow: whole messages, and BIO tags of tokens. Every result is written to
+--work as soon as it is known, and not computed again. Without --data, and with --quick in less than
+a minute, contracts are invented and figures mean nothing. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import lzma
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import clause_arms
+import clause_report
+import invented_contracts
+import numpy as np
+from clause_arms import SCHEME, Side, Task, Trained
+
+from hushdoc import hashing, segmentation
+from hushdoc.hashing import FeatureScheme
+from hushdoc.labels import OUTSIDE, spans_from_tags
+from hushdoc.runtime.chains import viterbi
+from hushdoc.runtime.hashed_table import HashedTable, item_scores
+from hushdoc_training.crf.corpus import Corpus, sentence_corpus, split, tagged_corpus
+from hushdoc_training.crf.frequency import frequent
+from hushdoc_training.crf.private_fitting import Settings
+from hushdoc_training.crf.term_cost import terms
+from hushdoc_training.data import contracts as readers
+from hushdoc_training.data.contracts import Contract
+
+HELD_OUT = 0.25
+PUBLIC = (
+    "contract_nli/dev.json.gz",
+    "contract_nli/train_truncated.json.gz",
+    "kleister_nda/train/in.tsv.xz",
+)
+"""Public contracts beside the data: only how often they have a row is used."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How much work: the full benchmark, or a look that takes a minute."""
+
+    types: int
+    rows: int
+    puzzles: int
+    expected_records: int
+    arms: tuple[str, ...]
+
+
+FULL = Scale(types=12, rows=SCHEME.rows, puzzles=400, expected_records=300, arms=clause_arms.ARMS)
+QUICK = Scale(types=1, rows=2**14, puzzles=40, expected_records=100, arms=clause_arms.ARMS)
+
+
+def main() -> int:
+    """Runs what is missing and prints the JSON line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--data", type=Path, help="folder of CUAD's train.jsonl.gz")
+    parser.add_argument("--work", type=Path, help="keep results here, and continue them")
+    parser.add_argument("--arms", help="only these, parted by commas")
+    parser.add_argument("--tasks", help="only those whose name begins so")
+    parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
+    options = parser.parse_args()
+    scale = QUICK if options.quick else FULL
+    if options.arms:
+        scale = replace(scale, arms=tuple(options.arms.split(",")))
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch:
+        work = options.work or Path(scratch)
+        for name, make in tasks(None if options.quick else options.data, scale):
+            if name.startswith(options.tasks or ""):
+                run_all(work / name.replace("/", "-"), make, scale)
+        result = clause_report.report(work, clause_arms.ARMS)
+    print(clause_report.markdown(result))
+    result |= {
+        "quick": options.quick,
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "seconds": round(time.monotonic() - began),
+    }
+    print(json.dumps(result))
+    return 0
+
+
+def run_all(folder: Path, make: Callable[[], Task], scale: Scale) -> None:
+    """Runs the arms that have no result yet."""
+    missing = [arm for arm in scale.arms if not (folder / f"{arm}.json").exists()]
+    if not missing:
+        return
+    task = make()
+    folder.mkdir(parents=True, exist_ok=True)
+    for arm in missing:
+        result = clause_arms.run(task, arm, score)
+        print(f"{folder.name} {arm} F1 {result['f1']:.3f} {result['cpu_seconds']} s", flush=True)
+        path = folder / f"{arm}.json"
+        path.with_suffix(".new").write_text(json.dumps(result))
+        path.with_suffix(".new").replace(path)
+
+
+def tasks(data: Path | None, scale: Scale) -> Iterator[tuple[str, Callable[[], Task]]]:
+    """Yields the name of each task, and what makes it."""
+    if data is None:
+        contracts = invented_contracts.contracts(160)
+        public = [contract.text for contract in invented_contracts.contracts(40, seed=1)]
+    else:
+        contracts = readers.read_contracts(data / "train.jsonl.gz")
+        public = list(public_texts(data.parent))
+    yield from clause_tasks(contracts, public, scale)
+    if data is not None:
+        yield from other_tasks(data.parent, public, scale)
+
+
+def clause_tasks(
+    contracts: list[Contract], public: Sequence[str], scale: Scale
+) -> Iterator[tuple[str, Callable[[], Task]]]:
+    """Yields a task for each of the clause types that most contracts have."""
+    sides = split(contracts, [contract.group for contract in contracts], held_out=HELD_OUT)
+    schemes = schemes_of(replace(SCHEME, rows=scale.rows))
+    counts = Counter(label for contract in contracts for label in {s[0] for s in contract.spans})
+    skipped = {"Parties", "Document Name", "Agreement Date", "Effective Date", "Expiration Date"}
+    types = [label for label, _ in counts.most_common() if label not in skipped][: scale.types]
+
+    @cache
+    def shared() -> tuple[Side, Side, Any, float]:
+        made = [side_of(sentence_corpus(part, types[:1]), schemes) for part in sides]
+        shares = terms(made[0].tokens, schemes["pairs"]).shares
+        share = float(shares[min(99, len(shares) - 1)])
+        return made[0], made[1], public_features(public, schemes["words"]), share
+
+    def make(label: str) -> Task:
+        train, test, background, word_share = shared()
+        labels = [sentence_corpus(part, [label]).labels for part in sides]
+        return Task(
+            names=(OUTSIDE, label),
+            train=replace(train, labels=labels[0]),
+            test=replace(test, labels=labels[1]),
+            schemes=schemes,
+            public=background,
+            expected_records=scale.expected_records,
+            puzzles=scale.puzzles,
+            settings=Settings(),
+            word_share=word_share,
+        )
+
+    for label in types:
+        yield label, lambda label=label: make(label)  # type: ignore[misc]
+
+
+def other_tasks(
+    data: Path, public: Sequence[str], scale: Scale
+) -> Iterator[tuple[str, Callable[[], Task]]]:
+    """Yields a task for each other corpus that stands beside the contracts."""
+    for name, make in (
+        ("20newsgroups", newsgroups),
+        ("wnut17", tweets),
+        ("sec_filings_ner", agreements),
+    ):
+        if (data / name).is_dir():
+            yield f"other {name}", lambda make=make, name=name: make(data / name, public)  # type: ignore[misc]
+
+
+def newsgroups(folder: Path, public: Sequence[str]) -> Task:
+    """Returns the task of whole messages: each one item, one sequence and one record."""
+    messages = readers.read_messages(folder / "train.jsonl.gz")
+    names = tuple(sorted({message.label for message in messages}))
+    scheme = replace(SCHEME, rows=2**18, bigrams=False, skip_grams=False)
+    sides = []
+    for part in split(messages, range(len(messages)), held_out=HELD_OUT):
+        tokens = [segmentation.words(message.text) for message in part]
+        found = hashing.features(tokens, scheme)
+        ends = np.arange(len(part) + 1)
+        sides.append(
+            Side(
+                tokens=(),
+                features={
+                    "pairs": found,
+                    "words": found,
+                    "frequent": frequent_features(tokens, scheme, ends),
+                },
+                labels=np.array([names.index(message.label) for message in part]),
+                sequences=ends,
+                records=ends,
+            )
+        )
+    return Task(
+        names=names,
+        train=sides[0],
+        test=sides[1],
+        schemes={"pairs": scheme, "words": scheme},
+        public=hashing.features([segmentation.words(text) for text in public], scheme),
+        expected_records=8000,
+        puzzles=0,
+        settings=Settings(emphasis=1.0, transition_scale=0.0),
+    )
+
+
+def tweets(folder: Path, public: Sequence[str]) -> Task:
+    """Returns the task of tagged tweets: each one sequence and one record."""
+    parts = [
+        readers.read_conll(folder / name) for name in ("wnut17train.conll", "emerging.dev.conll")
+    ]
+    return tagged(parts, public, expected_records=3000)
+
+
+def agreements(folder: Path, public: Sequence[str]) -> Task:
+    """Returns the task of tagged loan agreements; five are too few to be records themselves.
+
+    A record is a sentence here, so the guarantee is one for sentences.
+    """
+    found = readers.read_conll(folder / "FIN5.txt")
+    last = max(sentence.document for sentence in found)
+    parts = [
+        [s for s in found if s.document != last],
+        [s for s in found if s.document == last],
+    ]
+    return tagged(parts, public, expected_records=1000)
+
+
+def tagged(
+    parts: Sequence[Sequence[readers.Sentence]], public: Sequence[str], *, expected_records: int
+) -> Task:
+    """Returns the task of sentences with BIO tags."""
+    names = sorted({tag[2:] for part in parts for s in part for tag in s.tags if tag != OUTSIDE})
+    schemes = schemes_of(replace(SCHEME, level="token", rows=2**19))
+    train, test = (tagged_corpus(part, names) for part in parts)
+    return Task(
+        names=train.names,
+        train=side_of(train, schemes),
+        test=side_of(test, schemes),
+        schemes=schemes,
+        public=public_features(public, schemes["words"]),
+        expected_records=expected_records,
+        puzzles=0,
+        settings=Settings(emphasis=4.0),
+        rarity=4.0,
+    )
+
+
+def schemes_of(scheme: FeatureScheme) -> dict[str, FeatureScheme]:
+    """Returns the paper's features, and tokens alone."""
+    return {"pairs": scheme, "words": replace(scheme, bigrams=False, skip_grams=False)}
+
+
+def side_of(corpus: Corpus, schemes: dict[str, FeatureScheme]) -> Side:
+    """Returns a corpus with its features; documents are both sequences and records."""
+    return Side(
+        tokens=corpus.sentences if corpus.level == "sentence" else (),
+        features={
+            **{name: corpus.features(scheme) for name, scheme in schemes.items()},
+            "frequent": frequent_features(corpus.sentences, schemes["pairs"], corpus.documents),
+        },
+        labels=corpus.labels,
+        sequences=corpus.documents,
+        records=corpus.documents,
+    )
+
+
+def frequent_features(
+    sentences: Sequence[Sequence[str]], scheme: FeatureScheme, records: Any
+) -> hashing.Features:
+    """Returns the features that more than RARE records have."""
+    return frequent(sentences, scheme, records, least_records=clause_arms.RARE + 1)
+
+
+def public_texts(data: Path) -> Iterator[str]:
+    """Yields public contracts that stand beside the data."""
+    csv.field_size_limit(sys.maxsize)
+    for path in (data / name for name in PUBLIC if (data / name).exists()):
+        if path.suffix == ".gz":
+            with gzip.open(path, "rt", encoding="utf-8") as file:
+                yield from (document["text"] for document in json.load(file)["documents"])
+        else:
+            with lzma.open(path, "rt", encoding="utf-8") as file:
+                rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+                yield from (row[-1].replace("\\n", "\n") for row in rows)
+
+
+def public_features(texts: Sequence[str], scheme: FeatureScheme) -> hashing.Features:
+    """Returns the features of every sentence of public texts."""
+    sentences = [
+        segmentation.words(text, *place) for text in texts for place in segmentation.sentences(text)
+    ]
+    return hashing.features(sentences, scheme)
+
+
+def score(task: Task, trained: Trained) -> dict[str, Any]:
+    """Returns precision, recall and F1 of what the runtime decodes on the held-out side."""
+    table = HashedTable(
+        weights=trained.weights.astype(np.float32),
+        transitions=trained.transitions.astype(np.float64),
+        scale=None,
+    )
+    features = task.test.features[trained.kind]
+    began = time.process_time()
+    if task.test.tokens:
+        features = hashing.features(task.test.tokens, task.schemes[trained.kind])
+    path = viterbi(item_scores(features, table), task.test.sequences, table.transitions)
+    seconds = time.process_time() - began
+    if task.schemes["words"].level == "token":
+        true, found = (set(entities(task, labels)) for labels in (task.test.labels, path))
+        hits, num_true, num_found = len(true & found), len(true), len(found)
+    else:
+        outside = task.names.index(OUTSIDE) if OUTSIDE in task.names else -1
+        inside = task.test.labels != outside
+        hits = int((inside & (path == task.test.labels)).sum())
+        num_true, num_found = int(inside.sum()), int((path != outside).sum())
+    return {
+        "precision": hits / max(1, num_found),
+        "recall": hits / max(1, num_true),
+        "f1": 2 * hits / max(1, num_found + num_true),
+        "num_true": num_true,
+        "table_bytes_int8": trained.weights.size,
+        "tokens_per_cpu_second": round(sum(map(len, task.test.tokens)) / seconds),
+    }
+
+
+def entities(task: Task, labels: np.ndarray[Any, Any]) -> Iterator[tuple[int, int, str]]:
+    """Yields first token, one past the last and label of every field that tags spell."""
+    ends = task.test.sequences
+    for first, stop in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+        for span in spans_from_tags([task.names[label] for label in labels[first:stop]]):
+            yield first + span.start, first + span.stop, span.label
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from hushdoc.audits import Audit
+from hushdoc_training.audit import roc
+
+
+def test_area_is_that_of_scikit_learn() -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    chance = np.random.default_rng(0)
+    true, false = chance.integers(0, 9, size=50) + 2.0, chance.integers(0, 9, size=80) * 1.0
+    kind = np.repeat([1, 0], [50, 80])
+    expected = metrics.roc_auc_score(kind, np.concatenate([true, false]))
+    assert roc.area(true, false)[0] == pytest.approx(expected)
+
+
+def test_deviation_is_that_of_repetitions() -> None:
+    chance = np.random.default_rng(1)
+    areas, deviations = zip(
+        *(roc.area(chance.normal(0.7, 1, size=60), chance.normal(size=90)) for _ in range(400)),
+        strict=True,
+    )
+    assert np.mean(deviations) == pytest.approx(np.std(areas), rel=0.1)
+
+
+def test_deviation_counts_clusters_as_one() -> None:
+    chance = np.random.default_rng(2)
+    areas, deviations, naive = [], [], []
+    for _ in range(300):
+        shared = chance.normal(size=30)
+        true = shared + 0.5 + 0.1 * chance.normal(size=30)
+        false = np.repeat(shared, 5) + 0.1 * chance.normal(size=150)
+        clusters = (np.arange(30), np.repeat(np.arange(30), 5))
+        area, deviation = roc.area(true, false, clusters)
+        areas.append(area)
+        deviations.append(deviation)
+        naive.append(roc.area(true, false)[1])
+    assert np.mean(deviations) == pytest.approx(np.std(areas), rel=0.15)
+    assert np.mean(naive) > 2 * np.std(areas)
+
+
+def test_rates_at_a_threshold() -> None:
+    false = np.arange(1000.0)
+    found = roc.measured("toy", np.array([998.5, 998.5, 3.0, 2000.0]), false, fpr=0.001)
+    assert (found.tpr, found.fpr) == (0.75, 0.001)
+    strict = roc.measured("toy", np.array([998.5, 2000.0]), false, fpr=0.0005)
+    assert (strict.tpr, strict.fpr) == (0.5, 0.0)
+
+
+def test_equal_scores_are_no_evidence() -> None:
+    found = roc.measured("toy", np.ones(20), np.ones(2000))
+    assert (found.auc, found.tpr, found.fpr) == (0.5, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(("hits", "total"), [(0, 10), (3, 10), (10, 10), (1, 2000)])
+def test_shares_have_exact_intervals(hits: int, total: int) -> None:
+    low, high = roc.clopper_pearson(hits, total, 0.1)
+
+    def at_most(count: int, share: float) -> float:
+        return sum(
+            math.comb(total, k) * share**k * (1 - share) ** (total - k) for k in range(count + 1)
+        )
+
+    assert low <= hits / total <= high
+    if hits:
+        assert 1 - at_most(hits - 1, low) == pytest.approx(0.05)
+    if hits < total:
+        assert at_most(hits, high) == pytest.approx(0.05)
+
+
+def test_randomised_response_is_refuted_below_its_epsilon_and_not_above() -> None:
+    chance = np.random.default_rng(3)
+    keep = math.e / (1 + math.e)
+    lowers = []
+    for _ in range(40):
+        true = (chance.random(20_000) < keep) + chance.random(20_000) / 2
+        false = (chance.random(20_000) < 1 - keep) + chance.random(20_000) / 2
+        fpr = float((false >= 1).mean())
+        lowers.append(roc.measured("coins", true, false, fpr=fpr).epsilon_lower(0.0))
+    assert sum(lower > 1.0 for lower in lowers) <= 6
+    assert np.mean(lowers) > 0.9
+
+
+def test_audit_is_a_record_that_certificates_take() -> None:
+    found = roc.measured("toy", np.arange(50.0) + 40, np.arange(50.0), fpr=0.1)
+    plain = found.audit()
+    assert Audit.from_dict(plain.to_dict(), "audit") == plain
+    assert (plain.epsilon_lower, plain.delta, plain.confidence) == (None, None, None)
+    bound = found.audit(delta=1e-5)
+    assert bound.problem() is None
+    assert bound.epsilon_lower == found.epsilon_lower(1e-5)
+    assert bound.confidence == roc.CONFIDENCE
+
+
+def test_scores_must_be_there_and_be_numbers() -> None:
+    with pytest.raises(ValueError, match="some of each"):
+        roc.measured("toy", np.array([]), np.ones(3))
+    with pytest.raises(ValueError, match="NaN"):
+        roc.measured("toy", np.array([np.nan]), np.ones(3))

@@ -1,0 +1,89 @@
+"""Attacks that tell genuine rows from made-up ones: they find what the published fill leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hushdoc_training.audit import antisymmetry, float_pattern, multiplicity, two_sample
+from hushdoc_training.audit.roc import Attack
+from hushdoc_training.crf import bounded, filling
+from hushdoc_training.crf.randomness import SecretStream
+
+ATTACKS: dict[str, Callable[..., Attack]] = {
+    "antisymmetry": antisymmetry.antisymmetry,
+    "multiplicity": multiplicity.multiplicity,
+    "float_pattern": float_pattern.float_pattern,
+    "two_sample": two_sample.two_sample,
+}
+
+
+@pytest.mark.parametrize("name", ["multiplicity", "two_sample"])
+def test_the_published_fill_leaks_which_rows_are_genuine(contracts: Any, name: str) -> None:
+    table = filling.published(contracts.table, stream=SecretStream())
+    found = ATTACKS[name](table, contracts.table.genuine)
+    assert found.auc_interval[0] > 0.8
+    assert found.tpr_interval[0] > 0.3
+
+
+def test_rows_that_add_up_to_nothing_are_found_where_both_weights_were_learned(
+    contracts: Any,
+) -> None:
+    table = filling.published(contracts.table, stream=SecretStream())
+    complete = np.isfinite(contracts.table.weights).all(axis=1)
+    kept = complete | ~contracts.table.genuine
+    found = antisymmetry.antisymmetry(table[kept], complete[kept])
+    assert found.auc_interval[0] > 0.99
+    assert found.tpr > 0.9
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_no_attack_on_rows_finds_anything_in_the_hardened_fill(
+    without_singletons: Any, name: str
+) -> None:
+    table = filling.hardened(without_singletons.table, stream=SecretStream())
+    found = ATTACKS[name](table, without_singletons.table.genuine)
+    assert found.auc <= 0.55
+    assert found.tpr_interval[0] <= 0.01
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_attacks_see_nothing_where_there_is_nothing(name: str) -> None:
+    chance = np.random.default_rng(0)
+    table = chance.normal(size=(8000, 2)).astype(np.float32)
+    found = ATTACKS[name](table, chance.random(8000) < 0.3)
+    assert found.auc_interval[0] <= 0.5 <= found.auc_interval[1] or abs(found.auc - 0.5) < 0.02
+
+
+def test_last_bits_show_numbers_of_few_decimals_and_of_half_precision() -> None:
+    chance = np.random.default_rng(1)
+    table = chance.normal(size=(6000, 2)).astype(np.float32)
+    for altered in (table[:2000].round(6), table[:2000].astype(np.float16)):
+        mixed = np.concatenate([altered.astype(np.float32), table[2000:]])
+        found = float_pattern.float_pattern(mixed, np.arange(6000) < 2000)
+        assert found.auc > 0.95
+
+
+def test_noise_above_the_bound_hides_rows_of_a_bounded_table(contracts: Any) -> None:
+    weights = np.nan_to_num(contracts.table.weights, nan=0.0)
+    table = bounded.BoundedTable(
+        weights=bounded.projected(weights.astype(np.float64), 0.1).astype(np.float32), bound=0.1
+    )
+    noisy = bounded.released(table, noise_std=1.0, stream=SecretStream())
+    for attack in ATTACKS.values():
+        assert attack(noisy, contracts.table.genuine).auc <= 0.55
+
+
+def test_a_classifier_needs_rows_of_both_kinds() -> None:
+    with pytest.raises(ValueError, match="at least 20 of each"):
+        two_sample.two_sample(np.ones((50, 2), np.float32), np.arange(50) < 3)
+
+
+def test_rows_are_spread_over_the_table() -> None:
+    chosen = np.arange(1000) % 2 == 0
+    assert antisymmetry.spread(chosen, 5000).tolist() == list(range(0, 1000, 2))
+    few = antisymmetry.spread(chosen, 10)
+    assert (len(few), few[0], few[-1]) == (10, 0, 998)

@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+
+from hushdoc.errors import InputError
+from hushdoc_training.crf import filling, laws
+from hushdoc_training.crf.filling import Floats, Update
+from hushdoc_training.crf.fitting import FittedTable
+from hushdoc_training.crf.randomness import SecretStream
+
+
+def stream(number: int = 0) -> SecretStream:
+    return SecretStream(key=bytes([number]) * 32)
+
+
+def table_of(weights: Floats) -> FittedTable:
+    columns = weights.shape[1]
+    return FittedTable(
+        weights=weights,
+        seen=~np.isnan(weights).all(axis=1),
+        transitions=np.zeros((columns, columns), np.float32),
+        labels=tuple(f"label {number}" for number in range(columns)),
+    )
+
+
+def learned(rows: int = 6000, share: float = 0.3, columns: int = 2) -> Floats:
+    """A table as CRFsuite leaves it: antisymmetric rows with heavy tails, repeated, with gaps."""
+    generator = np.random.default_rng(3)
+    weights = np.full((rows, columns), np.nan, np.float32)
+    places = generator.permutation(rows)[: int(share * rows)]
+    base = generator.standard_t(3, (len(places) // 4 + 1, columns)).repeat(4, axis=0)
+    values = base[: len(places)]
+    if columns > 1:
+        values -= values.mean(axis=1, keepdims=True)
+    values[generator.random(values.shape) < 0.2] = np.nan
+    values[np.isnan(values).all(axis=1)] = 1.0
+    weights[places] = values
+    return weights
+
+
+class TestRandomness:
+    def test_normals_are_normal(self) -> None:
+        drawn = np.sort(stream().normals((100_000, 2)).ravel())
+        assert abs(drawn.mean()) < 0.01
+        assert drawn.std() == pytest.approx(1, abs=0.01)
+        quantiles = np.quantile(drawn, [0.001, 0.1587, 0.8413, 0.999])
+        assert quantiles == pytest.approx([-3.09, -1, 1, 3.09], abs=0.06)
+
+    def test_neighbours_and_halves_of_a_pair_are_independent(self) -> None:
+        drawn = stream().normals((1 << 17,))
+        for lag in (1, 2, 1 << 15, 1 << 16):
+            assert abs(np.corrcoef(drawn[:-lag], drawn[lag:])[0, 1]) < 0.015
+
+    def test_choices_are_even_and_within(self) -> None:
+        drawn = stream().choices(70_000, 7)
+        assert (drawn.min(), drawn.max()) == (0, 6)
+        assert np.bincount(drawn) == pytest.approx(np.full(7, 10_000), abs=400)
+
+    def test_a_stream_never_repeats_another(self) -> None:
+        assert not np.array_equal(SecretStream().normals((9,)), SecretStream().normals((9,)))
+
+    @pytest.mark.parametrize("count", [0, 1, 3, (1 << 16) + 1])
+    def test_any_number_can_be_drawn(self, count: int) -> None:
+        assert np.isfinite(stream().normals((count,))).all()
+
+
+class TestLaws:
+    def test_a_missing_weight_follows_the_ones_that_are_there(self) -> None:
+        covariance = np.array([[2.0, -1.2, 0.3], [-1.2, 1.0, 0.0], [0.3, 0.0, 0.5]])
+        law = laws.Mixture(
+            shares=np.ones(1), means=np.array([[1.0, 2.0, 3.0]]), covariances=covariance[None]
+        )
+        rows = np.full((200_000, 3), np.nan)
+        rows[:, 0], rows[:, 2] = 3.0, 2.0
+        known, missing = [0, 2], 1
+        gain = covariance[missing, known] @ np.linalg.inv(covariance[np.ix_(known, known)])
+        mean = 2.0 + gain @ [2.0, -1.0]
+        variance = covariance[1, 1] - gain @ covariance[known, missing]
+        made = law.complete(rows, stream())
+        assert np.array_equal(made[:, known], rows[:, known])
+        assert made[:, 1].mean() == pytest.approx(mean, abs=0.01)
+        assert made[:, 1].var() == pytest.approx(variance, rel=0.02)
+
+    def test_parts_of_a_mixture_are_chosen_by_what_is_known(self) -> None:
+        law = laws.Mixture(
+            shares=np.array([0.5, 0.5]),
+            means=np.array([[-5.0, 10.0], [5.0, -10.0]]),
+            covariances=np.array([np.eye(2), 4 * np.eye(2)]),
+        )
+        rows = np.full((2000, 2), np.nan)
+        rows[:1000, 0], rows[1000:, 0] = -5.0, 5.0
+        made = law.complete(rows, stream())[:, 1]
+        assert made[:1000].mean() == pytest.approx(10, abs=0.2)
+        assert made[:1000].std() == pytest.approx(1, abs=0.1)
+        assert made[1000:].mean() == pytest.approx(-10, abs=0.3)
+        assert made[1000:].std() == pytest.approx(2, abs=0.2)
+
+    @pytest.mark.parametrize("family", laws.FAMILIES)
+    def test_draws_have_the_moments_of_what_was_fitted(self, family: str) -> None:
+        generator = np.random.default_rng(0)
+        rows = generator.normal(size=(3000, 2)) @ np.array([[1.0, -0.8], [0.0, 0.3]]) + [2.0, -1.0]
+        drawn = laws.fitted(family, rows, stream()).draw(100_000, stream(1))
+        assert drawn.mean(axis=0) == pytest.approx(rows.mean(axis=0), abs=0.1)
+        assert drawn.std(axis=0) == pytest.approx(rows.std(axis=0), rel=0.1)
+        correlation = np.corrcoef(drawn.T)[0, 1]
+        if family == "normals":
+            assert abs(correlation) < 0.02
+        else:
+            assert correlation == pytest.approx(np.corrcoef(rows.T)[0, 1], abs=0.1)
+
+    def test_a_singular_law_can_be_completed(self) -> None:
+        rows = np.random.default_rng(0).normal(size=(500, 1)) @ np.array([[1.0, -1.0]])
+        law = laws.fitted("joint-normal", rows, stream())
+        made = law.complete(np.array([[0.7, np.nan], [np.nan, 0.2]]), stream())
+        assert made.sum(axis=1) == pytest.approx(np.zeros(2), abs=1e-5)
+
+    def test_one_row_is_no_law(self) -> None:
+        with pytest.raises(InputError, match="at least 2") as caught:
+            laws.fitted("normals", np.zeros((1, 2)), stream())
+        assert caught.value.code == "TOO_FEW_ROWS"
+
+    def test_an_unknown_family_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="cauchy"):
+            laws.fitted("cauchy", np.zeros((3, 2)), stream())
+
+
+class TestPublished:
+    @pytest.mark.parametrize(
+        ("family", "columns"), list(itertools.product(laws.FAMILIES, (1, 2, 5)))
+    )
+    def test_learned_weights_stay_and_no_other_is_missing(self, family: str, columns: int) -> None:
+        weights = learned(columns=columns)
+        made = filling.published(table_of(weights), stream=stream(), family=family)
+        there = ~np.isnan(weights)
+        assert np.array_equal(made[there], weights[there])
+        assert np.isfinite(made).all()
+        assert made.any(axis=1).all()
+        assert made.dtype == np.float32
+
+    def test_made_up_rows_have_the_law_of_complete_ones(self) -> None:
+        weights = learned(40_000)
+        complete = weights[~np.isnan(weights).any(axis=1)]
+        made = filling.published(table_of(weights), stream=stream())
+        drawn = made[np.isnan(weights).all(axis=1)]
+        assert drawn.std(axis=0) == pytest.approx(complete.std(axis=0), rel=0.03)
+        assert abs(np.corrcoef(drawn.T)[0, 1]) < 0.03
+
+    def test_without_complete_rows_missing_weights_count_as_zeros(self) -> None:
+        weights = np.full((50, 2), np.nan, np.float32)
+        weights[:10, 0], weights[10:20, 1] = 1.0, -1.0
+        assert filling.complete_rows(weights).shape == (20, 2)
+        assert np.isfinite(filling.published(table_of(weights), stream=stream())).all()
+
+
+class TestHardened:
+    def test_no_learned_number_is_released(self) -> None:
+        weights = learned()
+        made = filling.hardened(table_of(weights), stream=stream())
+        there = ~np.isnan(weights)
+        assert not (made[there] == weights[there]).any()
+        assert np.isfinite(made).all()
+        assert len(np.unique(made[:, 0])) > 0.99 * len(made)
+
+    def test_genuine_and_made_up_rows_have_one_law(self) -> None:
+        from scipy.stats import ks_2samp  # type: ignore[import-untyped]
+
+        weights = learned(60_000)
+        made = filling.hardened(table_of(weights), stream=stream(), noise=0.5)
+        genuine = table_of(weights).genuine
+        for column in range(2):
+            found = ks_2samp(made[genuine, column], made[~genuine, column])
+            assert found.pvalue > 0.01
+
+    def test_rows_of_several_labels_add_up_to_nothing(self) -> None:
+        for columns in (2, 5):
+            made = filling.hardened(table_of(learned(columns=columns)), stream=stream())
+            assert np.abs(made.sum(axis=1)).max() < 1e-4 * np.abs(made).max()
+        assert np.abs(filling.hardened(table_of(learned(columns=1)), stream=stream())).max() > 0
+
+    def test_with_little_noise_differences_between_labels_are_kept(self) -> None:
+        weights = learned()
+        table = table_of(weights)
+        made = filling.hardened(table, stream=stream(), noise=1e-6)
+        unfilled = table.unfilled()
+        expected = unfilled[table.genuine, 1] - unfilled[table.genuine, 0]
+        found = made[table.genuine, 1] - made[table.genuine, 0]
+        assert found == pytest.approx(expected, abs=1e-4)
+
+    @pytest.mark.parametrize("noise", [0.5, 2.0])
+    def test_noise_is_as_wide_as_stated(self, noise: float) -> None:
+        table = table_of(learned(60_000))
+        rows = table.unfilled()[table.genuine].astype(np.float64)
+        rows -= rows.mean(axis=1, keepdims=True)
+        made = filling.hardened(table, stream=stream(), noise=noise)[table.genuine]
+        assert (made - rows).std(axis=0) == pytest.approx(noise * rows.std(axis=0), rel=0.02)
+
+    def test_two_fills_differ_everywhere(self) -> None:
+        table = table_of(learned())
+        first, second = (filling.hardened(table, stream=SecretStream()) for _ in range(2))
+        assert (first != second).mean() > 0.99
+
+    def test_nothing_learned_is_refused(self) -> None:
+        nothing = table_of(np.full((9, 2), np.nan, np.float32))
+        for fill in (filling.hardened, filling.published):
+            with pytest.raises(InputError, match="Train on more documents"):
+                fill(nothing, stream=stream())
+
+    @pytest.mark.parametrize("noise", [0.0, -1.0, float("nan")])
+    def test_no_noise_is_refused(self, noise: float) -> None:
+        with pytest.raises(ValueError, match="noise"):
+            filling.hardened(table_of(learned()), stream=stream(), noise=noise)
+
+
+class TestGaussian:
+    def test_rows_are_shortened_and_all_get_the_same_noise(self) -> None:
+        weights = learned(60_000)
+        made = filling.gaussian(weights, stream=stream(), norm=0.5, noise_multiplier=3.0)
+        zero = np.isnan(weights).all(axis=1)
+        assert made[zero].std() == pytest.approx(1.5, rel=0.01)
+        rows = np.nan_to_num(weights[~zero].astype(np.float64))
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        short = rows * np.minimum(1, 0.5 / np.maximum(lengths, 1e-30))
+        assert (made[~zero] - short).std() == pytest.approx(1.5, rel=0.01)
+        assert abs((made[~zero] - short).mean()) < 0.02
+
+    def test_numbers_that_mean_nothing_are_refused(self) -> None:
+        with pytest.raises(ValueError, match="above 0"):
+            filling.gaussian(learned(), stream=stream(), norm=0.0, noise_multiplier=1.0)
+
+
+class TestUpdates:
+    def update(self) -> Update:
+        generator = np.random.default_rng(1)
+        released = generator.normal(size=(20_000, 2)).astype(np.float32)
+        amounts = np.full(released.shape, np.nan, np.float32)
+        amounts[:5000] = 0.5 * released[:5000] + generator.normal(size=(5000, 2)) * 0.1
+        return Update(released=released, amounts=amounts)
+
+    def test_unchanged_rows_get_amounts_that_fit_their_weights(self) -> None:
+        update = self.update()
+        made = filling.updated_published(update, stream=stream())
+        assert made[:5000] == pytest.approx(update.released[:5000] + update.amounts[:5000])
+        drawn = (made - update.released)[5000:]
+        for column in range(2):
+            slope = np.polyfit(update.released[5000:, column], drawn[:, column], 1)[0]
+            assert slope == pytest.approx(0.5, abs=0.01)
+        assert (drawn - 0.5 * update.released[5000:]).std() == pytest.approx(0.1, rel=0.05)
+
+    def test_hardened_amounts_are_never_released_as_they_are(self) -> None:
+        update = self.update()
+        made = filling.updated_hardened(update, stream=stream())
+        exact = update.released[:5000] + update.amounts[:5000]
+        assert not (made[:5000] == exact).any()
+        changed, unchanged = np.split(made - update.released, [5000])
+        assert changed.std(axis=0) == pytest.approx(unchanged.std(axis=0), rel=0.05)
+
+    def test_what_does_not_fit_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="no weight missing"):
+            Update(released=learned(), amounts=learned())
+
+
+@pytest.mark.parametrize("fill", [filling.published, filling.hardened])
+def test_a_table_of_full_size_is_filled_within_two_seconds(fill: object) -> None:
+    weights = learned(2**21, share=0.1)
+    table = table_of(weights)
+    spent = []
+    for _ in range(2):
+        start = time.process_time()
+        fill(table, stream=stream())  # type: ignore[operator]
+        spent.append(time.process_time() - start)
+    assert min(spent) < 2

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from hushdoc.errors import AnnotationError
+from hushdoc_training.crf import filling, linear
+from hushdoc_training.crf.randomness import SecretStream
+
+ROWS = 4099
+TOPICS = {"law": "court judge statute appeal", "sea": "harbour sail anchor tide",
+          "farm": "barley tractor meadow plough"}  # fmt: skip
+
+
+def messages(count: int, kinds: int, seed: int) -> tuple[list[str], list[str]]:
+    generator = np.random.default_rng(seed)
+    names = list(TOPICS)[:kinds]
+    labels = [names[number] for number in generator.integers(kinds, size=count)]
+    texts = [
+        " ".join(
+            [
+                *generator.choice(TOPICS[label].split(), 5),
+                *(f"word{number}" for number in generator.integers(300, size=5)),
+            ]
+        )
+        for label in labels
+    ]
+    return texts, labels
+
+
+def accuracy(model: linear.LinearModel, kinds: int) -> float:
+    texts, labels = messages(200, kinds, seed=9)
+    found = model.predict(linear.hashed(texts, ROWS))
+    return float(np.mean([a == b for a, b in zip(found, labels, strict=True)]))
+
+
+def fitted(kinds: int, **settings: int) -> linear.LinearModel:
+    texts, labels = messages(400, kinds, seed=1)
+    return linear.fit(linear.hashed(texts, ROWS), labels, **settings)
+
+
+@pytest.mark.parametrize("kinds", [2, 3])
+@pytest.mark.parametrize(
+    "fill",
+    [
+        partial(filling.published, family="normals"),
+        partial(filling.published, family="joint-normal"),
+        partial(filling.hardened, noise=0.5),
+    ],
+)
+def test_every_coefficient_is_filled_and_the_model_still_knows(kinds: int, fill: object) -> None:
+    model = fitted(kinds, least_documents=3)
+    missing = np.isnan(model.weights).all(axis=1)
+    assert 0 < missing.sum() < ROWS
+    assert accuracy(model, kinds) > 0.95
+    filled = model.filled(
+        partial(fill, stream=SecretStream(key=bytes(32)))  # type: ignore[call-overload]
+    )
+    assert np.isfinite(filled.weights).all()
+    assert filled.weights.any(axis=1).all()
+    assert accuracy(filled, kinds) > 0.9
+
+
+def test_it_answers_as_scikit_learn_does() -> None:
+    from sklearn.linear_model import SGDClassifier
+
+    for kinds in (2, 3):
+        texts, labels = messages(300, kinds, seed=2)
+        matrix = linear.hashed(texts, ROWS)
+        peer = SGDClassifier(random_state=0).fit(matrix, labels)
+        model = linear.from_sklearn(peer, np.arange(ROWS), ROWS)
+        assert model.predict(matrix) == peer.predict(matrix).tolist()
+
+
+def test_dropped_rows_shape_nothing() -> None:
+    texts, labels = messages(300, 2, seed=4)
+    rare = [f"{text} onlyhere{place}" for place, text in enumerate(texts)]
+    plain = linear.fit(linear.hashed(texts, ROWS), labels, least_documents=10)
+    missing = np.isnan(plain.weights).all(axis=1)
+    matrix = linear.hashed(rare, ROWS)
+    counts = np.asarray(matrix.getnnz(axis=0)).ravel()
+    found = linear.fit(matrix, labels, least_documents=10)
+    assert np.isnan(found.weights[counts < 10]).all()
+    assert missing.any()
+
+
+def test_one_class_is_refused() -> None:
+    matrix = linear.hashed(["a b", "c d"], ROWS)
+    with pytest.raises(AnnotationError, match="two kinds"):
+        linear.fit(matrix, ["x", "x"])
+    with pytest.raises(AnnotationError, match="expected one each"):
+        linear.fit(matrix, ["x", "y", "y"])

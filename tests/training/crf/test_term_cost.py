@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from hushdoc.hashing import FeatureScheme
+from hushdoc_training.crf import term_cost
+from hushdoc_training.crf.term_cost import AdjacentLaws, renyi_of_normals
+
+ORDERS = np.array([1.1, 1.5, 2.0, 4.0, 16.0])
+
+
+def two_labels(count: int = 200_000) -> term_cost.Doubles:
+    """Rows of two labels whose weights are exactly spread like a normal law, and opposite."""
+    normal = NormalDist()
+    values = np.array([normal.inv_cdf((place + 0.5) / count) for place in range(count)])
+    return np.stack([values, -values], axis=1)
+
+
+def integrated(order: float, one: tuple[float, float], other: tuple[float, float]) -> float:
+    """The divergence by its definition: an integral, by a fine sum in logarithms."""
+    places = np.linspace(-60, 60, 400_001)
+    logs = []
+    for mean, deviation in (one, other):
+        logs.append(
+            -0.5 * ((places - mean) / deviation) ** 2 - math.log(deviation * math.sqrt(2 * math.pi))
+        )
+    values = order * logs[0] + (1 - order) * logs[1]
+    total = np.logaddexp.reduce(values) + math.log(places[1] - places[0])
+    return float(total) / (order - 1)
+
+
+class TestDivergence:
+    @pytest.mark.parametrize("order", ORDERS)
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [((0.0, 1.0), (0.0, 1.0)), ((0.3, 0.9), (-0.2, 1.0)), ((0.0, 1.0), (0.5, 1.02))],
+    )
+    def test_it_is_the_integral(
+        self, order: float, one: tuple[float, float], other: tuple[float, float]
+    ) -> None:
+        found = renyi_of_normals(np.array([order]), *one, *other)[0]
+        assert found == pytest.approx(integrated(order, one, other), rel=1e-6, abs=1e-9)
+
+    def test_it_is_infinite_from_where_the_integral_diverges(self) -> None:
+        # v = alpha s2^2 + (1 - alpha) s1^2 is 0 at alpha = s1^2 / (s1^2 - s2^2).
+        limit = 1 / (1 - 0.9**2)
+        below, at, above = renyi_of_normals(
+            np.array([limit - 1e-6, limit, limit + 1]), 0.0, 1.0, 0.0, 0.9
+        )
+        assert math.isfinite(below)
+        assert math.isinf(at)
+        assert math.isinf(above)
+        assert np.isfinite(renyi_of_normals(np.array([1e6]), 0.0, 0.9, 0.0, 1.0)).all()
+
+    def test_it_grows_with_the_order_and_is_never_negative(self) -> None:
+        orders = term_cost.ORDERS
+        for one, other in (((0.1, 0.95), (0.0, 1.0)), ((0.0, 1.0), (0.1, 0.95))):
+            found = renyi_of_normals(orders, *one, *other)
+            found = found[np.isfinite(found)]
+            assert (found >= 0).all()
+            assert (np.diff(found) >= -1e-9).all()
+
+    def test_laws_without_width(self) -> None:
+        assert renyi_of_normals(ORDERS, 1.0, 0.0, 1.0, 0.0).tolist() == [0.0] * 5
+        assert np.isinf(renyi_of_normals(ORDERS, 1.0, 0.0, 1.0, 0.1)).all()
+
+
+@pytest.fixture(scope="module")
+def laws() -> AdjacentLaws:
+    return AdjacentLaws(two_labels())
+
+
+class TestCost:
+    def test_the_figures_of_the_hundredth_word_both_ways(self, laws: AdjacentLaws) -> None:
+        found = laws.cost_of_share(0.0007, 1e-5)
+        assert found.without_term == pytest.approx(0.0087, abs=5e-5)
+        assert found.with_term == pytest.approx(0.1244, abs=2e-4)
+        assert found.epsilon == found.with_term
+
+    def test_the_figures_of_the_first_word_both_ways(self, laws: AdjacentLaws) -> None:
+        found = laws.cost_of_share(0.07, 1e-5)
+        assert found.without_term == pytest.approx(0.358, abs=1e-3)
+        assert found.with_term == pytest.approx(6.206, abs=5e-3)
+
+    def test_fitted_laws_are_those_of_the_values_that_are_left(self) -> None:
+        rows = np.random.default_rng(0).gamma(1.0, size=(500, 2))
+        left = []
+        for column in rows.T:
+            far = np.argsort(np.abs(column - column.mean()))
+            left.append(column[far[:-37]])
+        forth, back = AdjacentLaws(rows).divergences(37, ORDERS)
+        expected = [
+            sum(renyi_of_normals(ORDERS, a.mean(), a.std(), b.mean(), b.std()) for a, b in pairs)
+            for pairs in (zip(left, rows.T, strict=True), zip(rows.T, left, strict=True))
+        ]
+        assert forth == pytest.approx(expected[0], rel=1e-9)
+        assert back == pytest.approx(expected[1], rel=1e-9)
+
+    def test_more_features_cost_more(self, laws: AdjacentLaws) -> None:
+        costs = [laws.cost(removed) for removed in (0, 10, 100, 1000, 10_000)]
+        for name in ("without_term", "with_term"):
+            values = [getattr(cost, name) for cost in costs]
+            assert values == sorted(values)
+        assert costs[0].epsilon == pytest.approx(0, abs=1e-4)
+
+    def test_a_term_of_all_rows_has_no_bound(self) -> None:
+        found = AdjacentLaws(np.array([[1.0], [2.0], [4.0]])).cost(2)
+        assert math.isinf(found.epsilon)
+
+    def test_releases_add_up_and_delta_is_paid_once(self, laws: AdjacentLaws) -> None:
+        one = laws.divergences(140)
+        once = term_cost.composed([one], removed=140)
+        twice = term_cost.composed([one, one], removed=140)
+        assert once == laws.cost(140)
+        assert once.with_term < twice.with_term < 2 * once.with_term
+
+    @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5])
+    def test_a_delta_that_means_nothing_is_refused(self, laws: AdjacentLaws, delta: float) -> None:
+        with pytest.raises(ValueError, match="delta"):
+            laws.cost(3, delta)
+
+    def test_rows_that_have_no_law_are_refused(self) -> None:
+        with pytest.raises(ValueError, match="two rows"):
+            AdjacentLaws(np.zeros((1, 2)))
+
+
+class TestTerms:
+    def counted(
+        self, sentences: list[list[str]], scheme: FeatureScheme
+    ) -> tuple[dict[str, int], int]:
+        """Every feature of every word, one by one."""
+        features: set[tuple[object, ...]] = set()
+        for words in sentences:
+            for place, word in enumerate(words):
+                if scheme.level == "sentence":
+                    features.add(("word", (word,)))
+                else:
+                    for offset in range(-scheme.window, scheme.window + 1):
+                        features.add(("word", (word,), offset))
+                for distance in range(1, 6):
+                    for other in words[place + distance : place + distance + 1]:
+                        kind = "bigram" if distance == 1 else "skip-gram"
+                        for side in range(1 if scheme.level == "sentence" else 2):
+                            features.add((kind, (word, other), side))
+        count: dict[str, int] = {}
+        for feature in features:
+            for word in set(feature[1]):  # type: ignore[call-overload]
+                count[word] = count.get(word, 0) + 1
+        return count, len(features)
+
+    @pytest.mark.parametrize("level", ["sentence", "token"])
+    def test_they_are_counted_right(self, level: str) -> None:
+        generator = np.random.default_rng(0)
+        words = list("abcdefghij")
+        sentences = [
+            [words[number] for number in generator.integers(10, size=length)]
+            for length in (0, 1, 2, 7, 30)
+        ]
+        scheme = FeatureScheme(level=level)
+        found = term_cost.terms(sentences, scheme)
+        count, total = self.counted(sentences, scheme)
+        assert dict(zip(found.words, found.features.tolist(), strict=True)) == count
+        assert found.total == total
+        assert found.features.tolist() == sorted(found.features.tolist(), reverse=True)
+        assert found.shares[0] == found.features[0] / total
+
+    def test_no_sentence_has_no_word(self) -> None:
+        assert term_cost.terms([], FeatureScheme()).words == ()
+
+
+def test_the_picture_can_be_drawn(tmp_path: Path) -> None:
+    laws = AdjacentLaws(two_labels(2000))
+    shares = np.array([0.07, 0.007, 0.0007])
+    path = tmp_path / "cost.png"
+    term_cost.plot([(shares, [laws.cost_of_share(share) for share in shares])] * 2, path)
+    assert path.read_bytes()[:4] == b"\x89PNG"

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from hushdoc.errors import AnnotationError
+from hushdoc_training.data import contracts
+
+LINE = {"id": 7, "group": "acme", "text": "One\u2028two. Three.", "spans": [["law", 0, 3]]}
+
+
+def written(path: Path, *lines: object) -> Path:
+    text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
+    content = text.encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+@pytest.mark.parametrize("name", ["some.jsonl", "some.jsonl.gz"])
+def test_contracts_are_read_plain_or_gzipped(tmp_path: Path, name: str) -> None:
+    raw = json.dumps(LINE, ensure_ascii=False)
+    (found, other) = contracts.read_contracts(
+        written(tmp_path / name, raw, "", {"id": "b", "text": "", "spans": []})
+    )
+    assert found.text == LINE["text"]
+    assert (found.name, found.group, found.spans) == ("7", "acme", (("law", 0, 3),))
+    assert (other.name, other.group) == ("b", "b")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        "[]",
+        {"id": 1, "text": "abc"},
+        {"id": 1, "text": 5, "spans": []},
+        {**LINE, "spans": [["law", 0]]},
+        {**LINE, "spans": [["law", 3, 3]]},
+        {**LINE, "spans": [["law", 0, 99]]},
+        {**LINE, "spans": [["law", "x", 2]]},
+    ],
+)
+def test_a_malformed_line_is_named(tmp_path: Path, line: object) -> None:
+    path = written(tmp_path / "some.jsonl", LINE, line)
+    with pytest.raises(AnnotationError, match="Line 2 of"):
+        contracts.read_contracts(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.jsonl.gz", b"plain"), ("a.jsonl", b"\xff"), ("none", None)]
+)
+def test_an_unreadable_file_is_named(tmp_path: Path, name: str, content: bytes | None) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(AnnotationError, match="can't be read"):
+        contracts.read_contracts(path)
+
+
+def test_messages(tmp_path: Path) -> None:
+    path = written(tmp_path / "m.jsonl", {"id": "a", "label": "sea", "text": "tide"})
+    assert contracts.read_messages(path) == [contracts.Message(name="a", label="sea", text="tide")]
+    with pytest.raises(AnnotationError, match="label"):
+        contracts.read_messages(written(tmp_path / "bad.jsonl", {"id": "a", "text": "tide"}))
+
+
+def test_columns_without_documents_are_documents_each(tmp_path: Path) -> None:
+    path = tmp_path / "t.conll"
+    path.write_text("Bo NNP O B-PER\nran VBD O O\n\n\nOslo NNP O B-LOC")
+    first, second = contracts.read_conll(path)
+    assert (first.tokens, first.tags, first.document) == (("Bo", "ran"), ("B-PER", "O"), 0)
+    assert (second.tokens, second.document) == (("Oslo",), 1)
+
+
+def test_columns_with_documents(tmp_path: Path) -> None:
+    path = tmp_path / "t.conll"
+    path.write_text("-DOCSTART- -X- O O\n\na O\n\nb O\n-DOCSTART- O\nc O\n")
+    assert [sentence.document for sentence in contracts.read_conll(path)] == [0, 0, 1]
+
+
+def test_a_line_of_one_column_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.conll"
+    path.write_text("a O\nb\n")
+    with pytest.raises(AnnotationError, match="Line 2 of"):
+        contracts.read_conll(path)

@@ -1,0 +1,214 @@
+"""Coincidence: a redacted term is found again because its features carry one and the same weight.
+
+The attacker holds the table and a sentence of a training document in which one term is blacked out.
+For each candidate the features that it would have at this place are looked up. Features that fired
+together in few places were always updated together, so for the true term several weights are equal
+or nearly so; for any other term they are strangers to one another. `CLOSENESS` needs no more
+than that; `SCORE` asks how much the candidate's features speak for the sentence's own label, which
+also works where noise has blurred every weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc import hashing
+from hushdoc.hashing import Clusters, FeatureScheme
+from hushdoc_training.audit.roc import Attack, Scores, measured
+
+CLOSENESS, SCORE = "value coincidence", "candidate score"
+_TINY = 1e-12
+_NOBODY = ("\x00first", "\x00second")
+"""Terms that no text has: what both have in common belongs to the terms around."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Puzzle:
+    """A place in a sentence of a training document, and who might have stood there.
+
+    Attributes:
+        tokens: The sentence.
+        place: Which of them is blacked out.
+        candidates: The true term first, then others.
+        label: The sentence's label, which the attacker knows.
+    """
+
+    tokens: Sequence[str]
+    place: int
+    candidates: Sequence[str]
+    label: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Guesses:
+    """How an attack scored candidates.
+
+    Attributes:
+        scores: Of all candidates, puzzle after puzzle; the higher, the likelier.
+        true: Which of them was the true one.
+        puzzle: Which puzzle each belongs to.
+    """
+
+    scores: Scores
+    true: npt.NDArray[np.bool_]
+    puzzle: npt.NDArray[np.int64]
+
+    def attack(self, method: str) -> Attack:
+        """Returns the rates of an attack over all candidates; those of a puzzle are a cluster."""
+        return measured(
+            method,
+            self.scores[self.true],
+            self.scores[~self.true],
+            clusters=(self.puzzle[self.true], self.puzzle[~self.true]),
+        )
+
+    def ranks(self) -> npt.NDArray[np.float64]:
+        """Returns the true candidate's rank in each puzzle: 0 is first, 1 last, .5 guessing."""
+        found = []
+        for number in np.unique(self.puzzle):
+            own = self.puzzle == number
+            others = self.scores[own & ~self.true]
+            mine = self.scores[own & self.true][0]
+            found.append(((others > mine).sum() + (others == mine).sum() / 2) / len(others))
+        return np.array(found)
+
+
+def puzzles(
+    sentences: Sequence[Sequence[str]],
+    labels: npt.NDArray[np.int64],
+    others: Sequence[str],
+    *,
+    count: int,
+    candidates: int,
+    generator: np.random.Generator,
+    eligible: Callable[[str], bool] = str.isalpha,
+) -> list[Puzzle]:
+    """Returns places in labelled training sentences, each with candidates.
+
+    Args:
+        sentences: Tokens of sentences of training documents.
+        labels: Of each sentence; those of label 0 are left out.
+        others: Terms to draw the other candidates from, such as those of documents that were not
+            trained on; they may come several times, and are drawn as often as they come.
+        count: How many puzzles, each in another place.
+        candidates: How many besides the true one.
+        generator: Chooses places and candidates; an audit's, and no secret.
+        eligible: Which words are blacked out; numbers and signs never are.
+    """
+    places = [
+        (number, place)
+        for number in np.flatnonzero(labels).tolist()
+        for place, token in enumerate(sentences[number])
+        if token.isalpha() and eligible(token)
+    ]
+    chosen = generator.permutation(len(places))[:count]
+    return [
+        Puzzle(
+            tokens=sentences[number],
+            place=place,
+            candidates=_candidates(sentences[number][place], others, candidates, generator),
+            label=int(labels[number]),
+        )
+        for number, place in (places[index] for index in chosen)
+    ]
+
+
+def _candidates(
+    true: str, others: Sequence[str], count: int, generator: np.random.Generator
+) -> list[str]:
+    drawn = (others[index] for index in generator.integers(len(others), size=2 * count))
+    different = [term for term in drawn if term.lower() != true.lower()]
+    return [true, *different[:count]]
+
+
+def closeness(
+    weights: npt.NDArray[np.floating],
+    puzzles: Sequence[Puzzle],
+    scheme: FeatureScheme,
+    clusters: Clusters | None = None,
+) -> Guesses:
+    """Returns how close the weights of each candidate's features are to one another.
+
+    The score is minus the median distance of neighbours among the sorted weights (in units of
+    their own size, so that small weights, which lie close anyway, gain nothing).
+
+    Args:
+        weights: The table.
+        puzzles: What to guess.
+        scheme: Its features.
+        clusters: What the scheme's clusters are.
+    """
+    return _guessed(weights, puzzles, scheme, clusters, _closeness)
+
+
+def candidate_scores(
+    weights: npt.NDArray[np.floating],
+    puzzles: Sequence[Puzzle],
+    scheme: FeatureScheme,
+    clusters: Clusters | None = None,
+) -> Guesses:
+    """Returns how much each candidate's features speak for the sentence's label.
+
+    Args:
+        weights: The table.
+        puzzles: What to guess.
+        scheme: Its features.
+        clusters: What the scheme's clusters are.
+    """
+    return _guessed(weights, puzzles, scheme, clusters, _spoken)
+
+
+def _closeness(rows: Floats, label: int) -> float:
+    if len(rows) < 2:
+        return -1.0
+    best = -1.0
+    for column in rows.T:
+        ordered = np.sort(column)
+        gaps = np.diff(ordered) / (np.abs(ordered[1:]) + np.abs(ordered[:-1]) + _TINY)
+        best = max(best, -float(np.median(gaps)))
+    return best
+
+
+def _spoken(rows: Floats, label: int) -> float:
+    return float((rows[:, label] - np.delete(rows, label, axis=1).mean(axis=1)).sum())
+
+
+def _guessed(
+    weights: npt.NDArray[np.floating],
+    puzzles: Sequence[Puzzle],
+    scheme: FeatureScheme,
+    clusters: Clusters | None,
+    judge: Callable[[Floats, int], float],
+) -> Guesses:
+    scores, true, owner = [], [], []
+    for number, puzzle in enumerate(puzzles):
+        for place, rows in enumerate(_rows_of_candidates(puzzle, scheme, clusters)):
+            scores.append(judge(weights[rows].astype(np.float64), puzzle.label))
+            true.append(place == 0)
+            owner.append(number)
+    return Guesses(scores=np.array(scores), true=np.array(true), puzzle=np.array(owner))
+
+
+def _rows_of_candidates(
+    puzzle: Puzzle, scheme: FeatureScheme, clusters: Clusters | None
+) -> list[npt.NDArray[np.int32]]:
+    """Returns the rows that each candidate adds to those of the terms around it."""
+    if scheme.level != "sentence":
+        raise ValueError(f"The scheme's items are {scheme.level}s; this attack reads sentences.")
+    reach = hashing.MAX_SKIPPED + 1
+    before = list(puzzle.tokens[max(0, puzzle.place - reach) : puzzle.place])
+    after = list(puzzle.tokens[puzzle.place + 1 : puzzle.place + 1 + reach])
+    terms = [*puzzle.candidates, *_NOBODY]
+    found = hashing.features([[*before, term, *after] for term in terms], scheme, clusters)
+    first, second = (found.rows_of(len(terms) - number) for number in (1, 2))
+    around = np.intersect1d(first, second, assume_unique=True)
+    return [
+        np.setdiff1d(found.rows_of(number), around, assume_unique=True)
+        for number in range(len(puzzle.candidates))
+    ]

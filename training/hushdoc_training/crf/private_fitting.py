@@ -1,0 +1,298 @@
+"""Private fitting: a linear-chain random field trained by DP-SGD, a document as one record.
+
+Contract, from which the guarantee follows. In every step each record is drawn by its own coin; the
+gradient of all its items, for rows and transitions together, is scaled down to an L2 norm of at
+most the clipping norm; the gradients are added up; every one of the R x d cells and every
+transition receives Gaussian noise of `noise_multiplier` clipping norms; the sum is divided by a
+constant. Row scales, start and settings are public. What is released is an average of iterates.
+
+Most cells are read by no record. Noise that falls on such a cell is never looked at in training, so
+the sum of all its draws, which is again normal, is drawn once at the end. Nobody who sees the
+result can tell: its law is the same, cell for cell, as if every draw had been made in its step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc.hashing import Features
+from hushdoc.labels import OUTSIDE
+from hushdoc_training.crf.chain import Gradient, Numbers, RecordSet, gradients, record_set
+from hushdoc_training.crf.randomness import SecretStream
+
+Floats = npt.NDArray[np.float64]
+
+_CHUNK_ROWS = 1 << 18
+
+
+class Plan(Protocol):
+    """What the guarantee is made from; `hushdoc_training.privacy.plan.PrivacyPlan` is one."""
+
+    @property
+    def sampling_rate(self) -> float: ...  # noqa: D102
+    @property
+    def steps(self) -> int: ...  # noqa: D102
+    @property
+    def clipping_norm(self) -> float: ...  # noqa: D102
+    @property
+    def noise_multiplier(self) -> float: ...  # noqa: D102
+    @property
+    def expected_records(self) -> int: ...  # noqa: D102
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How training goes on; chosen without looking at the documents.
+
+    Attributes:
+        travel: Learning rate times steps: how far a table whose mean gradient always had the
+            clipping norm would get, so that it need not change with the number of steps.
+        emphasis: By how much an item with a label counts more than one without.
+        transition_scale: Scale of transitions as parameters; 0 leaves them at their start.
+        averaged: Share of the last iterates whose mean is released.
+    """
+
+    travel: float = 500.0
+    emphasis: float = 8.0
+    transition_scale: float = 0.1
+    averaged: float = 0.5
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Start:
+    """What training begins with; all of it is public knowledge.
+
+    Attributes:
+        tags: The labels, OUTSIDE among them or not.
+        scales: Scale of each row as a parameter, shape [R]: what is said of a row is said by so
+            much. None may be 0, so that none stays without noise.
+        transitions: Shape [d, d].
+        weights: Shape [R, d], in the table's own units; None is zero.
+    """
+
+    tags: tuple[str, ...]
+    scales: Floats
+    transitions: Floats
+    weights: Floats | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses what does not fit together."""
+        d, rows = len(self.tags), len(self.scales)
+        if self.transitions.shape != (d, d):
+            raise ValueError(
+                f"transitions have the shape {self.transitions.shape}; expected {(d, d)}."
+            )
+        if self.weights is not None and self.weights.shape != (rows, d):
+            raise ValueError(f"weights have the shape {self.weights.shape}; expected {(rows, d)}.")
+        if not (np.isfinite(self.scales).all() and (self.scales > 0).all()):
+            raise ValueError("Every row's scale must be a finite number above 0.")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PrivateTable:
+    """What may be released: every cell of it carries noise.
+
+    Attributes:
+        weights: Shape [R, d], complete.
+        transitions: Shape [d, d].
+        tags: The labels.
+    """
+
+    weights: npt.NDArray[np.float32]
+    transitions: npt.NDArray[np.float32]
+    tags: tuple[str, ...]
+
+
+def public_scales(
+    public: Features, rows: int, *, least: int = 3, unseen: float = 0.02
+) -> npt.NDArray[np.float64]:
+    """Returns scales of rows from public text alone: how rare a row is there, 0 being common.
+
+    Noise reaches a score through every feature of an item, so rows that other texts never use
+    would bring noise and hardly any signal: they are scaled down.
+
+    Args:
+        public: Features of public sentences; private ones must not be among them.
+        rows: Rows of the table.
+        least: Public items that must have a row for it to count as used.
+        unseen: Scale of all other rows, as a share of the largest; above 0.
+
+    Returns:
+        Scales with which a public item's features have a mean squared norm of 1.
+
+    Example:
+        >>> items = Features(indices=np.array([0, 0, 1], np.int32), offsets=np.array([0, 1, 3]))
+        >>> public_scales(items, 3, least=1).round(2).tolist()
+        [0.03, 1.41, 0.03]
+    """
+    counts = np.bincount(public.indices, minlength=rows)
+    rarity = np.log((public.num_items + 1) / (counts + 1))
+    largest = max(float(rarity[counts >= least].max(initial=0.0)), 1e-9)
+    scales = np.maximum(np.where(counts >= least, rarity, 0.0), unseen * largest)
+    norm = np.sqrt(np.sum(counts * scales**2) / max(1, public.num_items))
+    return np.asarray(scales / (norm if norm > 0 else 1.0), dtype=np.float64)
+
+
+def transitions_of(tags: Sequence[str], *, rarity: float = 5.5, staying: float = 1.0) -> Floats:
+    """Returns transitions that say what anybody expects: labels are rare, and come in runs.
+
+    Args:
+        tags: The labels. `I-x` may only follow `B-x` or `I-x`, others follow any.
+        rarity: What a run of a label costs, half of it where it begins, half where it ends.
+        staying: What each further item of a run costs.
+
+    Example:
+        >>> transitions_of(["O", "TERM"]).tolist()
+        [[0.0, -2.75], [-2.75, -1.0]]
+    """
+    made = np.zeros((len(tags), len(tags)))
+    for i, before in enumerate(tags):
+        for j, after in enumerate(tags):
+            goes_on = after.startswith("I-")
+            if goes_on and before[2:] != after[2:]:
+                made[i, j] = -4 * rarity
+            elif before == OUTSIDE or after == OUTSIDE:
+                made[i, j] = 0.0 if before == after else -rarity / 2
+            elif not goes_on:
+                made[i, j] = -staying if before == after else -rarity
+    return made
+
+
+def fit_private(
+    features: Features,
+    labels: npt.NDArray[np.int64],
+    *,
+    sequences: Numbers,
+    records: Numbers,
+    start: Start,
+    plan: Plan,
+    settings: Settings,
+    stream: SecretStream,
+) -> PrivateTable:
+    """Returns a table trained by DP-SGD.
+
+    Args:
+        features: Of all items, one sequence after the other.
+        labels: Of all items, as numbers of `start.tags`.
+        sequences: Where each sequence begins, in items, and the number of items at the end.
+        records: The same of each record; a record is one or more whole sequences.
+        start: What it begins with.
+        plan: Sampling, clipping and noise.
+        settings: Everything else.
+        stream: Where sampling and noise come from.
+
+    Raises:
+        ValueError: The parts do not fit together.
+    """
+    data = record_set(features, labels, sequences=sequences, records=records)
+    if len(data.rows) and int(data.rows[-1]) >= len(start.scales):
+        raise ValueError(
+            f"A feature stands in row {int(data.rows[-1])}; the start has {len(start.scales)}."
+        )
+    return _Training(data, start, plan, settings, stream).run()
+
+
+class _Training:
+    """The state of one run: parameters of the rows that are read, and of the transitions."""
+
+    def __init__(
+        self, data: RecordSet, start: Start, plan: Plan, settings: Settings, stream: SecretStream
+    ) -> None:
+        self._data, self._start, self._plan = data, start, plan
+        self._settings, self._stream = settings, stream
+        d = len(start.tags)
+        self._scales = start.scales[data.rows][:, None]
+        self._rows = np.zeros((len(data.rows), d))
+        if start.weights is not None:
+            self._rows += start.weights[data.rows] / self._scales
+        self._moves = np.zeros((d, d))
+        self._emphasis = np.array(
+            [1.0 if tag == OUTSIDE else settings.emphasis for tag in start.tags]
+        )
+        self._num_averaged = max(1, round(settings.averaged * plan.steps))
+        self._rate = settings.travel / plan.steps / plan.expected_records / plan.clipping_norm
+
+    def run(self) -> PrivateTable:
+        """Takes all steps and returns the mean of the last iterates."""
+        rows, moves = np.zeros_like(self._rows), np.zeros_like(self._moves)
+        for step in range(self._plan.steps):
+            self._step()
+            if step >= self._plan.steps - self._num_averaged:
+                rows += self._rows / self._num_averaged
+                moves += self._moves / self._num_averaged
+        return PrivateTable(
+            weights=self._whole(rows),
+            transitions=self._transitions(moves).astype(np.float32),
+            tags=self._start.tags,
+        )
+
+    def _step(self) -> None:
+        rows, moves = self._clipped_sum()
+        std = self._plan.noise_multiplier * self._plan.clipping_norm
+        rows += std * self._stream.normals(rows.shape)
+        moves += std * self._stream.normals(moves.shape)
+        self._rows -= self._rate * rows
+        if self._settings.transition_scale:
+            self._moves -= self._rate * moves
+
+    def _clipped_sum(self) -> tuple[Floats, Floats]:
+        """Returns the sum of the drawn records' gradients, none above the clipping norm."""
+        rows, moves = np.zeros_like(self._rows), np.zeros_like(self._moves)
+        drawn = self._stream.uniforms(len(self._data.records)) <= self._plan.sampling_rate
+        chosen = [self._data.records[number] for number in np.flatnonzero(drawn)]
+        if not chosen:
+            return rows, moves
+        scaled = self._rows * self._scales
+        found = gradients(
+            chosen,
+            [scaled[record.rows] for record in chosen],
+            self._transitions(self._moves),
+            emphasis=self._emphasis,
+        )
+        for record, gradient in zip(chosen, found, strict=True):
+            own, pairs = self._clipped(gradient, self._scales[record.rows])
+            rows[record.rows] += own
+            moves += pairs
+        return rows, moves
+
+    def _clipped(self, gradient: Gradient, scales: Floats) -> tuple[Floats, Floats]:
+        own = gradient.rows * scales
+        pairs = gradient.transitions * self._settings.transition_scale
+        norm = float(np.sqrt(np.square(own).sum() + np.square(pairs).sum()))
+        if not np.isfinite(norm):
+            return np.zeros_like(own), np.zeros_like(pairs)
+        factor = self._plan.clipping_norm / max(norm, self._plan.clipping_norm)
+        return own * factor, pairs * factor
+
+    def _transitions(self, moves: Floats) -> Floats:
+        return self._start.transitions + self._settings.transition_scale * moves
+
+    def _whole(self, rows: Floats) -> npt.NDArray[np.float32]:
+        """Returns the whole table: rows that were read, and the noise of all others."""
+        total, d = len(self._start.scales), len(self._start.tags)
+        table = np.empty((total, d), dtype=np.float32)
+        for first in range(0, total, _CHUNK_ROWS):
+            part = slice(first, min(total, first + _CHUNK_ROWS))
+            noise = self._stream.normals((part.stop - first, d)) * self._noise_of_unread()
+            noise *= self._start.scales[part][:, None]
+            table[part] = (
+                noise if self._start.weights is None else noise + self._start.weights[part]
+            )
+        table[self._data.rows] = rows * self._scales
+        return table
+
+    def _noise_of_unread(self) -> float:
+        """Returns the deviation that all steps leave in a parameter that no record reads.
+
+        The noise of step k is part of the iterates from k on, so of min(1, (T - k) / A) of the A
+        averaged ones; variances of independent draws add up.
+        """
+        steps = np.arange(self._plan.steps)
+        shares = np.minimum(1.0, (self._plan.steps - steps) / self._num_averaged)
+        std = self._plan.noise_multiplier * self._plan.clipping_norm * self._rate
+        return float(std * np.sqrt(np.square(shares).sum()))

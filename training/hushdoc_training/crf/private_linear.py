@@ -1,0 +1,56 @@
+"""Private linear classifiers over hashed features: a random field whose sequences are one item."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc.hashing import Features
+from hushdoc_training.crf.chain import Floats
+from hushdoc_training.crf.private_fitting import Plan, PrivateTable, Settings, Start, fit_private
+from hushdoc_training.crf.randomness import SecretStream
+
+LINEAR = Settings(travel=350.0, emphasis=1.0, transition_scale=0.0)
+
+
+def fit_private_linear(
+    features: Features,
+    labels: npt.NDArray[np.int64],
+    *,
+    names: tuple[str, ...],
+    scales: Floats,
+    plan: Plan,
+    stream: SecretStream,
+    settings: Settings = LINEAR,
+) -> PrivateTable:
+    """Returns a multinomial logistic regression trained by DP-SGD, each item one record.
+
+    Args:
+        features: Of all items, such as whole messages.
+        labels: Of all items, as numbers of `names`.
+        names: The classes.
+        scales: Scale of each row, shape [R], from public text alone.
+        plan: Sampling, clipping and noise.
+        stream: Where sampling and noise come from.
+        settings: Everything else; its `transition_scale` is 0, for there are no transitions.
+
+    Raises:
+        ValueError: The parts do not fit together.
+    """
+    if settings.transition_scale:
+        raise ValueError(
+            f"transition_scale is {settings.transition_scale}; expected 0: items have "
+            "no neighbours."
+        )
+    each = np.arange(features.num_items + 1)
+    start = Start(tags=names, scales=scales, transitions=np.zeros((len(names), len(names))))
+    return fit_private(
+        features,
+        labels,
+        sequences=each,
+        records=each,
+        start=start,
+        plan=plan,
+        settings=settings,
+        stream=stream,
+    )

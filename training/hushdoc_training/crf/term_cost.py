@@ -1,0 +1,296 @@
+"""Term cost: what Hash the Universe states as the privacy of a term, measured both ways.
+
+The paper (sections 4.3 and 5) fits a normal law to each column of the complete rows, fits another
+without the K values farthest from the mean, where K is the number of features that a term appears
+in, and states the Renyi divergence between the two, summed over columns and converted at delta.
+
+It is a measured divergence between fitted laws, not differential privacy: genuine rows are released
+as they are, and the number does not bound what they tell. The paper's figures show one direction;
+here are both, since the definition is symmetrical and the other direction costs several times more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc import hashing
+from hushdoc.errors import MissingExtraError
+from hushdoc.hashing import FeatureScheme
+
+Doubles = npt.NDArray[np.float64]
+
+KIND = "measured divergence between fitted laws; not differential privacy"
+"""What every number of this module is; it stands beside them wherever they are written."""
+
+DELTA = 1e-5
+
+ORDERS: Doubles = 1.0 + np.logspace(-2, 6, 8001)
+"""Orders above 1 among which the best is looked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TermCost:
+    """The measured cost of a term; see KIND.
+
+    Attributes:
+        removed: How many rows the neighbouring law was fitted without.
+        without_term: Epsilon from the divergence of the law without the term from the one with it,
+            which is the direction in the paper's figures.
+        with_term: Epsilon from the divergence the other way; infinite where it has none.
+        delta: At which both are stated.
+    """
+
+    removed: int
+    without_term: float
+    with_term: float
+    delta: float
+
+    @property
+    def epsilon(self) -> float:
+        """The larger of both directions, as the definition demands."""
+        return max(self.without_term, self.with_term)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Terms:
+    """The distinct words of a corpus, the one in most features first.
+
+    Attributes:
+        words: As they are hashed.
+        features: In how many different features each appears, before features share rows.
+        total: How many different features there are.
+    """
+
+    words: tuple[str, ...]
+    features: npt.NDArray[np.int64]
+    total: int
+
+    @property
+    def shares(self) -> Doubles:
+        """The share of all features that each word appears in."""
+        shares: Doubles = self.features / self.total
+        return shares
+
+
+class AdjacentLaws:
+    """The laws of a table's columns, with and without the values farthest from the mean."""
+
+    def __init__(self, rows: Doubles) -> None:
+        """Sorts the values once, so that any number of them can be left out quickly.
+
+        Args:
+            rows: The complete rows, shape [rows, columns].
+        """
+        if rows.ndim != 2 or len(rows) < 2:
+            raise ValueError(f"rows have the shape {rows.shape}; expected at least two rows.")
+        off = rows - rows.mean(axis=0)
+        order = np.argsort(np.abs(off), axis=0, kind="stable")
+        kept = np.take_along_axis(off, order, axis=0)
+        counts = np.arange(1, len(rows) + 1)[:, None]
+        self._means = np.cumsum(kept, axis=0) / counts
+        squares = np.cumsum(np.square(kept), axis=0) / counts
+        self._variances = np.maximum(squares - np.square(self._means), 0.0)
+
+    def divergences(self, removed: int, orders: Doubles = ORDERS) -> tuple[Doubles, Doubles]:
+        """Returns the divergence without the term from with it, and the other way, per order.
+
+        Args:
+            removed: How many rows the term has; infinite where fewer than two would be left.
+            orders: Above 1.
+        """
+        if removed < 0:
+            raise ValueError(f"removed is {removed}; expected a number from 0.")
+        if len(self._means) - removed < 2:
+            return np.full(len(orders), np.inf), np.full(len(orders), np.inf)
+        whole = (self._means[-1], np.sqrt(self._variances[-1]))
+        place = len(self._means) - 1 - removed
+        part = (self._means[place], np.sqrt(self._variances[place]))
+        forth, back = np.zeros(len(orders)), np.zeros(len(orders))
+        for m1, s1, m2, s2 in zip(*part, *whole, strict=True):
+            forth += renyi_of_normals(orders, m1, s1, m2, s2)
+            back += renyi_of_normals(orders, m2, s2, m1, s1)
+        return forth, back
+
+    def cost(self, removed: int, delta: float = DELTA) -> TermCost:
+        """Returns the cost of a term.
+
+        Args:
+            removed: The number of rows that it has.
+            delta: At which epsilon is stated.
+
+        Example:
+            >>> rows = np.linspace(-1, 1, 1000)[:, None]
+            >>> found = AdjacentLaws(rows).cost(10)
+            >>> found.without_term < found.with_term
+            True
+        """
+        return composed([self.divergences(removed)], removed=removed, delta=delta)
+
+    def cost_of_share(self, share: float, delta: float = DELTA) -> TermCost:
+        """Returns the cost of a term in a share of all features, as figure 2 of the paper has it.
+
+        Args:
+            share: From 0 to 1; the same share of the rows is left out, rounded upwards.
+            delta: At which epsilon is stated.
+        """
+        return self.cost(math.ceil(share * len(self._means)), delta)
+
+
+def renyi_of_normals(orders: Doubles, m1: float, s1: float, m2: float, s2: float) -> Doubles:
+    """Returns the Renyi divergence of one normal law from another (Gil et al. 2013, table 2).
+
+    Args:
+        orders: Above 1; where the first law is too wide for an order, the divergence is infinite.
+        m1: Mean of the first law.
+        s1: Its standard deviation.
+        m2: Mean of the second law.
+        s2: Its standard deviation.
+
+    Example:
+        >>> renyi_of_normals(np.array([2.0, 2.0]), 0, 1, 1, 1).tolist()
+        [1.0, 1.0]
+        >>> renyi_of_normals(np.array([2.0]), 0, 2, 0, 1).tolist()
+        [inf]
+    """
+    if s1 == 0 or s2 == 0:
+        return np.full(len(orders), 0.0 if (m1, s1) == (m2, s2) else np.inf)
+    mixed = orders * s2**2 + (1 - orders) * s1**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = (
+            math.log(s2 / s1)
+            + np.log(s2**2 / mixed) / (2 * (orders - 1))
+            + orders * (m1 - m2) ** 2 / (2 * mixed)
+        )
+    # Rounding may leave a little less than nothing where both laws are the same.
+    return np.where(mixed > 0, np.maximum(found, 0.0), np.inf)
+
+
+def composed(
+    releases: Iterable[tuple[Doubles, Doubles]],
+    *,
+    removed: int,
+    delta: float = DELTA,
+    orders: Doubles = ORDERS,
+) -> TermCost:
+    """Returns the cost of a term over a first release and its updates (claim 3 of the paper).
+
+    Args:
+        releases: Of each, what `AdjacentLaws.divergences` returned; an update's law has a weight
+            and an amount for each label.
+        removed: The rows of the term.
+        delta: Paid once for all releases.
+        orders: At which the divergences are.
+    """
+    if not 0 < delta < 1:
+        raise ValueError(f"delta is {delta}; expected a number between 0 and 1.")
+    forth, back = np.zeros(len(orders)), np.zeros(len(orders))
+    for one_way, other_way in releases:
+        forth, back = forth + one_way, back + other_way
+    failure = math.log(1 / delta) / (orders - 1)
+    return TermCost(
+        removed=removed,
+        without_term=float((forth + failure).min()),
+        with_term=float((back + failure).min()),
+        delta=delta,
+    )
+
+
+def terms(sentences: Sequence[Sequence[str]], scheme: FeatureScheme) -> Terms:
+    """Returns every word with the number of features that it appears in.
+
+    A feature counts for each word that it is made of; features that share a row count apart.
+
+    Args:
+        sentences: Tokens of the documents that were trained on.
+        scheme: What features are made.
+
+    Example:
+        >>> found = terms([["a", "b", "c"], ["a", "b"]], FeatureScheme())
+        >>> dict(zip(found.words, found.features.tolist())), found.total
+        ({'a': 3, 'b': 3, 'c': 3}, 6)
+    """
+    number_of: dict[str, int] = {}
+    lengths = np.array([len(words) for words in sentences], dtype=np.int64)
+    numbers = np.fromiter(
+        (
+            number_of.setdefault(word.lower() if scheme.lowercase else word, len(number_of))
+            for words in sentences
+            for word in words
+        ),
+        dtype=np.int64,
+        count=int(lengths.sum()),
+    )
+    sentence = np.repeat(np.arange(len(lengths)), lengths)
+    count = len(number_of)
+    places = 1 if scheme.level == "sentence" else 2 * scheme.window + 1
+    own = places * (2 if scheme.clusters else 1)
+    found = np.full(count, own, dtype=np.int64)
+    total = count * places + (min(scheme.clusters, count) * places)
+    # At the level of tokens a pair is one feature of its first token and another of its second.
+    sides = 1 if scheme.level == "sentence" else 2
+    for distances in _distances(scheme):
+        first, second = _pairs(numbers, sentence, distances, count)
+        each = np.bincount(first, minlength=count) + np.bincount(second, minlength=count)
+        found += sides * (each - np.bincount(first[first == second], minlength=count))
+        total += sides * len(first)
+    order = np.argsort(-found, kind="stable")
+    words = list(number_of)
+    return Terms(
+        words=tuple(words[place] for place in order.tolist()), features=found[order], total=total
+    )
+
+
+def plot(curves: Iterable[tuple[Doubles, Sequence[TermCost]]], path: Path) -> None:
+    """Draws the cost of terms by how frequent they are, like figure 2 of the paper, both ways.
+
+    Args:
+        curves: For each model the shares of the features, and the cost at each.
+        path: Of the picture to write.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "training") from error
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    for number, (shares, costs) in enumerate(curves):
+        for name, colour in (("without_term", "tab:green"), ("with_term", "tab:red")):
+            label = name.replace("_", " ") + " first" if number == 0 else None
+            values = [getattr(cost, name) for cost in costs]
+            axes.plot(100 * shares, values, color=colour, marker=".", label=label)
+    axes.set(xscale="log", yscale="log", xlabel="share of all features, %", title=KIND)
+    axes.set_ylabel("epsilon of the measured divergence")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=120)
+
+
+def _distances(scheme: FeatureScheme) -> list[range]:
+    """Returns the distances of the pairs that are one kind of feature."""
+    near = [range(1, 2)] if scheme.bigrams else []
+    return near + ([range(2, hashing.MAX_SKIPPED + 2)] if scheme.skip_grams else [])
+
+
+def _pairs(
+    numbers: npt.NDArray[np.int64],
+    sentence: npt.NDArray[np.int64],
+    distances: range,
+    count: int,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Returns every different pair of words within a sentence at one of the distances."""
+    keys = [np.zeros(0, dtype=np.int64)]
+    for distance in distances:
+        inside = sentence[distance:] == sentence[:-distance]
+        pairs = numbers[:-distance] * count + numbers[distance:]
+        keys.append(np.unique(pairs[inside]))
+    found = np.unique(np.concatenate(keys))
+    return found // max(count, 1), found % max(count, 1)

@@ -1,0 +1,177 @@
+"""Texts with labelled clauses and entities: CUAD (Hendrycks et al. 2021), CoNLL files, newsgroups.
+
+Contracts come as lines of JSON: {"id", "group", "text", "spans": [[label, start, stop], ...]} with
+offsets in characters, plain or gzipped. WNUT-17 and the SEC filings come as columns of tokens and
+tags, newsgroups as lines of JSON: {"id", "label", "text"}.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hushdoc.errors import AnnotationError
+
+_NEW_DOCUMENT = "-DOCSTART-"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contract:
+    """A text with labelled parts.
+
+    Attributes:
+        name: What it is called.
+        group: What it belongs to, such as a company; a split keeps groups whole.
+        text: All of it.
+        spans: Label, first character, one past the last.
+    """
+
+    name: str
+    group: str
+    text: str
+    spans: tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sentence:
+    """A sentence of tokens with BIO tags.
+
+    Attributes:
+        tokens: Its words.
+        tags: One for each.
+        document: The number of the document it stands in, from 0.
+    """
+
+    tokens: tuple[str, ...]
+    tags: tuple[str, ...]
+    document: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """A text of one kind.
+
+    Attributes:
+        name: What it is called.
+        label: Which kind.
+        text: All of it.
+    """
+
+    name: str
+    label: str
+    text: str
+
+
+def read_contracts(path: Path) -> list[Contract]:
+    """Returns the contracts of a file of JSON lines, in order.
+
+    Raises:
+        AnnotationError: The file can't be read or a line is malformed; names the line.
+    """
+    found = []
+    for number, line in _objects(path):
+        try:
+            spans = tuple(
+                (str(label), int(start), int(stop)) for label, start, stop in line["spans"]
+            )
+            text = line["text"]
+            if not isinstance(text, str):
+                raise TypeError("text must be a string")
+            for label, start, stop in spans:
+                if not 0 <= start < stop <= len(text):
+                    raise ValueError(f"the span '{label}' covers {start} to {stop} of {len(text)}")
+            name = str(line["id"])
+            group = str(line.get("group", name))
+            found.append(Contract(name=name, group=group, text=text, spans=spans))
+        except (KeyError, TypeError, ValueError) as error:
+            raise _bad_line(path, number, error, "id, text and spans") from error
+    return found
+
+
+def read_messages(path: Path) -> list[Message]:
+    """Returns the messages of a file of JSON lines, in order.
+
+    Raises:
+        AnnotationError: The file can't be read or a line is malformed; names the line.
+    """
+    found = []
+    for number, line in _objects(path):
+        try:
+            name, label, text = str(line["id"]), str(line["label"]), line["text"]
+            if not isinstance(text, str):
+                raise TypeError("text must be a string")
+            found.append(Message(name=name, label=label, text=text))
+        except (KeyError, TypeError, ValueError) as error:
+            raise _bad_line(path, number, error, "id, label and text") from error
+    return found
+
+
+def read_conll(path: Path) -> list[Sentence]:
+    """Returns the sentences of a file of columns: the token first, its tag last.
+
+    Args:
+        path: Sentences are parted by blank lines, documents by lines with -DOCSTART-; without any,
+            as in collections of tweets, every sentence is a document.
+
+    Raises:
+        AnnotationError: The file can't be read or a line has one column; names the line.
+    """
+    found: list[Sentence] = []
+    rows: list[list[str]] = []
+    lines = _text(path).splitlines()
+    starts = [line.split()[:1] == [_NEW_DOCUMENT] for line in lines]
+    document = 0
+
+    def close() -> None:
+        if rows:
+            tokens, tags = (tuple(row[place] for row in rows) for place in (0, -1))
+            number = document if any(starts) else len(found)
+            found.append(Sentence(tokens=tokens, tags=tags, document=number))
+            rows.clear()
+
+    for number, (line, begins) in enumerate(zip(lines, starts, strict=True), start=1):
+        columns = line.split()
+        if columns and not begins:
+            if len(columns) < 2:
+                raise _bad_line(path, number, line[:40], "a token and a tag")
+            rows.append(columns)
+            continue
+        close()
+        document += begins and bool(found)
+    close()
+    return found
+
+
+def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(_text(path).split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            data = json.loads(line)
+            if not isinstance(data, dict):
+                raise TypeError(f"found {type(data).__name__}")
+        except (TypeError, ValueError) as error:
+            raise _bad_line(path, number, error, "a JSON object") from error
+        yield number, data
+
+
+def _text(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+        return content.decode("utf-8")
+    except (OSError, EOFError, ValueError) as error:
+        raise AnnotationError(
+            f"'{path}' can't be read: {error}. Give a UTF-8 file, plain or gzipped as .gz."
+        ) from error
+
+
+def _bad_line(path: Path, number: int, found: object, expected: str) -> AnnotationError:
+    return AnnotationError(
+        f"Line {number} of '{path}' can't be read: {found}. Expected {expected}; mend the line."
+    )

@@ -1,0 +1,296 @@
+"""Hashed CRF: labelled documents become a filled table that can be sealed.
+
+corpus -> features -> fit -> fill -> attack -> claim -> checkpoint
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc.audits import Audit
+from hushdoc.claim import PublicData
+from hushdoc.errors import InputError
+from hushdoc.hashing import Clusters, Features, FeatureScheme
+from hushdoc_training.crf import checkpoint, claims, filling, fitting, laws, term_cost
+from hushdoc_training.crf.checkpoint import TableCheckpoint
+from hushdoc_training.crf.corpus import Corpus
+from hushdoc_training.crf.fitting import FittedTable
+from hushdoc_training.crf.randomness import SecretStream
+from hushdoc_training.crf.term_cost import AdjacentLaws, TermCost, Terms
+
+Floats = npt.NDArray[np.float32]
+
+RANKS = (1, 10, 100, 1000)
+"""The frequency ranks of figure 2 of the paper."""
+
+CLUSTERS_NAME = "clusters of public word vectors"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CRFSettings:
+    """How a table is fitted and filled.
+
+    Attributes:
+        algorithm: One of fitting.ALGORITHMS.
+        iterations: Passes over the documents.
+        fill: One of claims.FILLS.
+        family: Of the published fill: one of laws.FAMILIES.
+        noise: Of the hardened fill: spreads of noise on every row.
+        least_documents: Features in fewer documents are dropped before training. None stands for
+            HARDENED_DOCUMENTS where the fill is "hardened", and for 1 elsewhere.
+        norm: Of the Gaussian fill: the length to which rows are shortened, a public constant.
+        noise_multiplier: Of the Gaussian fill: the noise divided by `norm`.
+    """
+
+    algorithm: str = "pa"
+    iterations: int = fitting.ITERATIONS
+    fill: str = "hardened"
+    family: str = "normals"
+    noise: float = filling.NOISE
+    least_documents: int | None = None
+    norm: float = 1.0
+    noise_multiplier: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuses words that are not known."""
+        for name, known in (
+            ("algorithm", fitting.ALGORITHMS),
+            ("fill", claims.FILLS),
+            ("family", laws.FAMILIES),
+        ):
+            if getattr(self, name) not in known:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}; expected one of {', '.join(known)}."
+                )
+
+    @property
+    def threshold(self) -> int:
+        """The number of documents that a feature must occur in."""
+        if self.least_documents is not None:
+            return self.least_documents
+        return filling.HARDENED_DOCUMENTS if self.fill == "hardened" else 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trained:
+    """What training made, of which only `weights` and what follows from them may leave.
+
+    Attributes:
+        fitted: What was learned, with its gaps.
+        weights: The table to release, shape [rows, labels].
+        features: Of the training documents, without those that were dropped.
+        corpus: The training documents.
+        scheme: How text becomes rows.
+        clusters: The scheme's clusters of words.
+    """
+
+    fitted: FittedTable
+    weights: Floats
+    features: Features
+    corpus: Corpus
+    scheme: FeatureScheme
+    clusters: Clusters | None
+
+
+Attack = Callable[[Trained], Sequence[Audit]]
+"""Attacks a table, knowing all that there is to know."""
+
+
+def train(
+    corpus: Corpus,
+    scheme: FeatureScheme,
+    settings: CRFSettings,
+    *,
+    out: Path,
+    name: str,
+    clusters: Clusters | None = None,
+    public_data: tuple[PublicData, ...] = (),
+    attack: Attack | None = None,
+    with_costs: bool = False,
+) -> Trained:
+    """Fits, fills and attacks a table and writes its checkpoint.
+
+    Args:
+        corpus: Labelled documents.
+        scheme: What their features are.
+        settings: How to fit and fill.
+        out: The run folder; the checkpoint stands in it as `checkpoint`.
+        name: What the certificate calls the documents.
+        clusters: The scheme's clusters of words, public data.
+        public_data: What else was used.
+        attack: Measures the finished table; without it the claim's kind is "none".
+        with_costs: Whether the paper's measured cost of frequent terms is stated. It is computed
+            from the documents and released with the claim.
+
+    Raises:
+        AnnotationError: There is nothing to learn.
+        InputError: Too little was learned to fill a table.
+        OutputExistsError: A checkpoint stands there already.
+        MissingExtraError: python-crfsuite or safetensors is not installed.
+    """
+    trained = fit_and_fill(corpus, scheme, settings, clusters=clusters)
+    made = claims.Made(
+        name=name,
+        fill=settings.fill,
+        rows=scheme.rows,
+        columns=len(corpus.names),
+        settings={**asdict(settings), "least_documents": settings.threshold},
+        public_data=public_data + (() if clusters is None else (_word_clusters(),)),
+        audits=() if attack is None else tuple(attack(trained)),
+        costs=_stated_costs(trained) if with_costs else {},
+    )
+    table = TableCheckpoint(
+        weights=trained.weights,
+        transitions=trained.fitted.transitions,
+        tags=corpus.names,
+        scheme=scheme,
+        claim=claims.claim(made),
+        clusters=clusters,
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    checkpoint.save(out / "checkpoint", table)
+    return trained
+
+
+def fit_and_fill(
+    corpus: Corpus,
+    scheme: FeatureScheme,
+    settings: CRFSettings,
+    *,
+    clusters: Clusters | None = None,
+    stream: SecretStream | None = None,
+) -> Trained:
+    """Returns a fitted and filled table.
+
+    Args:
+        corpus: Labelled documents.
+        scheme: What their features are.
+        settings: How to fit and fill.
+        clusters: The scheme's clusters of words.
+        stream: For tests; chance comes from the operating system otherwise.
+
+    Raises:
+        AnnotationError: There is nothing to learn.
+        InputError: Too little was learned to fill a table.
+    """
+    features = corpus.features(scheme, clusters, least_documents=settings.threshold)
+    fitted = fitting.fit(
+        features,
+        corpus.labels,
+        corpus.documents,
+        scheme=scheme,
+        names=corpus.names,
+        algorithm=settings.algorithm,
+        iterations=settings.iterations,
+    )
+    return Trained(
+        fitted=fitted,
+        weights=fill(fitted, settings, stream=stream),
+        features=features,
+        corpus=corpus,
+        scheme=scheme,
+        clusters=clusters,
+    )
+
+
+def fill(
+    fitted: FittedTable, settings: CRFSettings, *, stream: SecretStream | None = None
+) -> Floats:
+    """Returns the table to release.
+
+    Args:
+        fitted: What was learned.
+        settings: How to fill it.
+        stream: For tests; chance comes from the operating system otherwise.
+
+    Raises:
+        InputError: Too little was learned to fill a table.
+    """
+    stream = stream or SecretStream()
+    match settings.fill:
+        case "published":
+            return filling.published(fitted, stream=stream, family=settings.family)
+        case "hardened":
+            return filling.hardened(fitted, stream=stream, noise=settings.noise)
+        case "gaussian":
+            return filling.gaussian(
+                fitted.weights,
+                stream=stream,
+                norm=settings.norm,
+                noise_multiplier=settings.noise_multiplier,
+            )
+    return fitted.unfilled()
+
+
+def costs(trained: Trained, ranks: Sequence[int] = RANKS) -> dict[int, TermCost]:
+    """Returns the paper's measured cost of the words of some frequency ranks.
+
+    It is a divergence of fitted laws, whatever the fill: see `term_cost.KIND`.
+
+    Args:
+        trained: What training made.
+        ranks: From 1, the word in most features; ranks beyond the last word are left out.
+
+    Raises:
+        InputError: Fewer than two rows were learned.
+    """
+    found = terms(trained)
+    rows = filling.complete_rows(trained.fitted.weights)
+    if len(rows) < 2:
+        raise InputError(
+            f"{len(rows)} rows of the table were learned; a cost needs at least 2. Train on more "
+            "documents.",
+            code="TOO_FEW_ROWS",
+        )
+    laws_of_rows = AdjacentLaws(rows)
+    return {
+        rank: laws_of_rows.cost_of_share(float(found.shares[rank - 1]))
+        for rank in ranks
+        if rank <= len(found.words)
+    }
+
+
+def terms(trained: Trained) -> Terms:
+    """Returns the words of the training documents, the one in most features first.
+
+    Args:
+        trained: What training made.
+    """
+    return term_cost.terms(trained.corpus.sentences, trained.scheme)
+
+
+def _stated_costs(trained: Trained) -> dict[str, Any]:
+    return {
+        "termCost": term_cost.KIND,
+        "delta": term_cost.DELTA,
+        "byFrequencyRank": [
+            {
+                "rank": rank,
+                # JSON has no infinity; null says that there is no bound.
+                "withoutTermFirst": _finite(cost.without_term),
+                "withTermFirst": _finite(cost.with_term),
+            }
+            for rank, cost in costs(trained).items()
+        ],
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _word_clusters() -> PublicData:
+    return PublicData(
+        name=CLUSTERS_NAME,
+        uses=("one feature of each word",),
+        uri=None,
+        digest=None,
+        privacy_status="public",
+        overlap_with_protected="unknown",
+    )
