@@ -335,6 +335,10 @@ CASES: dict[str, Callable[[Path], Path]] = {
     "semantics/epsilon hardly below": _guarantee(epsilon=_TIGHT * 0.97, profile=[]),
     "semantics/tight epsilon": _guarantee(epsilon=_TIGHT, profile=[]),
     "semantics/contradicting profile": _guarantee(profile=[[1.0, 1e-6]]),
+    "semantics/two epsilons at one delta": _guarantee(epsilon=7.9, profile=[[7.8, build.DELTA]]),
+    "semantics/an access in no transcript": _put(
+        "dataAccesses", 0, "accountedIn", value=["training", "other"]
+    ),
     "semantics/epsilon above the policy": _guarantee(epsilon=8.5, profile=[]),
     "semantics/delta above the policy": _guarantee(delta=1e-4, profile=[]),
     "semantics/gdp-clt": _guarantee(accountant=_as_hushdoc_writes(_accountant("gdp-clt"))),
@@ -441,6 +445,7 @@ OTHER_WORDS = {
     "NO_TRANSCRIPT",
     "fields/a count that is not public": "UNKNOWN_VALUE",
     "fields/watches a central training": "UNKNOWN_VALUE",
+    "semantics/an access in no transcript": "UNACCOUNTED_ACCESS",
     "semantics/other adversary": "NO_GUARANTEE_FOR_ADVERSARY UNIT_NOT_ACCEPTED",
 }
 """Where the sample refuses for the same reason and names it otherwise, or names less."""

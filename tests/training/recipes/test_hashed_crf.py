@@ -25,7 +25,6 @@ from hushdoc_training.commands import clauses
 from hushdoc_training.crf import checkpoint, corpus
 from hushdoc_training.crf.clusters import from_vectors
 from hushdoc_training.crf.fitting import FittedTable
-from hushdoc_training.crf.randomness import SecretStream
 from hushdoc_training.data.contracts import Contract
 from hushdoc_training.recipes import hashed_crf
 from hushdoc_training.recipes.hashed_crf import CRFSettings, Trained
@@ -79,11 +78,17 @@ def span(text: str, label: str) -> tuple[int, int]:
     return start, text.index(".", start)
 
 
-def f1(weights: Any, transitions: Any, scheme: FeatureScheme = SCHEME) -> float:
+def decoded(documents: corpus.Corpus, weights: Any, table: Any) -> Any:
+    """The labels that a table gives to all sentences."""
+    transitions = table.transitions.astype(np.float64)
+    read = HashedTable(weights=weights, transitions=transitions)
+    scores = item_scores(documents.features(SCHEME), read)
+    return viterbi(scores, documents.documents, transitions)
+
+
+def f1(weights: Any, fitted: FittedTable) -> float:
     held_out = corpus.sentence_corpus(contracts(30, seed=1), ("law", "term"))
-    table = HashedTable(weights=weights, transitions=transitions.astype(np.float64))
-    scores = item_scores(held_out.features(scheme), table)
-    found = viterbi(scores, held_out.documents, table.transitions)
+    found = decoded(held_out, weights, fitted)
     correct = ((found == held_out.labels) & (found > 0)).sum()
     return float(2 * correct / ((found > 0).sum() + (held_out.labels > 0).sum()))
 
@@ -105,21 +110,13 @@ def audit() -> Audit:
 
 
 class TestFitAndFill:
-    @pytest.mark.parametrize(
-        "settings",
-        [
-            CRFSettings(fill="none", iterations=10),
-            CRFSettings(fill="hardened", iterations=10),
-        ],
-        ids=lambda settings: settings.fill,
-    )
-    def test_clauses_are_found(self, training: corpus.Corpus, settings: CRFSettings) -> None:
-        found = hashed_crf.fit_and_fill(
-            training, SCHEME, settings, stream=SecretStream(key=bytes(32))
-        )
-        assert f1(found.weights, found.fitted.transitions) > 0.9
-        assert np.isfinite(found.weights).all()
-        assert found.weights.any(axis=1).all() == (settings.fill != "none")
+    def test_clauses_are_found_and_hardening_costs_little(self, training: corpus.Corpus) -> None:
+        found = hashed_crf.fit_and_fill(training, SCHEME, CRFSettings(iterations=10, noise=0.5))
+        plain = f1(found.fitted.unfilled(), found.fitted)
+        assert plain > 0.95
+        fills = [hashed_crf.fill(found.fitted, CRFSettings(noise=0.5)) for _ in range(6)]
+        # So few documents leave few features, and the rest is noise: the mean is what is stable.
+        assert np.mean([f1(weights, found.fitted) for weights in fills]) > plain - 0.25
 
     def test_the_published_fill_keeps_what_was_learned(self, training: corpus.Corpus) -> None:
         settings = CRFSettings(fill="published", iterations=10)
@@ -253,7 +250,8 @@ class TestTrain:
         assert [data.name for data in found.claim.public_data] == [hashed_crf.CLUSTERS_NAME]
 
     def test_it_can_be_sealed_and_loaded(self, training: corpus.Corpus, tmp_path: Path) -> None:
-        self.train(training, tmp_path / "run", settings=CRFSettings(iterations=8))
+        settings = CRFSettings(iterations=8, noise=0.1)
+        self.train(training, tmp_path / "run", settings=settings)
         table = checkpoint.load(tmp_path / "run")
         key = keys.generate_key()
         seal_table(
@@ -264,10 +262,24 @@ class TestTrain:
         trusted = TrustedKey(name="test", public_key=keys.public_key_of(key))
         policy = Policy.integrity_only(TrustStore(keys=(trusted,)))
         model = HashedCRFModel.load(tmp_path / "model", policy=policy)
-        (contract,) = contracts(1, seed=3)
-        found = model.extract(Document.from_text(contract.text))
-        fields = sorted((field.label, field.start, field.stop) for field in found.fields)
-        assert fields == sorted(contract.spans)
+        held_out = contracts(20, seed=3)
+        documents = corpus.sentence_corpus(held_out, ("law", "term"))
+        tags = decoded(documents, table.weights, table)
+        # Neighbouring sentences of one label are one field.
+        expected = [
+            table.tags[label]
+            for own in np.split(tags, documents.documents[1:-1])
+            for label in own[(np.diff(own, prepend=0) != 0) & (own > 0)]
+        ]
+        found = [
+            field.label
+            for contract in held_out
+            for field in model.extract(Document.from_text(contract.text)).fields
+        ]
+        # Rounding may turn a close call.
+        assert len(found) == pytest.approx(len(expected), abs=2)
+        assert found.count("law") == pytest.approx(expected.count("law"), abs=2)
+        assert len(expected) > 20
 
 
 class TestCheckpoint:

@@ -48,9 +48,11 @@ _CAVEATS = {
         "their floating point patterns tell genuine rows from made-up ones.",
     ),
     "hardened": (
-        "Every row is a genuine one or the copy of one, with noise. Terms in fewer documents than "
-        "the threshold left no weight of their own; a term in more of them can be recognised by "
-        "how much its features speak for a label.",
+        "Every row is a genuine one or the copy of one, with noise.",
+        "A term in fewer documents than the threshold has no features left: with another such term "
+        "in its place the same table would have been fitted, but for the cluster of words it is "
+        "in, where there are clusters. A term in more documents can be recognised by how much its "
+        "features speak for a label.",
     ),
     "gaussian": (
         "The noise hides one row of bounded length. A term or a document changes many rows, and "

@@ -210,7 +210,7 @@ def split(
 
     Example:
         >>> split("abcd", [1, 1, 2, 3], held_out=0.3)
-        (['a', 'b', 'd'], ['c'])
+        (['a', 'b', 'c'], ['d'])
     """
     distinct = list(dict.fromkeys(groups))
     count = min(len(distinct) - 1, max(1, round(held_out * len(distinct))))

@@ -11,7 +11,8 @@ to decoding, so every row is first centred; a missing row is then the copy of a 
 by secret chance; and every row, genuine or not, gets normal noise with `noise` times the spread of
 the genuine ones. A row alone then says nothing about which kind it is: both kinds have one law.
 What a reader expects of a particular row can still be more or less likely, so this is measured by
-attacks, and is not differential privacy.
+attacks, and is not differential privacy. Features of few documents should not have been learned:
+see HARDENED_DOCUMENTS.
 
 `updated_*` release a further training of a table that is out already (section 4.5): the amounts by
 which rows changed are filled, and what was released before is never drawn anew.
@@ -32,14 +33,15 @@ from hushdoc_training.crf.randomness import SecretStream
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 
-NOISE = 1.0
+NOISE = 0.5
 """Spreads of the genuine rows that the hardened fill adds as noise."""
 
 HARDENED_DOCUMENTS = 10
-"""Features in fewer documents should be dropped before training where a table is to be hardened.
+"""Features of fewer documents should be dropped before training where a table is to be hardened.
 
-Noise alone does not hide a rare term: its dozen features all speak for the label of the one
-sentence that it stood in, and their sum outgrows the noise. What was never learned can't be found.
+Noise alone does not hide a rare term: its dozen features all speak for the label of the sentence
+that it stood in, and together they outgrow the noise. What was never learned can't be found. See
+`frequency.frequent`, which counts features rather than rows.
 """
 
 _CHUNK_ROWS = 1 << 16

@@ -77,6 +77,9 @@ def fit(
 ) -> FittedTable:
     """Returns what CRFsuite learns from labelled sequences of items.
 
+    Its online algorithms shuffle by the C library's generator, which goes on from fit to fit: two
+    fits in one process differ a little.
+
     Args:
         features: The rows of every item.
         labels: The column of every item's label.
