@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean
+from statistics import NormalDist, mean
 from typing import Any
+
+import numpy as np
+
+from hushdoc_training.audit.roc import FALSE_POSITIVE_RATE, clopper_pearson
+from hushdoc_training.crf import term_cost
+from hushdoc_training.crf.term_cost import TermCost
 
 OTHER = "other "
 NAMES = {
@@ -29,23 +36,37 @@ def report(work: Path, arms: Sequence[str]) -> dict[str, Any]:
         if folder.is_dir()
     }
     clauses = {name: results for name, results in found.items() if not name.startswith(OTHER)}
+    audits = {arm: _audits(clauses, arm) for arm in arms if _audits(clauses, arm)}
     return {
         "mean_f1": {arm: _mean(clauses, arm, "f1") for arm in arms},
         "mean_precision": {arm: _mean(clauses, arm, "precision") for arm in arms},
         "mean_recall": {arm: _mean(clauses, arm, "recall") for arm in arms},
         "f1_loss_hardened": _loss(clauses, "hardened"),
         "f1_loss_private_8": _loss(clauses, "private_8"),
-        "audits": {arm: _audits(clauses, arm) for arm in arms if _audits(clauses, arm)},
+        **_verdicts(audits),
+        "audits": audits,
         "f1": {
             name: {arm: round(result["f1"], 4) for arm, result in results.items()}
             for name, results in found.items()
         },
-        "term_cost_as_published": _mean(clauses, "published", "term_cost_as_published"),
-        "term_cost_other_way": _mean(clauses, "published", "term_cost_other_way"),
+        "term_cost_as_published": _cost(clauses, "as_published"),
+        "term_cost_other_way": _cost(clauses, "other_way"),
         "tokens_per_cpu_second": _mean(clauses, "original", "tokens_per_cpu_second"),
         "table_bytes_int8": _mean(clauses, "original", "table_bytes_int8"),
         "num_types": len(clauses),
     }
+
+
+def _verdicts(audits: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Returns the figures that attacks are judged by."""
+    found = {}
+    if hardened := audits.get("hardened"):
+        found["hardened_largest_auc"] = max(audit["auc"] for audit in hardened.values())
+        found["hardened_largest_tpr"] = max(audit["tpr"] for audit in hardened.values())
+    if learned := audits.get("published", {}).get("coincidence_learned"):
+        found["published_coincidence_tpr"] = learned["tpr"]
+    kept = [a["kept"] for attacks in audits.values() for a in attacks.values() if "kept" in a]
+    return found | ({"private_audits_kept": all(kept)} if kept else {})
 
 
 def markdown(result: dict[str, Any]) -> str:
@@ -62,16 +83,23 @@ def markdown(result: dict[str, Any]) -> str:
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     lines += [
         "",
-        "| attack | table | AUC | largest | TPR at FPR .001 | largest |",
-        "|---" * 6 + "|",
+        "| attack | table | AUC | largest | TPR at FPR .001 | largest | allowed |",
+        "|---" * 7 + "|",
     ]
     for arm, audits in result["audits"].items():
-        for attack, found in audits.items():
-            lines.append(
-                f"| {attack} | {arm} | {found['auc']:.3f} | {found['largest_auc']:.3f} "
-                f"| {found['tpr']:.3f} | {found['largest_tpr']:.3f} |"
-            )
+        lines += [_audit_line(attack, arm, found) for attack, found in audits.items()]
     return "\n".join(lines)
+
+
+def _audit_line(attack: str, arm: str, found: dict[str, Any]) -> str:
+    low, high = found["auc_interval"]
+    least, most = found["tpr_interval"]
+    allowed = f"{found['tpr_allowed_by_mechanism']:.4f}" if "kept" in found else ""
+    return (
+        f"| {attack} | {arm} | {found['auc']:.3f} ({low:.3f}-{high:.3f}) "
+        f"| {found['largest_auc']:.3f} | {found['tpr']:.4f} ({least:.4f}-{most:.4f}) "
+        f"| {found['largest_tpr']:.3f} | {allowed} |"
+    )
 
 
 def _mean(clauses: dict[str, Any], arm: str, key: str) -> float | None:
@@ -80,21 +108,101 @@ def _mean(clauses: dict[str, Any], arm: str, key: str) -> float | None:
     return round(mean(values), 4) if values and len(values) == len(clauses) else None
 
 
+def _cost(clauses: dict[str, Any], way: str, rank: int = 100) -> float | None:
+    """Returns the mean cost of the word of a frequency rank, one way or the other."""
+    found = [
+        cost[way]
+        for results in clauses.values()
+        for cost in results.get("published", {}).get("term_costs", [])
+        if cost["rank"] == rank
+    ]
+    return round(mean(found), 4) if found and len(found) == len(clauses) else None
+
+
+def draw(work: Path, picture: Path) -> None:
+    """Draws the cost of words of every clause type by frequency, both ways."""
+    curves = []
+    for path in sorted(work.glob("*/published.json")):
+        if costs := json.loads(path.read_text()).get("term_costs"):
+            shares = np.array([cost["share"] for cost in costs])
+            curves.append((shares, [_term_cost(cost) for cost in costs]))
+    term_cost.plot(curves, picture)
+
+
+def _term_cost(cost: dict[str, float]) -> TermCost:
+    return TermCost(
+        removed=0,
+        without_term=cost["as_published"],
+        with_term=cost["other_way"],
+        delta=term_cost.DELTA,
+    )
+
+
 def _loss(clauses: dict[str, Any], arm: str) -> float | None:
     original, released = _mean(clauses, "original", "f1"), _mean(clauses, arm, "f1")
     return None if original is None or released is None else round(original - released, 4)
 
 
-def _audits(clauses: dict[str, Any], arm: str) -> dict[str, dict[str, float]]:
-    found = [
-        results[arm]["audits"] for results in clauses.values() if "audits" in results.get(arm, {})
-    ]
+def _audits(clauses: dict[str, Any], arm: str) -> dict[str, dict[str, Any]]:
+    """Returns what each attack achieves over all clause types; see `_pooled`."""
+    found = [results[arm] for results in clauses.values() if "audits" in results.get(arm, {})]
+    names = dict.fromkeys(attack for result in found for attack in result["audits"])
     return {
-        attack: {
-            "auc": round(mean(audits[attack]["auc"] for audits in found), 4),
-            "largest_auc": round(max(audits[attack]["auc"] for audits in found), 4),
-            "tpr": round(mean(audits[attack]["tpr"] for audits in found), 4),
-            "largest_tpr": round(max(audits[attack]["tpr"] for audits in found), 4),
-        }
-        for attack in (found[0] if found else {})
+        name: _pooled([r["audits"][name] for r in found if name in r["audits"]])
+        | _allowed(found[0], [r["audits"][name] for r in found if name in r["audits"]])
+        for name in names
     }
+
+
+def _pooled(attacks: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Returns the mean area and the rates of all scores together, with 95 % intervals."""
+    auc = mean(attack["auc"] for attack in attacks)
+    reach = math.hypot(*((high - low) / 2 for low, high in _intervals(attacks))) / len(attacks)
+    hits, total = _rate(attacks, "tpr", "num_true")
+    alarms, strangers = _rate(attacks, "fpr", "num_false")
+    return {
+        "auc": round(auc, 4),
+        "auc_interval": [round(auc - reach, 4), round(auc + reach, 4)],
+        "largest_auc": round(max(attack["auc"] for attack in attacks), 4),
+        "tpr": round(hits / total, 5),
+        "tpr_interval": [round(end, 5) for end in clopper_pearson(hits, total, 0.05)],
+        "largest_tpr": round(max(attack["tpr"] for attack in attacks), 4),
+        "fpr": round(alarms / strangers, 5),
+        "num_true": total,
+    }
+
+
+def _allowed(result: dict[str, Any], attacks: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Returns what true positive rate a guarantee leaves at FPR .001, and whether it was kept.
+
+    Epsilon and delta allow e^epsilon FPR + delta. What they were computed from, a Gaussian
+    mechanism in several steps, allows less (Dong, Roth, Su 2022, equation 6). It is kept if the
+    lower end of the measured rate is below what the upper end of the measured FPR allows. Both are
+    about one record; terms of two are held to the same.
+    """
+    if "epsilon" not in result:
+        return {}
+    normal, mu = NormalDist(), math.sqrt(result["steps"]) / result["noise_multiplier"]
+
+    def stated(fpr: float) -> float:
+        return min(1.0, math.exp(result["epsilon"]) * fpr + result["delta"])
+
+    def exact(fpr: float) -> float:
+        return normal.cdf(mu + normal.inv_cdf(fpr))
+
+    least = clopper_pearson(*_rate(attacks, "tpr", "num_true"), 0.05)[0]
+    most = clopper_pearson(*_rate(attacks, "fpr", "num_false"), 0.05)[1]
+    return {
+        "tpr_allowed": round(stated(FALSE_POSITIVE_RATE), 5),
+        "tpr_allowed_by_mechanism": round(exact(FALSE_POSITIVE_RATE), 5),
+        "kept": least <= min(stated(most), exact(most)),
+    }
+
+
+def _rate(attacks: Sequence[dict[str, Any]], rate: str, number: str) -> tuple[int, int]:
+    hits = sum(round(attack[rate] * attack[number]) for attack in attacks)
+    return hits, sum(attack[number] for attack in attacks)
+
+
+def _intervals(attacks: Sequence[dict[str, Any]]) -> list[tuple[float, float]]:
+    return [tuple(attack["auc_interval"]) for attack in attacks]

@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ from hushdoc.labels import OUTSIDE, spans_from_tags
 from hushdoc.runtime.chains import viterbi
 from hushdoc.runtime.hashed_table import HashedTable, item_scores
 from hushdoc_training.crf.corpus import Corpus, sentence_corpus, split, tagged_corpus
+from hushdoc_training.crf.filling import HARDENED_DOCUMENTS
 from hushdoc_training.crf.frequency import frequent
 from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.crf.term_cost import terms
@@ -50,6 +51,9 @@ from hushdoc_training.data import contracts as readers
 from hushdoc_training.data.contracts import Contract
 
 HELD_OUT = 0.25
+RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+"""Frequency ranks of words whose cost is measured; 100 is stated."""
+
 PUBLIC = (
     "contract_nli/dev.json.gz",
     "contract_nli/train_truncated.json.gz",
@@ -80,6 +84,7 @@ def main() -> int:
     parser.add_argument("--work", type=Path, help="keep results here, and continue them")
     parser.add_argument("--arms", help="only these, parted by commas")
     parser.add_argument("--tasks", help="only those whose name begins so")
+    parser.add_argument("--plot", type=Path, help="draw the cost of words by frequency here")
     parser.add_argument("--quick", action="store_true", help="a minute, figures without meaning")
     options = parser.parse_args()
     scale = QUICK if options.quick else FULL
@@ -92,6 +97,8 @@ def main() -> int:
             if name.startswith(options.tasks or ""):
                 run_all(work / name.replace("/", "-"), make, scale)
         result = clause_report.report(work, clause_arms.ARMS)
+        if options.plot:
+            clause_report.draw(work, options.plot)
     print(clause_report.markdown(result))
     result |= {
         "quick": options.quick,
@@ -103,13 +110,14 @@ def main() -> int:
     return 0
 
 
-def run_all(folder: Path, make: Callable[[], Task], scale: Scale) -> None:
+def run_all(folder: Path, make: Callable[[Path], Task], scale: Scale) -> None:
     """Runs the arms that have no result yet."""
-    missing = [arm for arm in scale.arms if not (folder / f"{arm}.json").exists()]
+    arms = [arm for arm in scale.arms if arm not in left_out(folder.name)]
+    missing = [arm for arm in arms if not (folder / f"{arm}.json").exists()]
     if not missing:
         return
-    task = make()
     folder.mkdir(parents=True, exist_ok=True)
+    task = make(folder)
     for arm in missing:
         result = clause_arms.run(task, arm, score)
         print(f"{folder.name} {arm} F1 {result['f1']:.3f} {result['cpu_seconds']} s", flush=True)
@@ -118,7 +126,12 @@ def run_all(folder: Path, make: Callable[[], Task], scale: Scale) -> None:
         path.with_suffix(".new").replace(path)
 
 
-def tasks(data: Path | None, scale: Scale) -> Iterator[tuple[str, Callable[[], Task]]]:
+def left_out(task: str) -> tuple[str, ...]:
+    """Returns the arms that a task does not have: the ball is as wide as sentences need it."""
+    return ("bounded",) if task.startswith(clause_report.OTHER) else ()
+
+
+def tasks(data: Path | None, scale: Scale) -> Iterator[tuple[str, Callable[[Path], Task]]]:
     """Yields the name of each task, and what makes it."""
     if data is None:
         contracts = invented_contracts.contracts(160)
@@ -133,7 +146,7 @@ def tasks(data: Path | None, scale: Scale) -> Iterator[tuple[str, Callable[[], T
 
 def clause_tasks(
     contracts: list[Contract], public: Sequence[str], scale: Scale
-) -> Iterator[tuple[str, Callable[[], Task]]]:
+) -> Iterator[tuple[str, Callable[[Path], Task]]]:
     """Yields a task for each of the clause types that most contracts have."""
     sides = split(contracts, [contract.group for contract in contracts], held_out=HELD_OUT)
     schemes = schemes_of(replace(SCHEME, rows=scale.rows))
@@ -142,14 +155,14 @@ def clause_tasks(
     types = [label for label, _ in counts.most_common() if label not in skipped][: scale.types]
 
     @cache
-    def shared() -> tuple[Side, Side, Any, float]:
+    def shared() -> tuple[Side, Side, hashing.Features, dict[int, float]]:
         made = [side_of(sentence_corpus(part, types[:1]), schemes) for part in sides]
         shares = terms(made[0].tokens, schemes["pairs"]).shares
-        share = float(shares[min(99, len(shares) - 1)])
-        return made[0], made[1], public_features(public, schemes["words"]), share
+        by_rank = {rank: float(shares[rank - 1]) for rank in RANKS if rank <= len(shares)}
+        return made[0], made[1], public_features(public, schemes["words"]), by_rank
 
-    def make(label: str) -> Task:
-        train, test, background, word_share = shared()
+    def make(label: str, folder: Path) -> Task:
+        train, test, background, word_shares = shared()
         labels = [sentence_corpus(part, [label]).labels for part in sides]
         return Task(
             names=(OUTSIDE, label),
@@ -160,16 +173,17 @@ def clause_tasks(
             expected_records=scale.expected_records,
             puzzles=scale.puzzles,
             settings=Settings(),
-            word_share=word_share,
+            folder=folder,
+            word_shares=word_shares,
         )
 
     for label in types:
-        yield label, lambda label=label: make(label)  # type: ignore[misc]
+        yield label, partial(make, label)
 
 
 def other_tasks(
     data: Path, public: Sequence[str], scale: Scale
-) -> Iterator[tuple[str, Callable[[], Task]]]:
+) -> Iterator[tuple[str, Callable[[Path], Task]]]:
     """Yields a task for each other corpus that stands beside the contracts."""
     for name, make in (
         ("20newsgroups", newsgroups),
@@ -177,12 +191,12 @@ def other_tasks(
         ("sec_filings_ner", agreements),
     ):
         if (data / name).is_dir():
-            yield f"other {name}", lambda make=make, name=name: make(data / name, public)  # type: ignore[misc]
+            yield f"other {name}", partial(make, data / name, public)
 
 
-def newsgroups(folder: Path, public: Sequence[str]) -> Task:
+def newsgroups(data: Path, public: Sequence[str], folder: Path) -> Task:
     """Returns the task of whole messages: each one item, one sequence and one record."""
-    messages = readers.read_messages(folder / "train.jsonl.gz")
+    messages = readers.read_messages(data / "train.jsonl.gz")
     names = tuple(sorted({message.label for message in messages}))
     scheme = replace(SCHEME, rows=2**18, bigrams=False, skip_grams=False)
     sides = []
@@ -212,33 +226,40 @@ def newsgroups(folder: Path, public: Sequence[str]) -> Task:
         expected_records=8000,
         puzzles=0,
         settings=Settings(emphasis=1.0, transition_scale=0.0),
+        folder=folder,
+        unseen=1.0,
+        reach=12.0,
     )
 
 
-def tweets(folder: Path, public: Sequence[str]) -> Task:
+def tweets(data: Path, public: Sequence[str], folder: Path) -> Task:
     """Returns the task of tagged tweets: each one sequence and one record."""
     parts = [
-        readers.read_conll(folder / name) for name in ("wnut17train.conll", "emerging.dev.conll")
+        readers.read_conll(data / name) for name in ("wnut17train.conll", "emerging.dev.conll")
     ]
-    return tagged(parts, public, expected_records=3000)
+    return tagged(parts, public, folder, expected_records=3000)
 
 
-def agreements(folder: Path, public: Sequence[str]) -> Task:
+def agreements(data: Path, public: Sequence[str], folder: Path) -> Task:
     """Returns the task of tagged loan agreements; five are too few to be records themselves.
 
     A record is a sentence here, so the guarantee is one for sentences.
     """
-    found = readers.read_conll(folder / "FIN5.txt")
+    found = readers.read_conll(data / "FIN5.txt")
     last = max(sentence.document for sentence in found)
     parts = [
         [s for s in found if s.document != last],
         [s for s in found if s.document == last],
     ]
-    return tagged(parts, public, expected_records=1000)
+    return tagged(parts, public, folder, expected_records=1000)
 
 
 def tagged(
-    parts: Sequence[Sequence[readers.Sentence]], public: Sequence[str], *, expected_records: int
+    parts: Sequence[Sequence[readers.Sentence]],
+    public: Sequence[str],
+    folder: Path,
+    *,
+    expected_records: int,
 ) -> Task:
     """Returns the task of sentences with BIO tags."""
     names = sorted({tag[2:] for part in parts for s in part for tag in s.tags if tag != OUTSIDE})
@@ -253,12 +274,15 @@ def tagged(
         expected_records=expected_records,
         puzzles=0,
         settings=Settings(emphasis=4.0),
+        folder=folder,
         rarity=4.0,
+        unseen=1.0,
+        reach=2.0,
     )
 
 
 def schemes_of(scheme: FeatureScheme) -> dict[str, FeatureScheme]:
-    """Returns the paper's features, and tokens alone."""
+    """Returns the paper's features, and tokens alone, which bring less noise to a score."""
     return {"pairs": scheme, "words": replace(scheme, bigrams=False, skip_grams=False)}
 
 
@@ -279,8 +303,8 @@ def side_of(corpus: Corpus, schemes: dict[str, FeatureScheme]) -> Side:
 def frequent_features(
     sentences: Sequence[Sequence[str]], scheme: FeatureScheme, records: Any
 ) -> hashing.Features:
-    """Returns the features that more than RARE records have."""
-    return frequent(sentences, scheme, records, least_records=clause_arms.RARE + 1)
+    """Returns the features that enough records have for a hardened fill."""
+    return frequent(sentences, scheme, records, least_records=HARDENED_DOCUMENTS)
 
 
 def public_texts(data: Path) -> Iterator[str]:

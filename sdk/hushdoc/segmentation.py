@@ -116,14 +116,21 @@ _ALONE = (
 _ALONE_MARKS = (
     "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ecd\u102b-\u103e\u17b4-\u17d3"
 )
-_LETTER = rf"(?:[^\W{_ALONE}]|[{_WORD_MARKS}])"
+_LETTERS = rf"(?:[A-Za-z0-9_]++|[^\W{_ALONE}]|[{_WORD_MARKS}])++"
 _TOKEN = re.compile(
     rf"[{_ALONE}][{_ALONE_MARKS}{_WORD_MARKS}]*"
-    rf"|{_LETTER}+(?:(?:['’‐‑-]|(?<=\d)[.,](?=\d)){_LETTER}+)*"
+    rf"|{_LETTERS}(?:(?:['’‐‑-]|(?<=\d)[.,](?=\d)){_LETTERS})*"
     r"|\.+|-+|\*+|=+|…+|–+|—+"
     r"|[\U0001f1e6-\U0001f1ff]{2}"
     r"|[^\w\s][\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff]*"
     r"(?:\u200d[^\w\s][\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]*)*"
+)
+
+_ASCII_TOKEN = re.compile(
+    # The same tokens, found more than twice as fast where no other letters are.
+    r"[A-Za-z0-9_]+(?:(?:['-]|(?<=\d)[.,](?=\d))[A-Za-z0-9_]+)*"
+    r"|\.+|-+|\*+|=+|[^\w\s\x1c-\x1f]",
+    re.ASCII,
 )
 
 
@@ -168,7 +175,7 @@ def tokens(text: str, start: int = 0, end: int | None = None) -> list[tuple[int,
         ["It's", '$', '1,250.00', '(', 'non-refundable', ')', '.']
     """
     stop = len(text) if end is None else end
-    return [found.span() for found in _TOKEN.finditer(text, start, stop)]
+    return [found.span() for found in _token(text[start:stop]).finditer(text, start, stop)]
 
 
 def words(text: str, start: int = 0, end: int | None = None) -> list[str]:
@@ -179,7 +186,12 @@ def words(text: str, start: int = 0, end: int | None = None) -> list[str]:
         start: Where the part begins.
         end: Where it ends; the text's end by default.
     """
-    return _TOKEN.findall(text, start, len(text) if end is None else end)
+    part = text[start : len(text) if end is None else end]
+    return _token(part).findall(part)
+
+
+def _token(part: str) -> re.Pattern[str]:
+    return _ASCII_TOKEN if part.isascii() else _TOKEN
 
 
 def _ends(text: str) -> Iterator[int]:

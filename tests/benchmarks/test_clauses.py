@@ -24,10 +24,19 @@ def report() -> ModuleType:
     return module
 
 
-def write(work: Path, task: str, arm: str, f1: float, auc: float | None = None) -> None:
-    result: dict[str, object] = {"f1": f1, "precision": f1, "recall": f1}
-    if auc is not None:
-        result["audits"] = {"coincidence": {"auc": auc, "tpr": auc / 2}}
+def attack(auc: float, tpr: float, num_true: int = 200) -> dict[str, object]:
+    return {
+        "auc": auc,
+        "auc_interval": [auc - 0.03, auc + 0.03],
+        "tpr": tpr,
+        "fpr": 0.001,
+        "num_true": num_true,
+        "num_false": 20_000,
+    }
+
+
+def write(work: Path, task: str, arm: str, f1: float, **more: object) -> None:
+    result = {"f1": f1, "precision": f1, "recall": f1, **more}
     (work / task).mkdir(exist_ok=True)
     (work / task / f"{arm}.json").write_text(json.dumps(result))
 
@@ -35,22 +44,58 @@ def write(work: Path, task: str, arm: str, f1: float, auc: float | None = None) 
 def test_means_are_stated_once_every_type_is_there(report: ModuleType, tmp_path: Path) -> None:
     for task, f1 in (("Insurance", 0.8), ("Renewal", 0.4), ("other tweets", 0.0)):
         write(tmp_path, task, "original", f1)
-    write(tmp_path, "Insurance", "hardened", 0.7, 0.6)
+    write(tmp_path, "Insurance", "hardened", 0.7)
     early = report.report(tmp_path, ARMS)
     assert early["mean_f1"]["original"] == pytest.approx(0.6)
     assert early["mean_f1"]["hardened"] is None
     assert early["f1_loss_hardened"] is None
-    write(tmp_path, "Renewal", "hardened", 0.4, 0.5)
+    write(tmp_path, "Renewal", "hardened", 0.4)
     found = report.report(tmp_path, ARMS)
     assert found["f1_loss_hardened"] == pytest.approx(0.05)
-    assert found["audits"]["hardened"]["coincidence"]["auc"] == pytest.approx(0.55)
-    assert found["audits"]["hardened"]["coincidence"]["largest_auc"] == pytest.approx(0.6)
     assert found["num_types"] == 2
+
+
+def test_attacks_on_all_types_are_put_together(report: ModuleType, tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "Insurance",
+        "hardened",
+        0.8,
+        audits={"coincidence_rare": attack(0.6, 0.05), "two_sample": attack(0.5, 0.0)},
+    )
+    audits = {"coincidence_rare": attack(0.5, 0.0, num_true=600)}
+    write(tmp_path, "Renewal", "hardened", 0.4, audits=audits)
+    found = report.report(tmp_path, ARMS)
+    both = found["audits"]["hardened"]["coincidence_rare"]
+    assert both["auc"] == pytest.approx(0.55)
+    assert both["auc_interval"] == pytest.approx([0.55 - 0.0212, 0.55 + 0.0212], abs=1e-4)
+    assert both["largest_auc"] == pytest.approx(0.6)
+    assert (both["tpr"], both["num_true"]) == (pytest.approx(10 / 800), 800)
+    assert both["tpr_interval"][0] < 10 / 800 < both["tpr_interval"][1]
+    assert found["hardened_largest_auc"] == pytest.approx(0.55)
+    assert "kept" not in both
+    assert "private_audits_kept" not in found
+
+
+@pytest.mark.parametrize(("tpr", "kept"), [(0.003, True), (0.05, False)])
+def test_private_tables_are_held_to_what_they_promise(
+    report: ModuleType, tmp_path: Path, tpr: float, kept: bool
+) -> None:
+    # Epsilon 1 at delta 1e-5 by four steps; the multiplier is what calibration finds.
+    promise = {"epsilon": 1.0, "delta": 1e-5, "steps": 4, "noise_multiplier": 7.4615}
+    audits = {"canaries": attack(0.57, tpr, num_true=1000)}
+    write(tmp_path, "Insurance", "private_1", 0.4, audits=audits, **promise)
+    found = report.report(tmp_path, ("private_1",))
+    audit = found["audits"]["private_1"]["canaries"]
+    assert audit["tpr_allowed"] == pytest.approx(2.71828 * 0.001 + 1e-5, abs=1e-5)
+    assert 0.001 < audit["tpr_allowed_by_mechanism"] < audit["tpr_allowed"]
+    assert audit["kept"] is kept
+    assert found["private_audits_kept"] is kept
 
 
 def test_table_shows_what_is_there(report: ModuleType, tmp_path: Path) -> None:
     write(tmp_path, "Insurance", "original", 0.8)
-    write(tmp_path, "Insurance", "hardened", 0.75, 0.5)
+    write(tmp_path, "Insurance", "hardened", 0.75)
     text = report.markdown(report.report(tmp_path, ARMS))
     assert "| hardened fill | 0.750 | 0.750 | **0.750** |" in text
     assert "| Insurance | 0.800 | 0.750 |" in text
@@ -61,7 +106,10 @@ def test_quick_run_prints_every_figure_and_continues(tmp_path: Path) -> None:
     def run() -> dict[str, object]:
         command = [sys.executable, str(BENCHMARKS / "clauses.py"), "--quick", "--work"]
         done = subprocess.run(
-            [*command, str(tmp_path / "work")], capture_output=True, text=True, timeout=280
+            [*command, str(tmp_path / "work"), "--plot", str(tmp_path / "cost.png")],
+            capture_output=True,
+            text=True,
+            timeout=280,
         )
         assert done.returncode == 0, done.stderr[-3000:]
         result: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
@@ -78,4 +126,8 @@ def test_quick_run_prints_every_figure_and_continues(tmp_path: Path) -> None:
     assert isinstance(audits, dict)
     assert audits["published"]["multiplicity"]["auc"] > 0.9
     assert audits["hardened"]["multiplicity"]["auc"] < 0.55
+    # A thousand canaries: what a guarantee leaves to be seen is seen, and no more.
+    assert audits["private_8"]["canaries"]["auc"] > 0.8
+    assert audits["private_1"]["canaries"]["auc"] < 0.65
+    assert (tmp_path / "cost.png").read_bytes()[:4] == b"\x89PNG"
     assert run()["mean_f1"] == mean_f1

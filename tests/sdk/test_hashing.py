@@ -14,10 +14,27 @@ from hypothesis import strategies as st
 from hushdoc import hashing
 from hushdoc.errors import ArtifactError
 from hushdoc.hashing import Clusters, Features, FeatureScheme
+from hushdoc.hashing import murmur as hashing_together
+from hushdoc.hashing import rows as hashing_rows
 
 MASK = 0xFFFFFFFF
 TOKENS = st.sampled_from(
-    ["the", "The", "party", "", "\x00", "\ud800", "é", "合", "👩‍👩‍👧", "ا", "x"]
+    [
+        "the",
+        "The",
+        "party",
+        "",
+        "\x00",
+        "\ud800",
+        "é",
+        "合",
+        "👩‍👩‍👧",
+        "ا",
+        "x",
+        "a\nb",
+        "ΟΔΟΣ",
+        "x" * 99,
+    ]
 )
 SENTENCES = st.lists(st.lists(TOKENS, max_size=12), max_size=8)
 SCHEMES = st.builds(
@@ -132,7 +149,8 @@ def test_where_work_is_divided_does_not_show(level: str, monkeypatch: pytest.Mon
     ]
     scheme = FeatureScheme(level=level)
     whole = hashing.features(sentences, scheme)
-    monkeypatch.setattr(hashing, "_CHUNK_TOKENS", 7)
+    monkeypatch.setitem(hashing_rows._CHUNK_TOKENS, level, 7)
+    monkeypatch.setattr(hashing_together, "_CHUNK_TOKENS", 5)
     parts = hashing.features(sentences, scheme)
     assert parts.indices.tolist() == whole.indices.tolist()
     assert parts.offsets.tolist() == whole.offsets.tolist()
@@ -169,6 +187,26 @@ def test_strange_tokens_have_a_hash(token: str) -> None:
         hashed("x", scheme),
         hashed(token, scheme),
     ]
+
+
+LETTERS = st.sampled_from(list("abcZ.,Σσ'ßİé") + ["\n", "\x00", "\ud800", "\udc00", "合", "👩"])
+
+
+@given(st.lists(st.text(LETTERS, max_size=90), max_size=40), st.integers(0, MASK), st.booleans())
+@settings(deadline=None, max_examples=150)
+def test_tokens_hashed_together_are_hashed_as_each_alone(
+    tokens: list[str], seed: int, lowercase: bool
+) -> None:
+    scheme = FeatureScheme(seed=seed, lowercase=lowercase)
+    found = hashing.token_hashes(iter(tokens), scheme)
+    assert found.tolist() == [hashed(token, scheme) for token in tokens]
+
+
+def test_no_token_is_too_long_to_hash() -> None:
+    scheme = FeatureScheme(seed=1)
+    for tokens in (["a", "b" * 10**6, "c"], ["x"] * 9000 + ["y" * 70, "z" * 68, "ß" * 34]):
+        found = hashing.token_hashes(tokens, scheme)
+        assert found.tolist() == [hashed(token, scheme) for token in tokens]
 
 
 @pytest.mark.parametrize("rows", [1000, 1024, 3 * 2**10 + 1])

@@ -139,6 +139,21 @@ def test_tokens_of_a_part_stand_where_they_stand_in_the_text() -> None:
     assert segmentation.words(text, 9) == ["three"]
 
 
+ASCII = st.text(
+    st.one_of(st.sampled_from("a1.,'-_=* \x1c\x1f\t"), st.characters(max_codepoint=127)),
+    max_size=40,
+)
+
+
+@given(ASCII)
+@settings(max_examples=500)
+def test_tokens_do_not_depend_on_whether_other_letters_stand_beside_them(text: str) -> None:
+    # A text of ASCII alone is cut by a faster rule; a letter of another script behind it is not.
+    mixed = f"{text} 合"
+    assert segmentation.words(mixed) == [*segmentation.words(text), "合"]
+    assert segmentation.tokens(mixed)[:-1] == segmentation.tokens(text)
+
+
 def test_long_sentences_are_cut_after_a_blank() -> None:
     text = "word " * 3000
     parts = cut(text)

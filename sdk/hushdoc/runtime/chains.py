@@ -24,7 +24,8 @@ _FEW_LABELS = 12
 def viterbi(scores: Scores, offsets: Offsets, transitions: Scores) -> Tags:
     """Returns the best label of every item; of equally good ones the first in the table's order.
 
-    The arithmetic is that of crfsuite, step for step, so the answers are the same.
+    The arithmetic is that of crfsuite, step for step, so the answers are the same; of two labels
+    only the difference is followed, which is exacter and a few times faster.
 
     Args:
         scores: Shape [items, labels].
@@ -88,20 +89,21 @@ def _groups(lengths: Offsets, most: int) -> Iterator[tuple[int, int]]:
 
 
 def _decode_two(scores: Scores, transitions: Scores) -> list[int]:
-    """Returns the best labels of one sequence where there are two: `_decode_alone`, unrolled."""
+    """Returns the best labels of one sequence where there are two: by how much the second leads."""
     (stay, leave), (enter, keep) = transitions.tolist()
-    (first, second), *rest = scores.tolist()
-    came_from = []
-    for own_first, own_second in rest:
-        to_first, to_second = enter + second > first + stay, keep + second > first + leave
-        came_from.append((to_first, to_second))
-        first, second = (
-            (second + enter if to_first else first + stay) + own_first,
-            (second + keep if to_second else first + leave) + own_second,
-        )
-    path = [int(second > first)]
-    for back in reversed(came_from):
-        path.append(int(back[path[-1]]))
+    first_gain, *gains = (scores[:, 1] - scores[:, 0]).tolist()
+    lead = first_gain
+    leads = [lead]
+    for gain in gains:
+        kept, entered = lead + keep, lead + enter
+        lead = (kept if kept > leave else leave) - (entered if entered > stay else stay) + gain
+        leads.append(lead)
+    label = int(leads.pop() > 0)
+    path = [label]
+    enters, keeps = stay - enter, leave - keep
+    for lead in reversed(leads):
+        label = 1 if lead > (keeps if label else enters) else 0
+        path.append(label)
     return path[::-1]
 
 

@@ -20,13 +20,14 @@ from hushdoc import artifact as artifacts
 from hushdoc import hashing, segmentation
 from hushdoc.certificate import Certificate
 from hushdoc.document import Document, Page, union
-from hushdoc.errors import ArtifactError, HushdocError, TaskMismatchError
+from hushdoc.errors import ArtifactError, TaskMismatchError
 from hushdoc.hashing import Clusters, FeatureScheme
 from hushdoc.labels import OUTSIDE, LabelSet, spans_from_tags
 from hushdoc.policy import Policy
 from hushdoc.runtime.chains import Scores, Tags, probabilities, viterbi
 from hushdoc.runtime.extraction import Extraction, Failure, Field, Timings
 from hushdoc.runtime.hashed_table import HashedTable, item_scores, read_clusters, read_table
+from hushdoc.runtime.streaming import Item, answers
 
 TASK = "kie"
 FORMAT = "safetensors"
@@ -152,31 +153,24 @@ class HashedCRFModel:
 
     def extract_many(
         self,
-        documents: Iterable[Document],
+        documents: Iterable[Item],
         *,
+        workers: int = 1,
         on_error: Literal["raise", "collect"] = "raise",
+        progress: bool = False,
     ) -> Iterator[Extraction | Failure]:
         """Yields one answer for each document, in their order, as soon as it is known.
 
         Args:
-            documents: Read one at a time, so a generator streams.
+            documents: Documents, or paths of files; taken a few at a time, so a generator streams.
+            workers: How many documents are read at once, each by a thread of its own.
             on_error: "raise" stops at the first document that can't be read; "collect" yields a
                 Failure in its place and goes on.
+            progress: Whether to tell on standard error how far it is.
         """
-        if on_error not in ("raise", "collect"):
-            raise ValueError(f'on_error is {on_error!r}; expected "raise" or "collect".')
-        return self._each(documents, collect=on_error == "collect")
-
-    def _each(
-        self, documents: Iterable[Document], *, collect: bool
-    ) -> Iterator[Extraction | Failure]:
-        for document in documents:
-            try:
-                yield self.extract(document)
-            except HushdocError as error:
-                if not collect:
-                    raise
-                yield Failure(document_id=document.id, error=error)
+        return answers(
+            documents, self.extract, workers=workers, on_error=on_error, progress=progress
+        )
 
     def _found(self, text: str, clock: _Clock) -> list[_Found]:
         """Returns the fields of a text."""

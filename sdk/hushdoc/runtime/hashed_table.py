@@ -21,8 +21,8 @@ TRANSITIONS, SCALE = "transitions", "scale"
 HASHES, IDS = "hashes", "ids"
 """Tensors of a file of clusters."""
 
-_GATHERED_BYTES = 1 << 25
-"""Rows of the table that are added up at once."""
+_GATHERED_BYTES = 1 << 18
+"""Rows of the table that are added up at once: they stay in the cache of one core."""
 
 _DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I8": "i1", "U16": "<u2", "U32": "<u4"}
 

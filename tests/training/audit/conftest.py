@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from hushdoc.hashing import Features, FeatureScheme, features
+from hushdoc.hashing import Features, FeatureScheme
 from hushdoc_training.crf.fitting import FittedTable, fit
+from hushdoc_training.crf.frequency import frequent
 
 SCHEME = FeatureScheme(rows=60_000)
 
@@ -48,12 +49,12 @@ def invented(count: int, chance: np.random.Generator) -> tuple[list[list[str]], 
     return sentences, labels
 
 
-def learned(least_items: int) -> Contracts:
+def learned(least_records: int) -> Contracts:
     chance = np.random.default_rng(7)
     sentences, labels = invented(60, chance)
     others, _ = invented(60, chance)
-    found = features(sentences, SCHEME)
     documents = np.arange(0, len(sentences) + 1, 12)
+    found = frequent(sentences, SCHEME, documents, least_records=least_records)
     table = fit(
         found,
         np.array(labels),
@@ -61,7 +62,6 @@ def learned(least_items: int) -> Contracts:
         scheme=SCHEME,
         names=("O", "LAW"),
         iterations=10,
-        least_items=least_items,
     )
     return Contracts(
         sentences=sentences,
@@ -75,9 +75,9 @@ def learned(least_items: int) -> Contracts:
 
 @pytest.fixture(scope="session")
 def contracts() -> Contracts:
-    return learned(least_items=1)
+    return learned(least_records=1)
 
 
 @pytest.fixture(scope="session")
-def without_singletons() -> Contracts:
-    return learned(least_items=2)
+def without_rare() -> Contracts:
+    return learned(least_records=3)

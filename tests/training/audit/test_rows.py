@@ -42,12 +42,19 @@ def test_rows_that_add_up_to_nothing_are_found_where_both_weights_were_learned(
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_no_attack_on_rows_finds_anything_in_the_hardened_fill(
-    without_singletons: Any, name: str
+    without_rare: Any, name: str
 ) -> None:
-    table = filling.hardened(without_singletons.table, stream=SecretStream())
-    found = ATTACKS[name](table, without_singletons.table.genuine)
-    assert found.auc <= 0.55
-    assert found.tpr_interval[0] <= 0.01
+    genuine = without_rare.table.genuine
+    areas, hits, trials = [], 0.0, 0
+    # With some hundred genuine rows one fill's area has a deviation of .02: five are looked at.
+    for number in range(5):
+        stream = SecretStream(key=bytes([number]) * 32)
+        found = ATTACKS[name](filling.hardened(without_rare.table, stream=stream), genuine)
+        areas.append(found.auc)
+        hits += found.tpr * found.num_true
+        trials += found.num_true
+    assert np.mean(areas) <= 0.55
+    assert hits / trials <= 0.01
 
 
 @pytest.mark.parametrize("name", ATTACKS)

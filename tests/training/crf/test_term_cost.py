@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hushdoc.hashing import FeatureScheme
-from hushdoc_training.crf import term_cost
+from hushdoc_training.crf import filling, term_cost
 from hushdoc_training.crf.term_cost import AdjacentLaws, renyi_of_normals
 
 ORDERS = np.array([1.1, 1.5, 2.0, 4.0, 16.0])
@@ -127,6 +127,79 @@ class TestCost:
     def test_rows_that_have_no_law_are_refused(self) -> None:
         with pytest.raises(ValueError, match="two rows"):
             AdjacentLaws(np.zeros((1, 2)))
+
+
+class TestUpdates:
+    """Claim 3 of the paper: an update is released by a law of twice as many columns."""
+
+    def update(self) -> filling.Update:
+        generator = np.random.default_rng(5)
+        released = generator.normal(size=(6000, 2)).astype(np.float32)
+        amounts = np.full(released.shape, np.nan, np.float32)
+        amounts[:4000] = generator.normal(size=(4000, 2)) + 0.7 * released[:4000]
+        amounts[4000:4200, 0] = 1.0
+        return filling.Update(released=released, amounts=amounts)
+
+    def test_of_one_column_it_is_the_law_of_that_column(self) -> None:
+        rows = np.random.default_rng(0).gamma(1.0, size=(500, 1))
+        for found, expected in zip(
+            term_cost.joint_divergences(rows, 37, ORDERS),
+            AdjacentLaws(rows).divergences(37, ORDERS),
+            strict=True,
+        ):
+            assert found == pytest.approx(expected, rel=1e-6)
+
+    @pytest.mark.parametrize("order", [1.5, 2.0, 4.0])
+    def test_it_is_the_divergence_of_joint_normals(self, order: float) -> None:
+        generator = np.random.default_rng(1)
+        rows = generator.normal(size=(3000, 3)) @ generator.normal(size=(3, 3)) + [1.0, -2.0, 0.5]
+        off = rows - rows.mean(axis=0)
+        distances = np.einsum("ri,ij,rj->r", off, np.linalg.inv(np.cov(rows.T, ddof=0)), off)
+        part = rows[np.argsort(distances)[:-60]]
+        found = [way[0] for way in term_cost.joint_divergences(rows, 60, np.array([order]))]
+        for divergence, (one, other) in zip(found, ((part, rows), (rows, part)), strict=True):
+            first, second = (np.cov(law.T, ddof=0) for law in (one, other))
+            mixed = order * second + (1 - order) * first
+            shift = one.mean(axis=0) - other.mean(axis=0)
+            sizes = [np.linalg.slogdet(law)[1] for law in (mixed, first, second)]
+            # Gil, Alajaji, Linder 2013, table 2: the multivariate case.
+            expected = order / 2 * shift @ np.linalg.solve(mixed, shift) - (
+                sizes[0] - (1 - order) * sizes[1] - order * sizes[2]
+            ) / (2 * (order - 1))
+            assert divergence == pytest.approx(expected, rel=1e-6)
+
+    def test_units_do_not_matter_and_empty_directions_cost_nothing(self) -> None:
+        rows = np.random.default_rng(2).normal(size=(800, 2))
+        plain = term_cost.joint_divergences(rows, 20, ORDERS)
+        turned = rows @ np.array([[3.0, -1.0], [0.2, 5.0]])
+        opposite = np.concatenate([rows, -rows[:, :1]], axis=1)
+        for other in (turned, opposite):
+            found = term_cost.joint_divergences(other, 20, ORDERS)
+            for one, two in zip(plain, found, strict=True):
+                assert one == pytest.approx(two, rel=1e-6)
+
+    def test_the_cost_of_an_update_adds_to_that_of_the_first_release(self) -> None:
+        update = self.update()
+        rows = filling.changed_rows(update)
+        assert rows.shape == (4000, 4)
+        assert np.array_equal(rows, np.hstack([update.released, update.amounts])[:4000])
+        first = AdjacentLaws(update.released.astype(np.float64)).divergences(30)
+        further = term_cost.joint_divergences(rows, 20)
+        whole = term_cost.composed([first, further], removed=50)
+        for way, place in (("without_term", 0), ("with_term", 1)):
+            parts = [
+                getattr(term_cost.composed([release], removed=50), way)
+                for release in (first, further)
+            ]
+            # Divergences add up order by order, and delta is paid once instead of twice.
+            assert max(parts) < getattr(whole, way) < sum(parts)
+            by_hand = first[place] + further[place] + math.log(1e5) / (term_cost.ORDERS - 1)
+            assert getattr(whole, way) == pytest.approx(by_hand.min())
+
+    def test_a_term_of_all_rows_has_no_bound(self) -> None:
+        assert np.isinf(term_cost.joint_divergences(np.eye(3), 2, ORDERS)[0]).all()
+        with pytest.raises(ValueError, match="from 0"):
+            term_cost.joint_divergences(np.eye(3), -1)
 
 
 class TestTerms:

@@ -86,3 +86,17 @@ def test_a_line_of_one_column_is_named(tmp_path: Path) -> None:
     path.write_text("a O\nb\n")
     with pytest.raises(AnnotationError, match="Line 2 of"):
         contracts.read_conll(path)
+
+
+def test_a_folder_stands_for_its_one_file(tmp_path: Path) -> None:
+    for name in ("README.txt", "LICENSE.txt", "notes.md"):
+        written(tmp_path / name, "text")
+    with pytest.raises(AnnotationError, match="holds 0 files"):
+        contracts.find(tmp_path)
+    one = written(tmp_path / "train.jsonl.gz", LINE)
+    assert contracts.find(tmp_path) == contracts.find(one) == one
+    written(tmp_path / "dev.conll", "a O")
+    with pytest.raises(AnnotationError, match=r"2 files of texts: dev\.conll, train\.jsonl\.gz"):
+        contracts.find(tmp_path)
+    with pytest.raises(AnnotationError, match="does not exist"):
+        contracts.find(tmp_path / "nowhere")

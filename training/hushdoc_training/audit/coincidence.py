@@ -5,13 +5,14 @@ For each candidate the features that it would have at this place are looked up. 
 together in few places were always updated together, so for the true term several weights are equal
 or nearly so; for any other term they are strangers to one another. `CLOSENESS` needs no more
 than that; `SCORE` asks how much the candidate's features speak for the sentence's own label, which
-also works where noise has blurred every weight.
+also works where noise has blurred every weight. `RANK` compares candidates of one place with one
+another alone, so that it does not matter how much their neighbours say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,13 @@ from hushdoc import hashing
 from hushdoc.hashing import Clusters, FeatureScheme
 from hushdoc_training.audit.roc import Attack, Scores, measured
 
-CLOSENESS, SCORE = "value coincidence", "candidate score"
+CLOSENESS, SCORE, RANK = "value coincidence", "candidate score", "candidate rank"
+LEARNED = 0.5
+"""Share of a term's rows that must be genuine for it to count as learned from."""
+
+EQUAL = 1e-6
+"""Relative distance below which two weights count as one and the same."""
+
 _TINY = 1e-12
 _NOBODY = ("\x00first", "\x00second")
 """Terms that no text has: what both have in common belongs to the terms around."""
@@ -68,6 +75,18 @@ class Guesses:
             clusters=(self.puzzle[self.true], self.puzzle[~self.true]),
         )
 
+    def standing(self) -> Guesses:
+        """Returns the same guesses, each score as its deviation from the mean of its puzzle.
+
+        The unit is the spread of the puzzle's scores. The true candidate is among them: whoever
+        attacks does not know which it is.
+        """
+        _, own = np.unique(self.puzzle, return_inverse=True)
+        counts = np.bincount(own)
+        off = self.scores - (np.bincount(own, self.scores) / counts)[own]
+        spread = np.sqrt(np.bincount(own, off**2) / counts)[own]
+        return replace(self, scores=off / np.where(spread > 0, spread, 1.0))
+
     def ranks(self) -> npt.NDArray[np.float64]:
         """Returns the true candidate's rank in each puzzle: 0 is first, 1 last, .5 guessing."""
         found = []
@@ -91,12 +110,14 @@ def puzzles(
 ) -> list[Puzzle]:
     """Returns places in labelled training sentences, each with candidates.
 
+    No two are about one term: their guesses would rest on the same rows, and count as one.
+
     Args:
         sentences: Tokens of sentences of training documents.
         labels: Of each sentence; those of label 0 are left out.
         others: Terms to draw the other candidates from, such as those of documents that were not
             trained on; they may come several times, and are drawn as often as they come.
-        count: How many puzzles, each in another place.
+        count: How many puzzles at most.
         candidates: How many besides the true one.
         generator: Chooses places and candidates; an audit's, and no secret.
         eligible: Which words are blacked out; numbers and signs never are.
@@ -107,7 +128,9 @@ def puzzles(
         for place, token in enumerate(sentences[number])
         if token.isalpha() and eligible(token)
     ]
-    chosen = generator.permutation(len(places))[:count]
+    order = [places[index] for index in generator.permutation(len(places))]
+    # The last place that a term is entered with stays, and dictionaries keep their order.
+    chosen = list({sentences[n][at].lower(): (n, at) for n, at in order}.values())[:count]
     return [
         Puzzle(
             tokens=sentences[number],
@@ -115,7 +138,32 @@ def puzzles(
             candidates=_candidates(sentences[number][place], others, candidates, generator),
             label=int(labels[number]),
         )
-        for number, place in (places[index] for index in chosen)
+        for number, place in chosen
+    ]
+
+
+def learned_from(
+    puzzles: Sequence[Puzzle],
+    genuine: npt.NDArray[np.bool_],
+    scheme: FeatureScheme,
+    clusters: Clusters | None = None,
+) -> list[Puzzle]:
+    """Returns the puzzles whose true term training learned from.
+
+    A passive learner changes nothing where it was right, and of what it never learned a table can't
+    tell. An average over all places would hide how much the others give away.
+
+    Args:
+        puzzles: Of all kinds.
+        genuine: Which rows of the table were learned.
+        scheme: Its features.
+        clusters: What the scheme's clusters are.
+    """
+    return [
+        puzzle
+        for puzzle in puzzles
+        if (rows := _rows_of_candidates(puzzle, scheme, clusters)[0]).size
+        and genuine[rows].mean() >= LEARNED
     ]
 
 
@@ -135,8 +183,9 @@ def closeness(
 ) -> Guesses:
     """Returns how close the weights of each candidate's features are to one another.
 
-    The score is minus the median distance of neighbours among the sorted weights (in units of
-    their own size, so that small weights, which lie close anyway, gain nothing).
+    The score is how many neighbours among the sorted weights are equal to a millionth, and between
+    candidates with as many, minus the median distance of neighbours; distances are in units of the
+    weights' own size, so that small weights, which lie close anyway, gain nothing.
 
     Args:
         weights: The table.
@@ -167,12 +216,11 @@ def candidate_scores(
 def _closeness(rows: Floats, label: int) -> float:
     if len(rows) < 2:
         return -1.0
-    best = -1.0
-    for column in rows.T:
-        ordered = np.sort(column)
-        gaps = np.diff(ordered) / (np.abs(ordered[1:]) + np.abs(ordered[:-1]) + _TINY)
-        best = max(best, -float(np.median(gaps)))
-    return best
+    ordered = np.sort(rows, axis=0)
+    sizes = np.abs(ordered[1:]) + np.abs(ordered[:-1]) + _TINY
+    gaps = np.diff(ordered, axis=0) / sizes
+    # A relative gap is at most 1, so that it only decides between equal counts.
+    return float(((gaps < EQUAL).sum(axis=0) - np.median(gaps, axis=0)).max())
 
 
 def _spoken(rows: Floats, label: int) -> float:

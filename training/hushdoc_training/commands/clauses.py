@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from hushdoc.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from hushdoc_training.crf.corpus import Corpus
+    from hushdoc.hashing import FeatureScheme
+    from hushdoc_training.audit.roc import Attack
+    from hushdoc_training.crf.checkpoint import TableCheckpoint
+    from hushdoc_training.crf.corpus import Corpus, LabelledText
+    from hushdoc_training.data.contracts import Contract, Sentence
 
-DESCRIPTION = """Learns to find clauses or entities in long texts, and fills the table for release.
+DESCRIPTION = """Learns to find clauses or entities in long texts by a table of hashed features.
 
   hushdoc train clauses --data contracts.jsonl.gz --label "Governing Law" --out runs/law
+  hushdoc train clauses --data invented:contract --mode private --epsilon 8 --out runs/private
 
 The data are lines of JSON: {"id", "text", "spans": [[label, start, stop], ...]}, or a CoNLL file of
-tokens and BIO tags. Features in few documents are dropped, every row of the table is a genuine one
-or the copy of one, and all get noise. That is measured by attacks at best, and never differential
-privacy: the certificate says "empirical" or "none", and the default policy refuses both."""
+tokens and BIO tags, or a folder that holds one of them, or invented:contract.
+
+What the table may be given away as:
+  published   filled as in "Hash the Universe" and attacked; the certificate says "empirical"
+  hardened    frequent features alone, noise on every row, attacked; "empirical"
+  gaussian    each row learned from its own counts, noise on every row; "dp" for single terms
+  private     DP-SGD; "dp" for whole documents
+  none        as it was fitted; the certificate says that it promises nothing
+No epsilon follows from the first two. Only `private` protects documents."""
+
+MODES = ("published", "hardened", "gaussian", "private", "none")
+INVENTED = "invented:contract"
+NUM_INVENTED = 400
 
 
 def register(tasks: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -29,11 +47,20 @@ def register(tasks: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     parser.set_defaults(run=run, refuse_usage=parser.error)
     data = parser.add_argument_group("documents")
-    data.add_argument("--data", type=Path, required=True, help="a .jsonl, .jsonl.gz or .conll file")
+    data.add_argument(
+        "--data", required=True, help="a .jsonl, .jsonl.gz or .conll file, or invented:contract"
+    )
+    data.add_argument("--documents", type=int, help="how many (default: all, or 400 invented)")
     data.add_argument(
         "--label",
         action="append",
         help="what to learn; may be given several times (default: every label in the data)",
+    )
+    data.add_argument(
+        "--held-out",
+        type=float,
+        default=0.0,
+        help="share of the documents' groups to score on instead of training (default: 0)",
     )
     data.add_argument("--name", help="what the certificate calls the documents (default: --data)")
     table = parser.add_argument_group("table")
@@ -43,34 +70,200 @@ def register(tasks: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     table.add_argument(
         "--clusters", type=int, default=0, help="clusters of public word vectors (default: none)"
     )
-    table.add_argument("--algorithm", default="pa", help="of CRFsuite (default: pa)")
-    table.add_argument("--iterations", type=int, default=30, help="passes (default: 30)")
-    fill = parser.add_argument_group("release")
-    fill.add_argument("--fill", default="hardened", help="hardened, published, gaussian or none")
-    fill.add_argument("--noise", type=float, default=1.0, help="of hardened (default: 1 spread)")
-    fill.add_argument(
+    release = parser.add_argument_group("release")
+    release.add_argument(
+        "--mode", choices=MODES, default="hardened", help="how it is released (default: hardened)"
+    )
+    _add_filled(parser.add_argument_group("published, hardened and none"))
+    _add_private(parser.add_argument_group("gaussian and private"))
+
+
+def _add_filled(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--algorithm", default="pa", help="of CRFsuite (default: pa)")
+    group.add_argument("--iterations", type=int, default=30, help="passes (default: 30)")
+    group.add_argument("--noise", type=float, help="of hardened, in spreads (default: 0.5)")
+    group.add_argument(
         "--least-documents",
         type=int,
         help="features in fewer documents are dropped (default: 10 for hardened, else 1)",
     )
 
 
+def _add_private(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--epsilon", type=float, default=8.0, help="budget (default: 8)")
+    group.add_argument("--delta", type=float, help="(default: the ledger's, else 1e-5)")
+    group.add_argument(
+        "--public",
+        help="of private: public contracts in a file, which say how rare words are (default: "
+        "invented ones)",
+    )
+    group.add_argument(
+        "--public-overlap",
+        choices=("none", "unknown", "partial", "contained"),
+        default="unknown",
+        help="how far --public may hold documents that are to be protected (default: unknown)",
+    )
+    group.add_argument("--steps", type=int, default=16, help="full batches (default: 16)")
+    group.add_argument(
+        "--travel", type=float, default=350.0, help="learning rate times steps (default: 350)"
+    )
+    group.add_argument("--clipping-norm", type=float, default=1.0, help="(default: 1)")
+    group.add_argument(
+        "--expected-records", type=int, default=300, help="divisor of the noised sum (default: 300)"
+    )
+    group.add_argument(
+        "--tuned-on",
+        choices=("none", "public-data", "unaccounted"),
+        default="none",
+        help="on what the settings were chosen; 'none' is one run, fixed beforehand",
+    )
+    group.add_argument(
+        "--ledger",
+        type=Path,
+        metavar="FILE",
+        help="of private: budget of these documents over all runs, from `hushdoc ledger init`",
+    )
+    group.add_argument(
+        "--documents-changed",
+        action="store_true",
+        help="documents were added, removed or relabelled since the ledger's last run",
+    )
+
+
 def run(options: argparse.Namespace) -> int:
     """Trains; returns 0."""
-    from hushdoc.hashing import FeatureScheme
-    from hushdoc_training.crf import clusters
-    from hushdoc_training.recipes import hashed_crf
+    _check_usage(options)
+    try:
+        import numpy as np  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("numpy", "crf") from error
+    train, test = _corpora(options)
+    print(
+        f"Read:       {len(train.records) - 1} documents, "
+        f"{len(train.labels)} {train.level}s, {int((train.labels > 0).sum())} with a label",
+        flush=True,
+    )
+    scheme = _scheme(options, train.level)
+    if options.mode == "private":
+        table = _private(options, train, scheme)
+    elif options.mode == "gaussian":
+        table = _gaussian(options, train, scheme)
+    else:
+        table = _filled(options, train, scheme)
+    if len(test.labels):
+        from hushdoc_training.recipes import clause_runs
 
-    corpus = _corpus(options)
+        found = clause_runs.score(table, test)
+        print(
+            f"Held out:   precision {found.precision:.3f}, recall {found.recall:.3f}, F1 "
+            f"{found.f1:.3f} on {found.items} {test.level}s with a label"
+        )
+    _say_what_it_promises(table)
+    print(f"Checkpoint: {options.out / 'checkpoint'}")
+    return 0
+
+
+def _check_usage(options: argparse.Namespace) -> None:
+    if not 0 <= options.held_out < 1:
+        options.refuse_usage(f"--held-out is {options.held_out}; it must be from 0 to below 1")
+    if options.documents is not None and options.documents < 1:
+        options.refuse_usage(f"--documents is {options.documents}; it must be at least 1")
+    if options.mode in ("private", "gaussian") and options.clusters:
+        options.refuse_usage(f"--clusters can't be had with --mode {options.mode}")
+    if options.mode == "gaussian" and options.level == "token":
+        options.refuse_usage("--mode gaussian needs sentences: a tag is seen by many rows")
+    if options.ledger is None and options.documents_changed:
+        options.refuse_usage("--documents-changed says something to a --ledger; none is given")
+    if options.ledger is not None and options.mode != "private":
+        options.refuse_usage("--ledger counts documents; it needs --mode private")
+
+
+def _corpora(options: argparse.Namespace) -> tuple[Corpus, Corpus]:
+    """Returns what to train on and what to score on."""
+    from hushdoc_training.crf import corpus
+    from hushdoc_training.data import contracts
+
+    location = options.data
+    if not location.startswith("invented:"):
+        path = contracts.find(Path(location))
+        if path.suffix in (".conll", ".txt"):
+            return _tagged(options, contracts.read_conll(path))
+    texts: Sequence[Contract] = read_texts(location, options.documents)
+    names = options.label or sorted({label for text in texts for label, _, _ in text.spans})
+    make = corpus.token_corpus if options.level == "token" else corpus.sentence_corpus
+    sides = corpus.split(texts, [text.group for text in texts], held_out=options.held_out)
+    train, test = sides if options.held_out else (texts, [])
+    return make(train, names), make(test, names)
+
+
+def _tagged(options: argparse.Namespace, sentences: Sequence[Sentence]) -> tuple[Corpus, Corpus]:
+    from hushdoc_training.crf import corpus
+
+    if options.level == "sentence" or options.mode == "gaussian":
+        options.refuse_usage("this file has tagged tokens; sentences need texts with spans")
+    if options.documents is not None:
+        sentences = [s for s in sentences if s.document < options.documents]
+    found = {tag[2:] for sentence in sentences for tag in sentence.tags if tag != "O"}
+    names = options.label or sorted(found)
+    owners = [sentence.document for sentence in sentences]
+    sides = corpus.split(sentences, owners, held_out=options.held_out)
+    train, test = sides if options.held_out else (sentences, [])
+    return corpus.tagged_corpus(train, names), corpus.tagged_corpus(test, names)
+
+
+def read_texts(location: str, documents: int | None) -> list[Contract]:
+    """Returns the contracts of a file, or invented ones.
+
+    Args:
+        location: A file, a folder that holds one, or INVENTED.
+        documents: At most so many.
+
+    Raises:
+        AnnotationError: There are none, or they can't be read.
+    """
+    from hushdoc.errors import AnnotationError
+    from hushdoc_training.data import contracts, invented_contracts
+
+    if location == INVENTED:
+        return invented_contracts.contracts(documents or NUM_INVENTED)
+    if location.startswith("invented:"):
+        raise AnnotationError(
+            f"'{location}' is not known; expected '{INVENTED}'. Give that, or a file."
+        )
+    return contracts.read_contracts(contracts.find(Path(location)))[:documents]
+
+
+def _scheme(options: argparse.Namespace, level: str) -> FeatureScheme:
+    from hushdoc.hashing import FeatureScheme
+
+    # Tokens alone: the fewer features an item has, the less noise reaches its score, and a term
+    # has a bounded number of rows.
+    pairs = options.mode not in ("private", "gaussian")
+    try:
+        return FeatureScheme(
+            rows=options.rows,
+            level=level,
+            clusters=options.clusters,
+            bigrams=pairs,
+            skip_grams=pairs,
+        )
+    except ValueError as error:
+        options.refuse_usage(str(error))
+        raise
+
+
+def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) -> TableCheckpoint:
+    from hushdoc_training.crf import checkpoint, clusters, filling
+    from hushdoc_training.recipes import hashed_crf, table_attacks
+
     try:
         settings = hashed_crf.CRFSettings(
             algorithm=options.algorithm,
             iterations=options.iterations,
-            fill=options.fill,
-            noise=options.noise,
+            fill=options.mode,
+            noise=filling.NOISE if options.noise is None else options.noise,
             least_documents=options.least_documents,
         )
-        scheme = FeatureScheme(rows=options.rows, level=corpus.level, clusters=options.clusters)
     except ValueError as error:
         options.refuse_usage(str(error))
         raise
@@ -79,25 +272,117 @@ def run(options: argparse.Namespace) -> int:
         scheme,
         settings,
         out=options.out,
-        name=options.name or options.data.name,
+        name=_name(options),
         clusters=clusters.from_minilm(scheme) if scheme.clusters else None,
+        attack=None
+        if options.mode == "none"
+        else lambda made: table_attacks.audits(made, report=_print_attack),
+        progress=lambda what: print(f"{what} ...", flush=True),
     )
     print(f"Learned:    {int(trained.fitted.genuine.sum())} of {scheme.rows} rows")
-    print(f"Checkpoint: {options.out / 'checkpoint'}")
-    return 0
+    return checkpoint.load(options.out)
 
 
-def _corpus(options: argparse.Namespace) -> Corpus:
+def _print_attack(attack: Attack) -> None:
+    print(
+        f"Attack:     {attack.method}: AUC {attack.auc:.3f}, true positives {attack.tpr:.3f} at "
+        f"{attack.fpr:.4f} false ones",
+        flush=True,
+    )
+
+
+def _private(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) -> TableCheckpoint:
+    from hushdoc_training.crf.private_fitting import Settings
+    from hushdoc_training.privacy.ledger import Ledger
+    from hushdoc_training.privacy.plan import PrivacyPlan
+    from hushdoc_training.recipes import clause_runs
+
+    ledger = None if options.ledger is None else Ledger.open(options.ledger)
+    delta = options.delta or (clause_runs.DELTA if ledger is None else ledger.delta)
+    try:
+        plan = PrivacyPlan.calibrated(
+            epsilon=options.epsilon,
+            delta=delta,
+            sampling_rate=1.0,
+            steps=options.steps,
+            clipping_norm=options.clipping_norm,
+            expected_records=options.expected_records,
+        )
+    except ValueError as error:
+        options.refuse_usage(str(error))
+        raise
+    return clause_runs.protect_documents(
+        corpus,
+        scheme,
+        plan,
+        public=_public(options, scheme),
+        out=options.out,
+        name=options.name or (ledger.data if ledger is not None else _name(options)),
+        settings=Settings(travel=options.travel),
+        hyperparameter_tuning=options.tuned_on,
+        ledger=ledger,
+        documents_changed=options.documents_changed,
+    )
+
+
+def _public(options: argparse.Namespace, scheme: FeatureScheme) -> Any:
+    """Returns the public sentences that scale the rows, with what is to be said of them."""
+    from hushdoc.claim import PublicData
     from hushdoc_training.crf import corpus
-    from hushdoc_training.data import contracts
+    from hushdoc_training.data import invented_contracts
+    from hushdoc_training.recipes.clause_runs import PublicText
 
-    if options.data.suffix in (".conll", ".txt"):
-        if options.level == "sentence":
-            options.refuse_usage("--level sentence needs texts with spans; this file has tokens")
-        sentences = contracts.read_conll(options.data)
-        names = {tag[2:] for sentence in sentences for tag in sentence.tags if tag != "O"}
-        return corpus.tagged_corpus(sentences, options.label or sorted(names))
-    texts = contracts.read_contracts(options.data)
-    names = {label for text in texts for label, _, _ in text.spans}
-    make = corpus.token_corpus if options.level == "token" else corpus.sentence_corpus
-    return make(texts, options.label or sorted(names))
+    texts: Sequence[LabelledText]
+    if options.public is None:
+        # Of another seed than documents of invented:contract, which stand for protected ones.
+        texts, name, overlap = invented_contracts.contracts(400, seed=1), INVENTED, "none"
+    else:
+        texts, name = read_texts(options.public, None), Path(options.public).name
+        overlap = options.public_overlap
+    make = corpus.token_corpus if scheme.level == "token" else corpus.sentence_corpus
+    return PublicText(
+        features=make(texts, []).features(scheme),
+        data=PublicData(
+            name=name,
+            uses=("scales of rows",),
+            uri=None,
+            digest=None,
+            privacy_status="invented by a generator"
+            if options.public is None
+            else "declared public by the trainer",
+            overlap_with_protected=overlap,
+        ),
+    )
+
+
+def _gaussian(
+    options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme
+) -> TableCheckpoint:
+    from hushdoc_training.recipes import clause_runs
+
+    try:
+        return clause_runs.protect_terms(
+            corpus,
+            scheme,
+            epsilon=options.epsilon,
+            delta=options.delta or clause_runs.DELTA,
+            out=options.out,
+            name=_name(options),
+        )
+    except ValueError as error:
+        options.refuse_usage(str(error))
+        raise
+
+
+def _say_what_it_promises(table: TableCheckpoint) -> None:
+    (guarantee,) = table.claim.guarantees
+    stated = f"Certificate: kind {guarantee.kind}, unit {guarantee.unit}"
+    if guarantee.epsilon is not None:
+        stated += f", epsilon {guarantee.epsilon:.4g}, delta {guarantee.delta:g}"
+    print(stated + (f": {guarantee.reason}" if guarantee.reason else ""))
+
+
+def _name(options: argparse.Namespace) -> str:
+    if options.name:
+        return str(options.name)
+    return INVENTED if options.data == INVENTED else Path(options.data).resolve().name

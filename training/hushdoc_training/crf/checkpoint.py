@@ -102,6 +102,20 @@ def save(folder: Path, table: TableCheckpoint) -> None:
         (partial / "claim.json").write_bytes(table.claim.to_json())
 
 
+def holds_table(folder: Path) -> bool:
+    """Returns whether a folder, or the checkpoint in it, says that it holds a table.
+
+    Args:
+        folder: Any folder.
+    """
+    for place in (folder / "checkpoint", folder):
+        try:
+            return _read(place / "checkpoint.json").get("kind") == KIND
+        except (OSError, TypeError, ValueError):
+            continue
+    return False
+
+
 def load(folder: Path) -> TableCheckpoint:
     """Returns the checkpoint in a folder, or in the run folder around it.
 

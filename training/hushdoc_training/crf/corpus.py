@@ -86,6 +86,18 @@ class Corpus:
         ends: npt.NDArray[np.int64] = self.documents[[0, *begins.tolist(), -1]]
         return ends
 
+    def sentences_of(self, first: int, last: int) -> list[Sequence[str]]:
+        """Returns the sentences that hold some items, such as those of a document.
+
+        Args:
+            first: The first item.
+            last: One past the last.
+        """
+        if self.level == "sentence":
+            return list(self.sentences[first:last])
+        start, stop = np.searchsorted(self.documents, [first, last]).tolist()
+        return list(self.sentences[start:stop])
+
     def features(
         self,
         scheme: FeatureScheme,

@@ -184,11 +184,28 @@ def updated_published(
         InputError: Fewer than two rows were changed.
     """
     columns = update.released.shape[1]
-    both = np.concatenate([update.released, update.amounts], axis=1).astype(np.float64)
-    changed = ~np.isnan(update.amounts).any(axis=1)
-    law = laws.fitted(family, both[changed], stream)
-    amounts = law.complete(both, stream)[:, columns:]
+    law = laws.fitted(family, changed_rows(update), stream)
+    amounts = law.complete(_both(update), stream)[:, columns:]
     return (update.released + amounts).astype(np.float32)
+
+
+def changed_rows(update: Update) -> Doubles:
+    """Returns weights and amounts of the rows that training changed in every column.
+
+    To these the law of an update is fitted, and `term_cost.joint_divergences` of them is what it
+    adds to the cost of a term.
+
+    Args:
+        update: What training changed.
+
+    Returns:
+        Shape [rows, 2 labels].
+    """
+    return _both(update)[~np.isnan(update.amounts).any(axis=1)]
+
+
+def _both(update: Update) -> Doubles:
+    return np.concatenate([update.released, update.amounts], axis=1).astype(np.float64)
 
 
 def updated_hardened(

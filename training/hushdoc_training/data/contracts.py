@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,10 @@ from typing import Any
 
 from hushdoc.errors import AnnotationError
 
+FILES = (".jsonl", ".jsonl.gz", ".conll", ".txt")
+"""How files of texts are called."""
+
+_NOT_DATA = re.compile(r"readme|licen[cs]e|terms|notice", re.IGNORECASE)
 _NEW_DOCUMENT = "-DOCSTART-"
 
 
@@ -64,6 +69,34 @@ class Message:
     name: str
     label: str
     text: str
+
+
+def find(location: Path) -> Path:
+    """Returns the one file of texts that a folder holds, or the file itself.
+
+    Licences and readmes are none.
+
+    Raises:
+        AnnotationError: There is no such file, or more than one.
+    """
+    if not location.is_dir():
+        if location.is_file():
+            return location
+        raise AnnotationError(
+            f"'{location}' does not exist. Give a file of contracts, or a folder that holds one."
+        )
+    found = sorted(
+        path.name
+        for path in location.iterdir()
+        if path.name.endswith(FILES) and not _NOT_DATA.search(path.name) and path.is_file()
+    )
+    if len(found) != 1:
+        raise AnnotationError(
+            f"The folder '{location}' holds {len(found)} files of texts"
+            f"{': ' + ', '.join(found[:8]) if found else ''}; expected one ({', '.join(FILES)}). "
+            "Name the file."
+        )
+    return location / found[0]
 
 
 def read_contracts(path: Path) -> list[Contract]:

@@ -113,6 +113,7 @@ def train(
     public_data: tuple[PublicData, ...] = (),
     attack: Attack | None = None,
     with_costs: bool = False,
+    progress: Callable[[str], None] | None = None,
 ) -> Trained:
     """Fits, fills and attacks a table and writes its checkpoint.
 
@@ -127,6 +128,7 @@ def train(
         attack: Measures the finished table; without it the claim's kind is "none".
         with_costs: Whether the paper's measured cost of frequent terms is stated. It is computed
             from the documents and released with the claim.
+        progress: Told in a word or two what comes next.
 
     Raises:
         AnnotationError: There is nothing to learn.
@@ -134,7 +136,11 @@ def train(
         OutputExistsError: A checkpoint stands there already.
         MissingExtraError: python-crfsuite or safetensors is not installed.
     """
+    say = progress or (lambda what: None)
+    say("Fitting and filling")
     trained = fit_and_fill(corpus, scheme, settings, clusters=clusters)
+    if attack is not None:
+        say("Attacking the table")
     made = claims.Made(
         name=name,
         fill=settings.fill,

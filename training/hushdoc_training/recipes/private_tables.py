@@ -9,10 +9,13 @@ public (`private_fitting.transitions_of`); learned ones would be a release of th
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +32,10 @@ from hushdoc_training.crf.private_fitting import PrivateTable, Settings, Start
 from hushdoc_training.crf.randomness import RNG, SecretStream
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
+
+if TYPE_CHECKING:
+    from hushdoc_training.privacy.ledger_runs import Statement
+    from hushdoc_training.recipes.budget import Account
 
 FLOATING_POINT = (
     "noise drawn and added in float64, cells rounded to float32 at the end; rounding of the noise "
@@ -49,6 +56,7 @@ def train_documents(
     settings: Settings = _DEFAULTS,
     hyperparameter_tuning: str = "none",
     training: Mapping[str, Any] | None = None,
+    account: Account | None = None,
 ) -> tuple[PrivateTable, Claim]:
     """Returns a table trained by DP-SGD with a document as one record, and its claim.
 
@@ -62,12 +70,17 @@ def train_documents(
         settings: Of training.
         hyperparameter_tuning: One of `mechanism.TUNINGS`: on what the settings were chosen.
         training: More settings, for people.
+        account: The run's place in the ledger of the documents. All steps are charged before the
+            first, since the run can't be interrupted and resumed; the claim then covers all runs.
 
     Raises:
         ValueError: The plan is for another unit than documents.
+        PrivacyError: The ledger has no room.
     """
     if plan.privacy_unit != "document":
         raise ValueError(f"The plan's unit is '{plan.privacy_unit}'; expected 'document'.")
+    if account is not None:
+        account.charge(plan.steps)
     table = private_fitting.fit_private(
         corpus.features(scheme),
         corpus.labels,
@@ -88,7 +101,32 @@ def train_documents(
         public_data,
         hyperparameter_tuning=hyperparameter_tuning,
         training={**(training or {}), "features": scheme.to_dict()},
+        ledger=None if account is None else account.statement(),
     )
+
+
+def corpus_digest(corpus: Corpus) -> str:
+    """Returns a digest of the tokens and labels of a corpus, whatever the order of its documents.
+
+    A ledger knows documents by it.
+
+    Args:
+        corpus: Labelled documents.
+    """
+    ends = records_of(corpus).tolist()
+    each = sorted(
+        hashlib.sha256(
+            json.dumps(
+                [
+                    corpus.level,
+                    corpus.sentences_of(first, last),
+                    [corpus.names[label] for label in corpus.labels[first:last].tolist()],
+                ]
+            ).encode()
+        ).digest()
+        for first, last in itertools.pairwise(ends)
+    )
+    return hashlib.sha256(b"".join(each)).hexdigest()
 
 
 def records_of(corpus: Corpus) -> npt.NDArray[np.int64]:
@@ -111,6 +149,7 @@ def document_claim(
     *,
     hyperparameter_tuning: str = "none",
     training: Mapping[str, Any],
+    ledger: Statement | None = None,
 ) -> Claim:
     """Returns the claim of a table trained under a plan: kind dp, unit document.
 
@@ -120,9 +159,15 @@ def document_claim(
         public_data: What row scales and start were made from.
         hyperparameter_tuning: One of `mechanism.TUNINGS`.
         training: Settings, for people.
+        ledger: What the documents' ledger says of all runs, this one included.
     """
     claim = claims.private(
-        plan, name, public_data, training=training, hyperparameter_tuning=hyperparameter_tuning
+        plan,
+        name,
+        public_data,
+        training=training,
+        hyperparameter_tuning=hyperparameter_tuning,
+        ledger=ledger,
     )
     guarantees = tuple(replace(g, floating_point=FLOATING_POINT) for g in claim.guarantees)
     return replace(claim, guarantees=guarantees, releases=("hash-table",))

@@ -1,0 +1,166 @@
+"""What benchmarks/hashed_crf.py times: everything that labels the tokens of a document."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import crfsuite_peer
+from invented_clauses import Sentences
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from hushdoc.hashing import Features, FeatureScheme
+    from hushdoc.runtime.hashed_table import HashedTable
+
+TAGS = {"sentence": ("O", "RELEVANT"), "token": ("O", "B-party", "I-party")}
+DECODING = ("ours_decoding", "peer_decoding")
+
+
+def as_tokenized(sentences: Sentences) -> Sentences:
+    """Returns the same words as strings of their own, as they come out of a text."""
+    return [" ".join(words).split(" ") for words in sentences]
+
+
+def arms_of(
+    scheme: FeatureScheme, tables: dict[str, HashedTable], peers: dict[str, Any]
+) -> dict[str, Callable[[Sentences], Any]]:
+    """Returns everything that labels the tokens of a document."""
+    from hushdoc import hashing
+
+    def ours(dtype: str) -> Callable[[Sentences], Any]:
+        table = tables[dtype]
+        return lambda read: decoded(hashing.features(read, scheme), read, scheme, table)
+
+    def peer(name: str, make: crfsuite_peer.MakeAttributes) -> Callable[[Sentences], Any]:
+        tagger = peers[name]
+        return lambda read: crfsuite_peer.tagged(tagger, chains(make(read), read, scheme.level))
+
+    return {
+        "ours": ours("int8"),
+        "ours_float16": ours("float16"),
+        "joined": peer("joined", crfsuite_peer.joined_strings(scheme)),
+        "peer": peer("rows", crfsuite_peer.plain_rows(scheme)),
+    }
+
+
+def read_in_turn(
+    arms: dict[str, Callable[[Sentences], Any]],
+    block: Sequence[Sentences],
+    seconds: dict[str, float],
+    *,
+    flipped: bool,
+) -> dict[str, list[Any]]:
+    """Returns what each arm answers for each document, and adds its time."""
+    found = {}
+    for name in reversed(list(arms)) if flipped else arms:
+        arm = arms[name]
+        found[name] = timed(lambda arm=arm: [arm(read) for read in block], seconds, name)  # type: ignore[misc]
+    return found
+
+
+def decode_in_turn(
+    block: Sequence[Sentences],
+    scheme: FeatureScheme,
+    table: HashedTable,
+    tagger: Any,
+    seconds: dict[str, float],
+    *,
+    flipped: bool,
+) -> None:
+    """Adds the times of labelling items whose features stand ready."""
+    import pycrfsuite
+
+    from hushdoc import hashing
+
+    strings = crfsuite_peer.row_strings(scheme)
+    features = [hashing.features(read, scheme) for read in block]
+    ready = [
+        [pycrfsuite.ItemSequence(part) for part in chains(strings(read), read, scheme.level)]
+        for read in block
+    ]
+
+    def ours() -> None:
+        for found, read in zip(features, block, strict=True):
+            decoded(found, read, scheme, table)
+
+    def peer() -> None:
+        for parts in ready:
+            crfsuite_peer.tagged(tagger, parts)
+
+    turns = list(zip(DECODING, (ours, peer), strict=True))
+    for name, action in reversed(turns) if flipped else turns:
+        timed(action, seconds, name)
+
+
+def count_wrong(
+    sentences: Sentences,
+    scheme: FeatureScheme,
+    tables: dict[str, HashedTable],
+    expected: Sequence[str],
+    wrong: dict[str, int],
+) -> None:
+    """Adds where our labels differ from the peer's."""
+    from hushdoc import hashing
+
+    wrong["items_in_fields"] += sum(tag != "O" for tag in expected)
+    features = hashing.features(sentences, scheme)
+    for name, table in tables.items():
+        path = decoded(features, sentences, scheme, table)
+        found = [TAGS[scheme.level][tag] for tag in path]
+        wrong[name] += sum(a != b for a, b in zip(found, expected, strict=True))
+
+
+def timed(action: Callable[[], Any], seconds: dict[str, float], name: str) -> Any:
+    """Returns what an action returns, and adds its CPU time."""
+    began = time.process_time()
+    result = action()
+    seconds[name] += time.process_time() - began
+    return result
+
+
+def chains(items: Sequence[Any], sentences: Sentences, level: str) -> list[Sequence[Any]]:
+    """Returns the items of each sequence: a document of sentences, or a sentence of tokens."""
+    if level == "sentence":
+        return [items]
+    ends = list(itertools.accumulate(map(len, sentences), initial=0))
+    return [items[start:stop] for start, stop in itertools.pairwise(ends)]
+
+
+def decoded(
+    features: Features, sentences: Sentences, scheme: FeatureScheme, table: HashedTable
+) -> npt.NDArray[np.int64]:
+    """Returns our labels of all items."""
+    import numpy as np
+
+    from hushdoc.runtime import chains as linear
+    from hushdoc.runtime import hashed_table
+
+    scores = hashed_table.item_scores(features, table)
+    lengths = [len(sentences)] if scheme.level == "sentence" else list(map(len, sentences))
+    offsets = np.cumsum([0, *lengths])
+    return linear.viterbi(scores, offsets, table.transitions)
+
+
+def table_of(weights: Any, transitions: Any, scale: Any = None) -> HashedTable:
+    """Returns a table of these parts."""
+    from hushdoc.runtime.hashed_table import HashedTable
+
+    return HashedTable(weights=weights, scale=scale, transitions=transitions)
+
+
+def rounded_table(table: HashedTable, dtype: str) -> HashedTable:
+    """Returns the table as an artifact stores it; rows that were not filled stay zero."""
+    import numpy as np
+
+    from hushdoc_export.table import rounded
+
+    filled = table.weights.any(axis=1)
+    made = rounded(table.weights[filled].astype(np.float32), dtype)
+    weights = np.zeros(table.weights.shape, made.weights.dtype)
+    weights[filled] = made.weights
+    return table_of(weights, table.transitions.astype(np.float32).astype(float), made.scale)

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hushdoc.audits import Audit
+from hushdoc.hashing import FeatureScheme
+from hushdoc_training.audit import coincidence
+from hushdoc_training.audit.coincidence import Guesses, Puzzle
+from hushdoc_training.crf import filling
+from hushdoc_training.crf.randomness import SecretStream
+
+SCHEME = FeatureScheme(rows=60_000)
+
+
+def puzzles(data: Any) -> list[Puzzle]:
+    return coincidence.puzzles(
+        data.sentences,
+        data.labels,
+        data.others,
+        count=120,
+        candidates=60,
+        generator=np.random.default_rng(4),
+        eligible=_rare(data).__contains__,
+    )
+
+
+def stream(number: int) -> SecretStream:
+    return SecretStream(key=bytes([number]) * 32)
+
+
+def test_redacted_terms_that_were_learned_from_are_found_in_the_published_fill(
+    contracts: Any,
+) -> None:
+    table = filling.published(contracts.table, stream=stream(0))
+    learned = coincidence.learned_from(puzzles(contracts), contracts.table.genuine, SCHEME)
+    assert len(learned) > 40
+    guesses = coincidence.closeness(table, learned, SCHEME)
+    found = guesses.attack(coincidence.CLOSENESS)
+    # No two features of such a term ever fired apart, so but for shared rows all weights are equal.
+    assert found.auc_interval[0] > 0.95
+    assert found.tpr_interval[0] > 0.9
+    assert found.fpr <= 0.001
+    assert np.median(guesses.ranks()) == 0
+
+
+def test_terms_that_were_not_learned_from_are_like_any_other(contracts: Any) -> None:
+    table = filling.published(contracts.table, stream=stream(1))
+    everything = puzzles(contracts)
+    learned = coincidence.learned_from(everything, contracts.table.genuine, SCHEME)
+    others = [puzzle for puzzle in everything if puzzle not in learned]
+    low, high = coincidence.closeness(table, others, SCHEME).attack("others").auc_interval
+    assert low <= 0.55
+    assert high >= 0.45
+
+
+@pytest.mark.parametrize("attack", [coincidence.closeness, coincidence.candidate_scores])
+def test_redacted_terms_are_not_found_in_the_hardened_fill(
+    contracts: Any, without_rare: Any, attack: Callable[..., Guesses]
+) -> None:
+    chosen = puzzles(contracts)
+    areas, hits, trials = [], 0, 0
+    # Whether a table gives terms away is a matter of all its draws: five fills, not one.
+    for number in range(5):
+        table = filling.hardened(without_rare.table, stream=stream(number))
+        guesses = attack(table, chosen, SCHEME)
+        for found in (guesses.attack("as it is"), guesses.standing().attack("in its place")):
+            areas.append(found.auc)
+            hits += round(found.tpr * found.num_true)
+            trials += found.num_true
+    # A fill's area has a deviation of .025; the same puzzles go through all, so .03 for the mean.
+    assert np.mean(areas) < 0.55
+    # 1200 trials of a share of .001; more than .01 of them happens by chance once in 1e8.
+    assert hits / trials <= 0.01
+
+
+def _rare(data: Any) -> set[str]:
+    """Words that one sentence has, and no other."""
+    counts = Counter(token for words in data.sentences for token in set(words))
+    return {term for term, count in counts.items() if count == 1}
+
+
+def test_a_table_of_chance_gives_nothing_away(contracts: Any) -> None:
+    table = np.random.default_rng(5).normal(size=(SCHEME.rows, 2))
+    for attack in (coincidence.closeness, coincidence.candidate_scores):
+        guesses = attack(table, puzzles(contracts), SCHEME)
+        low, high = guesses.attack("chance").auc_interval
+        assert low <= 0.52
+        assert high >= 0.48
+        assert np.mean(guesses.ranks()) == pytest.approx(0.5, abs=0.12)
+
+
+def test_only_rows_that_a_candidate_adds_are_looked_at() -> None:
+    puzzle = Puzzle(tokens=["a", "b", "c", "d"], place=1, candidates=["b", "x"], label=1)
+    rows = coincidence._rows_of_candidates(puzzle, SCHEME, None)
+    # Itself, and its pairs with a, c and d.
+    assert [len(own) for own in rows] == [4, 4]
+    assert not set(rows[0]) & set(rows[1])
+    words = replace(SCHEME, bigrams=False, skip_grams=False)
+    assert [len(own) for own in coincidence._rows_of_candidates(puzzle, words, None)] == [1, 1]
+
+
+def test_score_of_a_candidate_is_what_its_rows_say_for_the_label() -> None:
+    words = replace(SCHEME, bigrams=False, skip_grams=False)
+    puzzle = Puzzle(tokens=["a", "b"], place=1, candidates=["b", "x"], label=1)
+    [row], [other] = coincidence._rows_of_candidates(puzzle, words, None)
+    table = np.zeros((SCHEME.rows, 2))
+    table[row], table[other] = [-1.0, 2.0], [4.0, 0.5]
+    found = coincidence.candidate_scores(table, [puzzle], words)
+    assert found.scores.tolist() == [3.0, -3.5]
+    assert found.ranks().tolist() == [0.0]
+
+
+def test_puzzles_are_places_of_words_in_labelled_sentences(contracts: Any) -> None:
+    labelled = [s for s, label in zip(contracts.sentences, contracts.labels, strict=True) if label]
+    found = puzzles(contracts)
+    assert len(found) == 120
+    for puzzle in found:
+        assert puzzle.tokens in labelled
+        assert puzzle.candidates[0] == puzzle.tokens[puzzle.place]
+        assert len(puzzle.candidates) == 61
+        assert puzzle.candidates[0] in _rare(contracts)
+        assert puzzle.candidates[0] not in puzzle.candidates[1:]
+
+
+def test_standing_compares_candidates_of_one_place_alone() -> None:
+    guesses = coincidence.Guesses(
+        scores=np.array([3.0, 1.0, 1.0, 1.0, 7.0, 7.0]),
+        true=np.array([True, False, False, False, True, False]),
+        puzzle=np.array([5, 5, 5, 5, 9, 9]),
+    )
+    found = guesses.standing().scores
+    assert found == pytest.approx([3**0.5, -(3**-0.5), -(3**-0.5), -(3**-0.5), 0.0, 0.0])
+
+
+def test_every_attack_becomes_a_record_of_the_certificate(contracts: Any) -> None:
+    table = filling.published(contracts.table, stream=stream(0))
+    chosen = puzzles(contracts)[:20]
+    near = coincidence.closeness(table, chosen, SCHEME)
+    spoken = coincidence.candidate_scores(table, chosen, SCHEME)
+    for method, guesses in (
+        (coincidence.CLOSENESS, near),
+        (coincidence.SCORE, spoken),
+        (coincidence.RANK, spoken.standing()),
+    ):
+        audit = guesses.attack(method).audit()
+        assert (audit.method, audit.unit, audit.canaries) == (method, "token-term", 20)
+        assert Audit.from_dict(audit.to_dict(), "audit") == audit
+
+
+def test_no_term_is_asked_for_twice() -> None:
+    found = coincidence.puzzles(
+        [["Acme", "and", "acme"], ["Bolt", "and"]],
+        np.array([1, 1]),
+        ["x", "y"],
+        count=9,
+        candidates=1,
+        generator=np.random.default_rng(0),
+    )
+    assert sorted(puzzle.candidates[0].lower() for puzzle in found) == ["acme", "and", "bolt"]
+
+
+def test_ties_rank_in_the_middle() -> None:
+    guesses = coincidence.Guesses(
+        scores=np.zeros(5),
+        true=np.array([True, False, False, False, False]),
+        puzzle=np.zeros(5, dtype=np.int64),
+    )
+    assert guesses.ranks().tolist() == [0.5]
+
+
+def test_tables_of_tokens_are_refused() -> None:
+    puzzle = Puzzle(tokens=["a"], place=0, candidates=["a"], label=1)
+    with pytest.raises(ValueError, match="reads sentences"):
+        coincidence.closeness(np.zeros((9, 2)), [puzzle], FeatureScheme(rows=9, level="token"))

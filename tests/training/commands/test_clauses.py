@@ -1,0 +1,213 @@
+"""`hushdoc train clauses`, from labelled contracts to clauses found in a text."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hushdoc.__main__ import main
+from hushdoc_training.commands.clauses import INVENTED, MODES
+from hushdoc_training.crf import checkpoint
+from hushdoc_training.data import invented_contracts
+
+QUICK = ("--rows", "16384", "--documents", "120")
+FILLED = ("--iterations", "5", "--least-documents", "3")
+CONLL = "Acme B-party\nInc I-party\npays O\nBolt B-party\n. O\n\n-DOCSTART- O\n\nNobody O\npays O\n"
+
+
+def train(data: object, out: Path, *options: object) -> int:
+    return main(["train", "clauses", "--data", str(data), "--out", str(out), *map(str, options)])
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of each mode."""
+    folder = tmp_path_factory.mktemp("runs")
+    for mode in MODES:
+        options = () if mode in ("private", "gaussian") else FILLED
+        if mode == "private":
+            options = ("--expected-records", 80)
+        assert train(INVENTED, folder / mode, "--mode", mode, *QUICK, *options) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with release.key and release.trust.json."""
+    folder = tmp_path_factory.mktemp("keys")
+    assert main(["keygen", "--out", str(folder / "release")]) == 0
+    return folder / "release"
+
+
+def export(run: Path, out: Path, release: Path, *options: str) -> int:
+    return main(["export", str(run), "--out", str(out), "--key", f"{release}.key", *options])
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "unit"),
+    [
+        ("published", "empirical", "token-term"),
+        ("hardened", "empirical", "token-term"),
+        ("gaussian", "dp", "token-term"),
+        ("private", "dp", "document"),
+        ("none", "none", "token-term"),
+    ],
+)
+def test_the_claim_is_what_the_mode_can_promise(
+    runs: Path, mode: str, kind: str, unit: str
+) -> None:
+    claim = checkpoint.load(runs / mode).claim
+    (guarantee,) = claim.guarantees
+    assert (guarantee.kind, guarantee.unit) == (kind, unit)
+    if kind == "dp":
+        assert guarantee.epsilon is not None
+        assert 7.9 < guarantee.epsilon <= 8
+        assert guarantee.delta == 1e-5
+    else:
+        assert guarantee.epsilon is None
+    methods = [audit.method for audit in claim.audits]
+    if kind == "empirical":
+        assert {"antisymmetric rows", "value multiplicity", "float pattern"} < {*methods}
+        assert all(audit.auc is not None for audit in claim.audits)
+    else:
+        assert not methods
+    assert [data.name for data in claim.protected_data] == [INVENTED]
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "none"])
+def test_a_run_is_sealed_and_checked(
+    runs: Path, release: Path, tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert export(runs / mode, tmp_path / "model", release, "--weights", "int8") == 0
+    model, trust = str(tmp_path / "model"), ("--trust", f"{release}.trust.json")
+    limits = ("--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document")
+    assert main(["verify", model, *trust, "--integrity-only"]) == 0
+    # Only documents that are protected satisfy a policy that asks for it.
+    assert main(["verify", model, *trust, *limits]) == (0 if mode == "private" else 5)
+    assert main(["inspect", model, *trust]) == 0
+    assert "Attacks were" in capsys.readouterr().out or mode in ("private", "gaussian")
+
+
+def test_clauses_of_a_new_contract_are_found_where_they_stand(
+    runs: Path, release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert export(runs / "private", tmp_path / "model", release) == 0
+    [contract] = invented_contracts.contracts(1, seed=5)
+    (tmp_path / "contract.txt").write_text(contract.text, encoding="utf-8")
+    capsys.readouterr()
+    limits = ("--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document")
+    documents = (str(tmp_path / "model"), str(tmp_path / "contract.txt"))
+    asked = (*documents, "--trust", f"{release}.trust.json", *limits, "--json")
+    assert main(["extract", *asked]) == 0
+    found = json.loads(capsys.readouterr().out)["fields"]
+    assert len(found) >= len(contract.spans) - 1 >= 2
+    right = 0
+    for field in found:
+        assert contract.text[field["start"] : field["stop"]] == field["text"]
+        right += any(
+            field["label"] == label and field["start"] <= start and stop <= field["stop"]
+            for label, start, stop in contract.spans
+        )
+    assert right >= len(contract.spans) - 1
+
+
+def test_a_ledger_is_charged_once_and_refuses_what_it_has_no_room_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = str(tmp_path / "ledger")
+    assert main(["ledger", "init", ledger, "--data", "our contracts", "--epsilon", "5"]) == 0
+    options = ("--mode", "private", *QUICK, "--ledger", ledger, "--expected-records", 80)
+    assert train(INVENTED, tmp_path / "one", *options, "--epsilon", 4) == 0
+    claim = checkpoint.load(tmp_path / "one").claim
+    (guarantee,) = claim.guarantees
+    assert guarantee.hyperparameter_tuning == "accounted"
+    assert [data.name for data in claim.protected_data] == ["our contracts"]
+    capsys.readouterr()
+    assert train(INVENTED, tmp_path / "two", *options, "--epsilon", 4) == 5
+    assert "BUDGET_EXCEEDED" in capsys.readouterr().err
+    assert not (tmp_path / "two").exists()
+    assert main(["ledger", "show", ledger, "--json"]) == 0
+    [run] = json.loads(capsys.readouterr().out)["runs"]
+    assert run["chargedSteps"] == 16
+    # Other documents are not these.
+    other = ("--label", "Audit Rights")
+    assert train(INVENTED, tmp_path / "three", *options, "--epsilon", 0.5, *other) == 5
+    assert "OTHER_DOCUMENTS" in capsys.readouterr().err
+
+
+def test_files_and_folders_of_contracts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [
+        json.dumps({"id": item.name, "text": item.text, "spans": item.spans})
+        for item in invented_contracts.contracts(30)
+    ]
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "LICENSE.txt").write_text("free")
+    (folder / "train.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    options = ("--mode", "none", "--rows", 4096, "--iterations", 3, "--label", "Audit Rights")
+    assert train(folder, tmp_path / "run", *options, "--held-out", 0.3) == 0
+    assert checkpoint.load(tmp_path / "run").tags == ("O", "Audit Rights")
+    assert "F1 " in capsys.readouterr().out
+    (folder / "more.jsonl").write_text(lines[0])
+    assert train(folder, tmp_path / "again", *options) == 3
+    assert "more.jsonl, train.jsonl.gz" in capsys.readouterr().err
+
+
+def test_tagged_tokens(tmp_path: Path, release: Path) -> None:
+    (tmp_path / "data.conll").write_text(CONLL * 5)
+    options = ("--mode", "published", "--rows", 512, "--iterations", 3)
+    assert train(tmp_path / "data.conll", tmp_path / "run", *options) == 0
+    found = checkpoint.load(tmp_path / "run")
+    assert found.tags == ("O", "B-party", "I-party")
+    assert found.scheme.level == "token"
+    assert export(tmp_path / "run", tmp_path / "model", release) == 0
+    trust = ("--trust", f"{release}.trust.json", "--integrity-only")
+    assert main(["verify", str(tmp_path / "model"), *trust]) == 0
+    with pytest.raises(SystemExit) as stop:
+        train(tmp_path / "data.conll", tmp_path / "other", "--level", "sentence")
+    assert stop.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--held-out", 1], "--held-out"),
+        (["--documents", 0], "--documents"),
+        (["--rows", 1], "rows"),
+        (["--algorithm", "magic"], "algorithm"),
+        (["--mode", "magic"], "invalid choice"),
+        (["--mode", "private", "--epsilon", 0], "epsilon"),
+        (["--mode", "gaussian", "--epsilon", 0], "epsilon"),
+        (["--mode", "private", "--clusters", 8], "--clusters"),
+        (["--mode", "gaussian", "--level", "token"], "--mode gaussian"),
+        (["--ledger", "file"], "--ledger"),
+        (["--documents-changed"], "--documents-changed"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[Any], says: str
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        train(INVENTED, tmp_path / "run", "--documents", 10, *options)
+    assert stop.value.code == 2
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("data", ["nowhere", "invented:poem"])
+def test_data_that_are_not_there_are_exit_code_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], data: str
+) -> None:
+    assert train(data, tmp_path / "run") == 3
+    assert data in capsys.readouterr().err
+
+
+def test_weights_are_for_tables_alone(tmp_path: Path, release: Path) -> None:
+    (tmp_path / "checkpoint.json").write_text("{}")
+    with pytest.raises(SystemExit) as stop:
+        export(tmp_path, tmp_path / "model", release, "--weights", "int8")
+    assert stop.value.code == 2

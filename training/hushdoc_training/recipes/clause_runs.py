@@ -1,0 +1,222 @@
+"""Runs of private tables: labelled documents become a checkpoint with a guarantee, or none at all.
+
+`document` protects whole documents by DP-SGD, charged to their ledger where one is kept; `term`
+protects all places of one term by one release of noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hushdoc.accounting import calibration
+from hushdoc.claim import PublicData
+from hushdoc.errors import AnnotationError
+from hushdoc.hashing import Features, FeatureScheme
+from hushdoc.labels import OUTSIDE
+from hushdoc.runtime.chains import viterbi
+from hushdoc.runtime.hashed_table import HashedTable, item_scores
+from hushdoc_training.crf import bounded, checkpoint, private_fitting
+from hushdoc_training.crf.checkpoint import TableCheckpoint
+from hushdoc_training.crf.corpus import Corpus
+from hushdoc_training.crf.private_fitting import Settings
+from hushdoc_training.privacy.ledger import Ledger
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.recipes import budget, private_tables
+from hushdoc_training.recipes.run import Run
+
+DELTA = 1e-5
+BOUND = 1.0
+"""Length of a row of a table with noise; a public constant."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """How well a table finds what people marked, item by item.
+
+    Attributes:
+        precision: Share of the labels given that are right.
+        recall: Share of the labels there that were given.
+        f1: Their harmonic mean.
+        items: Items with a label.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    items: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PublicText:
+    """Public sentences that scale the rows of a private table.
+
+    Attributes:
+        features: Of each, by the table's scheme.
+        data: What the certificate says of them.
+    """
+
+    features: Features
+    data: PublicData
+
+
+def protect_documents(
+    corpus: Corpus,
+    scheme: FeatureScheme,
+    plan: PrivacyPlan,
+    *,
+    public: PublicText,
+    out: Path,
+    name: str,
+    settings: Settings,
+    hyperparameter_tuning: str = "none",
+    ledger: Ledger | None = None,
+    documents_changed: bool = False,
+) -> TableCheckpoint:
+    """Trains by DP-SGD and writes `out/checkpoint`.
+
+    Args:
+        corpus: Labelled documents.
+        scheme: What their features are, without clusters.
+        plan: What the guarantee is made from; of the unit "document".
+        public: Scales the rows.
+        out: A new folder for the run.
+        name: What the certificate calls the documents.
+        settings: Of training.
+        hyperparameter_tuning: One of `mechanism.TUNINGS`: on what the settings were chosen.
+        ledger: The budget of the documents. All steps are charged at once, before the first.
+        documents_changed: Documents were added, removed or relabelled since the ledger's last run.
+
+    Raises:
+        AnnotationError: There is nothing to learn.
+        InputError: The ledger can't be read, or counts another unit or at another delta.
+        OutputExistsError: The folder holds something.
+        PrivacyError: The ledger has no room for the run, or nobody would believe its certificate.
+    """
+    _require_items(corpus)
+    training = {**asdict(settings), "features": scheme.to_dict()}
+    alone = private_tables.document_claim(
+        plan,
+        name,
+        (public.data,),
+        hyperparameter_tuning=hyperparameter_tuning,
+        training=training,
+    )
+    budget.require_certifiable(alone)
+    digest = private_tables.corpus_digest(corpus)
+    if ledger is not None:  # before the folder is taken
+        budget.require_room(ledger, plan, digest, documents_changed=documents_changed)
+    run = Run.open(out, {"mode": "private", **asdict(plan), **training}, resume=False)
+    account = budget.join(ledger, run, plan, alone, documents=digest, title=f"clauses, in {out}")
+    table, claim = private_tables.train_documents(
+        corpus,
+        scheme,
+        plan,
+        public=public.features,
+        name=name,
+        public_data=(public.data,),
+        settings=settings,
+        hyperparameter_tuning=hyperparameter_tuning,
+        training=asdict(settings),
+        account=account,
+    )
+    made = TableCheckpoint(
+        weights=table.weights,
+        transitions=table.transitions,
+        tags=table.tags,
+        scheme=scheme,
+        claim=claim,
+    )
+    checkpoint.save(out / "checkpoint", made)
+    account.close()
+    return made
+
+
+def protect_terms(
+    corpus: Corpus,
+    scheme: FeatureScheme,
+    *,
+    epsilon: float,
+    delta: float = DELTA,
+    out: Path,
+    name: str,
+    bound: float = BOUND,
+) -> TableCheckpoint:
+    """Counts, adds noise once and writes `out/checkpoint`.
+
+    Args:
+        corpus: Labelled documents whose items are sentences.
+        scheme: Tokens alone, so that a term has a bounded number of rows.
+        epsilon: Of all places of one term.
+        delta: At which it holds.
+        out: A new folder for the run.
+        name: What the certificate calls the documents.
+        bound: Length of a row, a public constant.
+
+    Raises:
+        AnnotationError: There is nothing to learn.
+        OutputExistsError: A checkpoint stands there already.
+        ValueError: The scheme has pairs of tokens, or epsilon is no positive number.
+    """
+    _require_items(corpus)
+    multiplier = calibration.noise_multiplier(
+        epsilon=epsilon, delta=delta, sampling_rate=1.0, steps=1, accountant="pld"
+    )
+    rows = bounded.rows_of_a_term(scheme)
+    table = bounded.log_odds(
+        corpus.features(scheme),
+        corpus.labels,
+        rows=scheme.rows,
+        num_labels=len(corpus.names),
+        bound=bound,
+    )
+    weights, claim = private_tables.release_terms(
+        table,
+        scheme,
+        noise_std=2 * bound * float(np.sqrt(rows)) * multiplier,
+        delta=delta,
+        name=name,
+    )
+    made = TableCheckpoint(
+        weights=weights,
+        transitions=private_fitting.transitions_of(corpus.names).astype(np.float32),
+        tags=corpus.names,
+        scheme=scheme,
+        claim=claim,
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    checkpoint.save(out / "checkpoint", made)
+    return made
+
+
+def score(table: TableCheckpoint, corpus: Corpus) -> Score:
+    """Returns how well a table labels the items of other documents.
+
+    Args:
+        table: Of the corpus's labels.
+        corpus: Labelled documents.
+    """
+    weights = HashedTable(
+        weights=table.weights, transitions=table.transitions.astype(np.float64), scale=None
+    )
+    features = corpus.features(table.scheme, table.clusters)
+    found = viterbi(item_scores(features, weights), corpus.documents, weights.transitions)
+    outside = corpus.names.index(OUTSIDE)
+    given, there = found != outside, corpus.labels != outside
+    hits = int((there & (found == corpus.labels)).sum())
+    return Score(
+        precision=hits / max(1, int(given.sum())),
+        recall=hits / max(1, int(there.sum())),
+        f1=2 * hits / max(1, int(given.sum() + there.sum())),
+        items=int(there.sum()),
+    )
+
+
+def _require_items(corpus: Corpus) -> None:
+    if not len(corpus.labels):
+        raise AnnotationError(
+            f"The documents have no {corpus.level}s to learn from; expected some. Give documents "
+            "with text."
+        )
