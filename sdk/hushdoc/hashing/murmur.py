@@ -7,7 +7,7 @@ between calls: no memory of which words were ever read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from hushdoc.hashing.scheme import FeatureScheme
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Hashes = npt.NDArray[np.uint32]
 
-_CHUNK_TOKENS = 1 << 15
+CHUNK_TOKENS = 1 << 15
 """Tokens that are hashed at once, so that memory does not grow with their number."""
 
 _LONGEST_MEAN = 64
@@ -45,25 +45,43 @@ def token_hashes(tokens: Iterable[str], scheme: FeatureScheme) -> Hashes:
 
     rest = iter(tokens)
     parts = [np.zeros(0, dtype=np.uint32)]
-    while chunk := list(islice(rest, _CHUNK_TOKENS)):
-        parts.append(_hash_together(chunk, scheme))
+    while chunk := list(islice(rest, CHUNK_TOKENS)):
+        parts.append(_hash_together("\n".join(chunk), chunk, len(chunk), scheme))
     return parts[1] if len(parts) == 2 else np.concatenate(parts)
 
 
-def _hash_together(tokens: Sequence[str], scheme: FeatureScheme) -> Hashes:
+def sentence_hashes(
+    sentences: Sequence[Sequence[str]], count: int, scheme: FeatureScheme
+) -> Hashes:
+    """Returns the hash of each token of some sentences, one sentence after the other.
+
+    Args:
+        sentences: The tokens of each.
+        count: How many tokens there are.
+        scheme: Says whether they are lowered, and the seed.
+    """
+    if count > 2 * CHUNK_TOKENS:  # one very long sentence
+        return token_hashes(chain.from_iterable(sentences), scheme)
+    text = "\n".join(["\n".join(tokens) for tokens in sentences if len(tokens)])
+    return _hash_together(text, chain.from_iterable(sentences), count, scheme)
+
+
+def _hash_together(text: str, tokens: Iterable[str], count: int, scheme: FeatureScheme) -> Hashes:
+    """Returns the hashes of tokens that were joined by line breaks."""
     import numpy as np
 
+    if not count:
+        return np.zeros(0, dtype=np.uint32)
     # A line break neither changes how its neighbours are lowered nor is part of another character.
-    text = "\n".join(tokens)
     content = _spelled(text + "\n\0\0\0", scheme)
     letters = np.frombuffer(content, dtype=np.uint8)
     stops = np.flatnonzero(letters == ord("\n"))
-    if len(stops) != len(tokens) or len(content) > _LONGEST_MEAN * (len(tokens) + _LONGEST_MEAN):
+    if len(stops) != count or len(content) > _LONGEST_MEAN * (count + _LONGEST_MEAN):
         return _hash_each([_spelled(token, scheme) for token in tokens], scheme)
     starts = np.concatenate([np.zeros(1, dtype=stops.dtype), stops[:-1] + 1])
     lengths = stops - starts
     words = _words(content)
-    hashes = np.full(len(tokens), scheme.seed, dtype=np.uint32)
+    hashes = np.full(count, scheme.seed, dtype=np.uint32)
     _mix_blocks(hashes, words, starts, lengths >> 2)
     left = lengths & 3
     last = words.take(starts + (lengths - left), mode="clip")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hushdoc.hashing.clusters import Clusters
-from hushdoc.hashing.murmur import finalize, token_hashes
+from hushdoc.hashing.murmur import CHUNK_TOKENS, finalize, sentence_hashes
 from hushdoc.hashing.scheme import MAX_SKIPPED, MAX_WINDOW, FeatureScheme
 
 if TYPE_CHECKING:
@@ -79,7 +78,11 @@ def features(
             f"{'no' if clusters is None else 'some'} clusters were given. Pass its own."
         )
     lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
-    hashes = token_hashes(itertools.chain.from_iterable(sentences), scheme)
+    read = [
+        sentence_hashes(sentences[first:last], stop - start, scheme)
+        for first, last, start, stop in _chunks(lengths, CHUNK_TOKENS)
+    ]
+    hashes = read[0] if len(read) == 1 else np.concatenate([np.zeros(0, dtype=np.uint32), *read])
     groups = None if clusters is None else clusters.find(hashes)
     make = _of_sentences if scheme.level == "sentence" else _of_tokens
     parts = []
