@@ -54,6 +54,7 @@ class Scale:
     epochs: float
     document_steps: int
     sequence_steps: int
+    expected_records: int
 
 
 FULL = Scale(
@@ -64,6 +65,7 @@ FULL = Scale(
     epochs=15,
     document_steps=60,
     sequence_steps=PRIED_KIE_FUNSD.steps,
+    expected_records=60,
 )
 QUICK = Scale(
     start="small",
@@ -73,6 +75,7 @@ QUICK = Scale(
     epochs=1,
     document_steps=2,
     sequence_steps=2,
+    expected_records=5,
 )
 
 
@@ -191,7 +194,7 @@ def plan_of(arm: str, scale: Scale, sequences: int) -> PrivacyPlan:
         sampling_rate=0.5,
         steps=scale.document_steps,
         clipping_norm=0.1,
-        expected_records=60,
+        expected_records=scale.expected_records,
     )
 
 

@@ -35,9 +35,10 @@ class Scale:
     unseen: int = 100
     epochs: int = 2
     steps: int = 30
+    expected: int = 75
 
 
-QUICK = Scale(public=60, private=60, unseen=5, epochs=1, steps=3)
+QUICK = Scale(public=60, private=60, unseen=5, epochs=1, steps=3, expected=3)
 
 
 def main() -> int:
@@ -68,7 +69,8 @@ def main() -> int:
     command(
         "train kie",
         f"--data {out}/private --start {out}/runs/public --epsilon 8 --delta 1e-5",
-        f"--privacy-unit document --sampling-rate 0.05 --steps {scale.steps} --expected-records 75",
+        f"--privacy-unit document --sampling-rate 0.05 --steps {scale.steps} "
+        f"--expected-records {scale.expected}",
         f"--learning-rate 1e-3 --name private-documents --out {out}/runs/private",
     )
 

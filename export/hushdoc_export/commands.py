@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hushdoc.keys import PrivateKey
 
+VARIANTS = ("fp32", "int8", "fp16")
+"""Those of `quantize.VARIANTS`, which can't be asked before torch and onnx are loaded."""
+
 MINILM = Path("minilm")
 """Stands for the encoder of a package, where no folder has that name."""
 
@@ -54,6 +57,19 @@ def register(verbs: Any) -> None:
         "--weights",
         choices=("float16", "int8"),
         help="how the weights of a table of hashed features are stored (default: float16)",
+    )
+    parser.add_argument(
+        "--variant",
+        choices=VARIANTS,
+        help="how the weights of a network are written: int8 for processors, fp16 for accelerators "
+        "(default: fp32)",
+    )
+    parser.add_argument(
+        "--max-f1-loss",
+        type=float,
+        metavar="POINTS",
+        help="with --variant: points of F1, of 100, that it may lose on invented documents "
+        "(default: 0.5)",
     )
     parser.add_argument(
         "--calibrate",
@@ -103,6 +119,10 @@ def _check_usage(options: argparse.Namespace) -> None:
     network = not _is_minilm(options) and not holds_table(options.checkpoint)
     if options.calibrate and not network:
         options.refuse_usage("--calibrate is about networks that find fields; this is none")
+    if options.variant is not None and holds_table(options.checkpoint):
+        options.refuse_usage("--variant is about networks; this is a table of hashed features")
+    if options.max_f1_loss is not None and not (network and options.variant in VARIANTS[1:]):
+        options.refuse_usage("--max-f1-loss is about variants of networks that find fields")
     if options.weights is not None and (network or _is_minilm(options)):
         options.refuse_usage("--weights is about tables of hashed features; this holds none")
 
@@ -121,7 +141,8 @@ def _encoder(options: argparse.Namespace, stated: dict[str, Any]) -> Path:
     from hushdoc_export.embedding import export_minilm
     from hushdoc_export.release import Release
 
-    return export_minilm(options.out, Release(key=_key(options), **stated))
+    release = Release(key=_key(options), variant=options.variant or "fp32", **stated)
+    return export_minilm(options.out, release)
 
 
 def _table(options: argparse.Namespace, stated: dict[str, Any]) -> Path:
@@ -134,7 +155,10 @@ def _table(options: argparse.Namespace, stated: dict[str, Any]) -> Path:
 def _network(options: argparse.Namespace, stated: dict[str, Any], out: Path) -> Path:
     from hushdoc_export.convert import export
 
-    return export(options.checkpoint, out, key=_key(options), **stated)
+    chosen: dict[str, Any] = {"variant": options.variant or "fp32"}
+    if options.max_f1_loss is not None:
+        chosen["max_f1_loss"] = options.max_f1_loss
+    return export(options.checkpoint, out, key=_key(options), **chosen, **stated)
 
 
 def _calibrated(options: argparse.Namespace, stated: dict[str, Any]) -> Path:

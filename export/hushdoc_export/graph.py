@@ -14,7 +14,8 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +33,37 @@ _NOTES = ("doc_string", "metadata_props")
 _EXAMPLE = (2, 12)
 
 
-def export_torch(model: Any, *, max_tokens: int) -> Any:
+@dataclass(frozen=True, kw_only=True)
+class Free:
+    """A dimension of an input that may have any size in a range.
+
+    Attributes:
+        name: What the graph calls it; inputs of one graph share it by this name.
+        minimum: Its smallest size.
+        maximum: Its largest size.
+    """
+
+    name: str
+    minimum: int
+    maximum: int
+
+
+BATCH = Free(name="batch", minimum=1, maximum=4096)
+
+
+def sequence(max_tokens: int) -> Free:
+    """Returns the free dimension of a text's tokens."""
+    return Free(name="sequence", minimum=2, maximum=max_tokens)
+
+
+def export_torch(model: Any, *, max_tokens: int, image_size: int | None = None) -> Any:
     """Returns the onnx.ModelProto of a layout model, bare of notes.
 
     Args:
-        model: Its forward(input_ids, bbox, attention_mask) answers logits.
+        model: Its forward(input_ids, bbox, attention_mask) answers logits; with an image size
+            there is a fourth argument, pixel_values.
         max_tokens: Longest sequence it will ever get.
+        image_size: Height and width of the page image it reads, if it reads one.
 
     Raises:
         CheckpointError: The exporter can't follow the model.
@@ -45,45 +71,95 @@ def export_torch(model: Any, *, max_tokens: int) -> Any:
         MissingExtraError: torch, onnx or onnxscript is not installed.
     """
     torch = _torch()
-    size = sum(value.numel() * value.element_size() for value in model.state_dict().values())
-    if size > MAX_MODEL_BYTES:
-        raise LimitExceededError(
-            f"The weights hold {size} bytes; one ONNX file holds at most {MAX_MODEL_BYTES}. "
-            "Export a smaller model, or one in half precision."
-        )
     # Any size but 0 and 1 would do: the exporter freezes those.
     rows, length = _EXAMPLE[0], min(_EXAMPLE[1], max_tokens)
-    example = (
-        torch.ones(rows, length, dtype=torch.int64),
-        torch.zeros(rows, length, 4, dtype=torch.int64),
-        torch.ones(rows, length, dtype=torch.int64),
-    )
-    axes = {
-        0: torch.export.Dim("batch", min=1, max=4096),
-        1: torch.export.Dim("sequence", min=2, max=max_tokens),
+    example = {
+        "input_ids": torch.ones(rows, length, dtype=torch.int64),
+        "bbox": torch.zeros(rows, length, 4, dtype=torch.int64),
+        "attention_mask": torch.ones(rows, length, dtype=torch.int64),
     }
+    free: dict[str, Mapping[int, Free]] = dict.fromkeys(INPUTS, {0: BATCH, 1: sequence(max_tokens)})
+    if image_size is not None:
+        example["pixel_values"] = torch.zeros(rows, 3, image_size, image_size)
+        free["pixel_values"] = {0: BATCH}
+    return trace(model, example, free=free, outputs=(OUTPUT,))
+
+
+def trace(
+    model: Any,
+    example: Mapping[str, Any],
+    *,
+    free: Mapping[str, Mapping[int, Free]],
+    outputs: Sequence[str],
+) -> Any:
+    """Returns the onnx.ModelProto of any torch model, bare of notes.
+
+    Args:
+        model: Its forward takes the example's tensors, in their order.
+        example: A tensor for each input, by its name; no free dimension of size 0 or 1.
+        free: For each input its dimensions that may have another size than the example's.
+        outputs: What its outputs are called.
+
+    Raises:
+        CheckpointError: The exporter can't follow the model.
+        LimitExceededError: The weights do not fit into one ONNX file.
+        MissingExtraError: torch, onnx or onnxscript is not installed.
+    """
+    torch = _torch()
+    _require_one_file(model)
+    kinds = {dim for axes in free.values() for dim in axes.values()}
+    dims = {dim: torch.export.Dim(dim.name, min=dim.minimum, max=dim.maximum) for dim in kinds}
     try:
-        with silence(), torch.no_grad():
+        with silence(), torch.no_grad(), _plain_softmax(model):
             program = torch.onnx.export(
                 model.eval(),
-                example,
+                tuple(example.values()),
                 dynamo=True,
                 external_data=False,
                 verbose=False,
-                input_names=list(INPUTS),
-                output_names=[OUTPUT],
-                dynamic_shapes=dict.fromkeys(INPUTS, axes),
+                input_names=list(example),
+                output_names=list(outputs),
+                dynamic_shapes=tuple(
+                    {axis: dims[dim] for axis, dim in free.get(name, {}).items()}
+                    for name in example
+                ),
             )
             proto = program.model_proto
     except HushdocError:
         raise
     except Exception as error:  # the exporter raises many kinds, its own among them
         raise CheckpointError(
-            f"The model can't be exported: {_last_line(error)}. Expected a LayoutLM, LayoutLMv3 "
-            "or LiLT token classifier that this version of torch can trace."
+            f"The model can't be exported: {_last_line(error)}. Expected one that this version "
+            "of torch can trace, such as a LayoutLM, LayoutLMv3 or LiLT token classifier."
         ) from error
     strip(proto)
     return proto
+
+
+def _require_one_file(model: Any) -> None:
+    size = sum(value.numel() * value.element_size() for value in model.state_dict().values())
+    if size > MAX_MODEL_BYTES:
+        raise LimitExceededError(
+            f"The weights hold {size} bytes; one ONNX file holds at most {MAX_MODEL_BYTES}. "
+            "Export a smaller model, or one in half precision."
+        )
+
+
+@contextlib.contextmanager
+def _plain_softmax(model: Any) -> Iterator[None]:
+    """Has LayoutLMv3 take its softmax in one step while it is traced.
+
+    It takes four (Ding et al. 2021, PB-Relax), so that half precision does not overflow in
+    training. ONNX's Softmax subtracts the largest score itself, so that only time is lost.
+    """
+    relaxed = [part for part in model.modules() if hasattr(part, "cogview_attention")]
+    for part in relaxed:
+        part.cogview_attention = lambda scores, alpha=32: scores.softmax(dim=-1)
+    try:
+        yield
+    finally:
+        for part in relaxed:
+            del part.cogview_attention
 
 
 def strip(message: Any) -> None:

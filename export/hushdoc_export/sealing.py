@@ -1,7 +1,8 @@
 """Seals an artifact: files, certificate and signature in one folder that appears whole or not.
 
 hushdoc.json          manifest: task, entry file, inputs and outputs, preprocessing
-onnx/model.onnx       the graph with its weights, or table.safetensors, a table of hashed features
+onnx/model.onnx       the graph with its weights (onnx/model_int8.onnx or onnx/model_fp16.onnx where
+                      it is a variant), or table.safetensors, a table of hashed features
 tokenizer.json        labels.json
 privacy.intoto.jsonl  the signed statement over all of the above
 README.md             model card, written from the certificate; unsigned, never parsed
@@ -36,6 +37,7 @@ class Payload:
     """What an artifact holds besides its certificate.
 
     Attributes:
+        entry: What the ONNX file is called.
         graph: The ONNX file.
         inputs: Name and shape of each of its inputs, integers all; a named dimension is free.
         outputs: The same of its outputs, which are floats.
@@ -44,6 +46,7 @@ class Payload:
         tokenizer_json: The tokenizer's content.
     """
 
+    entry: str = ENTRY
     graph: bytes
     inputs: Shapes
     outputs: Shapes
@@ -70,7 +73,7 @@ def seal(out: Path, payload: Payload, certificate: Certificate, *, key: PrivateK
         CertificateError: The certificate can't be read back, or its own transcript contradicts it.
     """
     contents = {
-        ENTRY: payload.graph,
+        payload.entry: payload.graph,
         "hushdoc.json": dump(manifest(payload, task=certificate.model.task)),
         "labels.json": dump({"fields": list(payload.labels.fields)}),
         "tokenizer.json": payload.tokenizer_json,
@@ -83,7 +86,7 @@ def seal_files(
     contents: Mapping[str, bytes],
     certificate: Certificate,
     *,
-    labels: LabelSet,
+    labels: LabelSet | None,
     key: PrivateKey,
 ) -> Path:
     """Writes an artifact of any files, whole or not at all; as `seal`, which see.
@@ -92,7 +95,7 @@ def seal_files(
         out: Where the folder shall stand; nothing may be there yet.
         contents: Its signed files, by their names in it.
         certificate: What is said about them.
-        labels: The fields it finds, for the model card.
+        labels: What it finds or tells apart, for the model card; None where that is nothing.
         key: Who says so.
     """
     with files.new_folder(out) as partial:
@@ -112,7 +115,7 @@ def manifest(payload: Payload, *, task: str) -> dict[str, Any]:
     return {
         "formatVersion": FORMAT_VERSION,
         "task": task,
-        "entry": ENTRY,
+        "entry": payload.entry,
         "inputs": _described(payload.inputs, "int64"),
         "outputs": _described(payload.outputs, "float32"),
         "preprocessing": payload.preprocessing.to_dict(),

@@ -19,24 +19,36 @@ if TYPE_CHECKING:
         CertificateError,
         DeviceUnavailableError,
         EmptyDocumentError,
+        EncryptedDocumentError,
         HushdocError,
         InputError,
         LimitExceededError,
         MissingExtraError,
+        OCRError,
+        OCRRequiredError,
         PolicyViolationError,
         SignatureError,
         TaskMismatchError,
         TelemetryActiveError,
         UnsupportedFormatError,
+        WordError,
     )
     from hushdoc.policy import Policy
+    from hushdoc.reading_terms import ReadingLimits
+    from hushdoc.runtime.classification import ClassificationModel
     from hushdoc.runtime.crf import HashedCRFModel
+    from hushdoc.runtime.embedding import EmbeddingModel
     from hushdoc.runtime.extraction import Extraction, Failure, Field
     from hushdoc.runtime.kie import KIEModel
+    from hushdoc.runtime.label_scores import Classification, LabelScore
     from hushdoc.runtime.loading import load
     from hushdoc.runtime.session import Runtime
+    from hushdoc.runtime.vectors import Embedding
     from hushdoc.signing import TrustStore
+    from hushdoc.viewing.hocr import to_hocr
+    from hushdoc.viewing.html import to_html
     from hushdoc.viewing.overlay import overlay
+    from hushdoc.viewing.redaction import Redaction, redact
 
 __version__ = "0.1.0"
 
@@ -46,9 +58,14 @@ __all__ = [
     "BoxError",
     "Certificate",
     "CertificateError",
+    "Classification",
+    "ClassificationModel",
     "DeviceUnavailableError",
     "Document",
+    "Embedding",
+    "EmbeddingModel",
     "EmptyDocumentError",
+    "EncryptedDocumentError",
     "Extraction",
     "Failure",
     "Field",
@@ -56,11 +73,16 @@ __all__ = [
     "HushdocError",
     "InputError",
     "KIEModel",
+    "LabelScore",
     "LimitExceededError",
     "MissingExtraError",
+    "OCRError",
+    "OCRRequiredError",
     "Page",
     "Policy",
     "PolicyViolationError",
+    "ReadingLimits",
+    "Redaction",
     "Runtime",
     "SignatureError",
     "TaskMismatchError",
@@ -68,27 +90,41 @@ __all__ = [
     "TrustStore",
     "UnsupportedFormatError",
     "Word",
+    "WordError",
     "load",
     "overlay",
+    "redact",
+    "to_hocr",
+    "to_html",
     "verify",
 ]
 
 _HOMES = {
     "Box": "document",
     "Certificate": "certificate",
+    "Classification": "runtime.label_scores",
+    "ClassificationModel": "runtime.classification",
     "Document": "document",
+    "Embedding": "runtime.vectors",
+    "EmbeddingModel": "runtime.embedding",
     "Extraction": "runtime.extraction",
     "Failure": "runtime.extraction",
     "Field": "runtime.extraction",
     "HashedCRFModel": "runtime.crf",
     "KIEModel": "runtime.kie",
+    "LabelScore": "runtime.label_scores",
     "Page": "document",
     "Policy": "policy",
+    "ReadingLimits": "reading_terms",
+    "Redaction": "viewing.redaction",
     "Runtime": "runtime.session",
     "TrustStore": "signing",
     "Word": "document",
     "load": "runtime.loading",
     "overlay": "viewing.overlay",
+    "redact": "viewing.redaction",
+    "to_hocr": "viewing.hocr",
+    "to_html": "viewing.html",
     "verify": "artifact",
 }
 """The module of each public name that is not an error."""

@@ -9,7 +9,17 @@ from collections.abc import Sequence
 from importlib.metadata import entry_points
 
 import hushdoc
-from hushdoc.commands import certificates, extraction, inspection, keys, signing, trust
+from hushdoc.commands import (
+    certificates,
+    classification,
+    embedding,
+    extraction,
+    inspection,
+    keys,
+    redaction,
+    signing,
+    trust,
+)
 from hushdoc.errors import HushdocError, OutputWriteError
 
 EXIT_CODES = """exit codes:
@@ -29,7 +39,9 @@ def build_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="verbs", dest="verb", required=True, metavar="VERB")
     for plugged in sorted(entry_points(group="hushdoc.commands"), key=lambda entry: entry.name):
         plugged.load()(verbs)
-    for room in (keys, trust, signing, inspection, certificates, extraction):
+    for room in (keys, trust, signing, inspection, certificates):
+        room.register(verbs)
+    for room in (extraction, classification, embedding, redaction):
         room.register(verbs)
     return parser
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from hushdoc.errors import BoxError, EmptyDocumentError, InputError
+from hushdoc.reading_terms import ReadingLimits, Source, check_word, is_plain, shown
 
 BOX_SCALE = 1000
 """Layout models read boxes on a page of 1000 x 1000 units, whatever its pixels."""
@@ -97,12 +100,21 @@ class Word:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page:
-    """One page: its size in pixels, its words in reading order, and its image if there is one."""
+    """One page: its size in pixels, its words in reading order, and its image if there is one.
+
+    Attributes:
+        width: In pixels, as the page is looked at: a turned photo or PDF page is upright.
+        height: In pixels.
+        words: In reading order.
+        image: The file with the page's picture: an image, or a PDF file.
+        frame: Which of that file's pictures or pages it is; `hushdoc.reading.page_image` draws it.
+    """
 
     width: int
     height: int
     words: tuple[Word, ...]
     image: Path | None = None
+    frame: int = 0
 
     def segment_boxes(self) -> list[Box]:
         """Returns, for every word, the box of its segment (its own where it has none)."""
@@ -122,6 +134,7 @@ class Document:
         id: Names it in messages and results.
         pages: In their order; none where there is only a text.
         text: The whole text of a document that was never laid out on pages.
+        source: How it was read, where a reader of hushdoc did it.
 
     Example:
         >>> document = Document.from_words(
@@ -134,11 +147,48 @@ class Document:
     id: str
     pages: tuple[Page, ...]
     text: str | None = None
+    source: Source | None = None
 
     @property
     def num_words(self) -> int:
         """How many words all pages hold."""
         return sum(len(page.words) for page in self.pages)
+
+    @classmethod
+    def open(
+        cls,
+        source: str | os.PathLike[str] | bytes,
+        *,
+        format: str = "auto",
+        ocr: Any = "auto",
+        id: str | None = None,
+        password: str | None = None,
+        limits: ReadingLimits | None = None,
+    ) -> Document:
+        """Returns the document in a file: PDF, image, text, or another program's output.
+
+        `hushdoc.reading.open_document` does it; there everything is told.
+
+        Args:
+            source: Path of the file, or its content as bytes.
+            format: "auto" looks at the content, never at the name; else one of
+                `hushdoc.reading.FORMATS`.
+            ocr: "auto" reads pages without text with RapidOCR or else Tesseract; "rapidocr" and
+                "tesseract" read every page with that engine; "none" reads no picture.
+            id: A name for messages and results; the file's name without its ending by default.
+            password: Opens an encrypted PDF file.
+            limits: How much is read.
+
+        Raises:
+            InputError: The file can't be read; its subclasses say why.
+            MissingExtraError: A package that this format needs is not installed.
+        """
+        # By name, as the package's own names are found: readers stand on documents, and only who
+        # opens a file needs them.
+        opened: Document = import_module("hushdoc.reading").open_document(
+            source, format=format, ocr=ocr, id=id, password=password, limits=limits
+        )
+        return opened
 
     @classmethod
     def from_words(
@@ -166,6 +216,8 @@ class Document:
         Raises:
             InputError: The lists differ in length.
             BoxError: A box is NaN, swapped or off the page; the message names its index.
+            WordError: A word is empty, no text, or holds control characters; likewise.
+            LimitExceededError: A word is longer than MAX_WORD_CHARACTERS; likewise.
             EmptyDocumentError: There is no word.
         """
         if len(words) != len(boxes) or (segments is not None and len(segments) != len(words)):
@@ -177,7 +229,7 @@ class Document:
         made = tuple(
             Word(
                 text=text,
-                box=_box_from(values, where=f"word {index} ('{text[:40]}') of document '{id}'"),
+                box=_box_from(values, where=f"word {index} ({shown(text)}) of document '{id}'"),
                 segment=None if segments is None else segments[index],
             )
             for index, (text, values) in enumerate(zip(words, boxes, strict=True))
@@ -224,6 +276,8 @@ class Document:
         Raises:
             EmptyDocumentError: There is no page or no word at all.
             BoxError: A box is NaN, swapped or off its page.
+            WordError: A word is empty, no text, or holds control characters.
+            LimitExceededError: A word is longer than MAX_WORD_CHARACTERS.
             InputError: A page has no area.
         """
         if not self.pages or self.num_words == 0:
@@ -232,25 +286,29 @@ class Document:
                 "is needed. Read the page with OCR first, or leave this document out."
             )
         for number, page in enumerate(self.pages):
-            if page.width <= 0 or page.height <= 0:
+            if not (0 < page.width < math.inf and 0 < page.height < math.inf):
                 raise InputError(
                     f"Page {number} of document '{self.id}' is {page.width} x {page.height} "
                     "pixels; both must be positive. Give the size of the image the boxes refer to."
                 )
             for index, word in enumerate(page.words):
                 problem = word.box.problem(width=page.width, height=page.height)
+                if problem is None and is_plain(word.text):
+                    continue
+                where = f"word {index} ({shown(word.text)}) on page {number} of '{self.id}'"
+                check_word(word.text, where=where)
                 if problem is not None:
                     raise BoxError(
-                        f"The box {word.box.to_list()} of word {index} ('{word.text[:40]}') on "
-                        f"page {number} of document '{self.id}' {problem}. Expected 0 <= x0 <= x1 "
-                        "<= width and 0 <= y0 <= y1 <= height in page pixels; mend the box or "
+                        f"The box {word.box.to_list()} of {where} {problem}. Expected 0 <= x0 <= "
+                        "x1 <= width and 0 <= y0 <= y1 <= height in page pixels; mend the box or "
                         "pass the page's true size."
                     )
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain data for JSON; `from_dict` reads it back."""
+        told = {} if self.source is None else {"source": self.source.to_dict()}
         if self.text is not None:
-            return {"id": self.id, "text": self.text}
+            return {"id": self.id, "text": self.text, **told}
         return {
             "id": self.id,
             "pages": [
@@ -258,6 +316,7 @@ class Document:
                     "width": page.width,
                     "height": page.height,
                     "image": None if page.image is None else str(page.image),
+                    **({"frame": page.frame} if page.frame else {}),
                     "words": [
                         {"text": word.text, "box": word.box.to_list(), "segment": word.segment}
                         for word in page.words
@@ -265,6 +324,7 @@ class Document:
                 }
                 for page in self.pages
             ],
+            **told,
         }
 
     @classmethod
@@ -274,17 +334,24 @@ class Document:
         Raises:
             InputError: A key is missing or of the wrong type.
             BoxError: A box is NaN, swapped or off its page.
+            WordError: A word is empty or holds control characters.
+            LimitExceededError: A word is longer than MAX_WORD_CHARACTERS.
             EmptyDocumentError: There is no word.
         """
         try:
             name = str(data["id"])
+            told = data.get("source")
+            source = None if told is None else Source.from_dict(told)
             if "text" in data and "pages" not in data:
-                return cls.from_text(_text_from(data["text"]), id=name)
+                plain = cls(id=name, pages=(), text=_text_from(data["text"]), source=source)
+                plain.check_text()
+                return plain
             pages = tuple(
                 Page(
                     width=int(page["width"]),
                     height=int(page["height"]),
                     image=None if page.get("image") is None else Path(page["image"]),
+                    frame=int(page.get("frame", 0)),
                     words=tuple(
                         Word(
                             text=_text_from(word["text"]),
@@ -299,13 +366,13 @@ class Document:
                 )
                 for number, page in enumerate(data["pages"])
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(
                 f"This is not a document: {type(error).__name__}: {error}. Expected "
                 '{"id", "pages": [{"width", "height", "words": [{"text", "box": [x0, y0, x1, '
                 'y1]}]}]} or {"id", "text"}; write it with Document.to_dict().'
             ) from error
-        document = cls(id=name, pages=pages)
+        document = cls(id=name, pages=pages, source=source)
         document.check()
         return document
 
@@ -319,8 +386,8 @@ def _text_from(value: Any) -> str:
 def _box_from(values: Any, *, where: str) -> Box:
     try:
         x0, y0, x1, y1 = (float(value) for value in values)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise BoxError(
-            f"The box of {where} is {values!r}; expected four numbers (x0, y0, x1, y1)."
+            f"The box of {where} is {repr(values)[:200]}; expected four numbers (x0, y0, x1, y1)."
         ) from error
     return Box(x0=x0, y0=y0, x1=x1, y1=y1)

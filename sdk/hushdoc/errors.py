@@ -3,7 +3,10 @@
     HushdocError                    code, exit_code; the message says found, expected, what to do
     +-- InputError                  (exit 3) what the caller handed in
     |   +-- BoxError                a box that is NaN, swapped, empty of meaning or off its page
+    |   +-- WordError               a word that is empty, no text, or holds control characters
     |   +-- EmptyDocumentError      nothing to read
+    |   +-- EncryptedDocumentError  a file that opens only with a password
+    |   +-- OCRRequiredError        a picture of text where OCR was forbidden
     |   +-- AnnotationError         labels that are missing, malformed or do not fit the document
     |   +-- UnsupportedFormatError  a file that is not what its reader reads
     |   +-- LimitExceededError      larger than a stated limit
@@ -19,6 +22,7 @@
     +-- PrivacyError                (exit 5) training that could not keep its stated guarantee
     +-- ParityError                 (exit 6) the exported graph does not answer like the checkpoint
     +-- MissingExtraError           (exit 6) an optional package is missing; prints the pip line
+    +-- OCRError                    (exit 6) OCR whose program is missing, failed or took too long
     +-- DeviceUnavailableError      (exit 6) an explicit device that is not there
     +-- TelemetryActiveError        (exit 6) the host imported onnxruntime with telemetry on
 
@@ -64,6 +68,24 @@ class EmptyDocumentError(InputError):
     """Says that a document has no page or no word."""
 
     default_code = "EMPTY_DOCUMENT"
+
+
+class WordError(InputError):
+    """Says which word is empty, no text, or holds characters that no page shows."""
+
+    default_code = "BAD_WORD"
+
+
+class EncryptedDocumentError(InputError):
+    """Says that a file opens only with a password."""
+
+    default_code = "ENCRYPTED_DOCUMENT"
+
+
+class OCRRequiredError(InputError):
+    """Says that a document is a picture of text and OCR was forbidden."""
+
+    default_code = "OCR_REQUIRED"
 
 
 class AnnotationError(InputError):
@@ -183,6 +205,12 @@ class MissingExtraError(HushdocError):
             f"The package '{package}' is not installed, and this step needs it. "
             f"Install it with: pip install 'hushdoc[{extra}]'."
         )
+
+
+class OCRError(HushdocError):
+    """Says why a page could not be read by OCR."""
+
+    default_code = "OCR_FAILED"
 
 
 class DeviceUnavailableError(HushdocError):

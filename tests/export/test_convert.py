@@ -24,6 +24,7 @@ from hushdoc.errors import (
     LabelMismatchError,
     OutputExistsError,
     OutputWriteError,
+    ParityError,
 )
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.session import Session
@@ -86,6 +87,76 @@ def test_the_card_says_what_the_certificate_says(tiny: ModuleType) -> None:
     assert "| model-recipient | document | dp | 1.2275 | 1e-05 | add-remove |" in card
     assert "WHAT IS NOT PROMISED" in card
     assert "is not signed" in card
+
+
+@pytest.mark.parametrize("variant", ["int8", "fp16"])
+def test_a_variant_is_an_artifact_of_its_own_that_says_what_it_lost(
+    tiny: ModuleType, variant: str
+) -> None:
+    folder = tiny.sealed_variant(variant)
+    entry = f"onnx/model_{variant}.onnx"
+    assert [name for name in names(folder) if name.endswith(".onnx")] == [entry]
+    assert (folder / entry).stat().st_size < 0.6 * (
+        tiny.sealed() / "onnx/model.onnx"
+    ).stat().st_size
+    opened = open_artifact(folder, tiny.policy())
+    assert opened.certificate.model.entry == opened.manifest["entry"] == entry
+    exported, rounded = opened.certificate.derivation
+    assert exported["parity"]["tolerance"] == 1e-4
+    assert (rounded["step"], rounded["dataDependent"]) == (f"round-to-{variant}", False)
+    assert rounded["parity"]["tolerance"] is None
+    assert rounded["parity"]["maxDifference"] > 1e-4
+    assert 0.9 < rounded["parity"]["argmaxAgreement"] <= 1
+    told = rounded["agreement"]
+    assert told["documents"] == 60
+    assert told["fields"] > 100
+    # Random weights read no document, so only their own fields can be compared with.
+    assert told["f1LossAgainst"] == "the fields of the float32 graph"
+    assert told["f1Loss"] == pytest.approx(100 - told["fieldAgreement"], abs=1e-3)
+    assert 0 < told["f1Loss"] < rounded["maxF1Loss"] == 100
+    assert f"This is the {variant} variant" in opened.certificate.claim.caveats[-1]
+    assert f"This is the {variant} variant" in (folder / "README.md").read_text()
+
+
+def test_a_variant_answers_as_an_application_reads_it(tiny: ModuleType) -> None:
+    words = ["total", "12.50", "date", "2026-11-21"]
+    document = hushdoc.Document.from_words(
+        words, [(10, 20 * row, 60, 20 * row + 10) for row in range(4)], width=100, height=100
+    )
+    found = {
+        variant: hushdoc.load(folder, policy=tiny.policy()).extract(document)
+        for variant, folder in {
+            "fp32": tiny.sealed(),
+            "int8": tiny.sealed_variant("int8"),
+            "fp16": tiny.sealed_variant("fp16"),
+        }.items()
+    }
+    assert found["fp16"].fields
+    assert [field.label for field in found["fp16"].fields] == [
+        field.label for field in found["fp32"].fields
+    ]
+    assert {answer.coverage for answer in found.values()} == {1.0}
+
+
+def test_a_variant_that_loses_too_much_is_refused_unless_the_loss_is_named(
+    tiny: ModuleType, tmp_path: Path
+) -> None:
+    with pytest.raises(ParityError, match="name the loss that you accept") as raised:
+        export(
+            tiny.sealed().parent / "checkpoint",
+            tmp_path / "artifact",
+            key=tiny.KEY,
+            name="x",
+            issuer="y",
+            variant="int8",
+        )
+    assert raised.value.code == "VARIANT_LOSES_TOO_MUCH"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_variant_is_the_callers_mistake(tiny: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="expected one of fp32, int8, fp16"):
+        export(tmp_path, tmp_path / "a", key=tiny.KEY, name="x", issuer="y", variant="int4")
 
 
 def test_a_second_run_into_the_same_folder_is_refused(tiny: ModuleType) -> None:

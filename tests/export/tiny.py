@@ -175,6 +175,25 @@ def _sealed(architecture: str) -> Path:
     )
 
 
+def sealed_variant(variant: str) -> Path:
+    """Returns an artifact of a variant that was exported once for all tests."""
+    return _sealed_variant(variant)
+
+
+@functools.cache
+def _sealed_variant(variant: str) -> Path:
+    # A model of random weights loses much; that it may is named.
+    return convert.export(
+        sealed().parent / "checkpoint",
+        Path(_home.name) / variant,
+        key=KEY,
+        name="tiny-kie",
+        issuer="the tests",
+        variant=variant,
+        max_f1_loss=100,
+    )
+
+
 def resealed(out: Path, *, task: str = "kie", **change: Any) -> Path:
     """Returns a copy of the artifact with other parts, soundly signed: a wrong export."""
     opened = artifact.open_artifact(sealed(), policy())

@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushdoc.document import Box, Document, Page, Word, union
-from hushdoc.errors import BoxError, EmptyDocumentError, InputError
+from hushdoc.errors import (
+    BoxError,
+    EmptyDocumentError,
+    InputError,
+    LimitExceededError,
+    WordError,
+)
+from hushdoc.reading_terms import MAX_WORD_CHARACTERS, Source
 
 COORDINATES = st.floats(0, 100)
 
@@ -25,7 +32,12 @@ def boxes(draw: st.DrawFn) -> Box:
 
 
 WORDS = st.builds(
-    Word, text=st.text(max_size=8), box=boxes(), segment=st.none() | st.integers(0, 5)
+    Word,
+    text=st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1, max_size=8).filter(
+        str.strip
+    ),
+    box=boxes(),
+    segment=st.none() | st.integers(0, 5),
 )
 PAGES = st.builds(
     Page,
@@ -33,9 +45,19 @@ PAGES = st.builds(
     height=st.just(100),
     words=st.lists(WORDS, min_size=1, max_size=5).map(tuple),
     image=st.none() | st.just(Path("page.png")),
+    frame=st.integers(0, 3),
+)
+SOURCES = st.builds(
+    Source,
+    reader=st.sampled_from(["pdf", "image"]),
+    ocr=st.none() | st.just("tesseract 5"),
+    ocr_pages=st.lists(st.integers(0, 9)).map(tuple),
 )
 DOCUMENTS = st.builds(
-    Document, id=st.text(max_size=8), pages=st.lists(PAGES, min_size=1, max_size=3).map(tuple)
+    Document,
+    id=st.text(max_size=8),
+    pages=st.lists(PAGES, min_size=1, max_size=3).map(tuple),
+    source=st.none() | SOURCES,
 )
 
 
@@ -82,6 +104,8 @@ def test_a_union_of_nothing_is_no_box() -> None:
         ((1, 2, 3), "four numbers"),
         (("x", 1, 2, 3), "four numbers"),
         (None, "four numbers"),
+        ((10**400, 0, 0, 0), "four numbers"),
+        (("x" * 10**6, 0, 0, 0), "four numbers"),
     ],
 )
 def test_bad_boxes_are_named(box: Any, problem: str) -> None:
@@ -89,13 +113,56 @@ def test_bad_boxes_are_named(box: Any, problem: str) -> None:
         one_word(box)
     assert "word 0" in str(raised.value)
     assert raised.value.code == "BAD_BOX"
+    assert len(str(raised.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "empty or blank"),
+        (" \n\u00a0", "empty or blank"),
+        ("a\x00b", r"U\+0000, a character that no page shows"),
+        ("\x1b[2J", r"U\+001B"),
+        ("tab\there", r"U\+0009"),
+        ("\x85", "empty or blank"),
+        ("a\ud800", r"U\+D800, which is not valid Unicode"),
+        (7, "is int, not text"),
+        (None, "is NoneType, not text"),
+    ],
+)
+def test_bad_words_are_named(text: Any, problem: str) -> None:
+    with pytest.raises(WordError, match=problem) as raised:
+        Document.from_words(["a", text], [(1, 1, 2, 2)] * 2, width=10, height=10)
+    assert "The word 1 " in str(raised.value)
+    assert raised.value.code == "BAD_WORD"
+    assert str(raised.value).isprintable()
+
+
+def test_words_have_a_greatest_length() -> None:
+    longest = "x" * MAX_WORD_CHARACTERS
+    assert Document.from_words([longest], [(1, 1, 2, 2)], width=10, height=10).num_words == 1
+    for text in (longest + "x", "x" * 10**6):
+        with pytest.raises(
+            LimitExceededError, match="word 0 .* a word has 10000 at most"
+        ) as raised:
+            Document.from_words([text], [(1, 1, 2, 2)], width=10, height=10)
+        assert len(str(raised.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "text", ["\u200d", "\u202eabc", "a b", "\u0627\u0644", "\U0001f600", "\ufeff"]
+)
+def test_words_of_any_script_are_sound(text: str) -> None:
+    assert Document.from_words([text], [(1, 1, 2, 2)], width=10, height=10).num_words == 1
 
 
 def test_boxes_without_area_are_sound() -> None:
     assert one_word((5, 5, 5, 5)).num_words == 1
 
 
-@pytest.mark.parametrize("size", [{"width": 0}, {"height": -1}])
+@pytest.mark.parametrize(
+    "size", [{"width": 0}, {"height": -1}, {"width": math.nan}, {"height": math.inf}]
+)
 def test_pages_without_area_are_refused(size: dict[str, int]) -> None:
     with pytest.raises(InputError, match="both must be positive"):
         one_word((0, 0, 0, 0), **size)
@@ -128,6 +195,10 @@ def test_lists_must_agree_in_length() -> None:
         {"id": "x", "pages": [{"width": 1, "height": 1, "words": [{"text": 5, "box": [0] * 4}]}]},
         {"id": "x", "pages": [{"width": 1, "height": 1, "words": [{"text": "a"}]}]},
         {"id": "x", "pages": [None]},
+        {"id": "x", "pages": [{"width": math.inf, "height": 1, "words": []}]},
+        {"id": "x", "text": "a", "source": "pdf"},
+        {"id": "x", "text": "a", "source": {"reader": "pdf", "ocr": 3, "ocr_pages": []}},
+        {"id": "x", "text": "a", "source": {"reader": "pdf", "ocr": None, "ocr_pages": ["1"]}},
     ],
 )
 def test_other_json_is_not_a_document(data: dict[str, Any]) -> None:
@@ -161,3 +232,10 @@ def test_plain_texts_round_trip_and_have_no_pages() -> None:
 def test_texts_must_be_strings(text: Any) -> None:
     with pytest.raises(InputError):
         Document.from_dict({"id": "x", "text": text})
+
+
+def test_a_source_is_told_to_people_and_kept() -> None:
+    source = Source(reader="pdf", ocr="tesseract 5", ocr_pages=tuple(range(9)))
+    assert str(source) == "pdf, pages 0, 1, 2, 3, 4, ... by tesseract 5"
+    document = Document(id="x", pages=(), text="a", source=source)
+    assert Document.from_dict(json.loads(json.dumps(document.to_dict()))) == document

@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, Any, cast
 from hushdoc import files
 from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc.document import Document
-from hushdoc.errors import HushdocError, InputError, LimitExceededError, UnsupportedFormatError
+from hushdoc.errors import DeviceUnavailableError, HushdocError, InputError, TaskMismatchError
+from hushdoc.reading_terms import ENGINES, FORMATS, ReadingLimits
 
 if TYPE_CHECKING:
+    from hushdoc.policy import Policy
+    from hushdoc.runtime.crf import HashedCRFModel
     from hushdoc.runtime.extraction import Extraction, Failure
     from hushdoc.runtime.kie import KIEModel
+    from hushdoc.runtime.session import Runtime
 
-MAX_DOCUMENT_BYTES = 64 * 2**20
-"""A document file is never larger (bytes)."""
+    Model = KIEModel | HashedCRFModel
 
 PARTIAL = 7
 """Exit code when some documents failed and others did not."""
@@ -41,8 +44,9 @@ def register(verbs: Any) -> None:
         "documents",
         nargs="+",
         metavar="DOCUMENT",
-        help="JSON file written by Document.to_dict(), or - for standard input",
+        help="PDF, image, text, or JSON written by Document.to_dict(); or - for standard input",
     )
+    reading_options(parser)
     policy_options(parser)
     forms = parser.add_mutually_exclusive_group()
     forms.add_argument(
@@ -62,11 +66,28 @@ def register(verbs: Any) -> None:
     parser.set_defaults(run=run)
 
 
+def reading_options(parser: argparse.ArgumentParser) -> None:
+    """Adds how documents are read to a verb's options."""
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="auto",
+        metavar="FORMAT",
+        help=f"what the documents are: {', '.join(FORMATS)} (default: auto, told by the content)",
+    )
+    parser.add_argument(
+        "--ocr",
+        choices=ENGINES,
+        default="auto",
+        help="what reads the text from pictures: auto reads pages without text; rapidocr and "
+        "tesseract read every page; none reads no picture (default: auto)",
+    )
+
+
 def run(options: argparse.Namespace) -> int:
     """Extracts the fields of every document named and returns the exit code."""
     _check_usage(options)
     policy = policy_from(options)
-    from hushdoc.runtime.kie import KIEModel
     from hushdoc.runtime.session import Runtime
 
     try:
@@ -76,12 +97,34 @@ def run(options: argparse.Namespace) -> int:
         )
     except ValueError as error:
         options.refuse_usage(str(error))
-    model = KIEModel.load(options.artifact, policy=policy, device=options.device, runtime=runtime)
+    model = _load(options.artifact, policy, options.device, runtime)
     failed: list[HushdocError] = []
     _write(_answers(model, options, failed), options)
     if not failed:
         return 0
     return PARTIAL if len(failed) < len(options.documents) else failed[0].exit_code
+
+
+def _load(artifact: Path, policy: Policy, device: str, runtime: Runtime) -> Model:
+    """Returns the model for fields that an artifact holds, of either kind."""
+    from hushdoc.artifact import open_artifact
+    from hushdoc.runtime import crf, kie
+
+    with open_artifact(artifact, policy) as checked:
+        found = checked.certificate.model
+        if found.task != kie.TASK:
+            raise TaskMismatchError(
+                f"The artifact was built for the task '{found.task}'; fields are found by "
+                f"'{kie.TASK}'. Use an artifact of that task."
+            )
+        if found.format != crf.FORMAT:
+            return kie.KIEModel.from_artifact(checked, device=device, runtime=runtime)
+        if device != "cpu":
+            raise DeviceUnavailableError(
+                f"The device is '{device}'; a table of hashed features is read on the cpu alone. "
+                "Leave the device out."
+            )
+        return crf.HashedCRFModel.from_artifact(checked)
 
 
 def _check_usage(options: argparse.Namespace) -> None:
@@ -94,75 +137,57 @@ def _check_usage(options: argparse.Namespace) -> None:
 
 
 def _answers(
-    model: KIEModel, options: argparse.Namespace, failed: list[HushdocError]
+    model: Model, options: argparse.Namespace, failed: list[HushdocError]
 ) -> Iterator[Extraction | Failure]:
     """Yields an answer for each document in order and reports those that failed."""
     from hushdoc.runtime.extraction import Failure
 
     for source in options.documents:
         try:
-            document = read_document(source)
-            answer = model.extract(document)
+            document = read_document(source, format=options.format, ocr=options.ocr)
+            answer = _answer(document, model)
             if options.overlay is not None:
                 _draw(document, answer, model, options)
         except HushdocError as error:
             failed.append(error)
-            print(f"hushdoc extract: {error.code}: {_shown(source)}: {error}", file=sys.stderr)
+            said = f"{error.code}: {_shown(source)}: {_shown(str(error), limit=2000)}"
+            print(f"hushdoc extract: {said}", file=sys.stderr)
             yield Failure(document_id=source, error=error)
         else:
             yield answer
 
 
-def read_document(source: str) -> Document:
-    """Returns the document in a JSON file, or on standard input for "-".
+def _answer(document: Document, model: Model) -> Extraction:
+    """Returns the fields, with a note where the words come from pictures."""
+    answer = model.extract(document)
+    if document.source is None or document.source.ocr is None:
+        return answer
+    note = f"Words were read from pictures ({document.source}); OCR makes mistakes."
+    return replace(answer, warnings=(*answer.warnings, note))
+
+
+def read_document(source: str, *, format: str = "auto", ocr: str = "auto") -> Document:
+    """Returns the document in a file, or on standard input for "-".
 
     Args:
-        source: The file's name; images it names are looked for beside it.
+        source: The file's name; images that a JSON file names are looked for beside it.
+        format: What `Document.open` takes.
+        ocr: What `Document.open` takes.
 
     Raises:
         InputError: The file can't be read or holds no document.
-        UnsupportedFormatError: It is not JSON.
-        LimitExceededError: It is larger than MAX_DOCUMENT_BYTES.
+        LimitExceededError: It is larger than what is read.
+        MissingExtraError: A package that its format needs is not installed.
     """
-    try:
-        if source == "-":
-            content = sys.stdin.buffer.read(MAX_DOCUMENT_BYTES + 1)
-        else:
-            with Path(source).open("rb") as stream:
-                content = stream.read(MAX_DOCUMENT_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"It can't be read: {error.strerror or error}. Check the path.") from error
-    if len(content) > MAX_DOCUMENT_BYTES:
-        raise LimitExceededError(
-            f"It is larger than {MAX_DOCUMENT_BYTES} bytes. Split it into smaller documents."
-        )
-    try:
-        data = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise UnsupportedFormatError(
-            f"It is not JSON: {error}. Expected a file written from Document.to_dict(); images "
-            "and PDF files have to be read with OCR first."
-        ) from error
-    if isinstance(data, dict) and isinstance(data.get("document"), dict):
-        data = data["document"]
-    if not isinstance(data, dict):
-        raise InputError(
-            f"It holds {type(data).__name__}, expected an object written from Document.to_dict()."
-        )
-    document = Document.from_dict(data)
-    return document if source == "-" else _with_images(document, Path(source).parent)
-
-
-def _with_images(document: Document, folder: Path) -> Document:
-    pages = tuple(
-        page if page.image is None else replace(page, image=folder / page.image)
-        for page in document.pages
-    )
-    return replace(document, pages=pages)
+    if source != "-":
+        return Document.open(source, format=format, ocr=ocr)
+    limits = ReadingLimits()
+    content = sys.stdin.buffer.read(limits.max_bytes + 1)
+    return Document.open(content, format=format, ocr=ocr, id=None, limits=limits)
 
 
 def _draw(
-    document: Document, answer: Extraction, model: KIEModel, options: argparse.Namespace
+    document: Document, answer: Extraction, model: Model, options: argparse.Namespace
 ) -> None:
     from hushdoc.viewing.overlay import PlacedField, overlay
 
@@ -211,7 +236,8 @@ def _write_csv(answers: Iterator[Extraction | Failure]) -> None:
         if isinstance(answer, Extraction):
             writer.writerows(answer.to_rows())
             for warning in answer.warnings:
-                print(f"hushdoc extract: {_shown(answer.document_id)}: {warning}", file=sys.stderr)
+                said = f"{_shown(answer.document_id)}: {_shown(warning, limit=2000)}"
+                print(f"hushdoc extract: {said}", file=sys.stderr)
 
 
 def _table(answer: Extraction | Failure) -> str:
@@ -234,10 +260,15 @@ def _table(answer: Extraction | Failure) -> str:
         lines.append(
             f"  {label:<{widths[0]}}  {score:>{widths[1]}}  {page:>{widths[2]}}  {text}".rstrip()
         )
-    return "\n".join([*lines, *(f"  note: {_shown(warning)}" for warning in answer.warnings)])
+    notes = list(answer.warnings)
+    if answer.abstained:
+        notes.append(
+            f"{len(answer.abstained)} more found, but too unsure to be answers; --json has them."
+        )
+    return "\n".join([*lines, *(f"  note: {_shown(warning, limit=2000)}" for warning in notes)])
 
 
-def _shown(text: str) -> str:
+def _shown(text: str, *, limit: int = 200) -> str:
     from hushdoc.explanation import printable
 
-    return printable(text, limit=200)
+    return printable(text, limit=limit)

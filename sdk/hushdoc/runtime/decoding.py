@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ _TINY = 1e-300
 """Stands for a probability of zero, so that impossible paths can still be compared."""
 
 
-def softmax(logits: npt.NDArray[np.float32]) -> FloatArray:
+def softmax(logits: npt.NDArray[np.floating[Any]]) -> FloatArray:
     """Returns probabilities along the last axis."""
     values = logits.astype(np.float64)
     powers = np.exp(values - values.max(axis=-1, keepdims=True))

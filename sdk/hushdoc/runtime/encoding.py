@@ -6,18 +6,22 @@ application feeds it exactly what it was trained on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc.document import BOX_SCALE, Page
-from hushdoc.errors import ArtifactError, MissingExtraError
+from hushdoc.document import BOX_SCALE, Document, Page
+from hushdoc.errors import ArtifactError, InputError, MissingExtraError
+from hushdoc.runtime.scoring import Scoring
 
 IntArray = npt.NDArray[np.int64]
+
+PIECE_CHARACTERS = 1 << 16
+"""Longest plain text that the tokenizer gets at once."""
 
 BOX_LEVELS = ("word", "segment")
 
@@ -34,6 +38,7 @@ class Preprocessing:
         cls_id: Token id that opens a window.
         sep_id: Token id that closes it.
         pad_id: Token id that fills a batch.
+        scores: How scores are calibrated and when the model abstains; None for raw scores.
     """
 
     max_tokens: int = 128
@@ -42,6 +47,7 @@ class Preprocessing:
     cls_id: int
     sep_id: int
     pad_id: int
+    scores: Scoring | None = None
 
     def __post_init__(self) -> None:
         """Refuses settings no window can satisfy."""
@@ -59,8 +65,10 @@ class Preprocessing:
         return self.max_tokens - 2
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain data for the manifest."""
-        return asdict(self)
+        """Returns plain data for the manifest; without calibration there is no key for it."""
+        data = {item.name: getattr(self, item.name) for item in fields(self)}
+        scores = data.pop("scores")
+        return data if scores is None else {**data, "scores": scores.to_dict()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Preprocessing:
@@ -73,7 +81,9 @@ class Preprocessing:
             numbers = ("max_tokens", "overlap", "cls_id", "sep_id", "pad_id")
             if any(type(data[name]) is not int for name in numbers):
                 raise TypeError(f"{', '.join(numbers)} must be integers")
-            return cls(**data)
+            told = data.get("scores")
+            scores = None if told is None else Scoring.from_dict(told)
+            return cls(**{**data, "scores": scores})
         except (KeyError, TypeError, ValueError) as error:
             raise ArtifactError(
                 f"The preprocessing contract can't be read: {error}. Export the artifact again "
@@ -168,6 +178,53 @@ class Encoder:
         encoding = self._tokenizer.encode(
             [word.text for word in page.words], is_pretokenized=True, add_special_tokens=False
         )
+        ids, words, cut = self._fitting(encoding)
+        table = np.asarray(
+            [box.normalized(width=page.width, height=page.height) for box in boxes],
+            dtype=np.int64,
+        ).reshape(-1, 4)
+        return EncodedPage(
+            ids=ids,
+            boxes=table[words].reshape(-1, 4),
+            words=words,
+            first=np.diff(words, prepend=-1) != 0,
+            num_words=len(page.words),
+            cut_words=cut,
+        )
+
+    def encode_text(self, text: str) -> EncodedPage:
+        """Returns the tokens of a plain text, which stands nowhere: its boxes are zeros.
+
+        Words are what the tokenizer's own rules split the text into.
+
+        Args:
+            text: Any text, the empty one included.
+
+        Raises:
+            InputError: The text is not valid Unicode.
+        """
+        require_unicode(text, where="The text")
+        ids, words, cut = [], [], []
+        num_words = 0
+        for piece in _pieces(text):
+            encoding = self._tokenizer.encode(piece, add_special_tokens=False)
+            piece_ids, piece_words, piece_cut = self._fitting(encoding)
+            ids.append(piece_ids)
+            words.append(piece_words + num_words)
+            cut += [word + num_words for word in piece_cut]
+            num_words += int(piece_words[-1]) + 1 if len(piece_words) else 0
+        word_of = np.concatenate(words)
+        return EncodedPage(
+            ids=np.concatenate(ids),
+            boxes=np.zeros((len(word_of), 4), dtype=np.int64),
+            words=word_of,
+            first=np.diff(word_of, prepend=-1) != 0,
+            num_words=num_words,
+            cut_words=tuple(cut),
+        )
+
+    def _fitting(self, encoding: Any) -> tuple[IntArray, IntArray, tuple[int, ...]]:
+        """Returns tokens, their words, and words of which a window can't hold all tokens."""
         ids: list[int] = []
         words: list[int] = []
         cut: list[int] = []
@@ -184,19 +241,7 @@ class Encoder:
                 continue
             ids.append(token)
             words.append(word)
-        word_of = np.asarray(words, dtype=np.int64)
-        table = np.asarray(
-            [box.normalized(width=page.width, height=page.height) for box in boxes],
-            dtype=np.int64,
-        ).reshape(-1, 4)
-        return EncodedPage(
-            ids=np.asarray(ids, dtype=np.int64),
-            boxes=table[word_of].reshape(-1, 4),
-            words=word_of,
-            first=np.diff(word_of, prepend=-1) != 0,
-            num_words=len(page.words),
-            cut_words=tuple(cut),
-        )
+        return np.asarray(ids, dtype=np.int64), np.asarray(words, dtype=np.int64), tuple(cut)
 
     def batch(self, parts: Sequence[tuple[EncodedPage, int, int]]) -> Batch:
         """Returns windows as padded model inputs.
@@ -218,3 +263,58 @@ class Encoder:
             bbox[row, end] = BOX_SCALE
             mask[row, : end + 1] = 1
         return Batch(input_ids=input_ids, bbox=bbox, attention_mask=mask)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yields a text in pieces that end before a blank, unless one word is longer than a piece.
+
+    A tokenizer holds hundreds of bytes for each character of what it is given at once.
+    """
+    start = 0
+    while len(text) - start > PIECE_CHARACTERS:
+        stop = start + PIECE_CHARACTERS
+        blank = max(text.rfind(mark, start + 1, stop) for mark in " \n\t")
+        stop = blank if blank > 0 else stop
+        yield text[start:stop]
+        start = stop
+    yield text[start:]
+
+
+def laid_out(document: Document, preprocessing: Preprocessing) -> tuple[Document, tuple[str, ...]]:
+    """Returns the document with the lines its model needs, and what the caller should know.
+
+    Args:
+        document: Pages on which any word has a segment are left as they are.
+        preprocessing: The model's.
+    """
+    bare = [
+        number
+        for number, page in enumerate(document.pages)
+        if page.words and all(word.segment is None for word in page.words)
+    ]
+    if preprocessing.box_level != "segment" or not bare:
+        return document, ()
+    from hushdoc.reading import with_segments
+
+    told = (
+        "The model was trained with the boxes of text lines (segments), and "
+        f"page {', '.join(map(str, bare))} has none: lines were found from the boxes of the words. "
+        "Pass segments with the words if they are known."
+    )
+    return with_segments(document), (told,)
+
+
+def require_unicode(text: str, *, where: str) -> None:
+    """Raises InputError unless a text can be written as UTF-8, which tokenizers need.
+
+    Args:
+        text: What a caller handed in.
+        where: Which text it is, for the message.
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{where} is {text[:40]!a}, which is not valid Unicode ({error.reason}). Mend the text "
+            "where it was decoded."
+        ) from error

@@ -2,10 +2,13 @@
 
 Contract: `to_dict` and `from_dict` are one format, versioned by `SCHEMA_VERSION`. Keys are the
 attribute names; a key is never given another meaning, and a reader of an older version stays.
+Version 2 added `abstained`, which version 1 did not have.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,16 +17,21 @@ from typing import Any
 from hushdoc.document import Box
 from hushdoc.errors import HushdocError, InputError, UnsupportedFormatError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+_READABLE = (1, 2)
 
 COLUMNS = (
     "document_id", "label", "text", "score", "page", "x0", "y0", "x1", "y1", "word_ids", "start",
-    "stop",
+    "stop", "abstained",
 )  # fmt: skip
 """The columns of `Extraction.to_rows`, in the order a CSV file has them.
 
-What a field does not have is empty: a place on the page, or in a plain text.
+What a field does not have is empty: a place on the page, or in a plain text. Fields below the
+threshold come last and say "yes" under `abstained`, where others say nothing.
 """
+
+_FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
+"""What spreadsheets take for the beginning of a formula."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +41,8 @@ class Field:
     Attributes:
         label: The field's name.
         text: Its words, joined by blanks; in a plain text what stands there, line ends and all.
-        score: Mean probability of the tags that spell it, from 0 to 1.
+        score: From 0 to 1: the mean probability of the tags that spell it; where the artifact
+            states a calibration, the share of such fields that were right when it was measured.
         box: The smallest box around its words, in page pixels; None in a plain text.
         page: Page number from 0; a plain text is page 0.
         word_ids: Its words, as indices into the page's words; none in a plain text.
@@ -138,6 +147,8 @@ class Extraction:
     Attributes:
         document_id: The document's id.
         fields: In reading order: by page, then by first word.
+        abstained: Fields whose score is below the model's threshold, in the same order: look at
+            them before anything is done with them. None where the artifact states no threshold.
         coverage: Share of the words that the model read in full, from 0 to 1.
         warnings: What the caller should know about this answer, in words.
         timings: Where the time went.
@@ -148,6 +159,7 @@ class Extraction:
     coverage: float
     warnings: tuple[str, ...]
     timings: Timings = field(compare=False)
+    abstained: tuple[Field, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain data for JSON; `from_dict` reads it back."""
@@ -155,6 +167,7 @@ class Extraction:
             "schema_version": SCHEMA_VERSION,
             "document_id": self.document_id,
             "fields": [found.to_dict() for found in self.fields],
+            "abstained": [found.to_dict() for found in self.abstained],
             "coverage": self.coverage,
             "warnings": list(self.warnings),
             "timings": self.timings.to_dict(),
@@ -163,6 +176,24 @@ class Extraction:
     def to_json(self, *, indent: int | None = None) -> str:
         """Returns JSON text; without an indent it is one line, fit for a JSONL file."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=indent)
+
+    def to_csv(self, *, header: bool = True, spreadsheet: bool = False) -> str:
+        """Returns one line for each field, with the columns `COLUMNS`.
+
+        Args:
+            header: Whether the columns' names stand in the first line.
+            spreadsheet: Whether a cell that a spreadsheet would run as a formula begins with an
+                apostrophe; such cells no longer say exactly what the document says.
+        """
+        stream = io.StringIO()
+        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
+        if header:
+            writer.writeheader()
+        for row in self.to_rows():
+            writer.writerow(
+                {name: _inert(value) for name, value in row.items()} if spreadsheet else row
+            )
+        return stream.getvalue()
 
     def to_rows(self) -> list[dict[str, str | int | float]]:
         """Returns one flat row for each field, with the keys `COLUMNS`, for CSV files."""
@@ -177,8 +208,10 @@ class Extraction:
                 "word_ids": " ".join(str(word) for word in found.word_ids),
                 "start": "" if found.start is None else found.start,
                 "stop": "" if found.stop is None else found.stop,
+                "abstained": unsure,
             }
-            for found in self.fields
+            for group, unsure in ((self.fields, ""), (self.abstained, "yes"))
+            for found in group
         ]
 
     @classmethod
@@ -191,14 +224,17 @@ class Extraction:
         """
         try:
             version = data["schema_version"]
-            if version != SCHEMA_VERSION:
+            if type(version) is not int or version not in _READABLE:
                 raise UnsupportedFormatError(
                     f"This extraction has schema version {version!r}; this hushdoc reads "
-                    f"{SCHEMA_VERSION}. Read it with the version that wrote it."
+                    f"{' and '.join(map(str, _READABLE))}. Read it with the version that wrote it."
                 )
             return cls(
                 document_id=str(data["document_id"]),
                 fields=tuple(Field.from_dict(found) for found in data["fields"]),
+                abstained=tuple(
+                    Field.from_dict(found) for found in (data["abstained"] if version > 1 else ())
+                ),
                 coverage=float(data["coverage"]),
                 warnings=tuple(str(text) for text in data["warnings"]),
                 timings=Timings.from_dict(data["timings"]),
@@ -208,6 +244,10 @@ class Extraction:
                 f"This is not an extraction: {type(error).__name__}: {error}. Expected what "
                 "Extraction.to_dict() wrote."
             ) from error
+
+
+def _inert(cell: str | int | float) -> str | int | float:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_MARKS) else cell
 
 
 def _corners(box: Box | None) -> tuple[float | str, ...]:

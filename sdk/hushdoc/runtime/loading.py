@@ -7,14 +7,21 @@ from pathlib import Path
 from hushdoc import artifact as artifacts
 from hushdoc.errors import DeviceUnavailableError, TaskMismatchError
 from hushdoc.policy import Policy
-from hushdoc.runtime import crf, kie
+from hushdoc.runtime import classification, crf, embedding, kie
 from hushdoc.runtime.session import Runtime
 
-Model = kie.KIEModel | crf.HashedCRFModel
+Model = (
+    kie.KIEModel
+    | crf.HashedCRFModel
+    | classification.ClassificationModel
+    | embedding.EmbeddingModel
+)
 
 MODELS: dict[tuple[str, str], type[Model]] = {
     (kie.TASK, "onnx"): kie.KIEModel,
     (crf.TASK, crf.FORMAT): crf.HashedCRFModel,
+    (classification.TASK, "onnx"): classification.ClassificationModel,
+    (embedding.TASK, "onnx"): embedding.EmbeddingModel,
 }
 """The model of each task and file format."""
 
@@ -53,11 +60,11 @@ def load(
                 f"The artifact was built for the task '{model.task}' ({model.format}); this "
                 f"version runs {known}. Install the version of hushdoc that wrote it."
             )
-        if kind is kie.KIEModel:
-            return kie.KIEModel.from_artifact(artifact, device=device, runtime=runtime)
+        if not issubclass(kind, crf.HashedCRFModel):
+            return kind.from_artifact(artifact, device=device, runtime=runtime)
         if device != "cpu":
             raise DeviceUnavailableError(
                 f"The device is '{device}'; a table of hashed features is read on the cpu alone. "
                 "Leave the device out."
             )
-        return crf.HashedCRFModel.from_artifact(artifact)
+        return kind.from_artifact(artifact)

@@ -1,8 +1,7 @@
 """The one door to ONNX Runtime: threads, memory, devices, and its telemetry kept off.
 
-Contract: nothing else in hushdoc imports onnxruntime. From 1.29 on the package sends telemetry
-unless ORT_DISABLE_TELEMETRY=1 stands in the environment before its first import; nothing stops
-it afterwards. This module sets the variable, and refuses to run where the host was quicker.
+Contract: nothing else in hushdoc imports onnxruntime, and here it is imported only after
+`telemetry.keep_off`.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import os
 import re
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -21,18 +21,20 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from hushdoc import telemetry
 from hushdoc.errors import (
     ArtifactError,
     DeviceUnavailableError,
     LimitExceededError,
     MissingExtraError,
-    TelemetryActiveError,
 )
 
 Array = npt.NDArray[Any]
 
-TELEMETRY_VARIABLE = "ORT_DISABLE_TELEMETRY"
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+TRIM_SECONDS = 0.25
+"""While it runs, a session gives freed memory back this often, which takes about a millisecond."""
+
 FATAL = 4
 """ONNX Runtime's log severity that prints nothing; every failure reaches us as an exception."""
 
@@ -121,6 +123,7 @@ class Session:
                 "the limit, or use a smaller variant of the model."
             )
         self._session = self._create(model, runtime)
+        self._trimmed_at = time.monotonic()
         if PROVIDERS[device] not in self._session.get_providers():
             raise _unavailable(device, self._session.get_providers())
 
@@ -131,8 +134,8 @@ class Session:
             provider = (provider, {"gpu_mem_limit": str(self._limit)})
         try:
             with _door:
-                if self._limit is not None:
-                    self._register_arena(self._limit)
+                if self.device == "cpu" or self._limit is not None:
+                    self._register_arena()
                     options.add_session_config_entry("session.use_env_allocators", "1")
                 session = self._onnxruntime.InferenceSession(
                     model, sess_options=options, providers=[provider]
@@ -147,6 +150,7 @@ class Session:
         session.disable_fallback()
         # The wrapper keeps the whole file for its fallback, which is off: let it go.
         session._model_bytes = None
+        give_back_freed_memory()
         return session
 
     def _options(self, runtime: Runtime) -> Any:
@@ -160,9 +164,15 @@ class Session:
         options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
         return options
 
-    def _register_arena(self, limit: int) -> None:
-        """Registers a bounded arena; a session keeps the one that was registered last."""
+    def _register_arena(self) -> None:
+        """Registers an arena of its own; a session keeps the one that was registered last."""
         runtime = self._onnxruntime
+        # By default an arena doubles, and many threads make it double often. This one grows by what
+        # is asked, in steps of a mebibyte; its first step is kept, so that small results do not
+        # hold a large run's memory.
+        settings = {"arena_extend_strategy": 0, "max_power_of_two_extend_bytes": 2**20}
+        if self._limit is not None:
+            settings["max_mem"] = self._limit
         runtime.create_and_register_allocator(
             runtime.OrtMemoryInfo(
                 "Cpu",
@@ -170,8 +180,7 @@ class Session:
                 0,
                 runtime.OrtMemType.DEFAULT,
             ),
-            # 1 is kSameAsRequested: grow by what is asked, not to the next power of two.
-            runtime.OrtArenaCfg({"max_mem": limit, "arena_extend_strategy": 1}),
+            runtime.OrtArenaCfg(settings),
         )
 
     @property
@@ -206,7 +215,7 @@ class Session:
             "memory.enable_memory_arena_shrinkage", "cpu:0" if self.device == "cpu" else "gpu:0"
         )
         try:
-            return [np.asarray(found) for found in self._session.run(None, dict(inputs), options)]
+            outputs = self._session.run(None, dict(inputs), options)
         except Exception as error:  # its exceptions share no base but Exception
             shapes = {name: np.shape(value) for name, value in inputs.items()}
             if self._limit is not None and "smaller than requested" in str(error):
@@ -218,6 +227,16 @@ class Session:
                 f"The graph failed on inputs of the shapes {shapes}: {_first_line(error)}. "
                 "Expected a graph that fits its manifest and tokenizer; export the artifact again."
             ) from error
+        self._give_back_at_times()
+        return [np.asarray(found) for found in outputs]
+
+    def _give_back_at_times(self) -> None:
+        """Gives freed memory back now and then: many threads otherwise keep more and more."""
+        now = time.monotonic()
+        if now - self._trimmed_at > TRIM_SECONDS:
+            # Two threads may both see the old time; once more does no harm.
+            self._trimmed_at = now
+            give_back_freed_memory()
 
 
 def import_onnxruntime() -> Any:
@@ -229,17 +248,10 @@ def import_onnxruntime() -> Any:
         TelemetryActiveError: The host imported it first, with telemetry on.
     """
     with _door:
+        telemetry.keep_off()
         if "onnxruntime" in sys.modules:
-            if os.environ.get(TELEMETRY_VARIABLE) != "1":
-                raise TelemetryActiveError(
-                    "The application imported onnxruntime before hushdoc without "
-                    f"{TELEMETRY_VARIABLE}=1, so it may send file and model names over the "
-                    f"network, and nothing can stop it any more. Set {TELEMETRY_VARIABLE}=1 in "
-                    "the environment, or load the hushdoc model before importing onnxruntime."
-                )
             return sys.modules["onnxruntime"]
-        _refuse_both_builds()
-        os.environ[TELEMETRY_VARIABLE] = "1"
+        refuse_both_builds()
         try:
             import onnxruntime
         except ImportError as error:
@@ -248,13 +260,9 @@ def import_onnxruntime() -> Any:
         return onnxruntime
 
 
-def _refuse_both_builds() -> None:
-    installed = []
-    for name in ("onnxruntime", "onnxruntime-gpu"):
-        try:
-            installed.append(f"{name} {metadata.version(name)}")
-        except metadata.PackageNotFoundError:
-            continue
+def refuse_both_builds() -> None:
+    """Raises DeviceUnavailableError if the builds for cpu and gpu are both installed."""
+    installed = installed_builds()
     if len(installed) > 1:
         raise DeviceUnavailableError(
             f"{' and '.join(installed)} are both installed; they share their files, and the last "
@@ -262,6 +270,29 @@ def _refuse_both_builds() -> None:
             "pip install 'hushdoc[cpu]' or 'hushdoc[gpu]'.",
             code="ONNXRUNTIME_CONFLICT",
         )
+
+
+def installed_builds() -> list[str]:
+    """Returns name and version of every build of onnxruntime; more than one is a conflict."""
+    installed = []
+    for name in ("onnxruntime", "onnxruntime-gpu"):
+        try:
+            installed.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            continue
+    return installed
+
+
+def give_back_freed_memory() -> None:
+    """Returns to the system what the C library freed and keeps for later.
+
+    Parsing a graph frees as much as its weights take; glibc would keep most of it for ever.
+    """
+    import ctypes
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)
 
 
 def require_device(device: str, available: Sequence[str]) -> None:

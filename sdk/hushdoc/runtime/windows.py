@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,57 @@ import numpy.typing as npt
 from hushdoc.runtime.encoding import EncodedPage
 
 FloatArray = npt.NDArray[np.float32]
+
+MAX_BATCH_TOKENS = 2048
+"""Most tokens, padding included, that one run of the graph gets: bounds the working memory."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Window:
+    """A range of tokens [start, stop) of one page: what the model sees at once."""
+
+    page: int
+    start: int
+    stop: int
+
+    @property
+    def num_tokens(self) -> int:
+        """How many word tokens it holds."""
+        return self.stop - self.start
+
+
+def cover(pages: Sequence[EncodedPage], *, capacity: int, overlap: int) -> list[Window]:
+    """Returns windows that cover all pages, none of them more than one page.
+
+    Args:
+        pages: Their tokens.
+        capacity: Most tokens in one window.
+        overlap: Tokens that neighbouring windows share, at most.
+    """
+    return [
+        Window(page=number, start=start, stop=stop)
+        for number, page in enumerate(pages)
+        for start, stop in split(page, capacity=capacity, overlap=overlap)
+    ]
+
+
+def batches(parts: Iterable[Window]) -> Iterator[list[Window]]:
+    """Yields windows of similar length together, so that little of a batch is padding.
+
+    A batch never holds more than MAX_BATCH_TOKENS, unless one window alone does, and never a
+    window of less than half its longest.
+    """
+    batch: list[Window] = []
+    for part in sorted(parts, key=lambda part: (-part.num_tokens, part.page, part.start)):
+        if batch:
+            longest = batch[0].num_tokens + 2
+            full = (len(batch) + 1) * longest > MAX_BATCH_TOKENS
+            if full or 2 * (part.num_tokens + 2) < longest:
+                yield batch
+                batch = []
+        batch.append(part)
+    if batch:
+        yield batch
 
 
 def split(page: EncodedPage, *, capacity: int, overlap: int) -> list[tuple[int, int]]:
@@ -63,3 +115,42 @@ def merge(
                 seen[word] = context
                 merged[word] = scores[token]
     return merged
+
+
+def unread(page: EncodedPage) -> list[int]:
+    """Returns the words that have no token at all."""
+    return [int(word) for word in np.setdiff1d(np.arange(page.num_words), page.words)]
+
+
+def coverage(pages: Sequence[EncodedPage]) -> float:
+    """Returns the share of the words that windows hold in full; 1 where there is no word."""
+    words = sum(page.num_words for page in pages)
+    lost = sum(len(unread(page)) + len(page.cut_words) for page in pages)
+    return (words - lost) / words if words else 1.0
+
+
+def losses(pages: Sequence[EncodedPage], *, capacity: int, what: str = "Page") -> Iterator[str]:
+    """Yields in words what of the pages no window holds.
+
+    Args:
+        pages: Their tokens.
+        capacity: Most tokens in one window.
+        what: What one of them is called.
+    """
+    for number, page in enumerate(pages):
+        missing = unread(page)
+        if missing:
+            yield (
+                f"{what} {number}: the tokenizer has no token for {_counted(missing)}; the model "
+                "did not read them."
+            )
+        if page.cut_words:
+            yield (
+                f"{what} {number}: {_counted(page.cut_words)} need more than one whole window of "
+                f"{capacity} tokens; the model read only their beginning."
+            )
+
+
+def _counted(words: Sequence[int]) -> str:
+    shown = ", ".join(map(str, words[:5])) + (", ..." if len(words) > 5 else "")
+    return f"{len(words)} word(s) ({shown})"

@@ -83,14 +83,22 @@ def safe(text: str) -> str:
     return html.escape(printable(text), quote=True)
 
 
-def page(title: str, body: Iterable[str]) -> str:
-    """Returns one page that loads nothing and runs nothing."""
+def page(title: str, body: Iterable[str], *, style: str = "", pictures: bool = False) -> str:
+    """Returns one page that loads nothing and runs nothing.
+
+    Args:
+        title: In plain text.
+        body: Parts that are HTML already.
+        style: Further rules of CSS.
+        pictures: Whether the page shows pictures that stand in itself.
+    """
+    allowed = "; img-src data:" if pictures else ""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        f"<title>{safe(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f"content=\"default-src 'none'; style-src 'unsafe-inline'{allowed}\">\n"
+        f"<title>{safe(title)}</title>\n<style>{STYLE}{style}</style>\n</head>\n<body>\n<main>\n"
         + "\n".join(part for part in body if part)
         + "\n</main>\n</body>\n</html>\n"
     )

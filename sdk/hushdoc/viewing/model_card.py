@@ -21,6 +21,9 @@ _PIPELINES = {
 }
 """What model hubs call our tasks."""
 
+_VERBS = {"kie": "extract", "classification": "classify", "embedding": "embed"}
+"""The verb of the command line that runs a model of each task."""
+
 
 def model_card(
     certificate: Certificate, labels: LabelSet | None = None, *, payload_sha256: str
@@ -29,7 +32,7 @@ def model_card(
 
     Args:
         certificate: What is said.
-        labels: The fields that the model finds, if it finds fields.
+        labels: The fields that the model finds, or the kinds it tells apart, if any.
         payload_sha256: Digest of the signed statement that the card is written from.
     """
     model = certificate.model
@@ -43,7 +46,7 @@ def model_card(
         f"This page is a rendering and is not signed. What counts is the signed statement in "
         f"`{ENVELOPE_FILE}` (SHA-256 of its payload `{payload_sha256}`), which hushdoc checks "
         "before a weight is used.",
-        *_fields(labels),
+        *_labels(labels, model.task),
         "## Privacy",
         *(
             f"**Guarantee {item.index} does NOT follow from its own transcript ({item.code}): "
@@ -77,11 +80,12 @@ def _front_matter(certificate: Certificate, failed: Collection[int]) -> str:
     )
 
 
-def _fields(labels: LabelSet | None) -> list[str]:
+def _labels(labels: LabelSet | None, task: str) -> list[str]:
     if labels is None:
         return []
     names = ", ".join(f"`{_code(label)}`" for label in labels.fields)
-    return ["## Fields it finds", names or "None."]
+    told = "Kinds it tells apart" if task == "classification" else "Fields it finds"
+    return [f"## {told}", names or "None."]
 
 
 def _guarantees(certificate: Certificate) -> str:
@@ -110,8 +114,9 @@ def _row(guarantee: Guarantee) -> str:
 
 def _usage(certificate: Certificate) -> str:
     commands = ["hushdoc verify . --policy policy.toml"]
-    if certificate.model.task == "kie":
-        commands.append("hushdoc extract . document.json --policy policy.toml")
+    verb = _VERBS.get(certificate.model.task)
+    if verb is not None:
+        commands.append(f"hushdoc {verb} . document.pdf --policy policy.toml")
     return (
         "```bash\n" + "\n".join(commands) + "\n```\n\n"
         "```python\n"

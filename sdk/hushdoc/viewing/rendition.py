@@ -75,11 +75,14 @@ def background(page: Page, image: Image.Image | Path | str | None) -> Image.Imag
     """
     from PIL import Image
 
-    if image is None:
-        image = page.image if page.image is not None and page.image.is_file() else None
-    if image is None:
+    from hushdoc.reading import page_image
+
+    found = image
+    if found is None and page.image is not None and page.image.is_file():
+        found = page_image(page)
+    if found is None:
         return _rendition(page)
-    picture = image if isinstance(image, Image.Image) else _opened(Path(image))
+    picture = found if isinstance(found, Image.Image) else _opened(Path(found))
     picture = picture.convert("RGB")
     if picture.width < MIN_WIDTH:
         height = round(picture.height * MIN_WIDTH / picture.width)

@@ -13,6 +13,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from hushdoc.document import Document
 from hushdoc.errors import ArtifactError
+from hushdoc.runtime import encoding
 from hushdoc.runtime.encoding import Encoder, Preprocessing
 
 PREPROCESSING = Preprocessing(max_tokens=10, overlap=3, cls_id=2, sep_id=3, pad_id=0)
@@ -63,7 +64,7 @@ def test_words_longer_than_a_window_are_cut_and_named() -> None:
 
 
 def test_words_without_tokens_keep_their_number() -> None:
-    encoded = ENCODER.encode(document(["a", "\u200b", "b", " "]).pages[0])
+    encoded = ENCODER.encode(document(["a", "\u200b", "b", "\u200d"]).pages[0])
     assert encoded.words.tolist() == [0, 2]
     assert encoded.num_words == 4
 
@@ -92,7 +93,10 @@ def test_batches_are_padded_to_their_longest_window() -> None:
     assert set(batch.to_inputs()) == {"input_ids", "bbox", "attention_mask"}
 
 
-@given(st.lists(st.text(alphabet="abcde \u200b\u00e9", max_size=12), min_size=1, max_size=20))
+WORDS = st.text(alphabet="abcde \u200b\u00e9", min_size=1, max_size=12).filter(str.strip)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=20))
 def test_tokens_of_a_word_are_neighbours_and_start_once(words: list[str]) -> None:
     encoded = ENCODER.encode(document(words).pages[0])
     assert (np.diff(encoded.words) >= 0).all()
@@ -143,3 +147,41 @@ def test_missing_preprocessing_keys_are_an_artifact_error() -> None:
 def test_a_broken_tokenizer_is_an_artifact_error(content: str | bytes) -> None:
     with pytest.raises(ArtifactError, match="tokenizer can't be read"):
         Encoder(content, PREPROCESSING)
+
+
+def test_a_plain_text_has_the_tokens_of_its_words() -> None:
+    encoded = ENCODER.encode_text("ab  c\n" + "abcde" * 3 + " \u200b dea")
+    assert encoded.words.tolist() == [0, 0, 1, *[2] * 8, 3, 3, 3]
+    assert encoded.cut_words == (2,)
+    assert encoded.num_words == 4
+    assert not encoded.boxes.any()
+    assert encoded.boxes.shape == (14, 4)
+    empty = ENCODER.encode_text("")
+    assert (empty.ids.shape, empty.num_words) == ((0,), 0)
+
+
+@given(
+    st.lists(st.text(alphabet="abcde\u200b", min_size=1, max_size=9), max_size=30),
+    st.sampled_from([" ", "\n", "  ", "\t"]),
+    st.integers(1, 40),
+)
+def test_long_texts_are_tokenized_in_pieces_that_change_nothing(
+    words: list[str], blank: str, longest: int
+) -> None:
+    text = blank.join(words)
+    whole = ENCODER.encode_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoding, "PIECE_CHARACTERS", max([longest, *(len(w) + 2 for w in words)]))
+        pieces = ENCODER.encode_text(text)
+    assert pieces.ids.tolist() == whole.ids.tolist()
+    assert pieces.words.tolist() == whole.words.tolist()
+    assert pieces.first.tolist() == whole.first.tolist()
+    assert (pieces.num_words, pieces.cut_words) == (whole.num_words, whole.cut_words)
+
+
+def test_a_word_longer_than_a_piece_is_still_read() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoding, "PIECE_CHARACTERS", 5)
+        encoded = ENCODER.encode_text("abcdeabcde a")
+    assert encoded.ids.tolist() == [4, 10, 11, 12, 13] * 2 + [4]
+    assert encoded.words.tolist() == [0] * 5 + [1] * 5 + [2]

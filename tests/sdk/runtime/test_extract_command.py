@@ -122,7 +122,8 @@ def test_one_bad_document_does_not_stop_the_others(
 @pytest.mark.parametrize(
     ("content", "code", "text"),
     [
-        (b"\x89PNG", "UNSUPPORTED_FORMAT", "not JSON"),
+        (b"\x89PNG", "UNSUPPORTED_FORMAT", "not UTF-8 at byte 0"),
+        (b"{]", "UNSUPPORTED_FORMAT", "not JSON"),
         (b"[]", "BAD_INPUT", "holds list"),
         (b'{"id": "x"}', "BAD_INPUT", "not a document"),
         (b'{"id": "x", "pages": []}', "EMPTY_DOCUMENT", "no word"),
@@ -158,18 +159,73 @@ def test_the_fields_can_be_looked_at(
     assert "has 1 pages" in capfd.readouterr().err
 
 
+FIXTURES = Path(__file__).parents[1] / "reading" / "fixtures"
+
+
+def test_other_programs_output_is_read_as_it_is(
+    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    names = ["tesseract.hocr", "tesseract.tsv", "doctr.json", "azure_document_intelligence.json"]
+    assert run(tiny, *(str(FIXTURES / name) for name in names), "--jsonl") == 0
+    answers = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [answer["document_id"] for answer in answers] == [Path(name).stem for name in names]
+    assert all(answer["coverage"] == 1 for answer in answers)
+    assert all(answer["warnings"] == [] for answer in answers)
+    assert run(tiny, str(FIXTURES / "doctr.json"), "--format", "textract") == 3
+    assert "UNSUPPORTED_FORMAT" in capfd.readouterr().err
+
+
+@pytest.mark.tesseract
+def test_a_picture_is_read_by_the_engine_that_the_answer_names(
+    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    page = str(FIXTURES / "page.png")
+    assert run(tiny, page, "--ocr", "tesseract", "--json", "--overlay", "out.png") == 0
+    answer = json.loads(capfd.readouterr().out)
+    (warning,) = answer["warnings"]
+    assert "image, page 0 by tesseract 5" in warning
+    with Image.open(place / "out.png") as picture, Image.open(page) as drawn:
+        assert picture.width == 900  # the page's own picture, enlarged for its captions
+        assert picture.height > drawn.height
+        assert picture.convert("L").getextrema() != (255, 255)
+    assert run(tiny, page, "--ocr", "none") == 3
+    assert "OCR_REQUIRED: " in capfd.readouterr().err
+
+
+@pytest.mark.tesseract
+def test_a_pdf_file_on_standard_input_is_read(
+    tiny: ModuleType,
+    place: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Image.open(FIXTURES / "page.png") as picture:
+        stream = io.BytesIO()
+        picture.save(stream, format="PDF")
+    for content, code in ((stream.getvalue(), 0), (stream.getvalue()[:99], 3)):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        assert run(tiny, "-", "--ocr", "tesseract", "--json") == code
+    printed, warned = capfd.readouterr()
+    assert "pdf, page 0 by tesseract" in printed
+    assert "UNSUPPORTED_FORMAT" in warned
+
+
 def test_texts_of_a_document_cannot_steer_the_terminal(
     tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     data: dict[str, Any] = document("a").to_dict()
     for word in data["pages"][0]["words"]:
-        word["text"] = "x\x1b[2J\u202e"
+        word["text"] = "x\u202e"
     data["id"] = "id\x1b[2J"
     (place / "x.json").write_text(json.dumps(data))
     assert run(tiny, "x.json") == 0
-    printed = capfd.readouterr().out
-    assert "\x1b" not in printed
-    assert "\u202e" not in printed
+    data["pages"][0]["words"][4]["text"] = "x\x1b[2J"
+    (place / "y.json").write_text(json.dumps(data))
+    assert run(tiny, "y.json") == 3
+    printed, warned = capfd.readouterr()
+    assert "BAD_WORD: y.json: The word 4 ('x\\x1b[2J')" in warned
+    assert "\x1b" not in printed + warned
+    assert "\u202e" not in printed + warned
 
 
 LIMITS = "--trust trust.json --max-epsilon 8 --max-delta 1e-5 --unit document"

@@ -32,6 +32,7 @@ EXTRACTIONS = st.builds(
     Extraction,
     document_id=st.text(),
     fields=st.lists(FIELDS, max_size=3).map(tuple),
+    abstained=st.lists(FIELDS, max_size=2).map(tuple),
     coverage=st.floats(0, 1),
     warnings=st.lists(st.text(), max_size=2).map(tuple),
     timings=st.builds(
@@ -67,7 +68,7 @@ def test_extractions_round_trip(extraction: Extraction) -> None:
 
 def test_the_format_is_stable() -> None:
     assert example().to_dict() == {
-        "schema_version": 1,
+        "schema_version": 2,
         "document_id": "a",
         "fields": [
             {
@@ -80,6 +81,7 @@ def test_the_format_is_stable() -> None:
                 "word_ids": [3, 4],
             }
         ],
+        "abstained": [],
         "coverage": 0.5,
         "warnings": ["w"],
         "timings": {"encoding_seconds": 0.1, "model_seconds": 0.2, "decoding_seconds": 0.3},
@@ -96,6 +98,25 @@ def test_rows_fit_a_csv_file() -> None:
     assert (row["score"], row["word_ids"], row["x1"]) == ("0.987654", "3 4", "3")
 
 
+def test_csv_is_whole_and_can_be_made_safe_for_spreadsheets() -> None:
+    texts = ['=HYPERLINK("http://x")', "-5,00", "a\nb", "plain"]
+    fields = tuple(dataclasses.replace(example().fields[0], text=text) for text in texts)
+    made = dataclasses.replace(example(), fields=fields)
+    rows = list(csv.DictReader(io.StringIO(made.to_csv())))
+    assert [row["text"] for row in rows] == texts
+    assert list(rows[0]) == list(COLUMNS)
+    assert made.to_csv(header=False) == made.to_csv().partition("\n")[2]
+    safe = list(csv.DictReader(io.StringIO(made.to_csv(spreadsheet=True))))
+    assert [row["text"] for row in safe] == [f"'{texts[0]}", "'-5,00", "a\nb", "plain"]
+    assert safe[0]["score"] == rows[0]["score"]
+
+
+def test_results_of_the_version_before_are_read() -> None:
+    old = {**example().to_dict(), "schema_version": 1}
+    del old["abstained"]
+    assert Extraction.from_dict(old) == example()
+
+
 def test_results_are_frozen_and_equal_whatever_the_time_they_took() -> None:
     one = example()
     other = dataclasses.replace(
@@ -108,8 +129,8 @@ def test_results_are_frozen_and_equal_whatever_the_time_they_took() -> None:
 
 
 def test_another_versions_results_are_refused() -> None:
-    with pytest.raises(UnsupportedFormatError, match="schema version 2"):
-        Extraction.from_dict({**example().to_dict(), "schema_version": 2})
+    with pytest.raises(UnsupportedFormatError, match="version 3; this hushdoc reads 1 and 2"):
+        Extraction.from_dict({**example().to_dict(), "schema_version": 3})
 
 
 @pytest.mark.parametrize(
@@ -123,7 +144,7 @@ def test_other_json_is_not_an_extraction(change: dict[str, Any]) -> None:
 def test_failures_carry_their_code() -> None:
     failure = Failure(document_id="a", error=BoxError("It is bad."))
     assert json.loads(failure.to_json()) == {
-        "schema_version": 1,
+        "schema_version": 2,
         "document_id": "a",
         "error": {"code": "BAD_BOX", "message": "It is bad."},
     }

@@ -32,7 +32,8 @@ from hushdoc.errors import (
     TaskMismatchError,
 )
 from hushdoc.labels import LabelSet, spans_from_tags
-from hushdoc.runtime import kie
+from hushdoc.reading import with_segments
+from hushdoc.runtime import windows
 from hushdoc.runtime.extraction import Extraction, Failure
 from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Runtime
@@ -152,8 +153,8 @@ def test_no_word_is_lost_where_windows_meet(model: KIEModel, tiny: ModuleType) -
     asked = page(120)
     encoded = model._encoder.encode(asked)
     parts = [
-        kie.Window(page=0, start=start, stop=stop)
-        for start, stop in kie.windows.split(encoded, capacity=62, overlap=16)
+        windows.Window(page=0, start=start, stop=stop)
+        for start, stop in windows.split(encoded, capacity=62, overlap=16)
     ]
     assert len(parts) > 5
     outputs = model._run([encoded], parts)
@@ -169,12 +170,12 @@ def test_no_word_is_lost_where_windows_meet(model: KIEModel, tiny: ModuleType) -
 
 @given(lengths=st.lists(st.integers(1, 600), max_size=60))
 def test_batches_are_bounded_and_hold_each_window_once(lengths: list[int]) -> None:
-    parts = [kie.Window(page=0, start=i, stop=i + length) for i, length in enumerate(lengths)]
-    made = list(kie.batches(parts))
+    parts = [windows.Window(page=0, start=i, stop=i + length) for i, length in enumerate(lengths)]
+    made = list(windows.batches(parts))
     assert sorted(part.start for batch in made for part in batch) == list(range(len(parts)))
     for batch in made:
         longest = max(part.num_tokens for part in batch) + 2
-        assert len(batch) == 1 or len(batch) * longest <= kie.MAX_BATCH_TOKENS
+        assert len(batch) == 1 or len(batch) * longest <= windows.MAX_BATCH_TOKENS
         assert all(2 * (part.num_tokens + 2) >= longest for part in batch)
 
 
@@ -237,6 +238,19 @@ def test_an_unknown_way_of_failing_is_refused_at_once(model: KIEModel) -> None:
         model.extract_many([], on_error="ignore")  # type: ignore[arg-type]
 
 
+def test_workers_answer_like_one_after_the_other(model: KIEModel) -> None:
+    asked = [document(3 * n + 1, id=str(n)) for n in range(12)]
+    asked.insert(5, Document(id="empty", pages=()))
+    alone = list(model.extract_many(asked, on_error="collect"))
+    together = list(model.extract_many(iter(asked), workers=3, on_error="collect"))
+    assert [type(item) for item in together] == [type(item) for item in alone]
+    failure = together.pop(5)
+    assert isinstance(alone.pop(5), Failure)
+    assert together == alone
+    assert isinstance(failure, Failure)
+    assert failure.error.code == "EMPTY_DOCUMENT"
+
+
 def test_eight_threads_answer_like_one(model: KIEModel) -> None:
     documents = [document(5 + 7 * number, 30) for number in range(24)]
     alone = [model.extract(item) for item in documents]
@@ -257,7 +271,7 @@ def test_words_that_were_not_read_are_told(model: KIEModel) -> None:
 
 
 def test_a_page_that_cannot_be_read_at_all_has_no_fields(model: KIEModel) -> None:
-    words = (Word(text=" ", box=BOX), Word(text="\u200b", box=BOX))
+    words = (Word(text="\u200d", box=BOX), Word(text="\u200b", box=BOX))
     answer = model.extract(Document(id="d", pages=(replace(page(1), words=words),)))
     assert (answer.fields, answer.coverage) == ((), 0)
 
@@ -266,8 +280,12 @@ def test_a_segment_model_says_when_segments_are_missing(tiny: ModuleType, tmp_pa
     settings = tiny.preprocessing(box_level="segment")
     folder = tiny.resealed(tmp_path / "artifact", preprocessing=settings)
     loaded = KIEModel.load(folder, policy=tiny.policy())
-    (warning,) = loaded.extract(document(4)).warnings
-    assert "page 0 has none" in warning
+    answer = loaded.extract(document(14))
+    (warning,) = answer.warnings
+    assert "page 0 has none: lines were found" in warning
+    given = loaded.extract(with_segments(document(14)))
+    assert given.fields == answer.fields
+    assert given.warnings == ()
     told = replace(page(4), words=tuple(replace(word, segment=0) for word in page(4).words))
     assert loaded.extract(Document(id="d", pages=(told,))).warnings == ()
 

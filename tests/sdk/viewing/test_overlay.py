@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import hushdoc
-from hushdoc.document import Box, Document, Page, union
+from hushdoc.document import Box, Document, Page, Word, union
 from hushdoc.errors import InputError, LimitExceededError, UnsupportedFormatError
 from hushdoc.viewing import overlay as drawing
 from hushdoc.viewing.overlay import PALETTE, overlay, styles
@@ -153,7 +153,9 @@ def test_fields_of_the_real_type_can_be_drawn() -> None:
 
 @pytest.mark.parametrize("text", ["\u202eevil\x1b[2J", "", "\n", "\u6f22\u5b57", "x" * 5000])
 def test_strange_words_and_labels_do_no_harm(text: str) -> None:
-    asked = Document.from_words([text], [(10, 10, 90, 30)], width=200, height=100).pages[0]
+    # Documents refuse some of these words, but pages made by hand are not checked.
+    word = Word(text=text, box=Box(x0=10, y0=10, x1=90, y1=30))
+    asked = Page(width=200, height=100, words=(word,))
     assert overlay(asked, [found(asked, text or "x", 0)]).size[0] == 900
 
 

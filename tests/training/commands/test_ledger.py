@@ -156,7 +156,7 @@ def test_training_takes_delta_and_name_from_the_ledger(
     ledger("init", path, "--data", "my receipts", "--epsilon", "3.2", "--delta", "1e-6")
     train = ["train", "kie", "--data", "invented:receipt", "--documents", "6", "--start", "small"]
     train += ["--steps", "2", "--epsilon", "2", "--ledger", str(path), "--quiet"]
-    train += ["--max-tokens", "64", "--trained", "output"]
+    train += ["--max-tokens", "64", "--trained", "output", "--expected-records", "4"]
     assert main([*train, "--out", str(tmp_path / "first")]) == 0
     claim = Checkpoint.load(tmp_path / "first").claim
     assert claim.guarantees[0].delta == 1e-6

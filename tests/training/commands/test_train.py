@@ -66,6 +66,7 @@ def test_the_certificate_will_say_what_was_public_and_what_not(tmp_path: Path) -
     assert (claim.protected_data, claim.guarantees[0].kind) == ((), "none")
 
     private = ["--data", tmp_path / "data", "--start", tmp_path / "public", "--steps", "2"]
+    private += ["--expected-records", "4"]
     assert train(*private, "--tuned-on", "unaccounted", "--out", tmp_path / "private") == 0
     claim = Checkpoint.load(tmp_path / "private").claim
     (guarantee,) = claim.guarantees
@@ -98,9 +99,41 @@ def test_the_small_model_never_takes_its_vocabulary_from_private_documents(
 def test_sequence_unit_and_large_delta_are_flagged(tmp_path: Path) -> None:
     arguments = ["--data", "invented:receipt", "--documents", "6", "--start", "small"]
     arguments += ["--privacy-unit", "sequence", "--delta", "0.01", "--steps", "2"]
+    arguments += ["--expected-records", "4"]
     assert train(*arguments, "--out", tmp_path / "run") == 0
     claim = Checkpoint.load(tmp_path / "run").claim
     text = json.dumps(claim.to_dict())
     assert claim.guarantees[0].unit == "sequence"
     assert "A document is several windows" in text
     assert "publishes one random record" in text
+
+
+def test_more_expected_records_than_there_are_is_refused_before_a_folder_is_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--data", "invented:receipt", "--documents", "6", "--start", "small"]
+    assert train(*arguments, "--out", tmp_path / "run") == 5
+    assert "hold 6 records" in (said := capsys.readouterr().err)
+    assert "--expected-records" in said
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("backend", "trained"), [("opacus", "biases"), ("one-by-one", "all")])
+def test_other_backends_train_as_well(tmp_path: Path, backend: str, trained: str) -> None:
+    arguments = ["--data", "invented:receipt", "--documents", "6", "--start", "small"]
+    arguments += ["--expected-records", "4", "--steps", "2", "--max-tokens", "32"]
+    arguments += ["--backend", backend, "--trained", trained]
+    assert train(*arguments, "--out", tmp_path / "run") == 0
+    claim = Checkpoint.load(tmp_path / "run").claim
+    assert claim.training["backend"] == backend
+
+
+def test_a_layer_that_a_backend_gets_wrong_is_named_before_a_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Opacus' hooks can't tell rows apart where LayoutLM looks positions up once for all."""
+    arguments = ["--data", "invented:receipt", "--documents", "6", "--start", "small"]
+    arguments += ["--expected-records", "4", "--backend", "opacus"]
+    assert train(*arguments, "--out", tmp_path / "run") == 5
+    assert "position_embeddings" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

@@ -25,9 +25,9 @@ from hushdoc.labels import LabelSet
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.data import invented
 from hushdoc_training.models import layout
+from hushdoc_training.privacy.guards import trainable
 from hushdoc_training.privacy.ledger import Ledger
 from hushdoc_training.privacy.noise import NoiseStream
-from hushdoc_training.privacy.optimizers import trainable
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes import kie, ledger_audit, loop
 from hushdoc_training.recipes.progress import last_charge, read_log

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hushdoc.accounting import pld, rdp
-from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
-from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc.accounting.mechanism import PRIVACY_UNITS, Composed, Gaussian, PoissonSampled
+from hushdoc.claim import Claim
+from hushdoc_training.privacy import claims
+from hushdoc_training.privacy.plan import UNIT_DEFINITIONS, PrivacyPlan
 
 
 def plan(accountant: str, **changed: object) -> PrivacyPlan:
@@ -44,3 +46,31 @@ def test_an_unknown_accountant_is_refused() -> None:
             expected_records=8,
             accountant="clt",
         )
+
+
+def test_plan_refuses_to_promise_what_it_does_not_keep() -> None:
+    good = PrivacyPlan.calibrated(epsilon=8, sampling_rate=0.2, steps=50)
+    assert good.epsilon_after(50) <= 8
+    assert good.epsilon_after(50) > 7.9
+    assert good.epsilon_after(10) < good.epsilon_after(20)
+    with pytest.raises(ValueError, match="more than its target"):
+        PrivacyPlan(
+            privacy_unit="document",
+            epsilon=8,
+            delta=1e-5,
+            sampling_rate=0.2,
+            steps=50,
+            clipping_norm=0.1,
+            noise_multiplier=good.noise_multiplier * 0.9,
+            expected_records=8,
+        )
+    for wrong in ({"privacy_unit": "word"}, {"clipping_norm": 0.0}, {"expected_records": 0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            PrivacyPlan.calibrated(epsilon=8, sampling_rate=0.2, steps=50, **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("unit", UNIT_DEFINITIONS)
+def test_every_unit_can_be_certified(unit: str) -> None:
+    assert unit in PRIVACY_UNITS
+    claim = claims.private(plan("rdp", privacy_unit=unit), "papers", (), training={})
+    assert Claim.from_json(claim.to_json()).guarantees[0].unit_definition == UNIT_DEFINITIONS[unit]

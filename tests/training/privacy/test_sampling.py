@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hushdoc_training.privacy.sampling import poisson_sample, system_uniforms
+from hushdoc_training.privacy.sampling import SharedCoins, poisson_sample, system_uniforms
 
 
 def test_records_join_on_independent_coins() -> None:
@@ -30,3 +30,15 @@ def test_system_uniforms_are_uniform_and_never_one() -> None:
     values = system_uniforms(100_000)
     assert 0 <= values.min() <= values.max() < 1
     assert stats.kstest(values, "uniform").statistic < 0.01
+
+
+def test_processes_with_one_secret_draw_alike_and_others_do_not() -> None:
+    secret = bytes(range(32))
+    one, other = SharedCoins(secret), SharedCoins(secret)
+    first = one(1000)
+    assert np.array_equal(first, other(1000))
+    assert not np.array_equal(first, one(1000))
+    assert not np.array_equal(first, SharedCoins(bytes(32))(1000))
+    values = SharedCoins(secret)(100_000)
+    assert 0 <= values.min() <= values.max() < 1
+    assert stats.kstest(values, "uniform").pvalue > 0.001

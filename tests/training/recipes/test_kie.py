@@ -39,7 +39,7 @@ from hushdoc_training.recipes.records import (
     windows_of,
 )
 
-PLAN = PrivacyPlan.calibrated(epsilon=8, sampling_rate=0.3, steps=6, expected_records=8)
+PLAN = PrivacyPlan.calibrated(epsilon=8, sampling_rate=0.3, steps=6, expected_records=6)
 CPU = torch.device("cpu")
 
 
@@ -244,7 +244,7 @@ def test_resume_needs_the_same_run(
             resume=True,
             quiet=True,
         )
-    other = PrivacyPlan.calibrated(epsilon=9, sampling_rate=0.3, steps=6, expected_records=8)
+    other = PrivacyPlan.calibrated(epsilon=9, sampling_rate=0.3, steps=6, expected_records=6)
     with pytest.raises(CheckpointError, match="epsilon, noise_multiplier"):
         train(other, receipts)
 
@@ -346,7 +346,9 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
         "--start",
         "small",
         "--steps",
-        "40",
+        "20",
+        "--expected-records",
+        "8",
         "--sampling-rate",
         "0.3",
         "--out",
@@ -369,7 +371,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
     assert "--resume" in stdout
     entries = read_log(out / "steps.jsonl")
     charged = sum("charge" in entry for entry in entries)
-    assert charged == sum("step" in entry for entry in entries) < 40
+    assert charged == sum("step" in entry for entry in entries) < 20
     assert len(list(out.glob("state-*"))) == 1
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, *arguments, "--resume", "--quiet"],
@@ -379,7 +381,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     entries = read_log(out / "steps.jsonl")
-    assert [entry["step"] for entry in entries if "step" in entry] == list(range(1, 41))
+    assert [entry["step"] for entry in entries if "step" in entry] == list(range(1, 21))
     (guarantee,) = Checkpoint.load(out).claim.guarantees
     assert guarantee.epsilon is not None
     assert guarantee.epsilon <= 8

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushdoc.errors import MissingExtraError
+from hushdoc_training.commands import clauses
 
 if TYPE_CHECKING:
     from hushdoc.claim import PublicData
@@ -38,6 +39,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "`hushdoc train TASK --help` says how.",
     )
     tasks = train.add_subparsers(title="tasks", dest="task", required=True, metavar="TASK")
+    clauses.register(tasks)
     parser = tasks.add_parser(
         "kie",
         help="key information extraction: fields of invoices, receipts, forms",
@@ -135,6 +137,13 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="which parameters learn and get noise: all; all but word embeddings; biases, norms "
         "and output layer; or the output layer alone, for a hundred documents (default: encoder)",
     )
+    privacy.add_argument(
+        "--backend",
+        choices=("book-keeping", "opacus", "one-by-one"),
+        default="book-keeping",
+        help="how gradients are clipped, all to the same numbers: in one backward pass; by Opacus' "
+        "hooks, which know fewer layers; by one pass for each record (default: book-keeping)",
+    )
     training = parser.add_argument_group("training")
     training.add_argument("--learning-rate", type=float, help="(default: 5e-4 private, 3e-4 plain)")
     training.add_argument("--epochs", type=float, default=1.0, help="plain passes (default: 1)")
@@ -186,7 +195,9 @@ def run(options: argparse.Namespace) -> int:
     weights = _weights(start, options)
     if plan is not None:
         private = kie.PrivateSettings(
-            learning_rate=options.learning_rate or 5e-4, trained=options.trained
+            learning_rate=options.learning_rate or 5e-4,
+            trained=options.trained,
+            backend=options.backend,
         )
         outcome = kie.train_private(
             start,

@@ -107,6 +107,7 @@ def private(
     training: Mapping[str, Any],
     hyperparameter_tuning: str = "none",
     ledger: Statement | None = None,
+    accesses: tuple[DataAccess, ...] = (),
 ) -> Claim:
     """Returns the claim of a model trained under a plan.
 
@@ -118,6 +119,7 @@ def private(
         hyperparameter_tuning: One of `mechanism.TUNINGS`: on what the settings were chosen.
         ledger: What the documents' ledger says of all runs, this one included; the guarantee then
             covers them all, so that settings may have been chosen by them.
+        accesses: Further accesses to the data, besides training, labels and log.
     """
     tuning = hyperparameter_tuning
     if ledger is not None and tuning in ("none", "public-data"):
@@ -134,7 +136,7 @@ def private(
             ),
         ),
         public_data=public_data,
-        data_accesses=_accesses(name),
+        data_accesses=(*_accesses(name), *accesses),
         releases=("final-weights",),
         guarantees=(guarantee,),
         transcripts={TRANSCRIPT: plan.mechanism() if ledger is None else ledger.mechanism},

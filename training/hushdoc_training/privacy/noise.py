@@ -23,7 +23,11 @@ _BLOCK = 1 << 20  # pairs of normals made at a time, to bound memory
 
 
 class NoiseStream:
-    """An endless stream of independent standard normals."""
+    """An endless stream of independent standard normals.
+
+    Attributes:
+        secret: Whether nobody knows the key.
+    """
 
     def __init__(self, *, key: bytes | None = None) -> None:
         """Starts a stream.
@@ -31,6 +35,7 @@ class NoiseStream:
         Args:
             key: 32 bytes, for tests alone; by default fresh from the operating system.
         """
+        self.secret = key is None
         cipher = Cipher(algorithms.AES(key or os.urandom(32)), modes.CTR(bytes(16)))
         self._encryptor = cipher.encryptor()
 

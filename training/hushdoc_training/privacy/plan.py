@@ -19,7 +19,11 @@ noise for the same epsilon; Renyi accounting (rdp) is the older way."""
 UNIT_DEFINITIONS = {
     "document": "one document with all its pages, however many windows it is cut into",
     "sequence": "one window of tokens; a document has several, and each is protected alone",
+    "page": "one page with everything on it; a document has several, and each is protected alone",
+    "provider": "everything that came from one provider, all documents together",
+    "user": "everything that came from one person, all documents together",
 }
+"""What a unit means in a certificate; who builds the records sees to it that they are that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +35,7 @@ class PrivacyPlan:
     sets.
 
     Attributes:
-        privacy_unit: "document" or "sequence": what one record is.
+        privacy_unit: One of UNIT_DEFINITIONS: what one record is.
         epsilon: The target, an upper bound of what all steps spend.
         delta: The probability left outside the bound.
         sampling_rate: Probability of each record to join a step.

@@ -11,14 +11,38 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 Uniforms = Callable[[int], npt.NDArray[np.float64]]
 
 
 def system_uniforms(count: int) -> npt.NDArray[np.float64]:
     """Returns uniforms in [0, 1) with 53 random bits from the operating system."""
-    bits = np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
-    return np.asarray((bits >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
+    return _uniforms(os.urandom(8 * count))
+
+
+class SharedCoins:
+    """Uniforms that every process with the secret draws alike, and nobody else can foretell.
+
+    Processes that train one model together need the same draw without sending it around: AES-256
+    in counter mode, keyed by a secret that one of them took from the operating system.
+
+    Example:
+        >>> SharedCoins(bytes(32))(2).tolist() == SharedCoins(bytes(32))(2).tolist()
+        True
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        """Starts the stream.
+
+        Args:
+            secret: 32 bytes.
+        """
+        self._encryptor = Cipher(algorithms.AES(secret), modes.CTR(bytes(16))).encryptor()
+
+    def __call__(self, count: int) -> npt.NDArray[np.float64]:
+        """Returns the next uniforms in [0, 1)."""
+        return _uniforms(self._encryptor.update(bytes(8 * count)))
 
 
 def poisson_sample(
@@ -32,3 +56,8 @@ def poisson_sample(
         uniforms: Source of uniforms in [0, 1); tests pass their own.
     """
     return [int(index) for index in np.flatnonzero(uniforms(num_records) < sampling_rate)]
+
+
+def _uniforms(content: bytes) -> npt.NDArray[np.float64]:
+    bits = np.frombuffer(content, dtype=np.uint64)
+    return np.asarray((bits >> np.uint64(11)) * 2.0**-53, dtype=np.float64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -18,28 +18,26 @@ from hushdoc.claim import Claim, PublicData
 from hushdoc.errors import EmptyDocumentError, PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training import checkpoint, metrics
-from hushdoc_training.models import layout
-from hushdoc_training.models.layout import TokenClassifier
-from hushdoc_training.privacy import claims
+from hushdoc_training.privacy import claims, resuming
+from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.ledger import Ledger
 from hushdoc_training.privacy.noise import NoiseStream
-from hushdoc_training.privacy.optimizers import PrivateOptimizer, trainable
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.privacy.sampling import poisson_sample
 from hushdoc_training.recipes import budget, loop
 from hushdoc_training.recipes.batches import epoch_batches, shuffled_windows
 from hushdoc_training.recipes.identity import documents_digest, identity
 from hushdoc_training.recipes.loop import Outcome, StepFunction
+from hushdoc_training.recipes.private_kie import private_training
+from hushdoc_training.recipes.progress import StepLog
 from hushdoc_training.recipes.records import (
-    Record,
     Window,
     collate,
     loss_of,
     predict,
-    records_of,
     with_token_noise,
 )
-from hushdoc_training.recipes.run import Run
+from hushdoc_training.recipes.rows import Row
+from hushdoc_training.recipes.run import STEPS, Run
 from hushdoc_training.recipes.settings import PlainSettings, PrivateSettings
 from hushdoc_training.recipes.start import TOKENIZER, Start, start_from
 
@@ -89,6 +87,7 @@ def train_plain(
     same = identity(start, documents_digest(documents), claim)
     run = _open(out, {"mode": "plain", **asdict(settings), **same}, start, resume=resume)
     torch.manual_seed(settings.seed)
+    log = StepLog(run.folder / STEPS)
     model = start.model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=0.01)
     batches: list[list[Window]] = []
@@ -96,6 +95,7 @@ def train_plain(
 
     def step(number: int) -> float:
         nonlocal batches, made_for
+        log.charge(number, sync=False)  # counted for resuming; nothing is spent
         epoch, at = divmod(number - 1, per_epoch)
         if epoch != made_for:
             batches = epoch_batches(
@@ -122,6 +122,7 @@ def train_plain(
 
     outcome = loop.run_steps(
         run,
+        log,
         steps=steps,
         model=model,
         optimizer=optimizer,
@@ -202,42 +203,37 @@ def train_private(
         budget.require_certifiable(planned)
         if not quiet:
             print(budget.announcement(room, planned), file=sys.stderr)
-    run = _open(out, asked, start, resume=resume)
-    if (out / CHECKPOINT).is_dir():
-        return _already_finished(run, ledger, plan)
-    account = budget.join(
-        ledger, run, plan, alone, documents=digest, title=f"{start.name}, in {out}"
-    )
-    records = records_of(documents, start.encoder, start.labels, unit=plan.privacy_unit)
-    model = start.model
-    model.eval()  # the probe below must not draw dropout masks
-    layout.freeze(model, trained=settings.trained)
-    model.to(device)
-    _set_dropout(model, settings.dropout)
-    parameters = trainable(model)
-    adam = torch.optim.Adam(parameters, lr=settings.learning_rate)
-    optimizer = PrivateOptimizer(adam, plan, noise=NoiseStream())
-    encoder = start.encoder
+    if resume and (out / CHECKPOINT).is_dir():
+        return _already_finished(_open(out, asked, start, resume=True), ledger, plan)
 
-    def record_loss(index: int) -> torch.Tensor:
-        return loss_of(model, collate(encoder, records[index]), device=device)
+    def charge(step: int) -> None:
+        account.charge(step)  # before the run's own log, so that the ledger never holds less
+        log.charge(step)
 
-    step = _private_step(records, plan, settings, optimizer, adam, record_loss)
-    outcome = loop.run_steps(
-        run,
-        steps=plan.steps,
-        model=model,
-        optimizer=adam,
-        step=step,
-        epsilon_after=plan.epsilon_after,
-        title=(
-            f"{start.name}: epsilon {plan.epsilon:g}, delta {plan.delta:g}, "
-            f"unit {plan.privacy_unit}"
-        ),
-        charge=account.charge,
-        already_charged=account.charged,
-        quiet=quiet,
-    )
+    # What refuses to train does so before the folder is taken and steps are reserved.
+    with private_training(
+        start, documents, plan, settings, charge=charge, noise=NoiseStream(), device=device
+    ) as training:
+        run = _open(out, asked, start, resume=resume)
+        account = budget.join(
+            ledger, run, plan, alone, documents=digest, title=f"{start.name}, in {out}"
+        )
+        log = StepLog(run.folder / STEPS)
+        outcome = loop.run_steps(
+            run,
+            log,
+            steps=plan.steps,
+            model=start.model,
+            optimizer=training.optimizer,
+            step=_private_step(training, settings),
+            epsilon_after=plan.epsilon_after,
+            title=(
+                f"{start.name}: epsilon {plan.epsilon:g}, delta {plan.delta:g}, "
+                f"unit {plan.privacy_unit}"
+            ),
+            already_charged=account.charged,
+            quiet=quiet,
+        )
     if not outcome.interrupted:
         # Made at the end, so that runs which the ledger took in meanwhile are in it.
         _finish(run, start, claim_of(ledger=account.statement()))
@@ -273,23 +269,13 @@ def _open(out: Path, settings: dict[str, Any], start: Start, *, resume: bool) ->
     return run
 
 
-def _private_step(
-    records: Sequence[Record],
-    plan: PrivacyPlan,
-    settings: PrivateSettings,
-    optimizer: PrivateOptimizer,
-    adam: torch.optim.Optimizer,
-    record_loss: Callable[[int], torch.Tensor],
-) -> StepFunction:
+def _private_step(training: PrivateTraining[Row], settings: PrivateSettings) -> StepFunction:
     def step(number: int) -> float | None:
+        training.resume(number - 1)
         if settings.decay:
-            _set_rate(adam, settings.learning_rate * (1 - (number - 1) / plan.steps))
-        # A document without a token has a gradient of zero: drawing it changes nothing.
-        drawn = [
-            index for index in poisson_sample(len(records), plan.sampling_rate) if records[index]
-        ]
-        losses = optimizer.step_on(drawn, record_loss)
-        return sum(losses) / len(losses) if losses else None
+            share = 1 - (number - 1) / training.plan.steps
+            _set_rate(training.optimizer, settings.learning_rate * share)
+        return training.step().loss
 
     return step
 
@@ -304,14 +290,14 @@ def _finish(run: Run, start: Start, claim: Claim) -> None:
         tokenizer_json=start.tokenizer_json,
         save_weights=start.model.to("cpu").save,
     )
-    loop.discard_states(run.folder)
+    resuming.discard_states(run.folder)
 
 
 def _already_finished(run: Run, ledger: Ledger | None, plan: PrivacyPlan) -> Outcome:
     """Tidies up after a run that was killed between its checkpoint and its end."""
     if ledger is not None:
         ledger.close(run.run_id, reason="finished")
-    loop.discard_states(run.folder)
+    resuming.discard_states(run.folder)
     return Outcome(charged=plan.steps, interrupted=False)
 
 
@@ -331,13 +317,6 @@ def _require_public(start: Start) -> None:
             f"The start '{start.name}' was itself trained on protected documents, and what several "
             "trainings spend or leak is not yet added up. Start from public weights."
         )
-
-
-def _set_dropout(model: TokenClassifier, probability: float) -> None:
-    model.train()
-    for module in model.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.p = probability
 
 
 def _set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

@@ -9,21 +9,17 @@ trainer and are no part of what is exported.
 from __future__ import annotations
 
 import json
-import re
 import secrets
-import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hushdoc import files
 from hushdoc.errors import CheckpointError, OutputExistsError
+from hushdoc_training.privacy import resuming
 
 SETTINGS = "run.json"
 STEPS = "steps.jsonl"
-
-_PARTIAL = re.compile(r"\..+\.[0-9a-f]{8}\.partial")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +46,7 @@ class Run:
         """
         if resume:
             return _resumed(folder, settings)
-        _clear_partial(folder, only=f".{SETTINGS}.")
+        resuming.clear_partial(folder, only=f".{SETTINGS}.")
         if folder.exists() and any(folder.iterdir()):
             raise OutputExistsError(
                 f"'{folder}' already holds something, and two runs are never mixed. Choose "
@@ -103,15 +99,5 @@ def _resumed(folder: Path, settings: dict[str, Any]) -> Run:
             "budget holds for one run as it was planned; resume with the same options and data, "
             "or start a new run in another folder."
         )
-    _clear_partial(folder)
+    resuming.clear_partial(folder)
     return run
-
-
-def _clear_partial(folder: Path, *, only: str = ".") -> None:
-    """Removes what a killed process was about to write and never named."""
-    if not folder.is_dir():
-        return
-    for found in folder.iterdir():
-        if found.name.startswith(only) and _PARTIAL.fullmatch(found.name):
-            remove: Callable[[Path], None] = shutil.rmtree if found.is_dir() else Path.unlink
-            remove(found)

@@ -40,9 +40,11 @@ class PrivateSettings:
         decay: Whether it falls linearly to zero.
         trained: Which parameters are trained and noised, one of layout.TRAINED.
         dropout: Dropout probability while training.
+        backend: How gradients are clipped, one of `engine.BACKENDS`; all give the same numbers.
     """
 
     learning_rate: float = 5e-4
     decay: bool = True
     trained: str = "encoder"
     dropout: float = 0.0
+    backend: str = "book-keeping"

@@ -1,0 +1,83 @@
+"""What a program costs as a process of its own: CPU seconds and most memory, by the kernel's count.
+
+Arms take turns, each time in the opposite order, so that a slow minute of the machine hits all of
+them; one thread each; onnxruntime's telemetry off on every side.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+ONE_THREAD = {
+    name: "1"
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
+}
+QUIET = {
+    "ORT_DISABLE_TELEMETRY": "1",
+    "HF_HUB_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "PYTHONWARNINGS": "ignore",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What one process took.
+
+    Attributes:
+        cpu_seconds: In user and system mode, from its start to its end.
+        peak_mb: The most memory it held.
+        told: The JSON on the last line that it printed, if it printed any.
+    """
+
+    cpu_seconds: float
+    peak_mb: float
+    told: Any
+
+
+def cost(command: Sequence[str]) -> Cost:
+    """Runs a program to its end; raises if it fails."""
+    with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as complained:
+        process = subprocess.Popen(
+            list(command),
+            stdout=printed,
+            stderr=complained,
+            env={**os.environ, **ONE_THREAD, **QUIET},
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            complained.seek(0)
+            raise SystemExit(f"{' '.join(command)[:200]} failed:\n{complained.read()[-3000:]}")
+        printed.seek(0)
+        lines = printed.read().splitlines()
+    unit = 1 if sys.platform == "darwin" else 1024
+    return Cost(
+        cpu_seconds=usage.ru_utime + usage.ru_stime,
+        peak_mb=usage.ru_maxrss * unit / 1e6,
+        told=json.loads(lines[-1]) if lines else None,
+    )
+
+
+def take_turns(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, list[Cost]]:
+    """Returns what each program took in each round."""
+    costs: dict[str, list[Cost]] = {name: [] for name in commands}
+    for turn in range(rounds):
+        names = list(commands) if turn % 2 == 0 else list(commands)[::-1]
+        for name in names:
+            costs[name].append(cost(commands[name]))
+    return costs
+
+
+def median_cpu(costs: Sequence[Cost]) -> float:
+    """Returns the median of the CPU seconds."""
+    return statistics.median(found.cpu_seconds for found in costs)

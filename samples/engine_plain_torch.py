@@ -1,0 +1,28 @@
+"""Trains a plain torch model with differential privacy and prints what may be claimed."""
+
+import torch
+from torch import nn
+
+from hushdoc_training.privacy.engine import PrivateTraining
+from hushdoc_training.privacy.plan import PrivacyPlan
+
+inputs, answers = torch.randn(3000, 20), torch.randint(0, 2, (3000,))
+inputs[:, 0] += 2.0 * answers  # something to learn
+model = nn.Sequential(nn.Linear(20, 64), nn.GELU(), nn.Linear(64, 2))
+
+
+def losses(rows):
+    return nn.functional.cross_entropy(model(inputs[rows]), answers[rows], reduction="none")
+
+
+plan = PrivacyPlan.calibrated(
+    epsilon=3, privacy_unit="user", sampling_rate=0.1, steps=60, expected_records=100
+)
+adam = torch.optim.Adam(model.parameters(), lr=1e-2)
+users = [[row, row + 1, row + 2] for row in range(0, 3000, 3)]  # three rows of each are one record
+with PrivateTraining(plan, model, adam, records=users, losses=losses) as training:
+    for step in training:
+        print(f"step {step.number}: {step.drawn} records, loss {step.loss:.3f}")
+guarantee = training.claim("invented users").guarantees[0]
+accuracy = (model(inputs).argmax(1) == answers).float().mean()
+print(f"epsilon {guarantee.epsilon:.2f} for each {guarantee.unit}; accuracy {accuracy:.2f}")

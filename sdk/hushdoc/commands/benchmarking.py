@@ -1,0 +1,173 @@
+"""The verb `bench`: what one artifact costs on this machine, checks included."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hushdoc.commands.policy_options import policy_from, policy_options
+
+if TYPE_CHECKING:
+    from hushdoc.document import Document
+
+WORDS = (50, 200, 1000)
+CALLS = 5
+
+_SPELLED = ("total", "amount", "due", "invoice", "date", "12.50", "EUR", "2026-11-21", "street")
+_PAGE = 1000
+_LINE, _COLUMNS = 12, 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speed:
+    """What documents of one length take.
+
+    Attributes:
+        words: How long they are.
+        seconds: By the clock, the median of some calls after a first one.
+        cpu_seconds: Of all threads, the median.
+    """
+
+    words: int
+    seconds: float
+    cpu_seconds: float
+
+
+def register(verbs: Any) -> None:
+    """Adds `hushdoc bench`; numpy and onnxruntime are imported only when it runs."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "bench",
+        help="measure what an artifact takes on this machine: checks, loading, documents",
+        description="Checks an artifact against a policy, loads it, and times invented documents "
+        "of several lengths. The words mean nothing, so it says nothing about quality.",
+    )
+    parser.add_argument("artifact", type=Path, metavar="ARTIFACT", help="folder of the artifact")
+    parser.add_argument(
+        "--words",
+        type=int,
+        action="append",
+        metavar="N",
+        help=f"length of a document; may be given again (default: {', '.join(map(str, WORDS))})",
+    )
+    parser.add_argument("--threads", type=int, metavar="N", help="(default: all usable cores)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="(default: cpu)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    policy_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints what was measured."""
+    lengths = sorted(set(options.words or WORDS))
+    if lengths[0] < 1:
+        options.refuse_usage("--words must be at least 1")
+    policy = policy_from(options)
+    import hushdoc
+
+    try:
+        runtime = hushdoc.Runtime(threads="auto" if options.threads is None else options.threads)
+    except ValueError as error:
+        options.refuse_usage(str(error))
+    checking, _ = _timed(lambda: hushdoc.verify(options.artifact, policy))
+    before = resident_mb()
+    loading, model = _timed(
+        lambda: hushdoc.load(
+            options.artifact, policy=policy, device=options.device, runtime=runtime
+        )
+    )
+    loaded = resident_mb()
+    speeds = [_speed(_asking(model), words) for words in lengths]
+    told = {
+        "checkSeconds": checking,
+        "loadSeconds": loading,
+        "loadedMegabytes": None if before is None or loaded is None else loaded - before,
+        "megabytes": resident_mb(),
+        "threads": runtime.num_threads,
+        "documents": [asdict(speed) for speed in speeds],
+    }
+    if options.json:
+        print(json.dumps(told))
+    else:
+        print("\n".join(_lines(told, speeds)))
+    return 0
+
+
+def _asking(model: Any) -> Callable[[int], object]:
+    """Returns what asks a model about a document of so many words."""
+    from hushdoc import Document, HashedCRFModel
+
+    if isinstance(model, HashedCRFModel):
+        return lambda words: model.extract(Document.from_text(" ".join(_texts(words))))
+    for name in ("extract", "classify", "embed"):
+        method = getattr(model, name, None)
+        if method is not None:
+            break
+    else:
+        raise TypeError(f"{type(model).__name__} answers nothing that this verb knows.")
+    return lambda words: method(_page(words))
+
+
+def _page(words: int) -> Document:
+    from hushdoc.document import Document
+
+    places = [(index % _COLUMNS, index // _COLUMNS) for index in range(words)]
+    width, height = _PAGE // _COLUMNS, max(_PAGE, _LINE * (words // _COLUMNS + 1))
+    boxes = [
+        (column * width, row * _LINE, (column + 1) * width - 5, (row + 1) * _LINE - 2)
+        for column, row in places
+    ]
+    return Document.from_words(_texts(words), boxes, width=_PAGE, height=height)
+
+
+def _texts(words: int) -> list[str]:
+    return [_SPELLED[index % len(_SPELLED)] for index in range(words)]
+
+
+def _speed(ask: Callable[[int], object], words: int) -> Speed:
+    ask(words)
+    clock, cpu = [], []
+    for _ in range(CALLS):
+        spent = time.process_time()
+        seconds, _ = _timed(lambda: ask(words))
+        clock.append(seconds)
+        cpu.append(time.process_time() - spent)
+    return Speed(words=words, seconds=statistics.median(clock), cpu_seconds=statistics.median(cpu))
+
+
+def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    began = time.perf_counter()
+    found = call()
+    return time.perf_counter() - began, found
+
+
+def resident_mb() -> float | None:
+    """Returns the megabytes that this process holds now; None where the system does not say."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        return int(status.partition("VmRSS:")[2].split()[0]) * 1024 / 1e6
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _lines(told: Mapping[str, Any], speeds: list[Speed]) -> Iterator[str]:
+    yield (
+        f"checked in {told['checkSeconds']:.2f} s, checked and loaded in "
+        f"{told['loadSeconds']:.2f} s"
+    )
+    if told["loadedMegabytes"] is not None:
+        yield (
+            f"memory: {told['loadedMegabytes']:.0f} MB to load, {told['megabytes']:.0f} MB in all "
+            "at the end"
+        )
+    yield f"threads: {told['threads']}"
+    for speed in speeds:
+        yield (
+            f"{speed.words:>6} words: {1000 * speed.seconds:8.1f} ms, "
+            f"{1000 * speed.cpu_seconds:8.1f} ms of CPU, {speed.words / speed.seconds:,.0f} words/s"
+        )

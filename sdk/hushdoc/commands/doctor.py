@@ -1,0 +1,245 @@
+"""The verb `doctor`: what this machine offers, what is wrong, and proof that nothing is sent."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import platform
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from hushdoc.commands.policy_options import policy_from, policy_options
+from hushdoc.errors import HushdocError
+
+if TYPE_CHECKING:
+    from hushdoc.commands.sockets import Watched
+    from hushdoc.policy import Policy
+
+SECONDS = 60.0
+"""How long a proof watches: onnxruntime's telemetry, left on, asks for sockets within 45 s."""
+
+EXTRAS = {
+    "cpu": ("onnxruntime", "tokenizers", "PIL"),
+    "pdf": ("pypdfium2", "PIL"),
+    "ocr": ("rapidocr", "PIL"),
+    "tesseract": ("pytesseract", "PIL"),
+    "training": ("torch", "transformers", "opacus"),
+    "export": ("onnx", "onnxscript", "torch"),
+}
+"""The packages by which an extra is known."""
+
+_NEGATION = bytes.fromhex(
+    "08083a320a0b0a017812017922034e65671201675a0f0a0178120a0a08080112040a0208"
+    "01620f0a0179120a0a08080112040a02080142040a00100d"
+)
+"""An ONNX file of one operator, so that onnxruntime has something to run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes:
+        name: What.
+        state: "fine"; "note" for what is missing but may not be wanted; "wrong".
+        found: What was found.
+        advice: What to do; empty where nothing is to be done.
+    """
+
+    name: str
+    state: Literal["fine", "note", "wrong"]
+    found: str
+    advice: str = ""
+
+
+def register(verbs: Any) -> None:
+    """Adds `hushdoc doctor`; nothing heavy is imported before it runs."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "doctor",
+        help="say what this machine offers and what is wrong, or prove that nothing is sent",
+        description="Looks at packages, ONNX Runtime, cores and memory. With --prove-offline it "
+        "runs a model while the kernel refuses and counts every socket that the process asks for; "
+        "exit code 6 if there was one.",
+    )
+    parser.add_argument(
+        "artifact",
+        type=Path,
+        nargs="?",
+        metavar="ARTIFACT",
+        help="the model that --prove-offline loads and runs (default: a graph of one operator)",
+    )
+    parser.add_argument(
+        "--prove-offline", action="store_true", help="watch a run for sockets and DNS queries"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=SECONDS,
+        metavar="N",
+        help=f"how long to watch (default: {SECONDS:g})",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    policy_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints what was found; 0 if nothing is wrong."""
+    if options.artifact is not None and not options.prove_offline:
+        options.refuse_usage("an artifact is run by --prove-offline alone")
+    if not 0 <= options.seconds < float("inf"):
+        options.refuse_usage("--seconds must be a number from 0")
+    policy = None if options.artifact is None else policy_from(options)
+    # First of all: what is watched must not have been imported here.
+    proof = _prove(options.artifact, policy, options.seconds) if options.prove_offline else None
+    checks = [*machine(), *packages(), *runtime()]
+    if proof is not None:
+        checks.append(offline(proof))
+    if options.json:
+        told: dict[str, Any] = {
+            "healthy": all(check.state != "wrong" for check in checks),
+            "checks": [asdict(check) for check in checks],
+        }
+        if proof is not None:
+            told["offline"] = asdict(proof)
+        print(json.dumps(told))
+    else:
+        _print(checks)
+    return HushdocError.exit_code if any(check.state == "wrong" for check in checks) else 0
+
+
+def machine() -> Iterator[Check]:
+    """Yields what the machine and the limits of this process are."""
+    import hushdoc
+    from hushdoc.runtime.session import Runtime
+
+    told = f"{hushdoc.__version__} on Python {platform.python_version()}, {platform.platform()}"
+    yield Check(name="hushdoc", state="fine", found=told)
+    usable, present = Runtime().num_threads, os.cpu_count() or 1
+    told = f"{usable} of {present} may be used (affinity and the container's quota)"
+    yield Check(name="cores", state="fine", found=told)
+
+
+def packages() -> Iterator[Check]:
+    """Yields which extras are installed whole."""
+    for extra, names in EXTRAS.items():
+        missing = [name for name in names if importlib.util.find_spec(name) is None]
+        if missing:
+            yield Check(
+                name=f"extra {extra}",
+                state="note",
+                found=f"{', '.join(missing)} not installed",
+                advice=f"If you need it: pip install 'hushdoc[{extra}]'",
+            )
+        else:
+            yield Check(name=f"extra {extra}", state="fine", found="installed")
+
+
+def runtime() -> Iterator[Check]:
+    """Yields which build of ONNX Runtime is there, its devices, and whether its telemetry is off.
+
+    A host that imported it first, and two builds over one another, are found and explained.
+    """
+    from hushdoc import telemetry
+    from hushdoc.runtime import session
+
+    builds = session.installed_builds()
+    if not builds:
+        return
+    told = ", ".join(builds)
+    try:
+        session.refuse_both_builds()
+        imported = session.import_onnxruntime()
+    except HushdocError as problem:
+        yield Check(name="onnxruntime", state="wrong", found=told, advice=str(problem))
+        return
+    if str(imported.__version__) not in told:
+        yield Check(
+            name="onnxruntime",
+            state="wrong",
+            found=f"{told} is installed and {imported.__version__} is imported",
+            advice="Another build has overwritten it. Uninstall both, then install one of "
+            "'hushdoc[cpu]' and 'hushdoc[gpu]'.",
+        )
+        return
+    yield Check(name="onnxruntime", state="fine", found=told)
+    devices = [
+        device
+        for device, provider in session.PROVIDERS.items()
+        if provider in imported.get_available_providers()
+    ]
+    yield Check(name="devices", state="fine", found=", ".join(devices))
+    yield Check(name="telemetry", state="fine", found=f"off, by {telemetry.VARIABLE}=1")
+
+
+def offline(proof: Watched) -> Check:
+    """Returns what a watched run says about the network."""
+    count, dns = len(proof.attempts), sum(attempt.for_dns for attempt in proof.attempts)
+    told = f"{count} sockets and {dns} DNS queries asked for in {proof.seconds:.0f} s"
+    if proof.exit_code != 0:
+        return Check(
+            name="offline",
+            state="wrong",
+            found=f"{told}; the run itself failed",
+            advice="See what it printed, mend that, and try again.",
+        )
+    if count:
+        first = proof.attempts[0]
+        return Check(
+            name="offline",
+            state="wrong",
+            found=told,
+            advice=f"The first was {first.family} {first.kind} after {first.seconds:.1f} s. All "
+            "were refused. Find out which package asks; hushdoc itself never does.",
+        )
+    return Check(name="offline", state="fine", found=told)
+
+
+def _prove(artifact: Path | None, policy: Policy | None, seconds: float) -> Watched:
+    from hushdoc.commands import sockets
+
+    def use() -> int:
+        began = time.monotonic()
+        if artifact is None or policy is None:
+            _run_negation()
+        else:
+            _run_model(artifact, policy)
+        time.sleep(max(0.0, seconds - (time.monotonic() - began)))
+        return 0
+
+    return sockets.watch(use)
+
+
+def _run_negation() -> None:
+    import numpy as np
+
+    from hushdoc.runtime.session import Session
+
+    Session(_NEGATION).run({"x": np.ones(1, np.float32)})
+
+
+def _run_model(artifact: Path, policy: Policy) -> None:
+    import hushdoc
+    from hushdoc.runtime.kie import KIEModel
+
+    model = hushdoc.load(artifact, policy=policy)
+    if isinstance(model, KIEModel):
+        words, boxes = ["Total", "12.50"], [(10, 10, 40, 20), (50, 10, 80, 20)]
+        document = hushdoc.Document.from_words(words, boxes, width=100, height=100)
+        model.extract(document)
+    elif isinstance(model, hushdoc.HashedCRFModel):
+        model.extract(hushdoc.Document.from_text("The total is due within 30 days."))
+
+
+def _print(checks: Iterable[Check]) -> None:
+    from hushdoc.explanation import printable
+
+    for check in checks:
+        print(f"{check.state:<5}  {check.name}: {printable(check.found, limit=400)}")
+        if check.advice:
+            print(f"       {printable(check.advice, limit=800)}")

@@ -1,0 +1,106 @@
+"""The verb `redact`: a document without the fields that a verified artifact finds in it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hushdoc import files
+from hushdoc.commands import answering
+from hushdoc.commands.extraction import read_document, reading_options
+from hushdoc.commands.policy_options import policy_from, policy_options
+from hushdoc.errors import TaskMismatchError
+
+if TYPE_CHECKING:
+    from hushdoc.runtime.extraction import Extraction
+    from hushdoc.viewing.redaction import Redaction
+
+
+def register(verbs: Any) -> None:
+    """Adds `hushdoc redact`; numpy and onnxruntime are imported only when it runs."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "redact",
+        help="remove the fields that a verified artifact finds in a document",
+        description="Checks an artifact against a policy, finds the fields of a document, and "
+        "writes the document without them: its words as JSON, and its pages as pictures under "
+        "black boxes. A model misses fields: look at the result before you give it away.",
+    )
+    answering.model_options(parser)
+    parser.add_argument(
+        "document",
+        metavar="DOCUMENT",
+        help="PDF, image, text, or JSON written by Document.to_dict(); or - for standard input",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="gets document.json and a picture of each page; must not exist yet",
+    )
+    parser.add_argument(
+        "--label",
+        action="append",
+        metavar="NAME",
+        help="field that is removed; may be given again (default: all fields)",
+    )
+    parser.add_argument(
+        "--once",
+        action="store_true",
+        help="remove fields where they were found alone, not what spells the same elsewhere",
+    )
+    reading_options(parser)
+    policy_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Redacts one document and says what was removed."""
+    policy = policy_from(options)
+    from hushdoc.runtime.crf import HashedCRFModel
+    from hushdoc.runtime.kie import KIEModel
+    from hushdoc.runtime.loading import load
+    from hushdoc.viewing.redaction import redact
+
+    files.require_free(options.out)
+    model = load(
+        options.artifact,
+        policy=policy,
+        device=options.device,
+        runtime=answering.runtime_from(options),
+    )
+    if not isinstance(model, KIEModel | HashedCRFModel):
+        raise TaskMismatchError(
+            f"The artifact was built for the task '{model.certificate.model.task}'; fields are "
+            "found by 'kie'. Use an artifact of that task."
+        )
+    known = model.labels.fields
+    unknown = sorted(set(options.label or ()) - set(known))
+    if unknown:
+        options.refuse_usage(
+            f"the model knows no field {', '.join(map(answering.shown, unknown))}; it knows "
+            f"{', '.join(map(answering.shown, known))}"
+        )
+    document = read_document(options.document, format=options.format, ocr=options.ocr)
+    answer: Extraction = model.extract(document)
+    # What the model is unsure of is removed too: too much is better than too little.
+    made = redact(
+        document,
+        (*answer.fields, *answer.abstained),
+        labels=options.label,
+        repeats=not options.once,
+        out=options.out,
+    )
+    _print(made, answer)
+    return 0
+
+
+def _print(made: Redaction, answer: Extraction) -> None:
+    removed = ", ".join(
+        f"{answering.shown(label)} ({count})" for label, count in sorted(made.counts.items())
+    )
+    print(f"{made.folder}: removed {removed or 'nothing: no field was found'}.")
+    for warning in answer.warnings:
+        print(f"  note: {answering.shown(warning, limit=2000)}")
+    print("  note: A model misses fields. Look at the result before you give it away.")

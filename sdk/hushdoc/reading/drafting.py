@@ -1,0 +1,305 @@
+"""A document while a reader fills it: every word and box is checked as it comes.
+
+Contract: nothing leaves here but a document that passed `Document.check`; whatever is wrong with
+somebody else's file is an InputError that names the word and its page.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from hushdoc.document import Box, Document, Page, Word
+from hushdoc.errors import (
+    BoxError,
+    HushdocError,
+    InputError,
+    LimitExceededError,
+    UnsupportedFormatError,
+)
+from hushdoc.reading_terms import ReadingLimits, Source, check_word, shown
+
+SLACK = 0.01
+"""A box may reach past its page by this share of the page's side, as services round and turned
+lines lean over the edge; it is cut at the edge. Anything further out is an error."""
+
+NOMINAL = 1000
+"""Sides (pixels) of a page whose format tells only shares of the page."""
+
+PIXELS_PER_INCH = 200
+"""Pages measured in inches or points get this many pixels an inch."""
+
+MAX_SIDE = 10_000_000
+"""No page is longer (in its own units or pixels)."""
+
+Corners = tuple[object, object, object, object]
+
+
+class Draft:
+    """Pages being filled, in order; `word` and `line` add to the last page that was begun."""
+
+    def __init__(self, *, id: str, reader: str, limits: ReadingLimits | None) -> None:
+        """Begins without a page.
+
+        Args:
+            id: The document's id.
+            reader: Name of the format, for messages and the document's source.
+            limits: How much is read.
+        """
+        self.id = id
+        self.reader = reader
+        self.limits = limits or ReadingLimits()
+        self._pages: list[Page] = []
+        self._words: list[Word] = []
+        self._total = 0
+        self._extent = (1.0, 1.0)
+
+    def page(
+        self,
+        width: object,
+        height: object,
+        *,
+        pixels: tuple[int, int] | None = None,
+        image: Path | None = None,
+        frame: int = 0,
+    ) -> None:
+        """Begins a page.
+
+        Args:
+            width: In the units of the boxes that follow.
+            height: Likewise.
+            pixels: The page's size in pixels; by default its width and height, rounded.
+            image: The file with its picture.
+            frame: Which of the file's pictures.
+
+        Raises:
+            InputError: A side is no positive number.
+            LimitExceededError: There are more pages than the limits allow.
+        """
+        self._close()
+        if len(self._pages) >= self.limits.max_pages:
+            raise too_many_pages(self.id, None, self.limits)
+        where = f"page {len(self._pages)} of '{self.id}' ({self.reader})"
+        self._extent = (side(width, of=where), side(height, of=where))
+        size = pixels or (max(1, round(self._extent[0])), max(1, round(self._extent[1])))
+        self._pages.append(Page(width=size[0], height=size[1], words=(), image=image, frame=frame))
+
+    def word(self, text: object, corners: Corners | None, *, segment: int | None = None) -> None:
+        """Adds a word; one of blanks alone carries no text and is left out.
+
+        Args:
+            text: What it says.
+            corners: (x0, y0, x1, y1) in the page's units; None where there is no box.
+            segment: Number of its line or block on this page.
+
+        Raises:
+            BoxError: The box is missing, not finite, swapped or off the page.
+            WordError: The text is no text or holds control characters.
+            LimitExceededError: It is too long, or there are too many.
+        """
+        if isinstance(text, str):
+            text = text.strip()
+            if not text:
+                return
+        where = self._where(text)
+        said = check_word(text, where=where, max_characters=self.limits.max_word_characters)
+        self._total += 1
+        if self._total > self.limits.max_words:
+            raise LimitExceededError(
+                f"'{self.id}' has more than {self.limits.max_words} words. Split it, or raise "
+                "ReadingLimits.max_words."
+            )
+        self._words.append(Word(text=said, box=self._box(corners, where), segment=segment))
+
+    def line(self, text: object, corners: Corners | None, *, segment: int | None = None) -> None:
+        """Adds the words of a line that has one box: each gets its share by characters.
+
+        Raises:
+            BoxError: The box is missing, not finite, swapped or off the page.
+            WordError: The text is no text or holds control characters.
+            LimitExceededError: A word is too long, or there are too many.
+        """
+        if not isinstance(text, str) or len(text.split()) < 2:
+            self.word(text, corners, segment=segment)
+            return
+        box = self._box(corners, self._where(text))
+        across = self._extent[0] / self._pages[-1].width, self._extent[1] / self._pages[-1].height
+        for word, share in _shares(text, box):
+            self.word(
+                word,
+                (
+                    share.x0 * across[0],
+                    share.y0 * across[1],
+                    share.x1 * across[0],
+                    share.y1 * across[1],
+                ),
+                segment=segment,
+            )
+
+    def document(self, source: Source | None = None) -> Document:
+        """Returns the checked document.
+
+        Args:
+            source: How it was read; by default the reader alone.
+
+        Raises:
+            EmptyDocumentError: There is no page or no word.
+        """
+        self._close()
+        document = Document(
+            id=self.id, pages=tuple(self._pages), source=source or Source(reader=self.reader)
+        )
+        document.check()
+        return document
+
+    @property
+    def has_words(self) -> bool:
+        """Whether any page has a word so far."""
+        return self._total > 0
+
+    def words(self) -> tuple[Word, ...]:
+        """Returns the words of the last page so far."""
+        return tuple(self._words)
+
+    def _close(self) -> None:
+        if self._pages:
+            self._pages[-1] = replace(self._pages[-1], words=tuple(self._words))
+        self._words = []
+
+    def _where(self, text: object) -> str:
+        return (
+            f"word {len(self._words)} ({shown(text)}) on page {len(self._pages) - 1} of "
+            f"'{self.id}' ({self.reader})"
+        )
+
+    def _box(self, corners: Corners | None, where: str) -> Box:
+        if not self._pages:
+            raise InputError(f"The {where} comes before any page. Mend the file.")
+        if corners is None:
+            raise BoxError(f"The {where} has no box. Leave the word out, or give its place.")
+        page = self._pages[-1]
+        across, down = page.width / self._extent[0], page.height / self._extent[1]
+        try:
+            values = [number(value) for value in corners]
+        except (TypeError, ValueError, OverflowError) as error:
+            raise BoxError(
+                f"The box of the {where} is {repr(corners)[:200]}: {error}. Expected four numbers."
+            ) from error
+        box = Box(
+            x0=_near(values[0] * across, page.width),
+            y0=_near(values[1] * down, page.height),
+            x1=_near(values[2] * across, page.width),
+            y1=_near(values[3] * down, page.height),
+        )
+        problem = box.problem(width=page.width, height=page.height)
+        if problem is not None:
+            raise BoxError(
+                f"The box {box.to_list()} (in pixels) of the {where} {problem}. Mend the file, or "
+                "the page size it tells."
+            )
+        return box
+
+
+def _near(value: float, extent: float) -> float:
+    """Returns a coordinate, moved to the page's edge where it lies but a little outside."""
+    slack = max(2.0, SLACK * extent)
+    if -slack <= value < 0:
+        return 0.0
+    if extent < value <= extent + slack:
+        return float(extent)
+    return value
+
+
+def number(value: object) -> float:
+    """Returns a JSON number; a text or a truth value is none.
+
+    Raises:
+        TypeError: It is no number.
+        OverflowError: It is an integer that no float holds.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{repr(value)[:40]} is no number")
+    return float(value)
+
+
+def _shares(text: str, box: Box) -> Iterator[tuple[str, Box]]:
+    """Yields the words of a line with their parts of its box; tall boxes are cut across."""
+    upright = box.y1 - box.y0 > 1.5 * (box.x1 - box.x0)
+    text = text.strip()
+    first, extent = (box.y0, box.y1 - box.y0) if upright else (box.x0, box.x1 - box.x0)
+    place = 0
+    for word in text.split():
+        start = text.index(word, place)
+        place = start + len(word)
+        low = first + extent * start / len(text)
+        # The last share ends where the box ends, whatever was rounded.
+        high = first + extent if place == len(text) else first + extent * place / len(text)
+        if upright:
+            yield word, Box(x0=box.x0, y0=low, x1=box.x1, y1=high)
+        else:
+            yield word, Box(x0=low, y0=box.y0, x1=high, y1=box.y1)
+
+
+def around(points: Iterable[Sequence[object]]) -> Corners:
+    """Returns the corners of the upright box around some points (x, y).
+
+    Raises:
+        TypeError: A coordinate is no number.
+        ValueError: There is no point, or one that has not two coordinates.
+    """
+    pairs = [(number(x), number(y)) for x, y in points]
+    if not pairs:
+        raise ValueError("a polygon has no points")
+    across, down = [x for x, _ in pairs], [y for _, y in pairs]
+    if any(math.isnan(value) for value in (*across, *down)):
+        return (math.nan, math.nan, math.nan, math.nan)  # min and max would hide it
+    return (min(across), min(down), max(across), max(down))
+
+
+def side(value: object, *, of: str) -> float:
+    """Returns the length of a page's side.
+
+    Raises:
+        InputError: It is no positive number, or too long.
+    """
+    try:
+        found = number(value)
+    except (TypeError, OverflowError):
+        found = math.nan
+    if not 0 < found <= MAX_SIDE:
+        raise InputError(
+            f"A side of {of} is {repr(value)[:40]}; expected a positive number up to {MAX_SIDE}. "
+            "Mend the size of the page."
+        )
+    return found
+
+
+def too_many_pages(id: str, found: int | None, limits: ReadingLimits) -> LimitExceededError:
+    """Returns the error for a document with more pages than are read."""
+    has = f"more than {limits.max_pages}" if found is None else str(found)
+    return LimitExceededError(
+        f"'{id}' has {has} pages; at most {limits.max_pages} are read. Split it, or raise "
+        "ReadingLimits.max_pages."
+    )
+
+
+@contextmanager
+def reading_as(form: str, id: str) -> Iterator[None]:
+    """Turns what goes wrong with a malformed structure into one UnsupportedFormatError.
+
+    Args:
+        form: What the structure should be, for the message.
+        id: The document's id.
+    """
+    try:
+        yield
+    except HushdocError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise UnsupportedFormatError(
+            f"'{id}' is not {form}: {type(error).__name__}: {str(error)[:200]}. Pass the output "
+            "as it was written, or name its true format."
+        ) from error

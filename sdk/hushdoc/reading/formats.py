@@ -1,0 +1,188 @@
+"""Which format a file has, told by its content; a name may say anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hushdoc.document import Document
+from hushdoc.errors import UnsupportedFormatError
+from hushdoc.reading.azure_read import from_azure_read
+from hushdoc.reading.docling import from_docling
+from hushdoc.reading.doctr import from_doctr
+from hushdoc.reading.document_ai import from_document_ai
+from hushdoc.reading.hocr import PAGE, from_hocr
+from hushdoc.reading.pdf import is_pdf
+from hushdoc.reading.rapidocr import from_rapidocr
+from hushdoc.reading.tesseract_tsv import from_tesseract_tsv
+from hushdoc.reading.text import decoded
+from hushdoc.reading.textract import from_textract
+from hushdoc.reading_terms import FORMATS, ReadingLimits
+
+ADAPTERS: Mapping[str, Callable[..., Document]] = {
+    "azure-read": from_azure_read,
+    "docling": from_docling,
+    "doctr": from_doctr,
+    "document-ai": from_document_ai,
+    "rapidocr": from_rapidocr,
+    "textract": from_textract,
+}
+"""Readers of JSON."""
+
+MARKUP: Mapping[str, Callable[..., Document]] = {
+    "hocr": from_hocr,
+    "tesseract-tsv": from_tesseract_tsv,
+}
+"""Readers of text with a form of its own."""
+
+_IMAGE_MARKS = (
+    b"\x89PNG\r\n\x1a\n",
+    b"\xff\xd8\xff",
+    b"II*\x00",
+    b"MM\x00*",
+    b"II+\x00",
+    b"MM\x00+",
+    b"GIF87a",
+    b"GIF89a",
+)
+_TSV_HEAD = "level\tpage_num\t"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recognised:
+    """What a file is.
+
+    Attributes:
+        format: One of FORMATS, never "auto".
+        text: Its characters, where it is no binary format.
+        data: Its value, where it is JSON.
+    """
+
+    format: str
+    text: str = field(default="", repr=False)
+    data: Any = field(default=None, repr=False)
+
+
+def recognised(content: bytes, *, format: str, id: str) -> Recognised:
+    """Returns what a file is, with what was decoded on the way.
+
+    Args:
+        content: The whole file.
+        format: What the caller says it is, or "auto".
+        id: The document's id; a name that ends in ".json" promises JSON.
+
+    Raises:
+        UnsupportedFormatError: It is none of the formats, or not the one it should be.
+    """
+    if format not in FORMATS:
+        raise ValueError(f"format is {format!r}; expected one of {FORMATS}.")
+    if format == "auto":
+        binary = _binary_format(content)
+        if binary is not None:
+            return Recognised(format=binary)
+    elif format in ("pdf", "image"):
+        return Recognised(format=format)
+    text = decoded(content, id=id)
+    if format == "text" or format in MARKUP:
+        return Recognised(format=format, text=text)
+    if format != "auto":
+        return Recognised(format=format, data=_json(text, id))
+    return _by_text(text, id)
+
+
+def _binary_format(content: bytes) -> str | None:
+    if is_pdf(content):
+        return "pdf"
+    if content.startswith(_IMAGE_MARKS):
+        return "image"
+    # Two letters alone would be too little: a text may begin with them.
+    if content.startswith(b"BM") and content[6:10] == bytes(4):
+        return "image"
+    return "image" if content[:4] == b"RIFF" and content[8:12] == b"WEBP" else None
+
+
+def _by_text(text: str, id: str) -> Recognised:
+    start = text[:4096].lstrip()
+    if start.startswith(_TSV_HEAD):
+        return Recognised(format="tesseract-tsv", text=text)
+    if start.startswith("<") and PAGE in text:
+        return Recognised(format="hocr", text=text)
+    if start.startswith(("{", "[")) or id.endswith(".json"):
+        try:
+            data = _json(text, id)
+        except UnsupportedFormatError:
+            if not start.startswith("["):
+                raise
+            # A text may well begin with a bracket: "[Letterhead]".
+            if id.endswith(".json"):
+                raise
+            return Recognised(format="text", text=text)
+        return Recognised(format=_json_format(data, id), data=data)
+    return Recognised(format="text", text=text)
+
+
+def _json(text: str, id: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UnsupportedFormatError(
+            f"'{id}' is not JSON: {str(error)[:200]}. Expected what Document.to_dict() or one of "
+            'the services wrote; pass format="text" for a plain text.'
+        ) from error
+
+
+def _json_format(data: Any, id: str) -> str:
+    """Returns whose output a JSON value is, by the keys that only one of them writes."""
+    if isinstance(data, list):
+        first = data[0] if data and isinstance(data[0], Mapping) else {}
+        if "Blocks" in first:
+            return "textract"
+        return "rapidocr" if "box" in first and "txt" in first else "document"
+    if isinstance(data, Mapping):
+        if isinstance(data.get("document"), Mapping):
+            return _json_format(data["document"], id)
+        for name, mark in _KEYS:
+            if mark in data:
+                return name
+        if "pages" in data:
+            return _by_pages(data["pages"], data)
+        if "id" in data:
+            return "document"
+    keys = ascii([str(key)[:40] for key in data][:8]) if isinstance(data, Mapping) else "none"
+    raise UnsupportedFormatError(
+        f"'{id}' is JSON of no known form; its keys: {keys}. Expected what Document.to_dict() or "
+        f"one of the services wrote; name its format if it is one of {', '.join(ADAPTERS)}."
+    )
+
+
+_KEYS = (
+    ("textract", "Blocks"),
+    ("docling", "schema_name"),
+    ("azure-read", "analyzeResult"),
+    ("azure-read", "readResults"),
+)
+
+
+def _by_pages(pages: Any, data: Mapping[str, Any]) -> str:
+    """Returns whose pages these are."""
+    first = pages[0] if isinstance(pages, list) and pages else None
+    if not isinstance(first, Mapping) or "id" in data:
+        return "document"
+    if "blocks" in first and "dimensions" in first:
+        return "doctr"
+    if "apiVersion" in data or ("pageNumber" in first and "unit" in first):
+        return "azure-read"
+    return "document-ai" if "text" in data else "document"
+
+
+def read_adapted(found: Recognised, *, id: str, limits: ReadingLimits) -> Document:
+    """Returns the document in the output of another program.
+
+    Raises:
+        InputError: It can't be used.
+    """
+    if found.format in MARKUP:
+        return MARKUP[found.format](found.text, id=id, limits=limits)
+    return ADAPTERS[found.format](found.data, id=id, limits=limits)

@@ -1,0 +1,199 @@
+"""OCR behind one small interface: an engine has a name, a version, and reads a picture.
+
+What was read is kept in memory by the digest of the picture, so that a page is not read twice.
+Nothing of it is written to disk unless the application names a folder: it is the text of documents.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from hushdoc import files
+from hushdoc.document import Box, Word
+from hushdoc.errors import MissingExtraError
+from hushdoc.reading import rapidocr, tesseract
+from hushdoc.reading.drafting import Draft
+from hushdoc.reading_terms import ENGINES, ReadingLimits
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+MAX_CACHED_BYTES = 64 * 2**20
+"""A page that was kept in a folder is never larger (bytes)."""
+
+
+@runtime_checkable
+class OCREngine(Protocol):
+    """What reads the words of a picture; an application may bring its own."""
+
+    @property
+    def name(self) -> str:
+        """Such as "tesseract"."""
+
+    @property
+    def version(self) -> str:
+        """What changes whenever it may read something else: its version, models and settings."""
+
+    def read(self, image: Image.Image) -> Sequence[Word]:
+        """Returns the words in reading order, with boxes in pixels; an RGB picture comes in.
+
+        Raises:
+            OCRError: It failed.
+        """
+
+
+class OCRCache:
+    """What engines read, by the digest of engine and picture; many threads may share one.
+
+    Args:
+        max_pages: Pages kept in memory; the one not asked for longest is forgotten first.
+        folder: A folder that keeps pages for good, each in a file that only its owner can read.
+            The application answers for it: it holds the text of documents.
+    """
+
+    def __init__(self, *, max_pages: int = 64, folder: Path | None = None) -> None:
+        """Begins empty, or with what the folder holds."""
+        self._max_pages = max_pages
+        self._folder = folder
+        self._kept: OrderedDict[str, tuple[Word, ...]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        """Returns how many pages are in memory."""
+        return len(self._kept)
+
+    def clear(self) -> None:
+        """Forgets all pages in memory; a folder keeps its own."""
+        with self._lock:
+            self._kept.clear()
+
+    def read(self, engine: OCREngine, image: Image.Image) -> tuple[Word, ...]:
+        """Returns the words of an RGB picture, read once."""
+        key = _digest(engine, image)
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+        if found is None:
+            found = self._stored(key)
+            if found is None:
+                found = _checked(engine, image)
+                self._store(key, found)
+            self._keep(key, found)
+        return found
+
+    def _keep(self, key: str, words: tuple[Word, ...]) -> None:
+        with self._lock:
+            self._kept[key] = words
+            while len(self._kept) > self._max_pages:
+                self._kept.popitem(last=False)
+
+    def _stored(self, key: str) -> tuple[Word, ...] | None:
+        if self._folder is None:
+            return None
+        try:
+            content = files.read_file(self._folder / f"{key}.json", max_bytes=MAX_CACHED_BYTES)
+            return tuple(
+                Word(
+                    text=str(text),
+                    box=Box(x0=float(x0), y0=float(y0), x1=float(x1), y1=float(y1)),
+                    segment=None if segment is None else int(segment),
+                )
+                for text, (x0, y0, x1, y1), segment in json.loads(content)
+            )
+        except (OSError, ValueError, TypeError):
+            return None  # not there or damaged: read the page again
+
+    def _store(self, key: str, words: tuple[Word, ...]) -> None:
+        if self._folder is None:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        rows = [[word.text, word.box.to_list(), word.segment] for word in words]
+        path = self._folder / f"{key}.json"
+        files.write_file(path, json.dumps(rows).encode("ascii"), mode=0o600)
+
+
+def _digest(engine: OCREngine, image: Image.Image) -> str:
+    digest = hashlib.sha256()
+    digest.update(json.dumps([engine.name, engine.version, image.mode, image.size]).encode())
+    digest.update(image.tobytes())
+    return digest.hexdigest()
+
+
+def _checked(engine: OCREngine, image: Image.Image) -> tuple[Word, ...]:
+    """Returns what an engine reads, each word checked as those of a file are."""
+    draft = Draft(id="page", reader=engine.name, limits=ReadingLimits())
+    draft.page(image.width, image.height)
+    for word in engine.read(image):
+        box = word.box
+        draft.word(word.text, (box.x0, box.y0, box.x1, box.y1), segment=word.segment)
+    return draft.words()
+
+
+def chosen(ocr: str) -> OCREngine:
+    """Returns the engine of a name.
+
+    Args:
+        ocr: "rapidocr" or "tesseract"; "auto" takes RapidOCR where it is installed, else Tesseract.
+
+    Raises:
+        MissingExtraError: No engine is installed, or not RapidOCR where it was named.
+        OCRError: Tesseract was named and is not installed.
+    """
+    if ocr == "rapidocr" or (ocr == "auto" and rapid_is_installed()):
+        return rapidocr.default_engine()
+    if ocr == "tesseract" or tesseract.program() is not None:
+        return tesseract.TesseractEngine()
+    raise MissingExtraError("rapidocr", "ocr")
+
+
+def rapid_is_installed() -> bool:
+    """Returns whether RapidOCR and what runs its models can be imported."""
+    return all(find_spec(name) is not None for name in ("rapidocr", "onnxruntime"))
+
+
+def label(engine: OCREngine) -> str:
+    """Returns the engine's name and version as a document's source tells them."""
+    return f"{engine.name} {engine.version}"
+
+
+SHARED_CACHE = OCRCache()
+"""What `open_document` reads and keeps unless it is given another cache."""
+
+
+class Reader:
+    """An engine with its cache, found when the first page needs it."""
+
+    def __init__(self, ocr: str | OCREngine, cache: OCRCache | None) -> None:
+        """Keeps what was asked for; a wrong name is told at once."""
+        if isinstance(ocr, str) and ocr not in ENGINES:
+            raise ValueError(f"ocr is {ocr!r}; expected one of {ENGINES}, or an engine.")
+        self.forbidden = ocr == "none"
+        self.every_page = ocr not in ("auto", "none")
+        self._ocr = ocr
+        self._cache = SHARED_CACHE if cache is None else cache
+        self._engine: OCREngine | None = None
+
+    @property
+    def label(self) -> str | None:
+        """Name and version of the engine that was used, if any was."""
+        return None if self._engine is None else label(self._engine)
+
+    def read(self, image: Image.Image) -> tuple[Word, ...]:
+        """Returns the words of an RGB picture.
+
+        Raises:
+            MissingExtraError: No engine is installed.
+            OCRError: The engine failed, or is not there.
+            InputError: What it read can't be used.
+        """
+        if self._engine is None:
+            self._engine = chosen(self._ocr) if isinstance(self._ocr, str) else self._ocr
+        return self._cache.read(self._engine, image)

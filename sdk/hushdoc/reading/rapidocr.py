@@ -1,0 +1,233 @@
+"""RapidOCR: as an OCR engine, whose models come in its wheel, and what others had it write."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hushdoc import telemetry
+from hushdoc.document import Document, Word
+from hushdoc.errors import MissingExtraError, OCRError
+from hushdoc.reading.drafting import Corners, Draft, around, number, reading_as
+from hushdoc.reading_terms import ReadingLimits
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+READER = "rapidocr"
+STEPS = ("det", "cls", "rec")
+
+
+class RapidOCREngine:
+    """Reads pictures with RapidOCR; many threads may share one, and read one after the other."""
+
+    name = READER
+
+    def __init__(self, *, threads: int | None = None) -> None:
+        """Finds the models that came with the package; it is never let download any.
+
+        Args:
+            threads: Threads of one model; by default the cores this process may use.
+
+        Raises:
+            MissingExtraError: rapidocr or onnxruntime is not installed.
+            OCRError: Its models are not where its wheel puts them.
+            TelemetryActiveError: The host imported onnxruntime with telemetry on.
+        """
+        telemetry.keep_off()
+        from importlib import metadata
+
+        try:
+            import rapidocr
+        except ImportError as error:
+            raise MissingExtraError("rapidocr", "ocr") from error
+        models = _models(Path(rapidocr.__file__).parent / "models")
+        settings: dict[str, Any] = {
+            f"{step.capitalize()}.model_path": str(path) for step, path in models.items()
+        }
+        settings |= {"Global.log_level": "critical", "Global.return_word_box": True}
+        settings["EngineConfig.onnxruntime.intra_op_num_threads"] = threads or _usable_cores()
+        try:
+            self._engine = rapidocr.RapidOCR(params=settings)
+        except Exception as error:  # its exceptions share no base but Exception
+            raise OCRError(f"RapidOCR can't start: {error}. Install it again.") from error
+        self._lock = threading.Lock()
+        self.version = f"{metadata.version('rapidocr')} ({models['rec'].stem})"
+
+    def read(self, image: Image.Image) -> list[Word]:
+        """Returns the words of a picture; words of one line share a segment.
+
+        Raises:
+            OCRError: It failed.
+        """
+        import numpy as np
+
+        # It takes the order of OpenCV: blue, green, red.
+        pixels = np.ascontiguousarray(np.asarray(image.convert("RGB"))[:, :, ::-1])
+        try:
+            with self._lock:
+                answer = self._engine(pixels)
+        except Exception as error:  # its exceptions share no base but Exception
+            raise OCRError(
+                f"RapidOCR failed on a picture of {image.width} x {image.height} pixels: {error}. "
+                "Use Tesseract for this document."
+            ) from error
+        draft = Draft(id="page", reader=READER, limits=ReadingLimits())
+        draft.page(image.width, image.height)
+        _add_answer(draft, answer, size=image.size)
+        return list(draft.words())
+
+
+@lru_cache(maxsize=1)
+def default_engine() -> RapidOCREngine:
+    """Returns one engine for the whole process: its models take long to load."""
+    return RapidOCREngine()
+
+
+def _usable_cores() -> int:
+    """Returns how many cores the process may use; ONNX Runtime would take all of the host's."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _models(folder: Path) -> dict[str, Path]:
+    found = {step: sorted(folder.glob(f"*_{step}_*.onnx")) for step in STEPS}
+    lacking = [step for step, paths in found.items() if len(paths) != 1]
+    if lacking:
+        raise OCRError(
+            f"The folder of RapidOCR's models holds not exactly one for {', '.join(lacking)}. Its "
+            "wheel brings them and nothing is downloaded; install rapidocr again."
+        )
+    return {step: paths[0] for step, paths in found.items()}
+
+
+def from_rapidocr(
+    data: Any,
+    *,
+    width: int | None = None,
+    height: int | None = None,
+    id: str = "document",
+    limits: ReadingLimits | None = None,
+) -> Document:
+    """Returns the one-page document of RapidOCR's answer; words of one line share a segment.
+
+    Args:
+        data: Its output object, or what `to_json` of it returns. That has lines alone, so a
+            word's box is its share of the line's by characters.
+        width: Page width in pixels; by default the output's picture's, or where the last box ends.
+        height: Page height in pixels; likewise.
+        id: A name for messages and results.
+        limits: How much is read.
+
+    Raises:
+        UnsupportedFormatError: It is not RapidOCR's answer.
+        InputError: A box or a word can't be used; the message names it.
+    """
+    draft = Draft(id=id, reader=READER, limits=limits)
+    with reading_as("RapidOCR's answer", id):
+        if isinstance(data, Sequence) and not isinstance(data, str):
+            lines = [(line.get("txt"), _corners(line.get("box"))) for line in data]
+            draft.page(*_size(lines, width, height, None))
+            for segment, (text, corners) in enumerate(lines):
+                draft.line(text, corners, segment=segment)
+        else:
+            boxes = () if data.boxes is None else data.boxes
+            lines = [("", _corners(box)) for box in boxes]
+            draft.page(*_size(lines, width, height, getattr(data, "img", None)))
+            _add_answer(draft, data)
+    return draft.document()
+
+
+def _size(
+    lines: Sequence[tuple[object, Corners | None]],
+    width: int | None,
+    height: int | None,
+    image: Any,
+) -> tuple[object, object]:
+    """Returns the page's size: as told, else the picture's, else where the last box ends."""
+    if image is not None:
+        return width or int(image.shape[1]), height or int(image.shape[0])
+    ends = [corners for _, corners in lines if corners is not None]
+    across = max((float(str(corners[2])) for corners in ends), default=1.0)
+    down = max((float(str(corners[3])) for corners in ends), default=1.0)
+    return width or max(1.0, across), height or max(1.0, down)
+
+
+def _corners(box: Any) -> Corners | None:
+    """Returns the upright box around four points, given as lists or as an array."""
+    if box is None:
+        return None
+    return around([(_plain(x), _plain(y)) for x, y in box])
+
+
+def _plain(value: Any) -> object:
+    """Returns a number of numpy as one of Python."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _add_answer(draft: Draft, answer: Any, *, size: tuple[int, int] | None = None) -> None:
+    """Adds the words of an output object, by their own boxes where it has them.
+
+    Args:
+        draft: Where to.
+        answer: The output object.
+        size: Cuts boxes at the edges of a page of this size; turned lines reach over them.
+    """
+    if answer is None or getattr(answer, "txts", None) is None:
+        return
+    pieces = tuple(answer.word_results or ())
+    # It leaves lines without pieces out: then which pieces belong to which line is not known.
+    known = len(pieces) == len(answer.txts) and all(pieces)
+    for segment, (text, box) in enumerate(zip(answer.txts, answer.boxes, strict=True)):
+        words = list(_words(text, pieces[segment])) if known else []
+        if words:
+            for word, corners in words:
+                draft.word(word, _cut(corners, size), segment=segment)
+        else:
+            draft.line(text, _cut(_corners(box), size), segment=segment)
+
+
+def _cut(corners: Corners | None, size: tuple[int, int] | None) -> Corners | None:
+    if corners is None or size is None:
+        return corners
+    x0, y0, x1, y1 = map(number, corners)
+    return (
+        min(max(x0, 0.0), size[0]),
+        min(max(y0, 0.0), size[1]),
+        min(max(x1, 0.0), size[0]),
+        min(max(y1, 0.0), size[1]),
+    )
+
+
+def _words(text: str, pieces: Sequence[Any]) -> Iterator[tuple[str, Corners]]:
+    """Yields the words of a line with the boxes of their pieces; none where they don't spell it.
+
+    A piece is a word, a part of one, or a Chinese character; blanks of the line end a word.
+    """
+    held: list[tuple[str, Corners]] = []
+    place = 0
+    found: list[tuple[str, Corners]] = []
+    for piece in pieces:
+        said, box = str(piece[0]), _corners(piece[2])
+        start = text.find(said, place)
+        if box is None or start < 0:
+            return
+        if held and start > place:
+            found.append(_joined(held))
+            held = []
+        held.append((said, box))
+        place = start + len(said)
+    if held:
+        found.append(_joined(held))
+    if "".join("".join(word for word, _ in found).split()) == "".join(text.split()):
+        yield from found
+
+
+def _joined(held: Sequence[tuple[str, Corners]]) -> tuple[str, Corners]:
+    points = [point for _, box in held for point in ((box[0], box[1]), (box[2], box[3]))]
+    return "".join(said for said, _ in held), around(points)

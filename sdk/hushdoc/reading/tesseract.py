@@ -1,0 +1,119 @@
+"""Tesseract as an OCR engine: the installed program, fed through pipes.
+
+No page is ever written to disk: the picture goes in through standard input and the words come out
+through standard output.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import subprocess
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from hushdoc.document import Word
+from hushdoc.errors import OCRError
+from hushdoc.reading.drafting import Draft
+from hushdoc.reading.tesseract_tsv import add_rows
+from hushdoc.reading_terms import ReadingLimits
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+PROGRAM = "tesseract"
+MIN_SIDE = 3
+"""Pictures with a shorter side (pixels) hold no text, and the program fails on them."""
+
+
+class TesseractEngine:
+    """Reads pictures with the program `tesseract`; holds no state between calls."""
+
+    name = "tesseract"
+
+    def __init__(self, *, languages: str = "eng", timeout_seconds: float = 120) -> None:
+        """Keeps the settings.
+
+        Args:
+            languages: Names of installed languages, such as "eng+deu".
+            timeout_seconds: How long one page may take.
+
+        Raises:
+            OCRError: The program is not installed.
+            ValueError: The languages are no names joined by "+".
+        """
+        if re.fullmatch(r"[A-Za-z_]+(\+[A-Za-z_]+)*", languages) is None:
+            raise ValueError(f'languages is {languages!r}; expected names such as "eng+deu".')
+        found = program()
+        if found is None:
+            raise OCRError(
+                f"The program '{PROGRAM}' is not installed, and ocr is \"tesseract\". Install it "
+                "(on Debian and Ubuntu: apt-get install tesseract-ocr), or use RapidOCR: pip "
+                "install 'hushdoc[ocr]'."
+            )
+        self._program = found
+        self._languages = languages
+        self._timeout = timeout_seconds
+        self.version = f"{_version(found)} ({languages})"
+
+    def read(self, image: Image.Image) -> list[Word]:
+        """Returns the words of a picture; words of one line share a segment.
+
+        Raises:
+            OCRError: The program failed or took too long.
+        """
+        if min(image.size) < MIN_SIDE:
+            return []
+        # Uncompressed and without metadata: nothing to spend time on, nothing to pass along.
+        stream = io.BytesIO()
+        image.save(stream, format="PPM")
+        answer = self._run(["stdin", "stdout", "-l", self._languages, "tsv"], stream.getvalue())
+        draft = Draft(id="page", reader=self.name, limits=ReadingLimits())
+        add_rows(draft, answer.decode("utf-8", errors="replace"))
+        return list(draft.words())
+
+    def _run(self, arguments: list[str], content: bytes) -> bytes:
+        # One page, one core: pages are what is read side by side.
+        environment = dict(os.environ, OMP_THREAD_LIMIT="1")
+        try:
+            done = subprocess.run(
+                [self._program, *arguments],
+                input=content,
+                capture_output=True,
+                check=False,
+                timeout=self._timeout,
+                env=environment,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise OCRError(
+                f"{PROGRAM} took more than {self._timeout:g} seconds for a page. Pass a smaller "
+                "picture, or an engine with a longer timeout_seconds."
+            ) from error
+        except OSError as error:
+            raise OCRError(f"{PROGRAM} can't be run: {error}. Mend its installation.") from error
+        if done.returncode != 0:
+            said = done.stderr.decode("utf-8", errors="replace").strip().splitlines()[-1:]
+            raise OCRError(
+                f"{PROGRAM} failed with code {done.returncode}: {ascii(''.join(said)[:200])}. "
+                f"Check with {PROGRAM} --list-langs that '{self._languages}' is installed."
+            )
+        return done.stdout
+
+
+def program() -> str | None:
+    """Returns the path of the installed program, if there is one."""
+    return shutil.which(PROGRAM)
+
+
+@lru_cache(maxsize=4)
+def _version(path: str) -> str:
+    try:
+        done = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, check=True, timeout=20
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise OCRError(f"{PROGRAM} can't be run: {error}. Mend its installation.") from error
+    lines = (done.stdout or done.stderr).splitlines()
+    return lines[0].removeprefix(PROGRAM).strip() if lines else "unknown"

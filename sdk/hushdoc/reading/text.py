@@ -1,0 +1,68 @@
+"""Plain text: bytes to characters, or an error; never a guess."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from hushdoc.document import Document
+from hushdoc.errors import UnsupportedFormatError
+from hushdoc.reading_terms import Source
+
+READER = "text"
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    # The mark of UTF-32 in little-endian order starts with that of UTF-16.
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_BINARY = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+"""Characters that no text file holds; tabs, line ends, form feeds and escapes are let through."""
+
+
+def decoded(content: bytes, *, id: str) -> str:
+    r"""Returns the characters of a text file.
+
+    Args:
+        content: UTF-8, or UTF-16 or UTF-32 with a byte order mark.
+        id: The document's id, for messages.
+
+    Raises:
+        UnsupportedFormatError: It is in another encoding, or no text.
+
+    Example:
+        >>> decoded(b"\xff\xfeU\x00t\x00a\x00h\x00", id="law")
+        'Utah'
+    """
+    encoding, skipped = next(
+        ((name, len(mark)) for mark, name in _MARKS if content.startswith(mark)), ("utf-8", 0)
+    )
+    try:
+        text = content[skipped:].decode(encoding)
+    except UnicodeDecodeError as error:
+        raise UnsupportedFormatError(
+            f"'{id}' is not {encoding.upper()} at byte {skipped + error.start}. Expected a text in "
+            "UTF-8, or in UTF-16 with a byte order mark; an encoding is never guessed. Convert it: "
+            "iconv -f ITS-ENCODING -t UTF-8."
+        ) from error
+    binary = _BINARY.search(text)
+    if binary is not None:
+        raise UnsupportedFormatError(
+            f"'{id}' holds U+{ord(binary[0]):04X} at character {binary.start()}, so it is no text, "
+            "nor any other format that is read. Convert it to PDF, an image or text."
+        )
+    return text
+
+
+def from_text(text: str, *, id: str) -> Document:
+    """Returns the document of a plain text.
+
+    Raises:
+        EmptyDocumentError: There is nothing but blanks.
+    """
+    document = Document(id=id, pages=(), text=text, source=Source(reader=READER))
+    document.check_text()
+    return document

@@ -1,0 +1,105 @@
+"""Amazon Textract: the blocks of DetectDocumentText and AnalyzeDocument, one response or many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from hushdoc.document import Document
+from hushdoc.reading.drafting import NOMINAL, Corners, Draft, around, reading_as
+from hushdoc.reading_terms import ReadingLimits
+
+READER = "textract"
+
+PageSizes = Sequence[tuple[int, int]]
+
+
+def from_textract(
+    data: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    *,
+    page_sizes: PageSizes | None = None,
+    id: str = "document",
+    limits: ReadingLimits | None = None,
+) -> Document:
+    """Returns the document of Textract's answer; words of one LINE share a segment.
+
+    Args:
+        data: The response, or all responses of an asynchronous job in their order.
+        page_sizes: (width, height) in pixels of each page. Textract tells shares of the page
+            alone; without sizes every page is NOMINAL x NOMINAL.
+        id: A name for messages and results.
+        limits: How much is read.
+
+    Raises:
+        UnsupportedFormatError: It is not Textract's answer.
+        InputError: A box or a word can't be used; the message names it.
+    """
+    draft = Draft(id=id, reader=READER, limits=limits)
+    with reading_as("Textract's answer", id):
+        responses = [data] if isinstance(data, Mapping) else data
+        blocks = [block for response in responses for block in response["Blocks"]]
+        words = {str(block["Id"]): block for block in blocks if block["BlockType"] == "WORD"}
+        pages = _pages(blocks, words)
+        for number in range(max(pages, default=0)):
+            size = (NOMINAL, NOMINAL) if page_sizes is None else page_sizes[number]
+            draft.page(1, 1, pixels=(int(size[0]), int(size[1])))
+            for block, segment in pages.get(number + 1, ()):
+                draft.word(_text(block), _corners(block), segment=segment)
+    return draft.document()
+
+
+_Found = tuple[Mapping[str, Any], int | None]
+
+
+def _pages(
+    blocks: Sequence[Mapping[str, Any]], words: Mapping[str, Mapping[str, Any]]
+) -> dict[int, list[_Found]]:
+    """Returns each page's words in the order of their lines; words of no line come last."""
+    pages: dict[int, list[_Found]] = {}
+    counts: dict[int, int] = {}
+    seen: set[str] = set()
+    for block in blocks:
+        if block["BlockType"] == "PAGE":
+            pages.setdefault(_page(block), [])
+        if block["BlockType"] != "LINE":
+            continue
+        page = _page(block)
+        segment = counts[page] = counts.get(page, -1) + 1
+        for name in _children(block):
+            if name not in words:
+                raise KeyError(f"a line's word {name[:40]!r} is in none of the responses")
+            if name not in seen:
+                seen.add(name)
+                pages.setdefault(page, []).append((words[name], segment))
+    for name, block in words.items():
+        if name not in seen:
+            pages.setdefault(_page(block), []).append((block, None))
+    return pages
+
+
+def _children(block: Mapping[str, Any]) -> Iterator[str]:
+    for relation in block.get("Relationships") or ():
+        if relation["Type"] == "CHILD":
+            yield from map(str, relation["Ids"])
+
+
+def _page(block: Mapping[str, Any]) -> int:
+    """Returns a block's page, from 1; answers about a single image leave it out."""
+    page = block.get("Page", 1)
+    if type(page) is not int or not 1 <= page <= 1_000_000:
+        raise ValueError(f"a block's page is {page!r}")
+    return page
+
+
+def _text(block: Mapping[str, Any]) -> object:
+    return block.get("Text")
+
+
+def _corners(block: Mapping[str, Any]) -> Corners | None:
+    geometry = block.get("Geometry") or {}
+    box = geometry.get("BoundingBox")
+    if box is not None:
+        left, top = box["Left"], box["Top"]
+        return (left, top, left + box["Width"], top + box["Height"])
+    polygon = geometry.get("Polygon")
+    return around((point["X"], point["Y"]) for point in polygon) if polygon else None

@@ -1,0 +1,330 @@
+"""Embeddings: texts, pages, fields and documents as vectors that can be compared.
+
+A text longer than a window is read in several, and its vector is the mean over the tokens of all of
+them: nothing is cut off in silence. Vectors have length one, so that their dot product is the
+cosine of the angle between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc import artifact as artifacts
+from hushdoc.certificate import Certificate
+from hushdoc.document import Document
+from hushdoc.errors import ArtifactError, InputError
+from hushdoc.policy import Policy
+from hushdoc.runtime import windows
+from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing
+from hushdoc.runtime.extraction import Failure, Field, Timings
+from hushdoc.runtime.ports import require_finite, require_ports, require_task
+from hushdoc.runtime.session import Array, Runtime, Session
+from hushdoc.runtime.streaming import Item, answers
+from hushdoc.runtime.vectors import Embedding, Vectors
+
+TASK = "embedding"
+INPUTS = ("input_ids", "attention_mask")
+POOLINGS = ("mean", "cls")
+"""How a window becomes one vector: the mean over its tokens, special ones included, or the first
+token's. Several windows are weighted by their tokens."""
+
+LEVELS = ("page", "field", "document")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Part:
+    """A text that is read on its own, and the row of the answer that it goes into."""
+
+    text: str
+    row: int
+
+
+class EmbeddingModel:
+    """A verified model that turns text into vectors; it holds no state between calls.
+
+    Attributes:
+        certificate: What its signer certifies about its privacy.
+        preprocessing: How text becomes its inputs.
+        pooling: One of POOLINGS.
+        dimensions: The length of its vectors' list of numbers.
+    """
+
+    def __init__(
+        self,
+        *,
+        certificate: Certificate,
+        preprocessing: Preprocessing,
+        pooling: str,
+        encoder: Encoder,
+        session: Session,
+    ) -> None:
+        """Keeps the checked parts; use `load`."""
+        self.certificate = certificate
+        self.preprocessing = preprocessing
+        self.pooling = pooling
+        self.dimensions = _dimensions(session)
+        self._encoder = encoder
+        self._session = session
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        policy: Policy,
+        device: str = "cpu",
+        runtime: Runtime | None = None,
+        low_memory: bool = False,
+    ) -> EmbeddingModel:
+        """Returns the model of an artifact that the policy accepts.
+
+        Args:
+            path: The artifact's folder.
+            policy: What the application demands of the certificate.
+            device: "cpu" or "cuda"; a device that is not there raises.
+            runtime: Threads and memory; all usable cores by default.
+            low_memory: Whether the weights are loaded from the file that was checked, rather than
+                from a second copy in memory. Needs Linux.
+
+        Raises:
+            ArtifactError: The folder is not a sound artifact.
+            CertificateError: The certificate is missing, malformed or not signed by a trusted key.
+            PolicyViolationError: The policy refuses the certificate.
+            TaskMismatchError: The artifact was built for another task.
+            DeviceUnavailableError: The device is not there.
+        """
+        with artifacts.open_artifact(Path(path), policy, low_memory=low_memory) as checked:
+            return cls.from_artifact(checked, device=device, runtime=runtime)
+
+    @classmethod
+    def from_artifact(
+        cls,
+        artifact: artifacts.Artifact,
+        *,
+        device: str = "cpu",
+        runtime: Runtime | None = None,
+    ) -> EmbeddingModel:
+        """Returns the model of an artifact that was opened, and thereby checked, already."""
+        manifest = artifact.manifest
+        require_task(manifest, TASK, "EmbeddingModel")
+        preprocessing, pooling = _contract(manifest["preprocessing"])
+        encoder = Encoder(artifact.read("tokenizer.json"), preprocessing)
+        with artifact.source(manifest["entry"]) as graph:
+            session = Session(graph, device=device, runtime=runtime)
+        require_ports(session, manifest, INPUTS)
+        return cls(
+            certificate=artifact.certificate,
+            preprocessing=preprocessing,
+            pooling=pooling,
+            encoder=encoder,
+            session=session,
+        )
+
+    def embed(
+        self,
+        document: Document,
+        *,
+        level: Literal["page", "field", "document"] = "page",
+        fields: Iterable[Field] | None = None,
+    ) -> Embedding:
+        """Returns the vectors of a document's pages or fields, or of all of it.
+
+        Args:
+            document: On pages, whose words are joined by blanks, or a plain text, which counts as
+                one page.
+            level: What gets a vector. "field": each field's text, read on its own.
+            fields: For the level "field" and only there: what to embed, such as
+                `Extraction.fields`.
+
+        Raises:
+            EmptyDocumentError: The document has no word at all.
+            InputError: A word or box can't be used.
+            LimitExceededError: The runtime's memory limit is too small for one window.
+        """
+        if level not in LEVELS:
+            raise ValueError(f"level is {level!r}; expected one of {', '.join(LEVELS)}.")
+        if (fields is None) == (level == "field"):
+            raise ValueError("fields belong to level='field', which needs them.")
+        if document.text is None:
+            document.check()
+        else:
+            document.check_text()
+        if fields is not None:
+            found = tuple(fields)
+            parts = [_Part(text=item.text, row=row) for row, item in enumerate(found)]
+            pages: tuple[int | None, ...] = tuple(item.page for item in found)
+            labels: tuple[str | None, ...] = tuple(item.label for item in found)
+            return self._answer(document.id, level, parts, "Field", pages, labels)
+        together = level == "document"
+        parts = [
+            _Part(text=text, row=0 if together else number)
+            for number, text in enumerate(_page_texts(document))
+        ]
+        pages = (None,) if together else tuple(range(len(parts)))
+        return self._answer(document.id, level, parts, "Page", pages, (None,) * len(pages))
+
+    def embed_texts(self, texts: Sequence[str]) -> Embedding:
+        """Returns one vector for each text.
+
+        Args:
+            texts: In any number; an empty one gets a vector of zeros, and a warning.
+
+        Raises:
+            InputError: A text is none, or not valid Unicode.
+            LimitExceededError: The runtime's memory limit is too small for one window.
+        """
+        if isinstance(texts, str):
+            raise InputError("texts is one string; expected a list of them. Pass [text].")
+        for number, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise InputError(
+                    f"Text {number} is {type(text).__name__}, expected a string. Leave it out."
+                )
+        parts = [_Part(text=text, row=row) for row, text in enumerate(texts)]
+        nothing = (None,) * len(parts)
+        return self._answer(None, "text", parts, "Text", nothing, nothing)
+
+    def embed_many(
+        self,
+        documents: Iterable[Item],
+        *,
+        level: Literal["page", "document"] = "page",
+        workers: int = 1,
+        on_error: Literal["raise", "collect"] = "raise",
+        progress: bool = False,
+    ) -> Iterator[Embedding | Failure]:
+        """Yields the vectors of each document, in their order, as soon as they are known.
+
+        Args:
+            documents: Documents, or paths of files; taken a few at a time, so a generator streams.
+            level: What gets a vector.
+            workers: How many documents are read at once, each by a thread of its own.
+            on_error: "raise" stops at the first document that can't be read; "collect" yields a
+                Failure in its place and goes on.
+            progress: Whether to tell on standard error how far it is.
+        """
+        if level not in ("page", "document"):
+            raise ValueError(f"level is {level!r}; expected page or document.")
+        return answers(
+            documents,
+            partial(self.embed, level=level),
+            workers=workers,
+            on_error=on_error,
+            progress=progress,
+        )
+
+    def _answer(
+        self,
+        document_id: str | None,
+        level: str,
+        parts: Sequence[_Part],
+        what: str,
+        pages: tuple[int | None, ...],
+        labels: tuple[str | None, ...],
+    ) -> Embedding:
+        began = perf_counter()
+        encoded = [self._encoder.encode_text(part.text) for part in parts]
+        plan = windows.cover(
+            encoded, capacity=self.preprocessing.capacity, overlap=self.preprocessing.overlap
+        )
+        ready = perf_counter()
+        sums, weights = self._pooled(encoded, plan, [part.row for part in parts], len(pages))
+        answered = perf_counter()
+        vectors = _directions(sums / np.maximum(weights, 1)[:, None])
+        rows: list[list[EncodedPage]] = [[] for _ in pages]
+        for part, item in zip(parts, encoded, strict=True):
+            rows[part.row].append(item)
+        counts = np.bincount([parts[part.page].row for part in plan], minlength=len(pages))
+        return Embedding(
+            document_id=document_id,
+            level=level,
+            vectors=vectors,
+            pages=pages,
+            labels=labels,
+            coverage=tuple(windows.coverage(row) for row in rows),
+            num_windows=tuple(counts.tolist()),
+            warnings=tuple(_warnings(encoded, self.preprocessing.capacity, what)),
+            timings=Timings(
+                encoding_seconds=ready - began,
+                model_seconds=answered - ready,
+                decoding_seconds=perf_counter() - answered,
+            ),
+        )
+
+    def _pooled(
+        self,
+        pages: Sequence[EncodedPage],
+        plan: Sequence[windows.Window],
+        rows: Sequence[int],
+        num_rows: int,
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Returns for each row the weighted sum over its windows, and the weights' sum."""
+        sums = np.zeros((num_rows, self.dimensions))
+        weights = np.zeros(num_rows)
+        for batch in windows.batches(plan):
+            inputs = self._encoder.batch(
+                [(pages[part.page], part.start, part.stop) for part in batch]
+            ).to_inputs()
+            hidden = self._session.run({name: inputs[name] for name in INPUTS})[0]
+            require_finite(hidden)
+            for states, part in zip(hidden, batch, strict=True):
+                tokens = part.num_tokens + 2
+                sums[rows[part.page]] += self._window_sum(states[:tokens])
+                weights[rows[part.page]] += tokens
+        return sums, weights
+
+    def _window_sum(self, states: Array) -> npt.NDArray[np.float64]:
+        if self.pooling == "cls":
+            return np.asarray(states[0].astype(np.float64) * len(states))
+        return np.asarray(states.sum(axis=0, dtype=np.float64))
+
+
+def _page_texts(document: Document) -> list[str]:
+    if document.text is not None:
+        return [document.text]
+    return [" ".join(word.text for word in page.words) for page in document.pages]
+
+
+def _directions(vectors: npt.NDArray[np.float64]) -> Vectors:
+    """Returns the vectors at length one; what has no length stays zero."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    made = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+    made.flags.writeable = False
+    return made
+
+
+def _warnings(pages: Sequence[EncodedPage], capacity: int, what: str) -> Iterator[str]:
+    yield from windows.losses(pages, capacity=capacity, what=what)
+    empty = [number for number, page in enumerate(pages) if not len(page.ids)]
+    if empty:
+        shown = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
+        yield f"{what} {shown}: there is nothing the model can read; it adds nothing to a vector."
+
+
+def _contract(data: Mapping[str, Any]) -> tuple[Preprocessing, str]:
+    settings = dict(data)
+    pooling = settings.pop("pooling", None)
+    if pooling not in POOLINGS:
+        raise ArtifactError(
+            f"The preprocessing contract names the pooling {pooling!r}; this version knows "
+            f"{', '.join(POOLINGS)}. Export the artifact again with this version of hushdoc."
+        )
+    return Preprocessing.from_dict(settings), pooling
+
+
+def _dimensions(session: Session) -> int:
+    found = list(session.outputs.values())
+    if len(found) != 1 or len(found[0]) != 3 or not isinstance(found[0][-1], int):
+        raise ArtifactError(
+            f"The graph's outputs have the shapes {found}; an embedding needs one of [batch, "
+            "sequence, dimensions]. Export the artifact again."
+        )
+    return found[0][-1]

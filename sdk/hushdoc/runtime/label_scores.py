@@ -1,0 +1,72 @@
+"""What a classification model answers: labels with scores, or that it is too unsure.
+
+Contract: as with `hushdoc.runtime.extraction`, the keys of `to_dict` are versioned by
+`SCHEMA_VERSION` and never given another meaning.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from hushdoc.runtime.extraction import Timings
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LabelScore:
+    """One label and how probable it is.
+
+    Attributes:
+        label: The label's name.
+        score: From 0 to 1; calibrated where the artifact states a calibration.
+    """
+
+    label: str
+    score: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Classification:
+    """What kind of document this is; two answers are equal when all but their timings are.
+
+    Attributes:
+        document_id: The document's id.
+        scores: The best labels, best first.
+        abstained: Whether the best score is below the artifact's threshold.
+        coverage: Share of the words, or for models of pictures of the pages, that the model read,
+            from 0 to 1.
+        warnings: What the caller should know about this answer, in words.
+        timings: Where the time went.
+    """
+
+    document_id: str
+    scores: tuple[LabelScore, ...]
+    abstained: bool
+    coverage: float
+    warnings: tuple[str, ...]
+    timings: Timings = field(compare=False)
+
+    @property
+    def label(self) -> str | None:
+        """The best label; None where the model is too unsure, and `scores` still says which."""
+        return None if self.abstained else self.scores[0].label
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain data for JSON."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "document_id": self.document_id,
+            "label": self.label,
+            "abstained": self.abstained,
+            "scores": [{"label": item.label, "score": item.score} for item in self.scores],
+            "coverage": self.coverage,
+            "warnings": list(self.warnings),
+            "timings": self.timings.to_dict(),
+        }
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Returns JSON text; without an indent it is one line, fit for a JSONL file."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=indent)

@@ -1,0 +1,124 @@
+"""Scores that mean something: from what a model says to the share of answers that are right.
+
+A model's own probabilities are too high or too low; how much was measured when it was exported, on
+documents that nobody has to protect, and travels in its artifact. An answer below the artifact's
+threshold is set apart, never dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc.errors import ArtifactError
+
+MAX_KNOTS = 256
+"""Knots of one curve; more would be noise."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scoring:
+    """How raw scores become calibrated ones; part of the artifact's signed manifest.
+
+    Attributes:
+        temperature: What logits are divided by before they become probabilities.
+        raw: Knots of a curve from raw scores, rising; none where they stay as they are.
+        calibrated: The calibrated score at each knot, never falling; straight lines in between.
+        threshold: Answers with a lower calibrated score are set apart; 0 sets none apart.
+        fitted_on: The documents it was measured on, in words.
+        num_answers: How many answers were compared with the truth.
+
+    Example:
+        >>> scoring = Scoring(
+        ...     raw=(0.5, 1.0), calibrated=(0.2, 0.8), threshold=0.4, fitted_on="invented pages",
+        ...     num_answers=80,
+        ... )
+        >>> scoring.calibrate(0.75), scoring.accepts(0.5), scoring.accepts(0.3)
+        (0.5, True, False)
+    """
+
+    temperature: float = 1.0
+    raw: tuple[float, ...] = ()
+    calibrated: tuple[float, ...] = ()
+    threshold: float = 0.0
+    fitted_on: str
+    num_answers: int
+
+    def __post_init__(self) -> None:
+        """Refuses what is no such curve."""
+        if not (math.isfinite(self.temperature) and self.temperature > 0):
+            raise ValueError(f"temperature is {self.temperature!r}; expected a number above 0.")
+        if not 0 <= self.threshold <= 1:
+            raise ValueError(f"threshold is {self.threshold!r}; expected a number from 0 to 1.")
+        if len(self.raw) != len(self.calibrated) or not _fits(self.raw, self.calibrated):
+            raise ValueError(
+                f"raw has {len(self.raw)} and calibrated {len(self.calibrated)} knots; expected as "
+                f"many of each, none or 2 to {MAX_KNOTS}, from 0 to 1, raw rising and calibrated "
+                "never falling."
+            )
+        if self.num_answers < 0:
+            raise ValueError(f"num_answers is {self.num_answers}; expected 0 or more.")
+
+    def calibrate(self, score: float) -> float:
+        """Returns the calibrated score of a raw one; outside the knots the nearest knot's."""
+        return float(np.interp(score, self.raw, self.calibrated)) if self.raw else score
+
+    def accepts(self, score: float) -> bool:
+        """Returns whether a calibrated score reaches the threshold."""
+        return score >= self.threshold
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain data for the manifest."""
+        return {
+            "temperature": self.temperature,
+            "raw": list(self.raw),
+            "calibrated": list(self.calibrated),
+            "threshold": self.threshold,
+            "fitted_on": self.fitted_on,
+            "num_answers": self.num_answers,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Scoring:
+        """Returns what a manifest holds.
+
+        Raises:
+            ArtifactError: A key is unknown, missing or of the wrong type.
+        """
+        try:
+            settings = dict(_checked(data))
+            return cls(
+                **{**settings, "raw": tuple(data["raw"]), "calibrated": tuple(data["calibrated"])}
+            )
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
+            raise ArtifactError(
+                f"The scores' calibration can't be read: {error}. Export the artifact again with "
+                "this version of hushdoc."
+            ) from error
+
+
+def _checked(data: Any) -> Mapping[str, Any]:
+    if not isinstance(data, Mapping):
+        raise TypeError(f"it is {type(data).__name__}, not an object")
+    numbers = [data["temperature"], data["threshold"], *data["raw"], *data["calibrated"]]
+    if any(type(value) not in (int, float) for value in numbers):
+        raise TypeError("temperature, threshold and knots must be numbers")
+    if type(data["num_answers"]) is not int or type(data["fitted_on"]) is not str:
+        raise TypeError("num_answers must be an integer and fitted_on a text")
+    return data
+
+
+def _fits(raw: Sequence[float], calibrated: Sequence[float]) -> bool:
+    if not raw:
+        return True
+    values = np.asarray([raw, calibrated], dtype=np.float64)
+    inside = bool(((values >= 0) & (values <= 1)).all())  # written so that NaN fails
+    rising = bool((np.diff(values[0]) > 0).all() and (np.diff(values[1]) >= 0).all())
+    return 2 <= len(raw) <= MAX_KNOTS and inside and rising

@@ -1,0 +1,157 @@
+"""Answers to many documents: in order, as soon as they are known, by several workers.
+
+Workers are threads: what takes time happens inside ONNX Runtime, the tokenizer and numpy, which let
+other threads run meanwhile. Documents are taken from their source only a few ahead of the answer
+that is waited for, so a source of any length needs little memory.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sized
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
+
+from hushdoc.document import Document
+from hushdoc.errors import HushdocError
+from hushdoc.runtime.extraction import Failure
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+Answer = TypeVar("Answer")
+Item = Document | str | os.PathLike[str]
+"""A document, or the path of a file that `Document.open` reads."""
+
+LOOK_AHEAD = 2
+"""Documents that are held for each worker: the one it reads and the one it reads next."""
+
+LINE_SECONDS, TERMINAL_SECONDS = 10.0, 0.2
+"""How often progress is told: in a file line after line, on a terminal in one line."""
+
+
+def answers(
+    documents: Iterable[Item],
+    answer: Callable[[Document], Answer],
+    *,
+    workers: int = 1,
+    on_error: Literal["raise", "collect"] = "raise",
+    progress: bool = False,
+    opened: Callable[[str | os.PathLike[str]], Document] = Document.open,
+) -> Iterator[Answer | Failure]:
+    """Yields one answer for each document, in their order, as soon as it is known.
+
+    Closing the iterator, or an interrupt, drops what no worker has begun and waits for the rest.
+
+    Args:
+        documents: Documents, or paths that a worker opens; taken a few at a time, so a generator
+            streams. It runs in the caller's thread.
+        answer: Called by as many threads at once as there are workers.
+        workers: How many documents are read at once; 1 reads them in the caller's thread.
+        on_error: "raise" stops at the first document that can't be read; "collect" yields a
+            Failure in its place and goes on.
+        progress: Whether to tell on standard error how far it is.
+        opened: What opens a path.
+
+    Raises:
+        ValueError: A setting is none that is known; raised before any document is taken.
+    """
+    if on_error not in ("raise", "collect"):
+        raise ValueError(f'on_error is {on_error!r}; expected "raise" or "collect".')
+    if type(workers) is not int or workers < 1:
+        raise ValueError(f"workers is {workers!r}; expected an integer >= 1.")
+    attempt = partial(_attempt, answer=answer, opened=opened, collect=on_error == "collect")
+    found = (
+        (attempt(item) for item in documents)
+        if workers == 1
+        else _side_by_side(documents, attempt, workers=workers)
+    )
+    if not progress:
+        return found
+    total = len(documents) if isinstance(documents, Sized) else None
+    return _told(found, total, sys.stderr)
+
+
+def _attempt(
+    item: Item,
+    *,
+    answer: Callable[[Document], Answer],
+    opened: Callable[[str | os.PathLike[str]], Document],
+    collect: bool,
+) -> Answer | Failure:
+    try:
+        return answer(item if isinstance(item, Document) else opened(item))
+    except HushdocError as error:
+        if not collect:
+            raise
+        name = item.id if isinstance(item, Document) else os.fspath(item)
+        return Failure(document_id=name, error=error)
+
+
+def _side_by_side(
+    documents: Iterable[Item], attempt: Callable[[Item], Answer | Failure], *, workers: int
+) -> Generator[Answer | Failure]:
+    # Loading this takes longer than loading a table of hashed features.
+    from concurrent.futures import ThreadPoolExecutor
+
+    source = iter(documents)
+    broken: BaseException | None = None
+    pending: deque[Future[Answer | Failure]] = deque()
+    with ThreadPoolExecutor(workers, thread_name_prefix="hushdoc") as pool:
+        try:
+            more = True
+            while more or pending:
+                while more and len(pending) < LOOK_AHEAD * workers:
+                    try:
+                        item = next(source)
+                    except StopIteration:
+                        more = False
+                    except Exception as error:  # told in its place, after what came before it
+                        broken, more = error, False
+                    else:
+                        pending.append(pool.submit(attempt, item))
+                if pending:
+                    yield pending.popleft().result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+    if broken is not None:
+        raise broken
+
+
+def _told(
+    found: Generator[Answer | Failure], total: int | None, stream: TextIO
+) -> Generator[Answer | Failure]:
+    """Passes answers on and tells how many there were."""
+    terminal = stream.isatty()
+    pause = TERMINAL_SECONDS if terminal else LINE_SECONDS
+    began = last = monotonic()
+    done = failed = 0
+    try:
+        for answer in found:
+            done += 1
+            failed += isinstance(answer, Failure)
+            now = monotonic()
+            if now - last >= pause:
+                _tell(stream, terminal, _words(done, total, failed, now - began))
+                last = now
+            yield answer
+    finally:
+        found.close()
+        _tell(stream, terminal, _words(done, total, failed, monotonic() - began))
+        if terminal:
+            print(file=stream, flush=True)
+
+
+def _tell(stream: TextIO, terminal: bool, words: str) -> None:
+    # On a terminal the line is written over, and what was longer is blotted out.
+    print(f"\r{words}\x1b[K" if terminal else words, end="" if terminal else "\n", file=stream)
+    stream.flush()
+
+
+def _words(done: int, total: int | None, failed: int, seconds: float) -> str:
+    counted = f"{done}" if total is None else f"{done} of {total}"
+    rate = f", {done / seconds:.1f} per second" if seconds > 0 else ""
+    return f"{counted} documents{rate}" + (f", {failed} failed" if failed else "")

@@ -1,0 +1,224 @@
+"""An answer as one web page: each field beside its box on the picture of its page.
+
+The page loads nothing and runs nothing: its pictures stand in it, and what links fields with their
+boxes are anchors. Whatever a document says is text there, never markup.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from hushdoc.document import Box, Document, Page
+from hushdoc.viewing import rendition
+from hushdoc.viewing.markup import bullets, figures, page, paragraph, safe, section
+from hushdoc.viewing.overlay import Style, styles
+
+STYLE = """
+main { max-width: 90rem; }
+.sheet { display: grid; grid-template-columns: minmax(0, 3fr) minmax(18rem, 2fr); gap: 1.5rem;
+  align-items: start; }
+.picture { position: relative; border: 1px solid var(--line); }
+.picture img { display: block; width: 100%; }
+.picture a { position: absolute; border: 2px solid; border-radius: 2px; box-sizing: content-box;
+  margin: -3px 0 0 -3px; padding: 1px; }
+.picture a:hover, .picture a:focus, .picture a:target { background: rgba(255, 214, 0, .35);
+  outline: 3px solid #d9a400; }
+.found { position: sticky; top: 1rem; }
+.found tr:target { background: var(--warn-pale); }
+.found a { color: inherit; text-decoration: none; border-width: 0 0 3px; border-style: solid; }
+.found td { white-space: pre-wrap; overflow-wrap: anywhere; }
+.found td:first-child { min-width: 10rem; }
+.found td.number { white-space: nowrap; text-align: right; }
+.found tr.unsure { color: var(--soft); }
+.plain { white-space: pre-wrap; overflow-wrap: anywhere; }
+.plain a { color: inherit; text-decoration: none; border-width: 0 0 3px; border-style: solid; }
+.plain a:target, .plain a:hover { background: rgba(255, 214, 0, .35); }
+@media (max-width: 60rem) { .sheet { grid-template-columns: minmax(0, 1fr); }
+  .found { position: static; } }
+"""
+
+
+class ShownField(Protocol):
+    """What can be shown: hushdoc.Field, or anything with its label, text, score and place."""
+
+    @property
+    def label(self) -> str:
+        """The field's name."""
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+
+    @property
+    def score(self) -> float:
+        """From 0 to 1."""
+
+    @property
+    def box(self) -> Box | None:
+        """Where it stands, in page pixels; None in a plain text."""
+
+    @property
+    def page(self) -> int:
+        """The page it stands on, from 0."""
+
+    @property
+    def start(self) -> int | None:
+        """Its first character in a plain text."""
+
+    @property
+    def stop(self) -> int | None:
+        """One past its last character in a plain text."""
+
+
+class ShownAnswer(Protocol):
+    """What can be shown: hushdoc.Extraction, or anything with its fields."""
+
+    @property
+    def fields(self) -> Sequence[ShownField]:
+        """The fields."""
+
+    @property
+    def abstained(self) -> Sequence[ShownField]:
+        """Fields that the model is too unsure of."""
+
+    @property
+    def coverage(self) -> float:
+        """Share of the words that were read."""
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What the caller should know."""
+
+
+_Numbered = tuple[int, ShownField, bool]
+"""A field with its number on the page and whether the model is too unsure of it."""
+
+
+def to_html(document: Document, answer: ShownAnswer, *, labels: Collection[str] = ()) -> str:
+    """Returns a web page with the document's pages and the fields found in them.
+
+    Args:
+        document: What was read.
+        answer: What was found in it.
+        labels: All labels of the model, so that each keeps its colour from page to page.
+
+    Raises:
+        InputError: A page's picture can't be read.
+        MissingExtraError: A package that a page's picture needs is not installed.
+    """
+    numbered: list[_Numbered] = [
+        *((number, item, False) for number, item in enumerate(answer.fields)),
+        *(
+            (number, item, True)
+            for number, item in enumerate(answer.abstained, start=len(answer.fields))
+        ),
+    ]
+    looks = styles({*labels, *(item.label for _, item, _ in numbered)})
+    counts = Counter(item.label for item in answer.fields)
+    parts = [
+        f'<header><p class="kicker">Fields of a document</p><h1>{safe(document.id)}</h1></header>',
+        figures(
+            [
+                (str(len(answer.fields)), f"fields of {len(counts)} kinds"),
+                *(
+                    [(str(len(answer.abstained)), "below the threshold, shown in grey")]
+                    if answer.abstained
+                    else []
+                ),
+                (f"{answer.coverage:.0%}", "of the words were read"),
+            ]
+        ),
+        section("What to know about this answer", bullets(answer.warnings)),
+    ]
+    if document.text is not None:
+        parts.append(section("Text", _plain(document.text, numbered, looks)))
+    for number, shown in enumerate(document.pages):
+        mine = [item for item in numbered if item[1].page == number]
+        parts.append(section(f"Page {number}", _sheet(shown, mine, looks)))
+    return page(f"Fields of {document.id}", parts, style=STYLE, pictures=True)
+
+
+def _sheet(shown: Page, numbered: Sequence[_Numbered], looks: dict[str, Style]) -> str:
+    boxes = "".join(_anchor(shown, item, looks) for item in numbered)
+    picture = f'<div class="picture"><img src="{_picture(shown)}" alt="The page">{boxes}</div>'
+    found = _table(numbered, looks) or paragraph("No field was found on this page.", style="soft")
+    return f'<div class="sheet">{picture}<div class="found">{found}</div></div>'
+
+
+def _anchor(shown: Page, numbered: _Numbered, looks: dict[str, Style]) -> str:
+    number, item, unsure = numbered
+    if item.box is None:
+        return ""
+    place = (
+        ("left", item.box.x0 / shown.width),
+        ("top", item.box.y0 / shown.height),
+        ("width", (item.box.x1 - item.box.x0) / shown.width),
+        ("height", (item.box.y1 - item.box.y0) / shown.height),
+    )
+    rules = "".join(f"{name}:{100 * share:.3f}%;" for name, share in place)
+    told = safe(f"{item.label} {item.score:.2f}: {item.text}")
+    return (
+        f'<a id="box-{number}" href="#field-{number}" title="{told}" aria-label="{told}" '
+        f'style="{rules}{_border(looks[item.label], unsure)}"></a>'
+    )
+
+
+def _border(style: Style, unsure: bool) -> str:
+    red, green, blue = (138, 138, 138) if unsure else style.colour
+    dashes = "border-style:dashed;" if style.dashed or unsure else ""
+    return f"border-color:rgb({red},{green},{blue});{dashes}"
+
+
+def _table(numbered: Sequence[_Numbered], looks: dict[str, Style]) -> str:
+    rows = "".join(
+        f'<tr id="field-{number}"{" class=unsure" if unsure else ""}>'
+        f'<td><a href="#box-{number}" style="{_border(looks[item.label], unsure)}">'
+        f"{safe(item.label)}</a></td><td>{safe(item.text)}</td>"
+        f'<td class="number">{item.score:.2f}</td></tr>'
+        for number, item, unsure in numbered
+    )
+    head = "<tr><th>field</th><th>text</th><th>score</th></tr>"
+    return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>" if rows else ""
+
+
+def _plain(text: str, numbered: Sequence[_Numbered], looks: dict[str, Style]) -> str:
+    """Returns a plain text with its fields underlined, beside their table."""
+    parts: list[str] = []
+    last = 0
+    for number, item, unsure in sorted(numbered, key=lambda found: found[1].start or 0):
+        start, stop = item.start, item.stop
+        if start is None or stop is None or not last <= start < stop <= len(text):
+            continue  # inside another field, whose underline stands for both
+        parts.append(_lines(text[last:start]))
+        parts.append(
+            f'<a id="box-{number}" href="#field-{number}" title="{safe(item.label)}" '
+            f'style="{_border(looks[item.label], unsure)}">{_lines(text[start:stop])}</a>'
+        )
+        last = stop
+    shown = f'<div class="plain">{"".join(parts)}{_lines(text[last:])}</div>'
+    found = _table(numbered, looks) or paragraph("No field was found.", style="soft")
+    return f'<div class="sheet">{shown}<div class="found">{found}</div></div>'
+
+
+def _lines(text: str) -> str:
+    """Returns text for HTML whose line ends stay line ends."""
+    return "\n".join(safe(line) for line in text.split("\n"))
+
+
+def _picture(shown: Page) -> str:
+    """Returns a page's picture, or a plain rendition of its words, as a data URI."""
+    rendition.require_pillow()
+    stream = io.BytesIO()
+    picture = rendition.background(shown, None)
+    # A photo as PNG is many times larger; text on white is sharper as PNG.
+    if shown.image is None:
+        picture.save(stream, format="PNG", optimize=True)
+        kind = "png"
+    else:
+        picture.save(stream, format="JPEG", quality=85)
+        kind = "jpeg"
+    return f"data:image/{kind};base64,{base64.b64encode(stream.getvalue()).decode('ascii')}"

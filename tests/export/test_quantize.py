@@ -1,0 +1,123 @@
+"""Variants of a graph: smaller or faster to load, close to it, and portable."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from hushdoc import onnx_format
+from hushdoc.runtime.session import Session
+from hushdoc_export import graph, parity, quantize
+
+VOCABULARY = 86
+NOTES = {"hushdoc.certificate_id": "ab" * 16}
+
+
+@pytest.fixture(scope="module", params=["layoutlm", "layoutlmv3", "lilt"])
+def proto(tiny: ModuleType, request: pytest.FixtureRequest) -> Any:
+    return quantize.optimized(graph.export_torch(tiny.model(request.param), max_tokens=64), "basic")
+
+
+def answers(proto: Any, tiny: ModuleType) -> np.ndarray:
+    batch = parity.invent(
+        (3, 33),
+        tiny.preprocessing(),
+        vocab_size=VOCABULARY,
+        generator=np.random.default_rng(0),
+    )
+    found = Session(graph.serialize(proto, notes=NOTES)).run(batch.to_inputs())[0]
+    return found[batch.attention_mask.astype(bool)]
+
+
+def domains(proto: Any) -> set[str]:
+    return {opset.domain for opset in proto.opset_import}
+
+
+def bytes_of(proto: Any) -> int:
+    return len(proto.SerializeToString())
+
+
+def initializer_types(proto: Any) -> dict[int, int]:
+    """Returns how many numbers the weights hold of each type."""
+    found: dict[int, int] = {}
+    for tensor in proto.graph.initializer:
+        found[tensor.data_type] = found.get(tensor.data_type, 0) + int(np.prod(tensor.dims))
+    return found
+
+
+def test_the_basic_level_changes_no_answer_and_uses_standard_operators(
+    proto: Any, tiny: ModuleType
+) -> None:
+    assert domains(proto) == {""}
+    extended = quantize.optimized(proto, "extended")
+    assert domains(extended) <= {"", "com.microsoft"}
+    assert answers(extended, tiny) == pytest.approx(answers(proto, tiny), abs=1e-4)
+    for made in (proto, extended):
+        assert onnx_format.scan(graph.serialize(made, notes=NOTES)) == NOTES
+        assert not [node for node in made.graph.node if node.doc_string]
+
+
+def test_the_same_graph_is_optimized_to_the_same_bytes(proto: Any) -> None:
+    first, second = (quantize.optimized(proto, "extended") for _ in range(2))
+    assert graph.serialize(first, notes=NOTES) == graph.serialize(second, notes=NOTES)
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_bytes_hold_the_weights_and_the_tables(
+    proto: Any, tiny: ModuleType, per_channel: bool
+) -> None:
+    before = proto.SerializeToString(deterministic=True)
+    made = quantize.int8(proto, per_channel=per_channel)
+    assert proto.SerializeToString(deterministic=True) == before
+    types = initializer_types(made)
+    whole = types.get(onnx.TensorProto.INT8, 0) + types.get(onnx.TensorProto.UINT8, 0)
+    # Biases, norms and tables that two operators read stay in floats.
+    assert whole > 0.9 * (whole + types[onnx.TensorProto.FLOAT])
+    assert bytes_of(made) < 0.45 * bytes_of(proto)
+    expected, found = answers(proto, tiny), answers(made, tiny)
+    assert np.abs(found - expected).max() < 0.2 * np.ptp(expected)
+    assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.98
+    assert not np.array_equal(found, expected)
+
+
+def test_half_precision_halves_the_file_and_keeps_the_answers(proto: Any, tiny: ModuleType) -> None:
+    before = proto.SerializeToString(deterministic=True)
+    made = quantize.fp16(proto)
+    assert proto.SerializeToString(deterministic=True) == before
+    assert bytes_of(made) < 0.65 * bytes_of(proto)
+    expected, found = answers(proto, tiny), answers(made, tiny)
+    assert found.dtype == np.float32
+    assert np.abs(found - expected).max() < 0.02 * np.ptp(expected)
+    onnx.checker.check_model(made)
+
+
+def test_numbers_that_become_places_stay_exact() -> None:
+    """3001 is 3000 in half precision, and would be another row of a table."""
+    helper, kinds = onnx.helper, onnx.TensorProto
+    one = onnx.numpy_helper.from_array(np.float32(1), "one")
+    nodes = [
+        helper.make_node("Cast", ["n"], ["f"], to=kinds.FLOAT, name="to_float"),
+        helper.make_node("Mul", ["f", "one"], ["g"], name="times_one"),
+        helper.make_node("Mul", ["g", "one"], ["h"], name="times_one_again"),
+        helper.make_node("Cast", ["h"], ["place"], to=kinds.INT64, name="to_place"),
+    ]
+    made = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("n", kinds.INT64, [1])],
+        [helper.make_tensor_value_info("place", kinds.INT64, [1])],
+        [one],
+    )
+    proto = helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    session = Session(graph.serialize(quantize.fp16(proto), notes=NOTES))
+    assert session.run({"n": np.array([3001])})[0].tolist() == [3001]
+
+
+def test_every_variant_has_a_file_of_its_own() -> None:
+    entries = [variant.entry for variant in quantize.VARIANTS.values()]
+    assert entries == ["onnx/model.onnx", "onnx/model_int8.onnx", "onnx/model_fp16.onnx"]
+    assert all(name == variant.name for name, variant in quantize.VARIANTS.items())

@@ -1,0 +1,57 @@
+"""docs/runtime.md: its samples run, and what it states is what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import hushdoc
+from hushdoc.artifact import read_unverified
+from hushdoc.runtime import session
+from hushdoc_export import agreement, parity
+from hushdoc_export.quantize import VARIANTS
+
+TEXT = (Path(__file__).parents[2] / "docs/runtime.md").read_text("utf-8")
+EXPORT, LOAD = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
+
+
+def test_every_variant_stands_in_its_table_with_its_file() -> None:
+    stated = dict(re.findall(r"^\| `(\w+)` \| `([\w/.]+)` \|", TEXT, flags=re.MULTILINE))
+    assert stated == {name: variant.entry for name, variant in VARIANTS.items()}
+
+
+def test_limits_are_those_of_the_code() -> None:
+    plain = " ".join(TEXT.split())
+    assert f"on {agreement.NUM_DOCUMENTS} invented documents" in plain
+    assert f"at least half of them (F1 {agreement.MEANINGFUL_F1:g})" in plain
+    assert f"more than {agreement.MAX_F1_LOSS:g} points of F1" in plain
+    assert f"five shapes, at most {parity.TOLERANCE:.0e}".replace("e-04", "e-4") in plain
+    assert len(parity.SHAPES) + 1 == 5
+    assert "every quarter of a second" in plain
+    assert session.TRIM_SECONDS == 0.25
+
+
+def test_the_sample_that_exports_runs_but_for_the_loss_of_random_weights(
+    tiny: ModuleType, tmp_path: Path
+) -> None:
+    names = {
+        "checkpoint": tiny.sealed().parent / "checkpoint",
+        "out": tmp_path / "artifact",
+        "key": tiny.KEY,
+    }
+    with pytest.raises(hushdoc.HushdocError) as raised:
+        exec(compile(EXPORT, "docs/runtime.md", "exec"), dict(names))
+    assert raised.value.code == "VARIANT_LOSES_TOO_MUCH"
+    named = EXPORT.replace('variant="int8"', 'variant="int8", max_f1_loss=100')
+    exec(compile(named, "docs/runtime.md", "exec"), dict(names))
+    assert read_unverified(tmp_path / "artifact").certificate.model.name == "forms"
+
+
+def test_the_sample_that_loads_runs(tiny: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tiny.sealed().parent)
+    names = {"hushdoc": hushdoc, "policy": tiny.policy()}
+    exec(compile(LOAD.replace('"model"', '"artifact"'), "docs/runtime.md", "exec"), names)
+    assert isinstance(names["model"], hushdoc.KIEModel)

@@ -1,0 +1,107 @@
+"""The verb `extract` on plain texts: a sealed table of hashed features, and nothing but numpy."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hushdoc import hashing
+from hushdoc.commands import extraction
+from hushdoc.errors import DeviceUnavailableError
+from hushdoc.hashing import FeatureScheme
+from hushdoc_export.table import seal_table
+
+SCHEME = FeatureScheme(rows=30_011, level="sentence", seed=9, bigrams=False, skip_grams=False)
+TEXT = "1. Term. This lasts for a year. It is governed by the laws of Utah. Nothing else."
+
+
+@pytest.fixture
+def place(tmp_path: Path, build: ModuleType, key: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a model that knows the word "laws", and a policy, as the working directory."""
+    weights = np.full((SCHEME.rows, 2), 1e-4, dtype=np.float32)
+    weights[:, 0] += 2e-4
+    weights[hashing.features([["laws"]], SCHEME).indices, 1] = 8.0
+    seal_table(
+        tmp_path / "model",
+        weights=weights,
+        transitions=np.zeros((2, 2)),
+        tags=("O", "governing-law"),
+        scheme=SCHEME,
+        claim=build.claim(),
+        key=key,
+        name="contracts",
+        issuer="the tests",
+    )
+    (tmp_path / "trust.json").write_bytes(build.trust(key).to_json())
+    (tmp_path / "policy.toml").write_text(
+        'trust = "trust.json"\nmax_epsilon = 8\nmax_delta = 1e-5\nprivacy_units = ["document"]\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments: str) -> int:
+    parser = argparse.ArgumentParser()
+    extraction.register(parser.add_subparsers())
+    options = parser.parse_args(["extract", "model", *arguments, "--policy", "policy.toml"])
+    code: int = options.run(options)
+    return code
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_clauses_of_a_text_file_are_found(
+    place: Path, capfd: pytest.CaptureFixture[str], encoding: str
+) -> None:
+    (place / "contract.txt").write_text(TEXT, encoding=encoding)
+    assert run("contract.txt", "--json") == 0
+    answer = json.loads(capfd.readouterr().out)
+    assert answer["document_id"] == "contract"
+    (field,) = answer["fields"]
+    assert field["text"] == "It is governed by the laws of Utah."
+    assert TEXT[field["start"] : field["stop"]] == field["text"]
+
+
+def test_clauses_of_other_programs_pages_are_found(
+    place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    page = {"page_idx": 0, "dimensions": [100, 900], "blocks": [{"lines": [{"words": []}]}]}
+    words = page["blocks"][0]["lines"][0]["words"]  # type: ignore[index]
+    for number, text in enumerate(TEXT.split(" ")):
+        corners = [[0.05 * number, 0.1], [0.05 * number + 0.04, 0.2]]
+        words.append({"value": text, "confidence": 1, "geometry": corners})
+    (place / "scan.json").write_text(json.dumps({"pages": [page]}))
+    assert run("scan.json", "--json") == 0
+    (field,) = json.loads(capfd.readouterr().out)["fields"]
+    assert field["text"] == "It is governed by the laws of Utah."
+    assert len(field["word_ids"]) == 8
+
+
+def test_a_text_in_an_unknown_encoding_is_told_and_the_others_answered(
+    place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (place / "old.txt").write_bytes("caf\u00e9 laws".encode("latin-1"))
+    (place / "new.txt").write_text(TEXT)
+    assert run("old.txt", "new.txt", "--jsonl") == 7
+    printed, warned = capfd.readouterr()
+    first, second = (json.loads(line) for line in printed.splitlines())
+    assert first["error"]["code"] == "UNSUPPORTED_FORMAT"
+    assert len(second["fields"]) == 1
+    assert "iconv" in warned
+
+
+def test_a_table_is_read_on_the_cpu_alone(place: Path) -> None:
+    (place / "new.txt").write_text(TEXT)
+    with pytest.raises(DeviceUnavailableError, match="cpu alone"):
+        run("new.txt", "--device", "cuda")
+
+
+def test_a_text_has_no_page_to_draw(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (place / "new.txt").write_text(TEXT)
+    assert run("new.txt", "--overlay", "out.png") == 3
+    assert "has 0 pages" in capfd.readouterr().err

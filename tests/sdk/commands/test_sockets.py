@@ -1,0 +1,131 @@
+"""Sockets are counted and refused, whoever asks and however: the proof would catch a sender."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+HEAD = """
+import json, os, sys
+from dataclasses import asdict
+from hushdoc.commands import sockets
+
+def tried(ask):
+    try:
+        ask()
+    except OSError:
+        return
+    raise SystemExit("a socket was given")
+
+def run():
+    {body}
+    return 0
+
+print(json.dumps(asdict(sockets.watch(run))))
+"""
+
+
+def watched(body: str, **environment: str) -> dict[str, object]:
+    """Returns what a fresh interpreter tells of a function that it watched."""
+    code = HEAD.format(body="\n    ".join(body.strip().splitlines()))
+    kept = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**kept, **environment},
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def asked(found: dict[str, object]) -> list[tuple[str, str]]:
+    attempts = found["attempts"]
+    assert isinstance(attempts, list)
+    return [(attempt["family"], attempt["kind"]) for attempt in attempts]
+
+
+def test_a_process_that_asks_for_none_has_none() -> None:
+    found = watched("sum(range(1000))")
+    assert (found["exit_code"], found["attempts"]) == (0, [])
+
+
+def test_every_kind_is_counted_and_refused() -> None:
+    found = watched("""
+import socket
+tried(lambda: socket.socket())
+tried(lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM))
+tried(lambda: socket.socket(socket.AF_UNIX))
+tried(lambda: socket.create_connection(("127.0.0.1", 9)))
+""")
+    assert found["exit_code"] == 0
+    assert asked(found) == [
+        ("AF_INET", "SOCK_STREAM"),
+        ("AF_INET6", "SOCK_DGRAM"),
+        ("AF_UNIX", "SOCK_STREAM"),
+        ("AF_INET", "SOCK_STREAM"),
+    ]
+
+
+def test_a_name_that_is_looked_up_shows_as_a_dns_query() -> None:
+    found = watched("""
+import socket
+tried(lambda: socket.getaddrinfo("example.org", 443))
+""")
+    assert ("AF_INET", "SOCK_DGRAM") in asked(found)
+
+
+def test_threads_native_code_and_children_are_watched_as_well() -> None:
+    found = watched("""
+import ctypes, subprocess, threading
+thread = threading.Thread(target=ctypes.CDLL(None).socket, args=(2, 1, 0))
+thread.start()
+thread.join()
+code = "import socket; socket.socket()"
+subprocess.run([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+""")
+    assert asked(found) == [("AF_INET", "SOCK_STREAM")] * 2
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="numbers of these")
+def test_the_other_ways_to_a_socket_are_shut() -> None:
+    found = watched("""
+import ctypes, errno
+library = ctypes.CDLL(None, use_errno=True)
+buffer = ctypes.create_string_buffer(256)
+assert library.syscall(ctypes.c_long(425), 1, buffer) == -1
+assert ctypes.get_errno() == errno.EPERM
+if os.uname().machine == "x86_64":
+    ctypes.set_errno(0)
+    # The same call by its number in the x32 interface.
+    assert library.syscall(ctypes.c_long(0x40000000 + 41), 2, 1, 0) == -1
+    assert ctypes.get_errno() == errno.EPERM
+""")
+    assert found["exit_code"] == 0
+    assert found["attempts"] == []
+
+
+@pytest.mark.parametrize(("body", "code"), [("sys.exit(7)", 1), ("raise ValueError('x')", 1)])
+def test_a_run_that_fails_is_no_proof(body: str, code: int) -> None:
+    assert watched(body)["exit_code"] == code
+
+
+def test_a_run_that_is_killed_is_no_proof() -> None:
+    assert watched("os.kill(os.getpid(), 9)")["exit_code"] == -9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("variable", "silent"), [("1", True), ("0", False)])
+def test_the_watch_catches_the_telemetry_that_we_switch_off(variable: str, silent: bool) -> None:
+    """Left on, onnxruntime asks for sockets; they are refused, so this test sends nothing."""
+    found = watched("import onnxruntime, time\ntime.sleep(60)", ORT_DISABLE_TELEMETRY=variable)
+    assert found["exit_code"] == 0
+    assert (asked(found) == []) is silent

@@ -1,0 +1,117 @@
+"""Writes small PDF files by hand: pages, rotation, crops, forms, encryption, loops."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+PAD = bytes.fromhex("28BF4E5E4E758A4164004E56FFFA01082E2E00B6D0683E802F0CA9FE6453697A")
+FONT = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"
+
+
+def shown(text: str, *, x: float = 72, y: float = 700, size: float = 24) -> bytes:
+    """Returns the operators that write a line."""
+    return f"BT /F1 {size} Tf {x} {y} Td ({text}) Tj ET\n".encode("latin-1")
+
+
+def file(
+    contents: Sequence[bytes],
+    *,
+    box: str = "[0 0 612 792]",
+    extra: str = "",
+    catalog: str = "",
+    objects: Sequence[bytes] = (),
+    password: str | None = None,
+) -> bytes:
+    """Returns a PDF file with a page for each content stream.
+
+    Args:
+        contents: The pages' content streams.
+        box: Their MediaBox.
+        extra: More entries of every page, such as "/Rotate 90".
+        catalog: More entries of the catalog.
+        objects: More objects; the first is number 10 + 2 * pages.
+        password: Encrypts the file (RC4, 40 bits) for this password.
+    """
+    first = 10
+    pages = [first + 2 * number for number in range(len(contents))]
+    bodies: dict[int, bytes] = {
+        1: f"<< /Type /Catalog /Pages 2 0 R {catalog} >>".encode(),
+        2: (
+            f"<< /Type /Pages /Kids [{' '.join(f'{number} 0 R' for number in pages)}] "
+            f"/Count {len(pages)} >>"
+        ).encode(),
+        3: FONT.encode(),
+    }
+    file_id = hashlib.md5(b"hushdoc").digest()  # noqa: S324 - what the format asks for
+    key = None if password is None else _key(password.encode(), file_id)
+    for number, content in zip(pages, contents, strict=True):
+        bodies[number] = (
+            f"<< /Type /Page /Parent 2 0 R /MediaBox {box} /Contents {number + 1} 0 R "
+            f"/Resources << /Font << /F1 3 0 R >> >> {extra} >>"
+        ).encode()
+        stream = content if key is None else _rc4(_object_key(key, number + 1), content)
+        bodies[number + 1] = (
+            f"<< /Length {len(stream)} >>\nstream\n".encode() + stream + b"\nendstream"
+        )
+    for number, body in enumerate(objects, start=first + 2 * len(contents)):
+        bodies[number] = body
+    trailer = ""
+    if key is not None and password is not None:
+        owner = _owner(password.encode())
+        user = _rc4(key, PAD)
+        bodies[4] = (
+            f"<< /Filter /Standard /V 1 /R 2 /O <{owner.hex()}> /U <{user.hex()}> /P -4 >>"
+        ).encode()
+        trailer = f"/Encrypt 4 0 R /ID [<{file_id.hex()}> <{file_id.hex()}>]"
+    return _assembled(bodies, trailer)
+
+
+def _assembled(bodies: dict[int, bytes], trailer: str) -> bytes:
+    out = bytearray(b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n")
+    places = {}
+    for number, body in sorted(bodies.items()):
+        places[number] = len(out)
+        out += f"{number} 0 obj\n".encode() + body + b"\nendobj\n"
+    start = len(out)
+    size = max(bodies) + 1
+    out += f"xref\n0 {size}\n".encode()
+    for number in range(size):
+        if number in places:
+            out += f"{places[number]:010d} 00000 n \n".encode()
+        else:
+            out += b"0000000000 65535 f \n"
+    out += f"trailer\n<< /Size {size} /Root 1 0 R {trailer} >>\n".encode()
+    out += f"startxref\n{start}\n%%EOF\n".encode()
+    return bytes(out)
+
+
+def _owner(password: bytes) -> bytes:
+    padded = (password + PAD)[:32]
+    return _rc4(hashlib.md5(padded).digest()[:5], padded)  # noqa: S324
+
+
+def _key(password: bytes, file_id: bytes) -> bytes:
+    parts = (password + PAD)[:32] + _owner(password) + (-4 & 0xFFFFFFFF).to_bytes(4, "little")
+    return hashlib.md5(parts + file_id).digest()[:5]  # noqa: S324
+
+
+def _object_key(key: bytes, number: int) -> bytes:
+    material = key + number.to_bytes(3, "little") + b"\x00\x00"
+    return hashlib.md5(material).digest()[:10]  # noqa: S324
+
+
+def _rc4(key: bytes, data: bytes) -> bytes:
+    state = list(range(256))
+    j = 0
+    for i in range(256):
+        j = (j + state[i] + key[i % len(key)]) % 256
+        state[i], state[j] = state[j], state[i]
+    out = bytearray()
+    i = j = 0
+    for byte in data:
+        i = (i + 1) % 256
+        j = (j + state[i]) % 256
+        state[i], state[j] = state[j], state[i]
+        out.append(byte ^ state[(state[i] + state[j]) % 256])
+    return bytes(out)

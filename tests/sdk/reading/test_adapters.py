@@ -1,0 +1,342 @@
+"""Other programs' output: every format tells the same page, and bad words are named."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hushdoc import reading
+from hushdoc.document import Document
+from hushdoc.errors import (
+    BoxError,
+    EmptyDocumentError,
+    HushdocError,
+    InputError,
+    LimitExceededError,
+    UnsupportedFormatError,
+    WordError,
+)
+from hushdoc.reading import ReadingLimits
+
+PAGE = "Hollis Supply Ltd. Invoice INV-2207 Date 2026-03-14 Total due 12.50 EUR"
+TEXT = PAGE.split(" ")
+LINES = [0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 3]
+SIZE = (800, 480)
+BOXES = [
+    (60, 57, 144, 83),
+    (151, 57, 259, 90),
+    (265, 57, 323, 83),
+    (60, 159, 171, 183),
+    (178, 159, 321, 183),
+    (60, 219, 132, 243),
+    (139, 219, 317, 243),
+    (60, 337, 138, 363),
+    (145, 337, 205, 363),
+    (212, 339, 299, 363),
+    (306, 339, 369, 363),
+]
+FILES = {
+    "azure_document_intelligence.json": "azure-read",
+    "azure_read.json": "azure-read",
+    "docling.json": "docling",
+    "doctr.json": "doctr",
+    "document_ai.json": "document-ai",
+    "rapidocr.json": "rapidocr",
+    "tesseract.hocr": "hocr",
+    "tesseract.tsv": "tesseract-tsv",
+    "textract.json": "textract",
+}
+DRAWN = ("azure_document_intelligence.json", "azure_read.json", "doctr.json", "document_ai.json")
+
+
+@pytest.mark.parametrize(("name", "form"), FILES.items())
+def test_every_format_tells_the_same_words(fixtures: Path, name: str, form: str) -> None:
+    document = Document.open(fixtures / name)
+    assert document.source == reading.Source(reader=form)
+    (page,) = document.pages
+    assert [word.text for word in page.words] == TEXT
+    if form != "docling":  # its cells are smaller than lines
+        assert [word.segment for word in page.words] == LINES
+    assert Document.open(fixtures / name, format=form) == document
+
+
+@pytest.mark.parametrize("name", [*DRAWN, "textract.json", "tesseract.hocr", "tesseract.tsv"])
+def test_every_format_tells_the_same_places(fixtures: Path, name: str) -> None:
+    (page,) = Document.open(fixtures / name).pages
+    # What was drawn, to a thousandth of the page; what Tesseract saw, to a hundredth.
+    near = 10 if name.startswith("tesseract") else 1
+    for word, (x0, y0, x1, y1) in zip(page.words, BOXES, strict=True):
+        told = word.box.normalized(width=page.width, height=page.height)
+        drawn = (x0 * 1000 / SIZE[0], y0 * 1000 / SIZE[1], x1 * 1000 / SIZE[0], y1 * 1000 / SIZE[1])
+        assert all(abs(a - b) <= near for a, b in zip(told, drawn, strict=True)), word.text
+
+
+def test_rapidocrs_lines_are_shared_among_their_words(fixtures: Path) -> None:
+    data = json.loads((fixtures / "rapidocr.json").read_text())
+    (page,) = reading.from_rapidocr(data, width=800, height=480).pages
+    assert (page.width, page.height) == SIZE
+    for word, (x0, _, x1, _) in zip(page.words, BOXES, strict=True):
+        assert abs(word.box.x0 - x0) < 20
+        assert abs(word.box.x1 - x1) < 20
+
+
+def test_doclings_words_have_the_boxes_of_their_paragraphs_and_cells(fixtures: Path) -> None:
+    (page,) = Document.open(fixtures / "docling.json").pages
+    assert [word.segment for word in page.words] == [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert page.words[0].box.to_list() == [60, 57, 323, 90]
+    assert page.words[9].box.to_list() == [212, 339, 369, 363]
+
+
+def test_pages_without_a_size_in_pixels_get_one(fixtures: Path) -> None:
+    assert Document.open(fixtures / "textract.json").pages[0].width == 1000
+    data = json.loads((fixtures / "textract.json").read_text())
+    (page,) = reading.from_textract(data, page_sizes=[SIZE]).pages
+    assert page.words[1].box.to_list() == pytest.approx(BOXES[1])
+    # 8 x 4.8 inches.
+    assert Document.open(fixtures / "azure_read.json").pages[0].width == 1600
+
+
+def test_answers_in_several_parts_are_one_document(fixtures: Path) -> None:
+    data = json.loads((fixtures / "textract.json").read_text())
+    halves = [{"Blocks": data["Blocks"][:7]}, {"Blocks": data["Blocks"][7:]}]
+    assert reading.from_textract(halves) == reading.from_textract(data)
+    with pytest.raises(UnsupportedFormatError, match="none of the responses"):
+        reading.from_textract(halves[:1])
+
+
+def test_googles_python_dicts_are_read_as_its_json(fixtures: Path) -> None:
+    data = json.loads((fixtures / "document_ai.json").read_text())
+
+    def snake(value: Any) -> Any:
+        if isinstance(value, list):
+            return [snake(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        return {
+            "".join(f"_{c.lower()}" if c.isupper() else c for c in key): snake(item)
+            for key, item in value.items()
+        }
+
+    assert reading.from_document_ai(snake(data)) == reading.from_document_ai(data)
+
+
+def test_turned_words_get_the_upright_box_around_them() -> None:
+    corners = [[0.2, 0.1], [0.3, 0.2], [0.2, 0.3], [0.1, 0.2]]
+    word = {"value": "turned", "confidence": 1.0, "geometry": corners}
+    lines = [{"geometry": corners, "words": [word]}]
+    page = {"page_idx": 0, "dimensions": [200, 100], "blocks": [{"lines": lines}]}
+    (found,) = reading.from_doctr({"pages": [page]}).pages[0].words
+    assert found.box.to_list() == pytest.approx([10, 20, 30, 60])
+
+
+def test_a_paragraph_on_two_pages_is_cut_where_docling_says(fixtures: Path) -> None:
+    data = json.loads((fixtures / "docling.json").read_text())
+    item = data["texts"][0]
+    item["prov"] = [
+        {**item["prov"][0], "charspan": [0, 13]},
+        {**item["prov"][0], "page_no": 2, "charspan": [14, 18]},
+    ]
+    data["pages"]["2"] = {"size": {"width": 800.0, "height": 480.0}, "page_no": 2}
+    first, second = reading.from_docling(data).pages
+    assert [word.text for word in first.words[:2]] == ["Hollis", "Supply"]
+    assert [word.text for word in second.words] == ["Ltd."]
+
+
+def test_references_in_a_circle_end(fixtures: Path) -> None:
+    data = json.loads((fixtures / "docling.json").read_text())
+    data["texts"][2]["children"] = [{"$ref": "#/texts/0"}, {"$ref": "#/texts/2"}]
+    assert [word.text for word in reading.from_docling(data).pages[0].words] == TEXT
+
+
+def test_texts_without_a_page_have_no_place(fixtures: Path) -> None:
+    data = json.loads((fixtures / "docling.json").read_text())
+    data["texts"][1]["prov"] = []
+    with pytest.raises(BoxError, match="'Invoice INV-2207'.* has no place"):
+        reading.from_docling(data)
+
+
+def textract(**change: Any) -> Any:
+    box = {"Left": 0.1, "Top": 0.1, "Width": 0.2, "Height": 0.1}
+    good = {"BlockType": "WORD", "Id": "a", "Text": "good", "Geometry": {"BoundingBox": box}}
+    return reading.from_textract({"Blocks": [good, {**copy.deepcopy(good), "Id": "b", **change}]})
+
+
+def tsv(**change: Any) -> Any:
+    names = "level page_num block_num par_num line_num word_num left top width height conf text"
+    cells = "5 1 1 1 1 1 10 10 20 10 90 good"
+    base = dict(zip(names.split(" "), cells.split(" "), strict=True))
+    page = {**base, "level": 1, "left": 0, "top": 0, "width": 100, "height": 100, "text": ""}
+    rows = [page, base, {**base, **change}]
+    text = "\n".join("\t".join(str(row[name]) for name in names.split()) for row in rows)
+    return reading.from_tesseract_tsv("\t".join(names.split()) + "\n" + text)
+
+
+def hocr(title: str = "bbox 10 10 30 20", text: str = "bad") -> Any:
+    return reading.from_hocr(
+        "<div class='ocr_page' title='bbox 0 0 100 100'>"
+        "<span class='ocrx_word' title='bbox 10 10 30 20'>good</span>"
+        f"<span class='ocrx_word' title='{title}'>{text}</span></div>"
+    )
+
+
+def azure(**change: Any) -> Any:
+    good = {"content": "good", "polygon": [10, 10, 30, 10, 30, 20, 10, 20]}
+    page = {"pageNumber": 1, "width": 100, "height": 100, "unit": "pixel"}
+    return reading.from_azure_read({"pages": [{**page, "words": [good, {**good, **change}]}]})
+
+
+def box_of(left: Any, top: Any, width: Any, height: Any) -> dict[str, Any]:
+    box = {"Left": left, "Top": top, "Width": width, "Height": height}
+    return {"Geometry": {"BoundingBox": box}}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: textract(**box_of(math.nan, 0, 0.1, 0.1)),
+        lambda: textract(**box_of(0.5, 0.5, -0.1, 0.1)),
+        lambda: textract(**box_of(-0.5, 0.5, 0.1, 0.1)),
+        lambda: textract(**box_of(0.9, 0.5, 0.5, 0.1)),
+        lambda: textract(**box_of("0.9", 0.5, "0.5", 0.1)),
+        lambda: textract(**box_of(10**400, 0, 0, 0)),
+        lambda: textract(Geometry=None),
+        lambda: textract(Geometry={"Polygon": []}),
+        lambda: tsv(left="nan"),
+        lambda: tsv(left="x"),
+        lambda: tsv(left=-50),
+        lambda: tsv(width=-5),
+        lambda: tsv(left=500),
+        lambda: hocr(title="bbox 10 10 30"),
+        lambda: hocr(title="bbox 10 10 30 y"),
+        lambda: hocr(title="bbox nan 10 30 20"),
+        lambda: hocr(title="bbox 30 10 10 20"),
+        lambda: hocr(title="bbox -30 10 10 20"),
+        lambda: hocr(title="bbox 10 10 300 20"),
+        lambda: hocr(title="x_wconf 90"),
+        lambda: azure(polygon=[math.inf, 0, 1, 1]),
+        lambda: azure(polygon=[500, 0, 600, 9]),
+        lambda: azure(polygon=None),
+        lambda: azure(polygon=[math.nan, 1, 5, 5, 6, 6]),
+        lambda: azure(polygon=[-50, 1, 5, 5, 6, 6]),
+    ],
+)
+def test_bad_boxes_are_named_and_the_next_call_is_fine(make: Callable[[], Any]) -> None:
+    with pytest.raises(BoxError, match=r"word 1 |Row 4 ") as raised:
+        make()
+    assert raised.value.code == "BAD_BOX"
+    assert hocr().num_words == textract().num_words == tsv().num_words == azure().num_words == 2
+
+
+@pytest.mark.parametrize("make", [textract, azure])
+@pytest.mark.parametrize("text", ["a\x00b", "\x1b[2J", "\ud800", 7, None, ["a"]])
+def test_words_that_are_none_are_named(make: Callable[..., Any], text: Any) -> None:
+    with pytest.raises(WordError, match="word 1 ") as raised:
+        make(Text=text, content=text)
+    assert raised.value.code == "BAD_WORD"
+    assert "\x1b" not in str(raised.value)
+
+
+@pytest.mark.parametrize("make", [textract, azure])
+def test_words_of_a_megabyte_are_refused_by_their_number(make: Callable[..., Any]) -> None:
+    with pytest.raises(LimitExceededError, match="word 1 .* has 1000000 characters") as raised:
+        make(Text="x" * 10**6, content="x" * 10**6)
+    assert len(str(raised.value)) < 500
+    with pytest.raises(LimitExceededError, match="word 1 "):
+        hocr(text="x" * 10**6)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\u2003 ", "\u00a0"])
+def test_blanks_with_a_box_say_nothing_and_are_left_out(text: str) -> None:
+    for document in (textract(Text=text), azure(content=text), tsv(text=text), hocr(text=text)):
+        assert [word.text for word in document.pages[0].words] == ["good"]
+
+
+def test_boxes_a_little_off_the_page_are_cut_at_its_edge() -> None:
+    left, _ = textract(**box_of(-0.004, 0.5, 0.1, 0.1)), None
+    assert left.pages[0].words[1].box.x0 == 0
+    assert textract(**box_of(0.9, 0.5, 0.105, 0.1)).pages[0].words[1].box.x1 == 1000
+
+
+ADAPTERS = [
+    reading.from_azure_read,
+    reading.from_docling,
+    reading.from_doctr,
+    reading.from_document_ai,
+    reading.from_rapidocr,
+    reading.from_textract,
+]
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        [],
+        [1],
+        [None],
+        [{}],
+        7,
+        None,
+        "text",
+        {"pages": 3},
+        {"pages": [None]},
+        {"pages": {}},
+        {"Blocks": [{}]},
+        {"analyzeResult": 3},
+        {"readResults": [{"width": 5}]},
+        {"text": "a", "pages": [{"tokens": [{}]}]},
+        {"schema_name": "DoclingDocument", "pages": {"x": 1}},
+        {"schema_name": "DoclingDocument", "pages": {}, "body": {"children": [{"$ref": "#/a"}]}},
+    ],
+)
+def test_other_structures_are_told(adapter: Callable[..., Document], data: Any) -> None:
+    with pytest.raises(InputError) as raised:
+        adapter(data)
+    assert raised.value.code in ("UNSUPPORTED_FORMAT", "EMPTY_DOCUMENT", "BAD_WORD")
+
+
+@pytest.mark.parametrize("value", [0, -1, math.nan, math.inf, "8", None, True, 10**400])
+def test_pages_without_a_size_are_refused(fixtures: Path, value: Any) -> None:
+    data = json.loads((fixtures / "azure_read.json").read_text())
+    data["analyzeResult"]["readResults"][0]["width"] = value
+    with pytest.raises(InputError, match="side of"):
+        reading.from_azure_read(data)
+
+
+def test_limits_hold_for_what_programs_write(fixtures: Path) -> None:
+    path = fixtures / "doctr.json"
+    with pytest.raises(LimitExceededError, match="more than 5 words"):
+        Document.open(path, limits=ReadingLimits(max_words=5))
+    with pytest.raises(LimitExceededError, match="a word has 6 at most"):
+        Document.open(path, limits=ReadingLimits(max_word_characters=6))
+    data = json.loads(path.read_text())
+    data["pages"] *= 4
+    with pytest.raises(LimitExceededError, match="more than 3 pages"):
+        reading.from_doctr(data, limits=ReadingLimits(max_pages=3))
+    with pytest.raises(LimitExceededError, match="pages"):
+        reading.from_textract(
+            {"Blocks": [{"BlockType": "PAGE", "Id": "p", "Page": 999_999}]},
+        )
+
+
+def test_a_page_without_words_is_empty() -> None:
+    with pytest.raises(EmptyDocumentError):
+        reading.from_hocr("<div class='ocr_page' title='bbox 0 0 9 9'></div>")
+    with pytest.raises(EmptyDocumentError):
+        reading.from_rapidocr([])
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_errors_leave_no_state(fixtures: Path, name: str) -> None:
+    before = Document.open(fixtures / name)
+    content = (fixtures / name).read_bytes()
+    with pytest.raises(HushdocError):
+        Document.open(content[: len(content) // 2].rstrip(b"\n")[:40], format=FILES[name])
+    assert Document.open(fixtures / name) == before

@@ -1,0 +1,276 @@
+"""Images: upright, in eight bits, and refused before they are decoded where they are too large."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hushdoc.document import Box, Document, Page, Word
+from hushdoc.errors import (
+    EmptyDocumentError,
+    HushdocError,
+    InputError,
+    LimitExceededError,
+    OCRRequiredError,
+    UnsupportedFormatError,
+)
+from hushdoc.reading import OCRCache, ReadingLimits, open_document, page_image
+from hushdoc.reading.images import pictures
+
+
+class Corner:
+    """An engine that says where the darkest corner is: enough to see how a picture was turned."""
+
+    name = "corner"
+    version = "1"
+
+    def __init__(self) -> None:
+        self.modes: list[str] = []
+
+    def read(self, image: Image.Image) -> Sequence[Word]:
+        self.modes.append(image.mode)
+        corners = {
+            "north-west": (0, 0),
+            "north-east": (image.width - 1, 0),
+            "south-west": (0, image.height - 1),
+            "south-east": (image.width - 1, image.height - 1),
+        }
+        grey = image.convert("L")
+
+        def darkness(name: str) -> int:
+            value = grey.getpixel(corners[name])
+            assert isinstance(value, int)
+            return value
+
+        x, y = corners[(name := min(corners, key=darkness))]
+        return [Word(text=name, box=Box(x0=x, y0=y, x1=x + 1, y1=y + 1))]
+
+
+def saved(picture: Image.Image, form: str, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    picture.save(stream, format=form, **options)
+    return stream.getvalue()
+
+
+def marked(mode: str = "L", size: tuple[int, int] = (64, 32), ink: Any = 0) -> Image.Image:
+    """Returns a white picture whose corner in the north-west is dark."""
+    white: Any = {"L": 255, "RGB": (255,) * 3, "CMYK": (0,) * 4, "I;16": 65535, "1": 1}[mode]
+    picture = Image.new(mode, size, white)
+    picture.paste(ink, (0, 0, 8, 8))
+    return picture
+
+
+def looked_at(content: bytes, **options: Any) -> tuple[str, Page]:
+    document = Document.open(content, ocr=Corner(), **options)
+    (page,) = document.pages
+    return page.words[0].text, page
+
+
+@pytest.mark.parametrize(
+    ("orientation", "corner", "size"),
+    [
+        (1, "north-west", (64, 32)),
+        (2, "north-east", (64, 32)),
+        (3, "south-east", (64, 32)),
+        (4, "south-west", (64, 32)),
+        (5, "north-west", (32, 64)),
+        (6, "north-east", (32, 64)),
+        (7, "south-east", (32, 64)),
+        (8, "south-west", (32, 64)),
+    ],
+)
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "TIFF"])
+def test_photos_are_upright(
+    tmp_path: Path, form: str, orientation: int, corner: str, size: tuple[int, int]
+) -> None:
+    exif = Image.Exif()
+    exif[274] = orientation
+    path = tmp_path / "photo"
+    path.write_bytes(saved(marked(), form, exif=exif))
+    (page,) = Document.open(path, ocr=Corner()).pages
+    assert page.words[0].text == corner
+    assert (page.width, page.height) == size
+    drawn = page_image(page)
+    assert drawn is not None
+    assert drawn.size == size
+    assert Corner().read(drawn)[0].text == corner
+
+
+def test_a_tiff_file_has_a_page_for_each_picture_but_thumbnails(tmp_path: Path) -> None:
+    path = tmp_path / "scan.tif"
+    second = marked(size=(40, 20)).rotate(180)
+    thumbnail = marked(size=(8, 8))
+    thumbnail.encoderinfo = {"tiffinfo": {254: 1}}  # type: ignore[attr-defined]
+    marked().save(path, save_all=True, append_images=[thumbnail, second])
+    document = Document.open(path, ocr=Corner())
+    assert [(page.width, page.frame) for page in document.pages] == [(64, 0), (40, 2)]
+    assert [page.words[0].text for page in document.pages] == ["north-west", "south-east"]
+    assert Document.from_dict(document.to_dict()) == document
+    drawn = page_image(document.pages[1])
+    assert drawn is not None
+    assert Corner().read(drawn)[0].text == "south-east"
+    with pytest.raises(LimitExceededError, match="3 pages; at most 2"):
+        Document.open(path, ocr=Corner(), limits=ReadingLimits(max_pages=2))
+    lost = Page(width=9, height=9, words=(), image=path, frame=7)
+    with pytest.raises(UnsupportedFormatError):
+        page_image(lost)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        saved(marked("CMYK", ink=(0, 0, 0, 255)), "JPEG"),
+        saved(marked("CMYK", ink=(0, 0, 0, 255)), "TIFF"),
+        saved(marked("I;16"), "PNG"),
+        saved(marked("I;16"), "TIFF"),
+        saved(marked("1"), "TIFF"),
+        saved(marked("1"), "PNG"),
+        saved(marked("L").convert("P"), "GIF"),
+        saved(marked("RGB", ink=(0, 0, 0)), "BMP"),
+        saved(marked("RGB", ink=(0, 0, 0)), "WEBP", lossless=True),
+    ],
+)
+def test_every_kind_of_pixel_becomes_rgb(content: bytes) -> None:
+    engine = Corner()
+    document = open_document(content, ocr=engine, cache=OCRCache())
+    assert document.pages[0].words[0].text == "north-west"
+    assert engine.modes == ["RGB"]
+
+
+def test_sixteen_bits_are_scaled_and_not_cut() -> None:
+    values = np.linspace(0, 65535, 256).astype(np.uint16).reshape(1, 256)
+    ((_, picture),) = pictures(
+        saved(Image.fromarray(values), "PNG"), id="x", limits=ReadingLimits()
+    )
+    assert np.abs(np.asarray(picture)[0, :, 0].astype(int) - np.arange(256)).max() <= 1
+
+
+def test_what_is_transparent_shows_white_paper() -> None:
+    clear = Image.new("RGBA", (16, 16), (0, 0, 0, 0))
+    ((_, picture),) = pictures(saved(clear, "PNG"), id="x", limits=ReadingLimits())
+    assert picture.getpixel((3, 3)) == (255, 255, 255)
+
+
+def test_nothing_of_the_files_metadata_is_passed_on() -> None:
+    exif = Image.Exif()
+    exif[271] = "camera"
+    content = saved(marked("RGB", ink=(0, 0, 0)), "JPEG", exif=exif, comment=b"secret")
+    ((_, picture),) = pictures(content, id="x", limits=ReadingLimits())
+    assert picture.info == {}
+    assert len(picture.getexif()) == 0
+
+
+@pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG"])
+def test_animations_are_no_documents(form: str) -> None:
+    frames = [marked(), marked().rotate(180)]
+    content = saved(frames[0], form, save_all=True, append_images=frames[1:])
+    with pytest.raises(UnsupportedFormatError, match="animated: it has 2 pictures"):
+        Document.open(content, ocr=Corner())
+
+
+def test_a_photo_with_its_preview_is_the_photo() -> None:
+    frames = [marked("RGB", ink=(0, 0, 0)), marked("RGB", ink=(0, 0, 0), size=(16, 8))]
+    content = saved(frames[0], "MPO", save_all=True, append_images=frames[1:])
+    assert looked_at(content)[1].width == 64
+
+
+def png_of(width: int, height: int) -> bytes:
+    """Returns a small file that says it has so many pixels."""
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        )
+
+    head = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
+    rows = zlib.compress(b"\x00" * 1000)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [((30_000, 30_000), "too many pixels"), ((10_000, 8_001), "10000 x 8001 pixels")],
+)
+def test_bombs_are_refused_undecoded(size: tuple[int, int], said: str) -> None:
+    with pytest.raises(LimitExceededError, match=said) as raised:
+        Document.open(png_of(*size))
+    assert raised.value.code == "LIMIT_EXCEEDED"
+
+
+def test_a_bomb_that_a_page_names_is_refused_undecoded(tmp_path: Path) -> None:
+    (tmp_path / "bomb.png").write_bytes(png_of(30_000, 30_000))
+    with pytest.raises(LimitExceededError):
+        page_image(Page(width=10, height=10, words=(), image=tmp_path / "bomb.png"))
+    with pytest.raises(LimitExceededError):
+        page_image(Page(width=30_000, height=30_000, words=(), image=tmp_path / "bomb.png"))
+
+
+@pytest.mark.tesseract
+def test_one_pixel_holds_no_word() -> None:
+    content = saved(Image.new("L", (1, 1), 255), "PNG")
+    for ocr in ("rapidocr", "tesseract"):
+        with pytest.raises(EmptyDocumentError):
+            Document.open(content, ocr=ocr, limits=ReadingLimits())
+    with pytest.raises(OCRRequiredError):
+        Document.open(content, ocr="none")
+
+
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "TIFF", "GIF", "BMP", "WEBP"])
+@pytest.mark.parametrize("keep", [0.1, 0.5, 0.9])
+def test_images_cut_short_are_told(form: str, keep: float) -> None:
+    noise = Image.fromarray(np.random.default_rng(5).integers(0, 255, (99, 99, 3), np.uint8))
+    content = saved(noise, form)
+    with pytest.raises(InputError, match="can't be read") as raised:
+        Document.open(content[: int(keep * len(content))], ocr=Corner())
+    assert raised.value.code == "UNSUPPORTED_FORMAT"
+    assert looked_at(content)[1].width == 99
+
+
+def test_decoders_of_rare_formats_never_see_a_file(tmp_path: Path) -> None:
+    for form in ("TGA", "PCX", "ICNS", "PPM", "EPS"):
+        try:
+            content = saved(marked("RGB", ink=(0, 0, 0)), form)
+        except (OSError, KeyError):
+            continue
+        with pytest.raises(HushdocError) as raised:
+            Document.open(content, format="image", ocr=Corner())
+        assert raised.value.code == "UNSUPPORTED_FORMAT"
+
+
+def test_an_image_of_another_size_than_its_page_is_fitted(tmp_path: Path) -> None:
+    marked().save(tmp_path / "a.png")
+    drawn = page_image(Page(width=128, height=64, words=(), image=tmp_path / "a.png"))
+    assert drawn is not None
+    assert drawn.size == (128, 64)
+    assert page_image(Page(width=1, height=1, words=())) is None
+    with pytest.raises(InputError, match="can't be read"):
+        page_image(Page(width=1, height=1, words=(), image=tmp_path / "none.png"))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda word: Word(text="\ud800", box=word.box),
+        lambda word: Word(text="x", box=Box(x0=-50, y0=0, x1=1, y1=1)),
+        lambda word: Word(text="x", box=Box(x0=0, y0=0, x1=float("nan"), y1=1)),
+        lambda word: Word(text="a\x00", box=word.box),
+    ],
+)
+def test_an_engine_of_ones_own_is_checked_too(spoil: Callable[[Word], Word]) -> None:
+    class Careless(Corner):
+        name = "careless"
+
+        def read(self, image: Image.Image) -> Sequence[Word]:
+            return [spoil(word) for word in super().read(image)]
+
+    with pytest.raises(InputError):
+        open_document(saved(marked(), "PNG"), ocr=Careless(), cache=(cache := OCRCache()))
+    assert len(cache) == 0

@@ -1,0 +1,340 @@
+"""OCR: the engines that are installed, read really; what is kept, and where."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from PIL import Image
+
+from hushdoc import telemetry
+from hushdoc.document import Box, Document, Word
+from hushdoc.errors import BoxError, InputError, OCRError, OCRRequiredError
+from hushdoc.reading import (
+    OCRCache,
+    OCREngine,
+    RapidOCREngine,
+    TesseractEngine,
+    open_document,
+    rapidocr,
+    tesseract,
+)
+
+PAGE = "Hollis Supply Ltd. Invoice INV-2207 Date 2026-03-14 Total due 12.50 EUR"
+TEXT = PAGE.split(" ")
+ENGINES = ("rapidocr", pytest.param("tesseract", marks=pytest.mark.tesseract))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_engine_reads_the_page_word_by_word(fixtures: Path, engine: str) -> None:
+    document = Document.open(fixtures / "page.png", ocr=engine)
+    (page,) = document.pages
+    assert [word.text for word in page.words] == TEXT
+    assert [word.segment for word in page.words] == [0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 3]
+    assert document.source is not None
+    assert document.source.ocr is not None
+    assert document.source.ocr.startswith(f"{engine} ")
+    assert document.source.ocr_pages == (0,)
+    seen = Document.open(fixtures / "tesseract.tsv").pages[0].words
+    for word, other in zip(page.words, seen, strict=True):
+        shared = min(word.box.x1, other.box.x1) - max(word.box.x0, other.box.x0)
+        assert shared > 0.8 * (other.box.x1 - other.box.x0)
+
+
+def test_auto_takes_rapidocr_where_it_is_installed(fixtures: Path) -> None:
+    document = Document.open(fixtures / "page.png")
+    assert document.source is not None
+    assert document.source.ocr == f"rapidocr {rapidocr.default_engine().version}"
+
+
+@pytest.mark.tesseract
+def test_auto_reads_only_the_pages_without_text(pdfs: ModuleType, fixtures: Path) -> None:
+    scan = image_page(pdfs, fixtures / "page.png")
+    document = Document.open(scan)
+    assert [word.text for word in document.pages[0].words] == ["typed"]
+    assert [word.text for word in document.pages[1].words] == TEXT
+    assert document.source is not None
+    assert document.source.ocr_pages == (1,)
+    assert "page 1 by rapidocr" in str(document.source)
+    named = Document.open(scan, ocr="tesseract")
+    assert named.source is not None
+    assert named.source.ocr_pages == (0, 1)
+    assert named.pages[0].words[0].text == "typed"
+    bare = Document.open(scan, ocr="none")
+    assert bare.num_words == 1
+    assert bare.source is not None
+    assert bare.source.ocr is None
+
+
+def test_a_number_stamped_on_a_scan_does_not_hide_its_text(
+    pdfs: ModuleType, fixtures: Path
+) -> None:
+    stamped = image_page(pdfs, fixtures / "page.png", stamp=pdfs.shown("A-0017", x=500, y=20))
+    document = Document.open(stamped)
+    assert document.source is not None
+    assert document.source.ocr_pages == (1,)
+    assert {*TEXT, "A-0017"} <= {word.text for word in document.pages[1].words}
+
+
+def image_page(pdfs: ModuleType, path: Path, stamp: bytes = b"") -> bytes:
+    """Returns a PDF file: a page of text, then one that shows a picture."""
+    with Image.open(path) as picture:
+        grey = picture.convert("L")
+    stream = grey.tobytes()
+    image = (
+        b"<< /Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceGray "
+        b"/BitsPerComponent 8 /Length %d >>\nstream\n" % (*grey.size, len(stream))
+    )
+    drawn = b"q 612 0 0 367 0 200 cm /Im1 Do Q\n" + stamp
+    content: bytes = pdfs.file(
+        [pdfs.shown("typed", y=500), drawn],
+        box="[0 0 612 600]",
+        objects=[image + stream + b"\nendstream"],
+    )
+    return content.replace(
+        b"<< /Font << /F1 3 0 R >> >>", b"<< /Font << /F1 3 0 R >> /XObject << /Im1 14 0 R >> >>"
+    )
+
+
+class Counting:
+    """An engine that counts its calls."""
+
+    name = "counting"
+
+    def __init__(self, version: str = "1") -> None:
+        self.version = version
+        self.calls = 0
+
+    def read(self, image: Image.Image) -> Sequence[Word]:
+        self.calls += 1
+        return [Word(text=f"call{self.calls}", box=Box(x0=1, y0=1, x1=2, y1=2), segment=3)]
+
+
+@pytest.mark.tesseract
+def test_engines_have_one_interface() -> None:
+    engines: list[OCREngine] = [Counting(), TesseractEngine(), rapidocr.default_engine()]
+    assert all(isinstance(engine, OCREngine) for engine in engines)
+
+
+def test_a_picture_is_read_once_by_each_engine() -> None:
+    engine, cache = Counting(), OCRCache(max_pages=2)
+    pictures = [Image.new("RGB", (9, 9), (grey,) * 3) for grey in range(3)]
+    first = cache.read(engine, pictures[0])
+    assert cache.read(engine, pictures[0].copy()) == first
+    assert engine.calls == 1
+    assert cache.read(Counting("2"), pictures[0]) == first  # it read anew and counts from one
+    other = Counting("3")
+    cache.read(other, pictures[1])
+    cache.read(other, pictures[2])
+    assert len(cache) == 2
+    cache.read(other, pictures[1])
+    assert other.calls == 2
+    cache.clear()
+    cache.read(other, pictures[1])
+    assert other.calls == 3
+
+
+def test_a_folder_keeps_pages_only_where_the_application_names_it(tmp_path: Path) -> None:
+    picture = Image.new("RGB", (9, 9))
+    engine = Counting()
+    folder = tmp_path / "kept"
+    kept = OCRCache(folder=folder).read(engine, picture)
+    (path,) = folder.iterdir()
+    assert path.stat().st_mode & 0o077 == 0
+    assert folder.stat().st_mode & 0o077 == 0
+    assert OCRCache(folder=folder).read(engine, picture) == kept
+    assert engine.calls == 1
+    for damage in (b"", b"[[1]]", b"{", b'[["a", [0, 0, "x", 1], null]]'):
+        path.write_bytes(damage)
+        assert OCRCache(folder=folder).read(engine, picture)[0].segment == 3
+    assert engine.calls == 5
+
+
+@pytest.mark.tesseract
+def test_no_page_is_written_to_disk(fixtures: Path, tmp_path: Path) -> None:
+    """Everything that a fresh process opens for writing while both engines read a page."""
+    code = (
+        "import os, sys\n"
+        "opened = []\n"
+        "def watch(event, arguments):\n"
+        "    if event == 'open' and isinstance(arguments[0], (str, bytes)) and arguments[2] & 3:\n"
+        "        opened.append(str(arguments[0]))\n"
+        "from hushdoc.document import Document\n"
+        "sys.dont_write_bytecode = True\n"
+        "sys.addaudithook(watch)\n"
+        "for engine in ('rapidocr', 'tesseract'):\n"
+        "    Document.open(sys.argv[1], ocr=engine)\n"
+        "print([name for name in opened if name != os.devnull])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(fixtures / "page.png")],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    assert done.stdout == "[]\n"
+    assert done.stderr == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_telemetry_is_off_before_rapidocr_imports_anything(fixtures: Path) -> None:
+    code = (
+        "import os, sys\n"
+        "os.environ.pop('ORT_DISABLE_TELEMETRY', None)\n"
+        "from hushdoc.document import Document\n"
+        "Document.open(sys.argv[1], ocr='rapidocr')\n"
+        "print(os.environ['ORT_DISABLE_TELEMETRY'], 'onnxruntime' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code, str(fixtures / "page.png")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "1 True\n"
+    early = code.replace("from hushdoc.document", "import onnxruntime\nfrom hushdoc.document")
+    command[2] = early
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "TelemetryActiveError" in done.stderr
+
+
+def test_a_missing_program_is_told(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(OCRError, match="apt-get install tesseract-ocr") as raised:
+        Document.open(fixtures / "page.png", ocr="tesseract")
+    assert (raised.value.code, raised.value.exit_code) == ("OCR_FAILED", 6)
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo 'no such language' >&2; exit 1", "failed with code 1: 'no such language'"),
+        ("sleep 20", "took more than 0.5 seconds"),
+        ("echo level", "first row names"),
+        ("cat", "first row names"),
+    ],
+)
+def test_a_program_that_fails_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, said: str
+) -> None:
+    path = tmp_path / "tesseract"
+    path.write_text(
+        f'#!/bin/sh\nif [ "$1" = --version ]; then echo tesseract 9; exit; fi\n{script}\n'
+    )
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    engine = TesseractEngine(timeout_seconds=0.5)
+    assert engine.version == "9 (eng)"
+    with pytest.raises((OCRError, InputError), match=said):
+        engine.read(Image.new("RGB", (50, 50)))
+
+
+@pytest.mark.tesseract
+def test_languages_are_names() -> None:
+    for bad in ("", "eng;rm", "--help", "eng +deu"):
+        with pytest.raises(ValueError, match="languages"):
+            TesseractEngine(languages=bad)
+    with pytest.raises(OCRError, match="xyz"):
+        TesseractEngine(languages="xyz").read(Image.new("RGB", (50, 50)))
+
+
+def test_a_missing_package_names_its_extra(fixtures: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "sys.modules[sys.argv[2]] = None\n"
+        "from hushdoc.document import Document\n"
+        "from hushdoc.errors import MissingExtraError\n"
+        "try:\n"
+        "    Document.open(sys.argv[1], ocr=sys.argv[3])\n"
+        "except MissingExtraError as error:\n"
+        "    print(error)"
+    )
+    pdf = tmp_path / "a.pdf"
+    pdf.write_bytes(b"%PDF-1.7")
+    for path, package, ocr, extra in (
+        (pdf, "pypdfium2", "none", "hushdoc[pdf]"),
+        (fixtures / "page.png", "PIL", "none", "hushdoc[ocr]"),
+        (fixtures / "page.png", "rapidocr", "rapidocr", "hushdoc[ocr]"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(path), package, ocr],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert f"'{package}'" in done.stdout
+        assert extra in done.stdout
+
+
+def test_wrong_names_are_the_callers_mistake(fixtures: Path) -> None:
+    with pytest.raises(ValueError, match="ocr is 'magic'"):
+        Document.open(fixtures / "page.png", ocr="magic")
+    with pytest.raises(ValueError, match="format is 'docx'"):
+        Document.open(fixtures / "page.png", format="docx")
+    with pytest.raises(OCRRequiredError):
+        Document.open(fixtures / "page.png", ocr="none")
+
+
+def test_models_are_never_downloaded(tmp_path: Path) -> None:
+    with pytest.raises(OCRError, match="nothing is downloaded"):
+        rapidocr._models(tmp_path)
+
+
+def test_many_threads_share_one_engine(fixtures: Path) -> None:
+    alone = Document.open(fixtures / "page.png", ocr="rapidocr")
+    engine = RapidOCREngine(threads=1)
+    found: list[Document] = []
+
+    def work() -> None:
+        cache = OCRCache()
+        found.append(open_document(fixtures / "page.png", ocr=engine, cache=cache))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [alone] * 4
+
+
+def test_the_program_of_this_machine_is_the_one_that_is_found() -> None:
+    assert tesseract.program() == shutil.which("tesseract")
+
+
+class Line:
+    """What RapidOCR's output object has, with a line that leans over the page's edge."""
+
+    img = None
+    txts = ("Total due",)
+    boxes = (((-30, 10), (50, -20), (60, 20), (-20, 40)),)
+    word_results: tuple[object, ...] = ()
+
+
+def test_a_line_that_leans_over_the_edge_is_cut_there_by_the_engine_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = RapidOCREngine(threads=1)
+    monkeypatch.setattr(engine, "_engine", lambda pixels: Line())
+    first, second = engine.read(Image.new("RGB", (100, 100)))
+    assert (first.text, second.text) == ("Total", "due")
+    assert (first.box.x0, first.box.y0, second.box.x1, second.box.y1) == (0, 0, 60, 40)
+    with pytest.raises(BoxError, match="word 0 "):
+        rapidocr.from_rapidocr(Line(), width=100, height=100)
+
+
+def test_the_output_object_is_read_as_its_json(fixtures: Path) -> None:
+    telemetry.keep_off()
+    from rapidocr import RapidOCR
+
+    engine = RapidOCR(params={"Global.log_level": "critical"})
+    answer = engine(str(fixtures / "page.png"))
+    document = rapidocr.from_rapidocr(answer)
+    assert (document.pages[0].width, document.pages[0].height) == (800, 480)
+    assert document == rapidocr.from_rapidocr(answer.to_json(), width=800, height=480)
+    by_word = engine(str(fixtures / "page.png"), return_word_box=True)
+    assert [word.text for word in rapidocr.from_rapidocr(by_word).pages[0].words] == TEXT

@@ -1,0 +1,250 @@
+"""One door: formats are told by their content, and what can't be read is told by name."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from hushdoc.document import Document
+from hushdoc.errors import (
+    EmptyDocumentError,
+    HushdocError,
+    InputError,
+    LimitExceededError,
+    UnsupportedFormatError,
+)
+from hushdoc.reading import FORMATS, ReadingLimits, Source, open_document
+
+HEAVY = ("PIL", "cryptography", "numpy", "onnxruntime", "pypdfium2", "rapidocr")
+
+
+@pytest.fixture
+def samples(pdfs: ModuleType, fixtures: Path) -> dict[str, bytes]:
+    """Returns content of every format, and the name of what it is."""
+    own = Document.from_words(["a"], [(0, 0, 9, 9)], width=10, height=10, id="own")
+    return {
+        "pdf": pdfs.file([pdfs.shown("Total due")]),
+        "image": (fixtures / "page.png").read_bytes(),
+        "text": b"Total due 12.50\n",
+        "document": json.dumps(own.to_dict()).encode(),
+        "hocr": (fixtures / "tesseract.hocr").read_bytes(),
+        "tesseract-tsv": (fixtures / "tesseract.tsv").read_bytes(),
+        "azure-read": (fixtures / "azure_read.json").read_bytes(),
+        "docling": (fixtures / "docling.json").read_bytes(),
+        "doctr": (fixtures / "doctr.json").read_bytes(),
+        "document-ai": (fixtures / "document_ai.json").read_bytes(),
+        "rapidocr": (fixtures / "rapidocr.json").read_bytes(),
+        "textract": (fixtures / "textract.json").read_bytes(),
+    }
+
+
+def test_there_is_a_sample_of_every_format(samples: dict[str, bytes]) -> None:
+    assert {*samples, "auto"} == set(FORMATS)
+    assert list(FORMATS) == sorted(FORMATS)
+
+
+@pytest.mark.tesseract
+@pytest.mark.parametrize("form", [form for form in FORMATS if form != "auto"])
+@pytest.mark.parametrize("suffix", [".pdf", ".png", ".txt", ".hocr", ".json", ""])
+def test_the_content_tells_the_format_whatever_the_name(
+    samples: dict[str, bytes], tmp_path: Path, form: str, suffix: str
+) -> None:
+    path = tmp_path / f"file{suffix}"
+    path.write_bytes(samples[form])
+    if (form, suffix) == ("text", ".json"):
+        with pytest.raises(UnsupportedFormatError, match="not JSON"):
+            Document.open(path)
+        return
+    document = Document.open(path, ocr="tesseract" if form == "image" else "auto")
+    if form == "document":
+        assert (document.id, document.source) == ("own", None)
+    else:
+        assert document.id == "file"
+        assert document.source is not None
+        assert document.source.reader == form
+    inside = Document.open(samples[form], ocr="tesseract" if form == "image" else "auto")
+    assert inside.num_words == document.num_words
+
+
+@pytest.mark.parametrize(
+    ("form", "other"),
+    [
+        (form, other)
+        for form in FORMATS
+        for other in ("pdf", "hocr", "textract")
+        if form not in ("auto", "text", other)
+    ],
+)
+def test_a_wrong_format_is_told(samples: dict[str, bytes], form: str, other: str) -> None:
+    with pytest.raises(InputError) as raised:
+        Document.open(samples[other], format=form)
+    assert raised.value.code in ("UNSUPPORTED_FORMAT", "EMPTY_DOCUMENT", "BAD_INPUT")
+
+
+@pytest.mark.tesseract
+def test_documents_round_trip_with_how_they_were_read(samples: dict[str, bytes]) -> None:
+    for form, content in samples.items():
+        document = (
+            Document.open(content, ocr="tesseract", id="x")
+            if form == "image"
+            else (Document.open(content))
+        )
+        again = Document.from_dict(json.loads(json.dumps(document.to_dict())))
+        assert again == document
+        assert again.source == document.source
+
+
+def test_pages_name_their_file_and_bytes_name_none(
+    samples: dict[str, bytes], tmp_path: Path
+) -> None:
+    path = tmp_path / "a.pdf"
+    path.write_bytes(samples["pdf"])
+    assert Document.open(path).pages[0].image == path
+    assert Document.open(str(path)).pages[0].image == path
+    assert Document.open(path, id="mine").id == "mine"
+    bare = Document.open(samples["pdf"])
+    assert bare.pages[0].image is None
+    assert bare.id == "document"
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_nothing_at_all_is_empty(tmp_path: Path, form: str) -> None:
+    (tmp_path / "a").write_bytes(b"")
+    for source in (tmp_path / "a", b""):
+        with pytest.raises(EmptyDocumentError, match="0 bytes") as raised:
+            Document.open(source, format=form)
+        assert raised.value.code == "EMPTY_DOCUMENT"
+
+
+@pytest.mark.parametrize("content", [b" \n\t ", b"\xef\xbb\xbf", b"\xff\xfe"])
+def test_blanks_are_empty(content: bytes) -> None:
+    with pytest.raises(EmptyDocumentError):
+        Document.open(content)
+
+
+def test_files_that_are_none_are_told(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "missing", tmp_path, tmp_path / "pipe", "nul\x00"):
+        with pytest.raises(InputError, match="It can't be read") as raised:
+            Document.open(path)
+        assert raised.value.code == "BAD_INPUT"
+
+
+def test_files_larger_than_the_limit_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "large.txt"
+    with path.open("wb") as stream:
+        stream.truncate(2**40)  # a terabyte of nothing
+    with pytest.raises(LimitExceededError, match="larger than"):
+        Document.open(path)
+    limits = ReadingLimits(max_bytes=3)
+    with pytest.raises(LimitExceededError):
+        Document.open(b"four", limits=limits)
+    assert Document.open(b"two", limits=limits).text == "two"
+
+
+@pytest.mark.parametrize(
+    "change", [{"max_pages": 0}, {"max_bytes": True}, {"max_word_characters": 10**6}]
+)
+def test_limits_that_are_none_are_the_callers_mistake(change: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=next(iter(change))):
+        ReadingLimits(**change)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("caf\u00e9".encode(), "caf\u00e9"),
+        (b"\xef\xbb\xbfcaf\xc3\xa9", "caf\u00e9"),
+        ("caf\u00e9".encode("utf-16"), "caf\u00e9"),
+        (b"\xfe\xff" + "caf\u00e9".encode("utf-16-be"), "caf\u00e9"),
+        ("caf\u00e9".encode("utf-32"), "caf\u00e9"),
+        (b"[Letterhead]\nDear Ada", "[Letterhead]\nDear Ada"),
+        (b"BM is two letters", "BM is two letters"),
+        (b"<p>no hOCR</p>", "<p>no hOCR</p>"),
+        (b"tab\tand\r\nform feed\x0c", "tab\tand\r\nform feed\x0c"),
+    ],
+)
+def test_text_is_decoded_by_its_mark(content: bytes, text: str) -> None:
+    document = Document.open(content)
+    assert document.text == text
+    assert document.source == Source(reader="text")
+    assert document.pages == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("caf\u00e9".encode("latin-1"), "not UTF-8 at byte 3"),
+        ("caf\u00e9".encode("utf-16-le"), "is no text|not UTF-8"),
+        (b"\xff\xfea", "not UTF-16-LE at byte 2"),
+        (b"a\xed\xa0\x80", "not UTF-8 at byte 1"),
+        (b"PK\x03\x04" + bytes(40), "is no text"),
+        (b"\x7fELF\x02\x01\x01", "is no text"),
+        (bytes(100), "is no text"),
+    ],
+)
+def test_other_encodings_are_never_guessed(content: bytes, said: str) -> None:
+    with pytest.raises(UnsupportedFormatError, match=said) as raised:
+        Document.open(content)
+    assert raised.value.code == "UNSUPPORTED_FORMAT"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"a": 1}',
+        b'{"pages": 3, "b": 4}',
+        b'{"document": {"x": {"document": {}}}}',
+        b"{",
+        b"[" * 100_000,
+        b'{"id": 1e400, "pages": [{"width": 1e400, "height": 3, "words": []}]}',
+        b'{"id": "x", "pages": [{"width": 9, "height": 9, "words": [{"text": "a", "box": [0,0,1,'
+        + b"9" * 400
+        + b"]}]}]}",
+        b"[NaN]",
+        b'"text"',
+    ],
+)
+def test_json_of_no_known_form_is_told(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(InputError) as raised:
+        Document.open(tmp_path / "a.json")
+    assert raised.value.code in ("UNSUPPORTED_FORMAT", "BAD_INPUT", "BAD_BOX")
+    assert len(str(raised.value)) < 1000
+
+
+def test_images_that_a_document_names_stand_beside_it(tmp_path: Path) -> None:
+    own = Document.from_words(["a"], [(0, 0, 9, 9)], width=10, height=10, image=Path("p.png"))
+    (tmp_path / "a.json").write_text(json.dumps({"document": own.to_dict(), "spans": []}))
+    assert Document.open(tmp_path / "a.json").pages[0].image == tmp_path / "p.png"
+
+
+def test_text_that_could_steer_a_terminal_is_not_in_the_message() -> None:
+    content = json.dumps(
+        {"Blocks": [{"BlockType": "WORD", "Id": "a", "Text": "\x1b[2J", "Geometry": None}]}
+    )
+    with pytest.raises(HushdocError) as raised:
+        Document.open(content.encode())
+    assert "\x1b" not in str(raised.value)
+
+
+def test_readers_load_nothing_heavy_before_they_need_it() -> None:
+    code = (
+        "import sys\nfrom hushdoc.document import Document\n"
+        "Document.open(b'plain text')\n"
+        'Document.open(b\'{"pages": [{"page_idx": 0, "dimensions": [9, 9], "blocks": [{"lines": '
+        '[{"words": [{"value": "a", "geometry": [[0, 0], [1, 1]]}]}]}]}]}\')\n'
+        f"print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_documents_own_method_is_the_same_door(samples: dict[str, bytes]) -> None:
+    assert Document.open(samples["pdf"]) == open_document(samples["pdf"])

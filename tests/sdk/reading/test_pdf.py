@@ -1,0 +1,262 @@
+"""PDF files: text layers where they are drawn, and files that are broken on purpose."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from hushdoc.document import Document, Page
+from hushdoc.errors import (
+    EmptyDocumentError,
+    EncryptedDocumentError,
+    InputError,
+    LimitExceededError,
+    OCRRequiredError,
+    UnsupportedFormatError,
+)
+from hushdoc.reading import ReadingLimits, Source, page_image
+from hushdoc.reading.drafting import PIXELS_PER_INCH
+
+
+def texts(document: Document) -> list[list[str]]:
+    return [[word.text for word in page.words] for page in document.pages]
+
+
+def read(content: bytes, **options: object) -> Document:
+    return Document.open(content, ocr="none", **options)  # type: ignore[arg-type]
+
+
+def outcome(content: bytes, **options: object) -> list[list[str]] | str:
+    """Returns the words of a file that may be broken, or the code of its error."""
+    try:
+        return texts(read(content, **options))
+    except InputError as error:
+        return error.code
+
+
+BROKEN = ("UNSUPPORTED_FORMAT", "EMPTY_DOCUMENT", "OCR_REQUIRED")
+
+
+def test_the_words_of_every_page_are_read_in_order(pdfs: ModuleType) -> None:
+    content = pdfs.file([pdfs.shown("Total due 12.50"), pdfs.shown("Page two")])
+    document = read(content)
+    assert texts(document) == [["Total", "due", "12.50"], ["Page", "two"]]
+    assert document.source == Source(reader="pdf")
+    # US letter.
+    page = document.pages[0]
+    assert (page.width, page.height) == (8.5 * PIXELS_PER_INCH, 11 * PIXELS_PER_INCH)
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+@pytest.mark.parametrize("crop", ["", "/CropBox [60 600 400 740]"])
+def test_the_ink_of_a_word_stands_in_its_box(
+    pdfs: ModuleType, tmp_path: Path, rotation: int, crop: str
+) -> None:
+    path = tmp_path / "page.pdf"
+    path.write_bytes(pdfs.file([pdfs.shown("Total 12.50")], extra=f"/Rotate {rotation} {crop}"))
+    (page,) = Document.open(path, ocr="none").pages
+    assert (page.width < page.height) == (
+        (rotation % 180 == 0) and not crop or (rotation % 180 == 90 and bool(crop))
+    )
+    picture = page_image(page)
+    assert picture is not None
+    assert picture.size == (page.width, page.height)
+    ink = np.asarray(picture.convert("L")) < 128
+    total = ink.sum()
+    for word in page.words:
+        x0, y0, x1, y1 = (round(value) for value in word.box.to_list())
+        inside = ink[max(0, y0 - 1) : y1 + 1, max(0, x0 - 1) : x1 + 1]
+        assert inside.any()
+        total -= inside.sum()
+        ink[max(0, y0 - 1) : y1 + 1, max(0, x0 - 1) : x1 + 1] = False
+    assert total == 0 == ink.sum()
+
+
+def test_what_stands_in_the_fields_of_a_form_is_read(pdfs: ModuleType) -> None:
+    look = b"BT /F1 12 Tf 2 5 Td (Ada Lovelace) Tj ET"
+    objects = [
+        b"<< /Fields [13 0 R] /DA (/F1 12 Tf) /DR << /Font << /F1 3 0 R >> >> >>",
+        b"<< /Type /Annot /Subtype /Widget /FT /Tx /T (name) /V (Ada Lovelace) /F 4 "
+        b"/Rect [150 690 300 712] /P 10 0 R /AP << /N 14 0 R >> >>",
+        b"<< /Type /XObject /Subtype /Form /BBox [0 0 150 22] /Resources << /Font << /F1 3 0 R >> "
+        b">> /Length %d >>\nstream\n" % len(look) + look + b"\nendstream",
+    ]
+    content = pdfs.file(
+        [pdfs.shown("Name:", size=12)],
+        extra="/Annots [13 0 R]",
+        catalog="/AcroForm 12 0 R",
+        objects=objects,
+    )
+    assert texts(read(content)) == [["Name:", "Ada", "Lovelace"]]
+
+
+def test_an_encrypted_file_needs_its_password(pdfs: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "secret.pdf"
+    path.write_bytes(pdfs.file([pdfs.shown("Total due")], password="swordfish"))
+    for password, said in ((None, "needs a password"), ("guess", "does not open with this")):
+        with pytest.raises(EncryptedDocumentError, match=said) as raised:
+            Document.open(path, password=password)
+        assert raised.value.code == "ENCRYPTED_DOCUMENT"
+        assert "swordfish" not in str(raised.value)
+    (page,) = Document.open(path, password="swordfish").pages
+    assert [word.text for word in page.words] == ["Total", "due"]
+    with pytest.raises(EncryptedDocumentError):
+        page_image(page)
+    assert page_image(page, password="swordfish") is not None
+    empty = pdfs.file([pdfs.shown("for all to read")], password="")
+    assert read(empty).num_words == 4
+
+
+def test_thousands_of_pages_are_refused_before_one_is_read(pdfs: ModuleType) -> None:
+    content = pdfs.file([pdfs.shown("x")] * 5000)
+    with pytest.raises(LimitExceededError, match="5000 pages; at most 1000"):
+        read(content)
+    document = read(content, limits=ReadingLimits(max_pages=5000))
+    assert len(document.pages) == document.num_words == 5000
+
+
+def test_a_file_without_pages_is_empty(pdfs: ModuleType) -> None:
+    with pytest.raises((EmptyDocumentError, UnsupportedFormatError)):
+        read(pdfs.file([]))
+
+
+def test_a_page_of_pictures_asks_for_ocr(pdfs: ModuleType) -> None:
+    with pytest.raises(OCRRequiredError, match="ocr is"):
+        read(pdfs.file([b"0 0 100 100 re f"]))
+    assert texts(read(pdfs.file([b"0 0 100 100 re f", pdfs.shown("text")]))) == [[], ["text"]]
+
+
+LOOPS = {
+    "kids": (b"/Kids [10 0 R", b"/Kids [ 2 0 R"),
+    "parent": (b"/Parent 2 0 R", b"/Parent 10 0 R"),
+    "contents": (b"/Contents 11 0 R", b"/Contents 10 0 R"),
+    "length": (b"/Length 44", b"/Length 11 0 R"),
+    "font": (b"/F1 3 0 R", b"/F1 10 0 R"),
+    "root": (b"/Root 1 0 R", b"/Root 2 0 R"),
+    "prev": (b"/Root 1 0 R", b"/Root 1 0 R /Prev 9"),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_files_that_refer_to_themselves_end(pdfs: ModuleType, name: str) -> None:
+    content = pdfs.file([pdfs.shown("Total due 12.50")])
+    old, new = LOOPS[name]
+    changed = content.replace(old, new)
+    words = ["Total", "due", "12.50"]
+    assert outcome(changed) in ([words], [words, []], *BROKEN)
+    assert texts(read(content)) == [["Total", "due", "12.50"]]
+
+
+def test_a_previous_table_that_is_the_same_table_ends(pdfs: ModuleType) -> None:
+    content = pdfs.file([pdfs.shown("Total")])
+    start = content.rindex(b"xref\n0")
+    changed = content.replace(b"/Root 1 0 R", f"/Root 1 0 R /Prev {start}".encode())
+    assert outcome(changed) in ([["Total"]], *BROKEN)
+
+
+def test_scripts_are_never_run(pdfs: ModuleType, tmp_path: Path) -> None:
+    script = b"<< /S /JavaScript /JS (this.getField\\('x'\\).value = 'run'; app.alert\\('hi'\\)) >>"
+    launch = b"<< /S /Launch /F (touch %s) >>" % str(tmp_path / "ran").encode()
+    content = pdfs.file(
+        [pdfs.shown("Total")],
+        catalog="/OpenAction 12 0 R /Names << /JavaScript << /Names [(a) 12 0 R] >> >>",
+        extra="/AA << /O 13 0 R >>",
+        objects=[script, launch],
+    )
+    assert texts(read(content)) == [["Total"]]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.9])
+def test_files_cut_short_are_told_or_mended(pdfs: ModuleType, share: float) -> None:
+    content = pdfs.file([pdfs.shown("Total due 12.50")])
+    found = outcome(content[: int(share * len(content))])
+    assert found in ([["Total", "due", "12.50"]], *BROKEN)
+
+
+@pytest.mark.parametrize("content", [b"%PDF-1.7", b"%PDF-1.7\n%%EOF", b"junk\n%PDF-1.4\n" * 100])
+def test_a_head_alone_is_no_file(content: bytes) -> None:
+    with pytest.raises(UnsupportedFormatError, match="can't be read") as raised:
+        read(content)
+    assert raised.value.code == "UNSUPPORTED_FORMAT"
+
+
+@pytest.mark.parametrize(
+    "box", ["[0 0 0 0]", "[0 0 100000 100000]", "[612 792 0 0]", "[0 0 1 14400]", "[0 0 9e9 9e9]"]
+)
+def test_pages_of_any_size_fit_the_limits(pdfs: ModuleType, box: str) -> None:
+    limits = ReadingLimits(max_pixels=10_000_000)
+    content = pdfs.file([pdfs.shown("Total", x=0.1, y=0.1, size=0.5)], box=box)
+    found = outcome(content, limits=limits)
+    assert found in ([["Total"]], *BROKEN)
+    if found not in BROKEN:
+        (page,) = read(content, limits=limits).pages
+        assert page.width * page.height <= limits.max_pixels
+
+
+def test_a_word_divided_over_two_lines_is_two_words(pdfs: ModuleType) -> None:
+    lines = [pdfs.shown("with man-", y=700), pdfs.shown("agement of", y=672)]
+    (page,) = read(pdfs.file([b"".join(lines)])).pages
+    assert [word.text for word in page.words] == ["with", "man-", "agement", "of"]
+    assert all(word.box.y1 - word.box.y0 < 100 for word in page.words)
+
+
+@pytest.mark.parametrize("size", [(50, 50), (5000, 1), (1, 5000), (3, 800_000)])
+def test_a_page_is_drawn_in_any_shape_without_growing(
+    pdfs: ModuleType, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    (tmp_path / "a.pdf").write_bytes(pdfs.file([pdfs.shown("Total")]))
+    page = Page(width=size[0], height=size[1], words=(), image=tmp_path / "a.pdf")
+    drawn = page_image(page)
+    assert drawn is not None
+    assert drawn.size == size
+
+
+def test_a_page_of_millions_of_letters_is_refused(pdfs: ModuleType) -> None:
+    lines = [pdfs.shown("x" * 1000, x=9, y=9 + 0.7 * n, size=1) for n in range(1100)]
+    with pytest.raises(LimitExceededError, match="characters; at most 1000000"):
+        read(pdfs.file([b"".join(lines)]))
+
+
+def test_words_off_the_page_are_not_on_it(pdfs: ModuleType) -> None:
+    content = pdfs.file([pdfs.shown("here") + pdfs.shown("there", x=900)])
+    assert texts(read(content)) == [["here"]]
+
+
+def test_text_without_a_map_to_characters_is_not_trusted(pdfs: ModuleType) -> None:
+    """A font whose codes mean private characters: what OCR is for."""
+    to_unicode = b"1 beginbfrange <20> <7E> <E020> endbfrange"
+    cmap = (
+        b"/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /X def "
+        b"1 begincodespacerange <00> <FF> endcodespacerange " + to_unicode + b" endcmap end end"
+    )
+    content = pdfs.file(
+        [pdfs.shown("unreadable")],
+        objects=[b"<< /Length %d >>\nstream\n" % len(cmap) + cmap + b"\nendstream"],
+    ).replace(b"/BaseFont /Helvetica", b"/BaseFont /Helvetica /ToUnicode 12 0 R")
+    (page,) = read(content).pages
+    assert all("\ue000" <= letter < "\uf000" for letter in page.words[0].text)
+    document = Document.open(content, ocr="auto")
+    assert document.source is not None
+    assert document.source.ocr_pages == (0,)
+    assert texts(document) == [["unreadable"]]
+
+
+def test_many_threads_may_read_at_once(pdfs: ModuleType) -> None:
+    files = [pdfs.file([pdfs.shown(f"number {n}")] * 5) for n in range(8)]
+    found: dict[int, list[list[str]]] = {}
+
+    def work(number: int) -> None:
+        for _ in range(5):
+            found[number] = texts(read(files[number]))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {number: [["number", str(number)]] * 5 for number in range(8)}

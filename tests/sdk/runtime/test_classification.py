@@ -1,0 +1,446 @@
+"""Classification of text, layout and pictures: what torch answers, whole documents, abstention."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+
+from hushdoc.document import Box, Document, Page, Word
+from hushdoc.errors import (
+    ArtifactError,
+    BoxError,
+    EmptyDocumentError,
+    InputError,
+    LabelMismatchError,
+    TaskMismatchError,
+)
+from hushdoc.policy import Policy
+from hushdoc.runtime import pictures
+from hushdoc.runtime.classification import ClassificationModel
+from hushdoc.runtime.extraction import Failure
+from hushdoc.runtime.kie import KIEModel
+from hushdoc.runtime.label_scores import Classification
+from hushdoc.runtime.pictures import PicturePreprocessing
+from hushdoc.runtime.scoring import Scoring
+from hushdoc.runtime.session import Runtime
+from hushdoc_export.classification import (
+    export_picture_classifier,
+    export_text_classifier,
+    picture_preprocessing,
+)
+from hushdoc_export.release import Release
+
+LABELS = ["letter", "invoice", "form", "email"]
+SIZES = {
+    "vocab_size": 90,
+    "hidden_size": 48,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 40,
+    "max_position_embeddings": 70,
+    "max_2d_position_embeddings": 1024,
+    "initializer_range": 0.5,
+    "num_labels": len(LABELS),
+    "pad_token_id": 0,
+}
+PICTURES = PicturePreprocessing(
+    height=32, width=32, resample="bilinear", mean=(0.5, 0.4, 0.3), std=(0.5, 0.25, 0.2)
+)
+
+
+def text_model(kind: str) -> Any:
+    torch.manual_seed(11)
+    if kind == "bert":
+        inner = transformers.BertForSequenceClassification(transformers.BertConfig(**SIZES))
+    elif kind == "layoutlm":
+        config = transformers.LayoutLMConfig(**SIZES)
+        inner = transformers.LayoutLMForSequenceClassification(config)
+    elif kind == "lilt":
+        inner = transformers.LiltForSequenceClassification(transformers.LiltConfig(**SIZES))
+    else:
+        config = transformers.LayoutLMv3Config(coordinate_size=8, shape_size=8, **SIZES)
+        inner = transformers.LayoutLMv3ForSequenceClassification(config)
+    return inner.eval()
+
+
+def picture_model(kind: str) -> Any:
+    torch.manual_seed(12)
+    if kind == "resnet":
+        config = transformers.ResNetConfig(
+            embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], num_labels=4
+        )
+        inner = transformers.ResNetForImageClassification(config)
+    elif kind == "convnext":
+        config = transformers.ConvNextConfig(
+            hidden_sizes=[8, 16], depths=[1, 1], num_stages=2, num_labels=4, image_size=32
+        )
+        inner = transformers.ConvNextForImageClassification(config)
+    else:  # DiT (Li et al. 2022) is BEiT
+        config = transformers.BeitConfig(
+            hidden_size=24,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=32,
+            image_size=32,
+            patch_size=8,
+            num_labels=4,
+            use_relative_position_bias=True,
+        )
+        inner = transformers.BeitForImageClassification(config)
+    with torch.no_grad():
+        for name, value in inner.named_parameters():
+            if "classifier" in name:
+                value.mul_(20)
+    return inner.eval()
+
+
+def exported(tiny: ModuleType, out: Path, kind: str, **change: Any) -> Path:
+    release = Release(key=tiny.KEY, name="tiny-classifier", issuer="the tests")
+    settings: dict[str, Any] = {"labels": LABELS, "claim": tiny.claim()}
+    if kind in ("resnet", "convnext", "beit"):
+        settings |= {"preprocessing": PICTURES, **change}
+        return export_picture_classifier(picture_model(kind), out, release, **settings)
+    settings |= {
+        "preprocessing": tiny.preprocessing(overlap=0),
+        "tokenizer_json": tiny.tokenizer_json(),
+        "layout": kind != "bert",
+        **change,
+    }
+    return export_text_classifier(text_model(kind), out, release, **settings)
+
+
+@pytest.fixture(scope="module")
+def policy(tiny: ModuleType) -> Policy:
+    made: Policy = tiny.policy()
+    return made
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def text(tiny: ModuleType, policy: Policy, home: Path) -> ClassificationModel:
+    folder = exported(tiny, home / "text", "bert")
+    return ClassificationModel.load(folder, policy=policy, runtime=Runtime(threads=1))
+
+
+@pytest.fixture(scope="module")
+def image(tiny: ModuleType, policy: Policy, home: Path) -> ClassificationModel:
+    folder = exported(tiny, home / "image", "resnet")
+    return ClassificationModel.load(folder, policy=policy, runtime=Runtime(threads=1))
+
+
+WORDS = ["total", "12.50", "eur", "from", "acme", "on", "2026-11-21"]
+
+
+def page(num_words: int) -> Page:
+    words = tuple(
+        Word(
+            text=WORDS[index % 7],
+            box=Box(
+                x0=10 + 60 * (index % 10),
+                y0=5 + 12 * (index // 10),
+                x1=60 + 60 * (index % 10),
+                y1=15 + 12 * (index // 10),
+            ),
+        )
+        for index in range(num_words)
+    )
+    return Page(width=640, height=20 + 12 * (1 + num_words // 10), words=words)
+
+
+def document(*num_words: int) -> Document:
+    return Document(id="d", pages=tuple(page(count) for count in num_words))
+
+
+def by_label(answer: Classification) -> list[float]:
+    found = {item.label: item.score for item in answer.scores}
+    return [found[label] for label in LABELS]
+
+
+def probabilities(logits: Any) -> Any:
+    return torch.as_tensor(logits).double().softmax(-1).numpy()
+
+
+SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("layoutlmv3", "lilt")]
+
+
+@pytest.mark.parametrize("kind", ["bert", "layoutlm", *SLOW])
+def test_models_of_text_and_layout_answer_like_torch(
+    tiny: ModuleType, policy: Policy, tmp_path: Path, kind: str
+) -> None:
+    from hushdoc.runtime.encoding import Encoder
+
+    folder = exported(tiny, tmp_path / "artifact", kind)
+    loaded = ClassificationModel.load(folder, policy=policy)
+    assert loaded.kind == ("text" if kind == "bert" else "layout")
+    asked = document(9)
+    encoder = Encoder(tiny.tokenizer_json(), tiny.preprocessing(overlap=0))
+    encoded = encoder.encode(asked.pages[0])
+    inputs = encoder.batch([(encoded, 0, len(encoded.ids))]).to_inputs()
+    if kind == "bert":
+        del inputs["bbox"]
+    with torch.no_grad():
+        tensors = {name: torch.from_numpy(value) for name, value in inputs.items()}
+        expected = probabilities(text_model(kind)(**tensors).logits[0])
+    answer = loaded.classify(asked, top_k=9)
+    assert by_label(answer) == pytest.approx(list(expected), abs=1e-5)
+    assert answer.label == LABELS[int(expected.argmax())]
+    assert (answer.coverage, answer.warnings, answer.abstained) == (1, (), False)
+    assert max(expected) - min(expected) > 0.05
+
+
+@pytest.mark.parametrize("kind", ["resnet", "convnext", "beit"])
+def test_models_of_pictures_answer_like_torch(
+    tiny: ModuleType, policy: Policy, tmp_path: Path, kind: str
+) -> None:
+    folder = exported(tiny, tmp_path / "artifact", kind)
+    loaded = ClassificationModel.load(folder, policy=policy)
+    assert loaded.kind == "image"
+    paths = [scan(tmp_path / f"{number}.png", number) for number in range(3)]
+    tensors = []
+    for path in paths:
+        with Image.open(path) as picture:
+            small = np.asarray(picture.convert("RGB").resize((32, 32), Image.Resampling.BILINEAR))
+        scaled = (small / 255 - np.array(PICTURES.mean)) / np.array(PICTURES.std)
+        tensors.append(scaled.transpose(2, 0, 1))
+    with torch.no_grad():
+        batch = torch.as_tensor(np.stack(tensors), dtype=torch.float32)
+        expected = picture_model(kind)(batch).logits.numpy()
+    for path, logits in zip(paths, expected, strict=True):
+        answer = loaded.classify(pictures.pictured(path), top_k=4)
+        assert by_label(answer) == pytest.approx(list(probabilities(logits)), abs=1e-4)
+    # Several pages: the mean of what each of them says.
+    pages = tuple(pictures.pictured(path).pages[0] for path in paths * 2)
+    together = loaded.classify(Document(id="d", pages=pages), top_k=4)
+    assert by_label(together) == pytest.approx(list(probabilities(expected.mean(axis=0))), abs=1e-4)
+
+
+def scan(path: Path, seed: int) -> Path:
+    noise = np.random.default_rng(seed).integers(0, 256, size=(6, 5, 3), dtype=np.uint8)
+    Image.fromarray(noise).resize((100, 140), Image.Resampling.NEAREST).save(path)
+    return path
+
+
+def test_long_documents_are_read_whole(text: ClassificationModel) -> None:
+    one, other = document(8), document(9)
+    both = Document(id="d", pages=(*one.pages, *other.pages))
+    logs = [np.log(by_label(text.classify(item, top_k=4))) for item in (one, other)]
+    weights = [
+        len(text._encoder.encode_text(" ".join(w.text for w in item.pages[0].words)).ids) + 2
+        for item in (one, other)
+        if text._encoder is not None
+    ]
+    mean = sum(weight * log for weight, log in zip(weights, logs, strict=True)) / sum(weights)
+    expected = np.exp(mean) / np.exp(mean).sum()
+    assert by_label(text.classify(both, top_k=4)) == pytest.approx(list(expected), abs=1e-5)
+    # The end of a long text counts.
+    start = "total " * 100
+    answers = [
+        text.classify(Document.from_text(start + more)) for more in ("", "acme from 2026 " * 90)
+    ]
+    assert answers[0].scores[0].score != pytest.approx(answers[1].scores[0].score, abs=1e-4)
+    assert answers[1].coverage == 1
+
+
+def test_labels_come_best_first(text: ClassificationModel) -> None:
+    answer = text.classify(document(9), top_k=4)
+    scores = [item.score for item in answer.scores]
+    assert scores == sorted(scores, reverse=True)
+    assert sum(scores) == pytest.approx(1)
+    assert text.classify(document(9)).scores == answer.scores[:1]
+    for wrong in (0, -1, 1.5, True):
+        with pytest.raises(ValueError, match="top_k is"):
+            text.classify(document(9), top_k=wrong)  # type: ignore[arg-type]
+
+
+SCORING = Scoring(
+    temperature=2.0,
+    raw=(0.2, 0.9),
+    calibrated=(0.1, 0.5),
+    threshold=0.45,
+    fitted_on="invented pages",
+    num_answers=100,
+)
+
+
+def test_scores_are_calibrated_and_the_unsure_abstains(
+    tiny: ModuleType, policy: Policy, tmp_path: Path, text: ClassificationModel
+) -> None:
+    settings = tiny.preprocessing(overlap=0, scores=SCORING)
+    folder = exported(tiny, tmp_path / "artifact", "bert", preprocessing=settings)
+    loaded = ClassificationModel.load(folder, policy=policy)
+    raw = text.classify(document(9), top_k=4)
+    answer = loaded.classify(document(9), top_k=4)
+    logits = np.log([item.score for item in raw.scores]) / 2
+    cooled = np.exp(logits) / np.exp(logits).sum()
+    expected = np.interp(cooled, SCORING.raw, SCORING.calibrated)
+    assert [item.score for item in answer.scores] == pytest.approx(list(expected), abs=1e-6)
+    assert [item.label for item in answer.scores] == [item.label for item in raw.scores]
+    assert answer.scores[0].score < 0.45
+    assert answer.abstained
+    assert answer.label is None
+    data = json.loads(answer.to_json())
+    assert (data["label"], data["abstained"], len(data["scores"])) == (None, True, 4)
+    manifest = json.loads((folder / "hushdoc.json").read_text())
+    assert manifest["preprocessing"]["scores"]["threshold"] == 0.45
+
+
+def test_bad_input_is_a_typed_error_and_the_next_call_unaffected(
+    text: ClassificationModel, image: ClassificationModel, tmp_path: Path
+) -> None:
+    before = text.classify(document(9))
+    with pytest.raises(EmptyDocumentError):
+        text.classify(Document(id="d", pages=()))
+    with pytest.raises(BoxError):
+        text.classify(Document(id="d", pages=(replace(page(9), width=3),)))
+    with pytest.raises(EmptyDocumentError):
+        image.classify(Document(id="d", pages=()))
+    pictured = pictures.pictured(scan(tmp_path / "a.png", 1)).pages[0]
+    with pytest.raises(InputError, match="Page 1 of document 'd' has no picture"):
+        image.classify(Document(id="d", pages=(pictured, page(3))))
+    (tmp_path / "b.png").write_bytes((tmp_path / "a.png").read_bytes()[:60])
+    with pytest.raises(InputError):
+        image.classify(Document(id="d", pages=(replace(pictured, image=tmp_path / "b.png"),)))
+    with pytest.raises(InputError, match="can't be read"):
+        pictures.pictured(tmp_path / "gone.png")
+    assert text.classify(document(9)) == before
+
+
+def test_a_text_without_any_token_says_so(text: ClassificationModel) -> None:
+    answer = text.classify(Document.from_text("\u200b"))
+    assert answer.coverage == 0
+    assert "nothing the model can read" in answer.warnings[-1]
+
+
+def test_many_pictures_are_opened_without_reading_their_words(
+    image: ClassificationModel, tmp_path: Path
+) -> None:
+    paths = [scan(tmp_path / f"{number}.png", number) for number in range(5)]
+    paths.insert(2, tmp_path / "gone.png")
+    found = list(image.classify_many(paths, workers=2, on_error="collect"))
+    assert [type(item) for item in found].index(Failure) == 2
+    alone = [image.classify(pictures.pictured(path)) for path in paths if path.exists()]
+    assert [item for item in found if isinstance(item, Classification)] == alone
+
+
+def test_several_pages_of_a_tiff_are_several_pictures(
+    image: ClassificationModel, tmp_path: Path
+) -> None:
+    parts = [Image.open(scan(tmp_path / f"{number}.png", number)) for number in range(2)]
+    parts[0].save(tmp_path / "both.tiff", save_all=True, append_images=parts[1:])
+    pages = pictures.pictured(tmp_path / "both.tiff").pages
+    assert [item.frame for item in pages] == [0, 1]
+    apart = [by_label(image.classify(Document(id="d", pages=(item,)), top_k=4)) for item in pages]
+    whole = by_label(image.classify(pictures.pictured(tmp_path / "both.tiff"), top_k=4))
+    mean = np.exp(np.log(apart).mean(axis=0))
+    assert whole == pytest.approx(list(mean / mean.sum()), abs=1e-5)
+
+
+def test_other_tasks_and_other_labels_are_refused(
+    tiny: ModuleType, policy: Policy, home: Path, tmp_path: Path, text: ClassificationModel
+) -> None:
+    with pytest.raises(TaskMismatchError, match="'kie'; ClassificationModel needs"):
+        ClassificationModel.load(tiny.sealed(), policy=policy)
+    with pytest.raises(TaskMismatchError, match="'classification'; KIEModel needs"):
+        KIEModel.load(home / "text", policy=policy)
+    for wrong in (LABELS[:3], [*LABELS[:3], LABELS[0]]):
+        with pytest.raises(LabelMismatchError, match="answers with 4 numbers"):
+            exported(tiny, tmp_path / "artifact", "resnet", labels=wrong)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b'{"labels": ["a", "b", "c"]}', "3 labels"),
+        (b'{"labels": ["a", "a", "b", "c"]}', "each once"),
+        (b'{"labels": [1, 2, 3, 4]}', "list of names"),
+        (b"{", "can't be read"),
+    ],
+)
+def test_a_wrong_export_is_refused(
+    tiny: ModuleType, policy: Policy, tmp_path: Path, monkeypatch: Any, content: bytes, told: str
+) -> None:
+    monkeypatch.setattr("hushdoc_export.classification._named", lambda labels: content)
+    folder = exported(tiny, tmp_path / "artifact", "resnet")
+    with pytest.raises(ArtifactError, match=told):
+        ClassificationModel.load(folder, policy=policy)
+
+
+@pytest.mark.parametrize(
+    ("processor", "size"),
+    [
+        (transformers.ConvNextImageProcessor(size={"shortest_edge": 32}, crop_pct=0.875), 32),
+        (transformers.ConvNextImageProcessor(size={"shortest_edge": 384}), 384),
+        (
+            transformers.BeitImageProcessor(
+                size={"height": 32, "width": 32}, do_center_crop=False, resample=3
+            ),
+            32,
+        ),
+        (transformers.ViTImageProcessor(size={"height": 24, "width": 32}), 32),
+    ],
+)
+def test_published_processors_are_followed(processor: Any, size: int, tmp_path: Path) -> None:
+    settings = picture_preprocessing(processor)
+    assert settings.width == size
+    picture = Image.open(scan(tmp_path / "a.png", 3))
+    expected = processor(picture.convert("RGB"), return_tensors="np")["pixel_values"][0]
+    found = pictures.pixels(picture, settings)
+    assert found.shape == expected.shape
+    # Resizing rounds to whole steps of 1/255; libraries may differ by one of them.
+    step = 1 / 255 / min(settings.std)
+    assert np.abs(found - expected).max() <= 1.01 * step
+    assert np.abs(found - expected).mean() < 0.1 * step
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"height": 0},
+        {"width": 1.5},
+        {"fit": "pad"},
+        {"resample": "box"},
+        {"mean": (0.5, 0.5)},
+        {"std": (0.0, 1.0, 1.0)},
+        {"std": (float("nan"), 1.0, 1.0)},
+        {"crop_share": 0.0},
+    ],
+)
+def test_settings_no_picture_satisfies_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        replace(PICTURES, **change)
+    with pytest.raises(ArtifactError, match="preprocessing contract"):
+        PicturePreprocessing.from_dict({**PICTURES.to_dict(), **change})
+
+
+def test_settings_round_trip() -> None:
+    for settings in (PICTURES, replace(PICTURES, scores=SCORING, fit="crop", crop_share=0.9)):
+        told = json.loads(json.dumps(settings.to_dict()))
+        assert PicturePreprocessing.from_dict(told) == settings
+    with pytest.raises(ArtifactError, match="preprocessing contract"):
+        PicturePreprocessing.from_dict({**PICTURES.to_dict(), "pad": 1})
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 900), (900, 1), (33, 31)])
+@pytest.mark.parametrize("mode", ["L", "CMYK", "RGBA", "1", "P"])
+def test_any_picture_becomes_an_input(size: tuple[int, int], mode: str) -> None:
+    for settings in (PICTURES, replace(PICTURES, fit="crop", crop_share=0.5, width=20)):
+        values = pictures.pixels(Image.new(mode, size), settings)
+        assert values.shape == (3, settings.height, settings.width)
+        assert np.isfinite(values).all()

@@ -1,0 +1,80 @@
+"""The verb `bench`, run over a real artifact."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from hushdoc.commands import benchmarking
+from hushdoc.errors import PolicyViolationError
+
+
+@pytest.fixture
+def policy(tiny: ModuleType, tmp_path: Path) -> Path:
+    (tmp_path / "trust.json").write_bytes(tiny.TRUST.to_json())
+    path = tmp_path / "policy.toml"
+    path.write_text(
+        'trust = "trust.json"\nmax_epsilon = 8\nmax_delta = 1e-5\nprivacy_units = ["document"]\n'
+    )
+    return path
+
+
+def run(tiny: ModuleType, policy: Path, *arguments: str) -> int:
+    parser = argparse.ArgumentParser(prog="hushdoc")
+    benchmarking.register(parser.add_subparsers())
+    options = parser.parse_args(["bench", str(tiny.sealed()), "--policy", str(policy), *arguments])
+    code: int = options.run(options)
+    return code
+
+
+def test_it_times_checks_loading_and_documents(
+    tiny: ModuleType, policy: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tiny, policy, "--words", "300", "--words", "5", "--threads", "1", "--json") == 0
+    told = json.loads(capfd.readouterr().out)
+    assert told["threads"] == 1
+    assert told["checkSeconds"] > 0
+    assert told["loadSeconds"] > 0
+    short, long = told["documents"]
+    assert (short["words"], long["words"]) == (5, 300)
+    assert 0 < short["cpu_seconds"] < long["cpu_seconds"]
+    assert 0 < short["seconds"] < long["seconds"]
+
+
+def test_people_get_a_line_for_each_length(
+    tiny: ModuleType, policy: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tiny, policy, "--words", "5") == 0
+    printed, warned = capfd.readouterr()
+    assert warned == ""
+    assert printed.splitlines()[-1].startswith("     5 words: ")
+
+
+def test_what_the_policy_refuses_is_not_timed(tiny: ModuleType, policy: Path) -> None:
+    policy.write_text(policy.read_text().replace("max_epsilon = 8", "max_epsilon = 0.1"))
+    with pytest.raises(PolicyViolationError):
+        run(tiny, policy)
+
+
+@pytest.mark.parametrize("arguments", [("--words", "0"), ("--threads", "0")])
+def test_wrong_usage(tiny: ModuleType, policy: Path, arguments: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run(tiny, policy, *arguments)
+
+
+def test_registering_the_verb_imports_nothing_heavy() -> None:
+    code = (
+        "import argparse, sys\n"
+        "from hushdoc.commands import benchmarking, doctor\n"
+        "verbs = argparse.ArgumentParser().add_subparsers()\n"
+        "benchmarking.register(verbs); doctor.register(verbs)\n"
+        "print({'numpy', 'cryptography', 'onnxruntime'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

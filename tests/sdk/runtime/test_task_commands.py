@@ -1,0 +1,243 @@
+"""The verbs `classify`, `embed` and `redact`, run as a program would be."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+
+import hushdoc
+from hushdoc.commands import classification, embedding, redaction
+from hushdoc.document import Document
+from hushdoc.errors import OutputExistsError, PolicyViolationError, TaskMismatchError
+from hushdoc.runtime.pictures import PicturePreprocessing
+from hushdoc_export.classification import export_picture_classifier, export_text_classifier
+from hushdoc_export.embedding import export_embedding, public_claim
+from hushdoc_export.release import Release
+
+SIZES = {
+    "vocab_size": 90,
+    "hidden_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 40,
+    "max_position_embeddings": 70,
+    "initializer_range": 0.5,
+}
+LABELS = ["letter", "invoice", "form"]
+
+
+@pytest.fixture(scope="module")
+def home(tiny: ModuleType) -> Iterator[Path]:
+    """A folder with an artifact for each task."""
+    torch.manual_seed(21)
+    release = Release(key=tiny.KEY, name="tiny", issuer="the tests")
+    words = {"tokenizer_json": tiny.tokenizer_json(), "preprocessing": tiny.preprocessing()}
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        bert = transformers.BertConfig(**SIZES, num_labels=3)
+        export_text_classifier(
+            transformers.BertForSequenceClassification(bert).eval(),
+            place / "kinds",
+            release,
+            labels=LABELS,
+            claim=tiny.claim(),
+            **words,
+        )
+        export_embedding(
+            transformers.BertModel(bert, add_pooling_layer=False).eval(),
+            place / "vectors",
+            release,
+            pooling="mean",
+            claim=public_claim(),
+            **words,
+        )
+        resnet = transformers.ResNetConfig(
+            embedding_size=8, hidden_sizes=[8], depths=[1], num_labels=3
+        )
+        export_picture_classifier(
+            transformers.ResNetForImageClassification(resnet).eval(),
+            place / "pictures",
+            release,
+            labels=LABELS,
+            preprocessing=PicturePreprocessing(
+                height=16, width=16, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)
+            ),
+            claim=tiny.claim(),
+        )
+        yield place
+
+
+@pytest.fixture
+def place(tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with documents, a trust store and a policy, as the working directory."""
+    boxes = [
+        (10 + 60 * (i % 6), 10 + 30 * (i // 6), 60 + 60 * (i % 6), 30 + 30 * (i // 6))
+        for i in range(12)
+    ]
+    words = [f"word{index}" for index in range(12)]
+    Image.new("RGB", (400, 200), "white").save(tmp_path / "scan.png")
+    document = Document.from_words(
+        words, boxes, width=400, height=200, id="a", image=Path("scan.png")
+    )
+    (tmp_path / "a.json").write_text(json.dumps(document.to_dict()))
+    (tmp_path / "b.txt").write_text("total 12.50 eur \u202e")
+    (tmp_path / "trust.json").write_bytes(tiny.TRUST.to_json())
+    (tmp_path / "policy.toml").write_text(
+        'trust = "trust.json"\nmax_epsilon = 8\nmax_delta = 1e-5\nprivacy_units = ["document"]\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+POLICY = "--policy policy.toml"
+OPEN = "--trust trust.json --integrity-only"
+
+
+def run(room: Any, *arguments: str, policy: str = POLICY) -> int:
+    """Runs a verb inside this process."""
+    parser = argparse.ArgumentParser(prog="hushdoc")
+    room.register(parser.add_subparsers())
+    verb = {classification: "classify", embedding: "embed", redaction: "redact"}[room]
+    options = parser.parse_args([verb, *arguments, *policy.split()])
+    code: int = options.run(options)
+    return code
+
+
+def test_classify_tells_labels_and_goes_on_after_a_failure(
+    home: Path, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(classification, f"{home}/kinds", "a.json", "gone.pdf", "b.txt", "--top-k", "2") == 7
+    printed, warned = capfd.readouterr()
+    assert [line.split(":")[0] for line in printed.splitlines()] == ["a", "b"]
+    assert all(line.count(".") == 2 for line in printed.splitlines())
+    assert warned.startswith("hushdoc classify: BAD_INPUT: gone.pdf: ")
+    assert run(classification, f"{home}/kinds", "a.json", "--json", "--top-k", "3") == 0
+    data = json.loads(capfd.readouterr().out)
+    assert sorted(item["label"] for item in data["scores"]) == sorted(LABELS)
+    assert data["label"] == data["scores"][0]["label"]
+    assert run(classification, f"{home}/kinds", "a.json", "gone.pdf", "--jsonl") == 7
+    lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [line.get("error", {}).get("code") for line in lines] == [None, "BAD_INPUT"]
+
+
+def test_classify_opens_pictures_without_ocr(
+    home: Path, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(classification, f"{home}/pictures", "scan.png", "--ocr", "none") == 0
+    assert capfd.readouterr().out.startswith("scan: ")
+    assert run(classification, f"{home}/pictures", "b.txt") == 3
+
+
+def test_embed_prints_vectors(
+    home: Path, place: Path, tiny: ModuleType, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(embedding, f"{home}/vectors", "a.json", "b.txt", policy=OPEN) == 0
+    lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    policy = hushdoc.Policy.integrity_only(trust=tiny.TRUST)
+    model: Any = hushdoc.load(home / "vectors", policy=policy)
+    expected = model.embed(Document.open("b.txt")).vector
+    assert np.float32(lines[1]["items"][0]["vector"]).tolist() == expected.tolist()
+    assert run(embedding, f"{home}/vectors", "a.json", "--json", policy=OPEN) == 0
+    assert json.loads(capfd.readouterr().out)["level"] == "page"
+    with pytest.raises(PolicyViolationError):
+        run(embedding, f"{home}/vectors", "a.json")
+
+
+def test_redact_writes_what_is_left(
+    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model: Any = hushdoc.load(tiny.sealed(), policy=tiny.policy())
+    found = model.extract(Document.open("a.json")).fields
+    label = found[0].label
+    gone = {index for item in found if item.label == label for index in item.word_ids}
+    assert 0 < len(gone) < 12
+    assert run(redaction, str(tiny.sealed()), "a.json", "--out", "left", "--label", label) == 0
+    printed = capfd.readouterr().out
+    assert f"left: removed {label} (" in printed
+    assert "Look at the result" in printed
+    back = Document.open("left/document.json")
+    assert [word.text for word in back.pages[0].words] == [
+        f"word{index}" for index in range(12) if index not in gone
+    ]
+    first = min(gone)
+    with Image.open("left/page-0.png") as picture:
+        pixel = picture.getpixel((30 + 60 * (first % 6), 20 + 30 * (first // 6)))
+    assert pixel == (0, 0, 0)
+    with pytest.raises(OutputExistsError):
+        run(redaction, str(tiny.sealed()), "a.json", "--out", "left")
+    assert run(redaction, str(tiny.sealed()), "a.json", "--out", "all") == 0
+    left = json.loads(Path("all/document.json").read_text())["pages"][0]["words"]
+    everything = {index for item in found for index in item.word_ids}
+    assert len(left) == 12 - len(everything)
+
+
+def test_misspelled_labels_and_other_tasks_remove_nothing(
+    tiny: ModuleType, home: Path, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        run(redaction, str(tiny.sealed()), "a.json", "--out", "left", "--label", "Total")
+    assert raised.value.code == 2
+    assert "knows no field Total; it knows date, supplier, total" in capfd.readouterr().err
+    with pytest.raises(TaskMismatchError, match="'classification'; fields are found by 'kie'"):
+        run(redaction, f"{home}/kinds", "a.json", "--out", "left")
+    assert not (place / "left").exists()
+
+
+@pytest.mark.parametrize("wrong", [["-", "-"], ["a.json", "--top-k", "0"]])
+def test_wrong_usage(home: Path, place: Path, wrong: list[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        run(classification, f"{home}/kinds", *wrong)
+    assert raised.value.code == 2
+
+
+def test_any_task_is_loaded_by_the_one_door(home: Path, tiny: ModuleType) -> None:
+    policy = hushdoc.Policy.integrity_only(trust=tiny.TRUST)
+    kinds = {
+        name: type(hushdoc.load(home / name, policy=policy)).__name__
+        for name in ("kinds", "vectors", "pictures")
+    }
+    assert kinds == {
+        "kinds": "ClassificationModel",
+        "vectors": "EmbeddingModel",
+        "pictures": "ClassificationModel",
+    }
+
+
+def test_the_card_tells_how_each_task_is_run(home: Path) -> None:
+    told = {name: (home / name / "README.md").read_text() for name in ("kinds", "vectors")}
+    assert "## Kinds it tells apart\n\n`form`, `invoice`, `letter`" in told["kinds"]
+    assert "hushdoc classify . document.pdf" in told["kinds"]
+    assert "hushdoc embed . document.pdf" in told["vectors"]
+    assert "Fields it finds" not in told["vectors"]
+
+
+def test_the_page_of_tasks_runs(
+    home: Path, place: Path, tiny: ModuleType, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("kinds", "vectors"):
+        shutil.copytree(home / name, place / name)
+    shutil.copytree(tiny.sealed(), place / "invoice-kie")
+    shutil.copy("a.json", "invoice.json")
+    page = (Path(__file__).parents[3] / "docs/tasks.md").read_text("utf-8")
+    programs = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    assert len(programs) == 4
+    exec("".join(programs), {})
+    printed = capfd.readouterr().out
+    assert "gone.pdf BAD_INPUT" in printed
+    assert "(1, 32)" in printed
+    assert Path("fields.html").stat().st_size > 5000
+    assert Path("redacted/page-0.png").is_file()
+    assert Path("fields.csv").read_text().startswith("document_id,label,")

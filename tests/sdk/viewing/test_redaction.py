@@ -1,0 +1,244 @@
+"""Redaction: what was removed is nowhere any more, in text, pixels or metadata."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image, ImageDraw
+from PIL.PngImagePlugin import PngInfo
+
+from hushdoc.document import Box, Document, Page, Word
+from hushdoc.errors import InputError, OutputExistsError
+from hushdoc.viewing.redaction import MARK, Redaction, redact
+
+WIDTH, HEIGHT = 400, 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    label: str
+    text: str = ""
+    page: int = 0
+    word_ids: tuple[int, ...] = ()
+    start: int | None = None
+    stop: int | None = None
+
+
+def word(text: str, x: float, y: float, *, width: float = 80) -> Word:
+    return Word(text=text, box=Box(x0=x, y0=y, x1=x + width, y1=y + 20))
+
+
+WORDS = (
+    word("Name:", 10, 10),
+    word("Jane", 100, 10),
+    word("Doe", 190, 10),
+    word("Total", 10, 60),
+    word("12.50", 100, 60),
+    word("(jane", 10, 110),
+    word("DOE)", 100, 110),
+    word("signed", 190, 110),
+)
+
+
+def picture(path: Path) -> Path:
+    """Writes a scan of the words, with text in its metadata."""
+    canvas = Image.new("RGB", (WIDTH, HEIGHT), "white")
+    pen = ImageDraw.Draw(canvas)
+    for item in WORDS:
+        pen.text((item.box.x0 + 2, item.box.y0 + 2), item.text, fill="black", font_size=16)
+    notes = PngInfo()
+    notes.add_text("Author", "Jane Doe")
+    canvas.save(path, pnginfo=notes)
+    return path
+
+
+def document(image: Path | None = None) -> Document:
+    return Document(
+        id="d", pages=(Page(width=WIDTH, height=HEIGHT, words=WORDS, image=image, frame=0),)
+    )
+
+
+NAME = Found(label="name", text="Jane Doe", word_ids=(1, 2))
+TOTAL = Found(label="total", text="12.50", word_ids=(4,))
+
+
+def texts(made: Redaction) -> list[str]:
+    return [item.text for page in made.document.pages for item in page.words]
+
+
+def test_the_words_of_chosen_labels_are_gone_wherever_they_stand() -> None:
+    made = redact(document(), [NAME, TOTAL], labels={"name"})
+    assert texts(made) == ["Name:", "Total", "12.50", "signed"]
+    assert made.counts == {"name": 2}
+    assert made.folder is None
+    only_there = redact(document(), [NAME, TOTAL], labels={"name"}, repeats=False)
+    assert texts(only_there) == ["Name:", "Total", "12.50", "(jane", "DOE)", "signed"]
+    assert texts(redact(document(), [NAME, TOTAL])) == ["Name:", "Total", "signed"]
+
+
+def test_labels_that_were_not_found_are_told() -> None:
+    made = redact(document(), [TOTAL], labels=["name", "total"])
+    assert made.counts == {"name": 0, "total": 1}
+    with pytest.raises(ValueError, match="not one string"):
+        redact(document(), [TOTAL], labels="total")
+
+
+def test_words_under_a_box_go_with_it() -> None:
+    twice = document().pages[0]
+    twin = Word(text="I2.5O", box=Box(x0=105, y0=62, x1=175, y1=78))
+    beside = word("EUR", 185, 60)
+    asked = Document(
+        id="d",
+        pages=(Page(width=WIDTH, height=HEIGHT, words=(*twice.words, twin, beside)),),
+    )
+    made = redact(asked, [TOTAL])
+    assert "I2.5O" not in texts(made)
+    assert "EUR" in texts(made)
+
+
+def test_pictures_are_black_there_and_unchanged_elsewhere(tmp_path: Path) -> None:
+    source = picture(tmp_path / "scan.png")
+    made = redact(document(source), [NAME], out=tmp_path / "out")
+    before = np.asarray(Image.open(source).convert("RGB"))
+    with Image.open(tmp_path / "out/page-0.png") as opened:
+        after = np.asarray(opened.convert("RGB"))
+        assert opened.info == {}
+        assert not opened.getexif()
+    assert after.shape == before.shape
+    for index in (1, 2, 5, 6):
+        box = WORDS[index].box
+        inside = after[int(box.y0) - 2 : int(box.y1) + 2, int(box.x0) - 2 : int(box.x1) + 2]
+        assert not inside.any()
+    # The gap between two words of one line is covered, so that their number is not told.
+    assert not after[12:28, 181:189].any()
+    for index in (0, 3, 4, 7):
+        box = WORDS[index].box
+        rows, columns = slice(int(box.y0), int(box.y1)), slice(int(box.x0) + 4, int(box.x1) - 4)
+        assert (after[rows, columns] == before[rows, columns]).all()
+    assert made.document.pages[0].image == tmp_path / "out/page-0.png"
+
+
+def test_nothing_that_was_written_holds_what_was_removed(tmp_path: Path) -> None:
+    source = picture(tmp_path / "scan.png")
+    redact(document(source), [NAME], out=tmp_path / "out")
+    written = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert written == ["document.json", "page-0.png"]
+    for name in written:
+        content = (tmp_path / "out" / name).read_bytes().lower()
+        assert b"jane" not in content
+        assert b"doe" not in content
+        assert b"scan.png" not in content
+    back = Document.open(tmp_path / "out/document.json")
+    assert [item.text for item in back.pages[0].words] == ["Name:", "Total", "12.50", "signed"]
+    assert back.pages[0].image == tmp_path / "out/page-0.png"
+
+
+def test_what_cannot_be_covered_is_refused_whole(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        redact(document(tmp_path / "gone.png"), [NAME], out=tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/mine").write_text("x")
+    with pytest.raises(OutputExistsError):
+        redact(document(), [NAME], out=tmp_path / "out")
+
+
+def test_pages_without_pictures_get_none(tmp_path: Path) -> None:
+    made = redact(document(), [NAME], out=str(tmp_path / "out"))
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["document.json"]
+    assert made.document.pages[0].image is None
+    # Nobody who gets the redacted document is led to the original.
+    kept = redact(document(tmp_path / "scan.png"), [NAME])
+    assert kept.document.pages[0].image is None
+
+
+TEXT = "Agreement of Jane Doe.\nJANE\n  DOE signs; Janet Doe does not. Jane Doe."
+
+
+def test_plain_texts_show_marks_of_one_length() -> None:
+    asked = Document.from_text(TEXT, id="t")
+    start = TEXT.index("Jane Doe")
+    field = Found(label="party", text="Jane Doe", start=start, stop=start + 8)
+    made = redact(asked, [field])
+    assert made.document.text == (
+        f"Agreement of {MARK}.\n{MARK} signs; Janet Doe does not. {MARK}."
+    )
+    assert made.counts == {"party": 3}
+    once = redact(asked, [field], repeats=False)
+    assert once.document.text is not None
+    assert once.document.text.count(MARK) == 1
+
+
+def test_overlapping_spans_of_a_text_are_one_mark() -> None:
+    asked = Document.from_text("abc def ghi", id="t")
+    spans = [(0, 7), (4, 11), (5, 6)]
+    fields = [Found(label="x", start=start, stop=stop) for start, stop in spans]
+    made = redact(asked, fields, repeats=False)
+    assert made.document.text is not None
+    assert made.document.text.replace(MARK, "") == ""
+    blank = [Found(label="x", start=3, stop=4)]
+    assert redact(asked, blank).document.text == f"abc{MARK}def ghi"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Found(label="x", page=1, word_ids=(0,)),
+        Found(label="x", page=-1, word_ids=(0,)),
+        Found(label="x", word_ids=(99,)),
+        Found(label="x", word_ids=(-1,)),
+        Found(label="x"),
+    ],
+)
+def test_fields_of_another_document_are_refused(wrong: Found, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="this very document"):
+        redact(document(), [NAME, wrong], out=tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(InputError, match="this very document"):
+        redact(Document.from_text("abc", id="t"), [Found(label="x", start=1, stop=9)])
+
+
+@given(data=st.data())
+def test_no_word_of_a_field_is_ever_left(data: Any) -> None:
+    count = data.draw(st.integers(1, 12))
+    numbers = st.floats(0, 300)
+    words = tuple(
+        word(f"secret{index}", data.draw(numbers), data.draw(st.floats(0, 170)))
+        for index in range(count)
+    )
+    asked = Document(id="d", pages=(Page(width=WIDTH, height=HEIGHT, words=words),))
+    chosen = data.draw(st.lists(st.integers(0, count - 1), min_size=1, max_size=4, unique=True))
+    made = redact(asked, [Found(label="x", word_ids=tuple(chosen))])
+    assert not {f"secret{index}" for index in chosen} & set(texts(made))
+    told = json.dumps(made.document.to_dict())
+    assert all(f'"secret{index}"' not in told for index in chosen)
+
+
+def test_pages_of_a_pdf_file_become_covered_pictures(tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2", reason="the reader of PDF files is not installed")
+    with Image.open(picture(tmp_path / "scan.png")) as scan:
+        scan.convert("RGB").save(
+            tmp_path / "scan.pdf", save_all=True, append_images=[Image.new("RGB", scan.size)]
+        )
+    pages = tuple(
+        Page(width=WIDTH, height=HEIGHT, words=words, image=tmp_path / "scan.pdf", frame=frame)
+        for frame, words in enumerate((WORDS, ()))
+    )
+    made = redact(Document(id="d", pages=pages), [NAME], out=tmp_path / "out")
+    with Image.open(tmp_path / "out/page-0.png") as opened:
+        after = np.asarray(opened)
+    assert after.shape == (HEIGHT, WIDTH, 3)
+    box = WORDS[1].box
+    assert not after[int(box.y0) : int(box.y1), int(box.x0) : int(box.x1)].any()
+    box = WORDS[3].box
+    assert after[int(box.y0) : int(box.y1), int(box.x0) : int(box.x1)].min() < 100
+    assert after[150:190].min() == 255
+    assert [page.frame for page in made.document.pages] == [0, 0]
+    assert (tmp_path / "out/page-1.png").is_file()

@@ -1,0 +1,260 @@
+"""Tiny versions of every architecture that the engine trains, from configurations alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+import torch
+import transformers
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+ROWS, TOKENS, VOCABULARY, CLASSES = 5, 9, 50, 4
+_ENCODER = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 40,
+    "num_labels": CLASSES,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiny:
+    """A model and the losses of chosen rows of its sample."""
+
+    model: nn.Module
+    losses_of: Callable[[Sequence[int]], torch.Tensor]
+
+    def losses(self) -> torch.Tensor:
+        return self.losses_of(range(ROWS))
+
+
+def _sample() -> dict[str, torch.Tensor]:
+    mask = torch.ones(ROWS, TOKENS, dtype=torch.long)
+    mask[1, 6:], mask[3, 4:] = 0, 0
+    corner = torch.randint(0, 500, (ROWS, TOKENS, 2))
+    return {
+        # From 2: neither 0 nor 1, the padding of BERT and RoBERTa.
+        "input_ids": torch.randint(2, VOCABULARY, (ROWS, TOKENS)),
+        "attention_mask": mask,
+        "bbox": torch.cat([corner, corner + torch.randint(0, 400, (ROWS, TOKENS, 2))], dim=-1),
+    }
+
+
+def _on_tokens(model: nn.Module, sample: dict[str, torch.Tensor]) -> Tiny:
+    labels = torch.randint(0, CLASSES, (ROWS, TOKENS))
+
+    def losses_of(rows: Sequence[int]) -> torch.Tensor:
+        chosen = {name: tensor[list(rows)] for name, tensor in sample.items()}
+        logits = model(**chosen).logits
+        target = labels[list(rows)]
+        by_token = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
+        return by_token.view(target.shape).mean(1)
+
+    return Tiny(model=model.train(), losses_of=losses_of)
+
+
+def _on_images(model: nn.Module, size: int) -> Tiny:
+    images, labels = torch.randn(ROWS, 3, size, size), torch.randint(0, CLASSES, (ROWS,))
+
+    def losses_of(rows: Sequence[int]) -> torch.Tensor:
+        logits = model(pixel_values=images[list(rows)]).logits
+        return F.cross_entropy(logits, labels[list(rows)], reduction="none")
+
+    return Tiny(model=model.train(), losses_of=losses_of)
+
+
+def bert() -> Tiny:
+    config = transformers.BertConfig(**_ENCODER)
+    sample = _sample()
+    del sample["bbox"]
+    return _on_tokens(transformers.BertForTokenClassification(config), sample)
+
+
+def roberta() -> Tiny:
+    config = transformers.RobertaConfig(**_ENCODER)
+    sample = _sample()
+    del sample["bbox"]
+    return _on_tokens(transformers.RobertaForTokenClassification(config), sample)
+
+
+def layoutlm() -> Tiny:
+    config = transformers.LayoutLMConfig(**_ENCODER)
+    return _on_tokens(transformers.LayoutLMForTokenClassification(config), _sample())
+
+
+def lilt() -> Tiny:
+    config = transformers.LiltConfig(**_ENCODER, channel_shrink_ratio=2)
+    return _on_tokens(transformers.LiltForTokenClassification(config), _sample())
+
+
+def layoutlmv3(*, image: bool = False) -> Tiny:
+    config = transformers.LayoutLMv3Config(
+        **_ENCODER,
+        max_2d_position_embeddings=1001,
+        coordinate_size=4,
+        shape_size=4,
+        input_size=16,
+        patch_size=8,
+        rel_pos_bins=4,
+        max_rel_pos=8,
+        rel_2d_pos_bins=4,
+        max_rel_2d_pos=16,
+    )
+    sample = _sample()
+    if image:
+        sample["pixel_values"] = torch.randn(ROWS, 3, 16, 16)
+    return _on_tokens(transformers.LayoutLMv3ForTokenClassification(config), sample)
+
+
+def t5(*, tokens: int = TOKENS, checkpoints: bool = False) -> Tiny:
+    config = transformers.T5Config(
+        vocab_size=VOCABULARY,
+        d_model=16,
+        d_kv=8,
+        d_ff=32,
+        num_layers=2,
+        num_heads=2,
+        decoder_start_token_id=0,
+        relative_attention_num_buckets=8,
+        relative_attention_max_distance=16,
+        use_cache=False,
+    )
+    model = transformers.T5ForConditionalGeneration(config)
+    if checkpoints:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    sample = {name: tensor[:, :tokens] for name, tensor in _sample().items() if name != "bbox"}
+    sample["labels"] = torch.randint(2, VOCABULARY, (ROWS, tokens))
+
+    def losses_of(rows: Sequence[int]) -> torch.Tensor:
+        chosen = {name: tensor[list(rows)] for name, tensor in sample.items()}
+        logits = model(**chosen).logits
+        target = chosen["labels"]
+        by_token = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
+        return by_token.view(target.shape).mean(1)
+
+    return Tiny(model=model.train(), losses_of=losses_of)
+
+
+def beit(*, shared_bias: bool = False) -> Tiny:
+    config = transformers.BeitConfig(
+        image_size=16,
+        patch_size=4,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        num_labels=CLASSES,
+        use_relative_position_bias=not shared_bias,
+        use_shared_relative_position_bias=shared_bias,
+        use_absolute_position_embeddings=True,
+        use_mean_pooling=not shared_bias,
+        layer_scale_init_value=0.1,
+    )
+    return _on_images(transformers.BeitForImageClassification(config), 16)
+
+
+def convnext() -> Tiny:
+    config = transformers.ConvNextConfig(
+        num_stages=2,
+        hidden_sizes=[8, 16],
+        depths=[1, 2],
+        num_labels=CLASSES,
+        layer_scale_init_value=0.1,
+    )
+    return _on_images(transformers.ConvNextForImageClassification(config), 32)
+
+
+def resnet() -> Tiny:
+    config = transformers.ResNetConfig(
+        embedding_size=8,
+        hidden_sizes=[8, 16],
+        depths=[1, 2],
+        layer_type="basic",
+        num_labels=CLASSES,
+    )
+    model = transformers.ResNetForImageClassification(config)
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, nn.BatchNorm2d):
+                setattr(parent, name, nn.GroupNorm(4, child.num_features))
+    return _on_images(model, 32)
+
+
+def unet() -> Tiny:
+    from diffusers import UNet2DModel
+
+    model = UNet2DModel(
+        sample_size=8,
+        in_channels=2,
+        out_channels=2,
+        layers_per_block=1,
+        block_out_channels=(8, 16),
+        down_block_types=("DownBlock2D", "AttnDownBlock2D"),
+        up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+        norm_num_groups=4,
+        attention_head_dim=8,
+        num_class_embeds=CLASSES,
+    )
+    noisy, noise = torch.randn(2, ROWS, 2, 8, 8)
+    steps, classes = torch.randint(0, 1000, (ROWS,)), torch.randint(0, CLASSES, (ROWS,))
+
+    def losses_of(rows: Sequence[int]) -> torch.Tensor:
+        chosen = list(rows)
+        found = model(noisy[chosen], steps[chosen], class_labels=classes[chosen]).sample
+        return (found - noise[chosen]).pow(2).mean((1, 2, 3))
+
+    return Tiny(model=model.train(), losses_of=losses_of)
+
+
+def lora() -> Tiny:
+    from peft import LoraConfig, get_peft_model
+
+    config = LoraConfig(r=4, target_modules=["query", "value"], modules_to_save=["classifier"])
+    tiny = bert()
+    model = get_peft_model(tiny.model, config)
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            nn.init.normal_(parameter, std=0.1)  # zero by default, which would hide lora_A
+    return Tiny(model=model.train(), losses_of=tiny.losses_of)
+
+
+TINY: dict[str, Callable[[], Tiny]] = {
+    "bert": bert,
+    "roberta": roberta,
+    "layoutlm": layoutlm,
+    "lilt": lilt,
+    "layoutlmv3": layoutlmv3,
+    "layoutlmv3-image": lambda: layoutlmv3(image=True),
+    "t5": t5,
+    # As many tokens as rows: an index without a batch axis looks like one with.
+    "t5-square": lambda: t5(tokens=ROWS),
+    "t5-checkpoints": lambda: t5(checkpoints=True),
+    "beit": beit,
+    "beit-shared-bias": lambda: beit(shared_bias=True),
+    "convnext": convnext,
+    "resnet-groupnorm": resnet,
+    "unet": unet,
+    "lora": lora,
+}
+
+
+@pytest.fixture(params=TINY)
+def architecture(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def tiny() -> Callable[[str], Tiny]:
+    """Builds one of the architectures, always with the same weights and sample."""
+
+    def build(name: str) -> Tiny:
+        torch.manual_seed(0)
+        return TINY[name]()
+
+    return build

@@ -1,0 +1,191 @@
+"""What the guarantee rests on: bounds per record, padding, neighbours, and gradients that burst."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy.clipping import Clipper, book_keeping, one_by_one, opacus_hooks
+
+ROWS = 6
+BACKENDS = (book_keeping, one_by_one, opacus_hooks)
+Backend = Callable[..., Clipper]
+
+
+class Tagger(nn.Module):
+    """Small, with every kind of part that book-keeping tells apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.norm = nn.Embedding(300, 8), nn.LayerNorm(8)
+        self.inner, self.outer = nn.Linear(8, 90), nn.Linear(90, 3)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        return self.outer(torch.tanh(self.inner(self.norm(self.table(words)))))
+
+
+@pytest.fixture
+def model() -> nn.Module:
+    torch.manual_seed(3)
+    return Tagger()
+
+
+@pytest.fixture
+def words() -> torch.Tensor:
+    return torch.randint(0, 300, (ROWS, 5), generator=torch.Generator().manual_seed(4))
+
+
+def losses(model: nn.Module, words: torch.Tensor) -> Callable[[], torch.Tensor]:
+    return lambda: model(words).square().mean((1, 2)) * 30
+
+
+def whole(sums: dict[str, torch.Tensor]) -> torch.Tensor:
+    return torch.cat([total.flatten() for total in sums.values()])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("clipping_norm", [0.01, 1.0, 1e6])
+def test_removing_one_record_moves_the_sum_by_at_most_the_norm(
+    backend: Backend, clipping_norm: float, model: nn.Module, words: torch.Tensor
+) -> None:
+    records = torch.tensor([0, 1, 1, 2, 3, 3])
+    everybody = backend(model, clipping_norm=clipping_norm)
+    found = everybody.add(losses(model, words), records)
+    for record in range(4):
+        without = backend(model, clipping_norm=clipping_norm)
+        without.add(losses(model, words), torch.where(records == record, -1, records))
+        moved = (whole(everybody.sums) - whole(without.sums)).norm()
+        assert moved <= clipping_norm * (1 + 1e-6) + 1e-6 * whole(everybody.sums).norm()
+        expected = min(float(found.norms[record]), clipping_norm)
+        assert moved == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("backend", [book_keeping, opacus_hooks])
+def test_rows_of_padding_count_for_nothing_whatever_they_hold(
+    backend: Backend, model: nn.Module, words: torch.Tensor
+) -> None:
+    records = torch.tensor([0, -1, 1, 2, -1, 3])
+    factors = torch.tensor([1.0, float("inf"), 1.0, 1.0, float("nan"), 1.0])
+    padded, alone = (backend(model, clipping_norm=0.5) for _ in range(2))
+    plain = losses(model, words)
+    found = padded.add(lambda: plain() * factors, records)
+    kept = words[records >= 0]
+    expected = alone.add(losses(model, kept), torch.arange(4))
+    torch.testing.assert_close(found.norms, expected.norms)
+    torch.testing.assert_close(whole(padded.sums), whole(alone.sums), rtol=1e-4, atol=1e-6)
+    assert found.nonfinite == 0
+    assert found.losses.shape == (ROWS,)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_batch_of_padding_or_of_nothing_adds_nothing(backend: Backend, model: nn.Module) -> None:
+    clipper = backend(model, clipping_norm=0.5)
+
+    def never() -> torch.Tensor:
+        raise AssertionError("the model ran")
+
+    for rows in (0, 3):
+        found = clipper.add(never, torch.full((rows,), -1))
+        assert found.norms.shape == (0,)
+        assert found.losses.shape == (rows,)
+    assert not whole(clipper.sums).any()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_others_do_not_change_a_records_share(
+    backend: Backend, model: nn.Module, words: torch.Tensor
+) -> None:
+    alone = backend(model, clipping_norm=0.3)
+    alone.add(losses(model, words[:1]), torch.tensor([0]))
+    for neighbours in (words[1:3], words[3:]):
+        company = torch.cat([words[:1], neighbours])
+        both, others = (backend(model, clipping_norm=0.3) for _ in range(2))
+        both.add(losses(model, company), torch.arange(len(company)))
+        others.add(losses(model, neighbours), torch.arange(len(neighbours)))
+        share = whole(both.sums) - whole(others.sums)
+        torch.testing.assert_close(share, whole(alone.sums), rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_one_batch_or_many_give_the_same_sum(
+    backend: Backend, model: nn.Module, words: torch.Tensor
+) -> None:
+    at_once, one_at_a_time = (backend(model, clipping_norm=0.3) for _ in range(2))
+    at_once.add(losses(model, words), torch.arange(ROWS))
+    for row in range(ROWS):
+        one_at_a_time.add(losses(model, words[row : row + 1]), torch.tensor([0]))
+    torch.testing.assert_close(whole(at_once.sums), whole(one_at_a_time.sums), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_weights_multiply_losses_before_the_clip(
+    backend: Backend, model: nn.Module, words: torch.Tensor
+) -> None:
+    # A record seen twice at half its weight is that record.
+    twice, once = (backend(model, clipping_norm=0.3) for _ in range(2))
+    found = twice.add(
+        losses(model, torch.cat([words[:2], words[:2]])),
+        torch.tensor([0, 1, 0, 1]),
+        weights=torch.full((4,), 0.5),
+    )
+    expected = once.add(losses(model, words[:2]), torch.arange(2))
+    torch.testing.assert_close(found.norms, expected.norms)
+    torch.testing.assert_close(whole(twice.sums), whole(once.sums), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", [book_keeping, opacus_hooks])
+@pytest.mark.parametrize("bad", [float("inf"), float("nan")])
+def test_a_gradient_that_is_not_finite_becomes_zero_and_is_counted(
+    backend: Backend, bad: float, model: nn.Module, words: torch.Tensor
+) -> None:
+    factors = torch.ones(ROWS)
+    factors[2] = bad
+    burst, rest = (backend(model, clipping_norm=0.3) for _ in range(2))
+    plain = losses(model, words)
+    found = burst.add(lambda: plain() * factors, torch.arange(ROWS))
+    assert found.nonfinite == 1
+    assert not torch.isfinite(found.norms[2])
+    others = torch.tensor([0, 1, 3, 4, 5])
+    rest.add(losses(model, words[others]), torch.arange(5))
+    torch.testing.assert_close(whole(burst.sums), whole(rest.sums), rtol=1e-4, atol=1e-6)
+    large = backend(model, clipping_norm=0.3).add_large([lambda: plain() * factors])
+    assert large.nonfinite == 1
+
+
+def test_one_by_one_leaves_out_only_what_it_can_tell_apart(
+    model: nn.Module, words: torch.Tensor
+) -> None:
+    clipper = one_by_one(model, clipping_norm=0.3)
+    plain = losses(model, words)
+    found = clipper.add(lambda: plain() * float("inf"), torch.zeros(ROWS, dtype=torch.int64))
+    assert found.nonfinite == 1
+    assert not whole(clipper.sums).any()
+    factors = torch.tensor([1.0, float("inf"), 1.0, 1.0, 1.0, 1.0])
+    with pytest.raises(PrivacyError, match="batch of its own"):
+        clipper.add(lambda: plain() * factors, torch.arange(ROWS))
+
+
+def test_cancelling_gradients_are_not_underestimated() -> None:
+    # Large shares that all but cancel: a Gram matrix in fp32 alone would report far too little or
+    # even a negative square.
+    torch.manual_seed(0)
+    model = nn.Linear(200, 200, bias=False)
+    x = torch.randn(1, 1, 200).repeat(1, 40, 1) * 100
+    signs = torch.ones(1, 40, 1)
+    signs[:, ::2] = -1
+    rest = torch.randn(1, 40, 200) * 1e-3
+    clippers: list[Any] = [
+        book_keeping(model, clipping_norm=1.0),
+        one_by_one(model, clipping_norm=1),
+    ]
+    ours, truth = (
+        clipper.add(lambda: (model(x + rest) * signs).sum((1, 2)), torch.tensor([0])).norms
+        for clipper in clippers
+    )
+    torch.testing.assert_close(ours, truth, rtol=1e-2, atol=0)
+    assert whole(clippers[0].sums).norm() <= 1.0

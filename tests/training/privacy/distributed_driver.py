@@ -1,0 +1,161 @@
+"""Two processes that train together; each saves what it saw for the tests to compare.
+
+    python distributed_driver.py FOLDER RANK
+
+The processes meet by a file in FOLDER, over gloo, as on any machine without GPUs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from private_simulator import (
+    flat,
+    make_plan,
+    rows_of_records,
+    small_model,
+    squares,
+    training,
+)
+from torch import distributed as dist
+from torch import nn
+
+from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy.noise import NoiseStream
+from hushdoc_training.privacy.private_run import PrivateRun
+
+DRAWS = [[0, 1, 2, 5, 7, 8], [], [3], list(range(9))]
+SIZE = 2
+
+
+def optimizer_of(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.Adam(model.parameters(), lr=0.05)
+
+
+def steps(model: nn.Module, **changed: Any) -> dict[str, Any]:
+    """Takes four steps by known coins and noise, and returns weights and counts."""
+    charged: list[int] = []
+    with training(
+        model,
+        draws=DRAWS,
+        plan=make_plan(noise_multiplier=2.0, steps=4),
+        optimizer=optimizer_of(model),
+        noise=NoiseStream(key=bytes(32)),
+        charge=charged.append,
+        max_rows=3,
+        **changed,
+    ) as made:
+        taken = list(made)
+    return {
+        "weights": whole(model),
+        "charged": charged,
+        "drawn": [step.drawn for step in taken],
+        "computed": [len(step.losses) for step in taken],
+    }
+
+
+def whole(model: nn.Module) -> torch.Tensor:
+    """Returns all weights; of a sharded model its shards put together."""
+    full = [getattr(value, "full_tensor", lambda value=value: value)() for value in params(model)]
+    return torch.cat([value.detach().flatten() for value in full])
+
+
+def params(model: nn.Module) -> list[torch.Tensor]:
+    return list(model.parameters())
+
+
+def sharded_model() -> nn.Module:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh("cpu", (SIZE,))
+    model = small_model()
+    for layer in (model[0], model[2]):
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return model
+
+
+def sharded() -> dict[str, Any]:
+    model = sharded_model()
+    result = steps(model)
+    result["local"] = sum(value.to_local().numel() for value in model.parameters())
+    return result
+
+
+def own_coins() -> dict[str, Any]:
+    """No coins are given: the processes have to agree on a secret of their own."""
+    model = small_model()
+    with training(model, draws=[], coins=None, plan=make_plan(steps=20)) as made:
+        taken = list(made)
+    return {"weights": flat(model), "drawn": [step.drawn for step in taken]}
+
+
+def from_different_weights(rank: int) -> dict[str, Any]:
+    return steps(small_model(seed=rank))
+
+
+def refused(attempt: Callable[[], Any]) -> str:
+    try:
+        attempt()
+    except (PrivacyError, OSError) as error:
+        return f"{type(error).__name__}: {error}"
+    return "not refused"
+
+
+def refusals(folder: Path, rank: int) -> dict[str, str]:
+    def full(step: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    def charge() -> None:
+        with training(small_model(), draws=DRAWS, charge=full) as made:
+            made.step()
+
+    wrapped = small_model()
+    return {
+        "ddp": refused(lambda: steps(nn.parallel.DistributedDataParallel(wrapped))),
+        "records": refused(lambda: steps(small_model(), records=rows_of_records()[rank:])),
+        "charge": refused(charge),
+        "run": refused(lambda: PrivateRun.open(folder / "run", make_plan())),
+    }
+
+
+def large_and_noisy() -> dict[str, Any]:
+    """Noise alone, on many cells: its scale shows how often it was added."""
+    model = nn.Linear(200, 100, bias=False)
+    before = flat(model)
+    with training(
+        model,
+        draws=[[]],
+        plan=make_plan(noise_multiplier=3.0),
+        records=[[torch.zeros(200)]] * 9,
+        losses=squares(model),
+        noise=NoiseStream(),
+    ) as made:
+        made.step()
+    return {"noise": flat(model) - before}
+
+
+def main(folder: Path, rank: int) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=SIZE
+    )
+    result = {
+        "plain": steps(small_model()),
+        "sharded": sharded(),
+        "own coins": own_coins(),
+        "different": from_different_weights(rank),
+        "refusals": refusals(folder, rank),
+        "noise": large_and_noisy(),
+    }
+    torch.save(result, folder / f"rank{rank}.pt")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

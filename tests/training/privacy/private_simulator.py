@@ -1,0 +1,119 @@
+"""A tiny private training whose coins and noise the tests know; no part of it is a mock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from hushdoc_training.privacy.engine import PrivateTraining
+from hushdoc_training.privacy.noise import NoiseStream
+from hushdoc_training.privacy.plan import PrivacyPlan
+
+CLIP = 0.1
+DIVISOR = 4
+
+
+def make_plan(**changed: Any) -> PrivacyPlan:
+    settings: dict[str, Any] = {
+        "privacy_unit": "document",
+        "epsilon": 1e9,
+        "delta": 1e-5,
+        "sampling_rate": 0.5,
+        "steps": 50,
+        "clipping_norm": CLIP,
+        "noise_multiplier": 1e6,
+        "expected_records": DIVISOR,
+    }
+    return PrivacyPlan(**{**settings, **changed})
+
+
+class Silent(NoiseStream):
+    """Noise of zero, so that the clipped sum itself can be seen."""
+
+    def normal(self, shape: torch.Size | tuple[int, ...], *, std: float) -> torch.Tensor:
+        return torch.zeros(shape)
+
+
+def scripted(draws: Sequence[Sequence[int]]) -> Callable[[int], npt.NDArray[np.float64]]:
+    """Returns coins that draw these records, step after step."""
+    left = iter(draws)
+
+    def coins(count: int) -> npt.NDArray[np.float64]:
+        values = np.ones(count)
+        values[list(next(left))] = 0.0
+        return values
+
+    return coins
+
+
+def small_model(seed: int = 0) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3))
+
+
+def rows_of_records() -> list[list[torch.Tensor]]:
+    """Returns nine records of one to three rows, with gradients of very different sizes."""
+    generator = torch.Generator().manual_seed(1)
+    sizes = [1, 2, 3, 1, 1, 2, 1, 3, 1]
+    scales = torch.logspace(-3, 2, len(sizes))
+    return [
+        [torch.randn(6, generator=generator) * scale for _ in range(size)]
+        for size, scale in zip(sizes, scales, strict=True)
+    ]
+
+
+def squares(model: nn.Module) -> Callable[[Sequence[torch.Tensor]], torch.Tensor]:
+    """Returns a loss for each row that depends on that row alone."""
+    return lambda rows: model(torch.stack(list(rows))).square().sum(1)
+
+
+@contextmanager
+def training(
+    model: nn.Module, *, draws: Sequence[Sequence[int]], rate: float = 1.0, **changed: Any
+) -> Iterator[PrivateTraining[torch.Tensor]]:
+    """Yields private training by plain SGD, so that a step shows what it stepped by."""
+    settings: dict[str, Any] = {
+        "plan": make_plan(),
+        "records": rows_of_records(),
+        "losses": squares(model),
+        "noise": Silent(),
+        "coins": scripted(draws),
+    }
+    settings |= changed
+    if "optimizer" not in settings:
+        parameters = [value for value in model.parameters() if value.requires_grad]
+        settings["optimizer"] = torch.optim.SGD(parameters, lr=rate)
+    plan, optimizer = settings.pop("plan"), settings.pop("optimizer")
+    with PrivateTraining(plan, model, optimizer, **settings) as made:
+        yield made
+
+
+def flat(model: nn.Module) -> torch.Tensor:
+    return nn.utils.parameters_to_vector(model.parameters()).detach().clone()
+
+
+def clipped_sum(drawn: Sequence[int], **changed: Any) -> torch.Tensor:
+    """Returns what one step over these records sums, before noise and divisor."""
+    model = small_model()
+    before = flat(model)
+    with training(model, draws=[drawn], **changed) as made:
+        made.step()
+    return (before - flat(model)) * DIVISOR
+
+
+def by_hand(drawn: Sequence[int], records: Sequence[Sequence[torch.Tensor]]) -> torch.Tensor:
+    """Returns the same from one plain backward pass per record."""
+    model = small_model()
+    total = torch.zeros_like(flat(model))
+    for index in drawn:
+        loss = squares(model)(records[index]).mean()
+        gradients = torch.autograd.grad(loss, list(model.parameters()))
+        one = torch.cat([gradient.flatten() for gradient in gradients])
+        total += one * min(1.0, CLIP / float(one.norm()))
+    return total

@@ -1,0 +1,133 @@
+"""Kills private training of a small model at random points and resumes it, again and again.
+
+    python run_kill_driver.py FOLDER KILLS SEED
+
+The parent imports torch once and forks a child for every start or resume. A witness writes, by
+os.write to a file in append mode, which a kill can't take back, one line before every step's noise
+is drawn and what was drawn after it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+import torch
+from private_simulator import flat, rows_of_records, small_model, squares
+from safetensors.torch import load_file
+
+from hushdoc_training.privacy.engine import PrivateTraining
+from hushdoc_training.privacy.noise import NoiseStream
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.private_run import PrivateRun
+
+STEPS = 60
+PLAN = PrivacyPlan.calibrated(
+    epsilon=2, sampling_rate=0.3, steps=STEPS, expected_records=4, accountant="rdp"
+)
+PARAMETERS = 4
+
+
+class Witness(NoiseStream):
+    """Noise that is witnessed before and after it is drawn."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def normal(self, shape: torch.Size | tuple[int, ...], *, std: float) -> torch.Tensor:
+        os.write(self._descriptor, b"draw\n")
+        noise = super().normal(shape, std=std)
+        os.write(self._descriptor, f"{noise.flatten()[0].item():.17g}\n".encode())
+        return noise
+
+
+def child(out: Path, witness: Path) -> None:
+    model = small_model()
+    run = PrivateRun.open(out, PLAN, resume=(out / "plan.json").exists())
+    with PrivateTraining(
+        PLAN,
+        model,
+        torch.optim.Adam(model.parameters(), lr=0.01),
+        records=rows_of_records(),
+        losses=squares(model),
+        trial=rows_of_records()[4:6],
+        charge=run.charge,
+        noise=Witness(witness),
+    ) as training:
+        if run.train(training, save_every=0.02):
+            torch.save(flat(model), out / "weights.pt")
+
+
+def fork(out: Path, witness: Path) -> int:
+    process = os.fork()
+    if process:
+        return process
+    try:
+        child(out, witness)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def main(folder: Path, kills: int, seed: int) -> dict[str, int]:
+    torch.set_num_threads(1)
+    dice = random.Random(seed)
+    killed = runs = steps = 0
+    while killed < kills:
+        runs += 1
+        out = folder / f"run{runs}"
+        while True:
+            process = fork(out, folder / f"witness.{runs}")
+            if killed < kills:
+                time.sleep(dice.uniform(0.0, 0.25))
+                os.kill(process, signal.SIGKILL)  # without effect on one that has ended
+            _, status = os.waitpid(process, 0)
+            check(out, folder / f"witness.{runs}")
+            if not os.WIFSIGNALED(status):
+                assert status == 0, "training failed"
+                break
+            killed += 1
+        steps += check_end(out)
+    return {"kills": killed, "runs": runs, "charged": steps}
+
+
+def charges(out: Path) -> list[int]:
+    path = out / "charges"
+    return [int(line) for line in path.read_bytes().split()] if path.exists() else [0]
+
+
+def check(out: Path, witness: Path) -> None:
+    """Whatever was drawn is charged, was never drawn before, and whatever has a name is whole."""
+    lines = witness.read_text().splitlines() if witness.exists() else []
+    drawn = lines.count("draw")
+    assert -(-drawn // PARAMETERS) <= len(charges(out)) - 1, "a draw of noise is not charged"
+    values = [line for line in lines if line != "draw"]
+    assert len(set(values)) == len(values), "noise was drawn twice"
+    assert len(charges(out)) - 1 <= STEPS, "more was charged than planned"
+    assert charges(out) == list(range(len(charges(out)))), "a charge is missing or repeated"
+    for state in out.glob("state-*/*"):
+        assert load_file(state)
+    if (out / "plan.json").exists():
+        assert json.loads((out / "plan.json").read_text())["steps"] == STEPS
+
+
+def check_end(out: Path) -> int:
+    """A finished run spent what was planned, no more and no less, and left nothing half-written."""
+    assert charges(out)[-1] == STEPS
+    (state,) = out.glob("state-*")
+    assert state.name == f"state-{STEPS:08d}"
+    assert torch.isfinite(torch.load(out / "weights.pt")).all()
+    assert not [path for path in out.rglob("*") if path.name.endswith("partial")]
+    return STEPS
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))))

@@ -1,0 +1,95 @@
+"""Two processes over gloo take the step that one would take, and add noise once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from private_simulator import CLIP, DIVISOR, small_model
+
+DRIVER = Path(__file__).with_name("distributed_driver.py")
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("ranks")
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(DRIVER), str(folder), str(rank)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        for rank in range(2)
+    ]
+    try:
+        for process in processes:
+            said, _ = process.communicate(timeout=200)
+            assert process.returncode == 0, said
+    finally:
+        for process in processes:
+            process.kill()
+    return [torch.load(folder / f"rank{rank}.pt") for rank in range(2)]
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[str, Any]:
+    import distributed_driver
+
+    found: dict[str, Any] = distributed_driver.steps(small_model())
+    return found
+
+
+@pytest.mark.parametrize("way", ["plain", "sharded", "different"])
+def test_two_processes_take_the_step_of_one(
+    ranks: list[dict[str, Any]], alone: dict[str, Any], way: str
+) -> None:
+    """With equal coins and noise; also where they began with different weights."""
+    for found in ranks:
+        weights = found[way]["weights"]
+        assert float((weights - alone["weights"]).norm() / alone["weights"].norm()) < 1e-5
+        assert found[way]["drawn"] == alone["drawn"] == [6, 0, 1, 9]
+    assert torch.equal(ranks[0][way]["weights"], ranks[1][way]["weights"])
+    # Each computed a part, and the first alone charged.
+    assert [one + two for one, two in zip(*(r[way]["computed"] for r in ranks), strict=True)] == (
+        alone["computed"]
+    )
+    assert max(ranks[1][way]["computed"]) < 9
+    assert [found[way]["charged"] for found in ranks] == [[1, 2, 3, 4], []]
+
+
+def test_every_process_keeps_its_shard_alone(ranks: list[dict[str, Any]]) -> None:
+    whole = sum(value.numel() for value in small_model().parameters())
+    local = [found["sharded"]["local"] for found in ranks]
+    assert sum(local) == whole
+    assert max(local) < 0.7 * whole
+
+
+def test_noise_is_added_once(ranks: list[dict[str, Any]]) -> None:
+    noise = [found["noise"]["noise"] * DIVISOR / CLIP for found in ranks]
+    assert torch.equal(noise[0], noise[1])
+    assert float(noise[0].std()) == pytest.approx(3.0, rel=0.03)
+
+
+def test_processes_share_coins_that_nobody_gave_them(ranks: list[dict[str, Any]]) -> None:
+    drawn = [found["own coins"]["drawn"] for found in ranks]
+    assert drawn[0] == drawn[1]
+    assert len(set(drawn[0])) > 2
+    assert torch.equal(ranks[0]["own coins"]["weights"], ranks[1]["own coins"]["weights"])
+
+
+def test_what_processes_can_not_sum_is_refused_in_all_of_them(ranks: list[dict[str, Any]]) -> None:
+    for rank, found in enumerate(ranks):
+        refusals = found["refusals"]
+        assert "`.module`" in refusals["ddp"]
+        assert "differ in the records" in refusals["records"]
+        assert "torch.distributed.checkpoint" in refusals["run"]
+        expected = "OSError" if rank == 0 else "PrivacyError: The first process could not go on"
+        assert refusals["charge"].startswith(expected)
+        assert "No space left" in refusals["charge"]

@@ -1,0 +1,423 @@
+"""One door to private training: coupled to its plan, counted, and refusing what it can't keep."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import math
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from private_simulator import (
+    DIVISOR,
+    Silent,
+    clipped_sum,
+    flat,
+    make_plan,
+    rows_of_records,
+    small_model,
+    squares,
+    training,
+)
+from torch import nn
+
+from hushdoc.accounting import pld
+from hushdoc.errors import CheckpointError, OutputExistsError, PrivacyError
+from hushdoc_training.privacy import guards, resuming
+from hushdoc_training.privacy.engine import PrivateTraining
+from hushdoc_training.privacy.noise import NoiseStream
+from hushdoc_training.privacy.physical import PADDING, pack
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.private_run import PrivateRun
+from hushdoc_training.privacy.sampling import system_uniforms
+
+PLAN = PrivacyPlan.calibrated(
+    epsilon=8, sampling_rate=0.3, steps=4, expected_records=4, accountant="rdp"
+)
+
+
+def test_claim_and_mechanism_are_the_plans_own() -> None:
+    charged: list[int] = []
+    with training(
+        small_model(), draws=[], coins=None, noise=None, plan=PLAN, charge=charged.append
+    ) as made:
+        assert made.epsilon == 0
+        steps = list(made)
+        assert [step.number for step in steps] == charged == [1, 2, 3, 4]
+        assert made.mechanism() == PLAN.mechanism()
+        assert made.epsilon == PLAN.epsilon_after(4) <= 8
+        with pytest.raises(PrivacyError, match="All 4 steps"):
+            made.step()
+        claim = made.claim("pages")
+    (guarantee,) = claim.guarantees
+    assert guarantee.epsilon == PLAN.epsilon_after(4)
+    assert claim.transcripts == {"training": PLAN.mechanism()}
+    assert pld.epsilon(claim.transcripts["training"], 1e-5) <= 8
+    assert any("self-test" in access.purpose for access in claim.data_accesses)
+    claim.to_json()
+
+
+def test_a_self_test_on_public_records_is_no_access() -> None:
+    trial = [[torch.ones(6)], [torch.zeros(6), torch.ones(6)]]
+    with training(small_model(), draws=[], coins=None, noise=None, trial=trial, plan=PLAN) as made:
+        claim = made.claim("pages")
+    assert not any("self-test" in access.purpose for access in claim.data_accesses)
+
+
+@pytest.mark.parametrize(
+    "known",
+    [{"noise": NoiseStream(key=bytes(32))}, {"noise": Silent()}, {"coins": system_uniforms}],
+)
+def test_nothing_is_claimed_of_coins_or_noise_that_somebody_knows(known: dict[str, object]) -> None:
+    settings = {"coins": None, "noise": None, **known}
+    with (
+        training(small_model(), draws=[], plan=PLAN, **settings) as made,
+        pytest.raises(PrivacyError, match="for tests"),
+    ):
+        made.claim("pages")
+
+
+def test_a_step_is_charged_before_a_record_is_read_or_noise_is_drawn() -> None:
+    events: list[str] = []
+    model = small_model()
+    losses = squares(model)
+
+    class Noted(Silent):
+        def normal(self, shape: torch.Size | tuple[int, ...], *, std: float) -> torch.Tensor:
+            events.append("noise")
+            return super().normal(shape, std=std)
+
+    def noted(rows: list[torch.Tensor]) -> torch.Tensor:
+        events.append("rows")
+        return losses(rows)
+
+    def full(step: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with training(
+        model, draws=[[1]], losses=noted, noise=Noted(), charge=lambda _: events.append("charge")
+    ) as made:
+        events.clear()
+        made.step()
+    assert events[0] == "charge"
+    assert set(events[1:]) == {"rows", "noise"}
+    with training(model, draws=[[1]], losses=noted, noise=Noted(), charge=full) as made:
+        events.clear()
+        before = flat(model)
+        with pytest.raises(OSError, match="No space left"):
+            made.step()
+    assert events == []
+    assert torch.equal(before, flat(model))
+
+
+def test_a_step_that_failed_stays_charged_and_leaves_nothing() -> None:
+    model = small_model()
+    losses = squares(model)
+    broken = False
+
+    def sometimes(rows: list[torch.Tensor]) -> torch.Tensor:
+        if broken:
+            raise RuntimeError("out of memory")
+        return losses(rows)
+
+    with training(model, draws=[[8], [0]], losses=sometimes) as made:
+        broken = True
+        with pytest.raises(RuntimeError, match="out of memory"):
+            made.step()
+        broken = False
+        assert made.charged == 1
+        before = flat(model)
+        assert made.step().number == 2
+        # Of record 8 nothing was kept.
+        moved = (before - flat(model)) * DIVISOR
+    assert torch.allclose(moved, clipped_sum([0]), rtol=1e-5, atol=1e-7)
+
+
+class WithBias(nn.Module):
+    """Takes a constant beside its rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 3)
+
+    def forward(self, rows: torch.Tensor, constant: torch.Tensor) -> torch.Tensor:
+        return self.layer(rows + constant)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("frozen", "frozen"),
+        ("batch norm", "1.*batch"),
+        ("data parallel", r"\.module"),
+        ("few records", "hold 3 records"),
+        ("left out", "lacks 2.weight"),
+        ("foreign", "holds 1 parameters that are not trained"),
+        ("lbfgs", "LBFGS"),
+        ("mean", "one loss for"),
+        ("coupled", "row"),
+        ("accumulated", "leave out"),
+        ("unused", "unused"),
+        ("constant", r"shape \[6\] for a batch of"),
+    ],
+)
+def test_what_would_break_the_guarantee_is_refused_by_name(name: str, says: str) -> None:
+    model = small_model()
+    changed: dict[str, object] = {}
+    if name == "frozen":
+        model.requires_grad_(False)
+        changed["optimizer"] = torch.optim.SGD([nn.Parameter(torch.ones(1))])
+    elif name == "batch norm":
+        model = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6))
+    elif name == "data parallel":
+        model = nn.DataParallel(model)
+    elif name == "few records":
+        changed["records"] = rows_of_records()[:3]
+    elif name == "left out":
+        changed["optimizer"] = torch.optim.SGD(list(model.parameters())[:2], lr=1.0)
+    elif name == "foreign":
+        foreign = nn.Parameter(torch.ones(2))
+        changed["optimizer"] = torch.optim.SGD([*model.parameters(), foreign], lr=1.0)
+    elif name == "lbfgs":
+        changed["optimizer"] = torch.optim.LBFGS(model.parameters())
+    elif name == "mean":
+        changed["losses"] = lambda rows: squares(model)(rows).mean()
+    elif name == "coupled":
+
+        def coupled(rows: list[torch.Tensor]) -> torch.Tensor:
+            each = squares(model)(rows)
+            return each / each.detach().sum()
+
+        changed["losses"] = coupled
+    elif name == "accumulated":
+        model(torch.ones(1, 6)).sum().backward()
+    elif name == "constant":
+        model = WithBias()
+        changed["losses"] = lambda rows: model(torch.stack(rows), torch.ones(6)).sum(1)
+    elif name == "unused":
+        model.register_parameter("unused", nn.Parameter(torch.ones(2)))
+    before = flat(model)
+    with pytest.raises(PrivacyError, match=says), training(model, draws=[[1]], **changed) as made:
+        made.step()
+    assert torch.equal(before, flat(model))
+    model.zero_grad()
+
+
+def test_gradients_and_steps_from_outside_are_refused() -> None:
+    model = small_model()
+    parameters = list(model.parameters())
+    with training(model, draws=[[1], [2]]) as made:
+        model(torch.ones(1, 6)).sum().backward()
+        with pytest.raises(PrivacyError, match="leave out `loss.backward"):
+            made.step()
+        before = flat(model)
+        with pytest.raises(PrivacyError, match="called directly"):
+            made.optimizer.step()
+        second = torch.optim.Adam(parameters[:1], lr=1.0)
+        with pytest.raises(PrivacyError, match="second optimizer"):
+            second.step()
+        assert torch.equal(before, flat(model))
+        assert made.charged == 0
+        made.optimizer.zero_grad()
+        with pytest.raises(PrivacyError, match="already"), training(model, draws=[]):
+            pass
+        made.step()
+        parameters[0].requires_grad_(False)
+        with pytest.raises(PrivacyError, match=r"frozen or unfrozen.*0\.weight"):
+            made.step()
+        parameters[0].requires_grad_(True)
+    # Afterwards the model is anybody's, and other models always were.
+    second.step()
+    with training(model, draws=[[1]]) as made:
+        made.step()
+
+
+def test_a_training_that_was_dropped_holds_nothing() -> None:
+    model = small_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    settings = {"records": rows_of_records(), "losses": squares(model)}
+    dropped = PrivateTraining(PLAN, model, optimizer, **settings)
+    del dropped
+    gc.collect()
+    PrivateTraining(PLAN, model, optimizer, **settings).close()
+    optimizer.step()
+
+
+def test_a_step_inside_no_grad_still_learns() -> None:
+    model = small_model()
+    before = flat(model)
+    with training(model, draws=[[8]]) as made, torch.no_grad():
+        made.step()
+    assert not torch.equal(flat(model), before)
+
+
+def test_models_that_are_not_trained_privately_are_left_alone() -> None:
+    other = small_model(1)
+    optimizer = torch.optim.SGD(other.parameters(), lr=1.0)
+    with training(small_model(), draws=[]):
+        other(torch.ones(1, 6)).sum().backward()
+        before = flat(other)
+        optimizer.step()
+        assert not torch.equal(before, flat(other))
+        assert all(optimizer is not owner for owner in guards._OWNERS.values())
+
+
+def test_a_frozen_part_stays_as_it_was() -> None:
+    model = small_model()
+    model[0].requires_grad_(False)
+    before = copy.deepcopy(model[0].state_dict())
+    with training(model, draws=[[1, 8]]) as made:
+        made.step()
+    assert all(torch.equal(value, before[name]) for name, value in model[0].state_dict().items())
+
+
+def test_arguments_out_of_range() -> None:
+    for wrong in ({"backend": "fast"}, {"max_rows": 0}, {"multiplicity": 0}):
+        with pytest.raises(ValueError, match="backend"), training(small_model(), draws=[], **wrong):
+            pass
+    with training(small_model(), draws=[[1]]) as made:
+        made.step()
+        for charged in (0, 51):
+            with pytest.raises(PrivacyError, match="expected 1 to 50"):
+                made.resume(charged)
+        made.resume(50)
+        assert list(made) == []
+
+
+def test_packing_keeps_records_whole_and_loses_no_row() -> None:
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(50):
+        sizes = torch.randint(0, 7, (12,), generator=generator).tolist()
+        records = [[(number, row) for row in range(size)] for number, size in enumerate(sizes)]
+        packed = pack(records, max_rows=4, multiplicity=1, padded=True, length=lambda row: row[1])
+        seen = []
+        for batch in packed.batches:
+            assert len(batch.rows) == len(batch.records) == len(batch.weights) == 4
+            kept = [(r, n, w) for r, n, w in zip(*vars_of(batch), strict=True) if n != PADDING]
+            for number in {n for _, n, _ in kept}:
+                rows = [row for row, n, _ in kept if n == number]
+                assert rows == records[rows[0][0]]
+                assert math.isclose(sum(w for _, n, w in kept if n == number), 1.0)
+                seen += rows
+        for parts in packed.large:
+            rows = [
+                row
+                for part in parts
+                for row, n in zip(part.rows, part.records, strict=True)
+                if n == 0
+            ]
+            assert rows == records[rows[0][0]]
+            assert math.isclose(sum(sum(part.weights) for part in parts), 1.0)
+            seen += rows
+        assert sorted(seen) == sorted(row for record in records for row in record)
+
+
+def vars_of(batch: object) -> tuple[object, object, object]:
+    return batch.rows, batch.records, batch.weights  # type: ignore[attr-defined]
+
+
+def interrupted_run(folder: Path, *, stop_after: int, resume: bool = False) -> nn.Module:
+    """Trains in a folder and ends the process, as it were, inside a step."""
+    model = small_model()
+    run = PrivateRun.open(folder, PLAN, resume=resume)
+    left = stop_after
+
+    class Cut(Silent):
+        def normal(self, shape: torch.Size | tuple[int, ...], *, std: float) -> torch.Tensor:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+            return super().normal(shape, std=std)
+
+    with training(
+        model,
+        draws=[[1]] * 4,
+        plan=PLAN,
+        charge=run.charge,
+        noise=Cut(),
+        optimizer=torch.optim.Adam(model.parameters(), lr=0.1),
+    ) as made:
+        run.train(made, save_every=0.0)
+    return model
+
+
+def test_a_lost_step_is_charged_again_and_never_free(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_run(folder, stop_after=2 * 4 + 1)  # four parameters: inside the third step
+    assert [path.name for path in folder.glob("state-*")] == ["state-00000002"]
+    model = interrupted_run(folder, stop_after=100, resume=True)
+    assert (folder / "charges").read_text().split() == ["0", "1", "2", "3", "4"]
+    # Three updates of the four that were paid for, with Adam's state carried over.
+    again = small_model()
+    with training(
+        again,
+        draws=[[1]] * 3,
+        plan=PLAN,
+        optimizer=torch.optim.Adam(again.parameters(), lr=0.1),
+    ) as made:
+        for _ in range(3):
+            made.step()
+    assert torch.equal(flat(again), flat(model))
+
+
+def test_a_private_run_is_resumed_as_it_was_planned(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(CheckpointError, match="no run to resume"):
+        PrivateRun.open(folder, PLAN, resume=True)
+    run = PrivateRun.open(folder, PLAN)
+    with pytest.raises(OutputExistsError):
+        PrivateRun.open(folder, PLAN)
+    with pytest.raises(CheckpointError, match="steps"):
+        PrivateRun.open(folder, make_plan(), resume=True)
+    with (
+        training(small_model(), draws=[[1]], plan=PLAN) as made,
+        pytest.raises(ValueError, match="without this run's charge"),
+    ):
+        run.train(made)
+    with (
+        training(small_model(), draws=[[1]], charge=run.charge) as made,
+        pytest.raises(ValueError, match="another plan"),
+    ):
+        run.train(made)
+    assert run.charges.charged == 0
+    for step in range(1, 5):
+        run.charge(step)
+    with (
+        training(small_model(), draws=[], plan=PLAN, charge=run.charge) as made,
+        pytest.raises(CheckpointError, match="All 4 steps"),
+    ):
+        run.train(made)
+
+
+def test_ctrl_c_finishes_the_step_and_saves(tmp_path: Path) -> None:
+    run = PrivateRun.open(tmp_path / "run", PLAN)
+
+    def press(step: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with training(small_model(), draws=[[1]] * 4, plan=PLAN, charge=run.charge) as made:
+        assert run.train(made, seen=press) is False
+        assert made.charged == 1
+    assert [path.name for path in run.folder.glob("state-*")] == ["state-00000001"]
+    again = PrivateRun.open(tmp_path / "run", PLAN, resume=True)
+    with training(small_model(), draws=[[1]] * 3, plan=PLAN, charge=again.charge) as made:
+        assert again.train(made) is True
+        assert made.charged == 4
+
+
+def test_a_cut_charge_counts(tmp_path: Path) -> None:
+    path = tmp_path / "charges"
+    assert resuming.Charges(path).charged == 0
+    resuming.Charges(path).charge(1)
+    for cut in (b"", b"2", b"garb"):
+        path.write_bytes(b"0\n1\n" + cut)
+        assert resuming.Charges(path).charged == (2 if cut else 1)
+        assert resuming.Charges(path).charged == (2 if cut else 1)
+    path.write_bytes(b"0\nx\n")
+    with pytest.raises(CheckpointError, match="no step"):
+        resuming.Charges(path)

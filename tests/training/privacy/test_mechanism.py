@@ -1,0 +1,199 @@
+"""The mechanism itself: what leaves a step is a bounded sum and noise of the planned scale."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from private_simulator import (
+    CLIP,
+    DIVISOR,
+    by_hand,
+    clipped_sum,
+    flat,
+    make_plan,
+    rows_of_records,
+    scripted,
+    small_model,
+    squares,
+    training,
+)
+from scipy import stats
+from torch import nn
+
+from hushdoc_training.privacy.engine import BACKENDS, PrivateTraining
+from hushdoc_training.privacy.noise import NoiseStream
+from hushdoc_training.privacy.sampling import SharedCoins, poisson_sample, system_uniforms
+
+EVERY = list(range(9))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_sum_is_that_of_gradients_clipped_one_by_one(backend: str) -> None:
+    found = clipped_sum(EVERY, backend=backend)
+    assert torch.allclose(found, by_hand(EVERY, rows_of_records()), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("removed", [0, 2, 7, 8])
+def test_no_record_moves_the_sum_by_more_than_the_clipping_norm(removed: int, backend: str) -> None:
+    rest = [index for index in EVERY if index != removed]
+    moved = clipped_sum(EVERY, backend=backend) - clipped_sum(rest, backend=backend)
+    assert float(moved.norm()) <= CLIP * (1 + 1e-4)
+    # Large records reach the bound, so that the test would see one that is not clipped.
+    if removed >= 7:
+        assert float(moved.norm()) > 0.99 * CLIP
+
+
+@pytest.mark.parametrize("max_rows", [1, 2, 4, 100])
+@pytest.mark.parametrize("padded", [False, True])
+def test_physical_batches_change_nothing(max_rows: int, padded: bool) -> None:
+    found = clipped_sum(EVERY, max_rows=max_rows, padded=padded)
+    assert torch.allclose(found, by_hand(EVERY, rows_of_records()), rtol=1e-4, atol=1e-6)
+
+
+def test_neighbouring_data_sets_differ_by_the_record_alone() -> None:
+    """A record that is not drawn, or is not there, leaves every bit of the step as it was."""
+    drawn = [0, 2, 5]
+    whole = clipped_sum(drawn)
+    records = rows_of_records()
+    assert torch.equal(whole, clipped_sum(drawn, records=records[:6]))
+    assert torch.equal(whole, clipped_sum(drawn, records=[*records, *records, *records]))
+
+
+def test_the_step_divides_by_a_public_constant_whatever_was_drawn() -> None:
+    one, twice = clipped_sum([8]), clipped_sum([8, 17], records=[*rows_of_records()] * 2)
+    assert float(one.norm()) == pytest.approx(CLIP, rel=1e-3)
+    assert torch.allclose(twice, 2 * one, rtol=1e-4, atol=1e-7)
+
+
+def noise_of(draws: list[list[int]], *, steps: int = 1, key: bytes = bytes(32)) -> torch.Tensor:
+    """Returns what each step added, for a model whose gradients are zero, shape [steps, cells]."""
+    model = nn.Linear(400, 100, bias=False)
+    seen = []
+    plan = make_plan(noise_multiplier=3.0, epsilon=1e9)
+    with training(
+        model,
+        draws=draws,
+        plan=plan,
+        records=[[torch.zeros(400)]] * 9,
+        losses=lambda rows: model(torch.stack(list(rows))).sum(1),
+        noise=NoiseStream(key=key),
+        max_rows=2,
+    ) as made:
+        for _ in range(steps):
+            before = flat(model)
+            made.step()
+            seen.append(flat(model) - before)
+    return torch.stack(seen)
+
+
+@pytest.mark.parametrize("drawn", [[], [3], EVERY])
+def test_noise_is_added_once_at_the_planned_scale(drawn: list[int]) -> None:
+    """As much for no record as for nine in five physical batches."""
+    (noise,) = noise_of([drawn]) * DIVISOR / CLIP
+    assert float(noise.std()) == pytest.approx(3.0, rel=0.02)
+    assert stats.kstest(noise.numpy() / 3.0, "norm").pvalue > 0.001
+
+
+def test_steps_are_independent() -> None:
+    noise = noise_of([[0, 1], [], [2]], steps=3)
+    correlations = torch.corrcoef(noise) - torch.eye(3)
+    assert float(correlations.abs().max()) < 0.02
+    # And no record of one step is still there in the next.
+    model = small_model()
+    alone = clipped_sum([2])
+    with training(model, draws=[[0, 8], [], [2]], rate=0.0) as made:
+        made.step()
+        made.step()
+        made.optimizer.param_groups[0]["lr"] = 1.0
+        before = flat(model)
+        made.step()
+    assert torch.allclose((before - flat(model)) * DIVISOR, alone, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_empty_draw_is_a_step_of_noise_that_counts(backend: str) -> None:
+    model = small_model()
+    before = flat(model)
+    with training(model, draws=[[], []], noise=NoiseStream(), backend=backend) as made:
+        first = made.step()
+        assert (first.drawn, first.losses, first.loss) == (0, (), None)
+        made.step()
+        assert (made.charged, made.empty) == (2, 2)
+        assert made.mechanism() == made.plan.mechanism(2)
+    assert not torch.equal(flat(model), before)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_gradient_that_is_not_finite_becomes_zero_and_is_counted(backend: str) -> None:
+    records = rows_of_records()
+    records[3] = [torch.full((6,), float("inf"))]
+    found = clipped_sum([0, 3, 8], records=records, backend=backend, padded=True, max_rows=5)
+    assert torch.allclose(found, by_hand([0, 8], records), rtol=1e-4, atol=1e-6)
+    with training(small_model(), draws=[[3]], records=records, backend=backend) as made:
+        assert made.step().nonfinite == made.nonfinite == 1
+
+
+def test_multiplicity_clips_the_mean_over_the_repetitions_once() -> None:
+    once = clipped_sum(EVERY)
+    for times in (2, 3):
+        assert torch.allclose(clipped_sum(EVERY, multiplicity=times), once, rtol=1e-4, atol=1e-6)
+    # Each repetition draws its own randomness, and one clip bounds them together.
+    torch.manual_seed(3)
+    model = small_model()
+
+    def noisy(rows: list[torch.Tensor]) -> torch.Tensor:
+        inputs = torch.stack(list(rows))
+        return model(inputs + torch.randn_like(inputs)).square().sum(1)
+
+    before = flat(model)
+    with training(
+        model, draws=[[8]], losses=noisy, trial_losses=squares(model), multiplicity=8
+    ) as made:
+        made.step()
+    assert float((before - flat(model)).norm()) * DIVISOR <= CLIP * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("coins", [system_uniforms, SharedCoins(bytes(32))])
+def test_pairs_of_records_and_of_steps_are_drawn_independently(coins: object) -> None:
+    """Shuffled or fixed-size batches would show in pairs: joint draws below the square."""
+    rate, num_records, steps = 0.3, 12, 6000
+    draws = np.zeros((steps, num_records))
+    for step in range(steps):
+        drawn = poisson_sample(num_records, rate, uniforms=coins)  # type: ignore[arg-type]
+        draws[step, drawn] = 1
+    spread = (rate * (1 - rate)) ** 2 / steps
+    inside = np.cov(draws, rowvar=False)[np.triu_indices(num_records, 1)]
+    assert np.abs(inside).max() < 5 * np.sqrt(spread)
+    assert stats.kstest(inside / np.sqrt(spread), "norm").pvalue > 1e-4
+    centred = draws - rate
+    between = (centred[1:] * centred[:-1]).mean()
+    assert abs(between) < 5 * np.sqrt(spread / num_records)
+    assert abs(centred.mean()) < 5 * np.sqrt(rate * (1 - rate) / draws.size)
+    sizes = draws.sum(1)
+    assert sizes.var() == pytest.approx(num_records * rate * (1 - rate), rel=0.08)
+
+
+def test_the_engine_draws_by_the_plans_rate_from_the_operating_system() -> None:
+    model = nn.Linear(1, 1)
+    plan = make_plan(sampling_rate=0.2, steps=200)
+    records = [[torch.zeros(1)] for _ in range(100)]
+    with PrivateTraining(
+        plan,
+        model,
+        torch.optim.SGD(model.parameters(), lr=0.0),
+        records=records,
+        losses=squares(model),
+        max_rows=100,
+    ) as made:
+        drawn = [step.drawn for step in made]
+    assert len(drawn) == 200
+    assert np.mean(drawn) == pytest.approx(20, abs=5 * np.sqrt(16 / 200))
+    assert np.var(drawn) > 8  # fixed-size batches would not vary at all
+
+
+def test_the_simulators_coins_do_what_they_say() -> None:
+    coins = scripted([[1, 3], []])
+    assert poisson_sample(5, 0.5, uniforms=coins) == [1, 3]
+    assert poisson_sample(5, 0.5, uniforms=coins) == []

@@ -1,0 +1,38 @@
+"""No kill loses a charge or leaves half a file: a run is shot at random points and resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DRIVER = Path(__file__).with_name("run_kill_driver.py")
+
+
+def shoot(folder: Path, *, kills: int) -> None:
+    done = subprocess.run(
+        [sys.executable, str(DRIVER), str(folder), str(kills), "3"],
+        capture_output=True,
+        text=True,
+        timeout=550,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    result = json.loads(done.stdout.splitlines()[-1])
+    print(result)
+    assert result["kills"] == kills
+    assert result["charged"] == 60 * result["runs"]
+
+
+def test_eight_kills_cost_no_run_and_no_charge(tmp_path: Path) -> None:
+    shoot(tmp_path, kills=8)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_fifty_kills_cost_no_run_and_no_charge(tmp_path: Path) -> None:
+    shoot(tmp_path, kills=50)

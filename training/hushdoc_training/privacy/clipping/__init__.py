@@ -1,0 +1,41 @@
+"""Clipped sums of per-record gradients: one contract, three backends.
+
+A clipper takes the losses of a physical batch and adds, for every record in it, the gradient of
+that record's weighted loss, scaled down to at most the clipping norm. Noise, divisors, sampling and
+accounting stand elsewhere.
+
+    book_keeping    the default: one backward pass, without parameter gradients
+    opacus_hooks    Opacus' hooks: a second implementation, for comparison
+    one_by_one      one backward pass for every record: slow, for any architecture; the self-test's
+                    truth
+
+`check` holds a clipper to one_by_one before training and refuses a loss that couples rows.
+
+What the losses must keep to:
+
+1. `losses()` runs the forward pass of the clipper's model and returns one loss for every row of the
+   physical batch, shape [rows]. The loss of a row depends on that row alone.
+2. A tensor that `losses` brings along, or a part of one, is taken to hold one entry for every row
+   if its first axis has as many entries as there are rows. Constants of other meaning belong into
+   the model's buffers, where their size does not matter.
+3. All rows of a record are in one call of `add`, or in one call of `add_large`.
+"""
+
+from hushdoc_training.privacy.clipping.book_keeping import BookKeeping, book_keeping
+from hushdoc_training.privacy.clipping.contract import ClippedBatch, Clipper, Losses
+from hushdoc_training.privacy.clipping.one_by_one import OneByOne, one_by_one
+from hushdoc_training.privacy.clipping.opacus_backend import OpacusHooks, opacus_hooks
+from hushdoc_training.privacy.clipping.self_test import check
+
+__all__ = [
+    "BookKeeping",
+    "ClippedBatch",
+    "Clipper",
+    "Losses",
+    "OneByOne",
+    "OpacusHooks",
+    "book_keeping",
+    "check",
+    "one_by_one",
+    "opacus_hooks",
+]

@@ -1,0 +1,120 @@
+"""Book-keeping clipping: per-record norms and clipped sums out of one backward pass.
+
+The backward pass computes no parameter gradients. It leaves, for every use of a parameter, the pair
+that the gradient would be made of (input, gradient of the output), or the gradient by record where
+that is smaller. Norms are taken of the sum of all uses, cross terms included; then every pair
+becomes one clipped sum (Bu, Wang, Zha, Karypis: Differentially Private Optimization on Large Model
+at Small Cost, 2023, without its assumption that a parameter is used once).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy.clipping.contract import (
+    ClippedBatch,
+    Losses,
+    positive_norm,
+    trainable,
+    zeros,
+)
+from hushdoc_training.privacy.clipping.grouping import Grouping
+from hushdoc_training.privacy.clipping.interception import Interception
+from hushdoc_training.privacy.clipping.opening import backward
+from hushdoc_training.privacy.clipping.tape import Tape
+from hushdoc_training.privacy.clipping.whole_record import (
+    add_large,
+    losses_of_rows,
+    nothing_but_padding,
+)
+
+
+class BookKeeping:
+    """A clipper that needs one backward pass for a whole batch."""
+
+    def __init__(self, model: nn.Module, *, clipping_norm: float) -> None:
+        """Looks the model over; see `book_keeping`."""
+        self.model = model
+        self.clipping_norm = positive_norm(clipping_norm)
+        self._parameters = trainable(model)
+        self.sums = zeros(self._parameters)
+
+    def add(
+        self, losses: Losses, records: torch.Tensor, *, weights: torch.Tensor | None = None
+    ) -> ClippedBatch:
+        """Adds the clipped gradients of a physical batch; see `Clipper.add`."""
+        grouping = Grouping(records, weights)
+        if grouping.empty:
+            return nothing_but_padding(self._parameters, grouping)
+        tape = Tape(grouping, self._parameters)
+        by_row = self._run(tape, losses)
+        with torch.no_grad():
+            squares = tape.squares()
+            total = torch.stack(list(squares.values())).sum(0)
+            nonfinite = tape.clip_into(self.sums, total, self.clipping_norm)
+        return ClippedBatch(norms=total.sqrt(), losses=by_row, nonfinite=nonfinite, squares=squares)
+
+    def add_large(self, losses: Iterable[Losses]) -> ClippedBatch:
+        """Adds one record in parts; see `Clipper.add_large`."""
+        return add_large(self.sums, self._parameters, losses, self.clipping_norm)
+
+    def clear(self) -> None:
+        """Sets all sums to zero."""
+        for total in self.sums.values():
+            total.zero_()
+
+    def _run(self, tape: Tape, losses: Losses) -> torch.Tensor:
+        # Forward and backward. A parameter that gets a gradient the ordinary way was used where
+        # nobody watched: by a compiled function, say.
+        before = {name: p.grad for name, p in self._parameters.items()}
+        for parameter in self._parameters.values():
+            parameter.grad = None
+        try:
+            with Interception(tape, self.model, self._parameters):
+                by_row = losses_of_rows(losses, tape.grouping.rows)
+                if by_row.requires_grad:
+                    backward(tape.grouping.total(by_row))
+            leaked = [name for name, p in self._parameters.items() if p.grad is not None]
+        finally:
+            for name, parameter in self._parameters.items():
+                parameter.grad = before[name]
+        if leaked:
+            raise PrivacyError(
+                f"{len(leaked)} trainable parameters, '{leaked[0]}' among them, got a gradient "
+                "past the book-keeping: they are used inside a compiled or custom function, or in "
+                "the losses apart from any row. Freeze them, don't compile the model, or choose "
+                "the backend one-by-one."
+            )
+        return by_row.detach()
+
+
+def book_keeping(model: nn.Module, *, clipping_norm: float) -> BookKeeping:
+    """Returns a clipper that takes one backward pass per batch, without parameter gradients.
+
+    Exact for linear layers, embeddings, layer, group, instance and RMS normalisation, convolutions
+    and parameters that are added, multiplied or joined to rows, however often they are used, tied
+    or derived from one another. Any other use is refused by name when it happens.
+
+    Args:
+        model: Its trainable parameters are those that require gradients now.
+        clipping_norm: The norm that no record's gradient exceeds.
+
+    Raises:
+        PrivacyError: Nothing is trainable, or a layer keeps statistics over a batch.
+        ValueError: The clipping norm is not positive.
+
+    Examples:
+        >>> model = nn.Linear(2, 1, bias=False)
+        >>> _ = nn.init.constant_(model.weight, 1.0)
+        >>> clipper = book_keeping(model, clipping_norm=1.0)
+        >>> rows = torch.tensor([[3.0, 4.0], [0.3, 0.4]])
+        >>> clipper.add(lambda: model(rows).squeeze(1), torch.tensor([0, 1])).norms
+        tensor([5.0000, 0.5000])
+        >>> clipper.sums["weight"]
+        tensor([[0.9000, 1.2000]])
+    """
+    return BookKeeping(model, clipping_norm=clipping_norm)

@@ -1,0 +1,148 @@
+"""What every clipper promises, and the few lines of arithmetic that all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import nn
+
+from hushdoc.errors import PrivacyError
+
+Losses = Callable[[], torch.Tensor]
+"""Runs the model's forward pass and returns one loss for every row, shape [rows]."""
+
+# Every factor is smaller by this much, so that rounding can't lift a record above the bound.
+SLACK = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippedBatch:
+    """What a clipper saw of one physical batch: private, for the trainer's eyes only.
+
+    Attributes:
+        norms: Norm of every record's gradient before clipping, fp32, shape [records].
+        losses: Loss of every row, detached, shape [rows].
+        nonfinite: How many records had an infinite or undefined gradient; they added nothing.
+        squares: Squared norm of every record's gradient, parameter by parameter.
+    """
+
+    norms: torch.Tensor
+    losses: torch.Tensor
+    nonfinite: int
+    squares: Mapping[str, torch.Tensor] = field(default_factory=dict, repr=False)
+
+
+class Clipper(Protocol):
+    """Adds up clipped gradients of records.
+
+    Attributes:
+        model: The model whose trainable parameters are differentiated.
+        clipping_norm: The norm that no record's gradient exceeds.
+        sums: The running sum for every trainable parameter by its name, fp32, not divided.
+    """
+
+    model: nn.Module
+    clipping_norm: float
+    sums: dict[str, torch.Tensor]
+
+    def add(
+        self, losses: Losses, records: torch.Tensor, *, weights: torch.Tensor | None = None
+    ) -> ClippedBatch:
+        """Adds the clipped gradients of the records of one physical batch.
+
+        Args:
+            losses: Runs the forward pass.
+            records: int64, shape [rows]: which record (0, 1, ...) a row belongs to. -1 marks a row
+                of padding, which counts for nothing.
+            weights: What a row's loss is multiplied by, shape [rows]; 1 by default. For a mean over
+                the chunks of a document 1 / chunks, for noise multiplicity 1 / multiplicity.
+
+        Returns:
+            Norms, losses and the number of records left out.
+
+        Raises:
+            PrivacyError: A trainable parameter is used in a way that can't be followed exactly.
+        """
+        ...
+
+    def add_large(self, losses: Iterable[Losses]) -> ClippedBatch:
+        """Adds one record that is too large for one batch.
+
+        Args:
+            losses: The record's parts; their losses are summed as they come.
+
+        Returns:
+            Its norm, and the losses of all rows of all parts.
+        """
+        ...
+
+    def clear(self) -> None:
+        """Sets all sums to zero."""
+        ...
+
+
+def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Returns the parameters that training changes, by name; tied ones once.
+
+    Raises:
+        PrivacyError: Nothing is trainable, or a layer mixes records by its very nature.
+    """
+    for name, module in model.named_modules():
+        if _mixes_records(module):
+            raise PrivacyError(
+                f"The layer '{name}' ({type(module).__name__}) keeps statistics over a batch: it "
+                "mixes records, so clipping one does not bound its influence. Replace it with "
+                "GroupNorm or LayerNorm."
+            )
+    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    if not parameters:
+        raise PrivacyError(
+            "Every parameter of the model is frozen, so there is nothing to train. Unfreeze at "
+            "least the output layer."
+        )
+    return parameters
+
+
+def clip_factors(squares: torch.Tensor, clipping_norm: float) -> torch.Tensor:
+    """Returns what every record's gradient is multiplied by; 0 where it is not finite.
+
+    Args:
+        squares: Squared norms of the records' gradients, shape [records].
+        clipping_norm: The bound, > 0.
+
+    Examples:
+        >>> clip_factors(torch.tensor([16.0, 0.25, float("inf")]), 1.0)
+        tensor([0.2500, 1.0000, 0.0000])
+    """
+    factors = (clipping_norm / squares.sqrt()).clamp(max=1.0) * (1 - SLACK)
+    return torch.where(torch.isfinite(squares), factors, torch.zeros_like(factors))
+
+
+def positive_norm(clipping_norm: float) -> float:
+    """Returns the clipping norm.
+
+    Raises:
+        ValueError: It is not a positive number.
+    """
+    if not 0 < clipping_norm < float("inf"):
+        raise ValueError(f"clipping_norm is {clipping_norm}; it must be positive and finite.")
+    return float(clipping_norm)
+
+
+def zeros(parameters: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Returns an empty sum for every parameter."""
+    return {
+        name: torch.zeros_like(p, dtype=torch.float32, memory_format=torch.contiguous_format)
+        for name, p in parameters.items()
+    }
+
+
+def _mixes_records(module: nn.Module) -> bool:
+    # SyncBatchNorm and InstanceNorm share this base; an InstanceNorm without running statistics
+    # looks at one row at a time.
+    if isinstance(module, nn.modules.instancenorm._InstanceNorm):
+        return bool(module.track_running_stats)
+    return isinstance(module, nn.modules.batchnorm._BatchNorm)

@@ -1,0 +1,305 @@
+"""Differentiable layers whose backward pass leaves per-record gradients on a tape.
+
+None of them computes a gradient of its parameters for autograd: a layer's backward pass gives the
+gradient of its input, and the tape takes what the parameters need. Weights are handed in detached;
+the tape's anchor keeps the graph alive where the input itself needs no gradient.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.autograd import Function
+from torch.nn import functional as F  # noqa: N812
+
+from hushdoc_training.privacy.clipping.convolutions import Convolution
+from hushdoc_training.privacy.clipping.tape import Tape, Target
+
+Gradient = torch.Tensor
+Saved = tuple[torch.Tensor, ...]
+Slot = Target | None
+"""Where the gradients of a weight or bias go; None where it is frozen or absent."""
+
+
+def _unwatched(backward: Callable[..., Any]) -> Callable[..., Any]:
+    # Interception stays active while saved tensors are fetched, for a checkpoint may compute them
+    # again; a layer's own arithmetic needs none.
+    @functools.wraps(backward)
+    def run(ctx: Any, gradient: Gradient) -> Any:
+        saved = ctx.saved_tensors
+        with torch.no_grad(), torch._C.DisableTorchFunction():
+            return backward(ctx, saved, gradient)
+
+    return run
+
+
+class Tap(Function):
+    """Passes a tensor on that holds a copy for every row, and hands its gradient over."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, anchor: torch.Tensor, value: torch.Tensor, take: Callable[[Gradient], None]
+    ) -> torch.Tensor:
+        """Returns the value."""
+        ctx.take = take
+        return value.view_as(value)
+
+    @staticmethod
+    @_unwatched
+    def backward(ctx: Any, saved: Saved, gradient: Gradient) -> tuple[None, ...]:
+        """Hands the gradient over."""
+        ctx.take(gradient)
+        return None, None, None
+
+
+class Linear(Function):
+    """x W^T + b, for inputs of any rank."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        anchor: torch.Tensor,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        tape: Tape,
+        slots: tuple[Slot, Slot],
+    ) -> torch.Tensor:
+        """Returns the layer's output."""
+        y = F.linear(x, weight, bias)
+        ctx.input_type = x.dtype
+        # Under autocast the product was taken of a rounded input.
+        ctx.save_for_backward(x.to(y.dtype) if x.dtype != y.dtype else x, weight)
+        ctx.tape, ctx.slots = tape, slots
+        return y
+
+    @staticmethod
+    @_unwatched
+    def backward(ctx: Any, saved: Saved, gradient: Gradient) -> tuple[Any, ...]:
+        """Returns the gradient of x alone."""
+        x, weight = saved
+        of_x = None
+        if ctx.needs_input_grad[1]:
+            of_x = (gradient @ weight.to(gradient.dtype)).to(ctx.input_type)
+        rows = ctx.tape.grouping.rows
+        u = gradient.reshape(rows, -1, gradient.shape[-1])
+        if ctx.slots[0] is not None:
+            ctx.tape.add_products(ctx.slots[0], u, x.reshape(rows, -1, x.shape[-1]))
+        if ctx.slots[1] is not None:
+            ctx.tape.add_by_row(ctx.slots[1], u.sum(1, dtype=torch.float32))
+        return None, of_x, None, None, None, None
+
+
+class Embedding(Function):
+    """Rows of a table."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        anchor: torch.Tensor,
+        index: torch.Tensor,
+        table: torch.Tensor,
+        padding: int | None,
+        tape: Tape,
+        slot: Target,
+    ) -> torch.Tensor:
+        """Returns the rows that the index names."""
+        ctx.save_for_backward(index)
+        ctx.padding, ctx.tape, ctx.slot = padding, tape, slot
+        return F.embedding(index, table)
+
+    @staticmethod
+    @_unwatched
+    def backward(ctx: Any, saved: Saved, gradient: Gradient) -> tuple[None, ...]:
+        """Has no input to differentiate."""
+        (index,) = saved
+        rows = ctx.tape.grouping.rows
+        ctx.tape.add_lookups(
+            ctx.slot,
+            index.reshape(rows, -1),
+            gradient.reshape(rows, -1, gradient.shape[-1]),
+            ctx.padding,
+        )
+        return None, None, None, None, None, None
+
+
+class LayerNorm(Function):
+    """Layer normalisation with a weight, with or without a bias."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        anchor: torch.Tensor,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        shape: Sequence[int],
+        eps: float,
+        tape: Tape,
+        slots: tuple[Slot, Slot],
+    ) -> torch.Tensor:
+        """Returns the layer's output."""
+        x = x.contiguous()
+        y, mean, deviation = torch.native_layer_norm(x, shape, weight, bias, eps)
+        ctx.save_for_backward(x, mean, deviation, weight, bias)
+        ctx.shape, ctx.tape, ctx.slots = shape, tape, slots
+        return y
+
+    @staticmethod
+    @_unwatched
+    def backward(ctx: Any, saved: Saved, gradient: Gradient) -> tuple[Any, ...]:
+        """Returns the gradient of x alone."""
+        x, mean, deviation, weight, bias = saved
+        kernel = torch.ops.aten.native_layer_norm_backward
+        gradient = gradient.contiguous()
+        of_x = None
+        if ctx.needs_input_grad[1]:
+            of_x = kernel(
+                gradient, x, ctx.shape, mean, deviation, weight, bias, [True, False, False]
+            )[0]
+
+        def of_record(*rows: torch.Tensor) -> tuple[Any, Any]:
+            g, image, m, d = rows
+            wanted = [False, True, bias is not None]
+            return kernel(g, image, ctx.shape, m, d, weight, bias, wanted)[1:]
+
+        _add_affine(ctx.tape, ctx.slots, of_record, (gradient, x, mean, deviation))
+        return None, of_x, None, None, None, None, None, None
+
+
+class GroupNorm(Function):
+    """Group normalisation with a weight and a bias."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        anchor: torch.Tensor,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor,
+        groups: int,
+        eps: float,
+        tape: Tape,
+        slots: tuple[Slot, Slot],
+    ) -> torch.Tensor:
+        """Returns the layer's output."""
+        x = x.contiguous()
+        num_rows, channels = x.shape[:2]
+        positions = x[0, 0].numel()
+        y, mean, deviation = torch.native_group_norm(
+            x, weight, bias, num_rows, channels, positions, groups, eps
+        )
+        ctx.save_for_backward(x, mean, deviation, weight)
+        ctx.sizes, ctx.tape, ctx.slots = (channels, positions, groups), tape, slots
+        return y
+
+    @staticmethod
+    @_unwatched
+    def backward(ctx: Any, saved: Saved, gradient: Gradient) -> tuple[Any, ...]:
+        """Returns the gradient of x alone."""
+        x, mean, deviation, weight = saved
+        gradient = gradient.contiguous()
+
+        def kernel(*arguments: Any) -> Any:
+            g, image, m, d, wanted = arguments
+            return torch.ops.aten.native_group_norm_backward(
+                g, image, m, d, weight, image.shape[0], *ctx.sizes, wanted
+            )
+
+        of_x = None
+        if ctx.needs_input_grad[1]:
+            of_x = kernel(gradient, x, mean, deviation, [True, False, False])[0]
+
+        def of_record(*rows: torch.Tensor) -> tuple[Any, Any]:
+            _, of_weight, of_bias = kernel(*rows, [False, True, True])
+            return of_weight, of_bias
+
+        _add_affine(ctx.tape, ctx.slots, of_record, (gradient, x, mean, deviation))
+        return None, of_x, None, None, None, None, None, None
+
+
+class Convolve(Function):
+    """Convolutions of one to three dimensions, transposed ones too."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        anchor: torch.Tensor,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        settings: Convolution,
+        tape: Tape,
+        slots: tuple[Slot, Slot],
+    ) -> torch.Tensor:
+        """Returns the layer's output."""
+        ctx.input_type = x.dtype
+        x = _as_autocast(x)
+        ctx.save_for_backward(x, weight)
+        weight = _as_autocast(weight)
+        bias = None if bias is None else _as_autocast(bias)
+        y = torch.convolution(
+            x,
+            weight,
+            bias,
+            settings.stride,
+            settings.padding,
+            settings.dilation,
+            settings.transposed,
+            settings.output_padding,
+            settings.groups,
+        )
+        ctx.settings, ctx.tape, ctx.slots = settings, tape, slots
+        return y
+
+    @staticmethod
+    @_unwatched
+    def backward(ctx: Any, saved: Saved, gradient: Gradient) -> tuple[Any, ...]:
+        """Returns the gradient of x alone."""
+        x, weight = saved
+        of_x = None
+        if ctx.needs_input_grad[1]:
+            found, _ = ctx.settings.backward(
+                gradient, x, weight.to(x.dtype), of_image=True, of_weight=False
+            )
+            of_x = found.to(ctx.input_type)
+        rows = ctx.tape.grouping.rows
+        if ctx.slots[0] is not None:
+            ctx.tape.add_convolved(ctx.slots[0], x, gradient, ctx.settings)
+        if ctx.slots[1] is not None:
+            by_row = gradient.flatten(2).sum(2, dtype=torch.float32)
+            ctx.tape.add_by_row(ctx.slots[1], by_row.reshape(rows, -1, by_row.shape[1]).sum(1))
+        return None, of_x, None, None, None, None, None
+
+
+def _as_autocast(tensor: torch.Tensor) -> torch.Tensor:
+    # torch.convolution is below the functions that autocast knows.
+    device = tensor.device.type
+    if not torch.is_autocast_enabled(device):
+        return tensor
+    return tensor.to(torch.get_autocast_dtype(device))
+
+
+def _add_affine(
+    tape: Tape,
+    slots: tuple[Slot, Slot],
+    of_record: Callable[..., tuple[Any, Any]],
+    rowwise: Sequence[torch.Tensor],
+) -> None:
+    # A normalisation's own kernel, called once for every record.
+    grouping = tape.grouping
+    rows = [tensor.reshape(grouping.rows, -1, *tensor.shape[1:]) for tensor in rowwise]
+    for slot in slots:
+        if slot is not None:
+            slot_shape = (grouping.num_records, *slot.tensor.shape)
+            slot.add_dense(rowwise[0].new_zeros(slot_shape, dtype=torch.float32))
+    for record in range(grouping.num_records):
+        if not grouping.size(record):
+            continue
+        found = of_record(*(grouping.take(tensor, record).flatten(0, 1) for tensor in rows))
+        for slot, gradient in zip(slots, found, strict=True):
+            if slot is not None:
+                slot.dense[record] += gradient  # type: ignore[index]

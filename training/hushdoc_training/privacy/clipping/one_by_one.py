@@ -1,0 +1,119 @@
+"""Per-record gradients one at a time: exact for every architecture, and slow.
+
+One forward pass, so that dropout is drawn once, and a backward pass for every record. A gradient
+that is not finite can reach other records' through the shared forward pass (0 * inf), so it is only
+left out where its record has the batch to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy.clipping.contract import (
+    ClippedBatch,
+    Losses,
+    clip_factors,
+    positive_norm,
+    trainable,
+    zeros,
+)
+from hushdoc_training.privacy.clipping.grouping import Grouping
+from hushdoc_training.privacy.clipping.opening import grad
+from hushdoc_training.privacy.clipping.whole_record import (
+    add_large,
+    losses_of_rows,
+    nothing_but_padding,
+)
+
+
+class OneByOne:
+    """A clipper that differentiates one record after the other."""
+
+    def __init__(self, model: nn.Module, *, clipping_norm: float) -> None:
+        """Looks the model over; see `one_by_one`."""
+        self.model = model
+        self.clipping_norm = positive_norm(clipping_norm)
+        self._parameters = trainable(model)
+        self.sums = zeros(self._parameters)
+
+    def add(
+        self, losses: Losses, records: torch.Tensor, *, weights: torch.Tensor | None = None
+    ) -> ClippedBatch:
+        """Adds the clipped gradients of a physical batch; see `Clipper.add`."""
+        grouping = Grouping(records, weights)
+        if grouping.empty:
+            return nothing_but_padding(self._parameters, grouping)
+        by_row = losses_of_rows(losses, grouping.rows)
+        weighted = by_row if weights is None else by_row * weights.to(by_row)
+        columns = [self._add_record(weighted, grouping, r) for r in range(grouping.num_records)]
+        names = len(self._parameters)
+        squares = torch.stack(columns, 1) if columns else by_row.new_zeros((names, 0)).float()
+        norms = squares.detach().sum(0).sqrt()
+        return ClippedBatch(
+            norms=norms,
+            losses=by_row.detach(),
+            nonfinite=int((~torch.isfinite(norms)).sum()),
+            squares=dict(zip(self._parameters, squares, strict=True)),
+        )
+
+    def add_large(self, losses: Iterable[Losses]) -> ClippedBatch:
+        """Adds one record in parts; see `Clipper.add_large`."""
+        return add_large(self.sums, self._parameters, losses, self.clipping_norm)
+
+    def _add_record(self, weighted: torch.Tensor, grouping: Grouping, record: int) -> torch.Tensor:
+        # Returns the squared norm of every parameter's gradient.
+        nothing = weighted.detach().new_zeros((), dtype=torch.float32)
+        if not grouping.size(record):
+            return nothing.expand(len(self._parameters))
+        found = grad(
+            grouping.take(weighted, record).sum(),
+            list(self._parameters.values()),
+            retain_graph=True,
+            allow_unused=True,
+        )
+        kept = [None if gradient is None else gradient.float() for gradient in found]
+        squares = torch.stack([nothing if g is None else g.square().sum() for g in kept])
+        if not torch.isfinite(squares.sum()) and grouping.size(record) < grouping.rows:
+            raise PrivacyError(
+                "A gradient is not finite, and with one forward pass for several records it can't "
+                "be told whose: leaving out the wrong record would break the bound. Put every "
+                "record into a batch of its own, or use the backend book-keeping."
+            )
+        factor = clip_factors(squares.sum(), self.clipping_norm)
+        for total, gradient in zip(self.sums.values(), kept, strict=True):
+            if gradient is not None and factor > 0:
+                total.add_(gradient * factor)
+        return squares
+
+    def clear(self) -> None:
+        """Sets all sums to zero."""
+        for total in self.sums.values():
+            total.zero_()
+
+
+def one_by_one(model: nn.Module, *, clipping_norm: float) -> OneByOne:
+    """Returns a clipper that is exact for any architecture, at one backward pass per record.
+
+    Args:
+        model: Its trainable parameters are those that require gradients now.
+        clipping_norm: The norm that no record's gradient exceeds.
+
+    Raises:
+        PrivacyError: Nothing is trainable, or a layer keeps statistics over a batch.
+        ValueError: The clipping norm is not positive.
+
+    Examples:
+        >>> model = nn.Linear(2, 1, bias=False)
+        >>> _ = nn.init.constant_(model.weight, 1.0)
+        >>> clipper = one_by_one(model, clipping_norm=1.0)
+        >>> rows = torch.tensor([[3.0, 4.0], [0.3, 0.4]])
+        >>> clipper.add(lambda: model(rows).squeeze(1), torch.tensor([0, 1])).norms
+        tensor([5.0000, 0.5000])
+        >>> clipper.sums["weight"]
+        tensor([[0.9000, 1.2000]])
+    """
+    return OneByOne(model, clipping_norm=clipping_norm)

@@ -1,0 +1,151 @@
+"""Opacus' hooks as a second backend: another implementation, for comparison.
+
+Opacus 1.6 is wrong, without an error, on convolutions whose input is not contiguous, so inputs are
+made contiguous here. It is also wrong where an embedding's index has no batch axis, and where a
+table's padding index is attended to; it fails on modules that own both parameters and buffers.
+`check` finds all of that.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy.clipping.contract import (
+    ClippedBatch,
+    Losses,
+    clip_factors,
+    positive_norm,
+    trainable,
+    zeros,
+)
+from hushdoc_training.privacy.clipping.grouping import Grouping
+from hushdoc_training.privacy.clipping.opening import backward
+from hushdoc_training.privacy.clipping.parts import kept_rows
+from hushdoc_training.privacy.clipping.whole_record import (
+    add_large,
+    losses_of_rows,
+    nothing_but_padding,
+)
+
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+class OpacusHooks:
+    """A clipper that has Opacus compute the gradient of every row."""
+
+    def __init__(self, model: nn.Module, *, clipping_norm: float) -> None:
+        """Looks the model over; see `opacus_hooks`."""
+        self.model = model
+        self.clipping_norm = positive_norm(clipping_norm)
+        self._parameters = trainable(model)
+        self.sums = zeros(self._parameters)
+
+    def add(
+        self, losses: Losses, records: torch.Tensor, *, weights: torch.Tensor | None = None
+    ) -> ClippedBatch:
+        """Adds the clipped gradients of a physical batch; see `Clipper.add`."""
+        grouping = Grouping(records, weights)
+        if grouping.empty:
+            return nothing_but_padding(self._parameters, grouping)
+        before = {name: p.grad for name, p in self._parameters.items()}
+        for parameter in self._parameters.values():
+            parameter.grad = None
+        try:
+            by_row, gradients = self._by_record(losses, grouping)
+        except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+            raise PrivacyError(
+                f"Opacus can't handle the model: {type(error).__name__}: {str(error)[:300]} Use "
+                "the backend book-keeping."
+            ) from error
+        finally:
+            for name, parameter in self._parameters.items():
+                parameter.grad = before[name]
+        squares = {name: g.flatten(1).square().sum(1) for name, g in gradients.items()}
+        total = torch.stack(list(squares.values())).sum(0)
+        factors = clip_factors(total, self.clipping_norm)
+        kept = kept_rows(factors)
+        for name, gradient in gradients.items():
+            chosen = gradient if kept is None else gradient[kept]
+            scale = factors if kept is None else factors[kept]
+            self.sums[name].add_(torch.tensordot(scale, chosen, dims=1))
+        return ClippedBatch(
+            norms=total.sqrt(),
+            losses=by_row.detach(),
+            nonfinite=int((factors == 0).sum()),
+            squares=squares,
+        )
+
+    def add_large(self, losses: Iterable[Losses]) -> ClippedBatch:
+        """Adds one record in parts; see `Clipper.add_large`."""
+        return add_large(self.sums, self._parameters, losses, self.clipping_norm)
+
+    def clear(self) -> None:
+        """Sets all sums to zero."""
+        for total in self.sums.values():
+            total.zero_()
+
+    def _by_record(
+        self, losses: Losses, grouping: Grouping
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        with _hooked(self.model):
+            by_row = losses_of_rows(losses, grouping.rows)
+            backward(grouping.total(by_row))
+            names = self._parameters
+            return by_row, {n: grouping.reduce(self._of_rows(n, grouping.rows)) for n in names}
+
+    def _of_rows(self, name: str, rows: int) -> torch.Tensor:
+        parameter: Any = self._parameters[name]
+        found = getattr(parameter, "grad_sample", None)
+        if found is None and parameter.grad is None:
+            return parameter.new_zeros((rows, *parameter.shape))
+        if not isinstance(found, torch.Tensor) or len(found) != rows:
+            raise PrivacyError(
+                f"Opacus has no gradient by row for the parameter '{name}'. Freeze it, or use the "
+                "backend book-keeping."
+            )
+        return found.detach()
+
+
+def opacus_hooks(model: nn.Module, *, clipping_norm: float) -> OpacusHooks:
+    """Returns a clipper on Opacus' hooks: slower and larger than book-keeping, for comparison.
+
+    Args:
+        model: Its trainable parameters are those that require gradients now.
+        clipping_norm: The norm that no record's gradient exceeds.
+
+    Raises:
+        PrivacyError: Nothing is trainable, or a layer keeps statistics over a batch.
+        ValueError: The clipping norm is not positive.
+    """
+    return OpacusHooks(model, clipping_norm=clipping_norm)
+
+
+@contextmanager
+def _hooked(model: nn.Module) -> Iterator[None]:
+    # Hooks last for one batch, so that nobody else's forward pass feeds them.
+    from opacus.grad_sample import GradSampleHooks
+
+    logging.getLogger("opacus").setLevel(logging.ERROR)
+    with ExitStack() as stack:
+        for module in model.modules():
+            if isinstance(module, _CONVOLUTIONS):
+                stack.enter_context(module.register_forward_pre_hook(_contiguous))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            hooks = GradSampleHooks(model, batch_first=True, loss_reduction="sum")
+            try:
+                yield
+            finally:
+                hooks.cleanup()
+
+
+def _contiguous(_: nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    return tuple(tensor.contiguous() for tensor in inputs)

@@ -1,0 +1,221 @@
+"""Collects the parts of per-record gradients during a backward pass, then clips and adds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from hushdoc_training.privacy.clipping.contract import clip_factors
+from hushdoc_training.privacy.clipping.convolutions import Convolution, Convolved
+from hushdoc_training.privacy.clipping.grouping import Grouping
+from hushdoc_training.privacy.clipping.parts import (
+    Formed,
+    Lookups,
+    Part,
+    Products,
+    Rowwise,
+    cross_square,
+    kept_rows,
+    lookup_squares,
+)
+
+# How many times larger than its pair a layer's per-record gradients may be and still be formed at
+# once. They are paid for as the backward pass frees activations; a pair costs a second product and,
+# on long sequences, more memory. Measured by benchmarks/dp_step.py.
+FORMED_UP_TO = 2.5
+# Gradients of all records that are formed in one go: fewer calls matter more than memory.
+_SMALL = 1 << 18
+
+
+class Target:
+    """A tensor that is the same for all rows: a parameter, or something computed from some.
+
+    Attributes:
+        tensor: The tensor.
+        dense: Sums of its gradients by record, shape [records, *shape], or None.
+        parts: What is left to add to them.
+    """
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        """Starts without gradients."""
+        self.tensor = tensor
+        self.dense: torch.Tensor | None = None
+        self.parts: list[Part] = []
+        self._dense_squares: torch.Tensor | None = None
+
+    def add_dense(self, gradients: torch.Tensor, squares: torch.Tensor | None = None) -> None:
+        """Adds gradients by record; they become the target's own.
+
+        Args:
+            gradients: fp32, shape [records, *shape].
+            squares: Their squared norms, if known already.
+        """
+        if self.dense is None:
+            self.dense, self._dense_squares = gradients, squares
+        else:
+            self.dense, self._dense_squares = self.dense + gradients, None
+
+    def of(self, record: int) -> torch.Tensor:
+        """Returns one record's gradient."""
+        total = torch.zeros_like(self.tensor, dtype=torch.float32)
+        if self.dense is not None:
+            total += self.dense[record]
+        for part in self.parts:
+            total += part.of(record)
+        return total
+
+    def squares(self, num_records: int) -> torch.Tensor:
+        """Returns squared norms of the sums of all parts, shape [records]."""
+        if not self.parts:
+            return self._squares_of_dense(num_records)
+        if self.dense is None and len(self.parts) == 1:
+            return self.parts[0].squares()
+        lookups = [part for part in self.parts if isinstance(part, Lookups)]
+        if self.dense is None and len(lookups) == len(self.parts):
+            return lookup_squares(lookups)
+        pairs: list[Products | Lookups] = [*lookups]
+        pairs += [part for part in self.parts if isinstance(part, Products)]
+        crossed = self.dense is None and len(pairs) == len(self.parts)
+        return torch.stack(
+            [
+                cross_square(pairs, record) if crossed else self.of(record).square().sum()
+                for record in range(num_records)
+            ]
+        )
+
+    def add_to(self, total: torch.Tensor, factors: torch.Tensor) -> None:
+        """Adds the clipped sum to a running one, and lets go of everything."""
+        if self.dense is not None:
+            kept = kept_rows(factors)
+            dense = self.dense if kept is None else self.dense[kept]
+            scale = factors if kept is None else factors[kept]
+            if len(scale):
+                total.view(-1).addmv_(dense.reshape(len(scale), -1).t(), scale)
+        self.dense = None
+        while self.parts:
+            self.parts.pop().add_to(total, factors)
+
+    def _squares_of_dense(self, num_records: int) -> torch.Tensor:
+        if self.dense is None:
+            return torch.zeros(num_records, device=self.tensor.device)
+        if self._dense_squares is None:
+            flat = self.dense.reshape(num_records, -1)
+            self._dense_squares = torch.linalg.vector_norm(flat, dim=1).square()
+        return self._dense_squares
+
+
+class Tape:
+    """Everything that one physical batch leaves behind.
+
+    Attributes:
+        grouping: Which rows make up which record.
+        anchor: A tensor that requires a gradient, so that the backward pass reaches every layer.
+        token: Marks tensors as seen in this pass, without keeping the tape alive.
+    """
+
+    def __init__(self, grouping: Grouping, parameters: Mapping[str, torch.Tensor]) -> None:
+        """Starts empty."""
+        self.grouping = grouping
+        self._parameters = parameters
+        self._targets = {id(p): Target(p) for p in parameters.values()}
+        self._derived: list[Target] = []
+        self.token = object()
+        self.anchor = torch.zeros((), requires_grad=True)
+
+    def target(self, tensor: torch.Tensor) -> Target:
+        """Returns where the gradients of a parameter, or of something computed from some, go."""
+        if id(tensor) not in self._targets:
+            target = Target(tensor)  # keeps the tensor, so its id stays its own
+            self._targets[id(tensor)] = target
+            self._derived.append(target)
+        return self._targets[id(tensor)]
+
+    def add_products(self, target: Target, u: torch.Tensor, v: torch.Tensor) -> None:
+        """Adds sum over positions of u (outer product) v; both are [rows, positions, width]."""
+        pair = Products(self.grouping, u, v)
+        if self.grouping.one_to_one and len(u) * target.tensor.numel() <= _SMALL:
+            target.add_dense(torch.bmm(u.float().transpose(1, 2), v.float()))
+        else:
+            self._add_pair(target, pair, u.numel() + v.numel())
+
+    def add_lookups(
+        self, target: Target, index: torch.Tensor, gradient: torch.Tensor, padding: int | None
+    ) -> None:
+        """Adds gradients of looked-up rows: index [rows, positions], gradient [..., d]."""
+        shape = target.tensor.shape
+        part = Lookups(self.grouping, index, gradient, shape=shape, padding=padding)
+        if self.grouping.num_records * shape[0] <= index.numel():
+            target.add_dense(part.dense())
+        else:
+            target.parts.append(part)
+
+    def add_convolved(
+        self, target: Target, image: torch.Tensor, gradient: torch.Tensor, settings: Convolution
+    ) -> None:
+        """Adds a convolution's weight gradients."""
+        weight = target.tensor.detach()
+        pair = Convolved(self.grouping, image, gradient, weight, settings)
+        self._add_pair(target, pair, image.numel() + gradient.numel())
+
+    def add_rowwise(self, target: Target, gradient: torch.Tensor) -> None:
+        """Adds gradients of a target whose first axis is the batch's: [rows, ...]."""
+        target.parts.append(Rowwise(self.grouping, gradient))
+
+    def add_by_row(self, target: Target, gradient: torch.Tensor) -> None:
+        """Adds gradients that every row has of its own, shape [rows, *shape]."""
+        target.add_dense(self.grouping.reduce(gradient).reshape(-1, *target.tensor.shape))
+
+    def squares(self) -> dict[str, torch.Tensor]:
+        """Returns every parameter's squared norms by record; derived tensors are resolved first."""
+        for target in self._derived:
+            self._resolve(target)
+        self._derived.clear()
+        return {
+            name: self._targets[id(p)].squares(self.grouping.num_records)
+            for name, p in self._parameters.items()
+        }
+
+    def clip_into(
+        self, sums: Mapping[str, torch.Tensor], squares: torch.Tensor, clipping_norm: float
+    ) -> int:
+        """Adds all clipped sums, freeing layer by layer; returns how many records were left out."""
+        factors = clip_factors(squares, clipping_norm)
+        for name, parameter in self._parameters.items():
+            self._targets[id(parameter)].add_to(sums[name], factors)
+        return int((factors == 0).sum())
+
+    def _add_pair(self, target: Target, pair: Part, size: int) -> None:
+        records = self.grouping.num_records
+        formed = next((part for part in target.parts if isinstance(part, Formed)), None)
+        if formed is not None:
+            formed.include(pair)
+        elif records * target.tensor.numel() <= FORMED_UP_TO * size:
+            target.parts.append(Formed(pair, records))
+        else:
+            target.parts.append(pair)
+
+    def _resolve(self, target: Target) -> None:
+        # Record by record from the derived tensor to the parameters that it was computed from.
+        if target.dense is None and not target.parts:
+            return
+        parameters = list(self._parameters.values())
+        collected: dict[int, torch.Tensor] = {}
+        records = self.grouping.num_records
+        for record in range(records):
+            found = torch.autograd.grad(
+                target.tensor,
+                parameters,
+                target.of(record).to(target.tensor.dtype),
+                retain_graph=True,
+                allow_unused=True,
+            )
+            for parameter, gradient in zip(parameters, found, strict=True):
+                if gradient is not None:
+                    shape = (self.grouping.num_records, *gradient.shape)
+                    own = collected.setdefault(
+                        id(parameter), torch.zeros(shape).to(gradient.device)
+                    )
+                    own[record] = gradient
+        for key, gradients in collected.items():
+            self._targets[key].add_dense(gradients)

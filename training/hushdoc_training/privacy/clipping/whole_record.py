@@ -1,0 +1,86 @@
+"""A record that is too large for one batch: plain backward passes over its parts, then one clip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import nn
+
+from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy.clipping.contract import ClippedBatch, Losses, clip_factors
+from hushdoc_training.privacy.clipping.grouping import Grouping
+from hushdoc_training.privacy.clipping.opening import grad
+
+
+def add_large(
+    sums: Mapping[str, torch.Tensor],
+    parameters: Mapping[str, nn.Parameter],
+    parts: Iterable[Losses],
+    clipping_norm: float,
+) -> ClippedBatch:
+    """Adds the clipped gradient of one record, given in parts.
+
+    Args:
+        sums: The running sums to add to.
+        parameters: The trainable parameters, by the same names.
+        parts: The record's losses; all of them are summed.
+        clipping_norm: The bound.
+
+    Returns:
+        Its norm and losses.
+    """
+    gradients = {name: torch.zeros_like(total) for name, total in sums.items()}
+    losses = [_differentiate(part, parameters, gradients) for part in parts]
+    squares = {name: gradient.pow(2).sum().reshape(1) for name, gradient in gradients.items()}
+    square = torch.stack(list(squares.values())).sum(0)
+    finite = bool(torch.isfinite(square))
+    if finite:
+        factor = clip_factors(square, clipping_norm)
+        for name, gradient in gradients.items():
+            sums[name].add_(gradient.mul_(factor))
+    return ClippedBatch(
+        norms=square.sqrt(),
+        losses=torch.cat(losses) if losses else square.new_zeros(0),
+        nonfinite=int(not finite),
+        squares=squares,
+    )
+
+
+def losses_of_rows(losses: Losses, rows: int) -> torch.Tensor:
+    """Returns the losses of a batch.
+
+    Raises:
+        PrivacyError: There is not one loss for every row.
+    """
+    by_row = losses()
+    if by_row.shape != (rows,):
+        raise PrivacyError(
+            f"The losses have shape {list(by_row.shape)} for a batch of {rows} rows; expected "
+            f"[{rows}]. A loss that is averaged over the batch couples records: return one loss "
+            "for every row."
+        )
+    return by_row
+
+
+def nothing_but_padding(parameters: Mapping[str, nn.Parameter], grouping: Grouping) -> ClippedBatch:
+    """Returns what there is to say of a batch without a record: the model isn't run."""
+    device = next(iter(parameters.values())).device
+    nothing = torch.zeros(0, device=device)
+    return ClippedBatch(
+        norms=nothing,
+        losses=torch.zeros(grouping.rows, device=device),
+        nonfinite=0,
+        squares=dict.fromkeys(parameters, nothing),
+    )
+
+
+def _differentiate(
+    part: Losses, parameters: Mapping[str, nn.Parameter], gradients: dict[str, torch.Tensor]
+) -> torch.Tensor:
+    by_row = part()
+    found = grad(by_row.sum(), list(parameters.values()), allow_unused=True)
+    for total, gradient in zip(gradients.values(), found, strict=True):
+        if gradient is not None:
+            total.add_(gradient)
+    return by_row.detach()

@@ -1,0 +1,169 @@
+"""What private training refuses by name, each with the way out.
+
+A guarantee holds for gradients that were clipped, summed and noised here. So the optimizer holds
+exactly the parameters that are trained, nothing else adds to their gradients, and no other
+optimizer moves them while they are trained privately.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.utils.weak import WeakIdKeyDictionary
+
+from hushdoc.errors import PrivacyError
+
+_OWNERS: WeakIdKeyDictionary = WeakIdKeyDictionary()
+"""Which `Ownership` a parameter is under. Steps of optimizers that nobody told us of can be seen in
+no other way than by a hook on all of them, and a hook on all of them knows no object of ours."""
+
+
+def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Returns the parameters that training changes, by name; a tied one once.
+
+    Raises:
+        PrivacyError: Nothing is trainable, a batch normalisation would couple records, or the model
+            sums gradients over processes by itself.
+    """
+    for name, module in model.named_modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            raise PrivacyError(
+                f"The layer '{name}' is a batch normalisation: it mixes records, so clipping one "
+                "does not bound its influence. Replace it with GroupNorm or LayerNorm."
+            )
+        if isinstance(module, nn.parallel.DistributedDataParallel | nn.DataParallel):
+            raise PrivacyError(
+                f"The model is wrapped in {type(module).__name__}, which sums gradients that are "
+                "not clipped. Give the model inside it (`.module`), to the loss as well: private "
+                "training sums over processes by itself."
+            )
+    parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
+    if not parameters:
+        raise PrivacyError(
+            "Every parameter of the model is frozen, so there is nothing to train. Unfreeze at "
+            "least the output layer."
+        )
+    return parameters
+
+
+def require_same(optimizer: torch.optim.Optimizer, parameters: dict[str, nn.Parameter]) -> None:
+    """Raises PrivacyError unless the optimizer holds these parameters and no others."""
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise PrivacyError(
+            "LBFGS computes gradients several times in one step, and a private step has one. Use "
+            "Adam or SGD."
+        )
+    held = {id(value) for group in optimizer.param_groups for value in group["params"]}
+    left_out = [name for name, value in parameters.items() if id(value) not in held]
+    foreign = len(held - {id(value) for value in parameters.values()})
+    if left_out or foreign:
+        said = f"lacks {', '.join(left_out[:3])}" if left_out else "lacks none"
+        raise PrivacyError(
+            f"The optimizer holds {foreign} parameters that are not trained parameters of the "
+            f"model (frozen, or of another model) and {said}. Make it from `[p for p in "
+            "model.parameters() if p.requires_grad]`, after freezing."
+        )
+
+
+def require_untouched(model: nn.Module, parameters: dict[str, nn.Parameter]) -> None:
+    """Raises PrivacyError if others have put gradients there, or froze or unfroze a parameter."""
+    now = {name for name, value in model.named_parameters() if value.requires_grad}
+    if now != set(parameters):
+        changed = sorted(now.symmetric_difference(parameters))
+        raise PrivacyError(
+            f"{len(changed)} parameters were frozen or unfrozen since private training began "
+            f"({', '.join(changed[:3])}). Freeze first, then make the optimizer and begin anew."
+        )
+    touched = [name for name, value in parameters.items() if value.grad is not None]
+    if touched:
+        raise PrivacyError(
+            f"{len(touched)} parameters carry gradients from elsewhere ({', '.join(touched[:3])}). "
+            "Gradients that are accumulated outside are neither sampled nor clipped: leave out "
+            "`loss.backward()`; a step takes the records it draws, in as many physical batches as "
+            "it needs."
+        )
+
+
+def require_enough(num_records: int, expected_records: int) -> None:
+    """Raises PrivacyError where a batch of the expected size could never be drawn."""
+    if num_records < expected_records:
+        raise PrivacyError(
+            f"The data hold {num_records} records, and the plan divides by an expected "
+            f"{expected_records} in each step, more than there are. Plan with fewer expected "
+            "records (--expected-records), or bring more data."
+        )
+
+
+class Ownership:
+    """The right of one optimizer, while it steps, to move some parameters."""
+
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, parameters: dict[str, nn.Parameter]
+    ) -> None:
+        """Takes the parameters until `release`.
+
+        Raises:
+            PrivacyError: They are being trained privately already.
+        """
+        if any(value in _OWNERS for value in parameters.values()):
+            raise PrivacyError(
+                "Parameters of the model are being trained privately already, by another "
+                "PrivateTraining. End that one first: use it in a `with` block, or call `close()`."
+            )
+        self._optimizer = optimizer
+        self._parameters = list(parameters.values())
+        self._stepping = False
+        for value in self._parameters:
+            _OWNERS[value] = self
+
+    @contextmanager
+    def stepping(self) -> Iterator[None]:
+        """Lets the optimizer step inside the block."""
+        self._stepping = True
+        try:
+            yield
+        finally:
+            self._stepping = False
+
+    def release(self) -> None:
+        """Gives the parameters up; a second time does nothing."""
+        for value in self._parameters:
+            if _OWNERS.get(value) is self:
+                del _OWNERS[value]
+
+    def allows(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether this optimizer may step now."""
+        return self._stepping and optimizer is self._optimizer
+
+    def owns(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether this is the optimizer that was given to private training."""
+        return optimizer is self._optimizer
+
+
+def _refuse_others(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+    """Stops a step that would move privately trained parameters by other gradients."""
+    del args, kwargs
+    if not _OWNERS:
+        return
+    for group in optimizer.param_groups:
+        for value in group["params"]:
+            owner = _OWNERS.get(value)
+            if owner is None or owner.allows(optimizer):
+                continue
+            if owner.owns(optimizer):
+                raise PrivacyError(
+                    "`optimizer.step()` was called directly, on gradients that nobody clipped or "
+                    "noised. Call the `step()` of the PrivateTraining instead."
+                )
+            raise PrivacyError(
+                "A second optimizer holds parameters that are being trained privately, and its "
+                "steps would be neither noised nor counted. Give all of them to one optimizer."
+            )
+
+
+register_optimizer_step_pre_hook(_refuse_others)

@@ -1,0 +1,120 @@
+"""Physical batches: what one draw of records becomes where not all of it fits into memory at once.
+
+A record is never divided between two batches, because it is clipped once; one that is larger than
+a batch goes alone, in parts. How records are grouped changes nothing but rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Row = TypeVar("Row")
+
+PADDING = -1
+"""Number of no record: the row is there for the batch's shape alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhysicalBatch(Generic[Row]):
+    """Whole records, or a part of one that is larger than a batch.
+
+    Attributes:
+        rows: What the loss is computed on, in one call.
+        records: For each row, which record of this batch it belongs to, from 0, or PADDING.
+        weights: For each row, its share in its record's loss; they add up to 1 over a record.
+    """
+
+    rows: tuple[Row, ...]
+    records: tuple[int, ...]
+    weights: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packed(Generic[Row]):
+    """One draw, ready to be computed.
+
+    Attributes:
+        batches: Whole records together.
+        large: Records that are larger than a batch, each in parts.
+    """
+
+    batches: tuple[PhysicalBatch[Row], ...]
+    large: tuple[tuple[PhysicalBatch[Row], ...], ...]
+
+
+def pack(
+    records: Sequence[Sequence[Row]],
+    *,
+    max_rows: int,
+    multiplicity: int = 1,
+    length: Callable[[Row], int] | None = None,
+    padded: bool = False,
+    alone: bool = False,
+) -> Packed[Row]:
+    """Returns records as physical batches; a record without rows has no gradient and is left out.
+
+    Args:
+        records: The rows of each record.
+        max_rows: Most rows in one batch.
+        multiplicity: How often every row is repeated, for losses that draw randomness of their own:
+            the average over the repetitions is one gradient, clipped once.
+        length: Of a row; rows of similar lengths then share batches, so that little is padding.
+        padded: Whether every batch is filled up to `max_rows` with rows of no record.
+        alone: Whether every record has a batch of its own.
+
+    Example:
+        >>> packed = pack(["ab", "", "cdefg", "h"], max_rows=3, padded=True)
+        >>> [(batch.rows, batch.records, batch.weights) for batch in packed.batches]
+        [(('a', 'b', 'h'), (0, 0, 1), (0.5, 0.5, 1.0))]
+        >>> [["".join(part.rows) for part in record] for record in packed.large]
+        [['cde', 'fgg']]
+    """
+    repeated = [[row for row in record for _ in range(multiplicity)] for record in records]
+    small = [record for record in repeated if 0 < len(record) <= max_rows]
+    large = [record for record in repeated if len(record) > max_rows]
+    if length is not None:
+        small.sort(key=lambda record: max(map(length, record)))
+    fill = max_rows if padded else 0
+    return Packed(
+        batches=tuple(_batch(group, fill) for group in _groups(small, 0 if alone else max_rows)),
+        large=tuple(_parts(record, max_rows, fill) for record in large),
+    )
+
+
+def _groups(records: Sequence[Sequence[Row]], max_rows: int) -> list[list[Sequence[Row]]]:
+    groups: list[list[Sequence[Row]]] = []
+    left = 0
+    for record in records:
+        if len(record) > left:
+            groups.append([])
+            left = max_rows
+        groups[-1].append(record)
+        left -= len(record)
+    return groups
+
+
+def _batch(group: Sequence[Sequence[Row]], fill: int) -> PhysicalBatch[Row]:
+    rows = [row for record in group for row in record]
+    numbers = [number for number, record in enumerate(group) for _ in record]
+    weights = [1 / len(record) for record in group for _ in record]
+    return _filled(rows, numbers, weights, fill)
+
+
+def _parts(record: Sequence[Row], max_rows: int, fill: int) -> tuple[PhysicalBatch[Row], ...]:
+    return tuple(
+        _filled(part, [0] * len(part), [1 / len(record)] * len(part), fill)
+        for part in (record[at : at + max_rows] for at in range(0, len(record), max_rows))
+    )
+
+
+def _filled(
+    rows: Sequence[Row], numbers: list[int], weights: list[float], fill: int
+) -> PhysicalBatch[Row]:
+    missing = max(0, fill - len(rows))
+    return PhysicalBatch(
+        rows=(*rows, *[rows[-1]] * missing),
+        records=(*numbers, *[PADDING] * missing),
+        weights=(*weights, *[0.0] * missing),
+    )

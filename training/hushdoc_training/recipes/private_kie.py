@@ -1,0 +1,93 @@
+"""What private key information extraction puts together: documents, a layout model and a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+
+from hushdoc.labels import LabelledDocument
+from hushdoc_training.models import layout
+from hushdoc_training.models.layout import TokenClassifier
+from hushdoc_training.privacy import guards
+from hushdoc_training.privacy.engine import PrivateTraining
+from hushdoc_training.privacy.noise import NoiseStream
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.recipes.records import records_of
+from hushdoc_training.recipes.rows import Row, length_of, losses_of, rows_of, trial_records
+from hushdoc_training.recipes.settings import PrivateSettings
+from hushdoc_training.recipes.start import Start
+
+UNITS = ("document", "sequence")
+"""Privacy units that records can be made of here."""
+
+MAX_ROWS, MAX_TOKENS = 32, 4096
+"""Most windows and tokens in one physical batch: bounds memory and time, changes nothing else."""
+
+BF16_TOLERANCE = 3e-2
+"""Difference that rounding to bfloat16 makes in a norm."""
+
+
+def private_training(
+    start: Start,
+    documents: Sequence[LabelledDocument],
+    plan: PrivacyPlan,
+    settings: PrivateSettings,
+    *,
+    charge: Callable[[int], None],
+    noise: NoiseStream,
+    device: torch.device,
+) -> PrivateTraining[Row]:
+    """Returns private training by Adam, with all that is not to be trained frozen.
+
+    The clipper is tried on invented windows, so that no document is read before a step is charged.
+
+    Args:
+        start: Its model is moved to the device and changed.
+        documents: The private ones; a document without a labelled token has no gradient.
+        plan: Unit, budget, sampling, clipping and noise.
+        settings: Learning rate, what is trained, and by which backend.
+        charge: Writes down a step for good.
+        noise: Fresh, from the operating system.
+        device: Where to train.
+
+    Raises:
+        PrivacyError: The model or the documents can't be trained on privately under this plan.
+        ValueError: Records can't be made of the plan's unit.
+    """
+    if plan.privacy_unit not in UNITS:
+        raise ValueError(
+            f"privacy_unit is '{plan.privacy_unit}'; expected one of {', '.join(UNITS)}."
+        )
+    model, encoder = start.model, start.encoder
+    model.eval()  # the probe in freeze must not draw dropout masks
+    layout.freeze(model, trained=settings.trained)
+    model.to(device)
+    _set_dropout(model, settings.dropout)
+    parameters = guards.trainable(model).values()
+    windows = records_of(documents, encoder, start.labels, unit=plan.privacy_unit)
+    return PrivateTraining(
+        plan,
+        model,
+        torch.optim.Adam(parameters, lr=settings.learning_rate),
+        records=[rows_of(record) for record in windows],
+        losses=partial(losses_of, model, encoder, device=device),
+        backend=settings.backend,
+        max_rows=max(1, min(MAX_ROWS, MAX_TOKENS // start.preprocessing.max_tokens)),
+        length=length_of,
+        trial=trial_records(vocabulary=len(model.word_embeddings), tags=len(start.labels.tags)),
+        tolerance=BF16_TOLERANCE,
+        charge=charge,
+        noise=noise,
+    )
+
+
+def _set_dropout(model: TokenClassifier, probability: float) -> None:
+    model.train()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = probability
+        if isinstance(getattr(module, "attention_dropout", None), float):
+            # LayoutLM's, which no layer of it holds.
+            module.attention_dropout = probability  # type: ignore[assignment]
