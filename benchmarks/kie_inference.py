@@ -1,0 +1,360 @@
+"""Layout models at run time: torch, our graphs, and ONNX Runtime as it comes.
+
+A LayoutLMv3 of the base size (random weights, a page image of 224 x 224) is exported as
+`hushdoc export` does, in float32 and in int8, and asked for 512 tokens with the image and for 128
+tokens without. Every arm is a process of its own with one thread; it answers once to warm up and
+then some more times, whose CPU time counts.
+
+    fp32_vs_torch, int8_vs_torch   torch's CPU time / ours, the smaller of the two sizes
+    fp32_*, int8_*                 the same for each size
+    memory_ratio                   resident memory after mixed batches, our session / ONNX Runtime
+                                   with its defaults, the same int8 file; memory_cpu_ratio is what
+                                   it costs in CPU time
+    load_cpu_s, hashing_share      loading the int8 file, and SHA-256 of it against that
+
+Nothing is timed before the graphs answered like torch: float32 within 1e-4, int8 with the same tag
+for 90 % of the tokens (with random weights the best tags lie close together). --quick takes a
+smaller model and fewer rounds, and says so. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import fresh_process
+import numpy as np
+
+GOALS = {"int8_vs_torch": 3.0, "fp32_vs_torch": 1.4}
+LIMITS = {"memory_ratio": 0.25, "memory_cpu_ratio": 1.1}
+LABELS = 7
+IMAGE = 224
+CASES = {"512_image": (512, IMAGE), "128": (128, None)}
+"""Tokens, and the size of the page image."""
+
+MIXED = ((1, 128), (1, 512), (4, 512), (8, 128), (2, 300), (1, 64), (3, 400), (1, 128))
+"""(rows, tokens) of the batches that the memory is measured over."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How large the model is and how often it is asked."""
+
+    layers: int
+    hidden: int
+    heads: int
+    rounds: int
+    calls: int
+
+
+FULL = Scale(layers=12, hidden=768, heads=12, rounds=4, calls=3)
+QUICK = Scale(layers=2, hidden=384, heads=6, rounds=1, calls=2)
+
+
+def main() -> int:
+    """Runs the comparison, or one arm of it as a process of its own."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="a smaller model, in a minute")
+    parser.add_argument("--arm", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.arm:
+        print(json.dumps(ARMS[options.arm[0]](*options.arm[1:])))
+        return 0
+    with tempfile.TemporaryDirectory(prefix="hushdoc-kie-") as scratch:
+        result = compare(Path(scratch), QUICK if options.quick else FULL)
+    print(json.dumps({**result, "quick": options.quick}))
+    return 0
+
+
+def compare(work: Path, scale: Scale) -> dict[str, Any]:
+    """Returns every figure; raises where the graphs do not answer like torch."""
+    sizes = prepare(work, scale)
+    found: dict[str, Any] = {}
+    medians: dict[str, dict[str, float]] = {}
+    for case in CASES:
+        medians[case] = speeds(work, case, scale)
+        for variant in ("fp32", "int8"):
+            ratio = medians[case]["torch"] / medians[case][variant]
+            found[f"{variant}_vs_torch_{case}"] = round(ratio, 2)
+    for variant in ("int8", "fp32"):
+        found[f"{variant}_vs_torch"] = min(found[f"{variant}_vs_torch_{case}"] for case in CASES)
+    found |= memory(work, scale) | loading(work, scale)
+    for name, goal in GOALS.items():
+        print(f"{name}: {found[name]} (goal: at least {goal:g})")
+    for name, limit in LIMITS.items():
+        print(f"{name}: {found[name]} (goal: at most {limit:g})")
+    return {
+        **found,
+        "goals_met": all(found[name] >= goal for name, goal in GOALS.items())
+        and all(found[name] <= limit for name, limit in LIMITS.items()),
+        "cpu_seconds_per_call": {
+            case: {arm: round(value, 4) for arm, value in arms.items()}
+            for case, arms in medians.items()
+        },
+        "file_mb": sizes,
+        "layers": scale.layers,
+        "hidden": scale.hidden,
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "vnni": "vnni" in _processor(),
+    }
+
+
+def _processor() -> str:
+    try:
+        return Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
+
+
+def prepare(work: Path, scale: Scale) -> dict[str, float]:
+    """Exports both graphs of each case and holds their answers against torch's."""
+    from hushdoc_export import graph, quantize
+
+    model = build(scale)
+    model.inner.save_pretrained(work / "torch")
+    sizes = {}
+    for case, (tokens, image) in CASES.items():
+        proto = graph.export_torch(model, max_tokens=tokens, image_size=image)
+        base = quantize.optimized(proto, "basic")
+        rounded = quantize.optimized(quantize.int8(base, per_channel=True), "extended")
+        for variant, made in (("fp32", base), ("int8", rounded)):
+            path = work / f"{case}.{variant}.onnx"
+            path.write_bytes(graph.serialize(made, notes={}))
+            sizes[path.stem] = round(path.stat().st_size / 1e6, 1)
+        require_parity(model, work, case)
+    return sizes
+
+
+def build(scale: Scale) -> Any:
+    """Returns a LayoutLMv3 token classifier of random weights."""
+    import torch
+    import transformers
+
+    class Classifier(torch.nn.Module):
+        def __init__(self, inner: Any) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(
+            self, input_ids: Any, bbox: Any, attention_mask: Any, pixel_values: Any = None
+        ) -> Any:
+            return self.inner(
+                input_ids=input_ids,
+                bbox=bbox,
+                attention_mask=attention_mask,
+                pixel_values=pixel_values,
+            ).logits
+
+    torch.manual_seed(0)
+    config = transformers.LayoutLMv3Config(
+        num_labels=LABELS,
+        max_position_embeddings=514,
+        num_hidden_layers=scale.layers,
+        hidden_size=scale.hidden,
+        num_attention_heads=scale.heads,
+        intermediate_size=4 * scale.hidden,
+        coordinate_size=scale.hidden // 6,
+        shape_size=scale.hidden // 6,
+    )
+    return Classifier(transformers.LayoutLMv3ForTokenClassification(config).eval()).eval()
+
+
+def inputs(rows: int, tokens: int, image: int | None) -> dict[str, Any]:
+    """Returns invented inputs, the same for every arm."""
+    dice = np.random.default_rng(20261121)
+    corners = np.sort(dice.integers(0, 1001, (rows, tokens, 2, 2)), axis=2)
+    made: dict[str, Any] = {
+        "input_ids": dice.integers(3, 50_000, (rows, tokens)),
+        "bbox": corners.reshape(rows, tokens, 4),
+        "attention_mask": np.ones((rows, tokens), np.int64),
+    }
+    if image is not None:
+        made["pixel_values"] = dice.standard_normal((rows, 3, image, image)).astype(np.float32)
+    return made
+
+
+def require_parity(model: Any, work: Path, case: str) -> None:
+    """Raises unless both graphs answer like torch."""
+    import torch
+
+    from hushdoc.runtime.session import Runtime, Session
+
+    fed = inputs(2, *CASES[case])
+    with torch.inference_mode():
+        expected = model(*(torch.from_numpy(value) for value in fed.values())).numpy()
+    for variant, limit in (("fp32", 1e-4), ("int8", None)):
+        session = Session(
+            (work / f"{case}.{variant}.onnx").read_bytes(), runtime=Runtime(threads=1)
+        )
+        found = session.run(fed)[0]
+        difference = float(np.abs(found - expected).max())
+        agreement = float((found.argmax(-1) == expected.argmax(-1)).mean())
+        print(f"{case} {variant}: differs by {difference:.2g}, same tag for {agreement:.1%}")
+        if (limit is not None and difference > limit) or agreement < 0.9:
+            raise SystemExit(f"{case} {variant} does not answer like torch.")
+
+
+def speeds(work: Path, case: str, scale: Scale) -> dict[str, float]:
+    """Returns the median CPU seconds of a call, for each arm."""
+    commands = {
+        "torch": arm("torch", work, case, scale.calls),
+        "fp32": arm("session", work / f"{case}.fp32.onnx", case, scale.calls),
+        "int8": arm("session", work / f"{case}.int8.onnx", case, scale.calls),
+    }
+    costs = fresh_process.take_turns(commands, scale.rounds)
+    return {
+        name: statistics.median(value for cost in found for value in cost.told)
+        for name, found in costs.items()
+    }
+
+
+def memory(work: Path, scale: Scale) -> dict[str, float]:
+    """Returns what mixed batches leave in memory, our session against the runtime's defaults."""
+    path = work / "512_image.int8.onnx"
+    commands = {how: arm("mixed", how, path) for how in ("hushdoc", "default")}
+    costs = fresh_process.take_turns(commands, scale.rounds)
+    ours, theirs = (
+        {
+            key: statistics.median(cost.told[key] for cost in costs[how])
+            for key in ("resident_mb", "cpu_s")
+        }
+        for how in ("hushdoc", "default")
+    )
+    return {
+        "memory_ratio": round(ours["resident_mb"] / theirs["resident_mb"], 3),
+        "memory_cpu_ratio": round(ours["cpu_s"] / theirs["cpu_s"], 3),
+        "resident_mb": round(ours["resident_mb"], 1),
+        "resident_default_mb": round(theirs["resident_mb"], 1),
+    }
+
+
+def loading(work: Path, scale: Scale) -> dict[str, float]:
+    """Returns what it takes to load the int8 file, and to hash it."""
+    path = work / "512_image.int8.onnx"
+    costs = fresh_process.take_turns({"load": arm("load", path)}, scale.rounds)["load"]
+    load, hashing, resident = (
+        statistics.median(cost.told[key] for cost in costs)
+        for key in ("load_s", "hash_s", "resident_mb")
+    )
+    return {
+        "load_cpu_s": round(load, 3),
+        "hashing_share": round(hashing / load, 3),
+        "loaded_mb": round(resident, 1),
+    }
+
+
+def arm(name: str, *arguments: Any) -> Sequence[str]:
+    """Returns the command that runs one arm."""
+    return [sys.executable, __file__, "--arm", name, *map(str, arguments)]
+
+
+def run_torch(work: str, case: str, calls: str) -> list[float]:
+    """Times the model in torch."""
+    import torch
+    import transformers
+
+    torch.set_num_threads(1)
+    model = transformers.LayoutLMv3ForTokenClassification.from_pretrained(Path(work) / "torch")
+    model.eval()
+    fed = {name: torch.from_numpy(value) for name, value in inputs(1, *CASES[case]).items()}
+    with torch.inference_mode():
+        return timed(lambda: model(**fed), int(calls))
+
+
+def run_session(path: str, case: str, calls: str) -> list[float]:
+    """Times a graph in our session."""
+    from hushdoc.runtime.session import Runtime, Session
+
+    session = Session(Path(path).read_bytes(), runtime=Runtime(threads=1))
+    fed = inputs(1, *CASES[case])
+    return timed(lambda: session.run(fed), int(calls))
+
+
+def timed(call: Callable[[], Any], calls: int) -> list[float]:
+    """Returns the CPU seconds of each call after a first one."""
+    call()
+    found = []
+    for _ in range(calls):
+        began = time.process_time()
+        call()
+        found.append(time.process_time() - began)
+    return found
+
+
+def run_mixed(how: str, path: str) -> Mapping[str, float]:
+    """Runs batches of many shapes and tells what stays in memory, and their CPU time."""
+    run = ours(path) if how == "hushdoc" else by_default(path)
+    before = resident_mb()
+    batches = [inputs(rows, tokens, IMAGE) for rows, tokens in MIXED]
+    fed = resident_mb() - before
+    began = time.process_time()
+    for batch in batches:
+        run(batch)
+    spent = time.process_time() - began
+    return {"resident_mb": resident_mb() - fed, "cpu_s": spent}
+
+
+def ours(path: str) -> Callable[[Any], Any]:
+    """Returns our session of a graph."""
+    from hushdoc.runtime.session import Runtime, Session
+
+    return Session(Path(path).read_bytes(), runtime=Runtime(threads=1)).run
+
+
+def by_default(path: str) -> Callable[[Any], Any]:
+    """Returns ONNX Runtime's session as it comes, but for one thread."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return lambda batch: session.run(None, batch)
+
+
+def run_load(path: str) -> Mapping[str, float]:
+    """Loads a graph, and hashes its file, both from memory."""
+    import hashlib
+
+    from hushdoc.runtime.session import Runtime, Session, import_onnxruntime
+
+    import_onnxruntime()
+    content = Path(path).read_bytes()
+    before = resident_mb() - len(content) / 1e6
+    began = time.process_time()
+    session = Session(content, runtime=Runtime(threads=1))
+    loaded = time.process_time()
+    hashlib.sha256(content).digest()
+    hashed = time.process_time() - loaded
+    del content
+    assert session.inputs
+    return {"load_s": loaded - began, "hash_s": hashed, "resident_mb": resident_mb() - before}
+
+
+def resident_mb() -> float:
+    """Returns what this process holds in memory now."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.partition("VmRSS:")[2].split()[0]) * 1024 / 1e6
+
+
+ARMS: Mapping[str, Callable[..., Any]] = {
+    "torch": run_torch,
+    "session": run_session,
+    "mixed": run_mixed,
+    "load": run_load,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
