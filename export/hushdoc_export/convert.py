@@ -155,31 +155,12 @@ def _closest(job: _Job, proto: Any, exported: _Candidate) -> tuple[_Candidate, A
     asked = agreement.documents(job.checkpoint.labels)
     reference = agreement.fields_of(_reader(job, exported.session), asked)
     tried = []
-    for made, method in _rounded(proto, job.kind):
+    for made, method in quantize.written(proto, job.kind):
         candidate = _load(job, made, method)
         found = agreement.fields_of(_reader(job, candidate.session), asked)
         measured = agreement.compare(reference, found, asked, job.checkpoint.labels)
         tried.append((candidate, measured))
     return min(tried, key=lambda pair: (pair[1].f1_loss, -pair[1].field_agreement))
-
-
-def _rounded(proto: Any, kind: Variant) -> list[tuple[Any, Mapping[str, Any]]]:
-    """Returns the ways to write a variant, of which the best is taken, and what each is."""
-    if kind.name == "fp16":
-        return [(quantize.fp16(proto), {"weights": "float16", "optimized": kind.level})]
-    return [
-        (
-            quantize.optimized(quantize.int8(proto, per_channel=per_channel), kind.level),
-            {
-                "weights": "int8",
-                "activations": "uint8, scaled at run time",
-                "operators": list(quantize.QUANTIZED_OPERATORS),
-                "perChannel": per_channel,
-                "optimized": kind.level,
-            },
-        )
-        for per_channel in (False, True)
-    ]
 
 
 def _load(job: _Job, proto: Any, method: Mapping[str, Any]) -> _Candidate:

@@ -220,3 +220,22 @@ def _onnx() -> Any:
     except ImportError as error:
         raise MissingExtraError("onnx", "export") from error
     return onnx
+
+
+def written(proto: Any, kind: Variant) -> list[tuple[Any, dict[str, Any]]]:
+    """Returns the ways to write a variant, of which the best is to be taken, and what each is."""
+    if kind.name == "fp16":
+        return [(fp16(proto), {"weights": "float16", "optimized": kind.level})]
+    return [
+        (
+            optimized(int8(proto, per_channel=per_channel), kind.level),
+            {
+                "weights": "int8",
+                "activations": "uint8, scaled at run time",
+                "operators": list(QUANTIZED_OPERATORS),
+                "perChannel": per_channel,
+                "optimized": kind.level,
+            },
+        )
+        for per_channel in (False, True)
+    ]

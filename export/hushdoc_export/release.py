@@ -21,7 +21,7 @@ from hushdoc.keys import PrivateKey
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.session import Session
 from hushdoc_export import graph, quantize, sealing
-from hushdoc_export.quantize import VARIANTS, Variant
+from hushdoc_export.quantize import VARIANTS
 
 ASSURANCE = "self-attested"
 """Sealing proves who speaks; that training ran as stated is the issuer's word."""
@@ -153,7 +153,7 @@ def _made(
     if release.variant == "fp32":
         return content, session, (first,)
     tried = []
-    for made, method in _rounded(proto, VARIANTS[release.variant]):
+    for made, method in quantize.written(proto, VARIANTS[release.variant]):
         content = _serialized(made, certificate)
         session = Session(content)
         tried.append((likeness(traceable, session), content, session, method))
@@ -173,16 +173,6 @@ def _made(
         "likeness": told,
     }
     return content, session, (first, second)
-
-
-def _rounded(proto: Any, kind: Variant) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yields the ways to write a variant, of which the best is taken, and what each is."""
-    if kind.name == "fp16":
-        yield quantize.fp16(proto), {"weights": "float16", "optimized": kind.level}
-        return
-    for per_channel in (False, True):
-        made = quantize.optimized(quantize.int8(proto, per_channel=per_channel), kind.level)
-        yield made, {"weights": "int8", "perChannel": per_channel, "optimized": kind.level}
 
 
 def likeness(traceable: Traceable, session: Session) -> dict[str, Any]:

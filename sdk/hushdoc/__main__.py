@@ -10,8 +10,10 @@ from importlib.metadata import entry_points
 
 import hushdoc
 from hushdoc.commands import (
+    benchmarking,
     certificates,
     classification,
+    doctor,
     embedding,
     extraction,
     inspection,
@@ -41,7 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
         plugged.load()(verbs)
     for room in (keys, trust, signing, inspection, certificates):
         room.register(verbs)
-    for room in (extraction, classification, embedding, redaction):
+    for room in (extraction, classification, embedding, redaction, doctor, benchmarking):
         room.register(verbs)
     return parser
 

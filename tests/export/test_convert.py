@@ -257,6 +257,33 @@ def test_the_verb_exports(
     assert hushdoc.verify(out, tiny.policy(min_version=3)).passed
 
 
+def test_the_verb_exports_a_variant_whose_loss_is_named(tiny: ModuleType, tmp_path: Path) -> None:
+    out = tmp_path / "small"
+    told = options(tiny, tmp_path, "--out", str(out), "--variant", "int8", "--max-f1-loss", "100")
+    assert told.run(told) == 0
+    assert read_unverified(out).certificate.model.entry == "onnx/model_int8.onnx"
+
+
+def _run(tiny: ModuleType, folder: Path, *more: str) -> int:
+    told = options(tiny, folder, "--out", str(folder / "artifact"), *more)
+    return int(told.run(told))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--max-f1-loss", "1"),
+        ("--variant", "fp32", "--max-f1-loss", "1"),
+        ("--variant", "int8", "--max-f1-loss", "-1"),
+        ("--variant", "int4"),
+    ],
+)
+def test_wrong_usage_of_variants(tiny: ModuleType, tmp_path: Path, more: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        _run(tiny, tmp_path, *more)
+    assert not (tmp_path / "artifact").exists()
+
+
 def test_the_verb_needs_a_sound_key(tiny: ModuleType, tmp_path: Path) -> None:
     told = options(tiny, tmp_path, "--out", str(tmp_path / "artifact"))
     (tmp_path / "release.key").write_text("not a key")

@@ -212,10 +212,9 @@ class Tape:
             )
             for parameter, gradient in zip(parameters, found, strict=True):
                 if gradient is not None:
-                    shape = (self.grouping.num_records, *gradient.shape)
-                    own = collected.setdefault(
-                        id(parameter), torch.zeros(shape).to(gradient.device)
-                    )
-                    own[record] = gradient
+                    if id(parameter) not in collected:
+                        shape = (records, *gradient.shape)
+                        collected[id(parameter)] = torch.zeros(shape, device=gradient.device)
+                    collected[id(parameter)][record] = gradient
         for key, gradients in collected.items():
             self._targets[key].add_dense(gradients)
