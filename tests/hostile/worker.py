@@ -13,6 +13,8 @@ from pathlib import Path
 
 # Its neighbours become importable by the names that tests know them by.
 import conftest
+
+# isort: split
 from hushdoc_mutation import run, targets
 
 

@@ -68,6 +68,16 @@ class Products:
         u, v = self.pair(record)
         return u.t() @ v
 
+    def formed(self, record: int) -> torch.Tensor:
+        """Returns one record's gradient, multiplied in the pair's own precision, then fp32.
+
+        In bfloat16 this is what an ordinary backward pass computes, several times faster. Only for
+        those who take norm and sum from the very tensor returned.
+        """
+        u = self.grouping.take(self.u, record).flatten(0, 1)
+        v = self.grouping.take(self.v, record).flatten(0, 1)
+        return (u.t() @ v).float() if u.dtype == v.dtype else u.float().t() @ v.float()
+
     def squares(self) -> torch.Tensor:
         """Returns squared norms by Gram matrices, or by the gradient where that is cheaper."""
         if self.grouping.one_to_one and self.u.shape[1] == 1:
@@ -110,7 +120,7 @@ class Formed:
         self._gradients: list[torch.Tensor] = []
         squares = []
         for record in range(num_records):
-            gradient = part.of(record)
+            gradient = _formed(part, record)
             # While it is in the cache.
             squares.append(torch.dot(gradient.view(-1), gradient.view(-1)))
             self._gradients.append(gradient)
@@ -119,7 +129,7 @@ class Formed:
     def include(self, part: Part) -> None:
         """Adds another use of the same weight."""
         for record, gradient in enumerate(self._gradients):
-            gradient.add_(part.of(record))
+            gradient.add_(_formed(part, record))
         self._squares = None
 
     def of(self, record: int) -> torch.Tensor:
@@ -138,6 +148,10 @@ class Formed:
             gradient = self._gradients.pop()
             if factor > 0:
                 total.add_(gradient, alpha=factor)
+
+
+def _formed(part: Part, record: int) -> torch.Tensor:
+    return part.formed(record) if isinstance(part, Products) else part.of(record)
 
 
 class Lookups:
