@@ -21,7 +21,7 @@ from hushdoc.reading_terms import ENGINES, FORMATS, ReadingLimits
 if TYPE_CHECKING:
     from hushdoc.policy import Policy
     from hushdoc.runtime.crf import HashedCRFModel
-    from hushdoc.runtime.extraction import Extraction, Failure
+    from hushdoc.runtime.extraction import Extraction, Failure, Field
     from hushdoc.runtime.kie import KIEModel
     from hushdoc.runtime.session import Runtime
 
@@ -59,6 +59,12 @@ def register(verbs: Any) -> None:
     )
     parser.add_argument(
         "--page", type=int, metavar="N", help="the page --overlay draws, from 0 (default: 0)"
+    )
+    parser.add_argument(
+        "--html", type=Path, metavar="OUT.html", help="show one document, its fields beside it"
+    )
+    parser.add_argument(
+        "--hocr", type=Path, metavar="OUT.hocr", help="write one document's words and fields"
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="(default: cpu)")
     parser.add_argument("--threads", type=int, metavar="N", help="(default: all usable cores)")
@@ -128,8 +134,9 @@ def _load(artifact: Path, policy: Policy, device: str, runtime: Runtime) -> Mode
 
 
 def _check_usage(options: argparse.Namespace) -> None:
-    if options.overlay is not None and len(options.documents) != 1:
-        options.refuse_usage("--overlay draws one document; give exactly one")
+    for name in ("overlay", "html", "hocr"):
+        if getattr(options, name) is not None and len(options.documents) != 1:
+            options.refuse_usage(f"--{name} shows one document; give exactly one")
     if options.page is not None and options.overlay is None:
         options.refuse_usage("--page says which page --overlay draws; give --overlay too")
     if options.documents.count("-") > 1:
@@ -146,8 +153,7 @@ def _answers(
         try:
             document = read_document(source, format=options.format, ocr=options.ocr)
             answer = _answer(document, model)
-            if options.overlay is not None:
-                _draw(document, answer, model, options)
+            _show(document, answer, model, options)
         except HushdocError as error:
             failed.append(error)
             said = f"{error.code}: {_shown(source)}: {_shown(str(error), limit=2000)}"
@@ -184,6 +190,23 @@ def read_document(source: str, *, format: str = "auto", ocr: str = "auto") -> Do
     limits = ReadingLimits()
     content = sys.stdin.buffer.read(limits.max_bytes + 1)
     return Document.open(content, format=format, ocr=ocr, id=None, limits=limits)
+
+
+def _show(
+    document: Document, answer: Extraction, model: Model, options: argparse.Namespace
+) -> None:
+    """Writes the files that were asked for."""
+    if options.overlay is not None:
+        _draw(document, answer, model, options)
+    if options.html is not None:
+        from hushdoc.viewing.html import to_html
+
+        shown = to_html(document, answer, labels=model.labels.fields)
+        files.write_file(options.html, shown.encode())
+    if options.hocr is not None:
+        from hushdoc.viewing.hocr import to_hocr
+
+        files.write_file(options.hocr, to_hocr(document, answer.fields).encode())
 
 
 def _draw(
@@ -247,10 +270,11 @@ def _table(answer: Extraction | Failure) -> str:
     if not isinstance(answer, Extraction):
         return ""
     rows = [
-        (_shown(found.label), f"{found.score:.2f}", str(found.page), _shown(found.text))
+        (_shown(found.label), f"{found.score:.2f}", _place(found), _shown(found.text))
         for found in answer.fields
     ]
-    head = ("field", "score", "page", "text")
+    plain = any(found.box is None for found in answer.fields)
+    head = ("field", "score", "characters" if plain else "page", "text")
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(3)]
     lines = [
         f"{_shown(answer.document_id)}: {len(rows)} field{'s' * (len(rows) != 1)}, "
@@ -266,6 +290,11 @@ def _table(answer: Extraction | Failure) -> str:
             f"{len(answer.abstained)} more found, but too unsure to be answers; --json has them."
         )
     return "\n".join([*lines, *(f"  note: {_shown(warning, limit=2000)}" for warning in notes)])
+
+
+def _place(found: Field) -> str:
+    """Returns the page of a field, or its characters in a plain text."""
+    return str(found.page) if found.box is not None else f"{found.start}-{found.stop}"
 
 
 def _shown(text: str, *, limit: int = 200) -> str:

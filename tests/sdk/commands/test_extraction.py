@@ -105,3 +105,12 @@ def test_a_text_has_no_page_to_draw(place: Path, capfd: pytest.CaptureFixture[st
     (place / "new.txt").write_text(TEXT)
     assert run("new.txt", "--overlay", "out.png") == 3
     assert "has 0 pages" in capfd.readouterr().err
+
+
+def test_people_are_told_which_characters(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (place / "contract.txt").write_text(TEXT)
+    assert run("contract.txt") == 0
+    _, head, row = capfd.readouterr().out.splitlines()
+    assert head.split() == ["field", "score", "characters", "text"]
+    start, stop = row.split()[2].split("-")
+    assert TEXT[int(start) : int(stop)] == "It is governed by the laws of Utah."

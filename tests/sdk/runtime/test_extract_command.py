@@ -192,6 +192,22 @@ def test_a_picture_is_read_by_the_engine_that_the_answer_names(
     assert "OCR_REQUIRED: " in capfd.readouterr().err
 
 
+def test_an_answer_becomes_a_web_page_and_hocr(
+    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = str(FIXTURES / "tesseract.hocr")
+    assert run(tiny, source, "--json", "--html", "out.html", "--hocr", "out.hocr") == 0
+    found = json.loads(capfd.readouterr().out)["fields"]
+    assert (place / "out.html").read_text().count("<tr id=") == len(found)
+    words = (place / "out.hocr").read_text()
+    assert words.count("data-field=") == sum(len(field["word_ids"]) for field in found)
+    assert run(tiny, "out.hocr", "--json") == 0
+    assert json.loads(capfd.readouterr().out)["coverage"] == 1
+    for name in ("--html", "--hocr"):
+        with pytest.raises(SystemExit, match="2"):
+            run(tiny, source, source, name, "two.out")
+
+
 @pytest.mark.tesseract
 def test_a_pdf_file_on_standard_input_is_read(
     tiny: ModuleType,
