@@ -123,6 +123,8 @@ def _check_usage(options: argparse.Namespace) -> None:
         options.refuse_usage("--variant is about networks; this is a table of hashed features")
     if options.max_f1_loss is not None and not (network and options.variant in VARIANTS[1:]):
         options.refuse_usage("--max-f1-loss is about variants of networks that find fields")
+    if options.max_f1_loss is not None and not 0 <= options.max_f1_loss <= 100:
+        options.refuse_usage(f"--max-f1-loss is {options.max_f1_loss}; it must be from 0 to 100")
     if options.weights is not None and (network or _is_minilm(options)):
         options.refuse_usage("--weights is about tables of hashed features; this holds none")
 

@@ -181,7 +181,9 @@ def test_nothing_is_told_unless_asked(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_an_interrupt_ends_it_cleanly() -> None:
     code = (
-        "import sys, time\n"
+        "import signal, sys, time\n"
+        # A shell that starts tests in the background has them ignore it.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from hushdoc.document import Document\n"
         "from hushdoc.runtime.streaming import answers\n"
         "def slow(asked):\n"
