@@ -206,6 +206,34 @@ def test_what_would_break_the_guarantee_is_refused_by_name(name: str, says: str)
     model.zero_grad()
 
 
+class Noting(nn.Linear):
+    """A layer that keeps its last input once it was told to."""
+
+    def __init__(self, *, notes: bool) -> None:
+        super().__init__(6, 6)
+        self.notes = notes
+        self.register_buffer("last", torch.zeros(6))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        if self.notes:
+            self.last.copy_(inputs[0].detach())
+        return super().forward(inputs)
+
+
+def test_what_a_forward_pass_writes_down_is_never_released() -> None:
+    model = nn.Sequential(Noting(notes=True), nn.Linear(6, 1))
+    with pytest.raises(PrivacyError, match=r"buffers.*0\.last"), training(model, draws=[[1]]):
+        pass
+    model[0].notes = False
+    with training(model, draws=[[1], [1]]) as made:
+        made.step()
+        before = flat(model)
+        model[0].notes = True
+        with pytest.raises(PrivacyError, match=r"buffers.*0\.last"):
+            made.step()
+        assert torch.equal(flat(model), before)
+
+
 def test_gradients_and_steps_from_outside_are_refused() -> None:
     model = small_model()
     parameters = list(model.parameters())

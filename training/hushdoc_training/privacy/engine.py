@@ -157,7 +157,11 @@ class PrivateTraining(Generic[Row]):
         self._owner = guards.Ownership(optimizer, self._parameters)
         weakref.finalize(self, self._owner.release)
         try:
-            with sharding.whole(model), watched(model, trial_losses or losses) as tried:
+            with (
+                sharding.whole(model),
+                guards.unchanged_buffers(model),
+                watched(model, trial_losses or losses) as tried,
+            ):
                 self._clipper = BACKENDS[backend](model, clipping_norm=plan.clipping_norm)
                 require_exact(
                     self._clipper,
@@ -324,6 +328,7 @@ class PrivateTraining(Generic[Row]):
         with (
             torch.enable_grad(),
             sharding.whole(self.model),
+            guards.unchanged_buffers(self.model),
             watched(self.model, self._losses) as losses_of,
         ):
             for batch in packed.batches:

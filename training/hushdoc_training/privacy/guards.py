@@ -17,6 +17,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils.weak import WeakIdKeyDictionary
 
 from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy.clipping import contract
 
 _OWNERS: WeakIdKeyDictionary = WeakIdKeyDictionary()
 """Which `Ownership` a parameter is under. Steps of optimizers that nobody told us of can be seen in
@@ -27,28 +28,17 @@ def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
     """Returns the parameters that training changes, by name; a tied one once.
 
     Raises:
-        PrivacyError: Nothing is trainable, a batch normalisation would couple records, or the model
-            sums gradients over processes by itself.
+        PrivacyError: Nothing is trainable, a layer keeps statistics over a batch, or the model sums
+            gradients over processes by itself.
     """
-    for name, module in model.named_modules():
-        if isinstance(module, nn.modules.batchnorm._BatchNorm):
-            raise PrivacyError(
-                f"The layer '{name}' is a batch normalisation: it mixes records, so clipping one "
-                "does not bound its influence. Replace it with GroupNorm or LayerNorm."
-            )
+    for module in model.modules():
         if isinstance(module, nn.parallel.DistributedDataParallel | nn.DataParallel):
             raise PrivacyError(
                 f"The model is wrapped in {type(module).__name__}, which sums gradients that are "
                 "not clipped. Give the model inside it (`.module`), to the loss as well: private "
                 "training sums over processes by itself."
             )
-    parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
-    if not parameters:
-        raise PrivacyError(
-            "Every parameter of the model is frozen, so there is nothing to train. Unfreeze at "
-            "least the output layer."
-        )
-    return parameters
+    return contract.trainable(model)
 
 
 def require_same(optimizer: torch.optim.Optimizer, parameters: dict[str, nn.Parameter]) -> None:
@@ -86,6 +76,25 @@ def require_untouched(model: nn.Module, parameters: dict[str, nn.Parameter]) -> 
             "Gradients that are accumulated outside are neither sampled nor clipped: leave out "
             "`loss.backward()`; a step takes the records it draws, in as many physical batches as "
             "it needs."
+        )
+
+
+@contextmanager
+def unchanged_buffers(model: nn.Module) -> Iterator[None]:
+    """Raises PrivacyError if what is computed in the block writes to a buffer of the model.
+
+    Buffers are released with the weights, and what a forward pass writes there is neither clipped
+    nor noised.
+    """
+    before = {name: (id(value), value._version) for name, value in model.named_buffers()}
+    yield
+    now = {name: (id(value), value._version) for name, value in model.named_buffers()}
+    written = sorted(name for name in now if before.get(name) != now[name])
+    if written:
+        raise PrivacyError(
+            f"The forward pass writes to {len(written)} buffers of the model "
+            f"({', '.join(written[:3])}), which would be released without noise. Put the modules "
+            "that do so into eval mode, or keep what they note outside the model."
         )
 
 
