@@ -335,10 +335,12 @@ def score(task: Task, trained: Trained) -> dict[str, Any]:
         transitions=trained.transitions.astype(np.float64),
         scale=None,
     )
-    features = task.test.features[trained.kind]
+    features: hashing.Features | hashing.Lookups = task.test.features[trained.kind]
     began = time.process_time()
     if task.test.tokens:
-        features = hashing.features(task.test.tokens, task.schemes[trained.kind])
+        scheme = task.schemes[trained.kind]
+        make = hashing.lookups if scheme.level == "sentence" else hashing.features
+        features = make(task.test.tokens, scheme)
     path = viterbi(item_scores(features, table), task.test.sequences, table.transitions)
     seconds = time.process_time() - began
     if task.schemes["words"].level == "token":
@@ -354,7 +356,8 @@ def score(task: Task, trained: Trained) -> dict[str, Any]:
         "recall": hits / max(1, num_true),
         "f1": 2 * hits / max(1, num_found + num_true),
         "num_true": num_true,
-        "table_bytes_int8": trained.weights.size,
+        # A file leaves one label's column out.
+        "table_bytes_int8": len(trained.weights) * max(1, trained.weights.shape[1] - 1),
         "tokens_per_cpu_second": round(sum(map(len, task.test.tokens)) / seconds),
     }
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from hushdoc.hashing import Features, FeatureScheme
+    from hushdoc.hashing import Features, FeatureScheme, Lookups
     from hushdoc.runtime.hashed_table import HashedTable
 
 TAGS = {"sentence": ("O", "RELEVANT"), "token": ("O", "B-party", "I-party")}
@@ -30,11 +30,10 @@ def arms_of(
     scheme: FeatureScheme, tables: dict[str, HashedTable], peers: dict[str, Any]
 ) -> dict[str, Callable[[Sentences], Any]]:
     """Returns everything that labels the tokens of a document."""
-    from hushdoc import hashing
 
     def ours(dtype: str) -> Callable[[Sentences], Any]:
         table = tables[dtype]
-        return lambda read: decoded(hashing.features(read, scheme), read, scheme, table)
+        return lambda read: decoded(hashed(read, scheme), read, scheme, table)
 
     def peer(name: str, make: crfsuite_peer.MakeAttributes) -> Callable[[Sentences], Any]:
         tagger = peers[name]
@@ -51,15 +50,15 @@ def arms_of(
 def read_in_turn(
     arms: dict[str, Callable[[Sentences], Any]],
     block: Sequence[Sentences],
-    seconds: dict[str, float],
+    seconds: dict[str, list[float]],
     *,
     flipped: bool,
 ) -> dict[str, list[Any]]:
     """Returns what each arm answers for each document, and adds its time."""
     found = {}
     for name in reversed(list(arms)) if flipped else arms:
-        arm = arms[name]
-        found[name] = timed(lambda arm=arm: [arm(read) for read in block], seconds, name)  # type: ignore[misc]
+        found[name], took = timed(lambda arm=arms[name]: [arm(read) for read in block])  # type: ignore[misc]
+        seconds[name].append(took)
     return found
 
 
@@ -68,17 +67,15 @@ def decode_in_turn(
     scheme: FeatureScheme,
     table: HashedTable,
     tagger: Any,
-    seconds: dict[str, float],
+    seconds: dict[str, list[float]],
     *,
     flipped: bool,
 ) -> None:
     """Adds the times of labelling items whose features stand ready."""
     import pycrfsuite
 
-    from hushdoc import hashing
-
     strings = crfsuite_peer.row_strings(scheme)
-    features = [hashing.features(read, scheme) for read in block]
+    features = [hashed(read, scheme) for read in block]
     ready = [
         [pycrfsuite.ItemSequence(part) for part in chains(strings(read), read, scheme.level)]
         for read in block
@@ -94,7 +91,7 @@ def decode_in_turn(
 
     turns = list(zip(DECODING, (ours, peer), strict=True))
     for name, action in reversed(turns) if flipped else turns:
-        timed(action, seconds, name)
+        seconds[name].append(timed(action)[1])
 
 
 def count_wrong(
@@ -105,22 +102,19 @@ def count_wrong(
     wrong: dict[str, int],
 ) -> None:
     """Adds where our labels differ from the peer's."""
-    from hushdoc import hashing
-
     wrong["items_in_fields"] += sum(tag != "O" for tag in expected)
-    features = hashing.features(sentences, scheme)
+    features = hashed(sentences, scheme)
     for name, table in tables.items():
         path = decoded(features, sentences, scheme, table)
         found = [TAGS[scheme.level][tag] for tag in path]
         wrong[name] += sum(a != b for a, b in zip(found, expected, strict=True))
 
 
-def timed(action: Callable[[], Any], seconds: dict[str, float], name: str) -> Any:
-    """Returns what an action returns, and adds its CPU time."""
+def timed(action: Callable[[], Any]) -> tuple[Any, float]:
+    """Returns what an action returns, and its CPU time."""
     began = time.process_time()
     result = action()
-    seconds[name] += time.process_time() - began
-    return result
+    return result, time.process_time() - began
 
 
 def chains(items: Sequence[Any], sentences: Sentences, level: str) -> list[Sequence[Any]]:
@@ -131,8 +125,16 @@ def chains(items: Sequence[Any], sentences: Sentences, level: str) -> list[Seque
     return [items[start:stop] for start, stop in itertools.pairwise(ends)]
 
 
+def hashed(sentences: Sentences, scheme: FeatureScheme) -> Features | Lookups:
+    """Returns the rows of the table as `HashedCRFModel` looks them up."""
+    from hushdoc import hashing
+
+    made = hashing.lookups if scheme.level == "sentence" else hashing.features
+    return made(sentences, scheme)
+
+
 def decoded(
-    features: Features, sentences: Sentences, scheme: FeatureScheme, table: HashedTable
+    features: Features | Lookups, sentences: Sentences, scheme: FeatureScheme, table: HashedTable
 ) -> npt.NDArray[np.int64]:
     """Returns our labels of all items."""
     import numpy as np
@@ -146,21 +148,29 @@ def decoded(
     return linear.viterbi(scores, offsets, table.transitions)
 
 
-def table_of(weights: Any, transitions: Any, scale: Any = None) -> HashedTable:
+def table_of(weights: Any, transitions: Any) -> HashedTable:
     """Returns a table of these parts."""
     from hushdoc.runtime.hashed_table import HashedTable
 
-    return HashedTable(weights=weights, scale=scale, transitions=transitions)
+    return HashedTable(weights=weights, transitions=transitions)
 
 
-def rounded_table(table: HashedTable, dtype: str) -> HashedTable:
+def rounded_table(table: HashedTable, dtype: str, tags: Sequence[str]) -> HashedTable:
     """Returns the table as an artifact stores it; rows that were not filled stay zero."""
     import numpy as np
 
-    from hushdoc_export.table import rounded
+    from hushdoc.runtime.hashed_table import ZERO_POINT, HashedTable
+    from hushdoc_export.table import differences, rounded
 
     filled = table.weights.any(axis=1)
-    made = rounded(table.weights[filled].astype(np.float32), dtype)
-    weights = np.zeros(table.weights.shape, made.weights.dtype)
+    lean, reference = differences(table.weights[filled].astype(np.float32), tags)
+    made = rounded(lean, dtype)
+    zero = 0 if made.scale is None else ZERO_POINT
+    weights = np.full((len(filled), lean.shape[1]), zero, made.weights.dtype)
     weights[filled] = made.weights
-    return table_of(weights, table.transitions.astype(np.float32).astype(float), made.scale)
+    return HashedTable(
+        weights=weights,
+        scale=made.scale,
+        transitions=table.transitions.astype(np.float32).astype(float),
+        reference=reference,
+    )

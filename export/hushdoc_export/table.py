@@ -1,13 +1,15 @@
 """A table of hashed features becomes a sealed artifact: rounded, certified, signed.
 
 hushdoc.json           manifest with the scheme of the features
-table.safetensors      weights of every row, their scale if they are bytes, transitions
-labels.json            the fields, and the labels of items in the order of the table's columns
+table.safetensors      for every row, by how much the weights of each label exceed those of one that
+                       is left out ("O", or the first); their scale if they are bytes; transitions
+labels.json            the fields, and the labels of items in the order of the fitted columns
 clusters.safetensors   public clusters of words, where the scheme has some
 
-Rounding reads nothing but the table it is given, which is complete, so it can neither cost nor give
-privacy. A row that it would turn into zeros, as if nothing stood there, keeps its largest weight as
-the smallest one that can be written.
+Answers depend on nothing but differences of a row's weights, so one column can be spared. Neither
+that nor rounding reads anything but the table, which is complete, so they can neither cost nor give
+privacy. A row of floats that they would turn into zeros, as if nothing stood there, keeps its
+largest weight as the smallest one that can be written; bytes spell zero as 128, and never 0.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ from hushdoc.contents import CERTIFICATE_ID_KEY, TABLE_KEY
 from hushdoc.errors import CheckpointError, MissingExtraError
 from hushdoc.hashing import Clusters, FeatureScheme
 from hushdoc.keys import PrivateKey
+from hushdoc.labels import OUTSIDE
 from hushdoc.runtime.crf import CLUSTERS_FILE, FORMAT, LABELS_FILE, TASK, label_set
-from hushdoc.runtime.hashed_table import HASHES, IDS, SCALE, TRANSITIONS
+from hushdoc.runtime.hashed_table import HASHES, IDS, SCALE, TRANSITIONS, ZERO_POINT
 from hushdoc_export import sealing
 from hushdoc_training.crf import checkpoint
 
@@ -50,8 +53,9 @@ class RoundedTable:
     """Weights as they are written.
 
     Attributes:
-        weights: Shape [rows, labels], float16 or int8; no row is all zero.
-        scale: Shape [labels]; what bytes are multiplied with, None for floats.
+        weights: Shape [rows, columns], float16, or bytes of which 128 stands for 0; no row is all
+            zero.
+        scale: Shape [columns]; what bytes less 128 are multiplied with, None for floats.
         largest_error: The most by which any weight changed.
         raised_rows: Rows that would have become zeros.
     """
@@ -111,44 +115,72 @@ def export_table(
     )
 
 
-def rounded(weights: Floats, dtype: str) -> RoundedTable:
-    """Returns a complete table in fewer bits.
+def differences(weights: Floats, tags: Sequence[str]) -> tuple[Floats, int | None]:
+    """Returns by how much the weights of all labels but one exceed its own, and which that is.
 
     Args:
-        weights: Shape [rows, labels]; every row filled.
-        dtype: "float16", or "int8" with one scale for each label: its largest weight becomes 127,
-            so no weight is cut off and none but raised ones moves by more than half a scale.
-
-    Raises:
-        CheckpointError: A weight is not finite, too large, or a row is all zero.
+        weights: Shape [rows, labels].
+        tags: The labels. "O" is left out, or the first one where there is none; of one label alone
+            nothing is.
 
     Example:
-        >>> made = rounded(np.array([[1.0, -127.0], [0.1, 0.2]], np.float32), "int8")
-        >>> made.weights.tolist(), made.raised_rows
-        ([[127, -127], [13, 0]], 0)
+        >>> lean, reference = differences(np.array([[1.0, 3.0]], np.float32), ["RELEVANT", "O"])
+        >>> lean.tolist(), reference
+        ([[-2.0]], 1)
+    """
+    if len(tags) == 1:
+        return weights, None
+    reference = tags.index(OUTSIDE) if OUTSIDE in tags else 0
+    others = np.delete(weights, reference, axis=1)
+    others -= weights[:, [reference]]
+    return others, reference
+
+
+def rounded(weights: Floats, dtype: str) -> RoundedTable:
+    """Returns a table in fewer bits.
+
+    Args:
+        weights: Shape [rows, columns].
+        dtype: "float16", or "int8": bytes with one scale for each column, of which the largest
+            weight becomes 127, so no weight is cut off and none moves by more than half a scale.
+
+    Raises:
+        CheckpointError: A weight is not finite or too large.
+
+    Example:
+        >>> made = rounded(np.array([[1.0, -127.0], [127.0, 0.2]], np.float32), "int8")
+        >>> made.weights.tolist(), made.scale.tolist()
+        ([[129, 1], [255, 128]], [1.0, 1.0])
     """
     if dtype not in DTYPES:
         raise ValueError(f"dtype is {dtype!r}; expected one of {', '.join(DTYPES)}.")
-    _require_complete(weights)
-    if dtype == "float16":
-        scale = None
-        step = np.full(weights.shape[1], np.finfo(np.float16).smallest_subnormal, np.float32)
-        made = weights.astype(np.float16)
-    else:
-        scale = np.abs(weights).max(axis=0) / np.float32(_LARGEST_BYTE)
-        scale[scale == 0] = 1.0
-        step = scale
-        made = np.rint(weights / scale).astype(np.int8)
+    _require_finite(weights)
+    return _in_halves(weights) if dtype == "float16" else _in_bytes(weights)
+
+
+def _in_halves(weights: Floats) -> RoundedTable:
+    made = weights.astype(np.float16)
     empty = np.flatnonzero(~made.any(axis=1))
-    column = np.abs(weights[empty] / step).argmax(axis=1)
-    unit = made.dtype.type(1 if scale is not None else step[0])
-    made[empty, column] = np.where(weights[empty, column] < 0, -unit, unit)
-    back = made.astype(np.float32) * (1 if scale is None else scale)
+    column = np.abs(weights[empty]).argmax(axis=1)
+    unit = np.finfo(np.float16).smallest_subnormal
+    made[empty, column] = np.where(weights[empty, column] > 0, unit, -unit)
     return RoundedTable(
         weights=made,
-        scale=scale,
-        largest_error=float(np.abs(back - weights).max()),
+        scale=None,
+        largest_error=float(np.abs(made - weights).max()),
         raised_rows=len(empty),
+    )
+
+
+def _in_bytes(weights: Floats) -> RoundedTable:
+    scale = np.abs(weights).max(axis=0) / np.float32(_LARGEST_BYTE)
+    scale[scale == 0] = 1.0
+    whole = np.rint(weights / scale)
+    return RoundedTable(
+        weights=(whole + ZERO_POINT).astype(np.uint8),
+        scale=scale,
+        largest_error=float(np.abs(whole * scale - weights).max()),
+        raised_rows=0,
     )
 
 
@@ -194,7 +226,9 @@ def seal_table(
     """
     files.require_free(out)
     _require_fit(weights, transitions, tags, scheme, clusters)
-    made = rounded(weights, dtype)
+    _require_complete(weights)
+    lean, reference = differences(weights, tags)
+    made = rounded(lean, dtype)
     certificate = Certificate(
         certificate_id=certificates.new_certificate_id(),
         issued_at=certificates.utc_now(),
@@ -203,7 +237,7 @@ def seal_table(
         assurance=ASSURANCE,
         model=ModelIdentity(name=name, version=version, task=TASK, format=FORMAT, entry=ENTRY),
         claim=claim,
-        derivation=(_step(weights, made, dtype),),
+        derivation=(_step(weights, made, dtype, None if reference is None else tags[reference]),),
     )
     notes = {
         CERTIFICATE_ID_KEY: certificate.certificate_id,
@@ -215,7 +249,7 @@ def seal_table(
     labels = label_set(tags, scheme.level)
     contents = {
         ENTRY: _packed(tensors, notes),
-        "hushdoc.json": sealing.dump(_manifest(scheme, dtype, len(tags))),
+        "hushdoc.json": sealing.dump(_manifest(scheme, dtype, len(tags), reference)),
         LABELS_FILE: sealing.dump({"fields": list(labels.fields), "tags": list(tags)}),
     }
     if clusters is not None:
@@ -223,7 +257,9 @@ def seal_table(
     return sealing.seal_files(out, contents, certificate, labels=labels, key=key)
 
 
-def _manifest(scheme: FeatureScheme, dtype: str, columns: int) -> dict[str, Any]:
+def _manifest(
+    scheme: FeatureScheme, dtype: str, columns: int, reference: int | None
+) -> dict[str, Any]:
     return {
         "formatVersion": sealing.FORMAT_VERSION,
         "task": TASK,
@@ -231,7 +267,12 @@ def _manifest(scheme: FeatureScheme, dtype: str, columns: int) -> dict[str, Any]
         "inputs": [],
         "outputs": [],
         "preprocessing": {
-            TABLE_KEY: {"tensor": WEIGHTS, "rows": scheme.rows, "columns": columns},
+            TABLE_KEY: {
+                "tensor": WEIGHTS,
+                "rows": scheme.rows,
+                "columns": columns,
+                "reference": reference,
+            },
             "features": scheme.to_dict(),
             "segmentation": segmentation.VERSION,
             "weights": dtype,
@@ -239,7 +280,7 @@ def _manifest(scheme: FeatureScheme, dtype: str, columns: int) -> dict[str, Any]
     }
 
 
-def _step(weights: Floats, made: RoundedTable, dtype: str) -> dict[str, Any]:
+def _step(weights: Floats, made: RoundedTable, dtype: str, reference: str | None) -> dict[str, Any]:
     """Returns what was done to the table here."""
     return {
         "step": "round-table",
@@ -247,6 +288,7 @@ def _step(weights: Floats, made: RoundedTable, dtype: str) -> dict[str, Any]:
         "dataDependent": False,
         "from": f"sha256:{hashlib.sha256(np.ascontiguousarray(weights).data).hexdigest()}",
         "weights": dtype,
+        "leftOut": reference,
         "largestError": made.largest_error,
         "raisedRows": made.raised_rows,
     }
@@ -264,15 +306,19 @@ def _packed(tensors: Mapping[str, npt.NDArray[Any]], notes: Mapping[str, str]) -
     return content
 
 
-def _require_complete(weights: Floats) -> None:
+def _require_finite(weights: Floats) -> None:
     limit = float(np.finfo(np.float16).max)
     strange = int(np.count_nonzero(~np.isfinite(weights)))
     if strange or np.abs(weights).max(initial=0) > limit:
         raise CheckpointError(
-            f"{strange} weights of the table are NaN or infinite and the largest others are "
-            f"{np.nanmax(np.abs(weights), initial=0):g}; expected finite weights of at most "
-            f"{limit:g}. Fill every row before sealing."
+            f"{strange} weights of the table are NaN or infinite and the largest others, or their "
+            f"differences, are {np.nanmax(np.abs(weights), initial=0):g}; expected finite weights "
+            f"of at most {limit:g}. Fill every row before sealing."
         )
+
+
+def _require_complete(weights: Floats) -> None:
+    _require_finite(weights)
     empty = int(np.count_nonzero(~weights.any(axis=1)))
     if empty:
         raise CheckpointError(

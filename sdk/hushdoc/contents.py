@@ -16,7 +16,18 @@ from hushdoc.accounting import mechanism
 from hushdoc.accounting.mechanism import HashFill, Mechanism
 from hushdoc.certificate import TASKS, Certificate, ModelIdentity
 from hushdoc.errors import ArtifactError, CertificateError
-from hushdoc.fields import Record, anything, integer, keyed, listed, record, stored, text, word
+from hushdoc.fields import (
+    Record,
+    anything,
+    integer,
+    keyed,
+    listed,
+    optional,
+    record,
+    stored,
+    text,
+    word,
+)
 from hushdoc.safetensors_format import Contents as Tensors
 from hushdoc.signed_file import Source
 
@@ -48,6 +59,7 @@ class _Table(Record):
     tensor: str = stored(text)
     rows: int = stored(integer(minimum=1))
     columns: int = stored(integer(minimum=1))
+    reference: int | None = stored(optional(integer()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,10 +165,18 @@ def _require_stated_table(
         table = record(_Table).read(manifest["preprocessing"].get(TABLE_KEY), where)
     except CertificateError as problem:
         raise _bad_manifest(str(problem)) from problem
+    if table.reference is not None and (table.columns < 2 or table.reference >= table.columns):
+        raise _bad_manifest(
+            f"{where} leaves out the column {table.reference} of {table.columns}; expected one of "
+            "two or more. Export the model again with this hushdoc."
+        )
     sizes = {(table.rows, table.columns)}
     sizes |= {(fill.rows, fill.columns) for event in transcripts for fill in _fills(event)}
+    left_out = int(table.reference is not None)
     for rows, columns in sorted(sizes):
-        safetensors_format.require_table(tensors, table.tensor, rows=rows, columns=columns)
+        safetensors_format.require_table(
+            tensors, table.tensor, rows=rows, columns=columns - left_out
+        )
 
 
 def _fills(event: Mechanism) -> Iterator[HashFill]:

@@ -264,7 +264,7 @@ class Document:
         Raises:
             EmptyDocumentError: There is no text, or nothing but blanks.
         """
-        if self.text is None or not self.text.strip():
+        if not self.text or self.text.isspace():
             raise EmptyDocumentError(
                 f"Document '{self.id}' has no text, or nothing but blanks. Read its text first, or "
                 "leave this document out."

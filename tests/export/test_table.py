@@ -16,7 +16,7 @@ from safetensors import safe_open
 from hushdoc.artifact import open_artifact
 from hushdoc.errors import CheckpointError, OutputExistsError
 from hushdoc.hashing import Clusters, FeatureScheme
-from hushdoc_export.table import rounded, seal_table
+from hushdoc_export.table import differences, rounded, seal_table
 
 SCHEME = FeatureScheme(rows=300, level="token", clusters=4)
 
@@ -36,7 +36,7 @@ def parts(tiny: ModuleType, **change: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(("dtype", "kind"), [("float16", "F16"), ("int8", "I8")])
+@pytest.mark.parametrize(("dtype", "kind"), [("float16", "F16"), ("int8", "U8")])
 def test_an_artifact_says_what_it_holds(
     tiny: ModuleType, tmp_path: Path, dtype: str, kind: str
 ) -> None:
@@ -56,21 +56,28 @@ def test_an_artifact_says_what_it_holds(
         "tags": ["O", "I-party", "B-party"],
     }
     preprocessing = artifact.manifest["preprocessing"]
-    assert preprocessing["hashTable"] == {"tensor": "weights", "rows": 300, "columns": 3}
+    assert preprocessing["hashTable"] == {
+        "tensor": "weights",
+        "rows": 300,
+        "columns": 3,
+        "reference": 0,
+    }
     assert FeatureScheme.from_dict(preprocessing["features"]) == SCHEME
     assert preprocessing["weights"] == dtype
     (step,) = artifact.certificate.derivation
     assert step["step"] == "round-table"
     assert step["dataDependent"] is False
     assert step["weights"] == dtype
+    assert step["leftOut"] == "O"
     with safe_open(folder / "table.safetensors", "numpy") as tensors:
         assert tensors.get_slice("weights").get_dtype() == kind
         assert tensors.metadata()["hushdoc.certificate_id"] == artifact.certificate.certificate_id
         assert "dp epsilon=" in tensors.metadata()["hushdoc.summary"]
         back = tensors.get_tensor("weights").astype(np.float64)
         if dtype == "int8":
-            back *= tensors.get_tensor("scale")
-        assert np.abs(back - given_parts["weights"]).max() <= step["largestError"] * 1.0001
+            back = (back - 128) * tensors.get_tensor("scale")
+        exceeds = given_parts["weights"][:, 1:] - given_parts["weights"][:, :1]
+        assert np.abs(back - exceeds).max() <= step["largestError"] * 1.0001
         assert tensors.get_tensor("transitions") == pytest.approx(given_parts["transitions"])
 
 
@@ -79,34 +86,60 @@ TABLES = st.integers(0, 2**32).map(
 )
 
 
-@given(TABLES, st.sampled_from(["float16", "int8"]), st.sampled_from([1.0, 1e-9, 100.0]))
-def test_rounding_is_bounded_and_leaves_no_row_empty(weights: Any, dtype: str, size: float) -> None:
+@given(TABLES, st.sampled_from([1.0, 1e-9, 100.0]))
+def test_bytes_are_off_by_half_a_scale_at_most(weights: Any, size: float) -> None:
     weights = np.clip(weights * np.float32(size), -60_000, 60_000)
-    made = rounded(weights, dtype)
-    assert made.weights.any(axis=1).all()
-    if made.scale is None:
-        steps = np.full(2, np.finfo(np.float16).smallest_subnormal, np.float64)
-        slack = np.abs(weights) * 2.0**-11
-    else:
-        assert np.abs(made.weights.astype(int)).max(axis=0).tolist() == [127, 127]
-        steps, slack = made.scale.astype(np.float64), 0.0
-    back = made.weights * (1.0 if made.scale is None else made.scale.astype(np.float64))
-    errors = np.abs(back - weights)
+    made = rounded(weights, "int8")
+    assert made.scale is not None
+    assert made.weights.dtype == np.uint8
+    whole = made.weights.astype(int) - 128
+    assert np.abs(whole).max(axis=0).tolist() == [127, 127]
+    assert made.weights.min() >= 1
+    errors = np.abs(whole * made.scale.astype(np.float64) - weights)
     assert made.largest_error == pytest.approx(float(errors.max()), rel=1e-4, abs=1e-12)
+    assert (errors <= made.scale.astype(np.float64) * 0.5001).all()
+    assert made.raised_rows == 0
+
+
+@given(TABLES, st.sampled_from([1.0, 1e-9, 100.0]))
+def test_halves_are_bounded_and_leave_no_row_empty(weights: Any, size: float) -> None:
+    weights = np.clip(weights * np.float32(size), -60_000, 60_000)
+    made = rounded(weights, "float16")
+    assert made.scale is None
+    assert made.weights.any(axis=1).all()
+    step, slack = float(np.finfo(np.float16).smallest_subnormal), np.abs(weights) * 2.0**-11
+    errors = np.abs(made.weights.astype(np.float64) - weights)
+    assert made.largest_error == pytest.approx(float(errors.max()), rel=1e-3, abs=1e-12)
     # Half a step each; a raised weight moves by a whole one at most, and only one of its row.
-    moved = errors > (steps / 2 + slack) * 1.001
-    assert (errors <= (steps + slack) * 1.001).all()
+    moved = errors > (step / 2 + slack) * 1.001
+    assert (errors <= (step + slack) * 1.001).all()
     assert moved.sum() <= made.raised_rows
     assert (moved.sum(axis=1) <= 1).all()
 
 
-def test_raised_weights_keep_their_sign() -> None:
-    weights = np.array([[127, -127], [0.1, -0.4], [-0.3, 0.2], [0.9, 0.0]], dtype=np.float32)
-    made = rounded(weights, "int8")
-    assert made.weights.tolist() == [[127, -127], [0, -1], [-1, 0], [1, 0]]
+@given(TABLES, st.permutations(["O", "B-a"]))
+def test_differences_answer_as_the_weights_do(weights: Any, tags: list[str]) -> None:
+    lean, reference = differences(weights, tags)
+    assert tags[reference or 0] == "O"
+    assert lean.shape == (40, 1)
+    (other,) = {0, 1} - {reference}
+    assert (lean[:, 0] == weights[:, other] - weights[:, reference]).all()
+
+
+def test_some_label_is_left_out_unless_it_is_the_only_one() -> None:
+    weights = np.array([[1, 5, 3], [2, 2, 2]], np.float32)
+    lean, reference = differences(weights, ["I-a", "B-a", "I-b"])
+    assert (lean.tolist(), reference) == ([[4, 2], [0, 0]], 0)
+    assert differences(weights[:, :1], ["O"])[1] is None
+    # Labels that nothing tells apart still leave no row that looks as if nothing stood there.
+    assert rounded(lean, "int8").weights.any(axis=1).all()
+
+
+def test_raised_weights_keep_their_sign_and_speak_for_no_label_if_they_have_none() -> None:
+    tiny = np.finfo(np.float16).smallest_subnormal
+    made = rounded(np.array([[1e-12, -3e-12], [0, 0], [1, 0]], dtype=np.float32), "float16")
+    assert made.weights.tolist() == [[0, -tiny], [-tiny, 0], [1, 0]]
     assert made.raised_rows == 2
-    small = rounded(np.array([[1e-12, -3e-12]], dtype=np.float32), "float16")
-    assert small.weights.tolist() == [[0, -np.finfo(np.float16).smallest_subnormal]]
 
 
 @pytest.mark.parametrize(

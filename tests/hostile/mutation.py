@@ -155,7 +155,14 @@ class TableToy(Toy):
         manifest = {
             **self.build.MANIFEST,
             "entry": TABLE,
-            "preprocessing": {"hashTable": {"tensor": "table", "rows": ROWS, "columns": COLUMNS}},
+            "preprocessing": {
+                "hashTable": {
+                    "tensor": "table",
+                    "rows": ROWS,
+                    "columns": COLUMNS,
+                    "reference": None,
+                }
+            },
         }
         return self.build.files(  # type: ignore[no-any-return]
             onnx__model_DOT_onnx=None,

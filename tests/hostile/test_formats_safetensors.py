@@ -182,6 +182,15 @@ SAFETENSORS: tuple[tuple[str, bytes], ...] = (
 )
 
 
+def _stated(**change: Any) -> dict[str, Any]:
+    return {"tensor": "table", "rows": ROWS, "columns": COLUMNS, "reference": None, **change}
+
+
+def _packed_of(columns: int) -> bytes:
+    weights = _weights(columns=columns)
+    return _packed({**HEADER, "table": _described(weights)}, weights.tobytes())
+
+
 def _sealed_table(
     content: bytes, *, stated: Any = None, fill: tuple[int, int] | None = None
 ) -> Callable[[Scene], None]:
@@ -191,11 +200,10 @@ def _sealed_table(
         identity = dataclasses.replace(
             scene.build.certify().model, format="safetensors", entry=TABLE
         )
-        table = {"tensor": "table", "rows": ROWS, "columns": COLUMNS}
         manifest = {
             **scene.build.MANIFEST,
             "entry": TABLE,
-            "preprocessing": {"hashTable": table if stated is None else stated},
+            "preprocessing": {"hashTable": _stated() if stated is None else stated},
         }
         change: dict[str, Any] = {}
         if fill is not None:
@@ -236,8 +244,40 @@ CASES: tuple[Case, ...] = (
     case("formats/safetensors-table-not-stated", _sealed_table(SOUND, stated={}), "BAD_MANIFEST"),
     case(
         "formats/safetensors-rows-stated-as-true",
-        _sealed_table(SOUND, stated={"tensor": "table", "rows": True, "columns": COLUMNS}),
+        _sealed_table(SOUND, stated=_stated(rows=True)),
         "BAD_MANIFEST",
+    ),
+    case(
+        "formats/safetensors-reference-not-stated",
+        _sealed_table(SOUND, stated={"tensor": "table", "rows": ROWS, "columns": COLUMNS}),
+        "BAD_MANIFEST",
+    ),
+    case(
+        "formats/safetensors-reference-beyond-the-columns",
+        _sealed_table(_packed_of(COLUMNS - 1), stated=_stated(reference=COLUMNS)),
+        "BAD_MANIFEST",
+    ),
+    case(
+        "formats/safetensors-reference-of-one-column",
+        _sealed_table(SOUND, stated=_stated(columns=1, reference=0)),
+        "BAD_MANIFEST",
+    ),
+    case(
+        "formats/safetensors-reference-that-was-not-left-out",
+        _sealed_table(SOUND, stated=_stated(reference=0)),
+        "BAD_SAFETENSORS",
+    ),
+    case(
+        "formats/safetensors-column-left-out-unstated",
+        _sealed_table(_packed_of(COLUMNS - 1)),
+        "BAD_SAFETENSORS",
+    ),
+    case(
+        "formats/safetensors-more-columns-filled-than-there-are",
+        _sealed_table(
+            _packed_of(COLUMNS - 1), stated=_stated(reference=0), fill=(ROWS, COLUMNS + 1)
+        ),
+        "BAD_SAFETENSORS",
     ),
     case(
         "formats/safetensors-rows-other-than-filled",
@@ -263,8 +303,10 @@ def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
         _sealed_table(SOUND),
         _sealed_table(SOUND, fill=(ROWS, COLUMNS)),
         _sealed_table(_unfilled(3, 1e-45)),
+        _sealed_table(_packed_of(COLUMNS - 1), stated=_stated(reference=3)),
+        _sealed_table(_packed_of(COLUMNS - 1), stated=_stated(reference=0), fill=(ROWS, COLUMNS)),
     ],
-    ids=["table", "filled", "smallest-weights"],
+    ids=["table", "filled", "smallest-weights", "column-left-out", "filled-and-left-out"],
 )
 def test_a_sound_table_is_opened(
     act: Callable[[Scene], None], make_scene: Callable[[], Scene]

@@ -19,7 +19,7 @@ from hushdoc.policy import Policy
 from hushdoc.signed_file import Memory
 
 ENTRY = "table.safetensors"
-STATED = {"tensor": "weights", "rows": 64, "columns": 3}
+STATED = {"tensor": "weights", "rows": 64, "columns": 3, "reference": None}
 
 
 def table(rows: int = 64, columns: int = 3) -> np.ndarray:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hushdoc import hashing
 from hushdoc.errors import ArtifactError
-from hushdoc.hashing import Clusters, Features, FeatureScheme
+from hushdoc.hashing import Clusters, Features, FeatureScheme, Lookups, table_order
 from hushdoc.hashing import murmur as hashing_together
 from hushdoc.hashing import rows as hashing_rows
 
@@ -116,6 +116,16 @@ def expected(
     return items
 
 
+def looked_up(found: Lookups) -> list[list[int]]:
+    items: list[list[int]] = [[] for _ in range(found.num_items)]
+    for block in found.blocks():
+        assert (np.diff(block.rows) >= 0).all()
+        for item, row, new in zip(block.items, block.rows, block.new, strict=True):
+            if new:
+                items[block.first + int(item)].append(int(row))
+    return items
+
+
 def listed(found: Features) -> list[list[int]]:
     assert found.indices.dtype == np.int32
     assert found.offsets.dtype == np.int64
@@ -128,6 +138,8 @@ def test_features_are_those_of_the_contract(
     sentences: list[list[str]], scheme: FeatureScheme
 ) -> None:
     assert listed(hashing.features(sentences, scheme)) == expected(sentences, scheme)
+    if scheme.level == "sentence":
+        assert looked_up(hashing.lookups(sentences, scheme)) == expected(sentences, scheme)
 
 
 @pytest.mark.parametrize("level", hashing.LEVELS)
@@ -138,6 +150,9 @@ def test_features_of_clusters_are_those_of_the_contract(level: str) -> None:
     sentences = [["The", "Party", "law"], ["unknown"], [], ["law", "law"]]
     found = hashing.features(sentences, scheme, clusters)
     assert listed(found) == expected(sentences, scheme, cluster_of)
+    if level == "sentence":
+        by_rows = hashing.lookups(sentences, scheme, clusters)
+        assert looked_up(by_rows) == expected(sentences, scheme, cluster_of)
 
 
 @pytest.mark.parametrize("level", hashing.LEVELS)
@@ -156,6 +171,34 @@ def test_where_work_is_divided_does_not_show(level: str, monkeypatch: pytest.Mon
     assert parts.indices.tolist() == whole.indices.tolist()
     assert parts.offsets.tolist() == whole.offsets.tolist()
     assert listed(whole) == expected(sentences, scheme)
+
+
+@pytest.mark.parametrize("rows", [50, 2**20, 2**21, 2**24])
+def test_where_lookups_are_divided_does_not_show(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = np.random.default_rng(2)
+    sentences = [
+        [f"w{number}" for number in generator.integers(0, 50, int(length))]
+        for length in generator.integers(0, 9, 60)
+    ]
+    scheme = FeatureScheme(rows=rows)
+    assert looked_up(hashing.lookups(sentences, scheme)) == expected(sentences, scheme)
+    for name, value in (("CHUNK_TOKENS", 20), ("_BLOCK_KEYS", 5)):
+        monkeypatch.setattr(table_order, name, value)
+    assert looked_up(hashing.lookups(sentences, scheme)) == expected(sentences, scheme)
+
+
+def test_more_sentences_than_a_number_has_bits_for() -> None:
+    sentences = [["law"]] * 5000
+    scheme = FeatureScheme()
+    found = looked_up(hashing.lookups(sentences, scheme))
+    assert found == expected([["law"]], scheme) * 5000
+
+
+def test_lookups_are_for_sentences() -> None:
+    with pytest.raises(ValueError, match="for sentences"):
+        hashing.lookups([["a"]], FeatureScheme(level="token"))
 
 
 def test_the_table_is_addressed_as_it_was_when_models_were_trained() -> None:

@@ -17,7 +17,12 @@ def files(certificate: Certificate) -> dict[str, bytes]:
     """Returns the files of an example but for its certificate."""
     model = certificate.model
     if model.format == "safetensors":
-        table = {"tensor": TABLE, "rows": hash_fill.ROWS, "columns": hash_fill.COLUMNS}
+        table = {
+            "tensor": TABLE,
+            "rows": hash_fill.ROWS,
+            "columns": hash_fill.COLUMNS,
+            "reference": None,
+        }
         content, preprocessing = _safetensors(certificate.certificate_id), {"hashTable": table}
     else:
         content, preprocessing = _onnx(certificate.certificate_id), {}

@@ -25,6 +25,7 @@ from hushdoc.hashing.scheme import (
     VERSION,
     FeatureScheme,
 )
+from hushdoc.hashing.table_order import Lookups, lookups
 
 __all__ = [
     "LEVELS",
@@ -36,6 +37,8 @@ __all__ = [
     "Clusters",
     "FeatureScheme",
     "Features",
+    "Lookups",
     "features",
+    "lookups",
     "token_hashes",
 ]

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from hushdoc.hashing.clusters import Clusters
-from hushdoc.hashing.murmur import CHUNK_TOKENS, finalize, sentence_hashes
-from hushdoc.hashing.scheme import MAX_SKIPPED, MAX_WINDOW, FeatureScheme
+from hushdoc.hashing.murmur import CHUNK_TOKENS, sentence_hashes
+from hushdoc.hashing.scheme import FeatureScheme
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from hushdoc.hashing.murmur import Hashes
+    from hushdoc.hashing.kinds import Groups, Lengths
+    from hushdoc.hashing.mixing import Hashes
 
 _CHUNK_TOKENS = {"sentence": 1 << 14, "token": 1 << 13}
 """Tokens whose features are made at once: their arrays stay in the cache of one core."""
-
-# What the tokens of a feature are to each other. Offsets (0 is the item itself, -1 the token
-# before it) are added in 8 bits; pairs are told apart by the side on which the item stands.
-_TOKEN, _CLUSTER, _BIGRAM, _SKIP_GRAM = 0x100, 0x200, 0x300, 0x400
-_ITEM_IS_SECOND = 1
-
-_MARGIN = max(MAX_WINDOW, MAX_SKIPPED + 1)
-"""Tokens between an item and the furthest token of its features, at most."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,72 +65,81 @@ def features(
     """
     import numpy as np
 
-    if (clusters is None) != (scheme.clusters == 0):
-        raise ValueError(
-            f"The scheme has {scheme.clusters} clusters, and "
-            f"{'no' if clusters is None else 'some'} clusters were given. Pass its own."
-        )
-    lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
-    read = [
-        sentence_hashes(sentences[first:last], stop - start, scheme)
-        for first, last, start, stop in _chunks(lengths, CHUNK_TOKENS)
-    ]
-    hashes = read[0] if len(read) == 1 else np.concatenate([np.zeros(0, dtype=np.uint32), *read])
-    groups = None if clusters is None else clusters.find(hashes)
+    require_clusters(scheme, clusters)
+    lengths = lengths_of(sentences)
     make = _of_sentences if scheme.level == "sentence" else _of_tokens
     parts = []
-    for first, last, start, stop in _chunks(lengths, _CHUNK_TOKENS[scheme.level]):
-        clustered = None if groups is None else groups[start:stop]
-        parts.append(make(hashes[start:stop], clustered, lengths[first:last], scheme))
+    for first, last, start, stop in chunks(lengths, CHUNK_TOKENS):
+        hashes = sentence_hashes(sentences[first:last], stop - start, scheme)
+        groups = None if clusters is None else clusters.find(hashes)
+        own = lengths[first:last]
+        for few, end, begin, until in chunks(own, _CHUNK_TOKENS[scheme.level]):
+            clustered = None if groups is None else groups[begin:until]
+            parts.append(make(hashes[begin:until], clustered, own[few:end], scheme))
     rows = np.concatenate([np.zeros(0, dtype=np.int32), *(rows for rows, _ in parts)])
     counts = np.concatenate([np.zeros(1, dtype=np.int64), *(counts for _, counts in parts)])
     return Features(indices=rows, offsets=np.cumsum(counts))
 
 
-def _chunks(lengths: npt.NDArray[np.int64], most: int) -> Iterator[tuple[int, int, int, int]]:
+def require_clusters(scheme: FeatureScheme, clusters: Clusters | None) -> None:
+    """Raises ValueError unless clusters are given where the scheme has some, and only there."""
+    if (clusters is None) != (scheme.clusters == 0):
+        raise ValueError(
+            f"The scheme has {scheme.clusters} clusters, and "
+            f"{'no' if clusters is None else 'some'} clusters were given. Pass its own."
+        )
+
+
+def lengths_of(sentences: Sequence[Sequence[str]]) -> Lengths:
+    """Returns how many tokens each sentence has."""
+    import numpy as np
+
+    return np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
+
+
+def chunks(
+    lengths: Lengths, most: int, most_sentences: int | None = None
+) -> Iterator[tuple[int, int, int, int]]:
     """Yields runs of whole sentences: the first, one past the last, and the same of tokens.
 
     A run has at most so many tokens, or one sentence.
+
+    Args:
+        lengths: How many tokens each sentence has.
+        most: The most tokens of a run.
+        most_sentences: The most sentences of a run; None for any number.
     """
     import numpy as np
 
     ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
     first = 0
     while first < len(lengths):
-        reach = np.searchsorted(ends, ends[first] + most, side="right") - 1
-        last = min(len(lengths), max(first + 1, int(reach)))
+        reach = int(np.searchsorted(ends, ends[first] + most, side="right")) - 1
+        last = min(len(lengths), max(first + 1, reach))
+        last = last if most_sentences is None else min(last, first + most_sentences)
         yield first, last, int(ends[first]), int(ends[last])
         first = last
 
 
-class _Kind(NamedTuple):
-    """A kind of feature: which tokens it is made of, by their distance from the item's token."""
-
-    number: int
-    first: int
-    second: int | None = None
-    of_clusters: bool = False
-
-
 def _of_sentences(
-    hashes: Hashes,
-    groups: npt.NDArray[np.int64] | None,
-    lengths: npt.NDArray[np.int64],
-    scheme: FeatureScheme,
+    hashes: Hashes, groups: Groups | None, lengths: Lengths, scheme: FeatureScheme
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """Returns the rows of each sentence and how many each has."""
     import numpy as np
 
-    kinds = [_Kind(_TOKEN, 0), *([_Kind(_CLUSTER, 0, None, True)] if scheme.clusters else [])]
-    kinds += [_Kind(number, -distance, 0) for distance, number in _pairs(scheme)]
+    from hushdoc.hashing import kinds
+
+    features = kinds.of_sentences(scheme)
     # A sentence's number times the rows, plus a row, is a number that sorts by both. The largest
     # number stands for no feature; there are always some, so they are the last of all.
     narrow = len(lengths) * scheme.rows < 2**32
     dtype = np.dtype(np.uint32 if narrow else np.uint64)
     bases = np.arange(len(lengths), dtype=dtype) * dtype.type(scheme.rows)
-    keys = _rows(_mixed(hashes, groups, kinds, scheme), scheme).astype(dtype, copy=False)
+    rows = np.zeros((len(features), len(hashes) + kinds.MARGIN), dtype=np.uint32)
+    kinds.write_rows(rows, hashes, groups, features, scheme)
+    keys = rows.astype(dtype, copy=False)
     keys[:, : len(hashes)] += np.repeat(bases, lengths)
-    _clear(keys, kinds, lengths, groups)
+    kinds.clear(keys, features, lengths, groups)
     found = keys.reshape(-1)
     found.sort()
     found = found.take(np.flatnonzero(found[1:] != found[:-1]))
@@ -147,114 +149,22 @@ def _of_sentences(
 
 
 def _of_tokens(
-    hashes: Hashes,
-    groups: npt.NDArray[np.int64] | None,
-    lengths: npt.NDArray[np.int64],
-    scheme: FeatureScheme,
+    hashes: Hashes, groups: Groups | None, lengths: Lengths, scheme: FeatureScheme
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """Returns the rows of each token and how many each has."""
     import numpy as np
 
-    kinds = []
-    for offset in range(-scheme.window, scheme.window + 1):
-        kinds += [_Kind(_TOKEN | offset & 0xFF, offset)]
-        kinds += [_Kind(_CLUSTER | offset & 0xFF, offset, None, True)] if scheme.clusters else []
-    for distance, number in _pairs(scheme):
-        kinds += [_Kind(number, 0, distance), _Kind(number | _ITEM_IS_SECOND, -distance, 0)]
-    rows = _rows(_mixed(hashes, groups, kinds, scheme), scheme)
-    missing = _clear(rows, kinds, lengths, groups)
+    from hushdoc.hashing import kinds
+
+    features = kinds.of_tokens(scheme)
+    rows = np.zeros((len(features), len(hashes) + kinds.MARGIN), dtype=np.uint32)
+    kinds.write_rows(rows, hashes, groups, features, scheme)
+    missing = kinds.clear(rows, features, lengths, groups)
     # Short lists whose length is a multiple of 8 are sorted much faster than others.
-    found = np.full((len(hashes), len(kinds) + -len(kinds) % 8), missing)
-    found[:, : len(kinds)] = rows[:, : len(hashes)].T
+    found = np.full((len(hashes), len(features) + -len(features) % 8), missing)
+    found[:, : len(features)] = rows[:, : len(hashes)].T
     found.sort(axis=1)
     kept = found != missing
     kept[:, 1:] &= found[:, 1:] != found[:, :-1]
     taken = found.reshape(-1).take(np.flatnonzero(kept))
     return taken.view(np.int32), kept.sum(axis=1, dtype=np.int64)
-
-
-def _pairs(scheme: FeatureScheme) -> list[tuple[int, int]]:
-    """Returns the distance and kind of each pair of tokens that is a feature."""
-    pairs = [(1, _BIGRAM)] if scheme.bigrams else []
-    if scheme.skip_grams:
-        pairs += [(distance, _SKIP_GRAM) for distance in range(2, MAX_SKIPPED + 2)]
-    return pairs
-
-
-def _mixed(
-    hashes: Hashes,
-    groups: npt.NDArray[np.int64] | None,
-    kinds: Sequence[_Kind],
-    scheme: FeatureScheme,
-) -> Hashes:
-    """Returns features before MurmurHash3's finalizer: a line for each kind, a column for a token.
-
-    There are _MARGIN columns more than tokens. What stands in those, and where a token has no
-    feature of the kind, means nothing.
-    """
-    import numpy as np
-
-    total = len(hashes)
-    mixed = np.zeros((len(kinds), total + _MARGIN), dtype=np.uint32)
-    firsts = hashes * np.uint32(0x9E3779B1)
-    clusters = None if groups is None else groups.astype(np.uint32) * np.uint32(0x9E3779B1)
-    seconds = hashes * np.uint32(0x85EBCA77)
-    seconds = (seconds << np.uint32(15)) | (seconds >> np.uint32(17))
-    for line, kind in zip(mixed, kinds, strict=True):
-        constant = np.uint32((kind.number * 0xC2B2AE3D + scheme.seed) & 0xFFFFFFFF)
-        if kind.second is None:
-            here, there = _shifted(total, kind.first)
-            source = clusters if kind.of_clusters and clusters is not None else firsts
-            np.bitwise_xor(source[there], constant, out=line[here])
-            continue
-        # One of the two is the item's own token.
-        first, second = _shifted(total, kind.second - kind.first)
-        out = line[second if kind.second == 0 else first]
-        np.add(seconds[second], constant, out=out)
-        out ^= firsts[first]
-    return mixed
-
-
-def _clear(
-    rows: npt.NDArray[Any],
-    kinds: Sequence[_Kind],
-    lengths: npt.NDArray[np.int64],
-    groups: npt.NDArray[np.int64] | None,
-) -> Any:
-    """Writes the largest number where a token has no feature of a kind, and returns it."""
-    import numpy as np
-
-    missing = rows.dtype.type(np.iinfo(rows.dtype).max)
-    total = rows.shape[1] - _MARGIN
-    rows[:, total:] = missing
-    stops = np.cumsum(lengths)
-    # Where a sentence has fewer tokens, its neighbours' are reached: those of them that are as near
-    # to the same end, or columns of the margin.
-    firsts = stops - lengths + np.arange(_MARGIN)[:, None]
-    lasts = stops - 1 - np.arange(_MARGIN)[:, None]
-    for line, kind in zip(rows, kinds, strict=True):
-        reached = (0, kind.first, kind.second or 0)
-        line[firsts[: -min(reached)]] = missing
-        line[lasts[: max(reached)]] = missing
-        if kind.of_clusters and groups is not None:
-            here, there = _shifted(total, kind.first)
-            line[here][groups[there] < 0] = missing
-    return missing
-
-
-def _shifted(total: int, offset: int) -> tuple[slice, slice]:
-    """Returns the items that have a token at an offset, and those tokens."""
-    reach = max(0, total - abs(offset))
-    start = max(0, -offset)
-    return slice(start, start + reach), slice(start + offset, start + offset + reach)
-
-
-def _rows(mixed: Hashes, scheme: FeatureScheme) -> Hashes:
-    """Returns the row of each feature: its share of the 32 bits, so rows may be any number."""
-    import numpy as np
-
-    finalize(mixed)
-    if scheme.rows & (scheme.rows - 1) == 0:
-        mixed >>= np.uint32(33 - scheme.rows.bit_length())
-        return mixed
-    return (mixed.astype(np.uint64) * np.uint64(scheme.rows) >> np.uint64(32)).astype(np.uint32)

@@ -17,6 +17,12 @@ _LOCKSTEP_NUMBERS = 1 << 20
 _ALONE = 170
 """Sequences times labels squared, below which plain Python is faster than steps of numpy."""
 
+_LONG = 64
+"""Items of a sequence, from which a few steps of numpy are faster than one of Python for each."""
+
+_GUESSES = 10
+"""How often these steps are tried; where labels hold on for long, they do not settle."""
+
 _FEW_LABELS = 12
 """Up to so many, labels are compared one after the other, which is faster than all at once."""
 
@@ -37,6 +43,8 @@ def viterbi(scores: Scores, offsets: Offsets, transitions: Scores) -> Tags:
         >>> viterbi(scores, np.array([0, 3]), np.eye(2)).tolist()
         [1, 1, 1]
     """
+    if len(offsets) == 2 and len(scores) and transitions.size < _ALONE:
+        return np.asarray(_decode_alone(scores, transitions), dtype=np.int64)
     path = np.zeros(len(scores), dtype=np.int64)
     lengths = np.diff(offsets)
     order = np.argsort(-lengths, kind="stable")
@@ -88,13 +96,18 @@ def _groups(lengths: Offsets, most: int) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def _decode_two(scores: Scores, transitions: Scores) -> list[int]:
+def _decode_two(scores: Scores, transitions: Scores) -> list[int] | Tags:
     """Returns the best labels of one sequence where there are two: by how much the second leads."""
+    gains = scores[:, 1] - scores[:, 0]
+    if len(gains) >= _LONG:
+        settled = _settled(gains, transitions)
+        if settled is not None:
+            return settled
     (stay, leave), (enter, keep) = transitions.tolist()
-    first_gain, *gains = (scores[:, 1] - scores[:, 0]).tolist()
+    first_gain, *others = gains.tolist()
     lead = first_gain
     leads = [lead]
-    for gain in gains:
+    for gain in others:
         kept, entered = lead + keep, lead + enter
         lead = (kept if kept > leave else leave) - (entered if entered > stay else stay) + gain
         leads.append(lead)
@@ -107,7 +120,35 @@ def _decode_two(scores: Scores, transitions: Scores) -> list[int]:
     return path[::-1]
 
 
-def _decode_alone(scores: Scores, transitions: Scores) -> list[int]:
+def _settled(gains: Scores, transitions: Scores) -> Tags | None:
+    """Returns the same labels as `_decode_two` one after the other, or None.
+
+    Each lead follows from the one before and from nothing else, and mostly not even from that: it
+    is cut off above and below. So all are computed at once from a guess, again and again. When none
+    changes any more, every one is what its predecessor makes of it, which only the true ones are.
+    """
+    (stay, leave), (enter, keep) = transitions.tolist()
+    leads, before = gains.copy(), np.empty_like(gains)
+    for _ in range(_GUESSES):
+        before[:] = leads
+        leads[1:] = np.maximum(before[:-1] + keep, leave) - np.maximum(before[:-1] + enter, stay)
+        leads[1:] += gains[1:]
+        if (leads == before).all():
+            break
+    else:
+        return None
+    # Likewise for the labels, from the last to the first.
+    enters, keeps = leads > stay - enter, leads > leave - keep
+    path = leads > 0
+    for _ in range(_GUESSES):
+        guess = path.copy()
+        path[:-1] = np.where(guess[1:], keeps[:-1], enters[:-1])
+        if (path == guess).all():
+            return path.astype(np.int64)
+    return None
+
+
+def _decode_alone(scores: Scores, transitions: Scores) -> list[int] | Tags:
     """Returns the best labels of one sequence."""
     if len(transitions) == 2:
         return _decode_two(scores, transitions)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from hushdoc import artifact as artifacts
 from hushdoc import hashing, segmentation
 from hushdoc.certificate import Certificate
+from hushdoc.contents import TABLE_KEY
 from hushdoc.document import Document, Page, union
 from hushdoc.errors import ArtifactError, TaskMismatchError
 from hushdoc.hashing import Clusters, FeatureScheme
@@ -103,11 +104,13 @@ class HashedCRFModel:
                 code="BAD_MANIFEST",
             )
         tags = _tags_from(artifact.read(LABELS_FILE), scheme.level)
-        table = read_table(artifact.view(model.entry), settings["hashTable"]["tensor"])
-        if table.weights.shape != (scheme.rows, len(tags)):
+        stated = settings[TABLE_KEY]
+        table = read_table(artifact.view(model.entry), stated["tensor"], stated.get("reference"))
+        if (len(table.weights), len(table.transitions)) != (scheme.rows, len(tags)):
             raise ArtifactError(
-                f"The table has {table.weights.shape} rows and columns, the features need "
-                f"{scheme.rows} rows and {LABELS_FILE} {len(tags)} columns. Export it again."
+                f"The table has {len(table.weights)} rows for {len(table.transitions)} labels, the "
+                f"features need {scheme.rows} rows and {LABELS_FILE} has {len(tags)} labels. "
+                "Export it again."
             )
         clusters = None
         if scheme.clusters:
@@ -181,9 +184,10 @@ class HashedCRFModel:
         found: list[_Found] = []
         for block in _blocks(sentences):
             words = [segmentation.words(text, start, stop) for start, stop in block]
-            features = hashing.features(words, self.scheme, self._clusters)
+            hashed = hashing.lookups if self.scheme.level == "sentence" else hashing.features
+            rows = hashed(words, self.scheme, self._clusters)
             clock.encoded()
-            pending.append(item_scores(features, self._table))
+            pending.append(item_scores(rows, self._table))
             clock.scored()
             if self.scheme.level == "token":
                 found += self._tokens_found(text, block, words, pending.pop())

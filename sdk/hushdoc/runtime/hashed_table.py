@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.errors import ArtifactError
-from hushdoc.hashing import Clusters, Features, FeatureScheme
+from hushdoc.hashing import Clusters, Features, FeatureScheme, Lookups
 
 Scores = npt.NDArray[np.float64]
+Sums = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 TRANSITIONS, SCALE = "transitions", "scale"
 """Tensors beside the weights, whose name the manifest states."""
@@ -21,50 +22,68 @@ TRANSITIONS, SCALE = "transitions", "scale"
 HASHES, IDS = "hashes", "ids"
 """Tensors of a file of clusters."""
 
+ZERO_POINT = 128
+"""The byte that stands for the weight 0. The byte 0 stands for nothing: its row is empty."""
+
 _GATHERED_BYTES = 1 << 18
 """Rows of the table that are added up at once: they stay in the cache of one core."""
 
-_DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I8": "i1", "U16": "<u2", "U32": "<u4"}
+_DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "U8": "u1", "U16": "<u2", "U32": "<u4"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HashedTable:
     """What a conditional random field has learned, addressed by hashes.
 
+    Adding one number to all weights of a row changes no answer. So a table may leave out the column
+    of one label, the reference, and hold by how much the others' weights exceed its own.
+
     Attributes:
-        weights: Shape [rows, labels]; floats, or whole numbers that `scale` makes weights of.
-        scale: Shape [labels]; None for floats.
+        weights: Shape [rows, labels], less one column if there is a reference; floats, or bytes,
+            which `scale` times what they exceed ZERO_POINT by makes weights of.
+        scale: One for each column; None for floats.
         transitions: Shape [labels, labels], from a label to the next.
+        reference: The label that has no column since all its weights are 0; None for none.
     """
 
     weights: npt.NDArray[Any]
     scale: npt.NDArray[np.float32] | None = None
     transitions: Scores
+    reference: int | None = None
 
     def __post_init__(self) -> None:
         """Refuses parts that do not fit one another."""
-        labels = self.weights.shape[-1]
-        scale = (labels,) if self.scale is None else self.scale.shape
+        columns = self.weights.shape[-1]
+        labels = columns + (self.reference is not None)
+        scale = (columns,) if self.scale is None else self.scale.shape
         if (
             self.weights.ndim != 2
-            or scale != (labels,)
+            or scale != (columns,)
             or self.transitions.shape != (labels,) * 2
-            or self.weights.dtype.kind != ("f" if self.scale is None else "i")
+            or (self.weights.dtype.kind != "f" if self.scale is None else not self._has_bytes)
             or (self.scale is not None and not (self.scale > 0).all())
+            or (self.reference is not None and not (columns and 0 <= self.reference < labels))
         ):
             raise ArtifactError(
                 f"A table has weights {self.weights.shape} of {self.weights.dtype}, a scale "
-                f"{scale} and transitions {self.transitions.shape}; expected [rows, labels], "
-                "[labels] (above 0, for whole numbers alone) and [labels, labels]. Export it again."
+                f"{scale}, transitions {self.transitions.shape} and the reference "
+                f"{self.reference}; expected [rows, labels], [labels] (above 0, for bytes alone), "
+                "[labels, labels], and with one of the labels as reference one column and one "
+                "scale less. Export it again."
             )
 
+    @property
+    def _has_bytes(self) -> bool:
+        return self.weights.dtype == np.uint8
 
-def read_table(content: memoryview, name: str) -> HashedTable:
+
+def read_table(content: memoryview, name: str, reference: int | None = None) -> HashedTable:
     """Returns the table in a safetensors file that was checked when its artifact was opened.
 
     Args:
         content: The file; the table stays where it is.
         name: The weights' tensor, as the manifest states it.
+        reference: The label that has no column, likewise.
 
     Raises:
         ArtifactError: A part is missing, or they do not fit one another.
@@ -79,6 +98,7 @@ def read_table(content: memoryview, name: str) -> HashedTable:
         weights=tensors[name],
         scale=tensors.get(SCALE),
         transitions=tensors[TRANSITIONS].astype(np.float64),
+        reference=reference,
     )
 
 
@@ -100,33 +120,67 @@ def read_clusters(content: memoryview, scheme: FeatureScheme) -> Clusters:
     return clusters
 
 
-def item_scores(features: Features, table: HashedTable) -> Scores:
+def item_scores(found: Features | Lookups, table: HashedTable) -> Scores:
     """Returns for every item the sum of its features' weights, shape [items, labels].
 
     Args:
-        features: Rows of the table.
-        table: Its weights; they are summed in double precision, or exactly if they are whole.
+        found: Rows of the table, in either order.
+        table: Its weights; they are summed in double precision, or exactly if they are bytes.
     """
     weights = np.ascontiguousarray(table.weights)
-    rows, labels = weights.shape
-    # One number for each row is gathered several times faster than a row of numbers.
-    width = labels * weights.itemsize
-    whole = weights.view({1: "u1", 2: "u2", 4: "u4", 8: "u8"}.get(width, f"V{width}"))[:, 0]
-    if len(features.indices) and int(features.indices.max()) >= rows:
-        raise ValueError(f"A feature is in row {features.indices.max()} of {rows}.")
-    exact = np.int64 if weights.dtype.kind == "i" else np.float64
-    sums = np.zeros((features.num_items, labels), dtype=exact)
-    filled = np.flatnonzero(np.diff(features.offsets))
-    starts = features.offsets[filled]
-    for first, last in _runs(starts, len(features.indices), _GATHERED_BYTES // width):
-        stop = starts[last] if last < len(starts) else len(features.indices)
-        taken = np.take(whole, features.indices[starts[first] : stop], mode="clip")
-        gathered = taken.view(weights.dtype).reshape(-1, labels)
-        sums[filled[first:last]] = np.add.reduceat(
-            gathered, starts[first:last] - starts[first], axis=0, dtype=exact
-        )
-    scale = 1.0 if table.scale is None else table.scale.astype(np.float64)
-    return np.multiply(sums, scale, dtype=np.float64)
+    exact: Any = np.int64 if weights.dtype == np.uint8 else np.float64
+    sums: Sums = np.zeros((weights.shape[1], found.num_items), dtype=exact)
+    if isinstance(found, Lookups):
+        _add_in_order_of_rows(sums, found, weights)
+    else:
+        _add_item_by_item(sums, found, weights)
+    labels = len(table.transitions)
+    scores = np.zeros((found.num_items, labels))
+    for column, label in enumerate(label for label in range(labels) if label != table.reference):
+        scale = 1.0 if table.scale is None else float(table.scale[column])
+        np.multiply(sums[column], scale, out=scores[:, label])
+    return scores
+
+
+def _add_in_order_of_rows(sums: Sums, found: Lookups, weights: npt.NDArray[Any]) -> None:
+    whole = _whole_rows(weights)
+    for first, items, rows, new in found.blocks():
+        if int(rows[-1]) >= len(weights):
+            raise ValueError(f"A feature is in row {rows[-1]} of {len(weights)}.")
+        taken = _numbers(np.take(whole, rows, mode="clip").view(weights.dtype), len(sums))
+        # A row that an item has twice counts once.
+        taken *= new.view(np.int8)[:, None]
+        for column, own in zip(taken.T, sums, strict=True):
+            np.add.at(own[first:], items, column.astype(own.dtype, copy=False))
+
+
+def _add_item_by_item(sums: Sums, found: Features, weights: npt.NDArray[Any]) -> None:
+    whole = _whole_rows(weights)
+    if len(found.indices) and int(found.indices.max()) >= len(weights):
+        raise ValueError(f"A feature is in row {found.indices.max()} of {len(weights)}.")
+    filled = np.flatnonzero(np.diff(found.offsets))
+    starts = found.offsets[filled]
+    for first, last in _runs(starts, len(found.indices), _GATHERED_BYTES // whole.itemsize):
+        stop = starts[last] if last < len(starts) else len(found.indices)
+        taken = np.take(whole, found.indices[starts[first] : stop], mode="clip")
+        gathered = _numbers(taken.view(weights.dtype), len(sums))
+        sums[:, filled[first:last]] = np.add.reduceat(
+            gathered, starts[first:last] - starts[first], axis=0, dtype=sums.dtype
+        ).T
+
+
+def _whole_rows(weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Returns one number for each row: it is gathered several times faster than a row of them."""
+    width = weights.shape[1] * weights.itemsize
+    return weights.view({1: "u1", 2: "u2", 4: "u4", 8: "u8"}.get(width, f"V{width}"))[:, 0]
+
+
+def _numbers(weights: npt.NDArray[Any], columns: int) -> npt.NDArray[Any]:
+    """Returns rows of doubles, or of what bytes exceed ZERO_POINT by; they may be written to."""
+    if weights.dtype == np.uint8:
+        weights ^= np.uint8(ZERO_POINT)
+        return weights.view(np.int8).reshape(-1, columns)
+    return weights.astype(np.float64).reshape(-1, columns)
 
 
 def _runs(starts: npt.NDArray[np.int64], total: int, most: int) -> Iterator[tuple[int, int]]:

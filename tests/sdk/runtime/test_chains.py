@@ -93,6 +93,49 @@ def test_no_other_path_is_better(data: st.DataObject) -> None:
     assert worth(found) == pytest.approx(best, abs=1e-9)
 
 
+@pytest.mark.parametrize("length", [63, 64, 65, 1000])
+@pytest.mark.parametrize("stickiness", [-4.0, 0.0, 0.3, 4.0, 40.0])
+@pytest.mark.parametrize("whole", [False, True], ids=["any", "with-ties"])
+def test_long_sequences_of_two_labels(length: int, stickiness: float, whole: bool) -> None:
+    generator = np.random.default_rng(length)
+    scores = generator.normal(size=(length, 2)) * 2
+    transitions = np.eye(2) * stickiness + generator.normal(size=(2, 2))
+    if whole:
+        scores, transitions = np.rint(scores), np.rint(transitions)
+    offsets = np.array([0, length])
+    found = chains.viterbi(scores, offsets, transitions)
+    assert found.tolist() == expected_of_two(scores, transitions)
+    among_others = np.array([0, 0, length, length])
+    assert chains.viterbi(scores, among_others, transitions).tolist() == found.tolist()
+
+
+def expected_of_two(scores: Scores, transitions: Scores) -> list[int]:
+    """The best labels by differences alone, one item after the other."""
+    (stay, leave), (enter, keep) = transitions.tolist()
+    gains = (scores[:, 1] - scores[:, 0]).tolist()
+    leads = gains[:1]
+    for gain in gains[1:]:
+        lead = leads[-1]
+        leads.append(max(lead + keep, leave) - max(lead + enter, stay) + gain)
+    path = [int(leads[-1] > 0)]
+    for lead in leads[-2::-1]:
+        path.append(int(lead > (leave - keep if path[-1] else stay - enter)))
+    return path[::-1]
+
+
+def test_labels_settle_at_once_or_are_found_one_after_the_other() -> None:
+    generator = np.random.default_rng(8)
+    gains = generator.normal(size=500)
+    weak, strong = np.eye(2) * 0.1, np.eye(2) * 1000
+    assert chains._settled(gains, weak) is not None
+    assert chains._settled(gains, strong) is None
+    scores = np.stack([np.zeros(500), gains], axis=1)
+    for transitions in (weak, strong):
+        found = chains.viterbi(scores, np.array([0, 500]), transitions)
+        assert found.tolist() == expected_of_two(scores, transitions)
+        assert found.dtype == np.int64
+
+
 def test_many_sequences_in_steps_of_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(5)
     offsets = np.cumsum([0, *generator.integers(0, 9, 200)])

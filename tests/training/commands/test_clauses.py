@@ -157,6 +157,33 @@ def test_files_and_folders_of_contracts(tmp_path: Path, capsys: pytest.CaptureFi
     assert "more.jsonl, train.jsonl.gz" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("mode", "size"),
+    [
+        ("none", ("--iterations", 3)),
+        ("private", ("--expected-records", 80)),
+        ("gaussian", ()),
+    ],
+)
+def test_a_score_on_held_out_documents_is_a_read_that_the_certificate_lists(
+    tmp_path: Path, mode: str, size: tuple[object, ...]
+) -> None:
+    options = ("--mode", mode, "--rows", 4096, *size)
+    for share in (0, 0.3):
+        assert train(INVENTED, tmp_path / str(share), *options, "--held-out", share) == 0
+    without, with_score = (
+        {
+            (access.purpose, access.treatment)
+            for access in checkpoint.load(tmp_path / run).claim.data_accesses
+        }
+        for run in ("0", "0.3")
+    )
+    ((purpose, treatment),) = with_score - without
+    assert "held-out" in purpose
+    assert treatment == "not-released"
+    assert without < with_score
+
+
 def test_tagged_tokens(tmp_path: Path, release: Path) -> None:
     (tmp_path / "data.conll").write_text(CONLL * 5)
     options = ("--mode", "published", "--rows", 512, "--iterations", 3)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hushdoc.errors import MissingExtraError
 
 if TYPE_CHECKING:
+    from hushdoc.claim import DataAccess
     from hushdoc.hashing import FeatureScheme
     from hushdoc_training.audit.roc import Attack
     from hushdoc_training.crf.checkpoint import TableCheckpoint
@@ -277,6 +278,7 @@ def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) 
         attack=None
         if options.mode == "none"
         else lambda made: table_attacks.audits(made, report=_print_attack),
+        accesses=_scoring(options, _name(options)),
         progress=lambda what: print(f"{what} ...", flush=True),
     )
     print(f"Learned:    {int(trained.fitted.genuine.sum())} of {scheme.rows} rows")
@@ -299,6 +301,7 @@ def _private(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme)
 
     ledger = None if options.ledger is None else Ledger.open(options.ledger)
     delta = options.delta or (clause_runs.DELTA if ledger is None else ledger.delta)
+    name = options.name or (ledger.data if ledger is not None else _name(options))
     try:
         plan = PrivacyPlan.calibrated(
             epsilon=options.epsilon,
@@ -317,11 +320,12 @@ def _private(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme)
         plan,
         public=_public(options, scheme),
         out=options.out,
-        name=options.name or (ledger.data if ledger is not None else _name(options)),
+        name=name,
         settings=Settings(travel=options.travel),
         hyperparameter_tuning=options.tuned_on,
         ledger=ledger,
         documents_changed=options.documents_changed,
+        accesses=_scoring(options, name),
     )
 
 
@@ -368,6 +372,7 @@ def _gaussian(
             delta=options.delta or clause_runs.DELTA,
             out=options.out,
             name=_name(options),
+            accesses=_scoring(options, _name(options)),
         )
     except ValueError as error:
         options.refuse_usage(str(error))
@@ -382,7 +387,16 @@ def _say_what_it_promises(table: TableCheckpoint) -> None:
     print(stated + (f": {guarantee.reason}" if guarantee.reason else ""))
 
 
+def _scoring(options: argparse.Namespace, name: str) -> tuple[DataAccess, ...]:
+    """Returns how documents are read that nothing is learned from."""
+    from hushdoc.claim import DataAccess
+
+    why = "score on held-out documents, shown to whoever trained; nothing was learned from them"
+    read = (DataAccess(data=name, purpose=why, accounted_in=(), treatment="not-released"),)
+    return read if options.held_out else ()
+
+
 def _name(options: argparse.Namespace) -> str:
-    if options.name:
-        return str(options.name)
-    return INVENTED if options.data == INVENTED else Path(options.data).resolve().name
+    return options.name or (
+        INVENTED if options.data == INVENTED else Path(options.data).resolve().name
+    )

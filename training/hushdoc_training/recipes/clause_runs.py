@@ -6,13 +6,13 @@ protects all places of one term by one release of noise.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from hushdoc.accounting import calibration
-from hushdoc.claim import PublicData
+from hushdoc.claim import DataAccess, PublicData
 from hushdoc.errors import AnnotationError
 from hushdoc.hashing import Features, FeatureScheme
 from hushdoc.labels import OUTSIDE
@@ -74,6 +74,7 @@ def protect_documents(
     hyperparameter_tuning: str = "none",
     ledger: Ledger | None = None,
     documents_changed: bool = False,
+    accesses: tuple[DataAccess, ...] = (),
 ) -> TableCheckpoint:
     """Trains by DP-SGD and writes `out/checkpoint`.
 
@@ -88,6 +89,7 @@ def protect_documents(
         hyperparameter_tuning: One of `mechanism.TUNINGS`: on what the settings were chosen.
         ledger: The budget of the documents. All steps are charged at once, before the first.
         documents_changed: Documents were added, removed or relabelled since the ledger's last run.
+        accesses: How else the documents are read, for the certificate.
 
     Raises:
         AnnotationError: There is nothing to learn.
@@ -127,7 +129,7 @@ def protect_documents(
         transitions=table.transitions,
         tags=table.tags,
         scheme=scheme,
-        claim=claim,
+        claim=replace(claim, data_accesses=(*claim.data_accesses, *accesses)),
     )
     checkpoint.save(out / "checkpoint", made)
     account.close()
@@ -143,6 +145,7 @@ def protect_terms(
     out: Path,
     name: str,
     bound: float = BOUND,
+    accesses: tuple[DataAccess, ...] = (),
 ) -> TableCheckpoint:
     """Counts, adds noise once and writes `out/checkpoint`.
 
@@ -154,6 +157,7 @@ def protect_terms(
         out: A new folder for the run.
         name: What the certificate calls the documents.
         bound: Length of a row, a public constant.
+        accesses: How else the documents are read, for the certificate.
 
     Raises:
         AnnotationError: There is nothing to learn.
@@ -184,7 +188,7 @@ def protect_terms(
         transitions=private_fitting.transitions_of(corpus.names).astype(np.float32),
         tags=corpus.names,
         scheme=scheme,
-        claim=claim,
+        claim=replace(claim, data_accesses=(*claim.data_accesses, *accesses)),
     )
     out.mkdir(parents=True, exist_ok=True)
     checkpoint.save(out / "checkpoint", made)

@@ -6,7 +6,7 @@ corpus -> features -> fit -> fill -> attack -> claim -> checkpoint
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.audits import Audit
-from hushdoc.claim import PublicData
+from hushdoc.claim import DataAccess, PublicData
 from hushdoc.errors import InputError
 from hushdoc.hashing import Clusters, Features, FeatureScheme
 from hushdoc_training.crf import checkpoint, claims, filling, fitting, laws, term_cost
@@ -113,6 +113,7 @@ def train(
     public_data: tuple[PublicData, ...] = (),
     attack: Attack | None = None,
     with_costs: bool = False,
+    accesses: tuple[DataAccess, ...] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Trained:
     """Fits, fills and attacks a table and writes its checkpoint.
@@ -128,6 +129,7 @@ def train(
         attack: Measures the finished table; without it the claim's kind is "none".
         with_costs: Whether the paper's measured cost of frequent terms is stated. It is computed
             from the documents and released with the claim.
+        accesses: How else the documents are read, for the certificate.
         progress: Told in a word or two what comes next.
 
     Raises:
@@ -151,12 +153,13 @@ def train(
         audits=() if attack is None else tuple(attack(trained)),
         costs=_stated_costs(trained) if with_costs else {},
     )
+    claim = claims.claim(made)
     table = TableCheckpoint(
         weights=trained.weights,
         transitions=trained.fitted.transitions,
         tags=corpus.names,
         scheme=scheme,
-        claim=claims.claim(made),
+        claim=replace(claim, data_accesses=(*claim.data_accesses, *accesses)),
         clusters=clusters,
     )
     out.mkdir(parents=True, exist_ok=True)

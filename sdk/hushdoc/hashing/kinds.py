@@ -1,0 +1,158 @@
+"""Kinds of features: which tokens they are made of, and the rows of the table that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc.hashing.mixing import Hashes, finalize
+from hushdoc.hashing.scheme import MAX_SKIPPED, MAX_WINDOW, FeatureScheme
+
+MARGIN = max(MAX_WINDOW, MAX_SKIPPED + 1)
+"""Tokens between an item and the furthest token of its features, at most."""
+
+Groups = npt.NDArray[np.int64]
+Lengths = npt.NDArray[np.int64]
+
+# What the tokens of a feature are to each other. Offsets (0 is the item itself, -1 the token
+# before it) are added in 8 bits; pairs are told apart by the side on which the item stands.
+_TOKEN, _CLUSTER, _BIGRAM, _SKIP_GRAM = 0x100, 0x200, 0x300, 0x400
+_ITEM_IS_SECOND = 1
+
+
+class Kind(NamedTuple):
+    """A kind of feature: which tokens it is made of, by their distance from the item's token."""
+
+    number: int
+    first: int
+    second: int | None = None
+    of_clusters: bool = False
+
+
+@cache
+def of_sentences(scheme: FeatureScheme) -> tuple[Kind, ...]:
+    """Returns the features of a sentence, each at the last of its tokens."""
+    kinds = [Kind(_TOKEN, 0), *([Kind(_CLUSTER, 0, None, True)] if scheme.clusters else [])]
+    return (*kinds, *(Kind(number, -distance, 0) for distance, number in _pairs(scheme)))
+
+
+@cache
+def of_tokens(scheme: FeatureScheme) -> tuple[Kind, ...]:
+    """Returns the features of a token."""
+    kinds = []
+    for offset in range(-scheme.window, scheme.window + 1):
+        kinds += [Kind(_TOKEN | offset & 0xFF, offset)]
+        kinds += [Kind(_CLUSTER | offset & 0xFF, offset, None, True)] if scheme.clusters else []
+    for distance, number in _pairs(scheme):
+        kinds += [Kind(number, 0, distance), Kind(number | _ITEM_IS_SECOND, -distance, 0)]
+    return tuple(kinds)
+
+
+def _pairs(scheme: FeatureScheme) -> list[tuple[int, int]]:
+    """Returns the distance and kind of each pair of tokens that is a feature."""
+    pairs = [(1, _BIGRAM)] if scheme.bigrams else []
+    if scheme.skip_grams:
+        pairs += [(distance, _SKIP_GRAM) for distance in range(2, MAX_SKIPPED + 2)]
+    return pairs
+
+
+def write_hashes(
+    out: Hashes, hashes: Hashes, groups: Groups | None, kinds: Sequence[Kind], scheme: FeatureScheme
+) -> Iterator[Hashes]:
+    """Yields each line of `out`, all features of one kind, once their hashes are written to it.
+
+    What stands in the columns of the margin, and where a token has no feature of the kind, means
+    nothing; see `clear`.
+
+    Args:
+        out: Shape [kinds, tokens + MARGIN], contiguous.
+        hashes: Of the tokens.
+        groups: The cluster of each token, -1 for none.
+        kinds: The features.
+        scheme: Has the seed.
+    """
+    total = len(hashes)
+    firsts = hashes * np.uint32(0x9E3779B1)
+    clusters = None if groups is None else groups.astype(np.uint32) * np.uint32(0x9E3779B1)
+    seconds = hashes * np.uint32(0x85EBCA77)
+    between = np.empty_like(out[0])
+    turned = between[:total]
+    np.right_shift(seconds, np.uint32(17), out=turned)
+    seconds <<= np.uint32(15)
+    seconds |= turned
+    for line, kind in zip(out, kinds, strict=True):
+        constant = np.uint32((kind.number * 0xC2B2AE3D + scheme.seed) & 0xFFFFFFFF)
+        if kind.second is None:
+            here, there = _shifted(total, kind.first)
+            source = clusters if kind.of_clusters and clusters is not None else firsts
+            np.bitwise_xor(source[there], constant, out=line[here])
+        else:
+            # One of the two is the item's own token.
+            first, second = _shifted(total, kind.second - kind.first)
+            mixed = line[second if kind.second == 0 else first]
+            np.add(seconds[second], constant, out=mixed)
+            mixed ^= firsts[first]
+        finalize(line, between)
+        yield line
+
+
+def write_rows(
+    out: Hashes, hashes: Hashes, groups: Groups | None, kinds: Sequence[Kind], scheme: FeatureScheme
+) -> None:
+    """Writes the row of the table of every feature, like `write_hashes`."""
+    for line in write_hashes(out, hashes, groups, kinds, scheme):
+        rows_of(line, scheme)
+
+
+def rows_of(hashes: Hashes, scheme: FeatureScheme) -> None:
+    """Makes hashes rows in their place: their share of the 32 bits, so rows may be any number."""
+    if scheme.rows & (scheme.rows - 1) == 0:
+        hashes >>= np.uint32(33 - scheme.rows.bit_length())
+    else:
+        hashes[:] = hashes.astype(np.uint64) * np.uint64(scheme.rows) >> np.uint64(32)
+
+
+def clear(
+    rows: npt.NDArray[Any], kinds: Sequence[Kind], lengths: Lengths, groups: Groups | None
+) -> Any:
+    """Writes the largest number where a token has no feature of a kind, and returns it.
+
+    Args:
+        rows: Shape [kinds, tokens + MARGIN], contiguous.
+        kinds: The features.
+        lengths: How many tokens each sentence has.
+        groups: The cluster of each token, -1 for none.
+    """
+    missing = rows.dtype.type(np.iinfo(rows.dtype).max)
+    width = rows.shape[1]
+    rows[:, width - MARGIN :] = missing
+    stops = np.cumsum(lengths)
+    # Where a sentence has fewer tokens, its neighbours' are reached: those of them that are as near
+    # to the same end, or columns of the margin.
+    after_start, before_stop = [], []
+    for number, kind in enumerate(kinds):
+        reached = (0, kind.first, kind.second or 0)
+        after_start += [number * width + place for place in range(-min(reached))]
+        before_stop += [number * width - 1 - place for place in range(max(reached))]
+    everything = rows.reshape(-1)
+    for edges, places in ((stops - lengths, after_start), (stops, before_stop)):
+        if places:
+            everything[edges + np.array(places)[:, None]] = missing
+    if groups is not None:
+        total = width - MARGIN
+        for line, kind in zip(rows, kinds, strict=True):
+            if kind.of_clusters:
+                here, there = _shifted(total, kind.first)
+                line[here][groups[there] < 0] = missing
+    return missing
+
+
+def _shifted(total: int, offset: int) -> tuple[slice, slice]:
+    """Returns the items that have a token at an offset, and those tokens."""
+    reach = max(0, total - abs(offset))
+    start = max(0, -offset)
+    return slice(start, start + reach), slice(start + offset, start + offset + reach)
