@@ -5,16 +5,23 @@ that one key has one id, and one signature has one spelling as bytes. A signatur
 own, though: the ECDSA signature (r, s) has the twin (r, n - s), which holds as well and is
 accepted, because key services return either. So nothing may ever be counted, found or remembered
 by its signature; keys are, and each counts once.
+
+Who only checks Ed25519, which is what most installations do, needs PyNaCl and no more. Private keys
+and P-256 are left to `cryptography`, which the extra `keys` brings.
 """
 
 from __future__ import annotations
 
+import binascii
 import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from hushdoc import files
-from hushdoc.errors import InputError
+from hushdoc.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -30,6 +37,12 @@ ED25519 = "ed25519"
 ECDSA_P256 = "ecdsa-p256"
 ALGORITHMS = (ED25519, ECDSA_P256)
 """RFC 8032; and FIPS 186-5 on P-256 with SHA-256, its signatures in canonical DER."""
+
+_PUBLIC_PEM = re.compile(
+    rb"\s*-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]+)-----END PUBLIC KEY-----\s*"
+)
+_ED25519_DER = bytes.fromhex("302a300506032b6570032100")
+"""What stands before the 32 bytes of an Ed25519 key (RFC 8410)."""
 
 _PRIME = 2**255 - 19
 _CURVE_D = -121665 * pow(121666, -1, _PRIME) % _PRIME
@@ -53,8 +66,10 @@ def generate_key(algorithm: str = ED25519) -> PrivateKey:
 
     Raises:
         ValueError: There is no such algorithm.
+        MissingExtraError: `cryptography` is not installed.
     """
-    from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+    with _key_library():
+        from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
     if algorithm == ED25519:
         return ed25519.Ed25519PrivateKey.generate()
@@ -74,7 +89,7 @@ def write_private_key(private_key: PrivateKey, path: Path) -> None:
         OutputExistsError: Something stands there.
         OutputWriteError: The disk is full or not writable.
     """
-    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives import serialization  # the key is one of its own
 
     content = private_key.private_bytes(
         serialization.Encoding.PEM,
@@ -92,10 +107,12 @@ def load_private_key(path: Path) -> PrivateKey:
 
     Raises:
         InputError: BAD_KEY: it can't be read or is no key of ALGORITHMS.
+        MissingExtraError: `cryptography` is not installed.
     """
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+    with _key_library():
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
     try:
         content = files.read_file(path, max_bytes=MAX_KEY_BYTES)
@@ -117,14 +134,22 @@ def load_public_key(path: Path) -> tuple[str, bytes]:
 
     Raises:
         InputError: BAD_KEY: it can't be read or is no key of ALGORITHMS.
+        MissingExtraError: It is not Ed25519, and `cryptography` is not installed.
     """
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives import serialization
-
     try:
         content = files.read_file(path, max_bytes=MAX_KEY_BYTES)
+    except OSError as problem:
+        raise _bad_public_key(path, str(problem)) from problem
+    raw = _ed25519_from_pem(content)
+    if raw is not None:
+        return ED25519, raw
+    with _key_library():
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives import serialization
+
+    try:
         key = serialization.load_pem_public_key(content)
-    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as problem:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as problem:
         raise _bad_public_key(path, str(problem)) from problem
     spelled = _raw(key)
     if spelled is None:
@@ -195,6 +220,9 @@ def verifies(public_key: bytes, algorithm: str, signature: bytes, message: bytes
         algorithm: One of ALGORITHMS.
         signature: 64 bytes (Ed25519) or canonical DER (P-256).
         message: The very bytes that were signed.
+
+    Raises:
+        MissingExtraError: The algorithm is P-256, and `cryptography` is not installed.
     """
     holds = _ed25519_holds if algorithm == ED25519 else _ecdsa_p256_holds
     return holds(public_key, signature, message)
@@ -247,20 +275,23 @@ def _p256_problem(public_key: bytes) -> str | None:
 
 
 def _ed25519_holds(public_key: bytes, signature: bytes, message: bytes) -> bool:
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from nacl.bindings import crypto_sign_BYTES, crypto_sign_open
+    from nacl.exceptions import BadSignatureError
 
+    if len(signature) != crypto_sign_BYTES:
+        return False
     try:
-        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, message)
-    except InvalidSignature:
+        crypto_sign_open(signature + message, public_key)
+    except BadSignatureError:
         return False
     return True
 
 
 def _ecdsa_p256_holds(public_key: bytes, signature: bytes, message: bytes) -> bool:
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import ec, utils
+    with _key_library():
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ec, utils
 
     key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), public_key)
     try:
@@ -271,6 +302,26 @@ def _ecdsa_p256_holds(public_key: bytes, signature: bytes, message: bytes) -> bo
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+def _ed25519_from_pem(content: bytes) -> bytes | None:
+    """Returns the raw key of a file that holds one Ed25519 key and no other text."""
+    found = _PUBLIC_PEM.fullmatch(content)
+    try:
+        der = binascii.a2b_base64(b"".join(found[1].split()), strict_mode=True) if found else b""
+    except binascii.Error:
+        return None
+    is_ed25519 = der.startswith(_ED25519_DER) and len(der) == len(_ED25519_DER) + 32
+    return der[len(_ED25519_DER) :] if is_ed25519 else None
+
+
+@contextmanager
+def _key_library() -> Iterator[None]:
+    """Says which extra brings what the block imports."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError("cryptography", "keys") from error
 
 
 def _bad_private_key(path: Path, found: str) -> InputError:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +234,80 @@ def test_p256_points_are_on_the_curve_and_spelled_once(what: str) -> None:
     with pytest.raises(SignatureError) as caught:
         TrustedKey(name="x", public_key=public_key, algorithm=keys.ECDSA_P256)
     assert caught.value.code == "WEAK_KEY"
+
+
+PEM = """-----BEGIN PUBLIC KEY-----
+MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=
+-----END PUBLIC KEY-----
+"""
+"""The first public key of RFC_8032, as openssl writes it."""
+
+
+@pytest.mark.parametrize(
+    "content", [PEM, PEM.replace("\n", "\r\n"), "\n" + PEM + "\n\n", "Our key:\n" + PEM]
+)
+def test_public_keys_are_read_as_openssl_writes_them(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "key.pem"
+    path.write_text(content, newline="")
+    assert keys.load_public_key(path) == (keys.ED25519, bytes.fromhex(RFC_8032[0][1]))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        PEM.replace("MCow", "MCox"),
+        PEM.replace("HURo=", "HUQ=="),
+        PEM.replace("HURo=", "HURo"),
+        PEM.replace("HURo=", "HURoAA=="),
+        PEM.replace("PUBLIC", "PRIVATE"),
+        PEM.replace("END", "BEGIN"),
+    ],
+)
+def test_other_texts_are_no_public_keys(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "key.pem"
+    path.write_text(content)
+    with pytest.raises(InputError) as caught:
+        keys.load_public_key(path)
+    assert caught.value.code == "BAD_KEY"
+
+
+WITHOUT_KEY_LIBRARY = """
+import sys
+from pathlib import Path
+sys.modules["cryptography"] = None
+from hushdoc import keys
+from hushdoc.errors import MissingExtraError
+
+public, message, signature, point, pem = sys.argv[1:]
+holds = bytes.fromhex(public), keys.ED25519, bytes.fromhex(signature)
+print(keys.verifies(*holds, bytes.fromhex(message)), keys.verifies(*holds, b"another"))
+print(keys.load_public_key(Path(pem))[0])
+Path(pem).write_text("-----BEGIN PUBLIC KEY-----\\nAAAA\\n-----END PUBLIC KEY-----")
+for action in (
+    lambda: keys.verifies(bytes.fromhex(point), keys.ECDSA_P256, b"", b""),
+    keys.generate_key,
+    lambda: keys.load_private_key(Path(pem)),
+    lambda: keys.load_public_key(Path(pem)),
+):
+    try:
+        action()
+    except MissingExtraError as error:
+        print("hushdoc[keys]" in str(error))
+"""
+
+
+def test_checking_ed25519_takes_the_base_installation_alone(tmp_path: Path) -> None:
+    (tmp_path / "key.pem").write_text(PEM)
+    _, public, message, signature = RFC_8032[1]
+    given = (public, message, signature, RFC_6979_PUBLIC.hex(), str(tmp_path / "key.pem"))
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_KEY_LIBRARY, *given],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["True", "False", "ed25519", "True", "True", "True", "True"]
 
 
 def test_generated_p256_keys_are_sound() -> None:

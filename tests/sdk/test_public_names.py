@@ -14,6 +14,7 @@ import hushdoc
 
 HEAVY = (
     "cryptography",
+    "nacl",
     "numpy",
     "onnx",
     "onnxruntime",

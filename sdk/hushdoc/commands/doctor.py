@@ -24,7 +24,9 @@ SECONDS = 60.0
 """How long a proof watches: onnxruntime's telemetry, left on, asks for sockets within 45 s."""
 
 EXTRAS = {
-    "cpu": ("onnxruntime", "tokenizers", "PIL"),
+    "cpu": ("onnxruntime", "tokenizers"),
+    "images": ("PIL",),
+    "keys": ("cryptography",),
     "pdf": ("pypdfium2", "PIL"),
     "ocr": ("rapidocr", "PIL"),
     "tesseract": ("pytesseract", "PIL"),

@@ -24,7 +24,6 @@ CHUNK_TOKENS = 1 << 15
 _LONGEST_MEAN = 64
 """Bytes of a token, on average, above which hashing them together gains nothing."""
 
-
 _END = "\0" * 16
 """What is read beyond the last token."""
 

@@ -216,4 +216,4 @@ def require_pillow() -> None:
     try:
         import PIL  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError("PIL", "cpu") from error
+        raise MissingExtraError("PIL", "images") from error

@@ -62,7 +62,7 @@ def require_pillow() -> None:
     try:
         import PIL  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError("PIL", "cpu") from error
+        raise MissingExtraError("PIL", "images") from error
 
 
 def background(page: Page, image: Image.Image | Path | str | None) -> Image.Image:
