@@ -15,7 +15,7 @@ def test_quick_run_counts_the_packages_of_both_installations() -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     result = json.loads(done.stdout.splitlines()[-1])
     base, cpu = result["parts_mb"]["base_mb"], result["parts_mb"]["cpu_mb"]
-    assert {"hushdoc", "numpy", "mmh3", "nacl"} <= base.keys()
+    assert {"hushdoc", "numpy", "mmh3", "pynacl"} <= base.keys()
     assert "onnxruntime" not in base
     assert "torch" not in cpu
     assert base.keys() | {"onnxruntime", "tokenizers"} <= cpu.keys()
