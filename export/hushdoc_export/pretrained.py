@@ -1,0 +1,161 @@
+"""A classifier's folder in transformers' format becomes a sealed artifact.
+
+config.json and model.safetensors; beside them tokenizer.json for models of text and layout, or
+preprocessor_config.json for models of pictures. Whoever trained it did so elsewhere, so the
+certificate promises nothing about the documents it was trained on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hushdoc.claim import Claim
+from hushdoc.errors import CheckpointError
+from hushdoc.runtime.encoding import Preprocessing
+from hushdoc_export import graph
+from hushdoc_export.classification import (
+    export_picture_classifier,
+    export_text_classifier,
+    picture_preprocessing,
+)
+from hushdoc_export.release import Release
+from hushdoc_training.privacy import claims
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+TOKENIZER, PROCESSOR = "tokenizer.json", "preprocessor_config.json"
+TEXT, PICTURE = "ForSequenceClassification", "ForImageClassification"
+LAYOUT_TYPES = frozenset({"layoutlm", "layoutlmv3", "lilt"})
+"""Models that read boxes beside the words."""
+
+_COUNT_FROM_PADDING = frozenset({"roberta", "xlm-roberta", "camembert", "layoutlmv3", "lilt"})
+"""Models of RoBERTa's kind: their first position comes behind the padding's number."""
+
+_LOCAL: dict[str, Any] = {"local_files_only": True, "use_safetensors": True}
+
+
+def holds_classifier(folder: Path) -> bool:
+    """Returns whether a folder says that it holds a classifier in transformers' format.
+
+    Args:
+        folder: Any folder.
+    """
+    try:
+        return _architecture(folder).endswith((TEXT, PICTURE))
+    except CheckpointError:
+        return False
+
+
+def export_classifier(folder: Path, out: Path, release: Release, *, trained_on: str) -> Path:
+    """Returns the folder of the artifact that was made from a classifier.
+
+    Args:
+        folder: As `save_pretrained` of transformers writes it, with weights in safetensors.
+        out: Where the artifact shall stand; nothing may be there yet.
+        release: Who releases it, and as what.
+        trained_on: What the certificate calls the documents that it was trained on.
+
+    Raises:
+        CheckpointError: A file is missing or is not what the runtime can run.
+        HushdocError: What `release.seal` raises.
+    """
+    architecture = _architecture(folder)
+    if not architecture.endswith((TEXT, PICTURE)):
+        raise _unusable(folder, f"its architecture is {architecture or 'not stated'}")
+    for name in (WEIGHTS, TOKENIZER if architecture.endswith(TEXT) else PROCESSOR):
+        if not (folder / name).is_file():
+            raise _unusable(folder, f"it has no {name}")
+    claim = claims.not_private(trained_on, (), training={"architecture": architecture})
+    export = _text if architecture.endswith(TEXT) else _picture
+    return export(folder, out, release, claim)
+
+
+@contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    """Says of a folder what its files lack."""
+    from safetensors import SafetensorError
+
+    try:
+        with graph.silence():
+            yield
+    except (KeyError, OSError, SafetensorError, TypeError, ValueError) as error:
+        raise _unusable(folder, f"{type(error).__name__}: {error}") from error
+
+
+def _text(folder: Path, out: Path, release: Release, claim: Claim) -> Path:
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    with _reading(folder):
+        model = AutoModelForSequenceClassification.from_pretrained(folder, **_LOCAL).eval()
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        labels, windows = _labels(model.config), _windows(tokenizer, model.config)
+    if getattr(model.config, "visual_embed", False):
+        raise _unusable(folder, "it reads pictures beside words, which classifiers here do not")
+    return export_text_classifier(
+        model,
+        out,
+        release,
+        labels=labels,
+        tokenizer_json=(folder / TOKENIZER).read_text(encoding="utf-8"),
+        preprocessing=windows,
+        claim=claim,
+        layout=model.config.model_type in LAYOUT_TYPES,
+    )
+
+
+def _picture(folder: Path, out: Path, release: Release, claim: Claim) -> Path:
+    from transformers import AutoImageProcessor, AutoModelForImageClassification
+
+    with _reading(folder):
+        model = AutoModelForImageClassification.from_pretrained(folder, **_LOCAL).eval()
+        processor = AutoImageProcessor.from_pretrained(folder, local_files_only=True)
+        labels = _labels(model.config)
+    return export_picture_classifier(
+        model,
+        out,
+        release,
+        labels=labels,
+        preprocessing=picture_preprocessing(processor),
+        claim=claim,
+    )
+
+
+def _windows(tokenizer: Any, config: Any) -> Preprocessing:
+    ids = {
+        name: getattr(tokenizer, f"{name}_token_id")
+        for name in ("cls", "sep", "pad")
+        if getattr(tokenizer, f"{name}_token_id") is not None
+    }
+    if len(ids) < 3:
+        raise ValueError("its tokenizer lacks one of the tokens cls, sep and pad")
+    before = config.pad_token_id + 1 if config.model_type in _COUNT_FROM_PADDING else 0
+    longest = min(tokenizer.model_max_length, config.max_position_embeddings - before)
+    return Preprocessing(
+        max_tokens=longest,
+        overlap=0,
+        **{f"{name}_id": number for name, number in ids.items()},
+    )
+
+
+def _labels(config: Any) -> list[str]:
+    return [config.id2label[number] for number in range(config.num_labels)]
+
+
+def _architecture(folder: Path) -> str:
+    try:
+        told = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        (name,) = told["architectures"]
+        return str(name)
+    except (KeyError, OSError, TypeError, ValueError) as error:
+        raise _unusable(folder, f"{CONFIG} can't be read: {type(error).__name__}") from error
+
+
+def _unusable(folder: Path, found: str) -> CheckpointError:
+    return CheckpointError(
+        f"'{folder}' can't be exported as a classifier: {found}. Expected a folder as "
+        f"save_pretrained of transformers writes it, of a model named *{TEXT} with {TOKENIZER}, "
+        f"or *{PICTURE} with {PROCESSOR}, its weights in {WEIGHTS}."
+    )

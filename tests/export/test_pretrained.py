@@ -1,0 +1,177 @@
+"""Classifiers in transformers' format are sealed as they are, and promised nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+
+import hushdoc
+from hushdoc.__main__ import main
+from hushdoc.document import Document
+from hushdoc.errors import CheckpointError
+from hushdoc_export.pretrained import export_classifier, holds_classifier
+from hushdoc_export.release import Release
+
+LABELS = {0: "letter", 1: "invoice", 2: "form"}
+SIZES = {
+    "vocab_size": 90,
+    "hidden_size": 48,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 40,
+    "max_position_embeddings": 70,
+    "initializer_range": 0.5,
+    "pad_token_id": 0,
+    "id2label": LABELS,
+}
+
+
+def saved(tiny: ModuleType, folder: Path, kind: str, **change: Any) -> Path:
+    """Writes a random classifier as transformers does."""
+    torch.manual_seed(5)
+    if kind == "resnet":
+        config = transformers.ResNetConfig(
+            embedding_size=8, hidden_sizes=[8], depths=[1], id2label=LABELS
+        )
+        transformers.ResNetForImageClassification(config).save_pretrained(folder)
+        processor = transformers.ViTImageProcessor(size={"height": 16, "width": 16}, resample=2)
+        processor.save_pretrained(folder)
+        return folder
+    sizes = {**SIZES, **change}
+    model = {
+        "bert": lambda: transformers.BertForSequenceClassification(
+            transformers.BertConfig(**sizes)
+        ),
+        "lilt": lambda: transformers.LiltForSequenceClassification(
+            transformers.LiltConfig(**sizes)
+        ),
+        "layoutlmv3": lambda: transformers.LayoutLMv3ForSequenceClassification(
+            transformers.LayoutLMv3Config(coordinate_size=8, shape_size=8, **sizes)
+        ),
+    }[kind]()
+    model.save_pretrained(folder)
+    special = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]"}
+    (folder / "tokenizer.json").write_text(tiny.tokenizer_json())
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(folder / "tokenizer.json"), unk_token="[UNK]", **special
+    ).save_pretrained(folder)
+    return folder
+
+
+def opened(tiny: ModuleType, folder: Path) -> Any:
+    policy = hushdoc.Policy.integrity_only(trust=tiny.TRUST)
+    return hushdoc.ClassificationModel.load(folder, policy=policy)
+
+
+@pytest.mark.parametrize(("kind", "before"), [("bert", 0), ("lilt", 1)])
+def test_words_are_classified_as_transformers_does(
+    tiny: ModuleType, tmp_path: Path, kind: str, before: int
+) -> None:
+    source = saved(tiny, tmp_path / "source", kind)
+    assert holds_classifier(source)
+    release = Release(key=tiny.KEY, name="kinds", issuer="the tests")
+    folder = export_classifier(source, tmp_path / "model", release, trained_on="our mail")
+    model = opened(tiny, folder)
+    claim = model.certificate.claim
+    assert [data.name for data in claim.protected_data] == ["our mail"]
+    assert [guarantee.kind for guarantee in claim.guarantees] == ["none"]
+    manifest = json.loads((folder / "hushdoc.json").read_text())["preprocessing"]
+    assert manifest["max_tokens"] == 70 - before
+    boxes = [(20 * i, 10, 20 * i + 10, 20) for i in range(4)]
+    document = Document.from_words(["invoice", "no", "7", "eur"], boxes, width=100, height=100)
+    found = model.classify(document)
+    inner = transformers.AutoModelForSequenceClassification.from_pretrained(source).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(source)
+    tokens = tokenizer("invoice no 7 eur", add_special_tokens=False)["input_ids"]
+    inputs = {"input_ids": torch.tensor([[2, *tokens, 3]])}
+    if kind == "lilt":
+        words = [
+            box
+            for box, word in zip(boxes, ("invoice", "no", "7", "eur"), strict=True)
+            for _ in tokenizer(word, add_special_tokens=False)["input_ids"]
+        ]
+        each = [[10 * edge for edge in box] for box in words]
+        inputs["bbox"] = torch.tensor([[[0] * 4, *each, [1000] * 4]])
+    with torch.no_grad():
+        wanted = inner(**inputs).logits.softmax(-1)[0].numpy()
+    assert found.scores[0].label == LABELS[int(np.argmax(wanted))]
+    assert found.scores[0].score == pytest.approx(float(wanted.max()), abs=1e-3)
+
+
+def test_the_command_exports_pictures(
+    tiny: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = saved(tiny, tmp_path / "scans", "resnet")
+    key = str(tmp_path / "key")
+    assert main(["keygen", "--out", key]) == 0
+    out = str(tmp_path / "model")
+    given = ("--out", out, "--key", f"{key}.key", "--trained-on", "our scans")
+    assert main(["export", str(source), *given]) == 0
+    Image.new("RGB", (40, 30), "white").save(tmp_path / "page.png")
+    trust = ("--trust", f"{key}.trust.json", "--integrity-only")
+    capfd.readouterr()
+    assert main(["classify", out, str(tmp_path / "page.png"), *trust]) == 0
+    printed = capfd.readouterr().out
+    assert any(label in printed for label in LABELS.values())
+    for change in (("--weights", "int8"), ("--calibrate",), ("--max-f1-loss", "1")):
+        with pytest.raises(SystemExit) as stop:
+            main(["export", str(source), "--out", f"{out}2", "--key", f"{key}.key", *change])
+        assert stop.value.code == 2
+
+
+def _without(name: str) -> Any:
+    return lambda folder: (folder / name).unlink()
+
+
+def _pickled(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def _of_tokens(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    config["architectures"] = ["BertForTokenClassification"]
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def _cut(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+
+
+@pytest.mark.parametrize(
+    ("damage", "found"),
+    [
+        (_without("config.json"), "config.json can't be read"),
+        (_without("tokenizer.json"), "no tokenizer.json"),
+        (_pickled, "no model.safetensors"),
+        (_of_tokens, "BertForTokenClassification"),
+        (_cut, "SafetensorError"),
+    ],
+    ids=["no-config", "no-tokenizer", "pickled", "tags-tokens", "cut"],
+)
+def test_other_folders_are_refused(
+    tiny: ModuleType, tmp_path: Path, damage: Any, found: str
+) -> None:
+    source = saved(tiny, tmp_path / "source", "bert")
+    damage(source)
+    release = Release(key=tiny.KEY, name="kinds", issuer="the tests")
+    with pytest.raises(CheckpointError, match=found):
+        export_classifier(source, tmp_path / "model", release, trained_on="our mail")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_model_that_reads_pictures_beside_words_is_refused(
+    tiny: ModuleType, tmp_path: Path
+) -> None:
+    source = saved(tiny, tmp_path / "source", "layoutlmv3")
+    release = Release(key=tiny.KEY, name="kinds", issuer="the tests")
+    with pytest.raises(CheckpointError, match="pictures beside words"):
+        export_classifier(source, tmp_path / "model", release, trained_on="our mail")
