@@ -7,12 +7,15 @@ invented documents does not draw from by itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hushdoc.errors import ParityError
-from hushdoc.labels import LabelledDocument, LabelSet, Span
+from hushdoc.labels import LabelledDocument, LabelSet, Span, spans_from_words
 from hushdoc.runtime.extraction import Extraction
 from hushdoc.runtime.kie import KIEModel
 from hushdoc_training.data import invented
@@ -82,13 +85,37 @@ class Agreement:
 
 def documents(labels: LabelSet, *, count: int = NUM_DOCUMENTS) -> list[LabelledDocument]:
     """Returns invented documents, labelled as a model's labels are if the generator knows them."""
+    return list(invented.documents(seed=SEED, count=count, config=_config(labels)))
+
+
+@contextlib.contextmanager
+def asked(
+    labels: LabelSet, *, pictures: bool, count: int = NUM_DOCUMENTS
+) -> Iterator[list[LabelledDocument]]:
+    """Gives what `documents` returns; pictures of the pages stand in files as long as it is open.
+
+    Args:
+        labels: The model's.
+        pictures: Whether the model reads pictures.
+        count: How many documents.
+    """
+    if not pictures:
+        yield documents(labels, count=count)
+        return
+    with tempfile.TemporaryDirectory(prefix="hushdoc-export-") as scratch:
+        written = invented.write(
+            Path(scratch) / "pages", seed=SEED, count=count, config=_config(labels)
+        )
+        yield [invented.read(path) for path in written]
+
+
+def _config(labels: LabelSet) -> invented.InventedConfig:
     form = set(labels.fields) <= set(invented.FORM_LABELS)
-    config = invented.InventedConfig(
+    return invented.InventedConfig(
         kinds=("form",) if form else invented.KINDS,
         labels="form" if form else "fields",
         providers=PROVIDERS,
     )
-    return list(invented.documents(seed=SEED, count=count, config=config))
 
 
 def fields_of(model: KIEModel, asked: Sequence[LabelledDocument]) -> Found:
@@ -143,13 +170,9 @@ def require_agreement(variant: str, agreement: Agreement, *, max_f1_loss: float)
 
 def _spans(answer: Extraction) -> list[Span]:
     return [
-        Span(
-            page=field.page,
-            start=field.word_ids[0],
-            stop=field.word_ids[-1] + 1,
-            label=field.label,
-        )
+        span
         for field in answer.fields
+        for span in spans_from_words(field.word_ids, label=field.label, page=field.page)
     ]
 
 

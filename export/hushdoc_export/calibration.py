@@ -168,19 +168,22 @@ def export_calibrated_on_invented(
     """
     own = TrustedKey(name="the exporter's own key", public_key=public_key_of(release.key))
     policy = Policy.integrity_only(trust=TrustStore(keys=(own,)))
-    told = json.loads(open_artifact(folder, policy).read("labels.json"))
+    opened = open_artifact(folder, policy)
+    told = json.loads(opened.read("labels.json"))
     labels = LabelSet(fields=tuple(told.get("fields") or ()))
-    asked = agreement.documents(labels, count=NUM_INVENTED)
-    strange = sorted(set(labels.fields) - {span.label for item in asked for span in item.spans})
-    if strange or not labels.fields:
-        raise InputError(
-            f"Invented documents have no field {', '.join(strange)[:200] or 'at all'}, so they "
-            "can't say how often the model is right about it. Calibrate the artifact on documents "
-            "of your own that nobody has to protect: hushdoc_export.calibration.export_calibrated."
+    pictures = "image" in opened.manifest["preprocessing"]
+    with agreement.asked(labels, pictures=pictures, count=NUM_INVENTED) as asked:
+        strange = sorted(set(labels.fields) - {span.label for item in asked for span in item.spans})
+        if strange or not labels.fields:
+            raise InputError(
+                f"Invented documents have no field {', '.join(strange)[:200] or 'at all'}, so they "
+                "can't say how often the model is right about it. Calibrate the artifact on "
+                "documents of your own that nobody has to protect: "
+                "hushdoc_export.calibration.export_calibrated."
+            )
+        return export_calibrated(
+            folder, out, release, policy=policy, documents=asked, data=INVENTED, threshold=threshold
         )
-    return export_calibrated(
-        folder, out, release, policy=policy, documents=asked, data=INVENTED, threshold=threshold
-    )
 
 
 def fit(answers: Answers, *, fitted_on: str, threshold: float = THRESHOLD) -> Scoring:
@@ -292,9 +295,11 @@ def field_answers(model: kie.KIEModel, documents: Sequence[LabelledDocument]) ->
     """
     scores, right, numbers = [], [], []
     for number, item in enumerate(documents):
-        truth = {(span.page, span.start, span.stop, span.label) for span in item.spans}
+        truth = {
+            (span.page, frozenset(range(span.start, span.stop)), span.label) for span in item.spans
+        }
         for found in model.extract(item.document).fields:
-            place = (found.page, found.word_ids[0], found.word_ids[-1] + 1, found.label)
+            place = (found.page, frozenset(found.word_ids), found.label)
             scores.append(found.score)
             right.append(place in truth)
             numbers.append(number)

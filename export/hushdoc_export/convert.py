@@ -124,7 +124,9 @@ def _require_signable(certificate: Certificate) -> None:
 def _make(job: _Job) -> tuple[_Candidate, Certificate]:
     """Returns the graph that is to be sealed, and the certificate with the steps that led to it."""
     model = _model(job.checkpoint)
-    proto = graph.export_torch(model, max_tokens=job.checkpoint.preprocessing.max_tokens)
+    settings = job.checkpoint.preprocessing
+    size = _picture_size(model, job.checkpoint)
+    proto = graph.export_torch(model, max_tokens=settings.max_tokens, image_size=size)
     level = VARIANTS["fp32"].level
     proto = quantize.optimized(proto, level)
     exported = _load(job, proto, {"optimized": level})
@@ -152,14 +154,14 @@ def _make(job: _Job) -> tuple[_Candidate, Certificate]:
 
 def _closest(job: _Job, proto: Any, exported: _Candidate) -> tuple[_Candidate, Agreement]:
     """Returns the variant that loses least, of the ways to write it, and what it loses."""
-    asked = agreement.documents(job.checkpoint.labels)
-    reference = agreement.fields_of(_reader(job, exported.session), asked)
+    labels = job.checkpoint.labels
     tried = []
-    for made, method in quantize.written(proto, job.kind):
-        candidate = _load(job, made, method)
-        found = agreement.fields_of(_reader(job, candidate.session), asked)
-        measured = agreement.compare(reference, found, asked, job.checkpoint.labels)
-        tried.append((candidate, measured))
+    with agreement.asked(labels, pictures=job.checkpoint.preprocessing.image is not None) as asked:
+        reference = agreement.fields_of(_reader(job, exported.session), asked)
+        for made, method in quantize.written(proto, job.kind):
+            candidate = _load(job, made, method)
+            found = agreement.fields_of(_reader(job, candidate.session), asked)
+            tried.append((candidate, agreement.compare(reference, found, asked, labels)))
     return min(tried, key=lambda pair: (pair[1].f1_loss, -pair[1].field_agreement))
 
 
@@ -206,6 +208,14 @@ def _model(checkpoint: Checkpoint) -> Any:
 
     with graph.silence():
         return layout.load(checkpoint.folder, checkpoint.architecture).eval()
+
+
+def _picture_size(model: Any, checkpoint: Checkpoint) -> int | None:
+    """Returns the side of the pictures that a checkpoint reads, None where it reads none."""
+    from hushdoc_training.models import layout
+
+    image = checkpoint.preprocessing.image
+    return None if image is None else layout.require_size(model, image)
 
 
 def _require_labels(session: Session, checkpoint: Checkpoint) -> None:

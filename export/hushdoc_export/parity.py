@@ -18,6 +18,7 @@ import numpy.typing as npt
 from hushdoc.document import BOX_SCALE
 from hushdoc.errors import CheckpointError, ParityError
 from hushdoc.runtime.encoding import Batch, Preprocessing
+from hushdoc.runtime.pictures import PicturePreprocessing, Pixels
 from hushdoc.runtime.session import Session
 
 TOLERANCE = 1e-4
@@ -41,6 +42,7 @@ class ParityResult:
         num_tokens: Tokens compared, padding left out.
         argmax_agreement: Share of tokens with the same best tag; tags that lie closer together
             than the tolerance count as the same.
+        pictures: Whether they read pictures too.
     """
 
     shapes: tuple[tuple[int, int], ...]
@@ -48,6 +50,7 @@ class ParityResult:
     tolerance: float | None
     num_tokens: int
     argmax_agreement: float
+    pictures: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain data for the certificate's derivation."""
@@ -57,7 +60,7 @@ class ParityResult:
             "tolerance": self.tolerance,
             "numTokens": self.num_tokens,
             "argmaxAgreement": self.argmax_agreement,
-            "inputs": "invented tokens and boxes",
+            "inputs": "invented tokens" + (", boxes and pixels" if self.pictures else " and boxes"),
         }
 
 
@@ -72,7 +75,8 @@ def compare(
     """Returns how close a graph is to its model on invented inputs, read from no data set.
 
     Args:
-        model: The torch model, forward(input_ids, bbox, attention_mask) -> logits.
+        model: The torch model, forward(input_ids, bbox, attention_mask) -> logits; pixel_values
+            too where the preprocessing says so.
         session: The exported graph, loaded.
         preprocessing: Gives the longest window and the special tokens.
         vocab_size: Token ids are drawn below it.
@@ -105,6 +109,7 @@ def compare(
         tolerance=tolerance,
         num_tokens=total,
         argmax_agreement=agreed / total,
+        pictures=preprocessing.image is not None,
     )
 
 
@@ -127,7 +132,23 @@ def invent(
     boxes = np.sort(corners, axis=2).reshape(*shape, 4)
     boxes[:, 0] = 0
     boxes[mask == 0] = 0
-    return Batch(input_ids=ids, bbox=boxes, attention_mask=mask)
+    return Batch(
+        input_ids=ids,
+        bbox=boxes,
+        attention_mask=mask,
+        pixel_values=_noise(rows, preprocessing.image, generator),
+    )
+
+
+def _noise(
+    rows: int, image: PicturePreprocessing | None, generator: np.random.Generator
+) -> Pixels | None:
+    """Returns pictures of noise in a model's range, None where it reads none."""
+    if image is None:
+        return None
+    colours = generator.random((rows, image.height, image.width, 3), dtype=np.float32)
+    mean, std = (np.asarray(told, dtype=np.float32) for told in (image.mean, image.std))
+    return np.ascontiguousarray(((colours - mean) / std).transpose(0, 3, 1, 2))
 
 
 def _fitting(preprocessing: Preprocessing) -> Iterable[tuple[int, int]]:

@@ -22,7 +22,7 @@ from hushdoc import certificate as certificates
 from hushdoc.certificate import Certificate, Claim
 from hushdoc.keys import PrivateKey
 from hushdoc.labels import LabelSet
-from hushdoc.runtime.encoding import Preprocessing
+from hushdoc.runtime.encoding import PIXELS, Preprocessing
 from hushdoc.subjects import ENVELOPE_FILE
 from hushdoc.viewing.model_card import model_card
 
@@ -39,7 +39,8 @@ class Payload:
     Attributes:
         entry: What the ONNX file is called.
         graph: The ONNX file.
-        inputs: Name and shape of each of its inputs, integers all; a named dimension is free.
+        inputs: Name and shape of each of its inputs, integers all but pixels, which are floats; a
+            named dimension is free.
         outputs: The same of its outputs, which are floats.
         labels: The fields it finds.
         preprocessing: How words become its inputs.
@@ -116,8 +117,11 @@ def manifest(payload: Payload, *, task: str) -> dict[str, Any]:
         "formatVersion": FORMAT_VERSION,
         "task": task,
         "entry": payload.entry,
-        "inputs": _described(payload.inputs, "int64"),
-        "outputs": _described(payload.outputs, "float32"),
+        "inputs": [
+            _port(name, shape, "float32" if name == PIXELS else "int64")
+            for name, shape in payload.inputs.items()
+        ],
+        "outputs": [_port(name, shape, "float32") for name, shape in payload.outputs.items()],
         "preprocessing": payload.preprocessing.to_dict(),
     }
 
@@ -135,8 +139,8 @@ def summary(name: str, version: int, claim: Claim) -> str:
     return f"{name} version {version}: {promises}. The signed certificate decides."
 
 
-def _described(shapes: Shapes, dtype: str) -> list[dict[str, Any]]:
-    return [{"name": name, "dtype": dtype, "shape": shape} for name, shape in shapes.items()]
+def _port(name: str, shape: list[int | str | None], dtype: str) -> dict[str, Any]:
+    return {"name": name, "dtype": dtype, "shape": shape}
 
 
 def dump(value: Mapping[str, Any]) -> bytes:

@@ -135,3 +135,24 @@ def spans_from_tags(tags: Sequence[str], *, page: int = 0) -> list[Span]:
         if prefix in ("B", "I") and not label:
             start, label = index, name
     return spans
+
+
+def spans_from_words(words: Iterable[int], *, label: str, page: int = 0) -> list[Span]:
+    """Returns the spans that some words of a page fill: one, unless others stand between them.
+
+    Args:
+        words: Their numbers, each once, in any order.
+        label: The field's name.
+        page: The page's number, copied into the spans.
+
+    Example:
+        >>> spans_from_words([4, 3, 7], label="total")
+        [Span(page=0, start=3, stop=5, label='total'), Span(page=0, start=7, stop=8, label='total')]
+    """
+    members = set(words)
+    starts = sorted(word for word in members if word - 1 not in members)
+    stops = sorted(word + 1 for word in members if word + 1 not in members)
+    return [
+        Span(page=page, start=start, stop=stop, label=label)
+        for start, stop in zip(starts, stops, strict=True)
+    ]

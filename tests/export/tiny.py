@@ -21,6 +21,7 @@ from hushdoc.claim import ProtectedUnit
 from hushdoc.labels import LabelSet
 from hushdoc.policy import Policy
 from hushdoc.runtime.encoding import Preprocessing
+from hushdoc.runtime.pictures import PicturePreprocessing
 from hushdoc.trust import TrustedKey, TrustStore
 from hushdoc_export import convert, sealing
 from hushdoc_training import checkpoint
@@ -56,7 +57,9 @@ def preprocessing(**change: Any) -> Preprocessing:
     return Preprocessing(**settings)
 
 
-def model(architecture: str, *, labels: LabelSet = LABELS, positions: int = 70) -> TokenClassifier:
+def model(
+    architecture: str, *, labels: LabelSet = LABELS, positions: int = 70, **change: Any
+) -> TokenClassifier:
     """Returns a random model whose answers differ clearly from word to word."""
     torch.manual_seed(3)
     sizes = {
@@ -65,6 +68,7 @@ def model(architecture: str, *, labels: LabelSet = LABELS, positions: int = 70) 
         "num_labels": len(labels.tags),
         "max_position_embeddings": positions,
         "initializer_range": 0.3,
+        **change,
     }
     if architecture == "layoutlm":
         config = transformers.LayoutLMConfig(**sizes)
@@ -75,6 +79,24 @@ def model(architecture: str, *, labels: LabelSet = LABELS, positions: int = 70) 
         config = transformers.LayoutLMv3Config(coordinate_size=8, shape_size=8, **sizes)
         inner = transformers.LayoutLMv3ForTokenClassification(config)
     return TokenClassifier(inner.eval(), architecture).eval()
+
+
+def picture_model() -> TokenClassifier:
+    """Returns a random LayoutLMv3 that reads pages of 32 x 32 pixels in patches of 8."""
+    made = model("layoutlmv3", input_size=32, patch_size=8)
+    embedding: Any = made.inner.layoutlmv3
+    with torch.no_grad():
+        # As transformers makes them these are zeros, so that nothing would tell whether they count.
+        embedding.cls_token.normal_()
+        embedding.pos_embed.normal_()
+    return made
+
+
+def picture_preprocessing(**change: Any) -> Preprocessing:
+    image = PicturePreprocessing(
+        height=32, width=32, resample="bilinear", mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)
+    )
+    return preprocessing(image=image, **change)
 
 
 def claim() -> Claim:
@@ -175,6 +197,25 @@ def _sealed(architecture: str) -> Path:
     )
 
 
+def sealed_with_pictures() -> Path:
+    """Returns an artifact that reads pictures beside words, exported once for all tests."""
+    return _sealed_with_pictures()
+
+
+@functools.cache
+def _sealed_with_pictures() -> Path:
+    folder = Path(_home.name) / "pictures"
+    save_checkpoint(
+        folder / "checkpoint",
+        "layoutlmv3",
+        classifier=picture_model(),
+        settings=picture_preprocessing(),
+    )
+    return convert.export(
+        folder / "checkpoint", folder / "artifact", key=KEY, name="tiny-kie", issuer="the tests"
+    )
+
+
 def sealed_variant(variant: str) -> Path:
     """Returns an artifact of a variant that was exported once for all tests."""
     return _sealed_variant(variant)
@@ -194,9 +235,9 @@ def _sealed_variant(variant: str) -> Path:
     )
 
 
-def resealed(out: Path, *, task: str = "kie", **change: Any) -> Path:
+def resealed(out: Path, *, task: str = "kie", origin: Path | None = None, **change: Any) -> Path:
     """Returns a copy of the artifact with other parts, soundly signed: a wrong export."""
-    opened = artifact.open_artifact(sealed(), policy())
+    opened = artifact.open_artifact(origin or sealed(), policy())
     shapes = {item["name"]: item["shape"] for item in opened.manifest["inputs"]}
     parts = {
         "graph": opened.read("onnx/model.onnx"),

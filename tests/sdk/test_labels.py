@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hushdoc.document import Document
 from hushdoc.errors import AnnotationError
-from hushdoc.labels import LabelledDocument, LabelSet, Span, spans_from_tags, tags_from_spans
+from hushdoc.labels import (
+    LabelledDocument,
+    LabelSet,
+    Span,
+    spans_from_tags,
+    spans_from_words,
+    tags_from_spans,
+)
 
 NAMES = st.sampled_from(["date", "total", "line-item"])
 
@@ -85,3 +94,11 @@ def test_labels_are_gathered_from_documents() -> None:
         for name in ("total", "date", "total")
     ]
     assert LabelSet.from_documents(items).fields == ("date", "total")
+
+
+@given(st.sets(st.integers(0, 40)))
+def test_spans_of_words_hold_exactly_those_words(words: set[int]) -> None:
+    spans = spans_from_words(words, label="total", page=2)
+    assert [word for span in spans for word in range(span.start, span.stop)] == sorted(words)
+    assert all(one.stop < other.start for one, other in pairwise(spans))
+    assert {(span.label, span.page) for span in spans} <= {("total", 2)}

@@ -1,10 +1,19 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
+from tokenizers import Tokenizer
+from transformers import (
+    LayoutLMv3Config,
+    LayoutLMv3ForTokenClassification,
+    PreTrainedTokenizerFast,
+)
 
 from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc_training.data import invented
+from hushdoc_training.models import layout
 from hushdoc_training.recipes import kie
 
 torch.set_num_threads(1)  # tiny models: a second thread costs more than it brings
@@ -24,3 +33,34 @@ def small_start(receipts: list[LabelledDocument]) -> kie.Start:
         max_tokens=64,
         vocabulary=lambda: [w.text for r in receipts for w in r.document.pages[0].words],
     )
+
+
+@pytest.fixture
+def layoutlmv3_folder(tmp_path: Path, receipts: list[LabelledDocument]) -> Path:
+    """A folder as LayoutLMv3 is published, with random weights and small pictures."""
+    words = (word.text for item in receipts for word in item.document.pages[0].words)
+    tokenizer = Tokenizer.from_str(layout.wordpiece(words))
+    torch.manual_seed(0)
+    config = LayoutLMv3Config(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=130,
+        coordinate_size=8,
+        shape_size=8,
+        input_size=32,
+        patch_size=8,
+        pad_token_id=0,
+    )
+    folder = tmp_path / "published"
+    LayoutLMv3ForTokenClassification(config).save_pretrained(folder)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+    ).save_pretrained(folder)
+    return folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -82,7 +83,8 @@ def run(options: argparse.Namespace) -> int:
         )
     )
     loaded = resident_mb()
-    speeds = [_speed(_asking(model), words) for words in lengths]
+    with tempfile.TemporaryDirectory(prefix="hushdoc-bench-") as home:
+        speeds = [_speed(_asking(model, Path(home)), words) for words in lengths]
     told = {
         "checkSeconds": checking,
         "loadSeconds": loading,
@@ -98,8 +100,8 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _asking(model: Any) -> Callable[[int], object]:
-    """Returns what asks a model about a document of so many words."""
+def _asking(model: Any, home: Path) -> Callable[[int], object]:
+    """Returns what asks a model about a document of so many words, whose picture stands at home."""
     from hushdoc import Document, HashedCRFModel
 
     if isinstance(model, HashedCRFModel):
@@ -110,10 +112,11 @@ def _asking(model: Any) -> Callable[[int], object]:
             break
     else:
         raise TypeError(f"{type(model).__name__} answers nothing that this verb knows.")
-    return lambda words: method(_page(words))
+    return lambda words: method(_page(words, home))
 
 
-def _page(words: int) -> Document:
+def _page(words: int, home: Path) -> Document:
+    from hushdoc.commands.plain_pictures import plain_picture
     from hushdoc.document import Document
 
     places = [(index % _COLUMNS, index // _COLUMNS) for index in range(words)]
@@ -122,7 +125,8 @@ def _page(words: int) -> Document:
         (column * width, row * _LINE, (column + 1) * width - 5, (row + 1) * _LINE - 2)
         for column, row in places
     ]
-    return Document.from_words(_texts(words), boxes, width=_PAGE, height=height)
+    image = plain_picture(home, width=_PAGE, height=height)
+    return Document.from_words(_texts(words), boxes, width=_PAGE, height=height, image=image)
 
 
 def _texts(words: int) -> list[str]:

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import platform
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -227,13 +228,17 @@ def _run_negation() -> None:
 
 def _run_model(artifact: Path, policy: Policy) -> None:
     import hushdoc
+    from hushdoc.commands.plain_pictures import plain_picture
     from hushdoc.runtime.kie import KIEModel
 
     model = hushdoc.load(artifact, policy=policy)
     if isinstance(model, KIEModel):
         words, boxes = ["Total", "12.50"], [(10, 10, 40, 20), (50, 10, 80, 20)]
-        document = hushdoc.Document.from_words(words, boxes, width=100, height=100)
-        model.extract(document)
+        with tempfile.TemporaryDirectory(prefix="hushdoc-doctor-") as home:
+            image = plain_picture(Path(home), width=100, height=100)
+            model.extract(
+                hushdoc.Document.from_words(words, boxes, width=100, height=100, image=image)
+            )
     elif isinstance(model, hushdoc.HashedCRFModel):
         model.extract(hushdoc.Document.from_text("The total is due within 30 days."))
 

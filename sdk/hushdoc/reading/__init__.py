@@ -5,7 +5,7 @@ from hushdoc.reading.docling import from_docling
 from hushdoc.reading.doctr import from_doctr
 from hushdoc.reading.document_ai import from_document_ai
 from hushdoc.reading.hocr import from_hocr
-from hushdoc.reading.layout import in_reading_order, with_segments
+from hushdoc.reading.layout import in_reading_order, reading_order, with_segments
 from hushdoc.reading.ocr import OCRCache, OCREngine
 from hushdoc.reading.opening import open_document, page_image
 from hushdoc.reading.rapidocr import RapidOCREngine, from_rapidocr
@@ -34,5 +34,6 @@ __all__ = [
     "in_reading_order",
     "open_document",
     "page_image",
+    "reading_order",
     "with_segments",
 ]

@@ -23,7 +23,7 @@ from hushdoc.errors import ArtifactError
 from hushdoc.policy import Policy
 from hushdoc.runtime import pictures, windows
 from hushdoc.runtime.decoding import FloatArray, softmax
-from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing, laid_out
+from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing, in_order, laid_out
 from hushdoc.runtime.extraction import Failure, Timings
 from hushdoc.runtime.label_scores import Classification, LabelScore
 from hushdoc.runtime.pictures import PicturePreprocessing
@@ -169,8 +169,7 @@ class ClassificationModel:
             ready = perf_counter()
             logits = self._of_pages(encoded, self.preprocessing)
             coverage = windows.coverage(encoded)
-            losses = windows.losses(encoded, capacity=self.preprocessing.capacity)
-            warnings = (*losses, *told)
+            warnings = told
             if not any(len(page.ids) for page in encoded):
                 coverage = 0.0
                 warnings += ("There is nothing the model can read; its answer says nothing.",)
@@ -182,6 +181,7 @@ class ClassificationModel:
             abstained=not sure,
             coverage=coverage,
             warnings=warnings,
+            source=document.source,
             timings=Timings(
                 encoding_seconds=ready - began,
                 model_seconds=answered - ready,
@@ -223,16 +223,23 @@ class ClassificationModel:
     ) -> tuple[list[EncodedPage], tuple[str, ...]]:
         """Returns the tokens of each page, and what the caller should know."""
         assert self._encoder is not None  # only models of pictures have none
+        told: tuple[str, ...] = ()
+        numbers: tuple[Sequence[int], ...] | None = None
         if self.kind == "layout":
             document.check()
             document, told = laid_out(document, settings)
-            return [self._encoder.encode(page) for page in document.pages], told
-        if document.text is not None:
+            document, numbers = in_order(document, settings)
+            encoded = [self._encoder.encode(page) for page in document.pages]
+        elif document.text is not None:
             document.check_text()
-            return [self._encoder.encode_text(document.text)], ()
-        document.check()
-        texts = [" ".join(word.text for word in page.words) for page in document.pages]
-        return [self._encoder.encode_text(text) for text in texts], ()
+            encoded = [self._encoder.encode_text(document.text)]
+        else:
+            document.check()
+            document, _ = in_order(document, settings)
+            texts = [" ".join(word.text for word in page.words) for page in document.pages]
+            encoded = [self._encoder.encode_text(text) for text in texts]
+        losses = windows.losses(encoded, capacity=settings.capacity, numbers=numbers)
+        return encoded, (*losses, *told)
 
     def _of_pages(self, pages: Sequence[EncodedPage], settings: Preprocessing) -> FloatArray:
         """Returns the mean logits over all windows; of no window at all, those of an empty one."""

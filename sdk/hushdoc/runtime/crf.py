@@ -151,6 +151,7 @@ class HashedCRFModel:
             fields=tuple(fields),
             coverage=1.0,
             warnings=(),
+            source=document.source,
             timings=clock.timings(),
         )
 

@@ -23,7 +23,7 @@ from hushdoc.document import Document
 from hushdoc.errors import ArtifactError, InputError
 from hushdoc.policy import Policy
 from hushdoc.runtime import windows
-from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing
+from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing, in_order
 from hushdoc.runtime.extraction import Failure, Field, Timings
 from hushdoc.runtime.ports import require_finite, require_ports, require_task
 from hushdoc.runtime.session import Array, Runtime, Session
@@ -155,6 +155,7 @@ class EmbeddingModel:
             raise ValueError("fields belong to level='field', which needs them.")
         if document.text is None:
             document.check()
+            document, _ = in_order(document, self.preprocessing)
         else:
             document.check_text()
         if fields is not None:
@@ -162,14 +163,14 @@ class EmbeddingModel:
             parts = [_Part(text=item.text, row=row) for row, item in enumerate(found)]
             pages: tuple[int | None, ...] = tuple(item.page for item in found)
             labels: tuple[str | None, ...] = tuple(item.label for item in found)
-            return self._answer(document.id, level, parts, "Field", pages, labels)
+            return self._answer(document, level, parts, "Field", pages, labels)
         together = level == "document"
         parts = [
             _Part(text=text, row=0 if together else number)
             for number, text in enumerate(_page_texts(document))
         ]
         pages = (None,) if together else tuple(range(len(parts)))
-        return self._answer(document.id, level, parts, "Page", pages, (None,) * len(pages))
+        return self._answer(document, level, parts, "Page", pages, (None,) * len(pages))
 
     def embed_texts(self, texts: Sequence[str]) -> Embedding:
         """Returns one vector for each text.
@@ -223,7 +224,7 @@ class EmbeddingModel:
 
     def _answer(
         self,
-        document_id: str | None,
+        document: Document | None,
         level: str,
         parts: Sequence[_Part],
         what: str,
@@ -244,7 +245,7 @@ class EmbeddingModel:
             rows[part.row].append(item)
         counts = np.bincount([parts[part.page].row for part in plan], minlength=len(pages))
         return Embedding(
-            document_id=document_id,
+            document_id=None if document is None else document.id,
             level=level,
             vectors=vectors,
             pages=pages,
@@ -252,6 +253,7 @@ class EmbeddingModel:
             coverage=tuple(windows.coverage(row) for row in rows),
             num_windows=tuple(counts.tolist()),
             warnings=tuple(_warnings(encoded, self.preprocessing.capacity, what)),
+            source=None if document is None else document.source,
             timings=Timings(
                 encoding_seconds=ready - began,
                 model_seconds=answered - ready,

@@ -7,7 +7,7 @@ application feeds it exactly what it was trained on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from hushdoc.document import BOX_SCALE, Document, Page
 from hushdoc.errors import ArtifactError, InputError, MissingExtraError
+from hushdoc.runtime.pictures import PicturePreprocessing, Pixels
 from hushdoc.runtime.scoring import Scoring
 
 IntArray = npt.NDArray[np.int64]
@@ -24,6 +25,10 @@ PIECE_CHARACTERS = 1 << 16
 """Longest plain text that the tokenizer gets at once."""
 
 BOX_LEVELS = ("word", "segment")
+WORD_ORDERS = ("given", "reading")
+
+PIXELS = "pixel_values"
+"""What models call the input that pictures go to."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,24 +40,34 @@ class Preprocessing:
         overlap: Tokens that neighbouring windows share at run time.
         box_level: "word" for each word's own box, "segment" for its segment's; then a segment
             holds one field of a label at most, and tags are decoded accordingly.
+        word_order: "given" for the words of a page in the order the caller has them in, "reading"
+            for the order in which `hushdoc.reading.reading_order` reads their boxes.
         cls_id: Token id that opens a window.
         sep_id: Token id that closes it.
         pad_id: Token id that fills a batch.
         scores: How scores are calibrated and when the model abstains; None for raw scores.
+        image: How the page's picture becomes an input beside the words; None for a model that
+            reads words and boxes alone.
     """
 
     max_tokens: int = 128
     overlap: int = 32
     box_level: str = "word"
+    word_order: str = "given"
     cls_id: int
     sep_id: int
     pad_id: int
     scores: Scoring | None = None
+    image: PicturePreprocessing | None = None
 
     def __post_init__(self) -> None:
         """Refuses settings no window can satisfy."""
+        if self.image is not None and self.image.scores is not None:
+            raise ValueError("image has scores; a model's scores stand beside it, not in it.")
         if self.box_level not in BOX_LEVELS:
             raise ValueError(f"box_level is '{self.box_level}'; expected one of {BOX_LEVELS}.")
+        if self.word_order not in WORD_ORDERS:
+            raise ValueError(f"word_order is '{self.word_order}'; expected one of {WORD_ORDERS}.")
         if self.max_tokens < 3 or not 0 <= self.overlap < self.max_tokens - 2:
             raise ValueError(
                 f"Windows of {self.max_tokens} tokens with an overlap of {self.overlap} can't "
@@ -65,14 +80,19 @@ class Preprocessing:
         return self.max_tokens - 2
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain data for the manifest; without calibration there is no key for it."""
+        """Returns plain data for the manifest; what there is none of has no key."""
         data = {item.name: getattr(self, item.name) for item in fields(self)}
-        scores = data.pop("scores")
-        return data if scores is None else {**data, "scores": scores.to_dict()}
+        parts = {name: data.pop(name) for name in ("scores", "image")}
+        told = {name: part.to_dict() for name, part in parts.items() if part is not None}
+        return {**data, **told}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Preprocessing:
+    def from_dict(cls, data: Mapping[str, Any], *, pictures: bool = False) -> Preprocessing:
         """Returns the settings a manifest holds.
+
+        Args:
+            data: What the manifest says.
+            pictures: Whether the task's models may read pictures beside the words.
 
         Raises:
             ArtifactError: A key is unknown, missing or of the wrong type.
@@ -83,7 +103,12 @@ class Preprocessing:
                 raise TypeError(f"{', '.join(numbers)} must be integers")
             told = data.get("scores")
             scores = None if told is None else Scoring.from_dict(told)
-            return cls(**{**data, "scores": scores})
+            if "image" not in data:
+                return cls(**{**data, "scores": scores})
+            if not (pictures and isinstance(data["image"], Mapping)):
+                raise TypeError("image must be an object, where a task's models read pictures")
+            image = PicturePreprocessing.from_dict(data["image"])
+            return cls(**{**data, "scores": scores, "image": image})
         except (KeyError, TypeError, ValueError) as error:
             raise ArtifactError(
                 f"The preprocessing contract can't be read: {error}. Export the artifact again "
@@ -114,25 +139,29 @@ class EncodedPage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """Windows padded to one length; every array is int64.
+    """Windows padded to one length; every array but the pixels is int64.
 
     Attributes:
         input_ids: Shape [batch, sequence].
         bbox: Shape [batch, sequence, 4].
         attention_mask: Shape [batch, sequence].
+        pixel_values: The picture of each window's page, shape [batch, 3, height, width]; None where
+            the model reads none.
     """
 
     input_ids: IntArray
     bbox: IntArray
     attention_mask: IntArray
+    pixel_values: Pixels | None = None
 
-    def to_inputs(self) -> dict[str, IntArray]:
-        """Returns the arrays under the names that models know."""
-        return {
+    def to_inputs(self) -> dict[str, IntArray | Pixels]:
+        """Returns the arrays under the names that models know, in the order they take them."""
+        inputs: dict[str, IntArray | Pixels] = {
             "input_ids": self.input_ids,
             "bbox": self.bbox,
             "attention_mask": self.attention_mask,
         }
+        return inputs if self.pixel_values is None else {**inputs, PIXELS: self.pixel_values}
 
 
 class Encoder:
@@ -243,11 +272,17 @@ class Encoder:
             words.append(word)
         return np.asarray(ids, dtype=np.int64), np.asarray(words, dtype=np.int64), tuple(cut)
 
-    def batch(self, parts: Sequence[tuple[EncodedPage, int, int]]) -> Batch:
+    def batch(
+        self,
+        parts: Sequence[tuple[EncodedPage, int, int]],
+        *,
+        pixel_values: Sequence[Pixels] | None = None,
+    ) -> Batch:
         """Returns windows as padded model inputs.
 
         Args:
             parts: For each window its page and the range of tokens [start, stop).
+            pixel_values: For each window its page's picture, where the model reads it.
         """
         settings = self.preprocessing
         longest = max((stop - start for _, start, stop in parts), default=0) + 2
@@ -262,7 +297,12 @@ class Encoder:
             bbox[row, 1:end] = page.boxes[start:stop]
             bbox[row, end] = BOX_SCALE
             mask[row, : end + 1] = 1
-        return Batch(input_ids=input_ids, bbox=bbox, attention_mask=mask)
+        return Batch(
+            input_ids=input_ids,
+            bbox=bbox,
+            attention_mask=mask,
+            pixel_values=None if pixel_values is None else np.stack(pixel_values),
+        )
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -302,6 +342,29 @@ def laid_out(document: Document, preprocessing: Preprocessing) -> tuple[Document
         "Pass segments with the words if they are known."
     )
     return with_segments(document), (told,)
+
+
+def in_order(
+    document: Document, preprocessing: Preprocessing
+) -> tuple[Document, tuple[Sequence[int], ...]]:
+    """Returns the document in its model's order of words, and for each page their old numbers.
+
+    Training and run time order words by this function alone.
+
+    Args:
+        document: Its segments stay with their words.
+        preprocessing: The model's.
+    """
+    if preprocessing.word_order == "given":
+        return document, tuple(range(len(page.words)) for page in document.pages)
+    from hushdoc.reading import reading_order
+
+    numbers = tuple(reading_order(page) for page in document.pages)
+    pages = tuple(
+        replace(page, words=tuple(page.words[index] for index in order))
+        for page, order in zip(document.pages, numbers, strict=True)
+    )
+    return replace(document, pages=pages), numbers
 
 
 def require_unicode(text: str, *, where: str) -> None:

@@ -2,7 +2,7 @@
 
 Contract: `to_dict` and `from_dict` are one format, versioned by `SCHEMA_VERSION`. Keys are the
 attribute names; a key is never given another meaning, and a reader of an older version stays.
-Version 2 added `abstained`, which version 1 did not have.
+Version 2 added `abstained`, version 3 `source`; what an older one did not have is read as none.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from typing import Any
 
 from hushdoc.document import Box
 from hushdoc.errors import HushdocError, InputError, UnsupportedFormatError
+from hushdoc.reading_terms import Source
 
-SCHEMA_VERSION = 2
-_READABLE = (1, 2)
+SCHEMA_VERSION = 3
+_READABLE = (1, 2, 3)
 
 COLUMNS = (
     "document_id", "label", "text", "score", "page", "x0", "y0", "x1", "y1", "word_ids", "start",
-    "stop", "abstained",
+    "stop", "abstained", "source",
 )  # fmt: skip
 """The columns of `Extraction.to_rows`, in the order a CSV file has them.
 
 What a field does not have is empty: a place on the page, or in a plain text. Fields below the
-threshold come last and say "yes" under `abstained`, where others say nothing.
+threshold come last and say "yes" under `abstained`, where others say nothing. `source` is the
+document's, as one line for people.
 """
 
 _FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
@@ -45,7 +47,8 @@ class Field:
             states a calibration, the share of such fields that were right when it was measured.
         box: The smallest box around its words, in page pixels; None in a plain text.
         page: Page number from 0; a plain text is page 0.
-        word_ids: Its words, as indices into the page's words; none in a plain text.
+        word_ids: Its words in the order of `text`, as indices into the page's words as the caller
+            gave them; none in a plain text.
         normalized: The box as (x0, y0, x1, y1), integers from 0 to 1000; None in a plain text.
         start: In a plain text, its first character; None on a page.
         stop: In a plain text, one past its last character; None on a page.
@@ -146,12 +149,14 @@ class Extraction:
 
     Attributes:
         document_id: The document's id.
-        fields: In reading order: by page, then by first word.
+        fields: By page, then in the order in which the model read the words.
         abstained: Fields whose score is below the model's threshold, in the same order: look at
             them before anything is done with them. None where the artifact states no threshold.
         coverage: Share of the words that the model read in full, from 0 to 1.
         warnings: What the caller should know about this answer, in words.
         timings: Where the time went.
+        source: Where the words came from: the document's own `source`, such as a PDF file's text,
+            an OCR engine, or another program's output; None where a caller passed them.
     """
 
     document_id: str
@@ -160,6 +165,7 @@ class Extraction:
     warnings: tuple[str, ...]
     timings: Timings = field(compare=False)
     abstained: tuple[Field, ...] = ()
+    source: Source | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain data for JSON; `from_dict` reads it back."""
@@ -170,6 +176,7 @@ class Extraction:
             "abstained": [found.to_dict() for found in self.abstained],
             "coverage": self.coverage,
             "warnings": list(self.warnings),
+            "source": None if self.source is None else self.source.to_dict(),
             "timings": self.timings.to_dict(),
         }
 
@@ -209,6 +216,7 @@ class Extraction:
                 "start": "" if found.start is None else found.start,
                 "stop": "" if found.stop is None else found.stop,
                 "abstained": unsure,
+                "source": "" if self.source is None else str(self.source),
             }
             for group, unsure in ((self.fields, ""), (self.abstained, "yes"))
             for found in group
@@ -227,8 +235,9 @@ class Extraction:
             if type(version) is not int or version not in _READABLE:
                 raise UnsupportedFormatError(
                     f"This extraction has schema version {version!r}; this hushdoc reads "
-                    f"{' and '.join(map(str, _READABLE))}. Read it with the version that wrote it."
+                    f"{', '.join(map(str, _READABLE))}. Read it with the version that wrote it."
                 )
+            told = data["source"] if version > 2 else None
             return cls(
                 document_id=str(data["document_id"]),
                 fields=tuple(Field.from_dict(found) for found in data["fields"]),
@@ -237,6 +246,7 @@ class Extraction:
                 ),
                 coverage=float(data["coverage"]),
                 warnings=tuple(str(text) for text in data["warnings"]),
+                source=None if told is None else Source.from_dict(told),
                 timings=Timings.from_dict(data["timings"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -21,9 +21,9 @@ from hushdoc.document import Document, Page, union
 from hushdoc.errors import ArtifactError
 from hushdoc.labels import LabelSet, spans_from_tags
 from hushdoc.policy import Policy
-from hushdoc.runtime import windows
+from hushdoc.runtime import pictures, windows
 from hushdoc.runtime.decoding import FloatArray, joined_words, softmax, viterbi
-from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing, laid_out
+from hushdoc.runtime.encoding import PIXELS, EncodedPage, Encoder, Preprocessing, in_order, laid_out
 from hushdoc.runtime.extraction import Extraction, Failure, Field, Timings
 from hushdoc.runtime.ports import require_finite, require_ports, require_task
 from hushdoc.runtime.session import Runtime, Session
@@ -32,6 +32,13 @@ from hushdoc.runtime.windows import Window
 
 TASK = "kie"
 INPUTS = ("input_ids", "bbox", "attention_mask")
+"""What every model reads; one that reads pictures has `pixel_values` too."""
+
+PAGES_AT_ONCE = 8
+"""Pages whose pictures, as the model reads them, are in memory together."""
+
+PATCH = 16
+"""Side of the patches (pixels) that pictures are counted in where batches are made."""
 
 
 class KIEModel:
@@ -40,7 +47,7 @@ class KIEModel:
     Attributes:
         certificate: What its signer certifies about its privacy.
         labels: The fields it can find.
-        preprocessing: How words become its inputs.
+        preprocessing: How words, and pages where it reads their pictures, become its inputs.
     """
 
     def __init__(
@@ -101,11 +108,13 @@ class KIEModel:
         manifest = artifact.manifest
         require_task(manifest, TASK, "KIEModel")
         labels = _labels_from(artifact.read("labels.json"))
-        preprocessing = Preprocessing.from_dict(manifest["preprocessing"])
+        preprocessing = Preprocessing.from_dict(manifest["preprocessing"], pictures=True)
+        if preprocessing.image is not None:
+            pictures.require_pillow()
         encoder = Encoder(artifact.read("tokenizer.json"), preprocessing)
         with artifact.source(manifest["entry"]) as graph:
             session = Session(graph, device=device, runtime=runtime)
-        _require_fit(session, manifest, labels)
+        _require_fit(session, manifest, labels, preprocessing)
         return cls(
             certificate=artifact.certificate,
             labels=labels,
@@ -117,36 +126,43 @@ class KIEModel:
     def extract(self, document: Document) -> Extraction:
         """Returns the fields of a document; pages longer than a window are read in several.
 
+        Args:
+            document: Its pages; where the model reads pictures, each page with words needs one.
+
         Raises:
             EmptyDocumentError: The document has no page or no word.
             BoxError: A box is NaN, swapped or off its page.
-            InputError: A page has no area, or a word is empty or not valid Unicode.
+            InputError: A page has no area, a word is empty or not valid Unicode, or a page has no
+                picture (NO_PICTURE) and the model reads it.
             LimitExceededError: The runtime's memory limit is too small for one window.
         """
         document.check()
         began = perf_counter()
         document, told = laid_out(document, self.preprocessing)
+        document, numbers = in_order(document, self.preprocessing)
         encoded = [self._encoder.encode(page) for page in document.pages]
         parts = windows.cover(
             encoded, capacity=self.preprocessing.capacity, overlap=self.preprocessing.overlap
         )
         ready = perf_counter()
-        outputs = self._run(encoded, parts)
+        outputs, drawing = self._answers(document, encoded, parts)
         answered = perf_counter()
         fields: list[Field] = []
         for number, (page, tokens) in enumerate(zip(document.pages, encoded, strict=True)):
             scores = self._word_scores(number, tokens, outputs)
-            fields += self._fields(page, number, scores)
+            fields += self._fields(page, number, scores, numbers[number])
         sure, unsure = self._judged(fields)
+        capacity = self.preprocessing.capacity
         return Extraction(
             document_id=document.id,
             fields=sure,
             abstained=unsure,
             coverage=windows.coverage(encoded),
-            warnings=(*windows.losses(encoded, capacity=self.preprocessing.capacity), *told),
+            warnings=(*windows.losses(encoded, capacity=capacity, numbers=numbers), *told),
+            source=document.source,
             timings=Timings(
-                encoding_seconds=ready - began,
-                model_seconds=answered - ready,
+                encoding_seconds=ready - began + drawing,
+                model_seconds=answered - ready - drawing,
                 decoding_seconds=perf_counter() - answered,
             ),
         )
@@ -172,16 +188,39 @@ class KIEModel:
             documents, self.extract, workers=workers, on_error=on_error, progress=progress
         )
 
+    def _answers(
+        self, document: Document, pages: Sequence[EncodedPage], parts: Sequence[Window]
+    ) -> tuple[dict[Window, FloatArray], float]:
+        """Returns each window's tag probabilities, and the seconds that drawing pictures took."""
+        image = self.preprocessing.image
+        if image is None:
+            return self._run(pages, parts), 0.0
+        outputs: dict[Window, FloatArray] = {}
+        drawing = 0.0
+        for group in windows.by_pages(parts, at_once=PAGES_AT_ONCE):
+            began = perf_counter()
+            drawn = {
+                number: pictures.pixels_of_page(document, number, image)
+                for number in {part.page: None for part in group}
+            }
+            drawing += perf_counter() - began
+            outputs |= self._run(pages, group, drawn)
+        return outputs, drawing
+
     def _run(
-        self, pages: Sequence[EncodedPage], parts: Sequence[Window]
+        self,
+        pages: Sequence[EncodedPage],
+        parts: Sequence[Window],
+        drawn: Mapping[int, pictures.Pixels] | None = None,
     ) -> dict[Window, FloatArray]:
         """Returns each window's tag probabilities, shape [tokens, tags]."""
         outputs: dict[Window, FloatArray] = {}
         scoring = self.preprocessing.scores
         temperature = 1.0 if scoring is None else scoring.temperature
-        for batch in windows.batches(parts):
+        for batch in windows.batches(parts, patches=_patches(self.preprocessing.image)):
             inputs = self._encoder.batch(
-                [(pages[part.page], part.start, part.stop) for part in batch]
+                [(pages[part.page], part.start, part.stop) for part in batch],
+                pixel_values=None if drawn is None else [drawn[part.page] for part in batch],
             )
             logits = self._session.run(inputs.to_inputs())[0]
             require_finite(logits)
@@ -214,7 +253,10 @@ class KIEModel:
             tuple(found for found in scored if not scoring.accepts(found.score)),
         )
 
-    def _fields(self, page: Page, number: int, scores: FloatArray) -> list[Field]:
+    def _fields(
+        self, page: Page, number: int, scores: FloatArray, numbers: Sequence[int]
+    ) -> list[Field]:
+        """Returns a page's fields, their words called by these numbers."""
         by_segment = self.preprocessing.box_level == "segment"
         path = viterbi(scores, joined_words(page) if by_segment else None)
         tags = self.labels.tags
@@ -230,7 +272,7 @@ class KIEModel:
                     score=float(np.nanmean(chosen[span.start : span.stop])),
                     box=box,
                     page=number,
-                    word_ids=tuple(range(span.start, span.stop)),
+                    word_ids=tuple(numbers[span.start : span.stop]),
                     normalized=box.normalized(width=page.width, height=page.height),
                 )
             )
@@ -255,9 +297,23 @@ def _labels_from(content: bytes) -> LabelSet:
     return labels
 
 
-def _require_fit(session: Session, manifest: Mapping[str, Any], labels: LabelSet) -> None:
+def _patches(image: pictures.PicturePreprocessing | None) -> int:
+    return 0 if image is None else image.height * image.width // PATCH**2 + 1
+
+
+def _require_fit(
+    session: Session, manifest: Mapping[str, Any], labels: LabelSet, settings: Preprocessing
+) -> None:
     """Raises unless graph, manifest and labels tell the same story."""
-    require_ports(session, manifest, INPUTS)
+    image = settings.image
+    require_ports(session, manifest, INPUTS if image is None else (*INPUTS, PIXELS))
+    if image is not None:
+        told, size = session.inputs[PIXELS], [3, image.height, image.width]
+        if told[1:] != size:
+            raise ArtifactError(
+                f"The graph reads pictures of the shape {told} and the manifest makes them "
+                f"{size} each. Export the artifact again."
+            )
     found = list(session.outputs.values())
     if len(found) != 1 or len(found[0]) != 3 or found[0][-1] != len(labels.tags):
         raise ArtifactError(

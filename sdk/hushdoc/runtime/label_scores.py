@@ -1,7 +1,7 @@
 """What a classification model answers: labels with scores, or that it is too unsure.
 
 Contract: as with `hushdoc.runtime.extraction`, the keys of `to_dict` are versioned by
-`SCHEMA_VERSION` and never given another meaning.
+`SCHEMA_VERSION` and never given another meaning. Version 2 added `source`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from hushdoc.reading_terms import Source
 from hushdoc.runtime.extraction import Timings
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,6 +41,7 @@ class Classification:
             from 0 to 1.
         warnings: What the caller should know about this answer, in words.
         timings: Where the time went.
+        source: Where the words came from, as the document says; None where nobody read it.
     """
 
     document_id: str
@@ -48,6 +50,7 @@ class Classification:
     coverage: float
     warnings: tuple[str, ...]
     timings: Timings = field(compare=False)
+    source: Source | None = None
 
     @property
     def label(self) -> str | None:
@@ -64,6 +67,7 @@ class Classification:
             "scores": [{"label": item.label, "score": item.score} for item in self.scores],
             "coverage": self.coverage,
             "warnings": list(self.warnings),
+            "source": None if self.source is None else self.source.to_dict(),
             "timings": self.timings.to_dict(),
         }
 

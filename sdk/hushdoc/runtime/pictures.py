@@ -147,6 +147,30 @@ def _middle(
     return picture.crop((left, top, left + settings.width, top + settings.height))
 
 
+def pixels_of_page(document: Document, number: int, settings: PicturePreprocessing) -> Pixels:
+    """Returns one page's picture as a model reads it; it is drawn anew at each call.
+
+    Args:
+        document: Whose page it is.
+        number: Of the page, from 0.
+        settings: The model's.
+
+    Raises:
+        InputError: The page has no picture (NO_PICTURE), or one that can't be read.
+        MissingExtraError: A package that the picture needs is not installed.
+    """
+    from hushdoc.reading import page_image
+
+    picture = page_image(document.pages[number])
+    if picture is None:
+        raise InputError(
+            f"Page {number} of document '{document.id}' has no picture, and the model reads the "
+            "pictures of pages. Open the document from its file, or name the page's image.",
+            code="NO_PICTURE",
+        )
+    return pixels(picture, settings)
+
+
 def page_pixels(document: Document, settings: PicturePreprocessing) -> Iterator[Pixels]:
     """Yields every page's picture as a model reads it; each is drawn when it is asked for.
 
@@ -159,21 +183,13 @@ def page_pixels(document: Document, settings: PicturePreprocessing) -> Iterator[
         InputError: A page has no picture, or one that can't be read.
         MissingExtraError: A package that a picture needs is not installed.
     """
-    from hushdoc.reading import page_image
-
     if not document.pages:
         raise EmptyDocumentError(
             f"Document '{document.id}' has no page, and the model reads pictures of pages. Open "
             "the file it came from."
         )
-    for number, page in enumerate(document.pages):
-        picture = page_image(page)
-        if picture is None:
-            raise InputError(
-                f"Page {number} of document '{document.id}' has no picture, and the model reads "
-                "nothing else. Open the document from its file, or name the page's image."
-            )
-        yield pixels(picture, settings)
+    for number in range(len(document.pages)):
+        yield pixels_of_page(document, number, settings)
 
 
 def pictured(path: str | os.PathLike[str], *, limits: ReadingLimits | None = None) -> Document:

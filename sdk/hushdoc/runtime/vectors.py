@@ -1,7 +1,7 @@
 """What an embedding model answers: vectors, and what each of them stands for.
 
 Contract: as with `hushdoc.runtime.extraction`, the keys of `to_dict` are versioned by
-`SCHEMA_VERSION` and never given another meaning.
+`SCHEMA_VERSION` and never given another meaning. Version 2 added `source`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hushdoc.reading_terms import Source
 from hushdoc.runtime.extraction import Timings
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Vectors = npt.NDArray[np.float32]
 
@@ -36,6 +37,8 @@ class Embedding:
         num_windows: How many windows each row was read in.
         warnings: What the caller should know about this answer, in words.
         timings: Where the time went.
+        source: Where the words came from, as the document says; None for texts, and where nobody
+            read the document.
     """
 
     document_id: str | None
@@ -47,6 +50,7 @@ class Embedding:
     num_windows: tuple[int, ...]
     warnings: tuple[str, ...]
     timings: Timings = field(repr=False)
+    source: Source | None = None
 
     @property
     def vector(self) -> Vectors:
@@ -87,6 +91,7 @@ class Embedding:
                 )
             ],
             "warnings": list(self.warnings),
+            "source": None if self.source is None else self.source.to_dict(),
             "timings": self.timings.to_dict(),
         }
 

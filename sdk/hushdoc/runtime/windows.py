@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby, islice
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,8 @@ from hushdoc.runtime.encoding import EncodedPage
 FloatArray = npt.NDArray[np.float32]
 
 MAX_BATCH_TOKENS = 2048
-"""Most tokens, padding included, that one run of the graph gets: bounds the working memory."""
+"""Most tokens, padding and patches included, that one run of the graph gets: bounds the working
+memory."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,23 +47,39 @@ def cover(pages: Sequence[EncodedPage], *, capacity: int, overlap: int) -> list[
     ]
 
 
-def batches(parts: Iterable[Window]) -> Iterator[list[Window]]:
+def batches(parts: Iterable[Window], *, patches: int = 0) -> Iterator[list[Window]]:
     """Yields windows of similar length together, so that little of a batch is padding.
 
     A batch never holds more than MAX_BATCH_TOKENS, unless one window alone does, and never a
     window of less than half its longest.
+
+    Args:
+        parts: The windows.
+        patches: What the model reads with each of them besides its tokens.
     """
     batch: list[Window] = []
     for part in sorted(parts, key=lambda part: (-part.num_tokens, part.page, part.start)):
         if batch:
             longest = batch[0].num_tokens + 2
-            full = (len(batch) + 1) * longest > MAX_BATCH_TOKENS
+            full = (len(batch) + 1) * (longest + patches) > MAX_BATCH_TOKENS
             if full or 2 * (part.num_tokens + 2) < longest:
                 yield batch
                 batch = []
         batch.append(part)
     if batch:
         yield batch
+
+
+def by_pages(parts: Iterable[Window], *, at_once: int) -> Iterator[list[Window]]:
+    """Yields all windows of some pages together, then those of the next pages.
+
+    Args:
+        parts: Windows in the order of their pages.
+        at_once: Most pages in one group.
+    """
+    pages = (list(group) for _, group in groupby(parts, key=lambda part: part.page))
+    while some := list(islice(pages, at_once)):
+        yield list(chain.from_iterable(some))
 
 
 def split(page: EncodedPage, *, capacity: int, overlap: int) -> list[tuple[int, int]]:
@@ -129,24 +147,33 @@ def coverage(pages: Sequence[EncodedPage]) -> float:
     return (words - lost) / words if words else 1.0
 
 
-def losses(pages: Sequence[EncodedPage], *, capacity: int, what: str = "Page") -> Iterator[str]:
+def losses(
+    pages: Sequence[EncodedPage],
+    *,
+    capacity: int,
+    what: str = "Page",
+    numbers: Sequence[Sequence[int]] | None = None,
+) -> Iterator[str]:
     """Yields in words what of the pages no window holds.
 
     Args:
         pages: Their tokens.
         capacity: Most tokens in one window.
         what: What one of them is called.
+        numbers: For each page the numbers by which its words are called; their places by default.
     """
     for number, page in enumerate(pages):
-        missing = unread(page)
+        called = range(page.num_words) if numbers is None else numbers[number]
+        missing = [called[word] for word in unread(page)]
         if missing:
             yield (
                 f"{what} {number}: the tokenizer has no token for {_counted(missing)}; the model "
                 "did not read them."
             )
-        if page.cut_words:
+        cut = [called[word] for word in page.cut_words]
+        if cut:
             yield (
-                f"{what} {number}: {_counted(page.cut_words)} need more than one whole window of "
+                f"{what} {number}: {_counted(cut)} need more than one whole window of "
                 f"{capacity} tokens; the model read only their beginning."
             )
 

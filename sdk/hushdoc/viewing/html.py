@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from hushdoc.document import Box, Document, Page
+from hushdoc.reading_terms import Source
 from hushdoc.viewing import rendition
 from hushdoc.viewing.markup import bullets, figures, page, paragraph, safe, section
 from hushdoc.viewing.overlay import Style, styles
@@ -93,6 +94,10 @@ class ShownAnswer(Protocol):
     def warnings(self) -> Sequence[str]:
         """What the caller should know."""
 
+    @property
+    def source(self) -> Source | None:
+        """Where the words came from; None where nobody read a file."""
+
 
 _Numbered = tuple[int, ShownField, bool]
 """A field with its number on the page and whether the model is too unsure of it."""
@@ -133,6 +138,7 @@ def to_html(document: Document, answer: ShownAnswer, *, labels: Collection[str] 
             ]
         ),
         section("What to know about this answer", bullets(answer.warnings)),
+        *([] if answer.source is None else [_source(answer.source)]),
     ]
     if document.text is not None:
         parts.append(section("Text", _plain(document.text, numbered, looks)))
@@ -140,6 +146,10 @@ def to_html(document: Document, answer: ShownAnswer, *, labels: Collection[str] 
         mine = [item for item in numbered if item[1].page == number]
         parts.append(section(f"Page {number}", _sheet(shown, mine, looks)))
     return page(f"Fields of {document.id}", parts, style=STYLE, pictures=True)
+
+
+def _source(source: Source) -> str:
+    return section("Where the words came from", paragraph(str(source)))
 
 
 def _sheet(shown: Page, numbered: Sequence[_Numbered], looks: dict[str, Style]) -> str:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushdoc.document import Document, Word
-from hushdoc.reading import in_reading_order, with_segments
+from hushdoc.reading import in_reading_order, reading_order, with_segments
 from hushdoc_training.data import invented
 
 
@@ -174,6 +174,41 @@ def test_no_word_is_lost_or_doubled_wherever_it_stands(boxes: list[tuple[float, 
     segments = [word.segment for word in ordered.pages[0].words]
     assert segments == sorted(segments, key=lambda number: number or 0)
     assert all(word.segment is not None for word in with_segments(document).pages[0].words)
+
+
+@given(st.lists(BOXES, min_size=1, max_size=40, unique=True), st.randoms())
+def test_the_order_hangs_on_the_boxes_alone(
+    boxes: list[tuple[float, ...]], chance: random.Random
+) -> None:
+    words = [f"w{number}" for number in range(len(boxes))]
+    page = Document.from_words(words, boxes, width=100, height=100).pages[0]
+    expected = [page.words[index] for index in reading_order(page)]
+    assert sorted(reading_order(page)) == list(range(len(words)))
+    moved = list(page.words)
+    chance.shuffle(moved)
+    again = replace(page, words=tuple(moved))
+    assert [again.words[index] for index in reading_order(again)] == expected
+
+
+def test_ties_do_not_ask_for_the_order_on_the_page() -> None:
+    """Cells of one middle and several heights: whichever came first once decided over the row."""
+    boxes = [(0, 40, 10, 60), (50, 20, 60, 80), (100, 45, 110, 55), (0, 62, 10, 66)]
+    names = ["a", "b", "c", "d"]
+    orders = set()
+    for seed in range(24):
+        at = random.Random(seed).sample(range(4), 4)
+        page = Document.from_words(
+            [names[index] for index in at], [boxes[index] for index in at], width=120, height=100
+        ).pages[0]
+        orders.add(tuple(page.words[index].text for index in reading_order(page)))
+    assert len(orders) == 1
+
+
+@pytest.mark.parametrize("letters", ["abcdefg", "\u05d0\u05d1\u05d2\u05d3\u05d4\u05d5\u05d6"])
+def test_words_of_one_box_stay_in_their_order(letters: str) -> None:
+    words, boxes = list(letters), [(10, 10, 90, 50)] * len(letters)
+    page = Document.from_words(words, boxes, width=100, height=100).pages[0]
+    assert reading_order(page) == tuple(range(len(letters)))
 
 
 def test_many_words_in_one_place_take_no_longer() -> None:

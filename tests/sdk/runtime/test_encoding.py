@@ -15,6 +15,8 @@ from hushdoc.document import Document
 from hushdoc.errors import ArtifactError
 from hushdoc.runtime import encoding
 from hushdoc.runtime.encoding import Encoder, Preprocessing
+from hushdoc.runtime.pictures import PicturePreprocessing
+from hushdoc.runtime.scoring import Scoring
 
 PREPROCESSING = Preprocessing(max_tokens=10, overlap=3, cls_id=2, sep_id=3, pad_id=0)
 
@@ -109,10 +111,17 @@ def test_tokens_of_a_word_are_neighbours_and_start_once(words: list[str]) -> Non
     max_tokens=st.integers(5, 600),
     overlap=st.integers(0, 2),
     level=st.sampled_from(["word", "segment"]),
+    order=st.sampled_from(["given", "reading"]),
 )
-def test_preprocessing_round_trips(max_tokens: int, overlap: int, level: str) -> None:
+def test_preprocessing_round_trips(max_tokens: int, overlap: int, level: str, order: str) -> None:
     settings = Preprocessing(
-        max_tokens=max_tokens, overlap=overlap, box_level=level, cls_id=1, sep_id=2, pad_id=0
+        max_tokens=max_tokens,
+        overlap=overlap,
+        box_level=level,
+        word_order=order,
+        cls_id=1,
+        sep_id=2,
+        pad_id=0,
     )
     stored = json.loads(json.dumps(settings.to_dict()))
     assert Preprocessing.from_dict(stored) == settings
@@ -126,6 +135,9 @@ def test_preprocessing_round_trips(max_tokens: int, overlap: int, level: str) ->
         {"overlap": 126},
         {"overlap": -1},
         {"box_level": "line"},
+        {"word_order": "random"},
+        {"word_order": None},
+        {"word_order": ["reading"]},
         {"cls_id": True},
         {"unknown": 1},
     ],
@@ -134,6 +146,12 @@ def test_bad_preprocessing_is_an_artifact_error(change: dict[str, object]) -> No
     stored = {**PREPROCESSING.to_dict(), "max_tokens": 128, **change}
     with pytest.raises(ArtifactError, match="preprocessing contract"):
         Preprocessing.from_dict(stored)
+
+
+def test_a_contract_without_a_word_order_takes_words_as_given() -> None:
+    stored = PREPROCESSING.to_dict()
+    assert stored.pop("word_order") == "given"
+    assert Preprocessing.from_dict(stored) == PREPROCESSING
 
 
 def test_missing_preprocessing_keys_are_an_artifact_error() -> None:
@@ -185,3 +203,45 @@ def test_a_word_longer_than_a_piece_is_still_read() -> None:
         encoded = ENCODER.encode_text("abcdeabcde a")
     assert encoded.ids.tolist() == [4, 10, 11, 12, 13] * 2 + [4]
     assert encoded.words.tolist() == [0] * 5 + [1] * 5 + [2]
+
+
+IMAGE = PicturePreprocessing(height=8, width=6, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
+
+
+def test_pictures_are_part_of_the_contract_of_tasks_that_read_them() -> None:
+    settings = replace(PREPROCESSING, image=IMAGE)
+    stored = json.loads(json.dumps(settings.to_dict()))
+    assert stored.pop("image") == json.loads(json.dumps(IMAGE.to_dict()))
+    assert stored == PREPROCESSING.to_dict()
+    stored["image"] = IMAGE.to_dict()
+    assert Preprocessing.from_dict(stored, pictures=True) == settings
+    assert Preprocessing.from_dict(PREPROCESSING.to_dict(), pictures=True) == PREPROCESSING
+    with pytest.raises(ArtifactError, match="where a task's models read pictures"):
+        Preprocessing.from_dict(stored)
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        None,
+        "yes",
+        [],
+        {},
+        {**IMAGE.to_dict(), "height": 0},
+        {**IMAGE.to_dict(), "frame": 1},
+        {**IMAGE.to_dict(), "scores": Scoring(fitted_on="x", num_answers=9).to_dict()},
+    ],
+)
+def test_a_bad_contract_of_pictures_is_an_artifact_error(image: object) -> None:
+    with pytest.raises(ArtifactError, match="preprocessing contract"):
+        Preprocessing.from_dict({**PREPROCESSING.to_dict(), "image": image}, pictures=True)
+
+
+def test_a_batch_has_a_picture_for_each_window() -> None:
+    encoded = ENCODER.encode(document(["a", "b"]).pages[0])
+    shown = [np.full((3, 8, 6), value, dtype=np.float32) for value in (0.5, -1)]
+    batch = ENCODER.batch([(encoded, 0, 1), (encoded, 1, 2)], pixel_values=shown)
+    assert list(batch.to_inputs()) == ["input_ids", "bbox", "attention_mask", "pixel_values"]
+    assert batch.pixel_values is not None
+    assert np.array_equal(batch.pixel_values, np.stack(shown))
+    assert batch.pixel_values.dtype == np.float32

@@ -171,6 +171,15 @@ def test_other_programs_output_is_read_as_it_is(
     assert [answer["document_id"] for answer in answers] == [Path(name).stem for name in names]
     assert all(answer["coverage"] == 1 for answer in answers)
     assert all(answer["warnings"] == [] for answer in answers)
+    readers = [answer["source"]["reader"] for answer in answers]
+    assert readers == ["hocr", "tesseract-tsv", "doctr", "azure-read"]
+    assert all(answer["source"]["ocr"] is None for answer in answers)
+    assert run(tiny, str(FIXTURES / "tesseract.hocr"), "a.json", "--csv") == 0
+    rows = list(csv.DictReader(io.StringIO(capfd.readouterr().out)))
+    assert {(row["document_id"], row["source"]) for row in rows} == {
+        ("tesseract", "hocr"),
+        ("a", ""),  # words that nobody read
+    }
     assert run(tiny, str(FIXTURES / "doctr.json"), "--format", "textract") == 3
     assert "UNSUPPORTED_FORMAT" in capfd.readouterr().err
 
@@ -184,6 +193,9 @@ def test_a_picture_is_read_by_the_engine_that_the_answer_names(
     answer = json.loads(capfd.readouterr().out)
     (warning,) = answer["warnings"]
     assert "image, page 0 by tesseract 5" in warning
+    source = answer["source"]
+    assert (source["reader"], source["ocr_pages"]) == ("image", [0])
+    assert source["ocr"].startswith("tesseract 5")
     with Image.open(place / "out.png") as picture, Image.open(page) as drawn:
         assert picture.width == 900  # the page's own picture, enlarged for its captions
         assert picture.height > drawn.height
@@ -199,6 +211,7 @@ def test_an_answer_becomes_a_web_page_and_hocr(
     assert run(tiny, source, "--json", "--html", "out.html", "--hocr", "out.hocr") == 0
     found = json.loads(capfd.readouterr().out)["fields"]
     assert (place / "out.html").read_text().count("<tr id=") == len(found)
+    assert "Where the words came from</h2>\n<p>hocr</p>" in (place / "out.html").read_text()
     words = (place / "out.hocr").read_text()
     assert words.count("data-field=") == sum(len(field["word_ids"]) for field in found)
     assert run(tiny, "out.hocr", "--json") == 0

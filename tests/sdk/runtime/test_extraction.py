@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from hushdoc.document import Box
 from hushdoc.errors import BoxError, InputError, UnsupportedFormatError
+from hushdoc.reading_terms import Source
 from hushdoc.runtime.extraction import COLUMNS, Extraction, Failure, Field, Timings
 
 NUMBERS = st.floats(0, 1000)
@@ -38,7 +39,16 @@ EXTRACTIONS = st.builds(
     timings=st.builds(
         Timings, encoding_seconds=SECONDS, model_seconds=SECONDS, decoding_seconds=SECONDS
     ),
+    source=st.none()
+    | st.builds(
+        Source,
+        reader=st.text(),
+        ocr=st.none() | st.text(),
+        ocr_pages=st.lists(st.integers(0, 99), max_size=3).map(tuple),
+    ),
 )
+
+SCAN = Source(reader="pdf", ocr="an engine, 2.0", ocr_pages=(1,))
 
 
 def example() -> Extraction:
@@ -67,8 +77,8 @@ def test_extractions_round_trip(extraction: Extraction) -> None:
 
 
 def test_the_format_is_stable() -> None:
-    assert example().to_dict() == {
-        "schema_version": 2,
+    assert dataclasses.replace(example(), source=SCAN).to_dict() == {
+        "schema_version": 3,
         "document_id": "a",
         "fields": [
             {
@@ -84,6 +94,7 @@ def test_the_format_is_stable() -> None:
         "abstained": [],
         "coverage": 0.5,
         "warnings": ["w"],
+        "source": {"reader": "pdf", "ocr": "an engine, 2.0", "ocr_pages": [1]},
         "timings": {"encoding_seconds": 0.1, "model_seconds": 0.2, "decoding_seconds": 0.3},
     }
 
@@ -96,6 +107,10 @@ def test_rows_fit_a_csv_file() -> None:
     (row,) = csv.DictReader(io.StringIO(stream.getvalue()))
     assert row["text"] == "EUR 71,49"
     assert (row["score"], row["word_ids"], row["x1"]) == ("0.987654", "3 4", "3")
+    assert row["source"] == ""
+    scanned = dataclasses.replace(example(), source=SCAN)
+    (row,) = csv.DictReader(io.StringIO(scanned.to_csv()))
+    assert row["source"] == "pdf, page 1 by an engine, 2.0"
 
 
 def test_csv_is_whole_and_can_be_made_safe_for_spreadsheets() -> None:
@@ -111,10 +126,13 @@ def test_csv_is_whole_and_can_be_made_safe_for_spreadsheets() -> None:
     assert safe[0]["score"] == rows[0]["score"]
 
 
-def test_results_of_the_version_before_are_read() -> None:
-    old = {**example().to_dict(), "schema_version": 1}
-    del old["abstained"]
+def test_results_of_the_versions_before_are_read() -> None:
+    old = {**example().to_dict(), "schema_version": 2}
+    del old["source"]
     assert Extraction.from_dict(old) == example()
+    older = {**old, "schema_version": 1}
+    del older["abstained"]
+    assert Extraction.from_dict(older) == example()
 
 
 def test_results_are_frozen_and_equal_whatever_the_time_they_took() -> None:
@@ -129,12 +147,20 @@ def test_results_are_frozen_and_equal_whatever_the_time_they_took() -> None:
 
 
 def test_another_versions_results_are_refused() -> None:
-    with pytest.raises(UnsupportedFormatError, match="version 3; this hushdoc reads 1 and 2"):
-        Extraction.from_dict({**example().to_dict(), "schema_version": 3})
+    with pytest.raises(UnsupportedFormatError, match="version 4; this hushdoc reads 1, 2, 3"):
+        Extraction.from_dict({**example().to_dict(), "schema_version": 4})
 
 
 @pytest.mark.parametrize(
-    "change", [{"fields": 3}, {"fields": [{}]}, {"coverage": "x"}, {"timings": None}]
+    "change",
+    [
+        {"fields": 3},
+        {"fields": [{}]},
+        {"coverage": "x"},
+        {"timings": None},
+        {"source": "pdf"},
+        {"source": {"reader": "pdf", "ocr": 5, "ocr_pages": []}},
+    ],
 )
 def test_other_json_is_not_an_extraction(change: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="not an extraction"):
@@ -144,7 +170,7 @@ def test_other_json_is_not_an_extraction(change: dict[str, Any]) -> None:
 def test_failures_carry_their_code() -> None:
     failure = Failure(document_id="a", error=BoxError("It is bad."))
     assert json.loads(failure.to_json()) == {
-        "schema_version": 2,
+        "schema_version": 3,
         "document_id": "a",
         "error": {"code": "BAD_BOX", "message": "It is bad."},
     }

@@ -94,3 +94,27 @@ def test_merge_takes_the_window_with_most_context(lengths: list[int], overlap: i
 def test_short_pages_need_one_window() -> None:
     assert windows.split(page([3, 4, 5]), capacity=12, overlap=4) == [(0, 12)]
     assert windows.split(page([]), capacity=12, overlap=4) == []
+
+
+def test_patches_leave_less_room_for_tokens_in_a_batch() -> None:
+    parts = [windows.Window(page=0, start=at, stop=at + 10) for at in range(0, 1000, 10)]
+    plain = [len(batch) for batch in windows.batches(parts)]
+    shown = [len(batch) for batch in windows.batches(parts, patches=197)]
+    assert plain[0] == windows.MAX_BATCH_TOKENS // 12 or plain == [100]
+    assert shown[0] == windows.MAX_BATCH_TOKENS // (12 + 197)
+    assert sum(plain) == sum(shown) == 100
+
+
+@given(pages=st.lists(st.integers(0, 3), max_size=12), at_once=st.integers(1, 4))
+def test_windows_come_in_groups_of_whole_pages(pages: list[int], at_once: int) -> None:
+    parts = [
+        windows.Window(page=number, start=10 * part, stop=10 * part + 10)
+        for number, count in enumerate(pages)
+        for part in range(count)
+    ]
+    groups = list(windows.by_pages(parts, at_once=at_once))
+    assert [part for group in groups for part in group] == parts
+    seen = [{part.page for part in group} for group in groups]
+    assert all(0 < len(group) <= at_once for group in seen)
+    assert all(len(group) == at_once for group in seen[:-1])
+    assert sum(map(len, seen)) == len({part.page for part in parts})

@@ -13,6 +13,7 @@ from PIL import Image
 
 from hushdoc.document import Box, Document, union
 from hushdoc.errors import InputError
+from hushdoc.reading_terms import Source
 from hushdoc.viewing.html import to_html
 
 HOSTILE = [
@@ -45,6 +46,7 @@ class Answer:
     abstained: list[Found] = field(default_factory=list)
     coverage: float = 1.0
     warnings: tuple[str, ...] = ()
+    source: Source | None = None
 
 
 def document(words: list[str], *, image: Path | None = None) -> Document:
@@ -105,6 +107,14 @@ def test_fields_and_boxes_are_linked_both_ways() -> None:
     told = " ".join(tags.words)
     for text in ("Look here.", "12.50", "0.50", "below the threshold"):
         assert text in told
+    assert "came from" not in told
+
+
+def test_where_the_words_came_from_is_told() -> None:
+    asked = document(["Total"])
+    scanned = Answer(fields=[], source=Source(reader="image", ocr="<b>engine</b>", ocr_pages=(0,)))
+    told = " ".join(parsed(to_html(asked, scanned)).words)
+    assert "Where the words came from image, page 0 by <b>engine</b>" in " ".join(told.split())
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,40 @@ def test_a_layer_that_a_backend_gets_wrong_is_named_before_a_step(
     assert train(*arguments, "--out", tmp_path / "run") == 5
     assert "position_embeddings" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_pictures_of_pages_go_from_training_to_the_answer(
+    tmp_path: Path, layoutlmv3_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    told = ["--data", "invented:receipt", "--documents", "6", "--max-tokens", "64"]
+    start = ["--start", layoutlmv3_folder, "--images", "--public-overlap", "none"]
+    assert train(*told, *start, "--public", "--out", tmp_path / "public") == 0
+    # A checkpoint keeps its own way, so that invented pages are drawn for it unasked.
+    again = ["--start", tmp_path / "public", "--steps", "2", "--expected-records", "4"]
+    assert train(*told, *again, "--out", tmp_path / "run") == 0
+    stored = Checkpoint.load(tmp_path / "run")
+    assert stored.preprocessing.image is not None
+    assert (stored.preprocessing.image.height, stored.preprocessing.image.width) == (32, 32)
+    assert stored.claim.training["images"] is True
+    key = tmp_path / "key"
+    assert main(["keygen", "--out", str(key)]) == 0
+    given = ["--out", tmp_path / "model", "--key", f"{key}.key"]
+    assert main(["export", *map(str, [tmp_path / "run", *given])]) == 0
+    config = invented.InventedConfig(kinds=("receipt",))
+    invented.write(tmp_path / "asked", seed=9, count=1, config=config)
+    (page,) = (tmp_path / "asked").glob("*.json")
+    policy = ["--trust", f"{key}.trust.json", "--max-epsilon", "8", "--max-delta", "1e-5"]
+    asked = [tmp_path / "model", page, *policy, "--unit", "document"]
+    assert main(["extract", *map(str, asked)]) == 0
+    assert not list(tmp_path.glob("hushdoc-train-*"))
+
+
+@pytest.mark.parametrize("start", ["minilm", "small"])
+def test_a_start_that_reads_no_pictures_is_wrong_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], start: str
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        train("--data", "nowhere", "--start", start, "--images", "--out", tmp_path / "run")
+    assert stop.value.code == 2
+    assert f"--start {start} is none" in capsys.readouterr().err

@@ -26,7 +26,6 @@ from torch import nn
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.noise import NoiseStream
-from hushdoc_training.privacy.private_run import PrivateRun
 
 DRAWS = [[0, 1, 2, 5, 7, 8], [], [3], list(range(9))]
 SIZE = 2
@@ -107,7 +106,7 @@ def refused(attempt: Callable[[], Any]) -> str:
     return "not refused"
 
 
-def refusals(folder: Path, rank: int) -> dict[str, str]:
+def refusals(rank: int) -> dict[str, str]:
     def full(step: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -120,7 +119,6 @@ def refusals(folder: Path, rank: int) -> dict[str, str]:
         "ddp": refused(lambda: steps(nn.parallel.DistributedDataParallel(wrapped))),
         "records": refused(lambda: steps(small_model(), records=rows_of_records()[rank:])),
         "charge": refused(charge),
-        "run": refused(lambda: PrivateRun.open(folder / "run", make_plan())),
     }
 
 
@@ -150,7 +148,7 @@ def main(folder: Path, rank: int) -> None:
         "sharded": sharded(),
         "own coins": own_coins(),
         "different": from_different_weights(rank),
-        "refusals": refusals(folder, rank),
+        "refusals": refusals(rank),
         "noise": large_and_noisy(),
     }
     torch.save(result, folder / f"rank{rank}.pt")

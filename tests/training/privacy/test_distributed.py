@@ -46,7 +46,7 @@ def alone() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("way", ["plain", "sharded", "different"])
+@pytest.mark.parametrize("way", ["plain", "different"])
 def test_two_processes_take_the_step_of_one(
     ranks: list[dict[str, Any]], alone: dict[str, Any], way: str
 ) -> None:
@@ -89,7 +89,6 @@ def test_what_processes_can_not_sum_is_refused_in_all_of_them(ranks: list[dict[s
         refusals = found["refusals"]
         assert "`.module`" in refusals["ddp"]
         assert "differ in the records" in refusals["records"]
-        assert "torch.distributed.checkpoint" in refusals["run"]
         expected = "OSError" if rank == 0 else "PrivacyError: The first process could not go on"
         assert refusals["charge"].startswith(expected)
         assert "No space left" in refusals["charge"]

@@ -397,6 +397,5 @@ def _scoring(options: argparse.Namespace, name: str) -> tuple[DataAccess, ...]:
 
 
 def _name(options: argparse.Namespace) -> str:
-    return options.name or (
-        INVENTED if options.data == INVENTED else Path(options.data).resolve().name
-    )
+    own = INVENTED if options.data == INVENTED else Path(options.data).resolve().name
+    return str(options.name or own)

@@ -11,7 +11,10 @@ from hushdoc.errors import MissingExtraError
 from hushdoc_training.commands import clauses
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hushdoc.claim import PublicData
+    from hushdoc.labels import LabelledDocument
     from hushdoc_training.data.dataset import Source
     from hushdoc_training.privacy.ledger import Ledger
     from hushdoc_training.privacy.plan import PrivacyPlan
@@ -83,7 +86,20 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     where.add_argument("--max-tokens", type=int, default=128, help="window length (default: 128)")
     where.add_argument(
+        "--images",
+        action="store_true",
+        help="it reads the picture of each page beside its words: LayoutLMv3 alone, and every "
+        "document must have pictures; a run that --start names keeps its own way",
+    )
+    where.add_argument(
         "--box-level", choices=("word", "segment"), default="word", help="which boxes it reads"
+    )
+    where.add_argument(
+        "--word-order",
+        choices=("given", "reading"),
+        default="given",
+        help="reading: the words of each page are sorted by their boxes, here and by whatever runs "
+        "the model; a run that --start names keeps its own (default: given)",
     )
     privacy = parser.add_argument_group("privacy")
     mode = privacy.add_mutually_exclusive_group()
@@ -156,13 +172,13 @@ def run(options: argparse.Namespace) -> int:
     for package in ("torch", "transformers", "opacus"):
         if find_spec(package) is None:
             raise MissingExtraError(package, "training")
+    if options.images and options.start in ("minilm", "small"):
+        options.refuse_usage(f"--images needs a LayoutLMv3; --start {options.start} is none")
     ledger = _ledger(options)
     plan = None if options.public or options.not_private else _plan(options, ledger)
 
-    from hushdoc.labels import LabelSet
     from hushdoc_training.data import dataset
-    from hushdoc_training.privacy import claims
-    from hushdoc_training.recipes import kie
+    from hushdoc_training.recipes import start
 
     source = dataset.Source(
         location=options.data,
@@ -170,13 +186,31 @@ def run(options: argparse.Namespace) -> int:
         seed=options.seed,
         labels=options.labels,
     )
-    documents = dataset.read(source)
+    pictures = options.images or start.reads_pictures(options.start)
+    with dataset.opened(source, pictures=pictures) as documents:
+        return _train(options, source, documents, ledger=ledger, plan=plan)
+
+
+def _train(
+    options: argparse.Namespace,
+    source: Source,
+    documents: Sequence[LabelledDocument],
+    *,
+    ledger: Ledger | None,
+    plan: PrivacyPlan | None,
+) -> int:
+    from hushdoc.labels import LabelSet
+    from hushdoc_training.privacy import claims
+    from hushdoc_training.recipes import kie
+
     public_texts = source.is_invented or options.public
     start = kie.start_from(
         options.start,
         LabelSet.from_documents(documents),
         max_tokens=options.max_tokens,
         box_level=options.box_level,
+        images=options.images,
+        word_order=options.word_order,
         new_labels=options.new_labels,
         vocabulary=lambda: (
             [
@@ -224,7 +258,7 @@ def run(options: argparse.Namespace) -> int:
             seed=options.seed,
         )
         history = (*kie.history(start), *weights)
-        training = {"start": start.name, "architecture": start.model.architecture}
+        training = kie.described(start)
         claim = (
             claims.public((*history, _public(name, source.is_invented, options)), training=training)
             if options.public

@@ -8,7 +8,9 @@ path/to/folder               documents that our generator wrote
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -18,6 +20,9 @@ from hushdoc.labels import LabelledDocument
 from hushdoc_training.data import funsd, invented
 
 INVENTED = "invented:"
+
+NUM_INVENTED = 1000
+"""How many documents are invented unless told otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,17 +56,8 @@ def read(source: Source) -> Sequence[LabelledDocument]:
         EmptyDocumentError: A document has no word.
     """
     if source.is_invented:
-        kinds = tuple(source.location.removeprefix(INVENTED).split("+"))
-        try:
-            config = invented.InventedConfig(kinds=kinds, labels=source.labels)
-        except ValueError as error:
-            raise AnnotationError(
-                f"'{source.location}' can't be invented: {error} Say invented:form, "
-                "invented:invoice, invented:receipt, or several as invented:form+invoice."
-            ) from error
-        return list(
-            invented.documents(seed=source.seed, count=source.documents or 1000, config=config)
-        )
+        count = source.documents or NUM_INVENTED
+        return list(invented.documents(seed=source.seed, count=count, config=_config(source)))
     path = Path(source.location)
     if not path.exists():
         raise AnnotationError(
@@ -74,6 +70,40 @@ def read(source: Source) -> Sequence[LabelledDocument]:
         else _written(path)
     )
     return found[: source.documents]
+
+
+@contextlib.contextmanager
+def opened(source: Source, *, pictures: bool) -> Iterator[Sequence[LabelledDocument]]:
+    """Gives what `read` returns; pictures of invented pages stand in files as long as it is open.
+
+    Args:
+        source: Where the documents come from.
+        pictures: Whether the pictures of their pages are needed. Other corpora bring theirs.
+
+    Raises:
+        HushdocError: What `read` raises.
+        OutputWriteError: The disk for temporary files is full.
+    """
+    if not (pictures and source.is_invented):
+        yield read(source)
+        return
+    config = _config(source)
+    count = source.documents or NUM_INVENTED
+    with tempfile.TemporaryDirectory(prefix="hushdoc-train-") as scratch:
+        folder = Path(scratch) / "pages"
+        written = invented.write(folder, seed=source.seed, count=count, config=config)
+        yield [invented.read(path) for path in written]
+
+
+def _config(source: Source) -> invented.InventedConfig:
+    kinds = tuple(source.location.removeprefix(INVENTED).split("+"))
+    try:
+        return invented.InventedConfig(kinds=kinds, labels=source.labels)
+    except ValueError as error:
+        raise AnnotationError(
+            f"'{source.location}' can't be invented: {error} Say invented:form, "
+            "invented:invoice, invented:receipt, or several as invented:form+invoice."
+        ) from error
 
 
 def _written(folder: Path) -> list[LabelledDocument]:

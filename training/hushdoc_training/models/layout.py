@@ -16,12 +16,16 @@ from torch import nn
 
 from hushdoc.errors import CheckpointError, MissingExtraError
 from hushdoc.labels import LabelSet
+from hushdoc.runtime.pictures import PicturePreprocessing
 
 ARCHITECTURES = {
     "layoutlm": "LayoutLMForTokenClassification",
     "layoutlmv3": "LayoutLMv3ForTokenClassification",
     "lilt": "LiltForTokenClassification",
 }
+READS_PICTURES = "layoutlmv3"
+"""The architecture that can read a page's picture beside its words."""
+
 SMALL = {
     "hidden_size": 192,
     "num_hidden_layers": 4,
@@ -58,7 +62,11 @@ class TokenClassifier(nn.Module):
         self.architecture = architecture
 
     def forward(
-        self, input_ids: torch.Tensor, bbox: torch.Tensor, attention_mask: torch.Tensor
+        self,
+        input_ids: torch.Tensor,
+        bbox: torch.Tensor,
+        attention_mask: torch.Tensor,
+        pixel_values: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Returns logits of shape [batch, sequence, tags].
 
@@ -66,9 +74,11 @@ class TokenClassifier(nn.Module):
             input_ids: Shape [batch, sequence].
             bbox: Shape [batch, sequence, 4], 0 to 1000.
             attention_mask: Shape [batch, sequence], 1 for tokens, 0 for padding.
+            pixel_values: Shape [batch, 3, height, width]; for LayoutLMv3 alone.
         """
+        pictures = {} if pixel_values is None else {"pixel_values": pixel_values}
         logits: torch.Tensor = self.inner(
-            input_ids=input_ids, bbox=bbox, attention_mask=attention_mask
+            input_ids=input_ids, bbox=bbox, attention_mask=attention_mask, **pictures
         ).logits
         return logits
 
@@ -85,6 +95,48 @@ class TokenClassifier(nn.Module):
         table = self.inner.get_input_embeddings()  # type: ignore[operator]
         weight: nn.Parameter = table.weight
         return weight
+
+
+def picture_preprocessing(model: TokenClassifier) -> PicturePreprocessing:
+    """Returns how LayoutLMv3's published processor makes an input of a page's picture.
+
+    Raises:
+        CheckpointError: The model reads no pictures in colour.
+    """
+    config: Any = model.inner.config
+    if model.architecture != READS_PICTURES or not config.visual_embed or config.num_channels != 3:
+        raise CheckpointError(
+            f"This '{model.architecture}' model reads no pictures of pages. Expected a LayoutLMv3 "
+            "with its visual embedding; choose such a model, or train without pictures."
+        )
+    half = (0.5, 0.5, 0.5)
+    side = int(config.input_size)
+    return PicturePreprocessing(height=side, width=side, resample="bilinear", mean=half, std=half)
+
+
+def require_size(model: TokenClassifier, settings: PicturePreprocessing) -> int:
+    """Returns the side (pixels) of the pictures that a model reads.
+
+    Args:
+        model: It has a place in its table for each patch of a picture of one size.
+        settings: What is said to be fed to it.
+
+    Raises:
+        CheckpointError: It reads no pictures, or pictures of another size.
+    """
+    side = picture_preprocessing(model).height
+    if (settings.height, settings.width) != (side, side):
+        raise CheckpointError(
+            f"The preprocessing makes pictures of {settings.width} x {settings.height} pixels and "
+            f"the model reads {side} x {side}. Restore the folder, or train again."
+        )
+    return side
+
+
+def num_patches(model: TokenClassifier, settings: PicturePreprocessing) -> int:
+    """Returns how many tokens a picture becomes, the one of the whole picture included."""
+    config: Any = model.inner.config
+    return (settings.height // config.patch_size) * (settings.width // config.patch_size) + 1
 
 
 def load(folder: Path, architecture: str) -> TokenClassifier:
@@ -247,7 +299,9 @@ def replace_output_layer(model: TokenClassifier, labels: LabelSet) -> None:
     inner.num_labels = len(labels.tags)
 
 
-def freeze(model: TokenClassifier, *, trained: str) -> list[str]:
+def freeze(
+    model: TokenClassifier, *, trained: str, image: PicturePreprocessing | None = None
+) -> list[str]:
     """Freezes all but the chosen parameters, and of those what no gradient reaches.
 
     A parameter without a gradient (LayoutLMv3's relative position biases, LayoutLM's pooler) would
@@ -256,6 +310,7 @@ def freeze(model: TokenClassifier, *, trained: str) -> list[str]:
     Args:
         model: The model; its dropout state is left as it was.
         trained: One of TRAINED.
+        image: How it reads pictures, if it does; else what reads them is frozen.
 
     Returns:
         The names of the frozen parameters.
@@ -270,7 +325,10 @@ def freeze(model: TokenClassifier, *, trained: str) -> list[str]:
             parameter.requires_grad_(narrow or name.startswith("inner.classifier"))
     length = 8
     ids = torch.full((2, length), 5, dtype=torch.int64)
-    logits = model(ids, torch.zeros(2, length, 4, dtype=torch.int64), torch.ones_like(ids))
+    inputs = [ids, torch.zeros(2, length, 4, dtype=torch.int64), torch.ones_like(ids)]
+    if image is not None:
+        inputs.append(torch.ones(2, 3, image.height, image.width))
+    logits = model(*inputs)
     logits.square().sum().backward()
     for parameter in model.parameters():
         if parameter.grad is None:

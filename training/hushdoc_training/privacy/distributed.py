@@ -1,9 +1,10 @@
 """Several processes that train one model: who they are, and what they agree on.
 
 Every process draws the same records from a secret that the first one shares, computes its part of
-them, and receives the sum over all. The first process alone charges the budget and adds noise.
-Only torch.distributed's own broadcast, all_gather and all_reduce are used; without it, or in a
-group of one, nothing is sent.
+them, and receives the sum over all. The first process alone charges the budget, and adds noise
+where every process has the whole sum; what differs for sharded models stands in `sharding`. Only
+torch.distributed's own broadcast, all_gather and all_reduce are used; without it, or in a group of
+one, nothing is sent.
 """
 
 from __future__ import annotations
@@ -97,6 +98,14 @@ class Group:
         if self.size > 1:
             for tensor in tensors:
                 dist.all_reduce(tensor, group=self.handle)
+
+    def most(self, number: int) -> int:
+        """Returns the largest number that a process has."""
+        if self.size == 1:
+            return number
+        told: list[int] = [0] * self.size
+        dist.all_gather_object(told, number, group=self.handle)
+        return max(told)
 
     @property
     def _source(self) -> int:

@@ -30,7 +30,7 @@ from hushdoc_training.privacy.distributed import Group
 from hushdoc_training.privacy.entrance import watched
 from hushdoc_training.privacy.ledger_runs import Statement
 from hushdoc_training.privacy.noise import NoiseStream
-from hushdoc_training.privacy.physical import PhysicalBatch, pack
+from hushdoc_training.privacy.physical import Packed, PhysicalBatch, pack
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.sampling import (
     SharedCoins,
@@ -153,19 +153,21 @@ class PrivateTraining(Generic[Row]):
         guards.require_enough(len(records), plan.expected_records)
         self._tried_on_records = trial is None
         self._is_secret = coins is None and type(self._noise) is NoiseStream and self._noise.secret
+        self._sharded = sharding.is_sharded(model)
         self._join(coins)
         self._owner = guards.Ownership(optimizer, self._parameters)
         weakref.finalize(self, self._owner.release)
         try:
+            sharding.require_spanning(self._parameters, self._group)
             with (
-                sharding.whole(model),
+                sharding.by_module(model),
                 guards.unchanged_buffers(model),
                 watched(model, trial_losses or losses) as tried,
             ):
                 self._clipper = BACKENDS[backend](model, clipping_norm=plan.clipping_norm)
                 require_exact(
                     self._clipper,
-                    guards.trainable(model),
+                    clipping.place(model),
                     records if trial is None else trial,
                     tried,
                     tolerance=tolerance,
@@ -312,7 +314,7 @@ class PrivateTraining(Generic[Row]):
                 "the model": [(name, value.shape) for name, value in self._parameters.items()],
             }
         )
-        if not sharding.is_sharded(self.model):
+        if not self._sharded:
             values = [*self.model.parameters(), *self.model.buffers()]
             self._group.copy_from_first(value.detach() for value in values)
         shared = SharedCoins(self._group.secret()) if self._group.size > 1 else system_uniforms
@@ -321,13 +323,12 @@ class PrivateTraining(Generic[Row]):
     def _sum_clipped(self, drawn: Sequence[int]) -> tuple[list[float], int]:
         """Leaves the clipped sum of this process's share in the clipper."""
         self._clipper.clear()
-        share = self._group.share(drawn)
-        packed = self._pack([self._records[index] for index in share])
+        packed = self._packed([self._records[index] for index in drawn])
         losses: list[float] = []
         nonfinite = 0
         with (
             torch.enable_grad(),
-            sharding.whole(self.model),
+            sharding.by_module(self.model),
             guards.unchanged_buffers(self.model),
             watched(self.model, self._losses) as losses_of,
         ):
@@ -336,20 +337,35 @@ class PrivateTraining(Generic[Row]):
                 found = self._clipper.add(weighted, torch.tensor(batch.records))
                 losses += _by_record(found.losses, batch)
                 nonfinite += found.nonfinite
-            for parts in packed.large:
+            for number, parts in enumerate(packed.large):
                 found = self._clipper.add_large(_weighted(losses_of, part) for part in parts)
-                losses.append(float(found.losses.sum()))
+                loss = found.losses.sum()
+                if self._sharded:
+                    self._group.sum([loss])
+                    if number % self._group.size != self._group.rank:
+                        continue  # another one tells of it
+                losses.append(float(loss))
                 nonfinite += found.nonfinite
         return losses, nonfinite
+
+    def _packed(self, drawn: Sequence[Sequence[Row]]) -> Packed[Row]:
+        """Returns this process's part of the work."""
+        if not self._sharded:
+            return self._pack(self._group.share(drawn))
+        some = next((record[:1] for record in self._records if len(record)), ())
+        return sharding.divided(drawn, some, self._pack, self._group)
 
     def _add_noise_and_step(self) -> None:
         """Adds noise once, sums over processes, divides by the public constant, and steps."""
         std = self._plan.noise_multiplier * self._plan.clipping_norm
         for name, parameter in self._parameters.items():
             total = self._clipper.sums[name]
-            if self._group.is_first:
-                total.add_(self._noise.normal(total.shape, std=std).to(total.device))
-            self._group.sum([total])
+            if self._sharded:  # summed already; each process has a shard to itself
+                sharding.add_noise(total, parameter, self._noise, std=std)
+            else:
+                if self._group.is_first:
+                    total.add_(self._noise.normal(total.shape, std=std).to(total.device))
+                self._group.sum([total])
             total.div_(self._plan.expected_records)
             parameter.grad = sharding.as_gradient(total, parameter)
         try:

@@ -3,6 +3,10 @@
 It holds `plan.json` (what a resumed run must share), `charges` (a line for every step, on the disk
 before its records are drawn) and `state-<step>/` (weights and optimizer, to go on from). All three
 stay with the trainer.
+
+Where several processes train together, the first alone reads and writes the folder; the others need
+not see it. They agree with it on when to stop and when to save, and what fails there is raised in
+all of them. Any number of processes can go on with what any number left.
 """
 
 from __future__ import annotations
@@ -10,13 +14,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from hushdoc import files
-from hushdoc.errors import CheckpointError, PrivacyError
-from hushdoc_training.privacy import resuming
+from hushdoc.errors import CheckpointError
+from hushdoc_training.privacy import gathering, resuming
 from hushdoc_training.privacy.distributed import Group
 from hushdoc_training.privacy.engine import PrivateTraining, Step
 from hushdoc_training.privacy.plan import PrivacyPlan
@@ -33,41 +40,48 @@ class PrivateRun:
         folder: Where it stands.
         plan: What it follows.
         charges: What it has spent.
+        group: The processes that train together.
     """
 
     folder: Path
     plan: PrivacyPlan
-    charges: resuming.Charges
+    charges: resuming.Charges | resuming.Followed
+    group: Group
 
     @classmethod
-    def open(cls, folder: Path, plan: PrivacyPlan, *, resume: bool = False) -> PrivateRun:
+    def open(
+        cls,
+        folder: Path,
+        plan: PrivacyPlan,
+        *,
+        resume: bool = False,
+        processes: Any = None,
+    ) -> PrivateRun:
         """Claims an empty folder, or returns to a run with the same plan.
 
         Args:
-            folder: A new folder, or the one of an interrupted run.
+            folder: A new folder, or the one of an interrupted run. Of several processes the first
+                one's counts, and its `resume`.
             plan: What the run follows.
             resume: Whether to go on with the run that stands there.
+            processes: torch.distributed's group, as the PrivateTraining gets it.
 
         Raises:
             OutputExistsError: The folder holds something and `resume` is off.
             CheckpointError: There is nothing to resume, or it followed another plan.
-            PrivacyError: Several processes train together.
+            PrivacyError: Processes differ in their plans, or the first one failed.
         """
-        if Group.found().size > 1:
-            raise PrivacyError(
-                "A PrivateRun writes the whole model from one process, and here several train "
-                "together. Save with torch.distributed.checkpoint, charge a ledger, and after a "
-                "restart call the training's `resume` with what the ledger holds."
-            )
-        if resume:
-            _require_same(folder, plan)
-            resuming.clear_partial(folder)
-        else:
-            resuming.clear_partial(folder, only=f".{PLAN}.")
-            files.require_free(folder)
-            folder.mkdir(parents=True, exist_ok=True)
-            files.write_file(folder / PLAN, json.dumps(asdict(plan), indent=2).encode())
-        return cls(folder=folder, plan=plan, charges=resuming.Charges(folder / CHARGES))
+        group = Group.found(processes)
+        group.require_agreement({"the plan": asdict(plan)})
+        own: list[resuming.Charges] = []
+
+        def claim() -> int:
+            own.append(_claimed(folder, plan, resume=resume))
+            return own[0].charged
+
+        charged = gathering.first_finds(group, claim)
+        charges = own[0] if own else resuming.Followed(charged)
+        return cls(folder=folder, plan=plan, charges=charges, group=group)
 
     def charge(self, step: int) -> None:
         """Charges a step for good; its records may be drawn when this returns."""
@@ -93,34 +107,83 @@ class PrivateRun:
         Raises:
             CheckpointError: A state can't be read, or all steps are charged and none was saved.
             OutputWriteError: The disk is full; the last saved state stays.
+            PrivacyError: Another process trains in the folder, or the first of several failed.
             ValueError: The training has another plan, or does not charge this run.
         """
         if training.plan != self.plan:
             raise ValueError("training follows another plan than this run; give both the same.")
-        restored = resuming.restore(self.folder, training.model, training.optimizer)
-        if not restored and self.charges.charged >= training.plan.steps:
+        if Group.found(self.group.handle) != self.group:
+            raise ValueError(
+                "the run was opened before torch.distributed was started; open it after that."
+            )
+        with ExitStack() as stack:
+            held = resuming.held(self.folder / PLAN)
+            self.group.first_does(lambda: stack.enter_context(held))
+            self.group.first_does(lambda: resuming.clear_partial(self.folder))
+            self._return_to(training)
+            return self._take_steps(training, save_every, seen)
+
+    def _return_to(self, training: PrivateTraining[Any]) -> None:
+        """Loads the last state and counts what was charged, also since this run was opened."""
+        restored = resuming.restore(self.folder, training.model, training.optimizer, self.group)
+        charged = gathering.first_finds(self.group, self.charges.read)
+        self.charges.charged = charged
+        if not restored and charged >= training.plan.steps:
             raise CheckpointError(
                 f"All {training.plan.steps} steps of the run in '{self.folder}' are charged and no "
                 "state was saved, so there is nothing to finish. Start a new run in another "
                 "folder; what this one spent stays spent."
             )
-        training.resume(self.charges.charged)
+        training.resume(charged)
+
+    def _take_steps(
+        self,
+        training: PrivateTraining[Any],
+        save_every: float,
+        seen: Callable[[Step], None] | None,
+    ) -> bool:
         saved_at = time.monotonic()
         with resuming.interrupts() as interrupted:
-            while training.charged < training.plan.steps and not interrupted():
+            stop = False
+            while training.charged < training.plan.steps and not stop:
                 step = training.step()
-                if self.charges.charged != step.number:
-                    raise ValueError("training was made without this run's charge; pass it on.")
                 if seen is not None:
                     seen(step)
-                if time.monotonic() - saved_at > save_every:
+                late = self.group.is_first and time.monotonic() - saved_at > save_every
+                stop, due = self._settle(training, step.number, interrupted(), late)
+                if due:
                     self._save(training)
                     saved_at = time.monotonic()
             self._save(training)
         return training.charged >= training.plan.steps
 
+    def _settle(self, training: PrivateTraining[Any], step: int, *wishes: bool) -> tuple[bool, ...]:
+        """Returns what any process wishes, after a step that the first one has charged."""
+        if isinstance(self.charges, resuming.Followed):
+            self.charges.charged = step
+        flags = (self.charges.charged != step, *wishes)
+        if self.group.size > 1:
+            device = next(training.model.parameters()).device
+            told = torch.tensor(flags, dtype=torch.int32, device=device)
+            self.group.sum([told])
+            flags = tuple(bool(one) for one in told.tolist())
+        if flags[0]:
+            raise ValueError("training was made without this run's charge; pass it on.")
+        return flags[1:]
+
     def _save(self, training: PrivateTraining[Any]) -> None:
-        resuming.save(self.folder, training.charged, training.model, training.optimizer)
+        resuming.save(self.folder, training.charged, training.model, training.optimizer, self.group)
+
+
+def _claimed(folder: Path, plan: PrivacyPlan, *, resume: bool) -> resuming.Charges:
+    if resume:
+        _require_same(folder, plan)
+    else:
+        resuming.clear_partial(folder, only=f".{PLAN}.")
+        files.require_free(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        files.write_file(folder / PLAN, json.dumps(asdict(plan), indent=2).encode())
+    return resuming.Charges(folder / CHARGES)
 
 
 def _require_same(folder: Path, plan: PrivacyPlan) -> None:

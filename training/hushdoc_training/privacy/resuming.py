@@ -7,23 +7,27 @@ because a resumed run draws fresh coins and fresh noise and pays for them again.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hushdoc import files
-from hushdoc.errors import CheckpointError
+from hushdoc.errors import CheckpointError, PrivacyError
 
 if TYPE_CHECKING:  # folders of runs are looked into where torch is not installed
     import torch
     from torch import nn
+
+    from hushdoc_training.privacy import gathering
+    from hushdoc_training.privacy.distributed import Group
 
 STATE = "state.safetensors"
 _GROUPS = "optimizer"
@@ -57,6 +61,7 @@ def save(
     step: int,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
+    group: Group | None = None,
 ) -> None:
     """Writes the state after a step and removes older ones.
 
@@ -65,63 +70,82 @@ def save(
         step: The last step that is in it.
         model: Its parameters and buffers.
         optimizer: Its state and its groups' numbers.
+        group: Processes that train together: all call this, and the first alone writes.
 
     Raises:
         OutputWriteError: The disk is full; the last saved state stays.
+        PrivacyError: The first process of several could not write.
     """
-    from safetensors.torch import save_file
+    from hushdoc_training.privacy import gathering
 
+    group = group or _alone()
     target = folder / f"state-{step:08d}"
-    if target.exists():
+    if gathering.first_finds(group, target.exists):
         return
-    words = {_GROUPS: json.dumps(_numbers(optimizer))}
-    try:
-        with files.new_folder(target) as partial:
-            save_file(_tensors(model, optimizer), partial / STATE, metadata=words)
-    except Exception as error:
-        if isinstance(error, OSError) or "No space left" in str(error):
-            cause = error if isinstance(error, OSError) else OSError(28, str(error))
-            raise files.not_written(target, cause) from error
-        raise
-    for old in sorted(folder.glob("state-*"))[:-1]:
-        shutil.rmtree(old, ignore_errors=True)
+    whole = gathering.gather(model, optimizer, group)
+    group.first_does(lambda: _write(target, whole))
 
 
-def restore(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> bool:
+def restore(
+    folder: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    group: Group | None = None,
+) -> bool:
     """Loads the newest state and returns whether there was one.
 
     Args:
         folder: Of the run.
         model: As it was when the run began.
         optimizer: Over the same parameters.
+        group: Processes that train together: all call this, and the first alone reads.
 
     Raises:
-        CheckpointError: The state can't be read, or is another model's.
+        CheckpointError: The state can't be read, or is another model's; nothing was loaded.
+        PrivacyError: The first process of several found so.
     """
-    import torch
-    from safetensors import SafetensorError, safe_open
-    from safetensors.torch import load_file
+    from hushdoc_training.privacy import gathering
 
-    states = sorted(folder.glob("state-*"))
-    if not states:
+    group = group or _alone()
+    found: list[gathering.Whole] = []
+
+    def read() -> bool:
+        states = sorted(folder.glob("state-*"))
+        found.extend(_read(state, model, optimizer) for state in states[-1:])
+        return bool(states)
+
+    if not gathering.first_finds(group, read):
         return False
-    path = states[-1] / STATE
+    gathering.give_out(found[0] if found else None, model, optimizer, group)
+    return True
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Keeps other processes out of the block, where the file system knows locks; a kill lets go.
+
+    Two that went on with one run would take the same charged steps twice.
+
+    Args:
+        path: A file of the run that is never replaced.
+
+    Raises:
+        OutputWriteError: The file is gone or not writable.
+        PrivacyError: Somebody trains there now.
+    """
     try:
-        tensors = load_file(path)
-        with safe_open(path, framework="pt") as opened:
-            words = opened.metadata() or {}
-        with torch.no_grad():
-            for name, value in model.named_parameters():
-                value.copy_(tensors[f"model.{name}"])
-            for name, buffer in model.named_buffers():
-                buffer.copy_(tensors.get(f"model.{name}", buffer))
-        _restore_optimizer(optimizer, tensors, json.loads(words.get(_GROUPS, "[]")))
-        return True
-    except (OSError, KeyError, ValueError, RuntimeError, SafetensorError) as error:
-        raise CheckpointError(
-            f"The saved state '{states[-1]}' can't be read: {error}. Start a new run in another "
-            "folder; what this one spent stays spent."
-        ) from error
+        descriptor = os.open(path, os.O_RDWR)
+    except OSError as error:
+        raise files.not_written(path, error) from error
+    try:
+        if not _lock(descriptor):
+            raise PrivacyError(
+                f"The run in '{path.parent}' is being trained by another process, and two would "
+                "take steps twice that are charged once. Wait for it, or end it; then resume."
+            )
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def clear_partial(folder: Path, *, only: str = ".") -> None:
@@ -149,19 +173,26 @@ class Charges:
     """A file with a line for every step, on the disk before that step's records are drawn."""
 
     def __init__(self, path: Path) -> None:
-        """Opens the file, new or old.
+        """Opens the file, new or old; raises as `read` does."""
+        self._path = path
+        self.charged = 0
+        self.read()
+
+    def read(self) -> int:
+        """Returns the last step that was charged, by whomever.
 
         Raises:
             CheckpointError: A line is no number; a last one that a crash cut is.
             OutputWriteError: It can't be written.
         """
-        self._path = path
+        path = self._path
         content = path.read_bytes() if path.exists() else b"0"
         if not content.endswith(b"\n"):  # new, or cut by a crash: a cut charge counts
             whole = content[: content.rfind(b"\n") + 1]
             content = whole + b"%d\n" % (_last(whole, path) + 1 if whole else 0)
             files.write_file(path, content)
         self.charged = _last(content, path)
+        return self.charged
 
     def charge(self, step: int) -> None:
         """Charges a step for good.
@@ -179,6 +210,39 @@ class Charges:
         self.charged = step
 
 
+class Followed:
+    """What the first of several processes has charged, as the others know it."""
+
+    def __init__(self, charged: int) -> None:
+        """Begins with what the first process read."""
+        self.charged = charged
+
+    def read(self) -> int:
+        """Returns what the first process told last."""
+        return self.charged
+
+    def charge(self, step: int) -> None:
+        """Raises PrivacyError: this process holds no file."""
+        raise PrivacyError(
+            f"Step {step} was to be charged by a process that is not the run's first, and only "
+            "the first writes the run's folder. Give `PrivateRun.open` and `PrivateTraining` the "
+            "same `processes`."
+        )
+
+
+def _lock(descriptor: int) -> bool:
+    """Returns whether nobody else holds the file; also where that can't be known."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:  # not POSIX
+        return True
+    except OSError as error:
+        return error.errno not in (errno.EAGAIN, errno.EACCES)
+    return True
+
+
 def _last(content: bytes, path: Path) -> int:
     try:
         return max((int(line) for line in content.split()), default=0)
@@ -189,42 +253,43 @@ def _last(content: bytes, path: Path) -> int:
         ) from error
 
 
-def _tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
-    import torch
+def _alone() -> Group:
+    from hushdoc_training.privacy.distributed import Group
 
-    # Cloned, because buffers may share memory, which the format refuses.
-    tensors = {
-        f"model.{name}": value.detach().cpu().clone(memory_format=torch.contiguous_format)
-        for name, value in (*model.named_parameters(), *model.named_buffers())
-    }
-    for index, state in optimizer.state_dict()["state"].items():
-        for name, value in state.items():
-            if value is not None:
-                tensors[f"optimizer.{index}.{name}"] = torch.as_tensor(value).cpu().contiguous()
-    return tensors
+    return Group(rank=0, size=1)
 
 
-def _numbers(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-    plain = (int, float, bool, str, type(None))
-    return [
-        {name: value for name, value in group.items() if isinstance(value, plain)}
-        for group in optimizer.param_groups
-    ]
+def _write(target: Path, whole: gathering.Whole) -> None:
+    from safetensors.torch import save_file
+
+    words = {_GROUPS: json.dumps(whole.numbers)}
+    try:
+        with files.new_folder(target) as partial:
+            save_file(dict(whole.tensors), partial / STATE, metadata=words)
+    except Exception as error:
+        if isinstance(error, OSError) or "No space left" in str(error):
+            cause = error if isinstance(error, OSError) else OSError(28, str(error))
+            raise files.not_written(target, cause) from error
+        raise
+    for old in sorted(target.parent.glob("state-*"))[:-1]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
-def _restore_optimizer(
-    optimizer: torch.optim.Optimizer,
-    tensors: Mapping[str, torch.Tensor],
-    numbers: list[dict[str, Any]],
-) -> None:
-    state: dict[int, dict[str, torch.Tensor]] = {}
-    for key, value in tensors.items():
-        kind, _, rest = key.partition(".")
-        if kind == "optimizer":
-            index, _, name = rest.partition(".")
-            state.setdefault(int(index), {})[name] = value
-    stored = optimizer.state_dict()
-    groups = [dict(group) for group in stored["param_groups"]]
-    for group, known in zip(groups, numbers, strict=False):
-        group.update(known)
-    optimizer.load_state_dict({"state": state, "param_groups": groups})
+def _read(state: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> gathering.Whole:
+    from safetensors import SafetensorError, safe_open
+    from safetensors.torch import load_file
+
+    from hushdoc_training.privacy import gathering
+
+    try:
+        tensors = load_file(state / STATE)
+        with safe_open(state / STATE, framework="pt") as opened:
+            words = opened.metadata() or {}
+        whole = gathering.Whole(tensors=tensors, numbers=json.loads(words.get(_GROUPS, "[]")))
+        gathering.require_fit(whole, model, optimizer)
+        return whole
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise CheckpointError(
+            f"The saved state '{state}' can't be read: {error}. Start a new run in another "
+            "folder; what this one spent stays spent."
+        ) from error

@@ -1,63 +1,156 @@
 """Models whose parameters are sharded over processes by torch's `fully_shard` (FSDP2).
 
-Between steps every process keeps its shard of parameters and optimizer state. Inside a step the
-parameters are whole, because a record's norm needs the gradients of all of them in one place.
+Every process keeps its shard of parameters, optimizer state, clipped sums and noise. Inside a step
+a module's parameters are gathered for its forward pass and again for its backward pass, and a
+parameter's clipped sum is whole for the moment in which it is added up over the processes. Since
+gathering takes all processes, each makes as many passes as the busiest; one with less to compute
+goes through a row that counts for nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import torch
 from torch import distributed as dist
 from torch import nn
 
+from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy.clipping.placement import sharded_modules
+from hushdoc_training.privacy.distributed import Group
+from hushdoc_training.privacy.noise import NoiseStream
+from hushdoc_training.privacy.physical import PADDING, Packed, PhysicalBatch
+
+Row = TypeVar("Row")
+
 
 def is_sharded(model: nn.Module) -> bool:
     """Whether parameters of the model are sharded."""
-    return bool(_sharded(model))
+    return bool(sharded_modules(model))
+
+
+def require_spanning(parameters: Mapping[str, nn.Parameter], group: Group) -> None:
+    """Raises PrivacyError where shards are held by other processes than those that train."""
+    for name, parameter in parameters.items():
+        mesh: Any = getattr(parameter, "device_mesh", None)
+        if mesh is not None and mesh.size() != group.size:
+            raise PrivacyError(
+                f"The parameter '{name}' is sharded over {mesh.size()} processes, and {group.size} "
+                "train together, so sums would be of a part of them. Shard over all of them, or "
+                "give `processes` the mesh's group."
+            )
 
 
 @contextmanager
-def whole(model: nn.Module) -> Iterator[None]:
-    """Keeps all parameters whole inside the block; nothing happens to a model without shards."""
-    modules = _sharded(model)
+def by_module(model: nn.Module) -> Iterator[None]:
+    """Gathers parameters module by module inside the block, and leaves gradients alone.
+
+    Nothing happens to a model without shards.
+    """
+    modules = sharded_modules(model)
     for module in modules:
-        module.set_reshard_after_forward(False, recurse=False)
-        module.set_reshard_after_backward(False, recurse=False)
         module.set_requires_gradient_sync(False, recurse=False)
-        module.unshard()
+        module.set_reshard_after_backward(True, recurse=False)
     try:
         yield
+    except BaseException:
+        _forget_pass(modules)
+        raise
     finally:
         for module in modules:
             module.reshard()
 
 
-def as_gradient(total: torch.Tensor, parameter: nn.Parameter) -> torch.Tensor:
-    """Returns a whole gradient as the parameter's own: its shard, in its type.
+def divided(
+    drawn: Sequence[Sequence[Row]],
+    some: Sequence[Row],
+    pack: Callable[[Sequence[Sequence[Row]]], Packed[Row]],
+    group: Group,
+) -> Packed[Row]:
+    """Returns this process's part of a draw, in as many passes as every other process makes.
+
+    Records that fit into a batch are shared out. On a larger one all processes work together, each
+    on parts of its own, for no process could keep its whole gradient.
 
     Args:
-        total: The same in every process.
+        drawn: The records, the same in all processes.
+        some: One row to be computed where there is nothing to do; it counts for nothing.
+        pack: Makes physical batches of records.
+        group: The processes.
+    """
+    large = [record for record in drawn if pack([record]).large]
+    small = [record for record in drawn if not pack([record]).large]
+    batches = pack(group.share(small)).batches
+    missing = group.most(len(batches)) - len(batches)
+    idle = [_idle(pack([some]).batches[0], PADDING)] * missing if missing else []
+    return Packed(
+        batches=(*batches, *idle),
+        large=tuple(_parts(parts, group) for parts in pack(large).large),
+    )
+
+
+def add_noise(
+    total: torch.Tensor, parameter: nn.Parameter, stream: NoiseStream, *, std: float
+) -> None:
+    """Adds noise to this process's shard of a sum; copies of one shard get the same noise.
+
+    Args:
+        total: The shard.
+        parameter: What it is a shard of.
+        stream: This process's own.
+        std: Standard deviation.
+    """
+    noise = stream.normal(total.shape, std=std).to(total.device)
+    shard: Any = parameter
+    for axis, placement in enumerate(shard.placements):
+        if not placement.is_shard():
+            dist.broadcast(noise, group=shard.device_mesh.get_group(axis), group_src=0)
+    total.add_(noise)
+
+
+def as_gradient(total: torch.Tensor, parameter: nn.Parameter) -> torch.Tensor:
+    """Returns a sum as the parameter's own gradient, in its type.
+
+    Args:
+        total: Whole, or this process's shard of it.
         parameter: Where it will be `.grad`.
     """
-    converted = total.to(parameter.dtype)
+    converted = total.to(device=parameter.device, dtype=parameter.dtype)
     if not (dist.is_available() and dist.is_initialized()):
         return converted
-    from torch.distributed.tensor import DTensor, Replicate
+    from torch.distributed.tensor import DTensor
 
     if not isinstance(parameter, DTensor):
         return converted
-    mesh = parameter.device_mesh
-    copies = DTensor.from_local(converted, mesh, [Replicate()] * mesh.ndim, run_check=False)
-    return copies.redistribute(mesh, parameter.placements)
+    return DTensor.from_local(
+        converted,
+        parameter.device_mesh,
+        parameter.placements,
+        run_check=False,
+        shape=parameter.shape,
+        stride=parameter.stride(),
+    )
 
 
-def _sharded(model: nn.Module) -> list[Any]:
-    if not (dist.is_available() and dist.is_initialized()):
-        return []  # and a second of imports is saved
-    from torch.distributed.fsdp import FSDPModule
+def _parts(parts: Sequence[PhysicalBatch[Row]], group: Group) -> tuple[PhysicalBatch[Row], ...]:
+    mine = group.share(parts)
+    missing = -(-len(parts) // group.size) - len(mine)
+    # Rows of the same record, so that what is not finite stays with the record it comes from.
+    return (*mine, *[_idle(parts[0], 0)] * missing)
 
-    return [module for module in model.modules() if isinstance(module, FSDPModule)]
+
+def _idle(batch: PhysicalBatch[Row], record: int) -> PhysicalBatch[Row]:
+    rows = len(batch.rows)
+    return replace(batch, records=(record,) * rows, weights=(0.0,) * rows)
+
+
+def _forget_pass(modules: Sequence[Any]) -> None:
+    # A pass that failed half-way leaves torch waiting for its end.
+    inside = {id(part) for module in modules for part in module.modules() if part is not module}
+    for module in modules:
+        if id(module) not in inside and hasattr(module, "reset_iter_state"):
+            with suppress(AttributeError):  # torch's own, where no pass has begun yet
+                module.reset_iter_state()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TypeVar
 
 import torch
-from torch import nn
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy import clipping
+from hushdoc_training.privacy.clipping.gradients import differentiate
+from hushdoc_training.privacy.clipping.placement import Placement
 
 Row = TypeVar("Row")
 
@@ -20,7 +21,7 @@ ROWS_OF_EACH = 2
 
 def require_exact(
     clipper: clipping.Clipper,
-    parameters: Mapping[str, nn.Parameter],
+    placement: Placement,
     records: Iterable[Sequence[Row]],
     losses: Callable[[Sequence[Row]], torch.Tensor],
     *,
@@ -30,7 +31,7 @@ def require_exact(
 
     Args:
         clipper: The one that training will use.
-        parameters: The trained ones, by name.
+        placement: The trained parameters.
         records: The first of them that have rows are tried.
         losses: One for each row, the same whenever it is asked.
         tolerance: Largest relative difference of a norm or a sum.
@@ -51,7 +52,7 @@ def require_exact(
             'for each row. Leave out the mean over the batch (reduction="none"); where a row has '
             "several tokens, take the mean over its own."
         )
-    _require_used(found, parameters)
+    _require_used(found, placement)
     clipping.check(
         clipper,
         lambda chosen: losses([rows[index] for index in chosen]),
@@ -60,9 +61,10 @@ def require_exact(
     )
 
 
-def _require_used(losses: torch.Tensor, parameters: Mapping[str, nn.Parameter]) -> None:
-    gradients = torch.autograd.grad(losses.sum(), list(parameters.values()), allow_unused=True)
-    unused = [name for name, found in zip(parameters, gradients, strict=True) if found is None]
+def _require_used(losses: torch.Tensor, placement: Placement) -> None:
+    used: set[str] = set()
+    differentiate(losses.sum(), placement.parameters, lambda name, _: used.add(name))
+    unused = [name for name in placement.parameters if name not in used]
     if unused:
         raise PrivacyError(
             f"{len(unused)} trainable parameters got no gradient from any tried row "

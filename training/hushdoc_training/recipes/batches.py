@@ -8,6 +8,7 @@ import numpy as np
 
 from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc.runtime.encoding import Encoder
+from hushdoc_training.recipes.ordering import in_order
 from hushdoc_training.recipes.records import Window, shuffled_segments, windows_of
 
 POOL = 32
@@ -24,7 +25,7 @@ def shuffled_windows(
 ) -> list[Window]:
     """Returns all windows; in a share of the documents segments come in another order."""
     made = []
-    for labelled in documents:
+    for labelled in in_order(documents, encoder.preprocessing):
         moved = generator.random() < share
         item = shuffled_segments(labelled, generator) if moved else labelled
         made.extend(windows_of(item, encoder, labels))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hushdoc.claim import Claim
+from hushdoc.document import Page
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.recipes.start import Start
 
@@ -19,6 +20,22 @@ def documents_digest(documents: Sequence[LabelledDocument]) -> str:
     carry a salted commitment to it.
     """
     each = sorted(hashlib.sha256(_content(labelled)).digest() for labelled in documents)
+    return hashlib.sha256(b"".join(each)).hexdigest()
+
+
+def pictures_digest(documents: Sequence[LabelledDocument]) -> str:
+    """Returns a digest of the files with the pictures of pages that have words.
+
+    It stays with the trainer too.
+    """
+    each = sorted(
+        hashlib.sha256(
+            f"{labelled.document.id} {number} {page.frame} ".encode() + _file(page)
+        ).digest()
+        for labelled in documents
+        for number, page in enumerate(labelled.document.pages)
+        if page.words
+    )
     return hashlib.sha256(b"".join(each)).hexdigest()
 
 
@@ -43,6 +60,13 @@ def identity(start: Start, documents: str, claim: Claim) -> dict[str, Any]:
         "claim": claim_digest(claim),
         "documents": documents,
     }
+
+
+def _file(page: Page) -> bytes:
+    if page.image is None:
+        return b""
+    with page.image.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").digest()
 
 
 def _content(labelled: LabelledDocument) -> bytes:

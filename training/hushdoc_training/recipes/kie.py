@@ -17,6 +17,7 @@ from hushdoc import files
 from hushdoc.claim import Claim, PublicData
 from hushdoc.errors import EmptyDocumentError, PrivacyError
 from hushdoc.labels import LabelledDocument
+from hushdoc.runtime.pictures import pixels_of_page
 from hushdoc_training import checkpoint, metrics
 from hushdoc_training.privacy import claims, resuming
 from hushdoc_training.privacy.engine import PrivateTraining
@@ -25,8 +26,9 @@ from hushdoc_training.privacy.noise import NoiseStream
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes import budget, loop
 from hushdoc_training.recipes.batches import epoch_batches, shuffled_windows
-from hushdoc_training.recipes.identity import documents_digest, identity
+from hushdoc_training.recipes.identity import documents_digest, identity, pictures_digest
 from hushdoc_training.recipes.loop import Outcome, StepFunction
+from hushdoc_training.recipes.ordering import in_order
 from hushdoc_training.recipes.private_kie import private_training
 from hushdoc_training.recipes.progress import StepLog
 from hushdoc_training.recipes.records import (
@@ -72,7 +74,7 @@ def train_plain(
         PrivacyError: The start has seen protected documents.
     """
     device = device or best_device()
-    _require_words(documents)
+    _require_readable(documents, start)
     _require_public(start)
     claim.to_json()  # refuses what could not be certified before an hour is spent on it
     windows = shuffled_windows(
@@ -84,7 +86,7 @@ def train_plain(
     )
     per_epoch = math.ceil(len(windows) / settings.batch_size)
     steps = max(1, round(per_epoch * settings.epochs))
-    same = identity(start, documents_digest(documents), claim)
+    same = identity(start, documents_digest(documents), claim) | _pictures_of(documents, start)
     run = _open(out, {"mode": "plain", **asdict(settings), **same}, start, resume=resume)
     torch.manual_seed(settings.seed)
     log = StepLog(run.folder / STEPS)
@@ -176,25 +178,21 @@ def train_private(
         InputError: The ledger can't be read, or counts another unit or at another delta.
     """
     device = device or best_device()
-    _require_words(documents)
+    _require_readable(documents, start)
     _require_public(start)
     claim_of = partial(
         claims.private,
         plan,
         name,
         (*history(start), *public_data),
-        training={
-            "start": start.name,
-            "architecture": start.model.architecture,
-            **asdict(settings),
-        },
+        training={**described(start), **asdict(settings)},
         hyperparameter_tuning=hyperparameter_tuning,
     )
     alone = claim_of()
     budget.require_certifiable(alone)
     digest = documents_digest(documents)
     asked = {"mode": "private", **asdict(plan), **asdict(settings)}
-    asked |= identity(start, digest, alone)
+    asked |= identity(start, digest, alone) | _pictures_of(documents, start)
     if ledger is not None:
         asked["ledger"] = ledger.ledger_id
     if ledger is not None and not resume:  # before the folder is taken
@@ -246,14 +244,21 @@ def history(start: Start) -> tuple[PublicData, ...]:
     return start.claim.public_data if start.claim is not None else ()
 
 
+def described(start: Start) -> dict[str, Any]:
+    """Returns what a claim says about the model that training started from."""
+    told = {"start": start.name, "architecture": start.model.architecture}
+    return told if start.preprocessing.image is None else {**told, "images": True}
+
+
 def evaluate(
     start: Start, documents: Sequence[LabelledDocument], *, device: torch.device | None = None
 ) -> metrics.Score:
-    """Returns the entity-level score of the start's model on documents."""
+    """Returns the entity-level score of the start's model on documents, as it reads their words."""
     device = device or best_device()
-    found = predict(start.model.to(device), start.encoder, start.labels, documents, device=device)
+    ordered = in_order(documents, start.preprocessing)
+    found = predict(start.model.to(device), start.encoder, start.labels, ordered, device=device)
     return metrics.entity_score(
-        (labelled.spans, spans) for labelled, spans in zip(documents, found, strict=True)
+        (labelled.spans, spans) for labelled, spans in zip(ordered, found, strict=True)
     )
 
 
@@ -301,13 +306,24 @@ def _already_finished(run: Run, ledger: Ledger | None, plan: PrivacyPlan) -> Out
     return Outcome(charged=plan.steps, interrupted=False)
 
 
-def _require_words(documents: Sequence[LabelledDocument]) -> None:
+def _pictures_of(documents: Sequence[LabelledDocument], start: Start) -> dict[str, str]:
+    """Returns what a resumed run must share besides, where the model reads pictures."""
+    return {} if start.preprocessing.image is None else {"pictures": pictures_digest(documents)}
+
+
+def _require_readable(documents: Sequence[LabelledDocument], start: Start) -> None:
+    """Raises unless all can be read, so that no step is charged before one can't."""
     if not documents:
         raise EmptyDocumentError(
             "There is no document to train on; at least one is needed. Check the data path."
         )
     for labelled in documents:
         labelled.document.check()
+    if start.preprocessing.image is not None:
+        for labelled in documents:
+            for number, page in enumerate(labelled.document.pages):
+                if page.words:
+                    pixels_of_page(labelled.document, number, start.preprocessing.image)
 
 
 def _require_public(start: Start) -> None:
@@ -336,6 +352,7 @@ __all__ = [
     "PrivateSettings",
     "Start",
     "best_device",
+    "described",
     "evaluate",
     "start_from",
     "train_plain",

@@ -7,6 +7,7 @@ from functools import partial
 
 import torch
 
+from hushdoc.errors import PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.models import layout
 from hushdoc_training.models.layout import TokenClassifier
@@ -60,9 +61,16 @@ def private_training(
         raise ValueError(
             f"privacy_unit is '{plan.privacy_unit}'; expected one of {', '.join(UNITS)}."
         )
+    image = start.preprocessing.image
+    if image is not None and plan.privacy_unit != "document":
+        raise PrivacyError(
+            f"The privacy unit is '{plan.privacy_unit}' and the model reads pictures of pages: "
+            "what one window says is seen in the picture beside all others of its page, so that "
+            "it would not be protected. Choose the unit 'document', or train without pictures."
+        )
     model, encoder = start.model, start.encoder
     model.eval()  # the probe in freeze must not draw dropout masks
-    layout.freeze(model, trained=settings.trained)
+    layout.freeze(model, trained=settings.trained, image=image)
     model.to(device)
     _set_dropout(model, settings.dropout)
     parameters = guards.trainable(model).values()
@@ -74,13 +82,22 @@ def private_training(
         records=[rows_of(record) for record in windows],
         losses=partial(losses_of, model, encoder, device=device),
         backend=settings.backend,
-        max_rows=max(1, min(MAX_ROWS, MAX_TOKENS // start.preprocessing.max_tokens)),
+        max_rows=max(1, min(MAX_ROWS, MAX_TOKENS // _row_tokens(start))),
         length=length_of,
-        trial=trial_records(vocabulary=len(model.word_embeddings), tags=len(start.labels.tags)),
+        trial=trial_records(
+            vocabulary=len(model.word_embeddings), tags=len(start.labels.tags), image=image
+        ),
         tolerance=BF16_TOLERANCE,
         charge=charge,
         noise=noise,
     )
+
+
+def _row_tokens(start: Start) -> int:
+    """Returns the most tokens of one row, the patches of its page's picture included."""
+    tokens = start.preprocessing.max_tokens
+    image = start.preprocessing.image
+    return tokens if image is None else tokens + layout.num_patches(start.model, image)
 
 
 def _set_dropout(model: TokenClassifier, probability: float) -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
 from torch.nn import functional
 
-from hushdoc.document import Page
+from hushdoc.document import Document, Page
 from hushdoc.labels import LabelledDocument, LabelSet, Span, spans_from_tags, tags_from_spans
 from hushdoc.runtime import decoding, windows
-from hushdoc.runtime.encoding import EncodedPage, Encoder, IntArray
+from hushdoc.runtime.encoding import EncodedPage, Encoder, IntArray, Preprocessing
+from hushdoc.runtime.pictures import Pixels, pixels_of_page
 from hushdoc_training.models.layout import TokenClassifier
+from hushdoc_training.recipes.ordering import in_order
+
+Picture = Callable[[], Pixels]
+"""Draws a page's picture as the model reads it. It is asked for each batch anew, so that the pixels
+of a whole data set are never in memory."""
 
 IGNORED = -100
 """The target of tokens that carry no label: special ones, padding, and all but a word's first."""
@@ -21,12 +28,16 @@ IGNORED = -100
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Window:
-    """A range of a page's tokens with a target for each; the papers call it a sequence."""
+    """A range of a page's tokens with a target for each; the papers call it a sequence.
+
+    Windows of one page share one `picture`; it is None where the model reads words and boxes alone.
+    """
 
     page: EncodedPage
     start: int
     stop: int
     targets: IntArray
+    picture: Picture | None = None
 
 
 Record = tuple[Window, ...]
@@ -41,6 +52,14 @@ class TensorBatch:
     bbox: torch.Tensor
     attention_mask: torch.Tensor
     targets: torch.Tensor
+    pixel_values: torch.Tensor | None = None
+
+    def inputs(self, device: torch.device) -> list[torch.Tensor]:
+        """Returns what a TokenClassifier takes, in its order, on a device."""
+        told = [self.input_ids, self.bbox, self.attention_mask]
+        if self.pixel_values is not None:
+            told.append(self.pixel_values)
+        return [value.to(device) for value in told]
 
 
 def windows_of(
@@ -56,11 +75,33 @@ def windows_of(
         spans = [span for span in labelled.spans if span.page == index]
         tags = np.asarray([number[tag] for tag in tags_from_spans(len(page.words), spans)])
         encoded = encoder.encode(page)
+        picture = _picture(labelled.document, index, encoder.preprocessing)
         targets = np.where(encoded.first, tags[encoded.words], IGNORED)
         capacity = encoder.preprocessing.capacity
         for start, stop in windows.split(encoded, capacity=capacity, overlap=overlap):
-            made.append(Window(page=encoded, start=start, stop=stop, targets=targets[start:stop]))
+            made.append(
+                Window(
+                    page=encoded,
+                    start=start,
+                    stop=stop,
+                    targets=targets[start:stop],
+                    picture=picture,
+                )
+            )
     return made
+
+
+def _picture(document: Document, number: int, settings: Preprocessing) -> Picture | None:
+    if settings.image is None:
+        return None
+    return partial(pixels_of_page, document, number, settings.image)
+
+
+def _pixels(pictures: Sequence[Picture | None]) -> list[Pixels] | None:
+    """Returns a batch's pictures, each page's drawn once; None where the model reads none."""
+    asked = {id(picture): picture for picture in pictures if picture is not None}
+    drawn = {key: picture() for key, picture in asked.items()}
+    return [drawn[id(picture)] for picture in pictures] if drawn else None
 
 
 def records_of(
@@ -69,12 +110,13 @@ def records_of(
     """Returns the records that a privacy unit makes of documents.
 
     Args:
-        documents: Labelled documents.
+        documents: Labelled documents, their words in any order.
         encoder: Tokenizer and preprocessing.
         labels: The fields the model finds.
         unit: "document", or "sequence" for each window alone.
     """
-    grouped = [tuple(windows_of(labelled, encoder, labels)) for labelled in documents]
+    ordered = in_order(documents, encoder.preprocessing)
+    grouped = [tuple(windows_of(labelled, encoder, labels)) for labelled in ordered]
     if unit == "sequence":
         return [(window,) for record in grouped for window in record]
     return grouped
@@ -116,7 +158,10 @@ def shuffled_segments(
 
 def collate(encoder: Encoder, parts: Sequence[Window]) -> TensorBatch:
     """Returns windows padded into one batch."""
-    batch = encoder.batch([(part.page, part.start, part.stop) for part in parts])
+    batch = encoder.batch(
+        [(part.page, part.start, part.stop) for part in parts],
+        pixel_values=_pixels([part.picture for part in parts]),
+    )
     targets = np.full(batch.input_ids.shape, IGNORED, dtype=np.int64)
     for row, part in enumerate(parts):
         targets[row, 1 : 1 + len(part.targets)] = part.targets
@@ -125,6 +170,7 @@ def collate(encoder: Encoder, parts: Sequence[Window]) -> TensorBatch:
         bbox=torch.from_numpy(batch.bbox),
         attention_mask=torch.from_numpy(batch.attention_mask),
         targets=torch.from_numpy(targets),
+        pixel_values=(None if batch.pixel_values is None else torch.from_numpy(batch.pixel_values)),
     )
 
 
@@ -155,9 +201,7 @@ def loss_of(
 ) -> torch.Tensor:
     """Returns the mean cross-entropy over the batch's labelled tokens; 0 where there is none."""
     with torch.autocast(device.type, dtype=torch.bfloat16):
-        logits = model(
-            batch.input_ids.to(device), batch.bbox.to(device), batch.attention_mask.to(device)
-        )
+        logits = model(*batch.inputs(device))
     targets = batch.targets.to(device).flatten()
     total = functional.cross_entropy(
         logits.float().flatten(0, 1),
@@ -185,6 +229,7 @@ def predict(
         for item, labelled in enumerate(documents)
         for number, page in enumerate(labelled.document.pages)
     ]
+    pictures = [_picture(documents[item].document, number, settings) for item, number, _ in pages]
     ranges = [
         windows.split(page, capacity=settings.capacity, overlap=settings.overlap)
         for _, _, page in pages
@@ -199,7 +244,10 @@ def predict(
     with torch.inference_mode():
         for first in range(0, len(work), batch_size):
             chosen = work[first : first + batch_size]
-            batch = encoder.batch([(pages[at][2], *ranges[at][part]) for at, part in chosen])
+            batch = encoder.batch(
+                [(pages[at][2], *ranges[at][part]) for at, part in chosen],
+                pixel_values=_pixels([pictures[at] for at, _ in chosen]),
+            )
             logits = model(
                 *(torch.from_numpy(value).to(device) for value in batch.to_inputs().values())
             )

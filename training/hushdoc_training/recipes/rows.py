@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from hushdoc.runtime.encoding import EncodedPage, Encoder
+from hushdoc.runtime.pictures import PicturePreprocessing, Pixels
 from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.recipes.records import IGNORED, Record, Window, collate
 
@@ -52,9 +53,7 @@ def losses_of(
     """Returns the scaled sum of every row's cross-entropies, shape [rows]."""
     batch = collate(encoder, [row.window for row in rows])
     with torch.autocast(device.type, dtype=torch.bfloat16), _attention(device):
-        logits = model(
-            batch.input_ids.to(device), batch.bbox.to(device), batch.attention_mask.to(device)
-        )
+        logits = model(*batch.inputs(device))
     each = functional.cross_entropy(
         logits.float().transpose(1, 2),
         batch.targets.to(device),
@@ -69,18 +68,33 @@ def _attention(device: torch.device) -> AbstractContextManager[None]:
     return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
 
 
-def trial_records(*, vocabulary: int, tags: int) -> list[tuple[Row, ...]]:
+def trial_records(
+    *, vocabulary: int, tags: int, image: PicturePreprocessing | None = None
+) -> list[tuple[Row, ...]]:
     """Returns invented records, so that a test of the clipper reads no protected document.
 
     Args:
         vocabulary: How many token ids there are.
         tags: How many tags there are.
+        image: How the model reads pictures, if it does; each record then has one of noise.
     """
     generator = np.random.default_rng(0)
-    return [
+    records = [
         rows_of(tuple(_window(length, vocabulary, tags, generator) for length in lengths))
         for lengths in TRIAL_WINDOWS
     ]
+    return records if image is None else [_pictured(rows, image, generator) for rows in records]
+
+
+def _pictured(
+    rows: Sequence[Row], image: PicturePreprocessing, generator: np.random.Generator
+) -> tuple[Row, ...]:
+    noise = generator.standard_normal((3, image.height, image.width), dtype=np.float32)
+
+    def picture() -> Pixels:
+        return noise
+
+    return tuple(replace(row, window=replace(row.window, picture=picture)) for row in rows)
 
 
 def _window(length: int, vocabulary: int, tags: int, generator: np.random.Generator) -> Window:

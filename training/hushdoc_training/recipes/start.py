@@ -43,6 +43,8 @@ def start_from(
     *,
     max_tokens: int = 128,
     box_level: str = "word",
+    images: bool = False,
+    word_order: str = "given",
     new_labels: bool = False,
     vocabulary: Callable[[], Sequence[str]] | None = None,
     resumed: Path | None = None,
@@ -56,6 +58,9 @@ def start_from(
         labels: The fields the documents have.
         max_tokens: Window length; a hushdoc checkpoint keeps its own.
         box_level: "word" or "segment"; a hushdoc checkpoint keeps its own.
+        word_order: "given" or "reading"; a hushdoc checkpoint keeps its own.
+        images: The model reads the pictures of pages too: LayoutLMv3 alone. A hushdoc checkpoint
+            keeps its own way.
         new_labels: Put a fresh output layer on a checkpoint with other labels.
         vocabulary: Public texts for the small model's tokenizer.
         resumed: The run folder that is continued; the small model takes its tokenizer from there,
@@ -63,7 +68,7 @@ def start_from(
         seed: Of fresh weights.
 
     Raises:
-        CheckpointError: The source can't be read.
+        CheckpointError: The source can't be read, or can't read pictures and shall.
         LabelMismatchError: The checkpoint knows other labels and `new_labels` is off.
         MissingExtraError: MiniLM's package is not installed.
     """
@@ -71,6 +76,11 @@ def start_from(
     folder = Path(source)
     if (folder / "checkpoint.json").is_file() or (folder / "checkpoint").is_dir():
         stored = Checkpoint.load(folder)
+        if images and stored.preprocessing.image is None:
+            raise CheckpointError(
+                f"The checkpoint '{stored.folder}' was trained without pictures and keeps to that. "
+                "Train it with pictures from the start, or leave them out here."
+            )
         model = layout.load(stored.folder, stored.architecture)
         if new_labels:
             layout.replace_output_layer(model, labels)
@@ -103,14 +113,28 @@ def start_from(
             max_tokens=max_tokens,
             overlap=max_tokens // 4,
             box_level=box_level,
+            word_order=word_order,
             cls_id=special.cls_id,
             sep_id=special.sep_id,
             pad_id=special.pad_id,
+            image=layout.picture_preprocessing(model) if images else None,
         ),
         labels=labels,
         claim=None,
         name=source,
     )
+
+
+def reads_pictures(source: str) -> bool:
+    """Returns whether a start is a hushdoc checkpoint or run folder that reads pictures.
+
+    Raises:
+        CheckpointError: It is one and can't be read.
+    """
+    folder = Path(source)
+    if not ((folder / "checkpoint.json").is_file() or (folder / "checkpoint").is_dir()):
+        return False
+    return Checkpoint.load(folder).preprocessing.image is not None
 
 
 def _vocabulary(texts: Callable[[], Sequence[str]] | None, resumed: Path | None) -> str:

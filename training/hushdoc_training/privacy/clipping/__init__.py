@@ -25,6 +25,7 @@ from hushdoc_training.privacy.clipping.book_keeping import BookKeeping, book_kee
 from hushdoc_training.privacy.clipping.contract import ClippedBatch, Clipper, Losses
 from hushdoc_training.privacy.clipping.one_by_one import OneByOne, one_by_one
 from hushdoc_training.privacy.clipping.opacus_backend import OpacusHooks, opacus_hooks
+from hushdoc_training.privacy.clipping.placement import Placement, place
 from hushdoc_training.privacy.clipping.self_test import check
 
 __all__ = [
@@ -34,8 +35,10 @@ __all__ = [
     "Losses",
     "OneByOne",
     "OpacusHooks",
+    "Placement",
     "book_keeping",
     "check",
     "one_by_one",
     "opacus_hooks",
+    "place",
 ]

@@ -19,17 +19,18 @@ from hushdoc_training.privacy.clipping.contract import (
     ClippedBatch,
     Losses,
     positive_norm,
-    trainable,
-    zeros,
 )
+from hushdoc_training.privacy.clipping.gradients import handed_over
 from hushdoc_training.privacy.clipping.grouping import Grouping
 from hushdoc_training.privacy.clipping.interception import Interception
 from hushdoc_training.privacy.clipping.opening import backward
+from hushdoc_training.privacy.clipping.placement import place
 from hushdoc_training.privacy.clipping.tape import Tape
 from hushdoc_training.privacy.clipping.whole_record import (
     add_large,
     losses_of_rows,
     nothing_but_padding,
+    pretended,
 )
 
 
@@ -40,27 +41,31 @@ class BookKeeping:
         """Looks the model over; see `book_keeping`."""
         self.model = model
         self.clipping_norm = positive_norm(clipping_norm)
-        self._parameters = trainable(model)
-        self.sums = zeros(self._parameters)
+        self._placement = place(model)
+        self.sums = self._placement.zeros()
 
     def add(
         self, losses: Losses, records: torch.Tensor, *, weights: torch.Tensor | None = None
     ) -> ClippedBatch:
         """Adds the clipped gradients of a physical batch; see `Clipper.add`."""
         grouping = Grouping(records, weights)
-        if grouping.empty:
-            return nothing_but_padding(self._parameters, grouping)
-        tape = Tape(grouping, self._parameters)
+        idle = grouping.empty
+        if idle and not self._placement.sharded:
+            return nothing_but_padding(self._placement.parameters, grouping)
+        tape = Tape(pretended(grouping) if idle else grouping, self._placement)
         by_row = self._run(tape, losses)
         with torch.no_grad():
             squares = tape.squares()
             total = torch.stack(list(squares.values())).sum(0)
+            if idle:
+                tape.clip_into(self.sums, torch.full_like(total, torch.inf), self.clipping_norm)
+                return nothing_but_padding(self._placement.parameters, grouping)
             nonfinite = tape.clip_into(self.sums, total, self.clipping_norm)
         return ClippedBatch(norms=total.sqrt(), losses=by_row, nonfinite=nonfinite, squares=squares)
 
     def add_large(self, losses: Iterable[Losses]) -> ClippedBatch:
         """Adds one record in parts; see `Clipper.add_large`."""
-        return add_large(self.sums, self._parameters, losses, self.clipping_norm)
+        return add_large(self.sums, self._placement, losses, self.clipping_norm)
 
     def clear(self) -> None:
         """Sets all sums to zero."""
@@ -70,18 +75,14 @@ class BookKeeping:
     def _run(self, tape: Tape, losses: Losses) -> torch.Tensor:
         # Forward and backward. A parameter that gets a gradient the ordinary way was used where
         # nobody watched: by a compiled function, say.
-        before = {name: p.grad for name, p in self._parameters.items()}
-        for parameter in self._parameters.values():
-            parameter.grad = None
-        try:
-            with Interception(tape, self.model, self._parameters):
-                by_row = losses_of_rows(losses, tape.grouping.rows)
-                if by_row.requires_grad:
-                    backward(tape.grouping.total(by_row))
-            leaked = [name for name, p in self._parameters.items() if p.grad is not None]
-        finally:
-            for name, parameter in self._parameters.items():
-                parameter.grad = before[name]
+        leaked: list[str] = []
+        with (
+            handed_over(self._placement.parameters, lambda name, _: leaked.append(name)),
+            Interception(tape, self.model, self._placement),
+        ):
+            by_row = losses_of_rows(losses, tape.grouping.rows)
+            if by_row.requires_grad:
+                backward(tape.grouping.total(by_row))
         if leaked:
             raise PrivacyError(
                 f"{len(leaked)} trainable parameters, '{leaked[0]}' among them, got a gradient "

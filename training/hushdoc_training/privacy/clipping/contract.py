@@ -41,7 +41,9 @@ class Clipper(Protocol):
     Attributes:
         model: The model whose trainable parameters are differentiated.
         clipping_norm: The norm that no record's gradient exceeds.
-        sums: The running sum for every trainable parameter by its name, fp32, not divided.
+        sums: The running sum for every trainable parameter by its name, fp32, not divided. Of a
+            model that is sharded over processes it is the sum over all of them, and each has its
+            shard of it; then all call every method together.
     """
 
     model: nn.Module
@@ -72,7 +74,8 @@ class Clipper(Protocol):
         """Adds one record that is too large for one batch.
 
         Args:
-            losses: The record's parts; their losses are summed as they come.
+            losses: The record's parts; their losses are summed as they come. Where the model is
+                sharded, every process gives as many parts of the same record, which are its own.
 
         Returns:
             Its norm, and the losses of all rows of all parts.

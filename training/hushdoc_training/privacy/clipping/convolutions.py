@@ -65,7 +65,7 @@ class Convolved:
         self.grouping = grouping
         self.image = image
         self.gradient = gradient
-        self.weight = weight
+        self.weight = weight  # for its shape alone: its content may be gone
         self.settings = settings
 
     def of(self, record: int) -> torch.Tensor:
@@ -99,7 +99,7 @@ class Convolved:
         image = self.grouping.take(self.image, record)
         gradient = self.grouping.take(self.gradient, record)
         positions = gradient[:, 0].numel()
-        p, d = self.weight.shape[0], self.weight[0].numel()
+        p, d = self.weight.shape[0], self.weight.shape[1:].numel()
         plain = self.settings.groups == 1 and not self.settings.transposed and image.dim() == 4
         if plain and positions * (p + d) < 2 * p * d:
             v = F.unfold(
@@ -117,5 +117,9 @@ class Convolved:
 
     def _weight_gradient(self, gradient: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
         return self.settings.backward(
-            gradient.float(), image.float(), self.weight.float(), of_image=False, of_weight=True
+            gradient.float(),
+            image.float(),
+            torch.zeros_like(self.weight, dtype=torch.float32),
+            of_image=False,
+            of_weight=True,
         )[1].contiguous()

@@ -28,7 +28,8 @@ from torch.overrides import TorchFunctionMode
 from hushdoc_training.privacy.clipping.calls import Call
 from hushdoc_training.privacy.clipping.meetings import meet
 from hushdoc_training.privacy.clipping.opening import composite
-from hushdoc_training.privacy.clipping.tape import Tape
+from hushdoc_training.privacy.clipping.placement import Placement
+from hushdoc_training.privacy.clipping.tape import Tape, leaves
 
 _ROWWISE, _SHARED, _CONSTANT = "rowwise", "shared", "constant"
 _OUTSIDE, _SCATTERED = "outside", "scattered"
@@ -41,15 +42,13 @@ _PICKING_ALONG_AN_AXIS = frozenset({"index_select", "repeat_interleave"})
 class Interception(TorchFunctionMode):
     """Active during one forward and backward pass (activation checkpoints run parts again)."""
 
-    def __init__(
-        self, tape: Tape, model: nn.Module, parameters: Mapping[str, nn.Parameter]
-    ) -> None:
+    def __init__(self, tape: Tape, model: nn.Module, placement: Placement) -> None:
         """Learns which tensors are the model's own."""
         super().__init__()
         self._tape = tape
-        self._names = {id(p): name for name, p in parameters.items()}
+        self._names = {id(p): name for name, p in placement.parameters.items()}
         # Kept, for a tensor that goes leaves its id to the next one.
-        self._own = [*model.parameters(), *model.buffers()]
+        self._own = [*model.parameters(), *model.buffers(), *placement.constants]
         self._constants = {id(tensor) for tensor in self._own} - self._names.keys()
 
     def __torch_function__(
@@ -156,16 +155,9 @@ class Interception(TorchFunctionMode):
         if id(tensor) in self._names:
             yield self._names[id(tensor)]
             return
-        nodes, seen = [tensor.grad_fn], set()
-        while nodes:
-            node = nodes.pop()
-            if node is None or node in seen:
-                continue
-            seen.add(node)
-            variable = getattr(node, "variable", None)
-            if variable is not None and id(variable) in self._names:
-                yield self._names[id(variable)]
-            nodes += [following for following, _ in node.next_functions]
+        for leaf in leaves(tensor):
+            if id(leaf) in self._names:
+                yield self._names[id(leaf)]
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

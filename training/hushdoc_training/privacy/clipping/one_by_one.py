@@ -18,11 +18,11 @@ from hushdoc_training.privacy.clipping.contract import (
     Losses,
     clip_factors,
     positive_norm,
-    trainable,
-    zeros,
 )
+from hushdoc_training.privacy.clipping.gradients import differentiate
 from hushdoc_training.privacy.clipping.grouping import Grouping
 from hushdoc_training.privacy.clipping.opening import grad
+from hushdoc_training.privacy.clipping.placement import place
 from hushdoc_training.privacy.clipping.whole_record import (
     add_large,
     losses_of_rows,
@@ -37,18 +37,22 @@ class OneByOne:
         """Looks the model over; see `one_by_one`."""
         self.model = model
         self.clipping_norm = positive_norm(clipping_norm)
-        self._parameters = trainable(model)
-        self.sums = zeros(self._parameters)
+        self.placement = place(model)
+        self._parameters = self.placement.parameters
+        self.sums = self.placement.zeros()
 
     def add(
         self, losses: Losses, records: torch.Tensor, *, weights: torch.Tensor | None = None
     ) -> ClippedBatch:
         """Adds the clipped gradients of a physical batch; see `Clipper.add`."""
         grouping = Grouping(records, weights)
-        if grouping.empty:
+        if grouping.empty and not self.placement.sharded:
             return nothing_but_padding(self._parameters, grouping)
         by_row = losses_of_rows(losses, grouping.rows)
         weighted = by_row if weights is None else by_row * weights.to(by_row)
+        if grouping.empty:
+            self._add_in_turn(weighted.sum(), idle=True)
+            return nothing_but_padding(self._parameters, grouping)
         columns = [self._add_record(weighted, grouping, r) for r in range(grouping.num_records)]
         names = len(self._parameters)
         squares = torch.stack(columns, 1) if columns else by_row.new_zeros((names, 0)).float()
@@ -62,37 +66,73 @@ class OneByOne:
 
     def add_large(self, losses: Iterable[Losses]) -> ClippedBatch:
         """Adds one record in parts; see `Clipper.add_large`."""
-        return add_large(self.sums, self._parameters, losses, self.clipping_norm)
+        return add_large(self.sums, self.placement, losses, self.clipping_norm)
 
     def _add_record(self, weighted: torch.Tensor, grouping: Grouping, record: int) -> torch.Tensor:
         # Returns the squared norm of every parameter's gradient.
-        nothing = weighted.detach().new_zeros((), dtype=torch.float32)
         if not grouping.size(record):
-            return nothing.expand(len(self._parameters))
-        found = grad(
-            grouping.take(weighted, record).sum(),
-            list(self._parameters.values()),
-            retain_graph=True,
-            allow_unused=True,
-        )
+            return _nothing(weighted).expand(len(self._parameters))
+        loss = grouping.take(weighted, record).sum()
+        alone = grouping.size(record) == grouping.rows
+        if self.placement.sharded:
+            return self._add_in_turn(loss, alone=alone)
+        return self._add_at_once(loss, alone=alone)
+
+    def _add_at_once(self, loss: torch.Tensor, *, alone: bool) -> torch.Tensor:
+        parameters = list(self._parameters.values())
+        found = grad(loss, parameters, retain_graph=True, allow_unused=True)
         kept = [None if gradient is None else gradient.float() for gradient in found]
+        nothing = _nothing(loss)
         squares = torch.stack([nothing if g is None else g.square().sum() for g in kept])
-        if not torch.isfinite(squares.sum()) and grouping.size(record) < grouping.rows:
-            raise PrivacyError(
-                "A gradient is not finite, and with one forward pass for several records it can't "
-                "be told whose: leaving out the wrong record would break the bound. Put every "
-                "record into a batch of its own, or use the backend book-keeping."
-            )
+        _refuse_spread(squares, alone=alone)
         factor = clip_factors(squares.sum(), self.clipping_norm)
         for total, gradient in zip(self.sums.values(), kept, strict=True):
             if gradient is not None and factor > 0:
                 total.add_(gradient * factor)
         return squares
 
+    def _add_in_turn(
+        self, loss: torch.Tensor, *, alone: bool = True, idle: bool = False
+    ) -> torch.Tensor:
+        # A pass for the norm and one for the sum: all gradients together would be a whole model.
+        found: dict[str, torch.Tensor] = {}
+
+        def measure(name: str, gradient: torch.Tensor) -> None:
+            found[name] = gradient.float().square().sum()
+
+        differentiate(loss, self._parameters, measure, retain_graph=True)
+        nothing = _nothing(loss)
+        squares = torch.stack([found.get(name, nothing) for name in self._parameters])
+        _refuse_spread(squares, alone=alone)
+        factor = nothing if idle else clip_factors(squares.sum(), self.clipping_norm)
+
+        def add(name: str, gradient: torch.Tensor) -> None:
+            def fill(total: torch.Tensor) -> None:
+                if factor > 0:
+                    total.add_(gradient.float() * factor)
+
+            self.placement.add(self.sums, name, fill)
+
+        differentiate(loss, self._parameters, add, retain_graph=True)
+        return squares
+
     def clear(self) -> None:
         """Sets all sums to zero."""
         for total in self.sums.values():
             total.zero_()
+
+
+def _nothing(loss: torch.Tensor) -> torch.Tensor:
+    return loss.detach().new_zeros((), dtype=torch.float32)
+
+
+def _refuse_spread(squares: torch.Tensor, *, alone: bool) -> None:
+    if not torch.isfinite(squares.sum()) and not alone:
+        raise PrivacyError(
+            "A gradient is not finite, and with one forward pass for several records it can't "
+            "be told whose: leaving out the wrong record would break the bound. Put every "
+            "record into a batch of its own, or use the backend book-keeping."
+        )
 
 
 def one_by_one(model: nn.Module, *, clipping_norm: float) -> OneByOne:

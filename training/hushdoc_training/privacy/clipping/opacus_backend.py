@@ -23,12 +23,11 @@ from hushdoc_training.privacy.clipping.contract import (
     Losses,
     clip_factors,
     positive_norm,
-    trainable,
-    zeros,
 )
 from hushdoc_training.privacy.clipping.grouping import Grouping
 from hushdoc_training.privacy.clipping.opening import backward
 from hushdoc_training.privacy.clipping.parts import kept_rows
+from hushdoc_training.privacy.clipping.placement import place
 from hushdoc_training.privacy.clipping.whole_record import (
     add_large,
     losses_of_rows,
@@ -45,8 +44,14 @@ class OpacusHooks:
         """Looks the model over; see `opacus_hooks`."""
         self.model = model
         self.clipping_norm = positive_norm(clipping_norm)
-        self._parameters = trainable(model)
-        self.sums = zeros(self._parameters)
+        self._placement = place(model)
+        if self._placement.sharded:
+            raise PrivacyError(
+                "Opacus keeps the gradients of all rows for the whole model, and the model is "
+                "sharded so that it need not stand whole. Use the backend book-keeping."
+            )
+        self._parameters = self._placement.parameters
+        self.sums = self._placement.zeros()
 
     def add(
         self, losses: Losses, records: torch.Tensor, *, weights: torch.Tensor | None = None
@@ -85,7 +90,7 @@ class OpacusHooks:
 
     def add_large(self, losses: Iterable[Losses]) -> ClippedBatch:
         """Adds one record in parts; see `Clipper.add_large`."""
-        return add_large(self.sums, self._parameters, losses, self.clipping_norm)
+        return add_large(self.sums, self._placement, losses, self.clipping_norm)
 
     def clear(self) -> None:
         """Sets all sums to zero."""

@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping.contract import ClippedBatch, Clipper
 from hushdoc_training.privacy.clipping.one_by_one import one_by_one
+from hushdoc_training.privacy.clipping.placement import Placement
 
 LossesOf = Callable[[Sequence[int]], torch.Tensor]
 """Returns the losses of some rows of a sample, in that order, from one forward pass over them."""
@@ -140,8 +141,8 @@ def _compare(clipper: Clipper, losses_of: LossesOf, rows: int, tolerance: float)
         losses = lambda: losses_of(range(rows))  # noqa: E731
         expected = truth.add(losses, records)
         found = clipper.add(losses, records)
-        _refuse_other_squares(found, expected, tolerance)
-        _refuse_other_sums(clipper.sums, truth.sums, tolerance)
+        _refuse_other_squares(found, expected, tolerance, truth.placement)
+        _refuse_other_sums(clipper.sums, truth.sums, tolerance, truth.placement)
     return frozenset(name for name, square in expected.squares.items() if not bool(square.any()))
 
 
@@ -156,7 +157,9 @@ def _groupings(rows: int) -> Iterable[torch.Tensor]:
     yield records
 
 
-def _refuse_other_squares(found: ClippedBatch, expected: ClippedBatch, tolerance: float) -> None:
+def _refuse_other_squares(
+    found: ClippedBatch, expected: ClippedBatch, tolerance: float, placement: Placement
+) -> None:
     slack = _NEGLIGIBLE * expected.norms
     worst, layer = 0.0, ""
     for name, square in expected.squares.items():
@@ -164,22 +167,36 @@ def _refuse_other_squares(found: ClippedBatch, expected: ClippedBatch, tolerance
         error = float(((others - norms).abs() / (norms + slack).clamp(min=1e-30)).max())
         if not error <= worst:
             worst, layer = error, name
+    worst = placement.worst(worst)
     if not worst <= tolerance:
         raise PrivacyError(_difference("norm", layer, worst, tolerance))
 
 
 def _refuse_other_sums(
-    found: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], tolerance: float
+    found: Mapping[str, torch.Tensor],
+    expected: Mapping[str, torch.Tensor],
+    tolerance: float,
+    placement: Placement,
 ) -> None:
-    whole = torch.stack([total.norm() for total in expected.values()]).norm()
+    sizes = _norms(expected, placement)
+    whole = sizes.norm()
+    errors = _norms({name: found[name] - total for name, total in expected.items()}, placement)
     worst, layer = 0.0, ""
-    for name, total in expected.items():
-        size = total.norm() + _NEGLIGIBLE * whole
-        error = float((found[name] - total).norm() / size.clamp(min=1e-30))
+    for name, size, difference in zip(expected, sizes, errors, strict=True):
+        error = float(difference / (size + _NEGLIGIBLE * whole).clamp(min=1e-30))
         if not error <= worst:
             worst, layer = error, name
+    worst = placement.worst(worst)
     if not worst <= tolerance:
         raise PrivacyError(_difference("clipped sum", layer, worst, tolerance))
+
+
+def _norms(tensors: Mapping[str, torch.Tensor], placement: Placement) -> torch.Tensor:
+    norms = torch.stack([torch.linalg.vector_norm(one) for one in tensors.values()])
+    if not placement.sharded:
+        return norms
+    # Squares are added up in fp64: a tiny gradient's would vanish in fp32.
+    return placement.over_shards(norms.double().square()).sqrt()
 
 
 def _difference(what: str, layer: str, error: float, tolerance: float) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 
 import torch
 
@@ -19,6 +20,7 @@ from hushdoc_training.privacy.clipping.parts import (
     kept_rows,
     lookup_squares,
 )
+from hushdoc_training.privacy.clipping.placement import Placement
 
 # How many times larger than its pair a layer's per-record gradients may be and still be formed at
 # once. They are paid for as the backward pass frees activations; a pair costs a second product and,
@@ -26,6 +28,20 @@ from hushdoc_training.privacy.clipping.parts import (
 FORMED_UP_TO = 2.5
 # Gradients of all records that are formed in one go: fewer calls matter more than memory.
 _SMALL = 1 << 18
+
+
+def leaves(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yields the tensors that a tensor was computed from and that autograd would give gradients."""
+    nodes, seen = [tensor.grad_fn], set()
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        variable = getattr(node, "variable", None)
+        if variable is not None:
+            yield variable
+        nodes += [following for following, _ in node.next_functions]
 
 
 class Target:
@@ -114,10 +130,11 @@ class Tape:
         token: Marks tensors as seen in this pass, without keeping the tape alive.
     """
 
-    def __init__(self, grouping: Grouping, parameters: Mapping[str, torch.Tensor]) -> None:
+    def __init__(self, grouping: Grouping, placement: Placement) -> None:
         """Starts empty."""
         self.grouping = grouping
-        self._parameters = parameters
+        self._placement = placement
+        self._parameters = parameters = placement.parameters
         self._targets = {id(p): Target(p) for p in parameters.values()}
         self._derived: list[Target] = []
         self.token = object()
@@ -169,7 +186,9 @@ class Tape:
     def squares(self) -> dict[str, torch.Tensor]:
         """Returns every parameter's squared norms by record; derived tensors are resolved first."""
         for target in self._derived:
-            self._resolve(target)
+            # What it was computed by may have kept values of parameters.
+            with self._placement.gathered(self._origin(target.tensor)):
+                self._resolve(target)
         self._derived.clear()
         return {
             name: self._targets[id(p)].squares(self.grouping.num_records)
@@ -182,7 +201,8 @@ class Tape:
         """Adds all clipped sums, freeing layer by layer; returns how many records were left out."""
         factors = clip_factors(squares, clipping_norm)
         for name, parameter in self._parameters.items():
-            self._targets[id(parameter)].add_to(sums[name], factors)
+            target = self._targets[id(parameter)]
+            self._placement.add(sums, name, partial(target.add_to, factors=factors))
         return int((factors == 0).sum())
 
     def _add_pair(self, target: Target, pair: Part, size: int) -> None:
@@ -194,6 +214,10 @@ class Tape:
             target.parts.append(Formed(pair, records))
         else:
             target.parts.append(pair)
+
+    def _origin(self, tensor: torch.Tensor) -> set[str]:
+        names = {id(p): name for name, p in self._parameters.items()}
+        return {names[key] for key in map(id, leaves(tensor)) if key in names}
 
     def _resolve(self, target: Target) -> None:
         # Record by record from the derived tensor to the parameters that it was computed from.

@@ -9,30 +9,37 @@ from torch import nn
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping.contract import ClippedBatch, Losses, clip_factors
+from hushdoc_training.privacy.clipping.gradients import differentiate
 from hushdoc_training.privacy.clipping.grouping import Grouping
 from hushdoc_training.privacy.clipping.opening import grad
+from hushdoc_training.privacy.clipping.placement import Placement
 
 
 def add_large(
     sums: Mapping[str, torch.Tensor],
-    parameters: Mapping[str, nn.Parameter],
+    placement: Placement,
     parts: Iterable[Losses],
     clipping_norm: float,
 ) -> ClippedBatch:
     """Adds the clipped gradient of one record, given in parts.
 
+    Where parameters are sharded, all processes work on the same record, each on parts of its own,
+    and each keeps a shard of the record's gradient.
+
     Args:
         sums: The running sums to add to.
-        parameters: The trainable parameters, by the same names.
+        placement: The trained parameters, by the same names.
         parts: The record's losses; all of them are summed.
         clipping_norm: The bound.
 
     Returns:
         Its norm and losses.
     """
-    gradients = {name: torch.zeros_like(total) for name, total in sums.items()}
-    losses = [_differentiate(part, parameters, gradients) for part in parts]
-    squares = {name: gradient.pow(2).sum().reshape(1) for name, gradient in gradients.items()}
+    gradients = placement.zeros()
+    differentiated = _piece_by_piece if placement.sharded else _at_once
+    losses = [differentiated(part, placement, gradients) for part in parts]
+    by_name = torch.stack([gradient.pow(2).sum().reshape(1) for gradient in gradients.values()])
+    squares = dict(zip(gradients, placement.over_shards(by_name), strict=True))
     square = torch.stack(list(squares.values())).sum(0)
     finite = bool(torch.isfinite(square))
     if finite:
@@ -75,11 +82,32 @@ def nothing_but_padding(parameters: Mapping[str, nn.Parameter], grouping: Groupi
     )
 
 
-def _differentiate(
-    part: Losses, parameters: Mapping[str, nn.Parameter], gradients: dict[str, torch.Tensor]
+def pretended(grouping: Grouping) -> Grouping:
+    """Returns a batch of padding as one record, which is computed like any other and left out.
+
+    Where parameters are sharded, a process that has nothing to compute still takes part in
+    gathering them.
+    """
+    return Grouping(torch.zeros_like(grouping.records), grouping.weights)
+
+
+def _piece_by_piece(
+    part: Losses, placement: Placement, gradients: dict[str, torch.Tensor]
 ) -> torch.Tensor:
     by_row = part()
-    found = grad(by_row.sum(), list(parameters.values()), allow_unused=True)
+
+    def take(name: str, gradient: torch.Tensor) -> None:
+        placement.add(gradients, name, lambda total: total.add_(gradient))
+
+    differentiate(by_row.sum(), placement.parameters, take)
+    return by_row.detach()
+
+
+def _at_once(
+    part: Losses, placement: Placement, gradients: dict[str, torch.Tensor]
+) -> torch.Tensor:
+    by_row = part()
+    found = grad(by_row.sum(), list(placement.parameters.values()), allow_unused=True)
     for total, gradient in zip(gradients.values(), found, strict=True):
         if gradient is not None:
             total.add_(gradient)

@@ -1,0 +1,243 @@
+"""Models that read words in reading order, whatever order a document has them in."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from hushdoc.document import Document, Word
+from hushdoc.errors import ArtifactError
+from hushdoc.policy import Policy
+from hushdoc.reading import Source, with_segments
+from hushdoc.runtime.classification import ClassificationModel
+from hushdoc.runtime.embedding import EmbeddingModel
+from hushdoc.runtime.extraction import Extraction
+from hushdoc.runtime.kie import KIEModel
+from hushdoc.runtime.session import Runtime
+from hushdoc_export.classification import export_text_classifier
+from hushdoc_export.embedding import export_embedding, public_claim
+from hushdoc_export.release import Release
+
+ROWS = [
+    ("Acme", "Ltd", "1", "High", "Street"),
+    ("Date", "of", "issue", "2026-11-21"),
+    ("Total", "12.50", "EUR", "due", "now"),
+]
+LEFT = ("the goods stay ours until", "they are paid in full by", "the buyer whose name stands")
+RIGHT = ("all sums are due at once", "and no later than on the", "last day of this month")
+
+
+def placed(lines: Sequence[tuple[float, float, Sequence[str]]]) -> Document:
+    """Returns a page of lines (x, y, words), ten pixels a letter and twenty high."""
+    words, boxes = [], []
+    for x, y, texts in lines:
+        for text in texts:
+            words.append(text)
+            boxes.append((x, y, x + 10 * len(text), y + 20))
+            x += 10 * len(text) + 8
+    return Document.from_words(words, boxes, width=1200, height=800, id="page")
+
+
+def rows() -> Document:
+    return placed([(40, 40 + 300 * number, words) for number, words in enumerate(ROWS)])
+
+
+def columns() -> Document:
+    left = [(40, 40 + 30 * number, line.split()) for number, line in enumerate(LEFT)]
+    right = [(500, 40 + 30 * number, line.split()) for number, line in enumerate(RIGHT)]
+    return placed([*left, *right])
+
+
+def scrambled(document: Document, seed: int = 1) -> tuple[Document, list[int]]:
+    """Returns the document with its words in another order, and for each the number it had."""
+    (page,) = document.pages
+    numbers = list(range(len(page.words)))
+    random.Random(seed).shuffle(numbers)
+    words = tuple(page.words[index] for index in numbers)
+    return replace(document, pages=(replace(page, words=words),)), numbers
+
+
+def mapped(answer: Extraction, numbers: Sequence[int]) -> Extraction:
+    """Returns the answer with other numbers for its words."""
+    fields = tuple(
+        replace(field, word_ids=tuple(numbers[index] for index in field.word_ids))
+        for field in answer.fields
+    )
+    return replace(answer, fields=fields)
+
+
+def kie(tiny: ModuleType, out: Path, **change: str) -> KIEModel:
+    folder = tiny.resealed(out, preprocessing=tiny.preprocessing(**change))
+    return KIEModel.load(folder, policy=tiny.policy(), runtime=Runtime(threads=1))
+
+
+@pytest.fixture(scope="module")
+def reading(tiny: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> KIEModel:
+    return kie(tiny, tmp_path_factory.mktemp("reading") / "artifact", word_order="reading")
+
+
+@pytest.fixture(scope="module")
+def given(tiny: ModuleType) -> KIEModel:
+    return KIEModel.load(tiny.sealed(), policy=tiny.policy(), runtime=Runtime(threads=1))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("asked", [rows(), columns()], ids=["rows", "columns"])
+def test_scrambled_words_get_the_same_answer_by_their_own_numbers(
+    reading: KIEModel, given: KIEModel, asked: Document, seed: int
+) -> None:
+    expected = given.extract(asked)  # these pages stand in reading order
+    assert len(expected.fields) > 1
+    assert any(len(field.word_ids) > 1 for field in expected.fields)
+    assert reading.extract(asked) == expected
+    moved, numbers = scrambled(asked, seed)
+    answer = reading.extract(moved)
+    assert mapped(answer, numbers) == expected
+    words = moved.pages[0].words
+    for field in answer.fields:
+        assert field.text == " ".join(words[index].text for index in field.word_ids)
+
+
+def test_a_model_of_given_words_does_not_sort_them(reading: KIEModel, given: KIEModel) -> None:
+    moved, numbers = scrambled(columns())
+    as_given = given.extract(moved)
+    assert as_given.fields
+    assert all(
+        field.word_ids == tuple(range(field.word_ids[0], field.word_ids[-1] + 1))
+        for field in as_given.fields
+    )
+    assert mapped(as_given, numbers) != given.extract(columns())
+    assert as_given.fields != reading.extract(moved).fields
+
+
+def test_every_page_has_an_order_of_its_own(reading: KIEModel) -> None:
+    first, one = scrambled(rows(), 5)
+    second, two = scrambled(columns(), 6)
+    empty = replace(first.pages[0], words=())
+    straight = replace(rows(), pages=(*rows().pages, empty, *columns().pages))
+    moved = replace(straight, pages=(*first.pages, empty, *second.pages))
+    found = {
+        (field.page, tuple((one, [], two)[field.page][index] for index in field.word_ids))
+        for field in reading.extract(moved).fields
+    }
+    assert found == {(field.page, field.word_ids) for field in reading.extract(straight).fields}
+    assert {page for page, _ in found} == {0, 2}
+
+
+def test_long_pages_are_read_in_windows_of_sorted_words(reading: KIEModel) -> None:
+    asked = placed([(40, 10 + 3 * number, ROWS[number % 3]) for number in range(0, 260, 10)])
+    moved, numbers = scrambled(asked)
+    answer = reading.extract(asked)
+    assert len(reading._encoder.encode(asked.pages[0]).ids) > 3 * 64
+    assert mapped(reading.extract(moved), numbers) == answer
+
+
+def test_words_that_were_not_read_are_named_by_their_own_numbers(reading: KIEModel) -> None:
+    (page,) = rows().pages
+    words = list(page.words)
+    words[3] = replace(words[3], text="\u200b")
+    words[7] = replace(words[7], text="x" * 90)
+    asked = replace(rows(), pages=(replace(page, words=tuple(words)),))
+    moved, numbers = scrambled(asked)
+    no_token, cut = reading.extract(moved).warnings
+    assert f"no token for 1 word(s) ({numbers.index(3)})" in no_token
+    assert f"1 word(s) ({numbers.index(7)}) need more than" in cut
+
+
+def test_segments_stay_with_their_words(tiny: ModuleType, tmp_path: Path) -> None:
+    model = kie(tiny, tmp_path / "artifact", word_order="reading", box_level="segment")
+    asked = with_segments(columns())
+    moved, numbers = scrambled(asked)
+    answer = model.extract(asked)
+    assert answer.warnings == ()
+    assert mapped(model.extract(moved), numbers) == answer
+    bare, numbers = scrambled(columns())
+    found = model.extract(bare)
+    assert mapped(found, numbers).fields == answer.fields
+    assert "lines were found" in found.warnings[0]
+
+
+def test_an_unknown_order_is_refused(tiny: ModuleType, tmp_path: Path) -> None:
+    settings = tiny.preprocessing()
+    # A frozen dataclass checks what is passed to it, not what a wrong exporter wrote.
+    object.__setattr__(settings, "word_order", "by-size")
+    folder = tiny.resealed(tmp_path / "artifact", preprocessing=settings)
+    with pytest.raises(ArtifactError, match="word_order is 'by-size'"):
+        KIEModel.load(folder, policy=tiny.policy())
+
+
+def test_layout_classifiers_sort_too(tiny: ModuleType, tmp_path: Path) -> None:
+    torch.manual_seed(11)
+    config = transformers.LayoutLMConfig(
+        vocab_size=90,
+        hidden_size=48,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=40,
+        max_position_embeddings=70,
+        max_2d_position_embeddings=1024,
+        initializer_range=0.5,
+        num_labels=3,
+        pad_token_id=0,
+    )
+    inner = transformers.LayoutLMForSequenceClassification(config).eval()
+    models = {}
+    for order in ("given", "reading"):
+        folder = export_text_classifier(
+            inner,
+            tmp_path / order,
+            Release(key=tiny.KEY, name="tiny-classifier", issuer="the tests"),
+            labels=["letter", "invoice", "form"],
+            claim=tiny.claim(),
+            preprocessing=tiny.preprocessing(overlap=0, word_order=order),
+            tokenizer_json=tiny.tokenizer_json(),
+            layout=True,
+        )
+        models[order] = ClassificationModel.load(folder, policy=tiny.policy())
+    source = Source(reader="pdf")
+    asked, (moved, _) = replace(rows(), source=source), scrambled(rows())
+    expected = models["given"].classify(asked, top_k=3)
+    assert models["reading"].classify(replace(moved, source=source), top_k=3) == expected
+    assert models["given"].classify(moved, top_k=3).scores != expected.scores
+    assert expected.to_dict()["source"] == source.to_dict()
+
+
+def test_embeddings_sort_too(tiny: ModuleType, tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    config = transformers.BertConfig(
+        vocab_size=90,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=48,
+        max_position_embeddings=64,
+        initializer_range=0.3,
+    )
+    folder = export_embedding(
+        transformers.BertModel(config, add_pooling_layer=False).eval(),
+        tmp_path / "artifact",
+        Release(key=tiny.KEY, name="tiny-embedding", issuer="the tests"),
+        tokenizer_json=tiny.tokenizer_json(),
+        preprocessing=tiny.preprocessing(overlap=0, word_order="reading"),
+        pooling="mean",
+        claim=public_claim(),
+    )
+    model = EmbeddingModel.load(folder, policy=Policy.integrity_only(trust=tiny.TRUST))
+    moved, _ = scrambled(rows())
+    source = Source(reader="hocr")
+    answer = model.embed(replace(moved, source=source))
+    assert np.array_equal(answer.vector, model.embed(rows()).vector)
+    assert answer.to_dict()["source"] == source.to_dict()
+    assert model.embed_texts(["a"]).source is None
+    other = Word(text="b", box=rows().pages[0].words[0].box)
+    page = replace(rows().pages[0], words=(other, *rows().pages[0].words[1:]))
+    changed = model.embed(replace(rows(), pages=(page,)))
+    assert not np.array_equal(answer.vector, changed.vector)

@@ -1,0 +1,175 @@
+"""Two processes that share a model's shards take the step of one, and never hold all of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sharded_driver
+import torch
+from private_simulator import make_plan
+from sharded_driver import BLOCKS, CLIP, SIZE, Language
+
+from hushdoc_training.privacy.noise import NoiseStream
+
+DRIVER = Path(__file__).with_name("sharded_driver.py")
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("ranks")
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(DRIVER), str(folder), str(rank)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        for rank in range(SIZE)
+    ]
+    try:
+        for process in processes:
+            said, _ = process.communicate(timeout=300)
+            assert process.returncode == 0, said
+    finally:
+        for process in processes:
+            process.kill()
+    return [torch.load(folder / f"rank{rank}.pt") for rank in range(SIZE)]
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[str, Any]:
+    """What one process does, without shards."""
+    return {
+        "plain": sharded_driver.steps(Language()),
+        "frozen": sharded_driver.steps(sharded_driver.frozen(Language())),
+        "nonfinite": sharded_driver.nonfinite(Language()),
+        "failure": sharded_driver.steps(Language(), draws=[[3, 5, 9]]),
+    }
+
+
+def flat(weights: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    return torch.cat([value.flatten() for value in weights.values()]).double()
+
+
+def distance(found: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor]) -> float:
+    assert list(found) == list(expected)
+    return float((flat(found) - flat(expected)).norm() / flat(expected).norm())
+
+
+@pytest.mark.parametrize(
+    "way", ["plain", "padded", "one-by-one", "frozen", "copies", "nonfinite", "failure"]
+)
+def test_shards_take_the_steps_of_one_process(
+    ranks: list[dict[str, Any]], alone: dict[str, Any], way: str
+) -> None:
+    """Whatever each process drew: more than the other, nothing, or parts of one large record."""
+    expected = alone.get(way, alone["plain"])["weights"]
+    assert distance(sharded_driver.whole(Language()), expected) > 0.02  # it moved
+    for found in ranks:
+        assert distance(found[way]["weights"], expected) < 1e-5
+    assert torch.equal(flat(ranks[0][way]["weights"]), flat(ranks[1][way]["weights"]))
+
+
+def test_bfloat16_copies_are_gathered_where_the_policy_says_so(
+    ranks: list[dict[str, Any]], alone: dict[str, Any]
+) -> None:
+    start = sharded_driver.whole(Language())
+    moved = flat(alone["plain"]["weights"]) - flat(start)
+    error = flat(ranks[0]["bfloat16"]["weights"]) - flat(alone["plain"]["weights"])
+    assert 1e-5 < float(error.norm() / moved.norm()) < 0.15
+
+
+@pytest.mark.parametrize("way", ["plain", "nonfinite"])
+def test_every_record_is_told_of_once(
+    ranks: list[dict[str, Any]], alone: dict[str, Any], way: str
+) -> None:
+    told = zip(*(found[way]["losses"] for found in ranks), strict=True)
+    for (one, two), expected in zip(told, alone[way]["losses"], strict=True):
+        finite = sorted(value for value in one + two if value < 1e30)
+        assert finite == pytest.approx(sorted(v for v in expected if v < 1e30), rel=1e-5)
+        assert len(one) + len(two) == len(expected)
+    counts = zip(*(found[way]["nonfinite"] for found in ranks), strict=True)
+    assert [sum(both) for both in counts] == alone[way]["nonfinite"]
+    # Draws in which one process has less to do than the other, or nothing at all.
+    assert any(len(one) != len(two) for one, two in zip(*_losses(ranks), strict=True))
+    assert alone["nonfinite"]["nonfinite"] == [2, 2]
+
+
+def _losses(ranks: list[dict[str, Any]]) -> list[Any]:
+    return [found["plain"]["losses"] for found in ranks]
+
+
+@pytest.mark.parametrize("way", ["metered", "metered one-by-one"])
+def test_no_process_holds_more_than_two_blocks_and_the_outermost(
+    ranks: list[dict[str, Any]], way: str
+) -> None:
+    """The start-up test and a large record included."""
+    for found in ranks:
+        sizes, groups = found[way]["sizes"], [set(group) for group in found[way]["groups"]]
+        assert set().union(*groups) == set(sizes)  # each was seen whole at some time
+        assert len(sizes) == BLOCKS + 1
+        assert max(len(group - {"root"}) for group in groups) <= 2
+        # What is gathered is filled up until every process's share is as large as the first's.
+        assert found[way]["most"] <= 1.05 * (sizes["root"] + 2 * sizes["blocks.0"])
+        assert found[way]["most"] < 0.5 * sum(sizes.values())
+
+
+def test_the_meter_would_see_a_whole_model(ranks: list[dict[str, Any]]) -> None:
+    """Where blocks are asked to stay after their forward pass, all of them stand together."""
+    for found in ranks:
+        assert max(len(group) for group in found["metered kept"]["groups"]) == BLOCKS + 1
+
+
+@pytest.mark.parametrize("way", ["plain", "padded", "one-by-one", "frozen"])
+def test_sums_are_as_large_as_the_shards(ranks: list[dict[str, Any]], way: str) -> None:
+    assert [found[way]["sums"] for found in ranks] == [found[way]["local"] for found in ranks]
+    trained = Language() if way != "frozen" else sharded_driver.frozen(Language())
+    whole = sum(p.numel() for p in trained.parameters() if p.requires_grad)
+    assert sum(found[way]["sums"] for found in ranks) == whole
+
+
+def test_each_process_draws_the_noise_of_its_shard(ranks: list[dict[str, Any]]) -> None:
+    streams = [NoiseStream(key=bytes([rank]) * 32) for rank in range(SIZE)]
+    std = make_plan(noise_multiplier=3.0).noise_multiplier
+    for name, value in Language().named_parameters():
+        shapes = [chunk.shape for chunk in value.chunk(SIZE)]
+        drawn = [stream.normal(s, std=std) for stream, s in zip(streams, shapes, strict=True)]
+        torch.testing.assert_close(
+            ranks[0]["noise"]["known"][name], torch.cat(drawn), rtol=1e-4, atol=2e-3
+        )
+
+
+@pytest.mark.parametrize("way", ["secret", "copies"])
+def test_noise_is_added_once(ranks: list[dict[str, Any]], way: str) -> None:
+    noise = [flat(found["noise"][way]) for found in ranks]
+    assert torch.equal(noise[0], noise[1])
+    assert float(noise[0].std()) == pytest.approx(3.0, rel=0.05)
+    # No two shards have the same.
+    assert len(noise[0].round(decimals=5).unique()) > 0.95 * len(noise[0])
+
+
+def test_what_shards_can_not_do_is_refused_in_all_processes(ranks: list[dict[str, Any]]) -> None:
+    for found in ranks:
+        refusals = found["refusals"]
+        assert "Use the backend book-keeping" in refusals["opacus"]
+        assert "34 trained parameters are in no shard" in refusals["partly"]
+        assert "sharded over 2 processes, and 1 train together" in refusals["other group"]
+        assert "got a gradient past the book-keeping" in refusals["handed on"]
+
+
+def test_the_clipping_norm_binds() -> None:
+    """Or else equality would not show that norms are taken over all shards."""
+    model = Language()
+    losses = sharded_driver.losses_of(model)
+    norms = []
+    for record in sharded_driver.make_records():
+        found = torch.autograd.grad(losses(record).mean(), list(model.parameters()))
+        norms.append(float(torch.cat([one.flatten() for one in found]).norm()))
+    assert min(norms) < CLIP < sorted(norms)[3]
