@@ -312,6 +312,7 @@ class PrivateTraining(Generic[Row]):
                 "the plan": asdict(self._plan),
                 "the records": sizes.hexdigest(),
                 "the model": [(name, value.shape) for name, value in self._parameters.items()],
+                "whether coins and noise are secret": self._is_secret,
             }
         )
         if not self._sharded:
