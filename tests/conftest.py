@@ -5,6 +5,17 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A test that fails one day and not the next is no test: the same examples in every run, and no
+# bound on the time of one, which a busy machine may take. `--hypothesis-profile=default` searches.
+settings.register_profile(
+    "repeatable",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("repeatable")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -28,7 +28,8 @@ def from_docling(
     """Returns the document of docling's JSON, in the order of its body; page furniture comes last.
 
     Args:
-        data: What `DoclingDocument.export_to_dict` returns or `save_as_json` wrote.
+        data: What `DoclingDocument.export_to_dict` returns or `save_as_json` wrote, or the answer
+            of docling's server that was asked for JSON.
         id: A name for messages and results.
         limits: How much is read.
 
@@ -39,8 +40,7 @@ def from_docling(
     """
     draft = Draft(id=id, reader=READER, limits=limits)
     with reading_as("a DoclingDocument", id):
-        if data["schema_name"] != SCHEMA:
-            raise ValueError(f"its schema is {data['schema_name']!r}")
+        data = _unwrapped(data)
         pieces: dict[int, list[_Piece]] = {int(name): [] for name in data["pages"]}
         for item in _items(data):
             for piece in _pieces(item, id):
@@ -53,6 +53,16 @@ def from_docling(
                 for word in text.split():
                     draft.word(word, corners, segment=segment)
     return draft.document()
+
+
+def _unwrapped(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the DoclingDocument, which the server wraps twice."""
+    for name in ("document", "json_content"):
+        if "schema_name" not in data and name in data:
+            data = data[name]
+    if data["schema_name"] != SCHEMA:
+        raise ValueError(f"its schema is {str(data['schema_name'])[:40]!r}")
+    return data
 
 
 def _items(data: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -94,15 +104,23 @@ def _pieces(item: Mapping[str, Any], id: str) -> Iterator[_Piece]:
                 place = _first(places, cell["text"], id)
                 yield cell["text"], _page(place), cell.get("bbox") or place["bbox"]
         return
+    if isinstance(item.get("graph"), Mapping):  # pairs of a form; those that name a text repeat it
+        cells = (cell for cell in item["graph"].get("cells") or () if not cell.get("item_ref"))
+        for cell in cells:
+            if cell["text"].strip():
+                place = cell.get("prov") or _first(places, cell["text"], id)
+                yield cell["text"], _page(place), place["bbox"]
+        return
     text = item.get("text")
     if text is None or not text.strip():
         return
-    if len(places) < 2:
-        place = _first(places, text, id)
-        yield text, _page(place), place["bbox"]
-        return
-    for place in places:  # a paragraph that goes on in the next column or on the next page
-        start, stop = place["charspan"]
+    first = _first(places, text, id)
+    # A paragraph that goes on in the next column or on the next page has several places. Each
+    # begins where it says; where it ends counts a list's marker in, which the text leaves out.
+    starts = [0, *(int(place["charspan"][0]) for place in places[1:]), len(text)]
+    if starts != sorted(starts):
+        places, starts = [first], [0, len(text)]
+    for place, start, stop in zip(places, starts, starts[1:], strict=False):
         yield text[start:stop], _page(place), place["bbox"]
 
 

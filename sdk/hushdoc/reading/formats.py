@@ -136,10 +136,7 @@ def _json(text: str, id: str) -> Any:
 def _json_format(data: Any, id: str) -> str:
     """Returns whose output a JSON value is, by the keys that only one of them writes."""
     if isinstance(data, list):
-        first = data[0] if data and isinstance(data[0], Mapping) else {}
-        if "Blocks" in first:
-            return "textract"
-        return "rapidocr" if "box" in first and "txt" in first else "document"
+        return _list_format(data[0] if data and isinstance(data[0], Mapping) else {})
     if isinstance(data, Mapping):
         if isinstance(data.get("document"), Mapping):
             return _json_format(data["document"], id)
@@ -148,6 +145,8 @@ def _json_format(data: Any, id: str) -> str:
                 return name
         if "pages" in data:
             return _by_pages(data["pages"], data)
+        if "dimensions" in data:
+            return "doctr"
         if "id" in data:
             return "document"
     keys = ascii([str(key)[:40] for key in data][:8]) if isinstance(data, Mapping) else "none"
@@ -159,10 +158,37 @@ def _json_format(data: Any, id: str) -> str:
 
 _KEYS = (
     ("textract", "Blocks"),
+    ("textract", "ExpenseDocuments"),
+    ("textract", "IdentityDocuments"),
+    ("textract", "JobStatus"),
     ("docling", "schema_name"),
+    ("docling", "json_content"),
     ("azure-read", "analyzeResult"),
+    ("azure-read", "analyze_result"),
     ("azure-read", "readResults"),
+    ("azure-read", "read_results"),
+    ("azure-read", "readResult"),
+    ("azure-read", "recognitionResults"),
+    ("azure-read", "createdDateTime"),
+    ("document-ai", "documentLayout"),
+    ("document-ai", "document_layout"),
 )
+_DOCUMENT_AI_KEYS = frozenset(
+    ("text", "mimeType", "mime_type", "shardInfo", "shard_info", "entities")
+)
+
+
+def _list_format(first: Mapping[str, Any]) -> str:
+    """Returns whose output a list is that begins with this object."""
+    if any(mark in first for name, mark in _KEYS if name == "textract"):
+        return "textract"
+    if "box" in first and "txt" in first:
+        return "rapidocr"
+    if "dimensions" in first:
+        return "doctr"
+    if "text_angle" in first:
+        return "azure-read"
+    return "document-ai" if "pages" in first and "id" not in first else "document"
 
 
 def _by_pages(pages: Any, data: Mapping[str, Any]) -> str:
@@ -170,11 +196,13 @@ def _by_pages(pages: Any, data: Mapping[str, Any]) -> str:
     first = pages[0] if isinstance(pages, list) and pages else None
     if not isinstance(first, Mapping) or "id" in data:
         return "document"
-    if "blocks" in first and "dimensions" in first:
+    if "dimensions" in first and ("blocks" in first or "predictions" in first):
         return "doctr"
-    if "apiVersion" in data or ("pageNumber" in first and "unit" in first):
+    if "apiVersion" in data or "api_version" in data or "text_angle" in first:
         return "azure-read"
-    return "document-ai" if "text" in data else "document"
+    if "unit" in first and ("pageNumber" in first or "page_number" in first):
+        return "azure-read"
+    return "document-ai" if _DOCUMENT_AI_KEYS & data.keys() else "document"
 
 
 def read_adapted(found: Recognised, *, id: str, limits: ReadingLimits) -> Document:

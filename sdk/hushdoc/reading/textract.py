@@ -1,4 +1,4 @@
-"""Amazon Textract: the blocks of DetectDocumentText and AnalyzeDocument, one response or many."""
+"""Amazon Textract: the blocks of its answers about text, forms, expenses and identity documents."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hushdoc.document import Document
+from hushdoc.errors import UnsupportedFormatError
 from hushdoc.reading.drafting import NOMINAL, Corners, Draft, around, reading_as
-from hushdoc.reading_terms import ReadingLimits
+from hushdoc.reading_terms import ReadingLimits, shown
 
 READER = "textract"
+PARTS = ("ExpenseDocuments", "IdentityDocuments")
+"""Where AnalyzeExpense and AnalyzeID keep the blocks of each document that they found."""
 
 PageSizes = Sequence[tuple[int, int]]
 
@@ -23,21 +26,24 @@ def from_textract(
 ) -> Document:
     """Returns the document of Textract's answer; words of one LINE share a segment.
 
+    Boxes stay where Textract saw them: a page that was scanned sideways is not turned.
+
     Args:
-        data: The response, or all responses of an asynchronous job in their order.
+        data: The response of DetectDocumentText, AnalyzeDocument, AnalyzeExpense or AnalyzeID, or
+            all responses of an asynchronous job in their order.
         page_sizes: (width, height) in pixels of each page. Textract tells shares of the page
             alone; without sizes every page is NOMINAL x NOMINAL.
         id: A name for messages and results.
         limits: How much is read.
 
     Raises:
-        UnsupportedFormatError: It is not Textract's answer.
+        UnsupportedFormatError: It is not Textract's answer, or one of a job that is not done.
         InputError: A box or a word can't be used; the message names it.
     """
     draft = Draft(id=id, reader=READER, limits=limits)
     with reading_as("Textract's answer", id):
         responses = [data] if isinstance(data, Mapping) else data
-        blocks = [block for response in responses for block in response["Blocks"]]
+        blocks = [block for response in responses for block in _blocks(response, id)]
         words = {str(block["Id"]): block for block in blocks if block["BlockType"] == "WORD"}
         pages = _pages(blocks, words)
         for number in range(max(pages, default=0)):
@@ -49,6 +55,21 @@ def from_textract(
 
 
 _Found = tuple[Mapping[str, Any], int | None]
+
+
+def _blocks(response: Mapping[str, Any], id: str) -> Iterator[Mapping[str, Any]]:
+    """Yields the blocks of one response."""
+    for name in PARTS:
+        if name in response:
+            for part in response[name]:
+                yield from part["Blocks"]
+            return
+    if "JobStatus" in response and "Blocks" not in response:
+        raise UnsupportedFormatError(
+            f"'{id}' is Textract's word that a job's status is {shown(response['JobStatus'])}, "
+            "without any blocks. Ask for the job's result again until it is 'SUCCEEDED'."
+        )
+    yield from response["Blocks"]
 
 
 def _pages(
@@ -85,7 +106,9 @@ def _children(block: Mapping[str, Any]) -> Iterator[str]:
 
 def _page(block: Mapping[str, Any]) -> int:
     """Returns a block's page, from 1; answers about a single image leave it out."""
-    page = block.get("Page", 1)
+    page = block.get("Page")
+    if page is None:
+        return 1
     if type(page) is not int or not 1 <= page <= 1_000_000:
         raise ValueError(f"a block's page is {page!r}")
     return page

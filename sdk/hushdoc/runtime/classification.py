@@ -248,7 +248,7 @@ class ClassificationModel:
         plan = plan or [windows.Window(page=0, start=0, stop=0)]
         total = np.zeros(len(self.labels))
         weight = 0
-        for batch in windows.batches(plan):
+        for batch in windows.batches(plan, device=self._session.device):
             inputs = self._encoder.batch(
                 [(pages[part.page], part.start, part.stop) for part in batch]
             ).to_inputs()

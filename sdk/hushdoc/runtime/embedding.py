@@ -271,7 +271,7 @@ class EmbeddingModel:
         """Returns for each row the weighted sum over its windows, and the weights' sum."""
         sums = np.zeros((num_rows, self.dimensions))
         weights = np.zeros(num_rows)
-        for batch in windows.batches(plan):
+        for batch in windows.batches(plan, device=self._session.device):
             inputs = self._encoder.batch(
                 [(pages[part.page], part.start, part.stop) for part in batch]
             ).to_inputs()

@@ -217,7 +217,8 @@ class KIEModel:
         outputs: dict[Window, FloatArray] = {}
         scoring = self.preprocessing.scores
         temperature = 1.0 if scoring is None else scoring.temperature
-        for batch in windows.batches(parts, patches=_patches(self.preprocessing.image)):
+        patches = _patches(self.preprocessing.image)
+        for batch in windows.batches(parts, device=self._session.device, patches=patches):
             inputs = self._encoder.batch(
                 [(pages[part.page], part.start, part.stop) for part in batch],
                 pixel_values=None if drawn is None else [drawn[part.page] for part in batch],

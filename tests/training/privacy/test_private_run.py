@@ -181,8 +181,7 @@ def shoot(folder: Path, way: str, *, kills: int) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     result = json.loads(done.stdout.splitlines()[-1])
     print(result)
-    assert result["kills"] == kills
-    assert result["inside"] > kills / 3  # and not all while the processes were starting
+    assert result["inside"] == kills  # besides those while the processes were starting
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import textwrap
@@ -330,6 +328,25 @@ SCRIPT = textwrap.dedent("""
     from hushdoc.__main__ import main
     sys.exit(main(sys.argv[1:]))
 """)
+# Somebody who presses Ctrl-C on seeing the first step. The process does it itself: on a busy
+# machine another one may come to it when all steps are done.
+PRESSING = textwrap.dedent("""
+    import os, signal, sys
+
+    class Pressing:
+        def __init__(self, stream):
+            self.stream = stream
+
+        def __getattr__(self, name):
+            return getattr(self.stream, name)
+
+        def write(self, text):
+            self.stream.write(text)
+            if text.startswith("step 1/"):
+                os.kill(os.getpid(), signal.SIGINT)
+
+    sys.stderr = Pressing(sys.stderr)
+""")
 
 
 def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
@@ -354,24 +371,17 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
         "--out",
         str(out),
     ]
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+    pressed = subprocess.run(
+        [sys.executable, "-c", PRESSING + SCRIPT, *arguments],
+        capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        timeout=240,
     )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("step "):
-            break
-    process.send_signal(signal.SIGINT)
-    stdout, _ = process.communicate(timeout=120)
-    assert process.returncode == 130, stdout
-    assert "--resume" in stdout
+    assert pressed.returncode == 130, pressed.stderr
+    assert "--resume" in pressed.stdout
     entries = read_log(out / "steps.jsonl")
     charged = sum("charge" in entry for entry in entries)
-    assert charged == sum("step" in entry for entry in entries) < 20
+    assert charged == sum("step" in entry for entry in entries) == 1
     assert len(list(out.glob("state-*"))) == 1
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, *arguments, "--resume", "--quiet"],
