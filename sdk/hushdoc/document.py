@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -106,14 +106,15 @@ class Page:
         width: In pixels, as the page is looked at: a turned photo or PDF page is upright.
         height: In pixels.
         words: In reading order.
-        image: The file with the page's picture: an image, or a PDF file.
+        image: The file with the page's picture, an image or a PDF file: its path, or its content
+            where the document was opened from memory or with a password. It is not shown by repr.
         frame: Which of that file's pictures or pages it is; `hushdoc.reading.page_image` draws it.
     """
 
     width: int
     height: int
     words: tuple[Word, ...]
-    image: Path | None = None
+    image: Path | bytes | None = field(default=None, repr=False)
     frame: int = 0
 
     def segment_boxes(self) -> list[Box]:
@@ -200,7 +201,7 @@ class Document:
         height: int,
         segments: Sequence[int | None] | None = None,
         id: str = "document",
-        image: Path | None = None,
+        image: Path | bytes | None = None,
     ) -> Document:
         """Returns a checked one-page document.
 
@@ -211,7 +212,7 @@ class Document:
             height: Page height in pixels.
             segments: One segment number (or None) for each word.
             id: A name for messages and results.
-            image: The page's image file.
+            image: The page's image file, or its content.
 
         Raises:
             InputError: The lists differ in length.
@@ -305,7 +306,7 @@ class Document:
                     )
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain data for JSON; `from_dict` reads it back."""
+        """Returns plain data for JSON; `from_dict` reads it back, but for pictures in memory."""
         told = {} if self.source is None else {"source": self.source.to_dict()}
         if self.text is not None:
             return {"id": self.id, "text": self.text, **told}
@@ -315,7 +316,7 @@ class Document:
                 {
                     "width": page.width,
                     "height": page.height,
-                    "image": None if page.image is None else str(page.image),
+                    "image": str(page.image) if isinstance(page.image, Path) else None,
                     **({"frame": page.frame} if page.frame else {}),
                     "words": [
                         {"text": word.text, "box": word.box.to_list(), "segment": word.segment}

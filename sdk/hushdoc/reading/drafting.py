@@ -63,7 +63,7 @@ class Draft:
         height: object,
         *,
         pixels: tuple[int, int] | None = None,
-        image: Path | None = None,
+        image: Path | bytes | None = None,
         frame: int = 0,
     ) -> None:
         """Begins a page.

@@ -145,11 +145,13 @@ def _from_pdf(
     reader: Reader,
 ) -> Document:
     draft = Draft(id=id, reader=pdf.READER, limits=limits)
+    # Pages are drawn later, and nobody should have to keep the password until then.
+    file = pdf.unlocked(content, id=id, password=password) if password is not None else None
     read: list[int] = []
     pictured = False
     for number, page in enumerate(pdf.text_pages(content, id=id, limits=limits, password=password)):
         size = (page.width, page.height)
-        draft.page(*size, image=path, frame=number)
+        draft.page(*size, image=file or path or content, frame=number)
         if reader.every_page or (page.needs_ocr and not reader.forbidden):
             picture = pdf.page_picture(content, number, size=size, id=id, password=password)
             _add(draft, reader.read(picture))
@@ -167,7 +169,7 @@ def _from_image(
     draft = Draft(id=id, reader=images.READER, limits=limits)
     read: list[int] = []
     for number, (frame, picture) in enumerate(images.pictures(content, id=id, limits=limits)):
-        draft.page(picture.width, picture.height, image=path, frame=frame)
+        draft.page(picture.width, picture.height, image=path or content, frame=frame)
         if not reader.forbidden:
             _add(draft, reader.read(picture))
             read.append(number)
@@ -203,7 +205,7 @@ def _from_own(data: Any, path: Path | None) -> Document:
     if path is None:
         return document
     pages = tuple(
-        page if page.image is None else replace(page, image=path.parent / page.image)
+        replace(page, image=path.parent / page.image) if isinstance(page.image, Path) else page
         for page in document.pages
     )
     return replace(document, pages=pages)

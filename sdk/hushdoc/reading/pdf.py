@@ -7,6 +7,7 @@ no script and follows no link: the build that pypdfium2 brings has no JavaScript
 from __future__ import annotations
 
 import ctypes
+import io
 import re
 import threading
 import unicodedata
@@ -146,6 +147,29 @@ def page_picture(
             picture = picture.resize(size, Image.Resampling.LANCZOS)
         # A copy of its own: the buffer belongs to PDFium.
         return picture.copy()
+
+
+def unlocked(content: bytes, *, id: str, password: str) -> bytes:
+    """Returns a file without its encryption; one that has none comes back as it is.
+
+    Args:
+        content: The whole file.
+        id: The document's id, for messages.
+        password: Opens it.
+
+    Raises:
+        EncryptedDocumentError: It needs another password.
+        UnsupportedFormatError: It is damaged, or no PDF.
+        MissingExtraError: pypdfium2 is not installed.
+    """
+    with _opened(content, id, password) as file, _pdfium:
+        import pypdfium2
+
+        if pypdfium2.raw.FPDF_GetSecurityHandlerRevision(file) < 0:
+            return content
+        copy = io.BytesIO()
+        file.save(copy, flags=pypdfium2.raw.FPDF_REMOVE_SECURITY)
+        return copy.getvalue()
 
 
 @contextmanager

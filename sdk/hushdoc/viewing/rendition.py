@@ -78,7 +78,8 @@ def background(page: Page, image: Image.Image | Path | str | None) -> Image.Imag
     from hushdoc.reading import page_image
 
     found = image
-    if found is None and page.image is not None and page.image.is_file():
+    kept = page.image
+    if found is None and (kept.is_file() if isinstance(kept, Path) else kept is not None):
         found = page_image(page)
     if found is None:
         return _rendition(page)

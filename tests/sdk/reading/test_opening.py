@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -96,11 +97,15 @@ def test_documents_round_trip_with_how_they_were_read(samples: dict[str, bytes])
             else (Document.open(content))
         )
         again = Document.from_dict(json.loads(json.dumps(document.to_dict())))
-        assert again == document
+        assert again == without_pictures(document)
         assert again.source == document.source
 
 
-def test_pages_name_their_file_and_bytes_name_none(
+def without_pictures(document: Document) -> Document:
+    return replace(document, pages=tuple(replace(page, image=None) for page in document.pages))
+
+
+def test_pages_name_their_file_and_bytes_are_kept(
     samples: dict[str, bytes], tmp_path: Path
 ) -> None:
     path = tmp_path / "a.pdf"
@@ -109,7 +114,9 @@ def test_pages_name_their_file_and_bytes_name_none(
     assert Document.open(str(path)).pages[0].image == path
     assert Document.open(path, id="mine").id == "mine"
     bare = Document.open(samples["pdf"])
-    assert bare.pages[0].image is None
+    assert bare.pages[0].image is samples["pdf"]
+    assert "image" not in repr(bare)
+    assert bare.to_dict()["pages"][0]["image"] is None
     assert bare.id == "document"
 
 

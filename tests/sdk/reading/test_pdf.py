@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -102,11 +103,20 @@ def test_an_encrypted_file_needs_its_password(pdfs: ModuleType, tmp_path: Path) 
             Document.open(path, password=password)
         assert raised.value.code == "ENCRYPTED_DOCUMENT"
         assert "swordfish" not in str(raised.value)
-    (page,) = Document.open(path, password="swordfish").pages
+    opened = Document.open(path, password="swordfish")
+    (page,) = opened.pages
     assert [word.text for word in page.words] == ["Total", "due"]
+    locked = replace(page, image=path)
     with pytest.raises(EncryptedDocumentError):
-        page_image(page)
-    assert page_image(page, password="swordfish") is not None
+        page_image(locked)
+    drawn = page_image(locked, password="swordfish")
+    assert drawn is not None
+    # Whoever opened it needs neither the password nor the file to look at its pages.
+    path.unlink()
+    unlocked = page_image(page)
+    assert unlocked is not None
+    assert unlocked.tobytes() == drawn.tobytes()
+    assert opened.to_dict()["pages"][0]["image"] is None
     empty = pdfs.file([pdfs.shown("for all to read")], password="")
     assert read(empty).num_words == 4
 

@@ -80,6 +80,7 @@ def expected(tiny: ModuleType, asked: Page) -> list[Any]:
     settings = tiny.picture_preprocessing()
     encoder = Encoder(tiny.tokenizer_json(), settings)
     encoded = encoder.encode(asked)
+    assert isinstance(asked.image, Path)
     with Image.open(asked.image) as opened:
         small = opened.convert("RGB").resize((32, 32), Image.Resampling.BILINEAR)
     pixels = (np.asarray(small, dtype=np.float32) / 255 - 0.5) / 0.5
@@ -96,6 +97,14 @@ def expected(tiny: ModuleType, asked: Page) -> list[Any]:
         (span.label, tuple(range(span.start, span.stop)), chosen[span.start : span.stop].mean())
         for span in spans_from_tags([tiny.LABELS.tags[tag] for tag in path])
     ]
+
+
+def test_pictures_in_memory_answer_like_pictures_in_files(
+    model: KIEModel, pages: tuple[Page, ...]
+) -> None:
+    kept = tuple(replace(page, image=Path(str(page.image)).read_bytes()) for page in pages)
+    asked, in_memory = (Document(id="d", pages=group) for group in (pages, kept))
+    assert told(in_memory, model) == told(asked, model)
 
 
 def test_an_exported_model_answers_like_its_checkpoint(

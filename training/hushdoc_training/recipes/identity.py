@@ -65,6 +65,8 @@ def identity(start: Start, documents: str, claim: Claim) -> dict[str, Any]:
 def _file(page: Page) -> bytes:
     if page.image is None:
         return b""
+    if isinstance(page.image, bytes):
+        return hashlib.sha256(page.image).digest()
     with page.image.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").digest()
 

@@ -139,7 +139,7 @@ def _parsed(data: Any, folder: Path) -> LabelledDocument:
         kind=str(data["kind"]),
     )
     image = document.pages[0].image
-    if image is None:
+    if not isinstance(image, Path):
         return found
     if image.name != str(image):
         raise AnnotationError(f"Its image is '{image}', which is not a name without a folder.")
