@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from hushdoc.hashing.murmur import Hashes
+    from hushdoc.hashing.mixing import Hashes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

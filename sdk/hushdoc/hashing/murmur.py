@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING
 from hushdoc.hashing.scheme import FeatureScheme
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Hashes = npt.NDArray[np.uint32]
+    from hushdoc.hashing.mixing import Hashes
 
 CHUNK_TOKENS = 1 << 15
 """Tokens that are hashed at once, so that memory does not grow with their number."""

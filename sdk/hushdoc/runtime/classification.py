@@ -10,21 +10,20 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from time import perf_counter
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
-from hushdoc import artifact as artifacts
+from hushdoc.artifact import Artifact
 from hushdoc.certificate import Certificate
 from hushdoc.document import Document
 from hushdoc.errors import ArtifactError
-from hushdoc.policy import Policy
 from hushdoc.runtime import pictures, windows
 from hushdoc.runtime.decoding import FloatArray, softmax
 from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing, in_order, laid_out
 from hushdoc.runtime.extraction import Failure, Timings
+from hushdoc.runtime.graph_model import GraphModel
 from hushdoc.runtime.label_scores import Classification, LabelScore
 from hushdoc.runtime.pictures import PicturePreprocessing
 from hushdoc.runtime.ports import require_finite, require_ports, require_task
@@ -46,7 +45,7 @@ MAX_BATCH_PICTURES = 4
 """Pictures that one run of the graph gets: bounds the working memory."""
 
 
-class ClassificationModel:
+class ClassificationModel(GraphModel):
     """A verified model that tells kinds of documents apart.
 
     Attributes:
@@ -74,43 +73,9 @@ class ClassificationModel:
         self._session = session
 
     @classmethod
-    def load(
-        cls,
-        path: str | Path,
-        *,
-        policy: Policy,
-        device: str = "cpu",
-        runtime: Runtime | None = None,
-        low_memory: bool = False,
-    ) -> ClassificationModel:
-        """Returns the model of an artifact that the policy accepts.
-
-        Args:
-            path: The artifact's folder.
-            policy: What the application demands of the certificate.
-            device: "cpu" or "cuda"; a device that is not there raises.
-            runtime: Threads and memory; all usable cores by default.
-            low_memory: Whether the weights are loaded from the file that was checked, rather than
-                from a second copy in memory. Needs Linux.
-
-        Raises:
-            ArtifactError: The folder is not a sound artifact.
-            CertificateError: The certificate is missing, malformed or not signed by a trusted key.
-            PolicyViolationError: The policy refuses the certificate.
-            TaskMismatchError: The artifact was built for another task.
-            DeviceUnavailableError: The device is not there.
-        """
-        with artifacts.open_artifact(Path(path), policy, low_memory=low_memory) as checked:
-            return cls.from_artifact(checked, device=device, runtime=runtime)
-
-    @classmethod
     def from_artifact(
-        cls,
-        artifact: artifacts.Artifact,
-        *,
-        device: str = "cpu",
-        runtime: Runtime | None = None,
-    ) -> ClassificationModel:
+        cls, artifact: Artifact, *, device: str = "cpu", runtime: Runtime | None = None
+    ) -> Self:
         """Returns the model of an artifact that was opened, and thereby checked, already."""
         manifest = artifact.manifest
         require_task(manifest, TASK, "ClassificationModel")

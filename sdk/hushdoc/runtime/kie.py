@@ -9,22 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
-from hushdoc import artifact as artifacts
+from hushdoc.artifact import Artifact
 from hushdoc.certificate import Certificate
 from hushdoc.document import Document, Page, union
 from hushdoc.errors import ArtifactError
 from hushdoc.labels import LabelSet, spans_from_tags
-from hushdoc.policy import Policy
 from hushdoc.runtime import pictures, windows
 from hushdoc.runtime.decoding import FloatArray, joined_words, softmax, viterbi
 from hushdoc.runtime.encoding import PIXELS, EncodedPage, Encoder, Preprocessing, in_order, laid_out
 from hushdoc.runtime.extraction import Extraction, Failure, Field, Timings
+from hushdoc.runtime.graph_model import GraphModel
 from hushdoc.runtime.ports import require_finite, require_ports, require_task
 from hushdoc.runtime.session import Runtime, Session
 from hushdoc.runtime.streaming import Item, answers
@@ -41,7 +40,7 @@ PATCH = 16
 """Side of the patches (pixels) that pictures are counted in where batches are made."""
 
 
-class KIEModel:
+class KIEModel(GraphModel):
     """A verified model that finds the fields of documents.
 
     Attributes:
@@ -67,43 +66,9 @@ class KIEModel:
         self._session = session
 
     @classmethod
-    def load(
-        cls,
-        path: str | Path,
-        *,
-        policy: Policy,
-        device: str = "cpu",
-        runtime: Runtime | None = None,
-        low_memory: bool = False,
-    ) -> KIEModel:
-        """Returns the model of an artifact that the policy accepts.
-
-        Args:
-            path: The artifact's folder.
-            policy: What the application demands of the certificate.
-            device: "cpu" or "cuda"; a device that is not there raises.
-            runtime: Threads and memory; all usable cores by default.
-            low_memory: Whether the weights are loaded from the file that was checked, rather than
-                from a second copy in memory. Needs Linux.
-
-        Raises:
-            ArtifactError: The folder is not a sound artifact.
-            CertificateError: The certificate is missing, malformed or not signed by a trusted key.
-            PolicyViolationError: The policy refuses the certificate.
-            TaskMismatchError: The artifact was built for another task.
-            DeviceUnavailableError: The device is not there.
-        """
-        with artifacts.open_artifact(Path(path), policy, low_memory=low_memory) as checked:
-            return cls.from_artifact(checked, device=device, runtime=runtime)
-
-    @classmethod
     def from_artifact(
-        cls,
-        artifact: artifacts.Artifact,
-        *,
-        device: str = "cpu",
-        runtime: Runtime | None = None,
-    ) -> KIEModel:
+        cls, artifact: Artifact, *, device: str = "cpu", runtime: Runtime | None = None
+    ) -> Self:
         """Returns the model of an artifact that was opened, and thereby checked, already."""
         manifest = artifact.manifest
         require_task(manifest, TASK, "KIEModel")

@@ -397,5 +397,4 @@ def _scoring(options: argparse.Namespace, name: str) -> tuple[DataAccess, ...]:
 
 
 def _name(options: argparse.Namespace) -> str:
-    own = INVENTED if options.data == INVENTED else Path(options.data).resolve().name
-    return str(options.name or own)
+    return str(options.name or Path(options.data).resolve().name)
