@@ -7,6 +7,8 @@ import shutil
 import pytest
 from hypothesis import HealthCheck, settings
 
+from hushdoc import telemetry
+
 # A test that fails one day and not the next is no test: the same examples in every run, and no
 # bound on the time of one, which a busy machine may take. `--hypothesis-profile=default` searches.
 settings.register_profile(
@@ -16,6 +18,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("repeatable")
+
+
+# Some tests import onnxruntime themselves, and none may have it send anything.
+telemetry.keep_off()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from hushdoc.errors import CheckpointError, HushdocError, LimitExceededError, MissingExtraError
+from hushdoc.runtime.session import SCALED_BY_RUN
 
 INPUTS = ("input_ids", "bbox", "attention_mask")
 OUTPUT = "logits"
@@ -186,7 +187,7 @@ def serialize(proto: Any, *, notes: Mapping[str, str]) -> bytes:
 
     Args:
         proto: A stripped onnx.ModelProto; the notes are set in place, weights are never copied.
-        notes: What `metadata_props` shall say.
+        notes: What `metadata_props` shall say, beside whether activations are scaled by the run.
 
     Raises:
         CheckpointError: A local path is left in the graph.
@@ -195,7 +196,10 @@ def serialize(proto: Any, *, notes: Mapping[str, str]) -> bytes:
         import onnx
     except ImportError as error:
         raise MissingExtraError("onnx", "export") from error
-    onnx.helper.set_model_props(proto, dict(sorted(notes.items())))
+    told = dict(notes)
+    if any(node.op_type.startswith("DynamicQuantize") for node in proto.graph.node):
+        told[SCALED_BY_RUN] = "true"
+    onnx.helper.set_model_props(proto, dict(sorted(told.items())))
     content: bytes = proto.SerializeToString(deterministic=True)
     require_no_path(proto, content)
     return content

@@ -76,20 +76,20 @@ def _pages(data: _Item | Sequence[_Item], id: str) -> Iterator[_Item]:
     if "status" in data:
         raise UnsupportedFormatError(
             f"'{id}' is an answer of Azure Read without a result: its status is "
-            f"{shown(data['status'])}. Ask for the result again until it is 'succeeded'."
+            f"{shown(data['status'])}. Pass the answer of an operation that has succeeded."
         )
     raise KeyError(RESULTS[-1])
 
 
 def _begin(draft: Draft, page: _Item) -> None:
-    width, height = page.get("width"), page.get("height")
     where = f"a page of '{draft.id}' ({READER})"
-    if width is None and height is None and page.get("words"):
+    if page.get("width") is None and page.get("height") is None and page.get("words"):
         raise BoxError(
             f"The size of {where} is not told: the service read it from a format without pages, "
             "such as that of Word. Pass its text with Document.from_text, or convert the file to "
             "PDF first."
         )
+    width, height = page["width"], page["height"]
     pixels = None
     if page.get("unit") == "inch":
         across, down = (side(value, of=where) * PIXELS_PER_INCH for value in (width, height))

@@ -103,24 +103,28 @@ def _pieces(item: Mapping[str, Any], id: str) -> Iterator[_Piece]:
             if cell["text"].strip():
                 place = _first(places, cell["text"], id)
                 yield cell["text"], _page(place), cell.get("bbox") or place["bbox"]
-        return
-    if isinstance(item.get("graph"), Mapping):  # pairs of a form; those that name a text repeat it
-        cells = (cell for cell in item["graph"].get("cells") or () if not cell.get("item_ref"))
-        for cell in cells:
-            if cell["text"].strip():
+    elif isinstance(item.get("graph"), Mapping):
+        for cell in item["graph"].get("cells") or ():
+            # A key or value of a form that names a text repeats it.
+            if cell["text"].strip() and not cell.get("item_ref"):
                 place = cell.get("prov") or _first(places, cell["text"], id)
                 yield cell["text"], _page(place), place["bbox"]
-        return
-    text = item.get("text")
-    if text is None or not text.strip():
-        return
-    first = _first(places, text, id)
-    # A paragraph that goes on in the next column or on the next page has several places. Each
-    # begins where it says; where it ends counts a list's marker in, which the text leaves out.
+    elif (text := item.get("text")) is not None and text.strip():
+        yield from _parts(text, places, _first(places, text, id))
+
+
+def _parts(
+    text: str, places: Sequence[Mapping[str, Any]], first: Mapping[str, Any]
+) -> Iterator[_Piece]:
+    """Yields a paragraph's parts, where it goes on in the next column or on the next page.
+
+    Each part begins where docling says; where it says that one ends may count a list's marker in,
+    which the text leaves out.
+    """
     starts = [0, *(int(place["charspan"][0]) for place in places[1:]), len(text)]
-    if starts != sorted(starts):
+    if starts != sorted(starts):  # they are places of another text
         places, starts = [first], [0, len(text)]
-    for place, start, stop in zip(places, starts, starts[1:], strict=False):
+    for place, start, stop in zip(places, starts[:-1], starts[1:], strict=True):
         yield text[start:stop], _page(place), place["bbox"]
 
 

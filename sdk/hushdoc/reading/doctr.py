@@ -80,7 +80,7 @@ def _corners(word: _Item) -> Corners | None:
 
     They are points, or one list of coordinates in the server's answers.
     """
-    geometry = word.get("geometry")
+    geometry: Any = word.get("geometry")
     if hasattr(geometry, "tolist"):  # an array, where the export was never written as JSON
         geometry = geometry.tolist()
     if not geometry:

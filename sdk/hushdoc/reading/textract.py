@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hushdoc.document import Document
-from hushdoc.errors import UnsupportedFormatError
+from hushdoc.errors import InputError, UnsupportedFormatError
 from hushdoc.reading.drafting import NOMINAL, Corners, Draft, around, reading_as
 from hushdoc.reading_terms import ReadingLimits, shown
 
@@ -38,11 +38,13 @@ def from_textract(
 
     Raises:
         UnsupportedFormatError: It is not Textract's answer, or one of a job that is not done.
-        InputError: A box or a word can't be used; the message names it.
+        InputError: Responses are missing; or a box or a word can't be used, and the message names
+            it.
     """
     draft = Draft(id=id, reader=READER, limits=limits)
     with reading_as("Textract's answer", id):
         responses = [data] if isinstance(data, Mapping) else data
+        _check_whole(responses, id)
         blocks = [block for response in responses for block in _blocks(response, id)]
         words = {str(block["Id"]): block for block in blocks if block["BlockType"] == "WORD"}
         pages = _pages(blocks, words)
@@ -57,6 +59,15 @@ def from_textract(
 _Found = tuple[Mapping[str, Any], int | None]
 
 
+def _check_whole(responses: Sequence[Mapping[str, Any]], id: str) -> None:
+    """Raises where the last response says that others follow."""
+    if responses and responses[-1].get("NextToken"):
+        raise InputError(
+            f"'{id}' is a part of Textract's answer: its last response has a NextToken. Pass the "
+            "list of all responses; where they were joined into one, remove that key."
+        )
+
+
 def _blocks(response: Mapping[str, Any], id: str) -> Iterator[Mapping[str, Any]]:
     """Yields the blocks of one response."""
     for name in PARTS:
@@ -67,7 +78,7 @@ def _blocks(response: Mapping[str, Any], id: str) -> Iterator[Mapping[str, Any]]
     if "JobStatus" in response and "Blocks" not in response:
         raise UnsupportedFormatError(
             f"'{id}' is Textract's word that a job's status is {shown(response['JobStatus'])}, "
-            "without any blocks. Ask for the job's result again until it is 'SUCCEEDED'."
+            "without any blocks. Pass the answer of a job that has succeeded."
         )
     yield from response["Blocks"]
 

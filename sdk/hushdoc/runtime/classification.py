@@ -23,11 +23,11 @@ from hushdoc.runtime import pictures, windows
 from hushdoc.runtime.decoding import FloatArray, softmax
 from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing, in_order, laid_out
 from hushdoc.runtime.extraction import Failure, Timings
-from hushdoc.runtime.graph_model import GraphModel
+from hushdoc.runtime.graph_model import GraphModel, in_halves
 from hushdoc.runtime.label_scores import Classification, LabelScore
 from hushdoc.runtime.pictures import PicturePreprocessing
-from hushdoc.runtime.ports import require_finite, require_ports, require_task
-from hushdoc.runtime.session import Runtime, Session
+from hushdoc.runtime.ports import require_ports, require_task
+from hushdoc.runtime.session import Array, Runtime, Session
 from hushdoc.runtime.streaming import Item, answers
 
 TASK = "classification"
@@ -208,17 +208,20 @@ class ClassificationModel(GraphModel):
 
     def _of_pages(self, pages: Sequence[EncodedPage], settings: Preprocessing) -> FloatArray:
         """Returns the mean logits over all windows; of no window at all, those of an empty one."""
-        assert self._encoder is not None  # only models of pictures have none
+        encoder = self._encoder
+        assert encoder is not None  # only models of pictures have none
         plan = windows.cover(pages, capacity=settings.capacity, overlap=settings.overlap)
         plan = plan or [windows.Window(page=0, start=0, stop=0)]
         total = np.zeros(len(self.labels))
         weight = 0
-        for batch in windows.batches(plan, device=self._session.device):
-            inputs = self._encoder.batch(
+
+        def inputs(batch: Sequence[windows.Window]) -> Mapping[str, Array]:
+            told = encoder.batch(
                 [(pages[part.page], part.start, part.stop) for part in batch]
             ).to_inputs()
-            logits = self._session.run({name: inputs[name] for name in INPUTS[self.kind]})[0]
-            require_finite(logits)
+            return {name: told[name] for name in INPUTS[self.kind]}
+
+        for batch, logits in self._outputs(plan, inputs):
             tokens = np.asarray([part.num_tokens + 2 for part in batch])
             total += (logits.astype(np.float64) * tokens[:, None]).sum(axis=0)
             weight += int(tokens.sum())
@@ -231,15 +234,15 @@ class ClassificationModel(GraphModel):
         total = np.zeros(len(self.labels))
         drawn = 0.0
         source = pictures.page_pixels(document, settings)
+        at_once = 1 if self._session.scaled_by_run else MAX_BATCH_PICTURES
         while True:
             began = perf_counter()
-            batch = list(islice(source, MAX_BATCH_PICTURES))
+            batch = list(islice(source, at_once))
             drawn += perf_counter() - began
             if not batch:
                 return np.asarray(total / len(document.pages), dtype=np.float64), drawn
-            logits = self._session.run({"pixel_values": np.stack(batch)})[0]
-            require_finite(logits)
-            total += logits.astype(np.float64).sum(axis=0)
+            for _, logits in in_halves(self._session, batch, _stacked):
+                total += logits.astype(np.float64).sum(axis=0)
 
     def _scores(self, logits: FloatArray) -> tuple[tuple[LabelScore, ...], bool]:
         """Returns all labels, best first, and whether the best reaches the threshold."""
@@ -250,6 +253,10 @@ class ClassificationModel(GraphModel):
         order = np.argsort(-raw, kind="stable")
         scores = tuple(LabelScore(label=self.labels[index], score=values[index]) for index in order)
         return scores, scoring is None or scoring.accepts(scores[0].score)
+
+
+def _stacked(batch: Sequence[pictures.Pixels]) -> Mapping[str, Array]:
+    return {"pixel_values": np.stack(batch)}
 
 
 def _kind(session: Session) -> str:

@@ -24,7 +24,7 @@ from hushdoc.runtime import windows
 from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing, in_order
 from hushdoc.runtime.extraction import Failure, Field, Timings
 from hushdoc.runtime.graph_model import GraphModel
-from hushdoc.runtime.ports import require_finite, require_ports, require_task
+from hushdoc.runtime.ports import require_ports, require_task
 from hushdoc.runtime.session import Array, Runtime, Session
 from hushdoc.runtime.streaming import Item, answers
 from hushdoc.runtime.vectors import Embedding, Vectors
@@ -236,12 +236,14 @@ class EmbeddingModel(GraphModel):
         """Returns for each row the weighted sum over its windows, and the weights' sum."""
         sums = np.zeros((num_rows, self.dimensions))
         weights = np.zeros(num_rows)
-        for batch in windows.batches(plan, device=self._session.device):
-            inputs = self._encoder.batch(
+
+        def inputs(batch: Sequence[windows.Window]) -> Mapping[str, Array]:
+            told = self._encoder.batch(
                 [(pages[part.page], part.start, part.stop) for part in batch]
             ).to_inputs()
-            hidden = self._session.run({name: inputs[name] for name in INPUTS})[0]
-            require_finite(hidden)
+            return {name: told[name] for name in INPUTS}
+
+        for batch, hidden in self._outputs(plan, inputs):
             for states, part in zip(hidden, batch, strict=True):
                 tokens = part.num_tokens + 2
                 sums[rows[part.page]] += self._window_sum(states[:tokens])

@@ -24,8 +24,8 @@ from hushdoc.runtime.decoding import FloatArray, joined_words, softmax, viterbi
 from hushdoc.runtime.encoding import PIXELS, EncodedPage, Encoder, Preprocessing, in_order, laid_out
 from hushdoc.runtime.extraction import Extraction, Failure, Field, Timings
 from hushdoc.runtime.graph_model import GraphModel
-from hushdoc.runtime.ports import require_finite, require_ports, require_task
-from hushdoc.runtime.session import Runtime, Session
+from hushdoc.runtime.ports import require_ports, require_task
+from hushdoc.runtime.session import Array, Runtime, Session
 from hushdoc.runtime.streaming import Item, answers
 from hushdoc.runtime.windows import Window
 
@@ -182,14 +182,15 @@ class KIEModel(GraphModel):
         outputs: dict[Window, FloatArray] = {}
         scoring = self.preprocessing.scores
         temperature = 1.0 if scoring is None else scoring.temperature
-        patches = _patches(self.preprocessing.image)
-        for batch in windows.batches(parts, device=self._session.device, patches=patches):
-            inputs = self._encoder.batch(
+
+        def inputs(batch: Sequence[Window]) -> Mapping[str, Array]:
+            return self._encoder.batch(
                 [(pages[part.page], part.start, part.stop) for part in batch],
                 pixel_values=None if drawn is None else [drawn[part.page] for part in batch],
-            )
-            logits = self._session.run(inputs.to_inputs())[0]
-            require_finite(logits)
+            ).to_inputs()
+
+        patches = _patches(self.preprocessing.image)
+        for batch, logits in self._outputs(parts, inputs, patches=patches):
             for row, part in enumerate(batch):
                 # The first position is the opening special token.
                 outputs[part] = softmax(logits[row, 1 : part.num_tokens + 1] / temperature)

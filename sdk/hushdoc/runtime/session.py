@@ -35,6 +35,9 @@ PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 TRIM_SECONDS = 0.25
 """While it runs, a session gives freed memory back this often, which takes about a millisecond."""
 
+SCALED_BY_RUN = "hushdoc.scaled_by_run"
+"""Key of a graph's metadata that says what `Session.scaled_by_run` is."""
+
 FATAL = 4
 """ONNX Runtime's log severity that prints nothing; every failure reaches us as an exception."""
 
@@ -91,7 +94,13 @@ class Runtime:
 
 
 class Session:
-    """One loaded graph; many threads may run it at once."""
+    """One loaded graph; many threads may run it at once.
+
+    Attributes:
+        device: What it runs on.
+        scaled_by_run: Whether activations are rounded by one scale for all rows of a run, as in
+            int8 graphs. A row's answer then depends on the rows beside it: each is run alone.
+    """
 
     def __init__(
         self, model: bytes | str, *, device: str = "cpu", runtime: Runtime | None = None
@@ -123,6 +132,7 @@ class Session:
                 "the limit, or use a smaller variant of the model."
             )
         self._session = self._create(model, runtime)
+        self.scaled_by_run = SCALED_BY_RUN in self.metadata
         self._trimmed_at = time.monotonic()
         if PROVIDERS[device] not in self._session.get_providers():
             raise _unavailable(device, self._session.get_providers())

@@ -13,10 +13,6 @@ from hushdoc.runtime.encoding import EncodedPage
 
 FloatArray = npt.NDArray[np.float32]
 
-MAX_BATCH_TOKENS = {"cpu": 512, "cuda": 2048}
-"""Most tokens, padding and patches included, that one run of the graph gets: bounds the working
-memory. On a CPU larger batches are slower, because they leave its caches."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Window:
@@ -48,24 +44,23 @@ def cover(pages: Sequence[EncodedPage], *, capacity: int, overlap: int) -> list[
 
 
 def batches(
-    parts: Iterable[Window], *, device: str = "cpu", patches: int = 0
+    parts: Iterable[Window], *, max_tokens: int, patches: int = 0
 ) -> Iterator[list[Window]]:
     """Yields windows of similar length together, so that little of a batch is padding.
 
-    A batch never holds more than MAX_BATCH_TOKENS, unless one window alone does, and never a
-    window of less than half its longest.
+    A batch never holds more than `max_tokens`, unless one window alone does, and never a window of
+    less than half its longest.
 
     Args:
         parts: The windows.
-        device: What the model runs on.
+        max_tokens: Most tokens of one batch, padding and patches included.
         patches: What the model reads with each of them besides its tokens.
     """
-    most = MAX_BATCH_TOKENS[device]
     batch: list[Window] = []
     for part in sorted(parts, key=lambda part: (-part.num_tokens, part.page, part.start)):
         if batch:
             longest = batch[0].num_tokens + 2
-            full = (len(batch) + 1) * (longest + patches) > most
+            full = (len(batch) + 1) * (longest + patches) > max_tokens
             if full or 2 * (part.num_tokens + 2) < longest:
                 yield batch
                 batch = []

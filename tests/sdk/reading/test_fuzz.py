@@ -38,7 +38,11 @@ def seeds(pdfs: ModuleType, fixtures: Path) -> list[bytes]:
     pages = [pdfs.shown("Total due 12.50"), pdfs.shown("second page")]
     files = [pdfs.file(pages), pdfs.file(pages, extra="/Rotate 90"), pdfs.file(pages, password="")]
     texts = ["A text.\n".encode(form) for form in ("utf-8", "utf-16")]
-    samples = [path.read_bytes() for path in sorted(fixtures.iterdir()) if path.suffix != ".png"]
+    samples = [
+        path.read_bytes()
+        for path in sorted(fixtures.rglob("*"))
+        if path.suffix in (".hocr", ".json", ".tsv")
+    ]
     return [*images, *files, *texts, *samples]
 
 

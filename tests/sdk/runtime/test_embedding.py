@@ -333,6 +333,9 @@ def test_variants_are_near_and_say_how_near(
     loaded = EmbeddingModel.load(folder, policy=policy)
     cosines = (loaded.embed_texts(TEXTS).vectors * model.embed_texts(TEXTS).vectors).sum(axis=1)
     assert cosines.min() > 0.98
+    alone = np.vstack([loaded.embed_texts([text]).vectors for text in TEXTS])
+    # One scale for a whole run must not let texts change one another's vectors.
+    assert np.abs(loaded.embed_texts(TEXTS).vectors - alone).max() < 1e-6
     first, second = loaded.certificate.derivation
     assert (first["step"], second["step"]) == ("export-onnx", f"round-to-{variant}")
     assert second["likeness"]["least"] <= second["likeness"]["mean"] <= 1.000001

@@ -133,6 +133,17 @@ def test_pages_do_not_influence_one_another(model: KIEModel) -> None:
     )
 
 
+def test_pages_do_not_influence_one_another_in_bytes_either(tiny: ModuleType) -> None:
+    folder = tiny.sealed_variant("int8")
+    model = KIEModel.load(folder, policy=tiny.policy(), runtime=Runtime(threads=1))
+    together = model.extract(document(9, 30, 400, 4))
+    for number, count in enumerate((9, 30, 400, 4)):
+        alone = model.extract(Document(id="d", pages=(page(count, shift=number),)))
+        assert [replace(field, page=number) for field in alone.fields] == [
+            field for field in together.fields if field.page == number
+        ]
+
+
 def test_a_page_without_words_between_others_is_passed_over(model: KIEModel) -> None:
     empty = replace(page(1), words=())
     answer = model.extract(Document(id="d", pages=(page(5), empty, page(5))))
@@ -171,11 +182,11 @@ def test_no_word_is_lost_where_windows_meet(model: KIEModel, tiny: ModuleType) -
 @given(lengths=st.lists(st.integers(1, 600), max_size=60))
 def test_batches_are_bounded_and_hold_each_window_once(lengths: list[int]) -> None:
     parts = [windows.Window(page=0, start=i, stop=i + length) for i, length in enumerate(lengths)]
-    made = list(windows.batches(parts))
+    made = list(windows.batches(parts, max_tokens=512))
     assert sorted(part.start for batch in made for part in batch) == list(range(len(parts)))
     for batch in made:
         longest = max(part.num_tokens for part in batch) + 2
-        assert len(batch) == 1 or len(batch) * longest <= windows.MAX_BATCH_TOKENS["cpu"]
+        assert len(batch) == 1 or len(batch) * longest <= 512
         assert all(2 * (part.num_tokens + 2) >= longest for part in batch)
 
 
@@ -324,13 +335,20 @@ def test_a_graph_that_fails_on_long_windows_is_an_artifact_error(
     assert loaded.extract(document(3)).coverage == 1
 
 
-def test_a_memory_limit_that_is_too_small_is_told(tiny: ModuleType) -> None:
+def test_a_memory_limit_costs_time_and_no_answer(tiny: ModuleType, model: KIEModel) -> None:
     size = (tiny.sealed() / "onnx" / "model.onnx").stat().st_size
-    tight = KIEModel.load(
-        tiny.sealed(), policy=tiny.policy(), runtime=Runtime(memory_limit=size + 40_000)
-    )
+    runtime = Runtime(threads=1, memory_limit=size + 4_000)
+    tight = KIEModel.load(tiny.sealed(), policy=tiny.policy(), runtime=runtime)
+    encoded = tight._encoder.encode(page(400))
+    together = tight._encoder.batch([(encoded, 0, 50)] * 40).to_inputs()
     with pytest.raises(LimitExceededError, match="memory_limit"):
-        tight.extract(document(400))
+        tight._session.run(together)
+    asked = document(400, 400)
+    found, expected = tight.extract(asked).fields, model.extract(asked).fields
+    assert [field.word_ids for field in found] == [field.word_ids for field in expected]
+    assert [field.score for field in found] == pytest.approx(
+        [field.score for field in expected], abs=1e-5
+    )
     with pytest.raises(LimitExceededError):
         KIEModel.load(tiny.sealed(), policy=tiny.policy(), runtime=Runtime(memory_limit=1000))
 

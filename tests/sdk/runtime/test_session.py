@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from hushdoc.errors import (
     DeviceUnavailableError,
     LimitExceededError,
 )
+from hushdoc.runtime.graph_model import in_halves
 from hushdoc.runtime.session import Runtime, Session, usable_cores
 
 
@@ -52,7 +54,7 @@ def in_fresh_python(code: str, **environment: str) -> subprocess.CompletedProces
         capture_output=True,
         text=True,
         env={**kept, **environment},
-        timeout=60,
+        timeout=280,
         check=False,
     )
 
@@ -146,7 +148,7 @@ print(resident() - before)
         input=graph().hex(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=280,
         check=True,
     )
     # The large run needed 190 MB. Its output still stood in the arena when it ended, so the
@@ -230,22 +232,62 @@ def test_telemetry_is_off_before_the_package_is_imported() -> None:
     assert (done.stdout, done.stderr) == ("1\n", "")
 
 
-@pytest.mark.parametrize(("variable", "expected"), [("0", "TELEMETRY_ACTIVE"), ("1", "fine")])
+HOST_FIRST = """
+import os
+from hushdoc import telemetry
+{before}
+# The import itself happens with telemetry off: a test must not send any.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+import onnxruntime
+{after}
+from hushdoc.errors import HushdocError
+from hushdoc.runtime import session
+try:
+    session.import_onnxruntime()
+    print("fine")
+except HushdocError as error:
+    print(error.code)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "started_with", "expected"),
+    [
+        # What stands there now may have been set too late.
+        ("", "", None, "TELEMETRY_ACTIVE"),
+        ("", "", "0", "TELEMETRY_ACTIVE"),
+        ("", "os.environ['ORT_DISABLE_TELEMETRY'] = '0'", "1", "TELEMETRY_ACTIVE"),
+        ("", "", "1", "fine"),
+        ("telemetry.keep_off()", "", None, "fine"),
+        ("telemetry.keep_off()", "del os.environ[telemetry.VARIABLE]", None, "TELEMETRY_ACTIVE"),
+        ("", "onnxruntime.__version__ = '1.28.3'", None, "fine"),
+        ("", "onnxruntime.__version__ = '2.0.0'", None, "TELEMETRY_ACTIVE"),
+        ("", "del onnxruntime.__version__", None, "TELEMETRY_ACTIVE"),
+    ],
+)
 def test_a_host_that_imported_it_first_with_telemetry_is_refused(
-    variable: str, expected: str
+    before: str, after: str, started_with: str | None, expected: str
 ) -> None:
-    done = in_fresh_python(
-        "import os\n"
-        # The import itself happens with telemetry off: a test must not send any.
-        "os.environ['ORT_DISABLE_TELEMETRY'] = '1'\n"
-        "import onnxruntime\n"
-        f"os.environ['ORT_DISABLE_TELEMETRY'] = '{variable}'\n"
-        "from hushdoc.errors import HushdocError\n"
-        "from hushdoc.runtime import session\n"
-        "try:\n    session.import_onnxruntime(); print('fine')\n"
-        "except HushdocError as error:\n    print(error.code)"
+    started = {} if started_with is None else {"ORT_DISABLE_TELEMETRY": started_with}
+    done = in_fresh_python(HOST_FIRST.format(before=before, after=after), **started)
+    assert (done.stdout, done.stderr) == (f"{expected}\n", "")
+
+
+def test_a_batch_that_is_too_large_is_read_in_halves() -> None:
+    session = Session(graph(), runtime=Runtime(memory_limit="16MB"))
+
+    def inputs(batch: Sequence[int]) -> dict[str, np.ndarray]:
+        return square(sum(batch))
+
+    with pytest.raises(LimitExceededError):
+        session.run(inputs([500] * 4))
+    found = list(in_halves(session, [500] * 4, inputs))
+    assert [(list(batch), output.shape) for batch, output in found] in (
+        [([500], (500, 500))] * 4,
+        [([500, 500], (1000, 1000))] * 2,
     )
-    assert done.stdout == f"{expected}\n"
+    with pytest.raises(LimitExceededError):
+        list(in_halves(session, [500, 2000], inputs))
 
 
 def test_both_builds_at_once_are_refused(tmp_path: Path) -> None:
