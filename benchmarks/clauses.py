@@ -235,7 +235,8 @@ def newsgroups(data: Path, public: Sequence[str], folder: Path) -> Task:
 def tweets(data: Path, public: Sequence[str], folder: Path) -> Task:
     """Returns the task of tagged tweets: each one sequence and one record."""
     parts = [
-        readers.read_conll(data / name) for name in ("wnut17train.conll", "emerging.dev.conll")
+        readers.read_conll(data / name, sentences_are_documents=True)
+        for name in ("wnut17train.conll", "emerging.dev.conll")
     ]
     return tagged(parts, public, folder, expected_records=3000)
 

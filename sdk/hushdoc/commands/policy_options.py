@@ -15,6 +15,7 @@ _LIMITS = ("max_epsilon", "max_delta", "unit")
 
 _FURTHER = (
     "adversary",
+    "adjacency",
     "model",
     "min_version",
     "max_age_days",
@@ -42,6 +43,13 @@ def policy_options(parser: argparse.ArgumentParser) -> None:
         "--adversary",
         metavar="WHO",
         help="against whom the guarantee must hold (default: model-recipient)",
+    )
+    group.add_argument(
+        "--adjacency",
+        action="append",
+        metavar="HOW",
+        help="how neighbouring data may differ, such as zero-out; may be given again (default: "
+        "add-remove)",
     )
     _identity_options(group)
     group.add_argument(
@@ -141,6 +149,8 @@ def _from_limits(options: argparse.Namespace, given: list[str]) -> Policy:
 
     trust = TrustStore.from_file(options.trust)
     further = {name: getattr(options, name) for name in _FURTHER if name in given}
+    if "adjacency" in further:
+        further["adjacency"] = frozenset(further["adjacency"])
     if "revocations" in further:
         # Whoever names a list wants it obeyed, so one that is missing refuses.
         further["revocation"] = "required"

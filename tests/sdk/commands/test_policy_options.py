@@ -43,12 +43,13 @@ def test_limits_alone_mean_the_defaults_of_a_policy(build: ModuleType, key: Any)
 def test_every_further_limit_is_handed_on(build: ModuleType, key: Any) -> None:
     found = parse(
         f"--trust trust.json {LIMITS} --unit page --adversary server --model m --min-version 2 "
-        "--max-age-days 30 --revocations list.jsonl --recompute offline"
+        "--adjacency zero-out --adjacency add-remove --max-age-days 30 --revocations list.jsonl --recompute offline"
     )
     assert found == build.policy(
         key,
         privacy_units={"document", "page"},
         adversary="server",
+        adjacency={"zero-out", "add-remove"},
         model="m",
         min_version=2,
         max_age_days=30.0,
@@ -91,6 +92,7 @@ def test_integrity_only_takes_a_model(build: ModuleType, key: Any) -> None:
         (f"--trust trust.json {LIMITS} --max-age-days 0", "max_age_days is 0.0"),
         (f"--trust trust.json {LIMITS} --min-version -1", "min_version is -1"),
         (f"--trust trust.json {LIMITS} --adversary nobody", "adversary is 'nobody'"),
+        (f"--trust trust.json {LIMITS} --adjacency near", "'near'"),
     ],
 )
 def test_what_is_not_one_policy_is_wrong_usage(

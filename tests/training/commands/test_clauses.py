@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from hushdoc.__main__ import main
-from hushdoc_training.commands.clauses import INVENTED, MODES
+from hushdoc_training.commands.clause_options import MODES
+from hushdoc_training.commands.clauses import INVENTED, SENTENCE
 from hushdoc_training.crf import checkpoint
 from hushdoc_training.data import invented_contracts
 
@@ -184,6 +185,16 @@ def test_a_score_on_held_out_documents_is_a_read_that_the_certificate_lists(
     assert without < with_score
 
 
+def test_a_table_that_protects_terms_is_accepted_by_whoever_names_its_relation(
+    runs: Path, tmp_path: Path, release: Path
+) -> None:
+    assert export(runs / "gaussian", tmp_path / "model", release) == 0
+    asked = ["--trust", f"{release}.trust.json", "--max-epsilon", "8", "--max-delta", "1e-5"]
+    verify = ["verify", str(tmp_path / "model"), *asked, "--unit", "token-term"]
+    assert main(verify) == 5
+    assert main([*verify, "--adjacency", "zero-out"]) == 0
+
+
 def test_tagged_tokens(tmp_path: Path, release: Path) -> None:
     (tmp_path / "data.conll").write_text(CONLL * 5)
     options = ("--mode", "published", "--rows", 512, "--iterations", 3)
@@ -238,3 +249,57 @@ def test_weights_are_for_tables_alone(tmp_path: Path, release: Path) -> None:
     with pytest.raises(SystemExit) as stop:
         export(tmp_path, tmp_path / "model", release, "--weights", "int8")
     assert stop.value.code == 2
+
+
+@pytest.mark.parametrize("mode", ["private", "hardened"])
+def test_sentences_are_certified_as_documents_only_by_their_owners_word(
+    tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "tweets.conll"
+    data.write_text(CONLL.replace("-DOCSTART- O\n\n", "") * 30)
+    options = ("--mode", mode, "--rows", 4096, "--iterations", 3, "--expected-records", 40)
+    assert train(data, tmp_path / "refused", *options) == 3
+    assert "--sentences-are-documents" in capsys.readouterr().err
+    assert not (tmp_path / "refused").exists()
+    assert train(data, tmp_path / "run", *options, "--sentences-are-documents") == 0
+    claim = checkpoint.load(tmp_path / "run").claim
+    [guarantee] = claim.guarantees
+    if mode == "private":
+        assert guarantee.unit_definition == SENTENCE
+    else:
+        assert f"A document is {SENTENCE}." in claim.caveats
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--delta", "0"),
+        ("--delta", "1"),
+        ("--delta", "nan"),
+        ("--noise", "0"),
+        ("--noise", "nan"),
+        ("--noise", "inf"),
+        ("--travel", "nan"),
+        ("--epsilon", "inf"),
+        ("--clipping-norm", "0"),
+        ("--name", " "),
+    ],
+)
+def test_numbers_that_no_run_can_follow_are_refused_as_usage(
+    tmp_path: Path, option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        train(INVENTED, tmp_path / "run", "--mode", "private", option, value)
+    assert left.value.code == 2
+    assert option in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_checkpoint_is_in_the_way_before_anything_is_learned(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for mode in ("hardened", "private"):
+        assert train(INVENTED, runs / mode, "--mode", mode) == 3
+        told = capsys.readouterr()
+        assert "Name a new folder" in told.err
+        assert told.out == ""

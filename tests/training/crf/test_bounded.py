@@ -61,10 +61,13 @@ def test_the_ball_holds_during_training_and_changes_what_others_learn() -> None:
 
 def test_noise_covers_every_cell_and_leaves_the_ball_out_of_the_table() -> None:
     table, _, _ = fitted(0.5)
-    noisy = bounded.released(table, noise_std=2.0, stream=SecretStream())
-    noise = noisy - table.weights
-    assert (noise != 0).all()
-    assert noise.std() == pytest.approx(2.0, rel=0.05)
+    stream = SecretStream()
+    releases = [bounded.released(table, noise_std=2.0, stream=stream) for _ in range(20)]
+    noise = np.stack(releases) - table.weights
+    # Now and then a float32 is as it was; a cell is never so in all releases.
+    assert (noise != 0).any(axis=0).all()
+    # 40,000 numbers have a deviation of .0035.
+    assert noise.std() == pytest.approx(2.0, rel=0.03)
     outside = BoundedTable(weights=np.full((4000, 2), 100, np.float32), bound=0.5)
     back = bounded.released(outside, noise_std=0.01, stream=SecretStream())
     assert np.linalg.norm(back, axis=1).mean() == pytest.approx(0.5, abs=0.01)
@@ -88,7 +91,7 @@ def test_a_term_reaches_only_its_own_rows_of_log_odds() -> None:
     emptied = [["" if word == "governed" else word for word in words] for words in sentences]
     tables = [
         bounded.log_odds(
-            _without_empty(version), labels, rows=WORDS.rows, num_labels=2, bound=0.7
+            _without_empty(version), labels, WORDS, num_labels=2, bound=0.7
         ).weights
         for version in (sentences, emptied)
     ]
@@ -97,15 +100,13 @@ def test_a_term_reaches_only_its_own_rows_of_log_odds() -> None:
     assert np.linalg.norm(tables[0] - tables[1]) <= 2 * 0.7
 
 
-def _without_empty(sentences: list[list[str]]) -> Features:
-    return features([[word for word in words if word] for words in sentences], WORDS)
+def _without_empty(sentences: list[list[str]]) -> list[list[str]]:
+    return [[word for word in words if word] for words in sentences]
 
 
 def test_log_odds_say_which_label_a_row_speaks_for() -> None:
     sentences, labels, _ = corpus(40)
-    table = bounded.log_odds(
-        features(sentences, WORDS), labels, rows=WORDS.rows, num_labels=2, bound=2.0
-    )
+    table = bounded.log_odds(sentences, labels, WORDS, num_labels=2, bound=2.0)
     row = features([["governed"]], WORDS).indices[0]
     assert table.weights[row, 1] > 1 > -1 > table.weights[row, 0]
     unseen = np.setdiff1d(np.arange(WORDS.rows), features(sentences, WORDS).indices)

@@ -67,10 +67,12 @@ def test_messages(tmp_path: Path) -> None:
         contracts.read_messages(written(tmp_path / "bad.jsonl", {"id": "a", "text": "tide"}))
 
 
-def test_columns_without_documents_are_documents_each(tmp_path: Path) -> None:
+def test_sentences_are_documents_only_where_somebody_says_so(tmp_path: Path) -> None:
     path = tmp_path / "t.conll"
     path.write_text("Bo NNP O B-PER\nran VBD O O\n\n\nOslo NNP O B-LOC")
-    first, second = contracts.read_conll(path)
+    with pytest.raises(AnnotationError, match="no line with -DOCSTART-"):
+        contracts.read_conll(path)
+    first, second = contracts.read_conll(path, sentences_are_documents=True)
     assert (first.tokens, first.tags, first.document) == (("Bo", "ran"), ("B-PER", "O"), 0)
     assert (second.tokens, second.document) == (("Oslo",), 1)
 
@@ -79,11 +81,34 @@ def test_columns_with_documents(tmp_path: Path) -> None:
     path = tmp_path / "t.conll"
     path.write_text("-DOCSTART- -X- O O\n\na O\n\nb O\n-DOCSTART- O\nc O\n")
     assert [sentence.document for sentence in contracts.read_conll(path)] == [0, 0, 1]
+    each = contracts.read_conll(path, sentences_are_documents=True)
+    assert [(sentence.tokens, sentence.document) for sentence in each] == [
+        (("a",), 0),
+        (("b",), 1),
+        (("c",), 2),
+    ]
+    path.write_text("\n\n")
+    assert contracts.read_conll(path) == []
+
+
+def test_a_document_stands_in_one_line(tmp_path: Path) -> None:
+    path = written(tmp_path / "two.jsonl", LINE, {**LINE, "id": "other"}, LINE)
+    with pytest.raises(AnnotationError, match=r"Line 3 of .*line 1 has the id '7' too"):
+        contracts.read_contracts(path)
+
+
+@pytest.mark.parametrize(
+    "span", [["", 0, 2], [" ", 0, 2], [None, 0, 2], ["law", 0.5, 2], ["law", 0, 1e400], ["law", 0]]
+)
+def test_spans_have_a_name_and_whole_numbers(tmp_path: Path, span: list[object]) -> None:
+    path = written(tmp_path / "bad.jsonl", {**LINE, "spans": [span]})
+    with pytest.raises(AnnotationError, match="Line 1 of"):
+        contracts.read_contracts(path)
 
 
 def test_a_line_of_one_column_is_named(tmp_path: Path) -> None:
     path = tmp_path / "t.conll"
-    path.write_text("a O\nb\n")
+    path.write_text("-DOCSTART-\nb\n")
     with pytest.raises(AnnotationError, match="Line 2 of"):
         contracts.read_conll(path)
 

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -95,18 +96,19 @@ def test_all_sequences_of_a_document_are_one_record() -> None:
 
 def test_terms_are_promised_something_where_their_rows_are_bounded() -> None:
     data = corpus()
-    table = bounded.log_odds(
-        data.features(SCHEME), data.labels, rows=SCHEME.rows, num_labels=2, bound=0.5
-    )
-    noisy, claim = private_tables.release_terms(table, SCHEME, noise_std=1.0, delta=1e-5, name="c")
+    table = bounded.log_odds(data.sentences, data.labels, SCHEME, num_labels=2, bound=0.5)
+    noisy, claim = private_tables.release_terms(table, noise_std=1.0, delta=1e-5, name="c")
     assert (noisy != table.weights).all()
     [guarantee] = claim.guarantees
     assert (guarantee.kind, guarantee.unit) == ("dp", "token-term")
     recomputed(claim)
     with pytest.raises(ValueError, match="bounded number of rows"):
-        private_tables.release_terms(
-            table, FeatureScheme(rows=601), noise_std=1.0, delta=1e-5, name="c"
+        bounded.log_odds(
+            data.sentences, data.labels, FeatureScheme(rows=601), num_labels=2, bound=0.5
         )
+    other: Any = bounded.BoundedTable(weights=table.weights, bound=table.bound)
+    with pytest.raises(TypeError, match="expected one of bounded.log_odds"):
+        private_tables.release_terms(other, noise_std=1.0, delta=1e-5, name="c")
 
 
 def test_more_rows_of_a_table_cost_more_and_the_promise_stays_conditional() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushdoc.errors import MissingExtraError
+from hushdoc_training.commands import clause_options
 
 if TYPE_CHECKING:
     from hushdoc.claim import DataAccess
@@ -22,8 +23,9 @@ DESCRIPTION = """Learns to find clauses or entities in long texts by a table of 
   hushdoc train clauses --data contracts.jsonl.gz --label "Governing Law" --out runs/law
   hushdoc train clauses --data invented:contract --mode private --epsilon 8 --out runs/private
 
-The data are lines of JSON: {"id", "text", "spans": [[label, start, stop], ...]}, or a CoNLL file of
-tokens and BIO tags, or a folder that holds one of them, or invented:contract.
+The data are lines of JSON, one for each document: {"id", "text", "spans": [[label, start, stop],
+...]}; or a CoNLL file of tokens and BIO tags, with a line -DOCSTART- before each document; or a
+folder that holds one of them; or invented:contract.
 
 What the table may be given away as:
   published   filled as in "Hash the Universe" and attacked; the certificate says "empirical"
@@ -33,9 +35,9 @@ What the table may be given away as:
   none        as it was fitted; the certificate says that it promises nothing
 No epsilon follows from the first two. Only `private` protects documents."""
 
-MODES = ("published", "hardened", "gaussian", "private", "none")
 INVENTED = "invented:contract"
 NUM_INVENTED = 400
+SENTENCE = "one sentence of the file, which whoever trained declared to be a document of its own"
 
 
 def register(tasks: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -47,93 +49,12 @@ def register(tasks: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(run=run, refuse_usage=parser.error)
-    data = parser.add_argument_group("documents")
-    data.add_argument(
-        "--data", required=True, help="a .jsonl, .jsonl.gz or .conll file, or invented:contract"
-    )
-    data.add_argument("--documents", type=int, help="how many (default: all, or 400 invented)")
-    data.add_argument(
-        "--label",
-        action="append",
-        help="what to learn; may be given several times (default: every label in the data)",
-    )
-    data.add_argument(
-        "--held-out",
-        type=float,
-        default=0.0,
-        help="share of the documents' groups to score on instead of training (default: 0)",
-    )
-    data.add_argument("--name", help="what the certificate calls the documents (default: --data)")
-    table = parser.add_argument_group("table")
-    table.add_argument("--out", type=Path, required=True, help="a new folder for the run")
-    table.add_argument("--level", choices=("sentence", "token"), help="what gets a label")
-    table.add_argument("--rows", type=int, default=2**21, help="of the table (default: 2097152)")
-    table.add_argument(
-        "--clusters", type=int, default=0, help="clusters of public word vectors (default: none)"
-    )
-    release = parser.add_argument_group("release")
-    release.add_argument(
-        "--mode", choices=MODES, default="hardened", help="how it is released (default: hardened)"
-    )
-    _add_filled(parser.add_argument_group("published, hardened and none"))
-    _add_private(parser.add_argument_group("gaussian and private"))
-
-
-def _add_filled(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--algorithm", default="pa", help="of CRFsuite (default: pa)")
-    group.add_argument("--iterations", type=int, default=30, help="passes (default: 30)")
-    group.add_argument("--noise", type=float, help="of hardened, in spreads (default: 0.5)")
-    group.add_argument(
-        "--least-documents",
-        type=int,
-        help="features in fewer documents are dropped (default: 10 for hardened, else 1)",
-    )
-
-
-def _add_private(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--epsilon", type=float, default=8.0, help="budget (default: 8)")
-    group.add_argument("--delta", type=float, help="(default: the ledger's, else 1e-5)")
-    group.add_argument(
-        "--public",
-        help="of private: public contracts in a file, which say how rare words are (default: "
-        "invented ones)",
-    )
-    group.add_argument(
-        "--public-overlap",
-        choices=("none", "unknown", "partial", "contained"),
-        default="unknown",
-        help="how far --public may hold documents that are to be protected (default: unknown)",
-    )
-    group.add_argument("--steps", type=int, default=16, help="full batches (default: 16)")
-    group.add_argument(
-        "--travel", type=float, default=350.0, help="learning rate times steps (default: 350)"
-    )
-    group.add_argument("--clipping-norm", type=float, default=1.0, help="(default: 1)")
-    group.add_argument(
-        "--expected-records", type=int, default=300, help="divisor of the noised sum (default: 300)"
-    )
-    group.add_argument(
-        "--tuned-on",
-        choices=("none", "public-data", "unaccounted"),
-        default="none",
-        help="on what the settings were chosen; 'none' is one run, fixed beforehand",
-    )
-    group.add_argument(
-        "--ledger",
-        type=Path,
-        metavar="FILE",
-        help="of private: budget of these documents over all runs, from `hushdoc ledger init`",
-    )
-    group.add_argument(
-        "--documents-changed",
-        action="store_true",
-        help="documents were added, removed or relabelled since the ledger's last run",
-    )
+    clause_options.add(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Trains; returns 0."""
-    _check_usage(options)
+    clause_options.check(options)
     try:
         import numpy as np  # noqa: F401
     except ImportError as error:
@@ -164,21 +85,6 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check_usage(options: argparse.Namespace) -> None:
-    if not 0 <= options.held_out < 1:
-        options.refuse_usage(f"--held-out is {options.held_out}; it must be from 0 to below 1")
-    if options.documents is not None and options.documents < 1:
-        options.refuse_usage(f"--documents is {options.documents}; it must be at least 1")
-    if options.mode in ("private", "gaussian") and options.clusters:
-        options.refuse_usage(f"--clusters can't be had with --mode {options.mode}")
-    if options.mode == "gaussian" and options.level == "token":
-        options.refuse_usage("--mode gaussian needs sentences: a tag is seen by many rows")
-    if options.ledger is None and options.documents_changed:
-        options.refuse_usage("--documents-changed says something to a --ledger; none is given")
-    if options.ledger is not None and options.mode != "private":
-        options.refuse_usage("--ledger counts documents; it needs --mode private")
-
-
 def _corpora(options: argparse.Namespace) -> tuple[Corpus, Corpus]:
     """Returns what to train on and what to score on."""
     from hushdoc_training.crf import corpus
@@ -188,7 +94,8 @@ def _corpora(options: argparse.Namespace) -> tuple[Corpus, Corpus]:
     if not location.startswith("invented:"):
         path = contracts.find(Path(location))
         if path.suffix in (".conll", ".txt"):
-            return _tagged(options, contracts.read_conll(path))
+            alone = options.sentences_are_documents
+            return _tagged(options, contracts.read_conll(path, sentences_are_documents=alone))
     texts: Sequence[Contract] = read_texts(location, options.documents)
     names = options.label or sorted({label for text in texts for label, _, _ in text.spans})
     make = corpus.token_corpus if options.level == "token" else corpus.sentence_corpus
@@ -279,6 +186,7 @@ def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) 
         if options.mode == "none"
         else lambda made: table_attacks.audits(made, report=_print_attack),
         accesses=_scoring(options, _name(options)),
+        caveats=(f"A document is {SENTENCE}.",) if options.sentences_are_documents else (),
         progress=lambda what: print(f"{what} ...", flush=True),
     )
     print(f"Learned:    {int(trained.fitted.genuine.sum())} of {scheme.rows} rows")
@@ -300,7 +208,9 @@ def _private(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme)
     from hushdoc_training.recipes import clause_runs
 
     ledger = None if options.ledger is None else Ledger.open(options.ledger)
-    delta = options.delta or (clause_runs.DELTA if ledger is None else ledger.delta)
+    delta = options.delta
+    if delta is None:
+        delta = clause_runs.DELTA if ledger is None else ledger.delta
     name = options.name or (ledger.data if ledger is not None else _name(options))
     try:
         plan = PrivacyPlan.calibrated(
@@ -323,6 +233,7 @@ def _private(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme)
         name=name,
         settings=Settings(travel=options.travel),
         hyperparameter_tuning=options.tuned_on,
+        unit_definition=SENTENCE if options.sentences_are_documents else None,
         ledger=ledger,
         documents_changed=options.documents_changed,
         accesses=_scoring(options, name),
@@ -369,7 +280,7 @@ def _gaussian(
             corpus,
             scheme,
             epsilon=options.epsilon,
-            delta=options.delta or clause_runs.DELTA,
+            delta=clause_runs.DELTA if options.delta is None else options.delta,
             out=options.out,
             name=_name(options),
             accesses=_scoring(options, _name(options)),

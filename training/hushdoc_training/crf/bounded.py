@@ -14,13 +14,15 @@ may change, not only those that hold it: for terms and documents nothing follows
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from hushdoc import hashing
 from hushdoc.accounting.mechanism import Gaussian
-from hushdoc.hashing import Features, FeatureScheme
+from hushdoc.hashing import Clusters, Features, FeatureScheme
 from hushdoc_training.crf.chain import Floats, Numbers, Record, gradients, record_set
 from hushdoc_training.crf.randomness import SecretStream
 
@@ -39,6 +41,17 @@ class BoundedTable:
 
     weights: npt.NDArray[np.float32]
     bound: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LogOddsTable(BoundedTable):
+    """A table of `log_odds`: each row was learned from its own counts alone.
+
+    Attributes:
+        scheme: Its features, of which each term has a bounded number.
+    """
+
+    scheme: FeatureScheme
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,14 +209,15 @@ def rows_of_a_term(scheme: FeatureScheme) -> int:
 
 
 def log_odds(
-    features: Features,
+    sentences: Sequence[Sequence[str]],
     labels: npt.NDArray[np.int64],
+    scheme: FeatureScheme,
     *,
-    rows: int,
     num_labels: int,
     bound: float,
     smoothing: float = 1.0,
-) -> BoundedTable:
+    clusters: Clusters | None = None,
+) -> LogOddsTable:
     """Returns a table in which each row is learned from its own counts alone.
 
     A row's weight for a label is the logarithm of its share in the items of that label over its
@@ -212,13 +226,20 @@ def log_odds(
     `rows_of_a_term` and `row_mechanism` that is a guarantee for terms.
 
     Args:
-        features: Of all items.
+        sentences: The tokens of each item.
         labels: Of all items.
-        rows: Of the table.
+        scheme: What their features are: tokens alone.
         num_labels: Columns of the table.
         bound: Largest L2 norm of a row.
         smoothing: Items that each row is taken to be in besides.
+        clusters: The scheme's clusters of words.
+
+    Raises:
+        ValueError: A term may be in any number of rows.
     """
+    rows_of_a_term(scheme)
+    rows = scheme.rows
+    features = hashing.features(sentences, scheme, clusters)
     items = np.bincount(labels, minlength=num_labels).astype(np.float64)
     column = np.repeat(labels, np.diff(features.offsets))
     cells = features.indices.astype(np.int64) * num_labels + column
@@ -228,4 +249,5 @@ def log_odds(
     found = np.log((counts + smoothing * base) / (items + smoothing)) - np.log(base)
     found[whole[:, 0] == 0] = 0.0
     found -= found.mean(axis=1, keepdims=True)
-    return BoundedTable(weights=projected(found, bound).astype(np.float32), bound=bound)
+    weights = projected(found, bound).astype(np.float32)
+    return LogOddsTable(weights=weights, bound=bound, scheme=scheme)

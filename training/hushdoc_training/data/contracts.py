@@ -106,23 +106,35 @@ def read_contracts(path: Path) -> list[Contract]:
         AnnotationError: The file can't be read or a line is malformed; names the line.
     """
     found = []
+    numbers: dict[str, int] = {}
     for number, line in _objects(path):
         try:
-            spans = tuple(
-                (str(label), int(start), int(stop)) for label, start, stop in line["spans"]
-            )
             text = line["text"]
             if not isinstance(text, str):
                 raise TypeError("text must be a string")
-            for label, start, stop in spans:
-                if not 0 <= start < stop <= len(text):
-                    raise ValueError(f"the span '{label}' covers {start} to {stop} of {len(text)}")
+            spans = tuple(_span(span, text) for span in line["spans"])
             name = str(line["id"])
             group = str(line.get("group", name))
+            if numbers.setdefault(name, number) != number:
+                raise ValueError(
+                    f"line {numbers[name]} has the id '{name}' too; a document that is protected "
+                    "as one has to stand in one line"
+                )
             found.append(Contract(name=name, group=group, text=text, spans=spans))
         except (KeyError, TypeError, ValueError) as error:
             raise _bad_line(path, number, error, "id, text and spans") from error
     return found
+
+
+def _span(told: Any, text: str) -> tuple[str, int, int]:
+    label, start, stop = told
+    if not isinstance(label, str) or not label.strip():
+        raise TypeError(f"the label of a span is {label!r}; expected a name")
+    if type(start) is not int or type(stop) is not int:
+        raise TypeError(f"the span '{label}' covers {start!r} to {stop!r}; expected whole numbers")
+    if not 0 <= start < stop <= len(text):
+        raise ValueError(f"the span '{label}' covers {start} to {stop} of {len(text)}")
+    return label, start, stop
 
 
 def read_messages(path: Path) -> list[Message]:
@@ -143,26 +155,38 @@ def read_messages(path: Path) -> list[Message]:
     return found
 
 
-def read_conll(path: Path) -> list[Sentence]:
+def read_conll(path: Path, *, sentences_are_documents: bool = False) -> list[Sentence]:
     """Returns the sentences of a file of columns: the token first, its tag last.
 
     Args:
-        path: Sentences are parted by blank lines, documents by lines with -DOCSTART-; without any,
-            as in collections of tweets, every sentence is a document.
+        path: Sentences are parted by blank lines, documents by lines with -DOCSTART-.
+        sentences_are_documents: Whether every sentence is a document of its own, as in collections
+            of tweets. Nothing but its owner can say so of a file without -DOCSTART-, and what is
+            taken for a document is what training protects.
 
     Raises:
-        AnnotationError: The file can't be read or a line has one column; names the line.
+        AnnotationError: The file can't be read, a line has one column, or nothing says where
+            documents begin; names the line.
     """
     found: list[Sentence] = []
     rows: list[list[str]] = []
     lines = _text(path).splitlines()
     starts = [line.split()[:1] == [_NEW_DOCUMENT] for line in lines]
     document = 0
+    if sentences_are_documents:
+        starts = [False] * len(lines)
+        lines = ["" if line.split()[:1] == [_NEW_DOCUMENT] else line for line in lines]
+    elif not any(starts) and any(line.strip() for line in lines):
+        raise AnnotationError(
+            f"'{path}' has no line with {_NEW_DOCUMENT}, so nothing says where documents begin, "
+            "and documents are what is protected. Put such a line before each, or say that every "
+            "sentence is a document of its own (--sentences-are-documents)."
+        )
 
     def close() -> None:
         if rows:
             tokens, tags = (tuple(row[place] for row in rows) for place in (0, -1))
-            number = document if any(starts) else len(found)
+            number = len(found) if sentences_are_documents else document
             found.append(Sentence(tokens=tokens, tags=tags, document=number))
             rows.clear()
 

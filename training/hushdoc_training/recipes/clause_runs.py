@@ -72,6 +72,7 @@ def protect_documents(
     name: str,
     settings: Settings,
     hyperparameter_tuning: str = "none",
+    unit_definition: str | None = None,
     ledger: Ledger | None = None,
     documents_changed: bool = False,
     accesses: tuple[DataAccess, ...] = (),
@@ -87,6 +88,7 @@ def protect_documents(
         name: What the certificate calls the documents.
         settings: Of training.
         hyperparameter_tuning: One of `mechanism.TUNINGS`: on what the settings were chosen.
+        unit_definition: What a document is, where it is not what the word says.
         ledger: The budget of the documents. All steps are charged at once, before the first.
         documents_changed: Documents were added, removed or relabelled since the ledger's last run.
         accesses: How else the documents are read, for the certificate.
@@ -104,6 +106,7 @@ def protect_documents(
         name,
         (public.data,),
         hyperparameter_tuning=hyperparameter_tuning,
+        unit_definition=unit_definition,
         training=training,
     )
     budget.require_certifiable(alone)
@@ -121,6 +124,7 @@ def protect_documents(
         public_data=(public.data,),
         settings=settings,
         hyperparameter_tuning=hyperparameter_tuning,
+        unit_definition=unit_definition,
         training=asdict(settings),
         account=account,
     )
@@ -170,15 +174,14 @@ def protect_terms(
     )
     rows = bounded.rows_of_a_term(scheme)
     table = bounded.log_odds(
-        corpus.features(scheme),
+        corpus.sentences,
         corpus.labels,
-        rows=scheme.rows,
+        scheme,
         num_labels=len(corpus.names),
         bound=bound,
     )
     weights, claim = private_tables.release_terms(
         table,
-        scheme,
         noise_std=2 * bound * float(np.sqrt(rows)) * multiplier,
         delta=delta,
         name=name,

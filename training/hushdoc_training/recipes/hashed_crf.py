@@ -83,6 +83,7 @@ class Trained:
 
     Attributes:
         fitted: What was learned, with its gaps.
+        settings: How it was fitted and filled.
         weights: The table to release, shape [rows, labels].
         features: Of the training documents, without those that were dropped.
         corpus: The training documents.
@@ -91,6 +92,7 @@ class Trained:
     """
 
     fitted: FittedTable
+    settings: CRFSettings
     weights: Floats
     features: Features
     corpus: Corpus
@@ -114,6 +116,7 @@ def train(
     attack: Attack | None = None,
     with_costs: bool = False,
     accesses: tuple[DataAccess, ...] = (),
+    caveats: tuple[str, ...] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Trained:
     """Fits, fills and attacks a table and writes its checkpoint.
@@ -130,6 +133,7 @@ def train(
         with_costs: Whether the paper's measured cost of frequent terms is stated. It is computed
             from the documents and released with the claim.
         accesses: How else the documents are read, for the certificate.
+        caveats: What else its reader should know.
         progress: Told in a word or two what comes next.
 
     Raises:
@@ -159,7 +163,11 @@ def train(
         transitions=trained.fitted.transitions,
         tags=corpus.names,
         scheme=scheme,
-        claim=replace(claim, data_accesses=(*claim.data_accesses, *accesses)),
+        claim=replace(
+            claim,
+            data_accesses=(*claim.data_accesses, *accesses),
+            caveats=(*claim.caveats, *caveats),
+        ),
         clusters=clusters,
     )
     out.mkdir(parents=True, exist_ok=True)
@@ -200,6 +208,7 @@ def fit_and_fill(
     )
     return Trained(
         fitted=fitted,
+        settings=settings,
         weights=fill(fitted, settings, stream=stream),
         features=features,
         corpus=corpus,
@@ -250,7 +259,7 @@ def costs(trained: Trained, ranks: Sequence[int] = RANKS) -> dict[int, TermCost]
         InputError: Fewer than two rows were learned.
     """
     found = terms(trained)
-    rows = filling.complete_rows(trained.fitted.weights)
+    rows = filling.complete_rows(trained.fitted.realized)
     if len(rows) < 2:
         raise InputError(
             f"{len(rows)} rows of the table were learned; a cost needs at least 2. Train on more "

@@ -26,7 +26,13 @@ from hushdoc.accounting.mechanism import Gaussian
 from hushdoc.claim import Accountant, Claim, DataAccess, Guarantee, PublicData
 from hushdoc.hashing import Features, FeatureScheme
 from hushdoc_training.crf import private_fitting
-from hushdoc_training.crf.bounded import BoundedTable, released, row_mechanism, rows_of_a_term
+from hushdoc_training.crf.bounded import (
+    BoundedTable,
+    LogOddsTable,
+    released,
+    row_mechanism,
+    rows_of_a_term,
+)
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.private_fitting import PrivateTable, Settings, Start
 from hushdoc_training.crf.randomness import RNG, SecretStream
@@ -55,6 +61,7 @@ def train_documents(
     public_data: tuple[PublicData, ...],
     settings: Settings = _DEFAULTS,
     hyperparameter_tuning: str = "none",
+    unit_definition: str | None = None,
     training: Mapping[str, Any] | None = None,
     account: Account | None = None,
 ) -> tuple[PrivateTable, Claim]:
@@ -69,6 +76,7 @@ def train_documents(
         public_data: What the public sentences are.
         settings: Of training.
         hyperparameter_tuning: One of `mechanism.TUNINGS`: on what the settings were chosen.
+        unit_definition: What a document is, where it is not what the word says.
         training: More settings, for people.
         account: The run's place in the ledger of the documents. All steps are charged before the
             first, since the run can't be interrupted and resumed; the claim then covers all runs.
@@ -100,6 +108,7 @@ def train_documents(
         name,
         public_data,
         hyperparameter_tuning=hyperparameter_tuning,
+        unit_definition=unit_definition,
         training={**(training or {}), "features": scheme.to_dict()},
         ledger=None if account is None else account.statement(),
     )
@@ -148,6 +157,7 @@ def document_claim(
     public_data: tuple[PublicData, ...],
     *,
     hyperparameter_tuning: str = "none",
+    unit_definition: str | None = None,
     training: Mapping[str, Any],
     ledger: Statement | None = None,
 ) -> Claim:
@@ -158,6 +168,7 @@ def document_claim(
         name: What the protected documents are called.
         public_data: What row scales and start were made from.
         hyperparameter_tuning: One of `mechanism.TUNINGS`.
+        unit_definition: What a document is, where it is not what the word says.
         training: Settings, for people.
         ledger: What the documents' ledger says of all runs, this one included.
     """
@@ -169,13 +180,19 @@ def document_claim(
         hyperparameter_tuning=hyperparameter_tuning,
         ledger=ledger,
     )
-    guarantees = tuple(replace(g, floating_point=FLOATING_POINT) for g in claim.guarantees)
+    guarantees = tuple(
+        replace(
+            told,
+            floating_point=FLOATING_POINT,
+            unit_definition=unit_definition or told.unit_definition,
+        )
+        for told in claim.guarantees
+    )
     return replace(claim, guarantees=guarantees, releases=("hash-table",))
 
 
 def release_terms(
-    table: BoundedTable,
-    scheme: FeatureScheme,
+    table: LogOddsTable,
     *,
     noise_std: float,
     delta: float,
@@ -186,16 +203,20 @@ def release_terms(
 
     Args:
         table: Made by `bounded.log_odds`; the guarantee holds for no other.
-        scheme: Its features, of which each term must have a bounded number.
         noise_std: Standard deviation of the noise on every cell.
         delta: At which epsilon is stated.
         name: What the protected documents are called.
         public_data: What clusters were made from, if there are some.
 
     Raises:
-        ValueError: A term may be in any number of rows.
+        TypeError: It is another table.
     """
-    rows = rows_of_a_term(scheme)
+    if not isinstance(table, LogOddsTable):
+        raise TypeError(
+            f"The table is a {type(table).__name__}; expected one of bounded.log_odds, whose rows "
+            "do not know of one another. Release any other by `release_rows`."
+        )
+    rows = rows_of_a_term(table.scheme)
     event = row_mechanism(bound=table.bound, noise_std=noise_std, rows=rows)
     guarantee = replace(
         _guarantee(event, delta),

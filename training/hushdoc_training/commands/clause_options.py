@@ -1,0 +1,138 @@
+"""What `train clauses` takes on the command line, and what does not go together."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+from hushdoc.errors import OutputExistsError
+
+MODES = ("published", "hardened", "gaussian", "private", "none")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Adds every option."""
+    data = parser.add_argument_group("documents")
+    data.add_argument(
+        "--data", required=True, help="a .jsonl, .jsonl.gz or .conll file, or invented:contract"
+    )
+    data.add_argument("--documents", type=int, help="how many (default: all, or 400 invented)")
+    data.add_argument(
+        "--label",
+        action="append",
+        help="what to learn; may be given several times (default: every label in the data)",
+    )
+    data.add_argument(
+        "--held-out",
+        type=float,
+        default=0.0,
+        help="share of the documents' groups to score on instead of training (default: 0)",
+    )
+    data.add_argument(
+        "--sentences-are-documents",
+        action="store_true",
+        help="every sentence of a CoNLL file is a document of its own, as in collections of "
+        "tweets; needed where no line with -DOCSTART- says where documents begin",
+    )
+    data.add_argument("--name", help="what the certificate calls the documents (default: --data)")
+    table = parser.add_argument_group("table")
+    table.add_argument("--out", type=Path, required=True, help="a new folder for the run")
+    table.add_argument("--level", choices=("sentence", "token"), help="what gets a label")
+    table.add_argument("--rows", type=int, default=2**21, help="of the table (default: 2097152)")
+    table.add_argument(
+        "--clusters", type=int, default=0, help="clusters of public word vectors (default: none)"
+    )
+    release = parser.add_argument_group("release")
+    release.add_argument(
+        "--mode", choices=MODES, default="hardened", help="how it is released (default: hardened)"
+    )
+    _add_filled(parser.add_argument_group("published, hardened and none"))
+    _add_private(parser.add_argument_group("gaussian and private"))
+
+
+def _add_filled(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--algorithm", default="pa", help="of CRFsuite (default: pa)")
+    group.add_argument("--iterations", type=int, default=30, help="passes (default: 30)")
+    group.add_argument("--noise", type=float, help="of hardened, in spreads (default: 0.5)")
+    group.add_argument(
+        "--least-documents",
+        type=int,
+        help="features in fewer documents are dropped (default: 10 for hardened, else 1)",
+    )
+
+
+def _add_private(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--epsilon", type=float, default=8.0, help="budget (default: 8)")
+    group.add_argument("--delta", type=float, help="(default: the ledger's, else 1e-5)")
+    group.add_argument(
+        "--public",
+        help="of private: public contracts in a file, which say how rare words are (default: "
+        "invented ones)",
+    )
+    group.add_argument(
+        "--public-overlap",
+        choices=("none", "unknown", "partial", "contained"),
+        default="unknown",
+        help="how far --public may hold documents that are to be protected (default: unknown)",
+    )
+    group.add_argument("--steps", type=int, default=16, help="full batches (default: 16)")
+    group.add_argument(
+        "--travel", type=float, default=350.0, help="learning rate times steps (default: 350)"
+    )
+    group.add_argument("--clipping-norm", type=float, default=1.0, help="(default: 1)")
+    group.add_argument(
+        "--expected-records", type=int, default=300, help="divisor of the noised sum (default: 300)"
+    )
+    group.add_argument(
+        "--tuned-on",
+        choices=("none", "public-data", "unaccounted"),
+        default="none",
+        help="on what the settings were chosen; 'none' is one run, fixed beforehand",
+    )
+    group.add_argument(
+        "--ledger",
+        type=Path,
+        metavar="FILE",
+        help="of private: budget of these documents over all runs, from `hushdoc ledger init`",
+    )
+    group.add_argument(
+        "--documents-changed",
+        action="store_true",
+        help="documents were added, removed or relabelled since the ledger's last run",
+    )
+
+
+def check(options: argparse.Namespace) -> None:
+    """Refuses what no run can follow, and what does not go together.
+
+    Raises:
+        OutputExistsError: The folder holds a run.
+        SystemExit: The options make no run (exit code 2).
+    """
+    if not 0 <= options.held_out < 1:
+        options.refuse_usage(f"--held-out is {options.held_out}; it must be from 0 to below 1")
+    if options.documents is not None and options.documents < 1:
+        options.refuse_usage(f"--documents is {options.documents}; it must be at least 1")
+    if options.mode in ("private", "gaussian") and options.clusters:
+        options.refuse_usage(f"--clusters can't be had with --mode {options.mode}")
+    if options.mode == "gaussian" and options.level == "token":
+        options.refuse_usage("--mode gaussian needs sentences: a tag is seen by many rows")
+    if options.ledger is None and options.documents_changed:
+        options.refuse_usage("--documents-changed says something to a --ledger; none is given")
+    if options.ledger is not None and options.mode != "private":
+        options.refuse_usage("--ledger counts documents; it needs --mode private")
+    if options.name is not None and not options.name.strip():
+        options.refuse_usage("--name is empty; the certificate calls the documents by it")
+    for name, least in (("noise", 0.0), ("travel", 0.0), ("clipping_norm", 0.0), ("epsilon", 0.0)):
+        value = getattr(options, name)
+        if value is not None and not (math.isfinite(value) and value > least):
+            flag = name.replace("_", "-")
+            options.refuse_usage(f"--{flag} is {value}; it must be a number above {least:g}")
+    if options.delta is not None and not 0 < options.delta < 1:
+        options.refuse_usage(f"--delta is {options.delta}; it must be above 0 and below 1")
+    if any((options.out / name).exists() for name in ("checkpoint", "run.json")):
+        raise OutputExistsError(
+            f"The folder '{options.out}' holds a run. Name a new folder with --out: a table is "
+            "learned in one go, and no run of it is continued."
+        )
