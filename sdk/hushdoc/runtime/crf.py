@@ -74,7 +74,8 @@ class HashedCRFModel:
             path: The artifact's folder.
             policy: What the application demands of the certificate.
             low_memory: Whether the table is mapped from the file that was checked, rather than
-                held in memory. Needs Linux.
+                held in memory. Needs Linux. The file may then be replaced, but not overwritten in
+                place: that would change answers, or end the process.
 
         Raises:
             ArtifactError: The folder is not a sound artifact.

@@ -42,7 +42,7 @@ def load(
         device: "cpu" or "cuda"; a device that is not there, or that the model can't use, raises.
         runtime: Threads and memory of graphs; all usable cores by default.
         low_memory: Whether the weights are loaded from the file that was checked, rather than from
-            a second copy in memory. Needs Linux.
+            a second copy in memory. Needs Linux; see `HashedCRFModel.load` for tables.
 
     Raises:
         ArtifactError: The folder is not a sound artifact.
