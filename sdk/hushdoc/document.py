@@ -10,8 +10,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from hushdoc import reading_terms
 from hushdoc.errors import BoxError, EmptyDocumentError, InputError
-from hushdoc.reading_terms import ReadingLimits, Source, check_word, is_plain, shown
+from hushdoc.reading_terms import ReadingLimits, Source, Witness, is_plain, shown
 
 BOX_SCALE = 1000
 """Layout models read boxes on a page of 1000 x 1000 units, whatever its pixels."""
@@ -43,12 +44,7 @@ class Box:
         return None
 
     def normalized(self, *, width: float, height: float) -> tuple[int, int, int, int]:
-        """Returns (x0, y0, x1, y1) as integers from 0 to 1000.
-
-        Args:
-            width: Page width in pixels.
-            height: Page height in pixels.
-        """
+        """Returns (x0, y0, x1, y1) as integers from 0 to 1000, on a page of so many pixels."""
         return (
             _scaled(self.x0, width),
             _scaled(self.y0, height),
@@ -109,6 +105,8 @@ class Page:
         image: The file with the page's picture, an image or a PDF file: its path, or its content
             where the document was opened from memory or with a password. It is not shown by repr.
         frame: Which of that file's pictures or pages it is; `hushdoc.reading.page_image` draws it.
+        limits: How much of that file may be read to draw it; None for those that are usual.
+        witness: Tells whether it still is the file that was read; another one is not drawn.
     """
 
     width: int
@@ -116,6 +114,13 @@ class Page:
     words: tuple[Word, ...]
     image: Path | bytes | None = field(default=None, repr=False)
     frame: int = 0
+    limits: ReadingLimits | None = field(default=None, repr=False, compare=False)
+    witness: Witness | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Forgets what was seen of another file."""
+        if self.witness is not None and self.witness.path != self.image:
+            object.__setattr__(self, "witness", None)
 
     def segment_boxes(self) -> list[Box]:
         """Returns, for every word, the box of its segment (its own where it has none)."""
@@ -178,14 +183,13 @@ class Document:
                 "tesseract" read every page with that engine; "none" reads no picture.
             id: A name for messages and results; the file's name without its ending by default.
             password: Opens an encrypted PDF file.
-            limits: How much is read.
+            limits: How much is read, now and when its pages are drawn.
 
         Raises:
             InputError: The file can't be read; its subclasses say why.
             MissingExtraError: A package that this format needs is not installed.
         """
-        # By name, as the package's own names are found: readers stand on documents, and only who
-        # opens a file needs them.
+        # By name: readers stand on documents, and only who opens a file needs them.
         opened: Document = import_module("hushdoc.reading").open_document(
             source, format=format, ocr=ocr, id=id, password=password, limits=limits
         )
@@ -215,11 +219,8 @@ class Document:
             image: The page's image file, or its content.
 
         Raises:
-            InputError: The lists differ in length.
-            BoxError: A box is NaN, swapped or off the page; the message names its index.
-            WordError: A word is empty, no text, or holds control characters; likewise.
-            LimitExceededError: A word is longer than MAX_WORD_CHARACTERS; likewise.
-            EmptyDocumentError: There is no word.
+            InputError: The lists differ in length, or `check` finds something: BoxError, WordError
+                and LimitExceededError name the word, EmptyDocumentError says that there is none.
         """
         if len(words) != len(boxes) or (segments is not None and len(segments) != len(words)):
             raise InputError(
@@ -279,7 +280,7 @@ class Document:
             BoxError: A box is NaN, swapped or off its page.
             WordError: A word is empty, no text, or holds control characters.
             LimitExceededError: A word is longer than MAX_WORD_CHARACTERS.
-            InputError: A page has no area.
+            InputError: A page has no area, or a side that no page has.
         """
         if not self.pages or self.num_words == 0:
             raise EmptyDocumentError(
@@ -287,26 +288,25 @@ class Document:
                 "is needed. Read the page with OCR first, or leave this document out."
             )
         for number, page in enumerate(self.pages):
-            if not (0 < page.width < math.inf and 0 < page.height < math.inf):
-                raise InputError(
-                    f"Page {number} of document '{self.id}' is {page.width} x {page.height} "
-                    "pixels; both must be positive. Give the size of the image the boxes refer to."
-                )
+            reading_terms.check_size(page.width, page.height, where=f"page {number} of '{self.id}'")
             for index, word in enumerate(page.words):
                 problem = word.box.problem(width=page.width, height=page.height)
                 if problem is None and is_plain(word.text):
                     continue
                 where = f"word {index} ({shown(word.text)}) on page {number} of '{self.id}'"
-                check_word(word.text, where=where)
+                reading_terms.check_word(word.text, where=where)
                 if problem is not None:
                     raise BoxError(
                         f"The box {word.box.to_list()} of {where} {problem}. Expected 0 <= x0 <= "
-                        "x1 <= width and 0 <= y0 <= y1 <= height in page pixels; mend the box or "
-                        "pass the page's true size."
+                        "x1 <= width, and so for y; mend the box or pass the page's true size."
                     )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns plain data for JSON; `from_dict` reads it back, but for pictures in memory."""
+    def to_dict(self, *, folder: Path | None = None) -> dict[str, Any]:
+        """Returns plain data for JSON; `from_dict` reads it back, but for pictures in memory.
+
+        Args:
+            folder: Where the JSON will stand: images in it are named from there, others left out.
+        """
         told = {} if self.source is None else {"source": self.source.to_dict()}
         if self.text is not None:
             return {"id": self.id, "text": self.text, **told}
@@ -316,7 +316,7 @@ class Document:
                 {
                     "width": page.width,
                     "height": page.height,
-                    "image": str(page.image) if isinstance(page.image, Path) else None,
+                    "image": reading_terms.image_name(page.image, folder),
                     **({"frame": page.frame} if page.frame else {}),
                     "words": [
                         {"text": word.text, "box": word.box.to_list(), "segment": word.segment}
@@ -329,15 +329,17 @@ class Document:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Document:
-        """Returns the checked document that `to_dict` wrote.
+    def from_dict(cls, data: Mapping[str, Any], *, folder: Path | None = None) -> Document:
+        """Returns the checked document that `to_dict` wrote; its images only where it may name any.
+
+        Args:
+            data: What it names as images is opened by whoever shows, redacts or classifies pages.
+            folder: Where those must stand. By default pages have no image, so that nobody who sends
+                a document can have a file of this machine opened.
 
         Raises:
-            InputError: A key is missing or of the wrong type.
-            BoxError: A box is NaN, swapped or off its page.
-            WordError: A word is empty or holds control characters.
-            LimitExceededError: A word is longer than MAX_WORD_CHARACTERS.
-            EmptyDocumentError: There is no word.
+            InputError: A key is missing or of the wrong type, an image lies elsewhere, or `check`
+                finds something; its subclasses say what.
         """
         try:
             name = str(data["id"])
@@ -351,7 +353,7 @@ class Document:
                 Page(
                     width=int(page["width"]),
                     height=int(page["height"]),
-                    image=None if page.get("image") is None else Path(page["image"]),
+                    image=reading_terms.named_image(page.get("image"), folder),
                     frame=int(page.get("frame", 0)),
                     words=tuple(
                         Word(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
-from hushdoc.errors import LimitExceededError, WordError
+from hushdoc.errors import InputError, LimitExceededError, WordError
 
 FORMATS = (
     "auto",
@@ -31,6 +32,9 @@ ENGINES = ("auto", "none", "rapidocr", "tesseract")
 
 MAX_WORD_CHARACTERS = 10_000
 """No word of any document is longer."""
+
+MAX_SIDE = 10_000_000
+"""No page of any document is longer (pixels, or the units of the file it is read from)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,6 +74,23 @@ class ReadingLimits:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Witness:
+    """What stood in a page's file when its words were read.
+
+    Attributes:
+        path: The file.
+        digest: Of its content, as `hushdoc.reading` computes it.
+    """
+
+    path: Path
+    digest: bytes
+
+
+class ReadingWarning(UserWarning):
+    """Says that a document was read, and that something on its pages was not."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
     """How a document was read.
 
@@ -77,26 +98,34 @@ class Source:
         reader: Name of the format that was read, such as "pdf", "image" or "hocr".
         ocr: Name and version of what read the text from pictures; None where nothing did.
         ocr_pages: The pages, from 0, whose words come from it; the others' come from the file.
+        unread_pages: The pages, from 0, that show more than their words say: pictures, or letters
+            that only OCR could read, which nobody read.
 
     Example:
         >>> str(Source(reader="pdf", ocr="tesseract 5.3.0", ocr_pages=(1,)))
         'pdf, page 1 by tesseract 5.3.0'
+        >>> str(Source(reader="pdf", unread_pages=(0, 2)))
+        'pdf, pictures of pages 0, 2 not read'
     """
 
     reader: str
     ocr: str | None = None
     ocr_pages: tuple[int, ...] = ()
+    unread_pages: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         """Returns one line for people."""
-        if self.ocr is None:
-            return self.reader
-        shown = ", ".join(map(str, self.ocr_pages[:5])) + ", ..." * (len(self.ocr_pages) > 5)
-        return f"{self.reader}, page{'s' * (len(self.ocr_pages) != 1)} {shown} by {self.ocr}"
+        parts = [self.reader]
+        if self.ocr is not None:
+            parts.append(f"{pages_of(self.ocr_pages)} by {self.ocr}")
+        if self.unread_pages:
+            parts.append(f"pictures of {pages_of(self.unread_pages)} not read")
+        return ", ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain data for JSON."""
-        return {"reader": self.reader, "ocr": self.ocr, "ocr_pages": list(self.ocr_pages)}
+        data = {"reader": self.reader, "ocr": self.ocr, "ocr_pages": list(self.ocr_pages)}
+        return {**data, "unread_pages": list(self.unread_pages)} if self.unread_pages else data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Source:
@@ -107,11 +136,100 @@ class Source:
             TypeError: A value is of another type.
         """
         reader, ocr, pages = data["reader"], data["ocr"], data["ocr_pages"]
+        unread = data.get("unread_pages", [])
         if type(reader) is not str or not (ocr is None or type(ocr) is str):
             raise TypeError("reader and ocr of a source must be names")
-        if type(pages) is not list or any(type(page) is not int for page in pages):
-            raise TypeError("ocr_pages of a source must be numbers of pages")
-        return cls(reader=reader, ocr=ocr, ocr_pages=tuple(pages))
+        for numbers in (pages, unread):
+            if type(numbers) is not list or any(type(page) is not int for page in numbers):
+                raise TypeError("ocr_pages and unread_pages of a source must be numbers of pages")
+        return cls(reader=reader, ocr=ocr, ocr_pages=tuple(pages), unread_pages=tuple(unread))
+
+
+def pages_of(numbers: Sequence[int]) -> str:
+    """Returns some pages for people: the first five of them.
+
+    Example:
+        >>> pages_of((1,)), pages_of(range(9))
+        ('page 1', 'pages 0, 1, 2, 3, 4, ...')
+    """
+    shown = ", ".join(map(str, numbers[:5])) + ", ..." * (len(numbers) > 5)
+    return f"page{'s' * (len(numbers) != 1)} {shown}"
+
+
+def check_size(width: object, height: object, *, where: str) -> None:
+    """Raises unless a page can have this size.
+
+    Args:
+        width: In pixels.
+        height: In pixels.
+        where: Which page it is, for the message.
+
+    Raises:
+        InputError: A side is no number, not positive, or longer than MAX_SIDE.
+    """
+    for length in (width, height):
+        if not (isinstance(length, int | float) and 0 < length <= MAX_SIDE):
+            raise InputError(
+                f"A side of {where} is {_digits(length)} pixels; both must be positive numbers "
+                f"and at most {MAX_SIDE}. Give the size of the image the boxes refer to."
+            )
+
+
+def _digits(value: object) -> str:
+    try:
+        return repr(value)[:40]
+    except ValueError:  # Python writes no integer of more than some thousand digits
+        return "very many"
+
+
+def image_name(image: Path | bytes | None, folder: Path | None) -> str | None:
+    """Returns how a document's JSON calls a page's image; None where it names none.
+
+    Args:
+        image: The page's.
+        folder: Where the JSON stands: images in it are named from there, others not at all. None
+            names every file as the page does.
+    """
+    if not isinstance(image, Path):
+        return None
+    if folder is None:
+        return str(image)
+    place, home = image.resolve(), folder.resolve()
+    return place.relative_to(home).as_posix() if place.is_relative_to(home) else None
+
+
+def named_image(name: object, folder: Path | None) -> Path | None:
+    """Returns the image file that a document's JSON names, which must stand in its own folder.
+
+    Whoever opens, shows or redacts the document opens that file, and whoever wrote the JSON could
+    otherwise have any file of the machine shown.
+
+    Args:
+        name: As the JSON has it, from its folder or in full.
+        folder: Where the JSON stands; without one there is no image.
+
+    Raises:
+        TypeError: The name is none.
+        InputError: The file lies outside, be it by "..", in full or through a link
+            (IMAGE_OUTSIDE).
+    """
+    if name is None or folder is None:
+        return None
+    if not isinstance(name, str):
+        raise TypeError(f"the name of an image is {type(name).__name__}, not a string")
+    path = folder / name
+    try:
+        inside = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):  # links in a circle, or a NUL
+        inside = False
+    if inside:
+        return path
+    raise InputError(
+        f"It names the image {shown(name)}, which is not in the folder of the file that names it; "
+        "only images there, or in folders below, are opened. Put the image beside that file, write "
+        "it with Document.to_dict(folder=...), or pass its content as bytes: then without images.",
+        code="IMAGE_OUTSIDE",
+    )
 
 
 def is_plain(text: object) -> bool:

@@ -16,7 +16,9 @@ from hushdoc.errors import HushdocError, PolicyViolationError
 ROOT = Path(__file__).parents[2]
 SOURCES = ("sdk/hushdoc", "training/hushdoc_training", "export/hushdoc_export")
 ROW = re.compile(r"\| `([A-Z0-9_]+)` \| ([0-9](?: or [0-9])?) \| (.+) \| (.+) \|")
-SPELLED = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
+SPELLED = re.compile(r"(?!(O|AF|SOCK)_)[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
+"""As codes are, and the system's own names are not."""
+
 NOT_CODES = {"ORT_DISABLE_TELEMETRY"}
 """Texts that are spelled like a code."""
 

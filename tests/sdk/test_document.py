@@ -19,7 +19,7 @@ from hushdoc.errors import (
     LimitExceededError,
     WordError,
 )
-from hushdoc.reading_terms import MAX_WORD_CHARACTERS, Source
+from hushdoc.reading_terms import MAX_SIDE, MAX_WORD_CHARACTERS, Source
 
 COORDINATES = st.floats(0, 100)
 
@@ -67,7 +67,9 @@ def one_word(box: Any = (1, 1, 9, 9), **change: Any) -> Document:
 
 @given(DOCUMENTS)
 def test_documents_round_trip_through_json(document: Document) -> None:
-    assert Document.from_dict(json.loads(json.dumps(document.to_dict()))) == document
+    told = json.loads(json.dumps(document.to_dict()))
+    assert Document.from_dict(told, folder=Path()) == document
+    assert all(page.image is None for page in Document.from_dict(told).pages)
 
 
 @given(box=boxes(), width=st.integers(100, 4000), height=st.integers(100, 4000))
@@ -161,11 +163,44 @@ def test_boxes_without_area_are_sound() -> None:
 
 
 @pytest.mark.parametrize(
-    "size", [{"width": 0}, {"height": -1}, {"width": math.nan}, {"height": math.inf}]
+    "size",
+    [
+        {"width": 0},
+        {"height": -1},
+        {"width": math.nan},
+        {"height": math.inf},
+        {"width": MAX_SIDE + 1},
+        {"height": 1e308},
+        {"width": 10**400},
+        {"height": 10**5000},
+        {"width": "10"},
+        {"height": None},
+    ],
 )
-def test_pages_without_area_are_refused(size: dict[str, int]) -> None:
-    with pytest.raises(InputError, match="both must be positive"):
+def test_sides_that_no_page_has_are_refused(size: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="both must be positive numbers") as raised:
         one_word((0, 0, 0, 0), **size)
+    assert "page 0 of 'document'" in str(raised.value)
+    assert len(str(raised.value)) < 300
+
+
+def test_the_longest_page_can_be_used() -> None:
+    document = one_word((0, 0, MAX_SIDE, MAX_SIDE), width=MAX_SIDE, height=MAX_SIDE)
+    (word,) = document.pages[0].words
+    assert word.box.normalized(width=MAX_SIDE, height=MAX_SIDE) == (0, 0, 1000, 1000)
+
+
+@pytest.mark.parametrize(
+    "width",
+    [10**400, 1e308, MAX_SIDE + 1, 0, -(10**400)],
+    ids=["400 digits", "largest", "too long", "none", "negative"],
+)
+def test_json_with_sides_that_no_page_has_is_refused(width: float) -> None:
+    data = one_word().to_dict()
+    data["pages"][0]["width"] = width
+    for told in (data, json.loads(json.dumps(data))):
+        with pytest.raises(InputError, match="both must be positive numbers"):
+            Document.from_dict(told)
 
 
 def test_documents_without_words_are_refused() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hushdoc.commands import answering
 from hushdoc.commands.extraction import read_document, reading_options
+from hushdoc.commands.passwords import password_from
 from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc.errors import HushdocError
 
@@ -52,6 +53,7 @@ def run(options: argparse.Namespace) -> int:
     if options.top_k < 1:
         options.refuse_usage("--top-k is at least 1")
     policy = policy_from(options)
+    password = password_from(options)
     from hushdoc.runtime.classification import ClassificationModel
 
     model = ClassificationModel.load(
@@ -62,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     )
     failed: list[HushdocError] = []
     answers = answering.each(
-        options.documents, partial(_answer, model, options), failed, verb="classify"
+        options.documents, partial(_answer, model, options, password), failed, verb="classify"
     )
     if options.json:
         answering.write_json(answers, single=len(options.documents) == 1)
@@ -74,12 +76,14 @@ def run(options: argparse.Namespace) -> int:
     return answering.exit_code(failed, len(options.documents))
 
 
-def _answer(model: ClassificationModel, options: argparse.Namespace, source: str) -> Classification:
+def _answer(
+    model: ClassificationModel, options: argparse.Namespace, password: str | None, source: str
+) -> Classification:
     if model.kind == "image" and source != "-" and options.format in ("auto", "pdf", "image"):
         from hushdoc.runtime.pictures import pictured
 
-        return model.classify(pictured(source), top_k=options.top_k)
-    document = read_document(source, format=options.format, ocr=options.ocr)
+        return model.classify(pictured(source, password=password), top_k=options.top_k)
+    document = read_document(source, format=options.format, ocr=options.ocr, password=password)
     return model.classify(document, top_k=options.top_k)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hushdoc.commands import answering
 from hushdoc.commands.extraction import read_document, reading_options
+from hushdoc.commands.passwords import password_from
 from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc.errors import HushdocError
 
@@ -53,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
     if options.documents.count("-") > 1:
         options.refuse_usage("standard input can be read once; give - once")
     policy = policy_from(options)
+    password = password_from(options)
     from hushdoc.runtime.embedding import EmbeddingModel
 
     model = EmbeddingModel.load(
@@ -63,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     )
     failed: list[HushdocError] = []
     answers = answering.each(
-        options.documents, partial(_answer, model, options), failed, verb="embed"
+        options.documents, partial(_answer, model, options, password), failed, verb="embed"
     )
     if options.json:
         answering.write_json(answers, single=len(options.documents) == 1)
@@ -72,6 +74,8 @@ def run(options: argparse.Namespace) -> int:
     return answering.exit_code(failed, len(options.documents))
 
 
-def _answer(model: EmbeddingModel, options: argparse.Namespace, source: str) -> Embedding:
-    document = read_document(source, format=options.format, ocr=options.ocr)
+def _answer(
+    model: EmbeddingModel, options: argparse.Namespace, password: str | None, source: str
+) -> Embedding:
+    document = read_document(source, format=options.format, ocr=options.ocr, password=password)
     return model.embed(document, level=options.level)

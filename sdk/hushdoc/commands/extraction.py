@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import io
 import json
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from hushdoc import files
+from hushdoc.commands.passwords import password_from, password_option
 from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc.document import Document
 from hushdoc.errors import DeviceUnavailableError, HushdocError, InputError, TaskMismatchError
@@ -55,6 +55,11 @@ def register(verbs: Any) -> None:
     forms.add_argument("--jsonl", action="store_true", help="one JSON object a line")
     forms.add_argument("--csv", action="store_true", help="one row for each field")
     parser.add_argument(
+        "--spreadsheet",
+        action="store_true",
+        help="with --csv: put an apostrophe before what a spreadsheet would run as a formula",
+    )
+    parser.add_argument(
         "--overlay", type=Path, metavar="OUT.png", help="draw the fields of one document's page"
     )
     parser.add_argument(
@@ -88,12 +93,14 @@ def reading_options(parser: argparse.ArgumentParser) -> None:
         help="what reads the text from pictures: auto reads pages without text; rapidocr and "
         "tesseract read every page; none reads no picture (default: auto)",
     )
+    password_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Extracts the fields of every document named and returns the exit code."""
     _check_usage(options)
     policy = policy_from(options)
+    password = password_from(options)
     from hushdoc.runtime.session import Runtime
 
     try:
@@ -105,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
         options.refuse_usage(str(error))
     model = _load(options.artifact, policy, options.device, runtime)
     failed: list[HushdocError] = []
-    _write(_answers(model, options, failed), options)
+    _write(_answers(model, options, password, failed), options)
     if not failed:
         return 0
     return PARTIAL if len(failed) < len(options.documents) else failed[0].exit_code
@@ -139,19 +146,23 @@ def _check_usage(options: argparse.Namespace) -> None:
             options.refuse_usage(f"--{name} shows one document; give exactly one")
     if options.page is not None and options.overlay is None:
         options.refuse_usage("--page says which page --overlay draws; give --overlay too")
+    if options.spreadsheet and not options.csv:
+        options.refuse_usage("--spreadsheet says how --csv writes; give --csv too")
     if options.documents.count("-") > 1:
         options.refuse_usage("standard input can be read once; give - once")
 
 
 def _answers(
-    model: Model, options: argparse.Namespace, failed: list[HushdocError]
+    model: Model, options: argparse.Namespace, password: str | None, failed: list[HushdocError]
 ) -> Iterator[Extraction | Failure]:
     """Yields an answer for each document in order and reports those that failed."""
     from hushdoc.runtime.extraction import Failure
 
     for source in options.documents:
         try:
-            document = read_document(source, format=options.format, ocr=options.ocr)
+            document = read_document(
+                source, format=options.format, ocr=options.ocr, password=password
+            )
             answer = _answer(document, model)
             _show(document, answer, model, options)
         except HushdocError as error:
@@ -172,13 +183,16 @@ def _answer(document: Document, model: Model) -> Extraction:
     return replace(answer, warnings=(*answer.warnings, note))
 
 
-def read_document(source: str, *, format: str = "auto", ocr: str = "auto") -> Document:
+def read_document(
+    source: str, *, format: str = "auto", ocr: str = "auto", password: str | None = None
+) -> Document:
     """Returns the document in a file, or on standard input for "-".
 
     Args:
-        source: The file's name; images that a JSON file names are looked for beside it.
+        source: The file's name; images that a JSON file names must stand beside it.
         format: What `Document.open` takes.
         ocr: What `Document.open` takes.
+        password: What `Document.open` takes.
 
     Raises:
         InputError: The file can't be read or holds no document.
@@ -186,10 +200,10 @@ def read_document(source: str, *, format: str = "auto", ocr: str = "auto") -> Do
         MissingExtraError: A package that its format needs is not installed.
     """
     if source != "-":
-        return Document.open(source, format=format, ocr=ocr)
+        return Document.open(source, format=format, ocr=ocr, password=password)
     limits = ReadingLimits()
     content = sys.stdin.buffer.read(limits.max_bytes + 1)
-    return Document.open(content, format=format, ocr=ocr, id=None, limits=limits)
+    return Document.open(content, format=format, ocr=ocr, password=password, limits=limits)
 
 
 def _show(
@@ -242,7 +256,7 @@ def _write(answers: Iterator[Extraction | Failure], options: argparse.Namespace)
         for answer in answers:
             print(json.dumps(answer.to_dict(), ensure_ascii=True), flush=True)
     elif options.csv:
-        _write_csv(answers)
+        _write_csv(answers, spreadsheet=options.spreadsheet)
     else:
         for answer in answers:
             text = _table(answer)
@@ -250,14 +264,13 @@ def _write(answers: Iterator[Extraction | Failure], options: argparse.Namespace)
                 print(text, flush=True)
 
 
-def _write_csv(answers: Iterator[Extraction | Failure]) -> None:
+def _write_csv(answers: Iterator[Extraction | Failure], *, spreadsheet: bool) -> None:
     from hushdoc.runtime.extraction import COLUMNS, Extraction
 
-    writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
-    writer.writeheader()
+    print(",".join(COLUMNS))
     for answer in answers:
         if isinstance(answer, Extraction):
-            writer.writerows(answer.to_rows())
+            print(answer.to_csv(header=False, spreadsheet=spreadsheet), end="", flush=True)
             for warning in answer.warnings:
                 said = f"{_shown(answer.document_id)}: {_shown(warning, limit=2000)}"
                 print(f"hushdoc extract: {said}", file=sys.stderr)

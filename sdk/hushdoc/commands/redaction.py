@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hushdoc import files
 from hushdoc.commands import answering
 from hushdoc.commands.extraction import read_document, reading_options
+from hushdoc.commands.passwords import password_from
 from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc.errors import TaskMismatchError
 
@@ -58,6 +59,7 @@ def register(verbs: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Redacts one document and says what was removed."""
     policy = policy_from(options)
+    password = password_from(options)
     from hushdoc.runtime.crf import HashedCRFModel
     from hushdoc.runtime.kie import KIEModel
     from hushdoc.runtime.loading import load
@@ -82,7 +84,9 @@ def run(options: argparse.Namespace) -> int:
             f"the model knows no field {', '.join(map(answering.shown, unknown))}; it knows "
             f"{', '.join(map(answering.shown, known))}"
         )
-    document = read_document(options.document, format=options.format, ocr=options.ocr)
+    document = read_document(
+        options.document, format=options.format, ocr=options.ocr, password=password
+    )
     answer: Extraction = model.extract(document)
     # What the model is unsure of is removed too: too much is better than too little.
     made = redact(

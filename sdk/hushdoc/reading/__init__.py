@@ -12,7 +12,7 @@ from hushdoc.reading.rapidocr import RapidOCREngine, from_rapidocr
 from hushdoc.reading.tesseract import TesseractEngine
 from hushdoc.reading.tesseract_tsv import from_tesseract_tsv
 from hushdoc.reading.textract import from_textract
-from hushdoc.reading_terms import ENGINES, FORMATS, ReadingLimits, Source
+from hushdoc.reading_terms import ENGINES, FORMATS, ReadingLimits, ReadingWarning, Source
 
 __all__ = [
     "ENGINES",
@@ -21,6 +21,7 @@ __all__ = [
     "OCREngine",
     "RapidOCREngine",
     "ReadingLimits",
+    "ReadingWarning",
     "Source",
     "TesseractEngine",
     "from_azure_read",

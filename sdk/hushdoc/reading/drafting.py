@@ -20,7 +20,7 @@ from hushdoc.errors import (
     LimitExceededError,
     UnsupportedFormatError,
 )
-from hushdoc.reading_terms import ReadingLimits, Source, check_word, shown
+from hushdoc.reading_terms import MAX_SIDE, ReadingLimits, Source, Witness, check_word, shown
 
 SLACK = 0.01
 """A box may reach past its page by this share of the page's side, as services round and turned
@@ -31,9 +31,6 @@ NOMINAL = 1000
 
 PIXELS_PER_INCH = 200
 """Pages measured in inches or points get this many pixels an inch."""
-
-MAX_SIDE = 10_000_000
-"""No page is longer (in its own units or pixels)."""
 
 Corners = tuple[object, object, object, object]
 
@@ -65,6 +62,7 @@ class Draft:
         pixels: tuple[int, int] | None = None,
         image: Path | bytes | None = None,
         frame: int = 0,
+        witness: Witness | None = None,
     ) -> None:
         """Begins a page.
 
@@ -74,6 +72,7 @@ class Draft:
             pixels: The page's size in pixels; by default its width and height, rounded.
             image: The file with its picture.
             frame: Which of the file's pictures.
+            witness: Tells that file from others that may stand in its place later.
 
         Raises:
             InputError: A side is no positive number.
@@ -85,7 +84,17 @@ class Draft:
         where = f"page {len(self._pages)} of '{self.id}' ({self.reader})"
         self._extent = (side(width, of=where), side(height, of=where))
         size = pixels or (max(1, round(self._extent[0])), max(1, round(self._extent[1])))
-        self._pages.append(Page(width=size[0], height=size[1], words=(), image=image, frame=frame))
+        self._pages.append(
+            Page(
+                width=size[0],
+                height=size[1],
+                words=(),
+                image=image,
+                frame=frame,
+                limits=None if image is None else self.limits,
+                witness=witness,
+            )
+        )
 
     def word(self, text: object, corners: Corners | None, *, segment: int | None = None) -> None:
         """Adds a word; one of blanks alone carries no text and is left out.

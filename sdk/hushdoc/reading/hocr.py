@@ -25,7 +25,10 @@ PAGE = "ocr_page"
 STRUCTURE = LINES | BLOCKS | {PAGE}
 
 _TAG = re.compile(r"""<(/?)([A-Za-z][\w:-]*+)((?:[^<>"']|"[^"<]*+"|'[^'<]*+')*+)>""")
-_ATTRIBUTE = re.compile(r"""(?<![\w:-])([A-Za-z][\w:-]*+)\s*+=\s*+("[^"]*"|'[^']*')""")
+# The last kind of value is without quotes, as HTML allows.
+_ATTRIBUTE = re.compile(
+    r"""(?<![\w:-])([A-Za-z][\w:-]*+)\s*+=\s*+(?:"([^"]*)"|'([^']*)'|([^\s"'=<>`]++))"""
+)
 _BBOX = re.compile(r"(?:^|;)\s*bbox\s+([^;]*)")
 _VOID = frozenset(("br", "hr", "img", "link", "meta", "wbr", "input"))
 
@@ -119,7 +122,7 @@ def _names(attributes: str) -> tuple[list[str], str]:
     """Returns an element's classes and its title."""
     if "class" not in attributes.lower():
         return [], ""
-    found = {name.lower(): value[1:-1] for name, value in _ATTRIBUTE.findall(attributes)}
+    found = {name.lower(): "".join(values) for name, *values in _ATTRIBUTE.findall(attributes)}
     return found.get("class", "").split(), html.unescape(found.get("title", ""))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hushdoc.errors import (
     HushdocError,
@@ -21,6 +21,7 @@ from hushdoc.reading.drafting import too_many_pages
 from hushdoc.reading_terms import ReadingLimits
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from PIL import Image
 
 READER = "image"
@@ -30,8 +31,13 @@ DECODERS = ("PNG", "JPEG", "TIFF", "GIF", "BMP", "WEBP")
 ANIMATED = ("PNG", "GIF", "WEBP")
 """Formats in which several pictures are an animation; in TIFF they are pages."""
 
+MIN_SIDE = 3
+"""Pictures with a shorter side (pixels) hold no text, and OCR engines fail on them."""
+
 _SUBFILE_TYPE = 254
-_PAPER = (255, 255, 255)
+PAPER = (255, 255, 255)
+_EIGHT_BITS, _SIXTEEN_BITS = 255, 65535
+_STRIPE_PIXELS = 2**20
 
 
 def pictures(
@@ -77,6 +83,19 @@ def picture(content: bytes, frame: int, *, id: str, limits: ReadingLimits) -> Im
         return _upright(image)
 
 
+def no_longer(image: Image.Image, longest: int) -> Image.Image:
+    """Returns a picture whose sides are no longer than some pixels, in its shape: itself, or less.
+
+    Args:
+        image: The picture.
+        longest: Pixels of its longer side at most.
+    """
+    if max(image.size) <= longest:
+        return image
+    scale = longest / max(image.size)
+    return image.resize((max(1, round(image.width * scale)), max(1, round(image.height * scale))))
+
+
 @contextmanager
 def _opened(content: bytes, id: str, extra: str) -> Iterator[Image.Image]:
     try:
@@ -84,19 +103,39 @@ def _opened(content: bytes, id: str, extra: str) -> Iterator[Image.Image]:
     except ImportError as error:
         raise MissingExtraError("PIL", extra) from error
     try:
-        with Image.open(io.BytesIO(content), formats=DECODERS) as image:
+        with _decoded(content) as image:
             yield image
     except (HushdocError, GeneratorExit):
         raise
     except Image.DecompressionBombError as error:
         raise LimitExceededError(
-            f"'{id}' has far too many pixels: {error}. Pass a smaller image."
+            f"'{id}' has far too many pixels for its decoder: {error} Pass a smaller image, or "
+            "one in PNG or JPEG."
         ) from error
     except Exception as error:
         raise UnsupportedFormatError(
             f"The image '{id}' can't be read: {type(error).__name__}: {str(error)[:200]}. Expected "
             f"a whole file of one of the formats {', '.join(DECODERS)}; save it again."
         ) from error
+
+
+def _decoded(content: bytes) -> Image.Image:
+    """Returns the image in a file, whose pixels are not decoded yet.
+
+    `Image.open` would compare its size with a limit of Pillow's own that is the whole process's:
+    ReadingLimits.max_pixels alone decides here, and the host's limit stays as it is.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    Image.preinit()  # the commonest decoders; all others take a tenth of a second to import
+    for name in DECODERS:
+        if name not in Image.OPEN:
+            Image.init()
+        decoder, accepts = Image.OPEN[name]
+        # What accepts may say in words why a decoder is not there.
+        if accepts is None or accepts(content[:16]) is True:
+            return decoder(io.BytesIO(content), "")
+    raise UnidentifiedImageError("it is in none of the formats that are read")
 
 
 def _num_frames(image: Image.Image, id: str, limits: ReadingLimits) -> int:
@@ -126,13 +165,13 @@ def _upright(image: Image.Image) -> Image.Image:
     """Returns the picture as it is looked at, in 8-bit RGB; what is transparent shows paper."""
     from PIL import Image, ImageOps
 
-    image.load()
+    _load(image)
     turned = ImageOps.exif_transpose(image)
     if turned.mode.startswith("I") or turned.mode == "F":
         turned = _eight_bits(turned)
     if turned.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in turned.info:
         layer = turned.convert("RGBA")
-        paper = Image.new("RGB", layer.size, _PAPER)
+        paper = Image.new("RGB", layer.size, PAPER)
         paper.paste(layer, (0, 0), layer)
         return paper
     # A new picture carries none of the file's metadata, nor the file.
@@ -141,13 +180,43 @@ def _upright(image: Image.Image) -> Image.Image:
     return plain
 
 
+def _load(image: Image.Image) -> None:
+    """Decodes a picture whose size was compared with the limits."""
+    from PIL import Image
+
+    # Pillow compares the size of TIFF pages with its own limit once more, where it gets the memory
+    # for them: it is given that memory.
+    stored = getattr(image, "_tile_size", None)
+    if stored is not None and getattr(image, "tile", None):
+        image.im = Image.core.new(image.mode, stored)
+    image.load()
+
+
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """Returns a grey picture of 16 bits or more with 8; Pillow itself would cut, not scale."""
+    """Returns a grey picture of 16 bits or more with 8; Pillow itself would cut, not scale.
+
+    Stripe by stripe: a page of a hundred megapixels as floating point takes gigabytes.
+    """
     import numpy as np
     from PIL import Image
 
-    values = np.asarray(image, dtype=np.float64)
-    highest = 255.0 if values.max(initial=0.0) <= 255 and image.mode == "I" else 65535.0
-    if not np.isfinite(values).all() or values.min(initial=0.0) < 0 or values.max() > highest:
-        raise ValueError("its grey values are not from 0 to 65535")
-    return Image.fromarray(np.round(values * (255.0 / highest)).astype(np.uint8))
+    highest = 0.0
+    for _, stripe in _stripes(image):
+        if not (stripe.min() >= 0 and stripe.max() <= _SIXTEEN_BITS):  # nor where one is NaN
+            raise ValueError("its grey values are not from 0 to 65535")
+        highest = max(highest, float(stripe.max()))
+    steps = 1 if image.mode == "I" and highest <= _EIGHT_BITS else _SIXTEEN_BITS // _EIGHT_BITS
+    grey = np.empty((image.height, image.width), np.uint8)
+    for top, stripe in _stripes(image):
+        grey[top : top + len(stripe)] = np.rint(stripe / np.float32(steps))
+    return Image.fromarray(grey)
+
+
+def _stripes(image: Image.Image) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+    """Yields parts of a picture that follow each other down the page, and where each begins."""
+    import numpy as np
+
+    rows = max(1, _STRIPE_PIXELS // image.width)
+    for top in range(0, image.height, rows):
+        end = min(image.height, top + rows)
+        yield top, np.asarray(image.crop((0, top, image.width, end)))

@@ -10,14 +10,15 @@ import hashlib
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from hushdoc import files
 from hushdoc.document import Box, Word
-from hushdoc.errors import MissingExtraError
+from hushdoc.errors import HushdocError, MissingExtraError, OCRError
 from hushdoc.reading import rapidocr, tesseract
 from hushdoc.reading.drafting import Draft
 from hushdoc.reading_terms import ENGINES, ReadingLimits
@@ -58,10 +59,10 @@ class OCRCache:
             The application answers for it: it holds the text of documents.
     """
 
-    def __init__(self, *, max_pages: int = 64, folder: Path | None = None) -> None:
+    def __init__(self, *, max_pages: int = 64, folder: Path | str | None = None) -> None:
         """Begins empty, or with what the folder holds."""
         self._max_pages = max_pages
-        self._folder = folder
+        self._folder = None if folder is None else Path(folder)
         self._kept: OrderedDict[str, tuple[Word, ...]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -75,7 +76,13 @@ class OCRCache:
             self._kept.clear()
 
     def read(self, engine: OCREngine, image: Image.Image) -> tuple[Word, ...]:
-        """Returns the words of an RGB picture, read once."""
+        """Returns the words of an RGB picture, read once.
+
+        Raises:
+            OCRError: The engine failed, whatever it raised, or returned no words.
+            InputError: What it read can't be used.
+            OutputWriteError: The folder can't be made or written.
+        """
         key = _digest(engine, image)
         with self._lock:
             found = self._kept.get(key)
@@ -114,15 +121,20 @@ class OCRCache:
     def _store(self, key: str, words: tuple[Word, ...]) -> None:
         if self._folder is None:
             return
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         rows = [[word.text, word.box.to_list(), word.segment] for word in words]
         path = self._folder / f"{key}.json"
-        files.write_file(path, json.dumps(rows).encode("ascii"), mode=0o600)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            files.write_file(path, json.dumps(rows).encode("ascii"), mode=0o600)
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the folder's name
+            raise files.not_written(path, OSError(str(error))) from error
 
 
 def _digest(engine: OCREngine, image: Image.Image) -> str:
     digest = hashlib.sha256()
-    digest.update(json.dumps([engine.name, engine.version, image.mode, image.size]).encode())
+    with _asked(engine):
+        told = json.dumps([engine.name, engine.version, image.mode, image.size])
+    digest.update(told.encode())
     digest.update(image.tobytes())
     return digest.hexdigest()
 
@@ -131,10 +143,30 @@ def _checked(engine: OCREngine, image: Image.Image) -> tuple[Word, ...]:
     """Returns what an engine reads, each word checked as those of a file are."""
     draft = Draft(id="page", reader=engine.name, limits=ReadingLimits())
     draft.page(image.width, image.height)
-    for word in engine.read(image):
-        box = word.box
-        draft.word(word.text, (box.x0, box.y0, box.x1, box.y1), segment=word.segment)
+    with _asked(engine):
+        for word in engine.read(image):
+            box = word.box
+            draft.word(word.text, (box.x0, box.y0, box.x1, box.y1), segment=word.segment)
     return draft.words()
+
+
+@contextmanager
+def _asked(engine: OCREngine) -> Iterator[None]:
+    """Turns whatever an engine raises, and what is no answer, into one OCRError.
+
+    One page that some engine stumbles over must not end a run over many documents.
+    """
+    try:
+        yield
+    except HushdocError:
+        raise
+    except Exception as error:
+        kind = type(engine).__name__
+        raise OCRError(
+            f"The OCR engine {kind} failed: {type(error).__name__}: {str(error)[:200]}. Expected a "
+            "name, a version, and words with boxes from read(image); mend the engine, or take "
+            "another."
+        ) from error
 
 
 def chosen(ocr: str) -> OCREngine:
@@ -175,6 +207,8 @@ class Reader:
         """Keeps what was asked for; a wrong name is told at once."""
         if isinstance(ocr, str) and ocr not in ENGINES:
             raise ValueError(f"ocr is {ocr!r}; expected one of {ENGINES}, or an engine.")
+        if not isinstance(ocr, str) and not callable(getattr(ocr, "read", None)):
+            raise ValueError(f"ocr is {type(ocr).__name__}; expected a name or an engine.")
         self.forbidden = ocr == "none"
         self.every_page = ocr not in ("auto", "none")
         self._ocr = ocr

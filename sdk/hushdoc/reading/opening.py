@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +16,14 @@ from hushdoc.errors import (
     EmptyDocumentError,
     InputError,
     LimitExceededError,
+    MissingExtraError,
     OCRRequiredError,
 )
 from hushdoc.reading import formats, images, pdf
 from hushdoc.reading import text as texts
 from hushdoc.reading.drafting import Draft
 from hushdoc.reading.ocr import OCRCache, OCREngine, Reader
-from hushdoc.reading_terms import ReadingLimits, Source
+from hushdoc.reading_terms import ReadingLimits, ReadingWarning, Source, Witness, pages_of
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -77,7 +80,7 @@ def open_document(
     if found.format == "text":
         return texts.from_text(found.text, id=id)
     if found.format == "document":
-        return _from_own(found.data, path)
+        return _from_own(found.data, path, limits)
     return formats.read_adapted(found, id=id, limits=limits)
 
 
@@ -91,17 +94,20 @@ def page_image(
     Args:
         page: The page; None comes back where it names no file.
         password: Opens an encrypted PDF file.
-        limits: How much is read.
+        limits: How much is read; by default what the document was opened with.
 
     Raises:
-        InputError: The file is not there, damaged, or too large.
+        InputError: The file is not there, damaged, too large, or no longer the one whose words
+            were read (FILE_CHANGED).
         MissingExtraError: A package that its format needs is not installed.
     """
     if page.image is None:
         return None
-    limits = limits or ReadingLimits()
+    limits = limits or page.limits or ReadingLimits()
     size = (page.width, page.height)
     name, content, _ = _content(page.image, limits)
+    if page.witness is not None:
+        _require_same(page.witness, content)
     if page.width * page.height > limits.max_pixels:
         raise LimitExceededError(
             f"A page of '{name}' is {page.width} x {page.height} pixels; at most "
@@ -117,23 +123,58 @@ def _content(
     source: str | os.PathLike[str] | bytes, limits: ReadingLimits
 ) -> tuple[str, bytes, Path | None]:
     """Returns a name for messages, the content, and the path if there is one."""
-    if isinstance(source, bytes):
-        name, content, path = "document", source, None
-    else:
+    if not isinstance(source, bytes):
         path = Path(source)
-        name = path.name
-        try:
-            content = files.read_file(path, max_bytes=limits.max_bytes)
-        except OSError as error:
-            raise InputError(
-                f"It can't be read: {error.strerror or error}. Check the path '{path}'."
-            ) from error
+        return path.name, content_of(path, limits), path
+    _require_fit(source, "document", limits)
+    return "document", source, None
+
+
+def content_of(path: Path, limits: ReadingLimits) -> bytes:
+    """Returns all of a file.
+
+    Raises:
+        InputError: It can't be read.
+        LimitExceededError: It is larger than the limits allow.
+    """
+    try:
+        content = files.read_file(path, max_bytes=limits.max_bytes)
+    except OSError as error:
+        raise InputError(
+            f"It can't be read: {error.strerror or error}. Check the path '{path}'."
+        ) from error
+    _require_fit(content, path.name, limits)
+    return content
+
+
+def _require_fit(content: bytes, name: str, limits: ReadingLimits) -> None:
     if len(content) > limits.max_bytes:
         raise LimitExceededError(
             f"'{name}' is larger than {limits.max_bytes} bytes. Split it into smaller documents, "
             "or raise ReadingLimits.max_bytes."
         )
-    return name, content, path
+
+
+def witness(content: bytes, path: Path | None) -> Witness | None:
+    """Returns what tells a file from others that come to stand in its place; None of bytes.
+
+    A digest and not the time of writing: boxes belong to the very pixels that were read, and copies
+    and a new date change nothing. It takes little time beside decoding the picture.
+    """
+    return None if path is None else Witness(path=path, digest=_digest(content))
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
+
+
+def _require_same(seen: Witness, content: bytes) -> None:
+    if seen.digest != _digest(content):
+        raise InputError(
+            f"The file '{seen.path}' is no longer the one that was opened, and words are known "
+            "only of that one. Open the document again.",
+            code="FILE_CHANGED",
+        )
 
 
 def _from_pdf(
@@ -147,33 +188,55 @@ def _from_pdf(
     draft = Draft(id=id, reader=pdf.READER, limits=limits)
     # Pages are drawn later, and nobody should have to keep the password until then.
     file = pdf.unlocked(content, id=id, password=password) if password is not None else None
+    seen = witness(content, path) if file is None else None
     read: list[int] = []
-    pictured = False
+    unread: list[int] = []
+    overlaid: list[int] = []
+    missing: MissingExtraError | None = None
     for number, page in enumerate(pdf.text_pages(content, id=id, limits=limits, password=password)):
         size = (page.width, page.height)
-        draft.page(*size, image=file or path or content, frame=number)
-        if reader.every_page or (page.needs_ocr and not reader.forbidden):
-            picture = pdf.page_picture(content, number, size=size, id=id, password=password)
-            _add(draft, reader.read(picture))
-            read.append(number)
-            continue
-        pictured = pictured or page.needs_ocr
+        draft.page(*size, image=file or path or content, frame=number, witness=seen)
+        if reader.every_page or (page.needs_ocr and not reader.forbidden and missing is None):
+            try:
+                picture = pdf.page_picture(content, number, size=size, id=id, password=password)
+                _add(draft, reader.read(picture))
+            except MissingExtraError as error:
+                if reader.every_page:
+                    raise
+                missing = error  # told at the end: a warning where the other pages have words
+            else:
+                read.append(number)
+                continue
+        if page.needs_ocr:
+            unread.append(number)
+        elif page.overlaid:
+            overlaid.append(number)
         for word, box in page.words:
             draft.word(word, (box.x0, box.y0, box.x1, box.y1))
-    return _finished(draft, read, reader, pictured)
+    if missing is not None and not draft.has_words:
+        raise missing
+    document = _finished(draft, reader, read=read, unread=sorted([*unread, *overlaid]))
+    if not reader.forbidden:
+        _warn_of_unread(id, unread, overlaid, missing)
+    return document
 
 
 def _from_image(
     content: bytes, path: Path | None, id: str, limits: ReadingLimits, reader: Reader
 ) -> Document:
     draft = Draft(id=id, reader=images.READER, limits=limits)
+    seen = witness(content, path)
     read: list[int] = []
+    unread: list[int] = []
     for number, (frame, picture) in enumerate(images.pictures(content, id=id, limits=limits)):
-        draft.page(picture.width, picture.height, image=path or content, frame=frame)
-        if not reader.forbidden:
+        image = path or content
+        draft.page(picture.width, picture.height, image=image, frame=frame, witness=seen)
+        if reader.forbidden:
+            unread.append(number)
+        else:
             _add(draft, reader.read(picture))
             read.append(number)
-    return _finished(draft, read, reader, pictured=True)
+    return _finished(draft, reader, read=read, unread=unread)
 
 
 def _add(draft: Draft, words: tuple[Word, ...]) -> None:
@@ -182,30 +245,51 @@ def _add(draft: Draft, words: tuple[Word, ...]) -> None:
         draft.word(word.text, (box.x0, box.y0, box.x1, box.y1), segment=word.segment)
 
 
-def _finished(draft: Draft, read: list[int], reader: Reader, pictured: bool) -> Document:
+def _finished(draft: Draft, reader: Reader, *, read: list[int], unread: list[int]) -> Document:
     """Returns the document, or says that its words are in pictures that may not be read."""
-    if reader.forbidden and pictured and not draft.has_words:
+    if reader.forbidden and unread and not draft.has_words:
         raise OCRRequiredError(
             f"'{draft.id}' holds pictures and no text, and ocr is \"none\". Allow OCR with "
             'ocr="auto", or pass what an OCR program wrote about it.'
         )
-    source = Source(reader=draft.reader, ocr=reader.label, ocr_pages=tuple(read))
+    source = Source(
+        reader=draft.reader, ocr=reader.label, ocr_pages=tuple(read), unread_pages=tuple(unread)
+    )
     return draft.document(source)
 
 
-def _from_own(data: Any, path: Path | None) -> Document:
-    """Returns what `Document.to_dict` wrote; images it names stand beside its file."""
+def _warn_of_unread(
+    id: str, unread: list[int], overlaid: list[int], missing: MissingExtraError | None
+) -> None:
+    """Warns that a PDF file's pages show what is not among the document's words."""
+    told = []
+    if unread:
+        told.append(
+            f"{pages_of(unread)} of '{id}' can be read by OCR alone, and the document goes without "
+            f"their words. {missing}"
+        )
+    if overlaid:
+        told.append(
+            f"Pictures cover most of {pages_of(overlaid)} of '{id}', and the text beside or on "
+            'them alone was read. Where they are scans, pass ocr="rapidocr" or ocr="tesseract".'
+        )
+    for text in told:
+        warnings.warn(text[0].upper() + text[1:], ReadingWarning, stacklevel=5)
+
+
+def _from_own(data: Any, path: Path | None, limits: ReadingLimits) -> Document:
+    """Returns what `Document.to_dict` wrote; images it names stand beside its file.
+
+    Bytes have no file: whoever sent them may name no image of this machine.
+    """
     if isinstance(data, Mapping) and isinstance(data.get("document"), Mapping):
         data = data["document"]
     if not isinstance(data, Mapping):
         raise InputError(
             f"It holds {type(data).__name__}, expected an object written from Document.to_dict()."
         )
-    document = Document.from_dict(data)
-    if path is None:
-        return document
+    document = Document.from_dict(data, folder=None if path is None else path.parent)
     pages = tuple(
-        replace(page, image=path.parent / page.image) if isinstance(page.image, Path) else page
-        for page in document.pages
+        page if page.image is None else replace(page, limits=limits) for page in document.pages
     )
     return replace(document, pages=pages)

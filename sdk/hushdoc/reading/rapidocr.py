@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -10,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushdoc import telemetry
+from hushdoc.cores import usable_cores
 from hushdoc.document import Document, Word
 from hushdoc.errors import MissingExtraError, OCRError
 from hushdoc.reading.drafting import Corners, Draft, around, number, reading_as
+from hushdoc.reading.images import MIN_SIDE, PAPER, no_longer
 from hushdoc.reading_terms import ReadingLimits
 
 if TYPE_CHECKING:
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
 
 READER = "rapidocr"
 STEPS = ("det", "cls", "rec")
+
+LONGEST = 2000
+"""It shrinks pictures to this longer side (pixels) before it looks for lines."""
+
+TALL, WIDE = 8, 64
+"""A picture so many times as tall as wide is made a hundred times its size before it is looked at,
+and of one so many times as wide as tall nothing is left once it is shrunk: then the engine fails.
+Both are laid on paper that is TALL times as long as wide."""
 
 
 class RapidOCREngine:
@@ -31,7 +40,8 @@ class RapidOCREngine:
         """Finds the models that came with the package; it is never let download any.
 
         Args:
-            threads: Threads of one model; by default the cores this process may use.
+            threads: Threads of one model; by default the cores this process may use, which a
+                container's quota may leave it few of.
 
         Raises:
             MissingExtraError: rapidocr or onnxruntime is not installed.
@@ -50,7 +60,7 @@ class RapidOCREngine:
             f"{step.capitalize()}.model_path": str(path) for step, path in models.items()
         }
         settings |= {"Global.log_level": "critical", "Global.return_word_box": True}
-        settings["EngineConfig.onnxruntime.intra_op_num_threads"] = threads or _usable_cores()
+        settings["EngineConfig.onnxruntime.intra_op_num_threads"] = threads or usable_cores()
         try:
             self._engine = rapidocr.RapidOCR(params=settings)
         except Exception as error:  # its exceptions share no base but Exception
@@ -66,19 +76,22 @@ class RapidOCREngine:
         """
         import numpy as np
 
+        if min(image.size) < MIN_SIDE:
+            return []
+        drawn, size = _fitting(image.convert("RGB"))
         # It takes the order of OpenCV: blue, green, red.
-        pixels = np.ascontiguousarray(np.asarray(image.convert("RGB"))[:, :, ::-1])
+        pixels = np.ascontiguousarray(np.asarray(drawn)[:, :, ::-1])
         try:
             with self._lock:
                 answer = self._engine(pixels)
         except Exception as error:  # its exceptions share no base but Exception
             raise OCRError(
-                f"RapidOCR failed on a picture of {image.width} x {image.height} pixels: {error}. "
-                "Use Tesseract for this document."
+                f"RapidOCR failed on a picture of {image.width} x {image.height} pixels: "
+                f"{type(error).__name__}: {str(error)[:200]}. Use Tesseract for this document."
             ) from error
         draft = Draft(id="page", reader=READER, limits=ReadingLimits())
-        draft.page(image.width, image.height)
-        _add_answer(draft, answer, size=image.size)
+        draft.page(*size, pixels=image.size)
+        _add_answer(draft, answer, size=size)
         return list(draft.words())
 
 
@@ -88,11 +101,19 @@ def default_engine() -> RapidOCREngine:
     return RapidOCREngine()
 
 
-def _usable_cores() -> int:
-    """Returns how many cores the process may use; ONNX Runtime would take all of the host's."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _fitting(image: Image.Image) -> tuple[Image.Image, tuple[int, int]]:
+    """Returns a picture as the engine can take it, and the size of the part that is the picture."""
+    tall = image.height > TALL * image.width
+    wide = image.width > max(LONGEST, WIDE * image.height)
+    if not tall and not wide:
+        return image, image.size
+    from PIL import Image
+
+    small = no_longer(image, LONGEST)
+    least = -(-max(small.size) // TALL)
+    paper = Image.new("RGB", (max(least, small.width), max(least, small.height)), PAPER)
+    paper.paste(small, (0, 0))
+    return paper, small.size
 
 
 def _models(folder: Path) -> dict[str, Path]:

@@ -11,12 +11,14 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hushdoc.document import Word
 from hushdoc.errors import OCRError
 from hushdoc.reading.drafting import Draft
+from hushdoc.reading.images import MIN_SIDE, no_longer
 from hushdoc.reading.tesseract_tsv import add_rows
 from hushdoc.reading_terms import ReadingLimits
 
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
     from PIL import Image
 
 PROGRAM = "tesseract"
-MIN_SIDE = 3
-"""Pictures with a shorter side (pixels) hold no text, and the program fails on them."""
+LONGEST = 32767
+"""The program refuses pictures with a longer side (pixels)."""
 
 
 class TesseractEngine:
@@ -64,15 +66,17 @@ class TesseractEngine:
         Raises:
             OCRError: The program failed or took too long.
         """
-        if min(image.size) < MIN_SIDE:
+        drawn = no_longer(image, LONGEST)
+        if min(drawn.size) < MIN_SIDE:
             return []
         # Uncompressed and without metadata: nothing to spend time on, nothing to pass along.
         stream = io.BytesIO()
-        image.save(stream, format="PPM")
+        drawn.save(stream, format="PPM")
         answer = self._run(["stdin", "stdout", "-l", self._languages, "tsv"], stream.getvalue())
         draft = Draft(id="page", reader=self.name, limits=ReadingLimits())
         add_rows(draft, answer.decode("utf-8", errors="replace"))
-        return list(draft.words())
+        words = draft.words()
+        return list(words) if drawn.size == image.size else _grown(words, drawn.size, image.size)
 
     def _run(self, arguments: list[str], content: bytes) -> bytes:
         # One page, one core: pages are what is read side by side.
@@ -100,6 +104,16 @@ class TesseractEngine:
                 f"Check with {PROGRAM} --list-langs that '{self._languages}' is installed."
             )
         return done.stdout
+
+
+def _grown(words: Sequence[Word], size: tuple[int, int], grown: tuple[int, int]) -> list[Word]:
+    """Returns the words of a picture where they stand in one of another size."""
+    draft = Draft(id="page", reader=PROGRAM, limits=ReadingLimits())
+    draft.page(*size, pixels=grown)
+    for word in words:
+        box = word.box
+        draft.word(word.text, (box.x0, box.y0, box.x1, box.y1), segment=word.segment)
+    return list(draft.words())
 
 
 def program() -> str | None:

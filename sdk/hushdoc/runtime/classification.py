@@ -166,8 +166,9 @@ class ClassificationModel(GraphModel):
         """Yields one answer for each document, in their order, as soon as it is known.
 
         Args:
-            documents: Documents, or paths of files, which a model of pictures opens without
-                reading their words; taken a few at a time, so a generator streams.
+            documents: Documents, paths of files, which a model of pictures opens without reading
+                their words, or functions that return a document; taken a few at a time, so a
+                generator streams.
             top_k: How many labels are told, best first.
             workers: How many documents are read at once, each by a thread of its own.
             on_error: "raise" stops at the first document that can't be read; "collect" yields a

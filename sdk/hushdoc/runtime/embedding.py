@@ -170,7 +170,9 @@ class EmbeddingModel(GraphModel):
         """Yields the vectors of each document, in their order, as soon as they are known.
 
         Args:
-            documents: Documents, or paths of files; taken a few at a time, so a generator streams.
+            documents: Documents, paths of files, or functions that return a document, such as
+                `partial(Document.open, path, password=...)`; taken a few at a time, so a generator
+                streams.
             level: What gets a vector.
             workers: How many documents are read at once, each by a thread of its own.
             on_error: "raise" stops at the first document that can't be read; "collect" yields a

@@ -143,7 +143,9 @@ class KIEModel(GraphModel):
         """Yields one answer for each document, in their order, as soon as it is known.
 
         Args:
-            documents: Documents, or paths of files; taken a few at a time, so a generator streams.
+            documents: Documents, paths of files, or functions that return a document, such as
+                `partial(Document.open, path, password=...)`; taken a few at a time, so a generator
+                streams.
             workers: How many documents are read at once, each by a thread of its own.
             on_error: "raise" stops at the first document that can't be read; "collect" yields a
                 Failure in its place and goes on.

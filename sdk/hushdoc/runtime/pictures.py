@@ -192,36 +192,48 @@ def page_pixels(document: Document, settings: PicturePreprocessing) -> Iterator[
         yield pixels_of_page(document, number, settings)
 
 
-def pictured(path: str | os.PathLike[str], *, limits: ReadingLimits | None = None) -> Document:
+def pictured(
+    path: str | os.PathLike[str],
+    *,
+    password: str | None = None,
+    limits: ReadingLimits | None = None,
+) -> Document:
     """Returns the pages of an image or PDF file without reading any word of them.
 
     Args:
         path: The file.
+        password: Opens an encrypted PDF file.
         limits: How much is read.
 
     Raises:
         InputError: The file can't be read; its subclasses say why.
         MissingExtraError: A package that its format needs is not installed.
     """
-    from hushdoc import files
-    from hushdoc.reading import ReadingLimits, images, pdf
+    from hushdoc.reading import ReadingLimits, images, opening, pdf
 
     limits = limits or ReadingLimits()
     path = Path(path)
-    try:
-        content = files.read_file(path, max_bytes=limits.max_bytes)
-    except OSError as error:
-        raise InputError(
-            f"It can't be read: {error.strerror or error}. Check the path '{path}'."
-        ) from error
+    content = opening.content_of(path, limits)
+    file: bytes | None = None
     if pdf.is_pdf(content):
-        told = pdf.text_pages(content, id=path.name, limits=limits, password=None)
+        if password is not None:
+            file = pdf.unlocked(content, id=path.name, password=password)
+        told = pdf.text_pages(content, id=path.name, limits=limits, password=password)
         sizes = [(number, page.width, page.height) for number, page in enumerate(told)]
     else:
         shown = images.pictures(content, id=path.name, limits=limits, extra="cpu")
         sizes = [(frame, picture.width, picture.height) for frame, picture in shown]
+    seen = opening.witness(content, path) if file is None else None
     pages = tuple(
-        Page(width=width, height=height, words=(), image=path, frame=frame)
+        Page(
+            width=width,
+            height=height,
+            words=(),
+            image=file or path,
+            frame=frame,
+            limits=limits,
+            witness=seen,
+        )
         for frame, width, height in sizes
     )
     return Document(id=path.stem, pages=pages)

@@ -16,15 +16,16 @@ from time import monotonic
 from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
 
 from hushdoc.document import Document
-from hushdoc.errors import HushdocError
+from hushdoc.errors import HushdocError, InputError
 from hushdoc.runtime.extraction import Failure
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
 Answer = TypeVar("Answer")
-Item = Document | str | os.PathLike[str]
-"""A document, or the path of a file that `Document.open` reads."""
+Item = Document | str | os.PathLike[str] | Callable[[], Document]
+"""A document, the path of a file that `Document.open` reads, or a function that returns a document,
+such as `partial(Document.open, path, password=...)`; the worker that answers calls it."""
 
 LOOK_AHEAD = 2
 """Documents that are held for each worker: the one it reads and the one it reads next."""
@@ -47,8 +48,8 @@ def answers(
     Closing the iterator, or an interrupt, drops what no worker has begun and waits for the rest.
 
     Args:
-        documents: Documents, or paths that a worker opens; taken a few at a time, so a generator
-            streams. It runs in the caller's thread.
+        documents: Documents, paths that a worker opens, or functions that it calls for one; taken a
+            few at a time, so a generator streams. It runs in the caller's thread.
         answer: Called by as many threads at once as there are workers.
         workers: How many documents are read at once; 1 reads them in the caller's thread.
         on_error: "raise" stops at the first document that can't be read; "collect" yields a
@@ -64,10 +65,11 @@ def answers(
     if type(workers) is not int or workers < 1:
         raise ValueError(f"workers is {workers!r}; expected an integer >= 1.")
     attempt = partial(_attempt, answer=answer, opened=opened, collect=on_error == "collect")
+    numbered = enumerate(documents)
     found = (
-        (attempt(item) for item in documents)
+        (attempt(item) for item in numbered)
         if workers == 1
-        else _side_by_side(documents, attempt, workers=workers)
+        else _side_by_side(numbered, attempt, workers=workers)
     )
     if not progress:
         return found
@@ -76,23 +78,47 @@ def answers(
 
 
 def _attempt(
-    item: Item,
+    numbered: tuple[int, Item],
     *,
     answer: Callable[[Document], Answer],
     opened: Callable[[str | os.PathLike[str]], Document],
     collect: bool,
 ) -> Answer | Failure:
+    number, item = numbered
     try:
-        return answer(item if isinstance(item, Document) else opened(item))
+        return answer(_document(item, number, opened))
     except HushdocError as error:
         if not collect:
             raise
-        name = item.id if isinstance(item, Document) else os.fspath(item)
-        return Failure(document_id=name, error=error)
+        return Failure(document_id=_name(item, number), error=error)
+
+
+def _document(
+    item: object, number: int, opened: Callable[[str | os.PathLike[str]], Document]
+) -> Document:
+    if isinstance(item, str | os.PathLike):
+        return opened(item)
+    found = item() if callable(item) else item
+    if isinstance(found, Document):
+        return found
+    raise InputError(
+        f"Item {number} of the documents is {type(found).__name__}; expected a Document, the path "
+        "of a file, or a function that returns a Document. Leave it out, or open it with "
+        "Document.open."
+    )
+
+
+def _name(item: object, number: int) -> str:
+    if isinstance(item, Document):
+        return item.id
+    return os.fsdecode(item) if isinstance(item, str | os.PathLike) else f"item {number}"
 
 
 def _side_by_side(
-    documents: Iterable[Item], attempt: Callable[[Item], Answer | Failure], *, workers: int
+    documents: Iterable[tuple[int, Item]],
+    attempt: Callable[[tuple[int, Item]], Answer | Failure],
+    *,
+    workers: int,
 ) -> Generator[Answer | Failure]:
     # Loading this takes longer than loading a table of hashed features.
     from concurrent.futures import ThreadPoolExecutor

@@ -83,9 +83,10 @@ def overlay(
         labels: All labels of the model, so that each keeps its colour from page to page.
 
     Raises:
-        InputError: The image file is not there.
+        InputError: The image file is not there, or the page's own is another than was read.
         UnsupportedFormatError: The image can't be read.
-        LimitExceededError: The image has more than MAX_PIXELS pixels.
+        LimitExceededError: It has more pixels than the document was opened with, or than
+            `ReadingLimits` allows.
         MissingExtraError: Pillow is not installed.
     """
     rendition.require_pillow()

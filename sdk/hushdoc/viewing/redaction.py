@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from hushdoc import files
 from hushdoc.document import Box, Document, Page, Word, union
 from hushdoc.errors import InputError
-from hushdoc.viewing import rendition
+from hushdoc.viewing import folded_text, rendition
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -98,7 +97,9 @@ def redact(
         document: What the fields were found in.
         fields: The fields, such as those of an Extraction.
         labels: Which of them to remove; all by default.
-        repeats: Whether what spells the same as a whole field is removed elsewhere too.
+        repeats: Whether what spells the same as a whole field is removed elsewhere too: without
+            regard to case, composed or decomposed accents, full width, ligatures, invisible
+            characters and the marks around words.
         out: A folder that gets document.json and one PNG file for each page that has a picture;
             nothing may be there yet.
 
@@ -173,11 +174,11 @@ def _words_of(
         gone[item.page].update(item.word_ids)
         counts[item.label] += 1
     if repeats:
+        runs = sorted({(item.label, _run(document, item)) for item in fields})
         for number, page in enumerate(document.pages):
-            spelled = [_bare(word.text) for word in page.words]
-            for label, run in sorted({(item.label, _run(document, item)) for item in fields}):
-                for start in _places(spelled, run):
-                    ids = set(range(start, start + len(run)))
+            spelled = _pieces(page.words, range(len(page.words)))
+            for label, run in runs:
+                for ids in _places(spelled, run):
                     if not ids <= gone[number]:
                         gone[number] |= ids
                         counts[label] += 1
@@ -194,24 +195,30 @@ def _no_such(item: RedactedField, found: str) -> InputError:
 
 def _run(document: Document, item: RedactedField) -> tuple[str, ...]:
     words = document.pages[item.page].words
-    return tuple(_bare(words[index].text) for index in item.word_ids)
+    return tuple(piece for _, piece in _pieces(words, item.word_ids))
 
 
-def _bare(text: str) -> str:
-    """Returns a word without case and without the marks around it, such as brackets and commas."""
-    folded = text.casefold()
-    return re.sub(r"^\W+|\W+$", "", folded) or folded
+def _pieces(words: Sequence[Word], ids: Iterable[int]) -> list[tuple[int, str]]:
+    """Returns what words spell, each piece with its word; what shows nothing has no piece."""
+    return [
+        (index, folded_text.bare(piece))
+        for index in ids
+        for piece in folded_text.folded(words[index].text).split()
+    ]
 
 
-def _places(words: Sequence[str], run: tuple[str, ...]) -> Iterator[int]:
+def _places(spelled: Sequence[tuple[int, str]], run: tuple[str, ...]) -> Iterator[set[int]]:
+    """Yields the words, and those that show nothing between them, wherever a run is spelled."""
+    pieces = [piece for _, piece in spelled]
     start = -1
-    while True:
+    while run:
         try:
-            start = words.index(run[0], start + 1)
+            start = pieces.index(run[0], start + 1)
         except ValueError:
             return
-        if tuple(words[start : start + len(run)]) == run:
-            yield start
+        stop = start + len(run)
+        if tuple(pieces[start:stop]) == run:
+            yield set(range(spelled[start][0], spelled[stop - 1][0] + 1))
 
 
 def _covers(page: Page, ids: Collection[int]) -> list[Box]:
@@ -288,14 +295,12 @@ def _of_text(
         spans.add((item.start, item.stop))
         counts[item.label] += 1
     if repeats:
+        whole = folded_text.folded_with_places(text)
         for item in fields:
-            words = text[item.start : item.stop].split()
-            if not words:
-                continue
-            pattern = r"(?<!\w)" + r"\s+".join(map(re.escape, words)) + r"(?!\w)"
-            for found in re.finditer(pattern, text, re.IGNORECASE):
-                if not any(start <= found.start() and found.end() <= stop for start, stop in spans):
-                    spans.add(found.span())
+            wanted = folded_text.bare(folded_text.folded(text[item.start : item.stop]).strip())
+            for start, stop in folded_text.places(whole, wanted):
+                if not any(first <= start and stop <= last for first, last in spans):
+                    spans.add((start, stop))
                     counts[item.label] += 1
     parts, last = [], 0
     for start, stop in sorted(spans):

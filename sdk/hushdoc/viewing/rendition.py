@@ -7,12 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushdoc.document import Box, Page
-from hushdoc.errors import (
-    InputError,
-    LimitExceededError,
-    MissingExtraError,
-    UnsupportedFormatError,
-)
+from hushdoc.errors import InputError, LimitExceededError, MissingExtraError
+from hushdoc.reading_terms import ReadingLimits
 
 if TYPE_CHECKING:
     from PIL import Image, ImageFont
@@ -21,9 +17,6 @@ if TYPE_CHECKING:
 
 MIN_WIDTH = 900
 """Pages narrower than this (pixels) are drawn larger, so that captions can be read."""
-
-MAX_PIXELS = 80_000_000
-"""Images with more pixels are refused before they are decoded."""
 
 INK, PAPER, RULE = (45, 45, 45), (255, 255, 255), (205, 205, 205)
 
@@ -69,9 +62,9 @@ def background(page: Page, image: Image.Image | Path | str | None) -> Image.Imag
     """Returns the given image, else the page's own where its file is there, else a rendition.
 
     Raises:
-        InputError: The given file is not there.
+        InputError: The given file is not there, or the page's own is another than was read.
         UnsupportedFormatError: The image can't be read.
-        LimitExceededError: The image has more than MAX_PIXELS pixels.
+        LimitExceededError: It has more pixels than the limits of the page, or the usual ones.
     """
     from PIL import Image
 
@@ -83,7 +76,7 @@ def background(page: Page, image: Image.Image | Path | str | None) -> Image.Imag
         found = page_image(page)
     if found is None:
         return _rendition(page)
-    picture = found if isinstance(found, Image.Image) else _opened(Path(found))
+    picture = found if isinstance(found, Image.Image) else _opened(Path(found), page)
     picture = picture.convert("RGB")
     if picture.width < MIN_WIDTH:
         height = round(picture.height * MIN_WIDTH / picture.width)
@@ -91,27 +84,17 @@ def background(page: Page, image: Image.Image | Path | str | None) -> Image.Imag
     return picture
 
 
-def _opened(path: Path) -> Image.Image:
-    from PIL import Image, ImageOps
+def _opened(path: Path, page: Page) -> Image.Image:
+    from hushdoc.reading import images, opening
 
     if not path.is_file():
         raise InputError(
             f"The page image '{path}' is not there. Give an image file, or none for a plain "
             "rendition of the words."
         )
-    try:
-        with Image.open(path) as picture:
-            if picture.width * picture.height > MAX_PIXELS:
-                raise LimitExceededError(
-                    f"The page image '{path}' is {picture.width} x {picture.height} pixels; at "
-                    f"most {MAX_PIXELS} in all are read. Pass a smaller image."
-                )
-            return ImageOps.exif_transpose(picture).convert("RGB")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise UnsupportedFormatError(
-            f"The page image '{path}' can't be read: {error}. Expected an image that Pillow "
-            "reads, such as PNG, JPEG or TIFF."
-        ) from error
+    limits = page.limits or ReadingLimits()
+    content = opening.content_of(path, limits)
+    return images.picture(content, 0, id=path.name, limits=limits)
 
 
 def _rendition(page: Page) -> Image.Image:
@@ -120,10 +103,11 @@ def _rendition(page: Page) -> Image.Image:
 
     scale = max(1.0, MIN_WIDTH / page.width)
     size = max(1, round(page.width * scale)), max(1, round(page.height * scale))
-    if size[0] * size[1] > MAX_PIXELS:
+    most = (page.limits or ReadingLimits()).max_pixels
+    if size[0] * size[1] > most:
         raise LimitExceededError(
-            f"The page would be drawn with {size[0]} x {size[1]} pixels; at most {MAX_PIXELS} in "
-            "all are drawn. Mend the page's width and height."
+            f"The page would be drawn with {size[0]} x {size[1]} pixels; at most {most} in all are "
+            "drawn. Mend the page's width and height, or raise ReadingLimits.max_pixels."
         )
     canvas = Image.new("RGB", size, PAPER)
     pen = ImageDraw.Draw(canvas)

@@ -21,6 +21,7 @@ def file(
     extra: str = "",
     catalog: str = "",
     objects: Sequence[bytes] = (),
+    shows: str = "",
     password: str | None = None,
 ) -> bytes:
     """Returns a PDF file with a page for each content stream.
@@ -31,6 +32,7 @@ def file(
         extra: More entries of every page, such as "/Rotate 90".
         catalog: More entries of the catalog.
         objects: More objects; the first is number 10 + 2 * pages.
+        shows: More resources of every page, such as "/XObject << /Im1 12 0 R >>".
         password: Encrypts the file (RC4, 40 bits) for this password.
     """
     first = 10
@@ -48,7 +50,7 @@ def file(
     for number, content in zip(pages, contents, strict=True):
         bodies[number] = (
             f"<< /Type /Page /Parent 2 0 R /MediaBox {box} /Contents {number + 1} 0 R "
-            f"/Resources << /Font << /F1 3 0 R >> >> {extra} >>"
+            f"/Resources << /Font << /F1 3 0 R >> {shows} >> {extra} >>"
         ).encode()
         stream = content if key is None else _rc4(_object_key(key, number + 1), content)
         bodies[number + 1] = (
@@ -65,6 +67,41 @@ def file(
         ).encode()
         trailer = f"/Encrypt 4 0 R /ID [<{file_id.hex()}> <{file_id.hex()}>]"
     return _assembled(bodies, trailer)
+
+
+def picture(width: int, height: int, pixels: bytes) -> bytes:
+    """Returns the object of a grey picture."""
+    return (
+        (
+            b"<< /Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceGray "
+            b"/BitsPerComponent 8 /Length %d >>\nstream\n" % (width, height, len(pixels))
+        )
+        + pixels
+        + b"\nendstream"
+    )
+
+
+def form(content: bytes, *, matrix: str, resources: str) -> bytes:
+    """Returns the object of a form: content that pages and other forms draw."""
+    head = (
+        f"<< /Type /XObject /Subtype /Form /BBox [0 0 1000 1000] /Matrix {matrix} "
+        f"/Resources << {resources} >> /Length {len(content)} >>\nstream\n"
+    )
+    return head.encode() + content + b"\nendstream"
+
+
+def strips(number: int, *, size: tuple[int, int], top: int, height: int) -> bytes:
+    """Returns the operators that draw picture /Im1 again and again, strip below strip.
+
+    Args:
+        number: Of strips.
+        size: Of the page.
+        top: Where the first begins, from the page's bottom.
+        height: Of all of them.
+    """
+    each = height / number
+    places = (top - each * (place + 1) for place in range(number))
+    return b"".join(b"q %d 0 0 %f 0 %f cm /Im1 Do Q\n" % (size[0], each, y) for y in places)
 
 
 def _assembled(bodies: dict[int, bytes], trailer: str) -> bytes:

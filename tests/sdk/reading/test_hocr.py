@@ -31,6 +31,16 @@ def test_markup_inside_words_is_passed_over() -> None:
     assert texts(page(word("&lt;R&amp;D&gt; &#x2014;"))) == ["<R&D> \u2014"]
 
 
+def test_values_may_be_without_quotes() -> None:
+    bare = "<span class=ocrx_word title='bbox 10 10 30 20'>a</span>"
+    other = "<span id=w_2 title='bbox 40 10 60 20' class=ocrx_word>b</span>"
+    assert texts(page(word("quoted") + bare + other)) == ["quoted", "a", "b"]
+    whole = "<div title='bbox 0 0 100 100' class=ocr_page>" + bare + "</div>"
+    assert texts(whole) == ["a"]
+    # A title that speaks of classes has none.
+    assert texts(page("<span title='class=ocrx_word'>c</span>" + bare)) == ["a"]
+
+
 def test_comments_and_unclosed_elements_do_no_harm() -> None:
     assert texts(page(f"<!-- {word('hidden')} -->{word('a')}")) == ["a"]
     assert texts(page(word("a") + "<!-- no end " + word("hidden"))) == ["a"]
@@ -80,6 +90,7 @@ def test_other_html_is_no_hocr(text: str) -> None:
         "<" * 2_000_000,
         "<" + "a" * 2_000_000,
         "<a " + "class=" * 400_000,
+        "<a " + "class=x " * 250_000 + ">",
         "<span class='" * 150_000,
         "<!--" * 500_000,
         "<span title='" + ";" * 1_000_000 + "' class='ocrx_word'>",

@@ -16,7 +16,7 @@ from PIL import Image
 
 from hushdoc import telemetry
 from hushdoc.document import Box, Document, Word
-from hushdoc.errors import BoxError, InputError, OCRError, OCRRequiredError
+from hushdoc.errors import BoxError, EmptyDocumentError, InputError, OCRError, OCRRequiredError
 from hushdoc.reading import (
     OCRCache,
     OCREngine,
@@ -30,6 +30,10 @@ from hushdoc.reading import (
 PAGE = "Hollis Supply Ltd. Invoice INV-2207 Date 2026-03-14 Total due 12.50 EUR"
 TEXT = PAGE.split(" ")
 ENGINES = ("rapidocr", pytest.param("tesseract", marks=pytest.mark.tesseract))
+
+
+def texts(document: Document) -> list[list[str]]:
+    return [[word.text for word in page.words] for page in document.pages]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -83,24 +87,33 @@ def test_a_number_stamped_on_a_scan_does_not_hide_its_text(
     assert {*TEXT, "A-0017"} <= {word.text for word in document.pages[1].words}
 
 
-def image_page(pdfs: ModuleType, path: Path, stamp: bytes = b"") -> bytes:
-    """Returns a PDF file: a page of text, then one that shows a picture."""
+def test_a_stamped_scan_in_strips_is_read_whole(pdfs: ModuleType, fixtures: Path) -> None:
+    stamped = image_page(
+        pdfs, fixtures / "page.png", stamp=pdfs.shown("A-0017", x=500, y=20), strips=3
+    )
+    document = Document.open(stamped)
+    assert {*TEXT, "A-0017"} <= {word.text for word in document.pages[1].words}
+
+
+def image_page(pdfs: ModuleType, path: Path, stamp: bytes = b"", strips: int = 1) -> bytes:
+    """Returns a PDF file: a page of text, then one that shows a picture, in strips."""
     with Image.open(path) as picture:
         grey = picture.convert("L")
-    stream = grey.tobytes()
-    image = (
-        b"<< /Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceGray "
-        b"/BitsPerComponent 8 /Length %d >>\nstream\n" % (*grey.size, len(stream))
+    each = grey.height // strips
+    parts = [grey.crop((0, each * n, grey.width, each * (n + 1))) for n in range(strips)]
+    high = 367 / strips
+    shown = b"".join(
+        b"q 612 0 0 %f 0 %f cm /Im%d Do Q\n" % (high, 200 + high * (strips - 1 - n), n)
+        for n in range(strips)
     )
-    drawn = b"q 612 0 0 367 0 200 cm /Im1 Do Q\n" + stamp
+    names = " ".join(f"/Im{n} {14 + n} 0 R" for n in range(strips))
     content: bytes = pdfs.file(
-        [pdfs.shown("typed", y=500), drawn],
+        [pdfs.shown("typed", y=500), shown + stamp],
         box="[0 0 612 600]",
-        objects=[image + stream + b"\nendstream"],
+        objects=[pdfs.picture(*part.size, part.tobytes()) for part in parts],
+        shows=f"/XObject << {names} >>",
     )
-    return content.replace(
-        b"<< /Font << /F1 3 0 R >> >>", b"<< /Font << /F1 3 0 R >> /XObject << /Im1 14 0 R >> >>"
-    )
+    return content
 
 
 class Counting:
@@ -115,6 +128,55 @@ class Counting:
     def read(self, image: Image.Image) -> Sequence[Word]:
         self.calls += 1
         return [Word(text=f"call{self.calls}", box=Box(x0=1, y0=1, x1=2, y1=2), segment=3)]
+
+
+@pytest.mark.tesseract
+@pytest.mark.parametrize("size", [(1, 3000), (3000, 2), (40000, 4), (33, 40000)])
+def test_slender_pictures_are_read_and_say_nothing(size: tuple[int, int]) -> None:
+    blank = Image.new("RGB", size, "white")
+    engines: list[OCREngine] = [TesseractEngine(), rapidocr.default_engine()]
+    assert [list(engine.read(blank)) for engine in engines] == [[], []]
+
+
+@pytest.mark.tesseract
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_slender_page_does_not_cost_the_others(
+    fixtures: Path, tmp_path: Path, engine: str
+) -> None:
+    path = tmp_path / "fax.tif"
+    with Image.open(fixtures / "page.png") as picture:
+        rest = Image.new("RGB", (3000, 2), "white")
+        rest.save(path, save_all=True, append_images=[picture.convert("RGB")])
+    document = Document.open(path, ocr=engine)
+    assert texts(document) == [[], TEXT]
+    rest.save(path)
+    with pytest.raises(EmptyDocumentError):
+        Document.open(path, ocr=engine)
+
+
+@pytest.mark.tesseract
+def test_words_of_a_shrunk_picture_stand_where_they_are(fixtures: Path) -> None:
+    with Image.open(fixtures / "page.png") as picture:
+        page = picture.convert("RGB").resize((400, 240))
+    # The first is too long for Tesseract, both are too slender for RapidOCR.
+    long, line = Image.new("RGB", (34_000, 240), "white"), Image.new("RGB", (8000, 60), "white")
+    long.paste(page, (33_000, 0))
+    line.paste(page.crop((0, 0, 400, 60)).resize((400, 60)), (500, 0))
+    by_word = {word.text: word.box for word in TesseractEngine().read(page)}
+    found = {word.text: word.box for word in TesseractEngine().read(long)}
+    assert len(found) > 5
+    for text in by_word.keys() & found.keys():
+        assert found[text].x0 == pytest.approx(33_000 + by_word[text].x0, abs=12)
+    for engine in (TesseractEngine(), rapidocr.default_engine()):
+        assert all(0 <= word.box.x0 <= word.box.x1 <= 8000 for word in engine.read(line))
+
+
+def test_rapidocr_takes_no_more_threads_than_the_container_may_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rapidocr, "usable_cores", lambda: 3)
+    for engine, expected in ((RapidOCREngine(), 3), (RapidOCREngine(threads=1), 1)):
+        assert engine._engine.cfg.EngineConfig.onnxruntime.intra_op_num_threads == expected
 
 
 @pytest.mark.tesseract

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -16,11 +18,14 @@ from hushdoc.errors import (
     EncryptedDocumentError,
     InputError,
     LimitExceededError,
+    MissingExtraError,
     OCRRequiredError,
     UnsupportedFormatError,
 )
-from hushdoc.reading import ReadingLimits, Source, page_image
+from hushdoc.reading import ReadingLimits, ReadingWarning, Source, page_image, pdf_pictures
 from hushdoc.reading.drafting import PIXELS_PER_INCH
+from hushdoc.reading.pdf import text_pages
+from hushdoc.reading.pdf_text import TextPage
 
 
 def texts(document: Document) -> list[list[str]]:
@@ -270,3 +275,158 @@ def test_many_threads_may_read_at_once(pdfs: ModuleType) -> None:
     for thread in threads:
         thread.join()
     assert found == {number: [["number", str(number)]] * 5 for number in range(8)}
+
+
+def pages(content: bytes) -> list[TextPage]:
+    return list(text_pages(content, id="x", limits=ReadingLimits()))
+
+
+def drawn(pdfs: ModuleType, content: bytes) -> bytes:
+    """Returns a file of one page that may draw the picture /Im1."""
+    file: bytes = pdfs.file(
+        [content], objects=[pdfs.picture(2, 2, b"\x80" * 4)], shows="/XObject << /Im1 12 0 R >>"
+    )
+    return file
+
+
+WHOLE = {"size": (612, 792), "top": 792, "height": 792}
+
+
+@pytest.mark.parametrize("number", [1, 3, 8, 500])
+@pytest.mark.parametrize("stamp", ["", "Received 2026"])
+def test_a_scan_in_strips_is_a_scan(pdfs: ModuleType, number: int, stamp: str) -> None:
+    content = pdfs.strips(number, **WHOLE) + (pdfs.shown(stamp) if stamp else b"")
+    (page,) = pages(drawn(pdfs, content))
+    assert page.needs_ocr
+    assert page.scan
+    assert not page.blank
+
+
+@pytest.mark.parametrize("rotation", ["", "/Rotate 90", "/CropBox [0 200 612 792]"])
+def test_the_share_that_pictures_cover_is_that_of_the_page_shown(
+    pdfs: ModuleType, rotation: str
+) -> None:
+    for height, scan in ((0.4, False), (0.6, True)):
+        bottom, top = (200, 792) if "Crop" in rotation else (0, 792)
+        share = int(height * (top - bottom))
+        content = pdfs.strips(5, size=(612, 792), top=top, height=share) + pdfs.shown(
+            "stamp", y=300
+        )
+        file = drawn(pdfs, content).replace(b"/Contents", f"{rotation} /Contents".encode())
+        (page,) = pages(file)
+        assert page.scan is scan
+
+
+def test_pictures_on_one_another_cover_what_one_of_them_does(pdfs: ModuleType) -> None:
+    logos = pdfs.strips(1, size=(612, 792), top=792, height=99) * 20
+    (page,) = pages(drawn(pdfs, logos + pdfs.shown("Total due")))
+    assert not page.needs_ocr
+
+
+@pytest.mark.parametrize(("scale", "scan"), [(0.75, True), (0.1, False)])
+def test_pictures_inside_forms_are_found_where_they_are_shown(
+    pdfs: ModuleType, scale: float, scan: bool
+) -> None:
+    content = b"q 2 0 0 2 0 0 cm /Fm1 Do Q\n" + pdfs.shown("stamp")
+    objects = [
+        pdfs.form(
+            b"q %f 0 0 %f 0 0 cm /Fm2 Do Q" % (scale, scale),
+            matrix="[1 0 0 1 0 0]",
+            resources="/XObject << /Fm2 13 0 R >>",
+        ),
+        pdfs.form(
+            b"q 306 0 0 396 0 0 cm /Im1 Do Q",
+            matrix="[1 0 0 1 0 0]",
+            resources="/XObject << /Im1 14 0 R >>",
+        ),
+        pdfs.picture(2, 2, b"\x80" * 4),
+    ]
+    file = pdfs.file([content], objects=objects, shows="/XObject << /Fm1 12 0 R >>")
+    (page,) = pages(file)
+    assert page.scan is scan
+
+
+def header(pdfs: ModuleType, number: int = 25) -> bytes:
+    line: bytes = pdfs.shown(" ".join(f"header{n}" for n in range(number)), x=9, y=780, size=5)
+    return line
+
+
+def test_many_words_on_a_picture_are_told_not_to_be_all(pdfs: ModuleType) -> None:
+    content = drawn(pdfs, pdfs.strips(3, **WHOLE) + header(pdfs))
+    with pytest.warns(ReadingWarning, match="cover most of page 0 of 'scan'") as told:
+        document = Document.open(content, id="scan")
+    assert told[0].filename == __file__
+    assert document.num_words == 25
+    source = Source(reader="pdf", unread_pages=(0,))
+    assert document.source == source
+    assert str(source) == "pdf, pictures of page 0 not read"
+    assert Source.from_dict(source.to_dict()) == source
+    # Whoever wants no picture read knows it; the source says it all the same.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read(content).source == source
+
+
+@pytest.mark.parametrize("where", ["without ink", "under the picture"])
+def test_what_an_ocr_program_wrote_below_a_scan_is_its_text(pdfs: ModuleType, where: str) -> None:
+    scan = pdfs.strips(3, **WHOLE)
+    content = b"3 Tr " + scan + header(pdfs) if "ink" in where else header(pdfs) + scan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        document = Document.open(drawn(pdfs, content))
+    assert document.num_words == 25
+    assert document.source == Source(reader="pdf")
+
+
+@pytest.fixture
+def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes both OCR engines away: an installation for PDF files alone."""
+    monkeypatch.setitem(sys.modules, "rapidocr", None)
+    monkeypatch.setenv("PATH", "")
+
+
+@pytest.mark.usefixtures("no_engine")
+def test_an_empty_page_needs_no_ocr(pdfs: ModuleType) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        document = Document.open(pdfs.file([b"", pdfs.shown("Total due"), b" q Q "]))
+    assert texts(document) == [[], ["Total", "due"], []]
+    assert document.source == Source(reader="pdf")
+    for ocr in ("auto", "none"):
+        with pytest.raises(EmptyDocumentError):
+            Document.open(pdfs.file([b""]), ocr=ocr)
+
+
+@pytest.mark.usefixtures("no_engine")
+def test_pages_that_only_ocr_could_read_are_told_where_others_have_words(pdfs: ModuleType) -> None:
+    frame = b"0 0 100 100 re f"
+    content = pdfs.file([frame, pdfs.shown("Total due"), frame])
+    said = r"Pages 0, 2 of 'a' can be read by OCR.*hushdoc\[ocr\]"
+    with pytest.warns(ReadingWarning, match=said):
+        document = Document.open(content, id="a")
+    assert texts(document) == [[], ["Total", "due"], []]
+    assert document.source == Source(reader="pdf", unread_pages=(0, 2))
+    with pytest.raises(MissingExtraError):
+        Document.open(pdfs.file([frame]))
+
+
+def test_so_many_objects_are_looked_at_and_no_more(
+    pdfs: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two kilobytes that draw a thousand times, and a picture after all of them."""
+    objects = [
+        pdfs.form(
+            b"/X Do " * 10 if level < 2 else b"0 0 1 1 re f",
+            matrix="[1 0 0 1 0 0]",
+            resources=f"/XObject << /X {13 + level} 0 R >>",
+        )
+        for level in range(3)
+    ]
+    file = pdfs.file(
+        [b"/X Do " * 10 + pdfs.strips(1, **WHOLE) + pdfs.shown("stamp")],
+        objects=[*objects, pdfs.picture(2, 2, b"\x80" * 4)],
+        shows="/XObject << /X 12 0 R /Im1 15 0 R >>",
+    )
+    assert pages(file)[0].scan
+    monkeypatch.setattr(pdf_pictures, "MAX_OBJECTS", 1000)
+    assert not pages(file)[0].scan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import signal
 import subprocess
@@ -10,7 +11,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +43,7 @@ def test_answers_come_in_order(workers: int) -> None:
 
 
 def test_workers_really_work_side_by_side() -> None:
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=200)
 
     def meet(asked: Document) -> str:
         both.wait()
@@ -95,6 +99,66 @@ def test_paths_are_opened_and_those_that_are_not_there_are_collected(
     assert isinstance(found[1], Failure)
     assert found[1].document_id == str(paths[1])
     assert isinstance(found[1].error, InputError)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("item", [None, 7, b"%PDF-1.7", ["a.txt"]])
+def test_what_is_no_document_is_told_in_its_place(workers: int, item: Any) -> None:
+    asked: list[Any] = [document(0), item, document(2)]
+    found = list(answers(asked, lambda asked: asked.id, workers=workers, on_error="collect"))
+    assert [found[0], found[2]] == ["0", "2"]
+    assert isinstance(found[1], Failure)
+    assert found[1].document_id == "item 1"
+    assert found[1].error.code == "BAD_INPUT"
+    assert type(item).__name__ in str(found[1].error)
+    json.loads(found[1].to_json())
+    stream = answers(asked, lambda asked: asked.id, workers=workers)
+    assert next(stream) == "0"
+    with pytest.raises(InputError, match="Item 1 of the documents is"):
+        next(stream)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_functions_open_documents_in_their_own_way(workers: int, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("some words")
+    by: list[str] = []
+
+    def own(path: Path, **options: Any) -> Document:
+        by.append(threading.current_thread().name)
+        return Document.open(path, **options)
+
+    asked = [
+        partial(own, tmp_path / "a", id="mine"),
+        partial(own, tmp_path / "a", format="hocr"),
+        lambda: None,
+        partial(own, tmp_path / "gone"),
+    ]
+    found = list(answers(asked, lambda asked: asked.id, workers=workers, on_error="collect"))  # type: ignore[arg-type]
+    assert found[0] == "mine"
+    codes = [item.error.code for item in found if isinstance(item, Failure)]
+    assert codes == ["UNSUPPORTED_FORMAT", "BAD_INPUT", "BAD_INPUT"]
+    told = [item.document_id for item in found if isinstance(item, Failure)]
+    assert told == ["item 1", "item 2", "item 3"]
+    assert all(name.startswith("hushdoc") for name in by) == (workers > 1)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_one_malformed_line_does_not_lose_the_others(workers: int, tmp_path: Path) -> None:
+    """A page of 10**400 pixels is one document that can't be read, never the end of all."""
+    good = Document.from_words(["a"], [(0, 0, 1, 1)], width=9, height=9)
+    data = good.to_dict()
+    data["pages"][0]["width"] = 10**400
+    (tmp_path / "bad.json").write_text(json.dumps(data))
+    huge = replace(good, pages=(replace(good.pages[0], width=1e308),))
+    asked = [good, tmp_path / "bad.json", huge, good]
+
+    def normal(found: Document) -> tuple[int, ...]:
+        found.check()
+        (page,) = found.pages
+        return page.words[0].box.normalized(width=page.width, height=page.height)
+
+    found = list(answers(asked, normal, workers=workers, on_error="collect"))
+    assert [type(item) for item in found] == [tuple, Failure, Failure, tuple]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -202,6 +266,6 @@ def test_an_interrupt_ends_it_cleanly() -> None:
         assert running.stdout is not None
         assert running.stdout.readline() == "0\n"
         running.send_signal(signal.SIGINT)
-        printed, warned = running.communicate(timeout=20)
+        printed, warned = running.communicate(timeout=200)
     assert printed.endswith("interrupted\n")
     assert (warned, running.returncode) == ("", 0)

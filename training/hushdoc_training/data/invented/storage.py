@@ -118,7 +118,7 @@ def _parsed(data: Any, folder: Path) -> LabelledDocument:
             f"Its format is '{data['format']}', version {data['version']}, which this reader "
             "does not know."
         )
-    document = Document.from_dict(data["document"])
+    document = Document.from_dict(data["document"], folder=folder)
     spans = tuple(
         Span(
             page=int(span["page"]),
@@ -131,19 +131,16 @@ def _parsed(data: Any, folder: Path) -> LabelledDocument:
     if any(span.page != 0 for span in spans) or len(document.pages) != 1:
         raise AnnotationError("It has more than one page, or a span on another page than its own.")
     tags_from_spans(document.num_words, spans)
-    found = LabelledDocument(
+    image = document.pages[0].image
+    if isinstance(image, Path) and image.parent != folder:
+        raise AnnotationError(f"Its image is '{image}', which does not stand in its own folder.")
+    return LabelledDocument(
         document=document,
         spans=spans,
         questions=tuple(_question(question, document) for question in data["questions"]),
         provider=str(data["provider"]),
         kind=str(data["kind"]),
     )
-    image = document.pages[0].image
-    if not isinstance(image, Path):
-        return found
-    if image.name != str(image):
-        raise AnnotationError(f"Its image is '{image}', which is not a name without a folder.")
-    return _with_image(found, folder / image)
 
 
 def _question(data: Any, document: Document) -> Question:

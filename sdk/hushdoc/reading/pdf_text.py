@@ -1,0 +1,238 @@
+"""The text layer of a page of a PDF file: its words where they stand, and whether to trust it.
+
+Contract: every call here stands inside `pdf._pdfium`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import unicodedata
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from hushdoc.document import Box
+from hushdoc.errors import LimitExceededError
+from hushdoc.reading.drafting import PIXELS_PER_INCH
+from hushdoc.reading.pdf_pictures import covering, num_unseen
+from hushdoc.reading_terms import ReadingLimits
+
+POINTS_PER_INCH = 72
+MIN_READABLE = 0.7
+"""A text layer of which a smaller share are letters somebody could read is a font without a map
+from glyphs to characters: the page is read as a picture instead."""
+
+SCAN_SHARE, MIN_SCAN_WORDS = 0.5, 20
+"""A page mostly covered by pictures, with fewer words than this, is a scan on which somebody
+stamped a number: the words are in the pictures."""
+
+MIN_HIDDEN_LETTERS = 100
+"""So many letters that nobody sees are what an OCR program read on a scan."""
+
+MAX_PAGE_CHARACTERS = 1_000_000
+"""A page in small print has ten thousand."""
+
+_SOFT_HYPHEN = "\x02"
+"""What PDFium puts for a hyphen at the end of a line."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextPage:
+    """The text layer of a page.
+
+    Attributes:
+        width: In pixels, PIXELS_PER_INCH an inch, or fewer where the limits would be passed.
+        height: In pixels.
+        words: Text and box of each word, in the file's order, on the page as it is looked at.
+        readable: The share of its characters that are letters somebody could read.
+        blank: Whether nothing at all is on it.
+        scan: Whether it is pictures with a few words on them.
+        overlaid: Whether pictures cover most of it, and its many words are seen beside or on them:
+            a header on a scan, or a slide; whatever the pictures say is not among the words.
+    """
+
+    width: int
+    height: int
+    words: Sequence[tuple[str, Box]]
+    readable: float
+    blank: bool
+    scan: bool
+    overlaid: bool
+
+    @property
+    def needs_ocr(self) -> bool:
+        """Whether the page says more than its text layer does."""
+        if not self.words:
+            return not self.blank
+        return self.scan or self.readable < MIN_READABLE
+
+
+def text_page(page: Any, limits: ReadingLimits) -> TextPage:
+    """Returns the text layer of an open page.
+
+    Args:
+        page: The page of pypdfium2.
+        limits: How much is read.
+
+    Raises:
+        LimitExceededError: It has too many characters.
+    """
+    width, height = page.get_size()
+    scale = PIXELS_PER_INCH / POINTS_PER_INCH
+    if width * height * scale**2 > limits.max_pixels:
+        scale = (limits.max_pixels / (width * height)) ** 0.5
+    size = max(1, int(width * scale)), max(1, int(height * scale))
+    place = _Place(page, *size)
+    under = covering(page, least_share=SCAN_SHARE)
+    covered = under.share >= SCAN_SHARE
+    with _layer(page) as layer:
+        characters = list(_characters(layer))
+        hidden = num_unseen(layer, under.hidden) if under.hidden else 0
+    shown = [letter for letter, _ in characters if not letter.isspace()]
+    readable = sum(map(_is_readable, shown)) / len(shown) if shown else 0.0
+    placed = ((text, place.box(box)) for text, box in _words(characters))
+    words = [(text, box) for text, box in placed if box is not None]
+    return TextPage(
+        width=size[0],
+        height=size[1],
+        words=words,
+        readable=readable,
+        blank=under.blank,
+        scan=covered and len(words) < MIN_SCAN_WORDS,
+        overlaid=covered and len(words) >= MIN_SCAN_WORDS and hidden < MIN_HIDDEN_LETTERS,
+    )
+
+
+_Rectangle = tuple[float, float, float, float]
+"""Left, bottom, right, top in the page's own points."""
+
+
+@contextmanager
+def _layer(page: Any) -> Iterator[Any]:
+    layer = page.get_textpage()
+    try:
+        count = layer.count_chars()
+        if count > MAX_PAGE_CHARACTERS:
+            raise LimitExceededError(
+                f"A page has {count} characters; at most {MAX_PAGE_CHARACTERS} are read. Split it, "
+                "or pass it as a picture."
+            )
+        yield layer
+    finally:
+        layer.close()
+
+
+def _characters(layer: Any) -> Iterator[tuple[str, _Rectangle | None]]:
+    """Yields each character of the text layer, blanks that PDFium adds included, and its place."""
+    import pypdfium2.raw as raw
+
+    loose = raw.FS_RECTF()
+    tight = [ctypes.c_double() for _ in range(4)]
+    high = 0
+    for index in range(layer.count_chars()):
+        code = raw.FPDFText_GetUnicode(layer, index)
+        if 0xD800 <= code < 0xDC00:  # the first half of a pair
+            high = code
+            continue
+        if 0xDC00 <= code < 0xE000:
+            code = 0x10000 + ((high - 0xD800) << 10) + (code - 0xDC00) if high else 0xFFFD
+        high = 0
+        letter = chr(code) if 0 < code < 0x110000 else "\ufffd"
+        if letter.isspace():
+            yield letter, None
+            continue
+        box = None
+        if raw.FPDFText_GetCharBox(layer, index, *tight):
+            left, right, bottom, top = (value.value for value in tight)
+            box = (left, bottom, right, top)
+        # The font's whole height: words of a line stand level, whatever their letters.
+        if raw.FPDFText_GetLooseCharBox(layer, index, loose):
+            box = _grown(box, (loose.left, loose.bottom, loose.right, loose.top))
+        yield letter, box
+
+
+def _grown(one: _Rectangle | None, other: _Rectangle) -> _Rectangle:
+    if one is None:
+        return other
+    return (
+        min(one[0], other[0]),
+        min(one[1], other[1]),
+        max(one[2], other[2]),
+        max(one[3], other[3]),
+    )
+
+
+def _words(
+    characters: Sequence[tuple[str, _Rectangle | None]],
+) -> Iterator[tuple[str, _Rectangle]]:
+    """Yields the runs of characters between blanks, without those that no page shows."""
+    letters: list[str] = []
+    box: _Rectangle | None = None
+    for letter, place in [*characters, (" ", None)]:
+        if letter == _SOFT_HYPHEN:
+            letters.append("-")
+            box = box if place is None else _grown(box, place)
+        # After a hyphen the next line begins, and a box never spans two.
+        if letter.isspace() or letter == _SOFT_HYPHEN:
+            if letters and box is not None:
+                yield "".join(letters), box
+            letters, box = [], None
+        elif unicodedata.category(letter) not in ("Cc", "Cs") and not _is_noncharacter(letter):
+            letters.append(letter)
+            box = box if place is None else _grown(box, place)
+
+
+def _is_noncharacter(letter: str) -> bool:
+    """Returns whether Unicode promises that a code will never be a character."""
+    code = ord(letter)
+    return code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
+
+
+def _is_readable(letter: str) -> bool:
+    return letter == _SOFT_HYPHEN or (
+        letter != "\ufffd"
+        and unicodedata.category(letter) not in ("Cc", "Co", "Cs")
+        and not _is_noncharacter(letter)
+    )
+
+
+class _Place:
+    """From a page's own points, whatever its rotation and crop, to pixels as it is looked at."""
+
+    def __init__(self, page: Any, width: int, height: int) -> None:
+        self._size = (width, height)
+        far = max(page.get_size())
+        origin, right, up = (
+            _on_device(page, width, height, *point)
+            for point in ((0.0, 0.0), (far, 0.0), (0.0, far))
+        )
+        self._origin = origin
+        self._across = ((right[0] - origin[0]) / far, (right[1] - origin[1]) / far)
+        self._up = ((up[0] - origin[0]) / far, (up[1] - origin[1]) / far)
+
+    def box(self, box: _Rectangle) -> Box | None:
+        """Returns the part of a rectangle that is on the page, or None."""
+        corners = [self._pixel(box[x], box[y]) for x in (0, 2) for y in (1, 3)]
+        width, height = self._size
+        x0, x1 = min(x for x, _ in corners), max(x for x, _ in corners)
+        y0, y1 = min(y for _, y in corners), max(y for _, y in corners)
+        if not (x1 > 0 and y1 > 0 and x0 < width and y0 < height):  # nor where they are NaN
+            return None
+        return Box(x0=max(0.0, x0), y0=max(0.0, y0), x1=min(width, x1), y1=min(height, y1))
+
+    def _pixel(self, x: float, y: float) -> tuple[float, float]:
+        return (
+            self._origin[0] + x * self._across[0] + y * self._up[0],
+            self._origin[1] + x * self._across[1] + y * self._up[1],
+        )
+
+
+def _on_device(page: Any, width: int, height: int, x: float, y: float) -> tuple[float, float]:
+    """Returns where a point stands, finer than the whole pixels in which PDFium answers."""
+    import pypdfium2
+
+    fine = max(1, min(1 << 8, (1 << 24) // max(width, height)))
+    across, down = ctypes.c_int(), ctypes.c_int()
+    pypdfium2.raw.FPDF_PageToDevice(page, 0, 0, width * fine, height * fine, 0, x, y, across, down)
+    return across.value / fine, down.value / fine

@@ -1,0 +1,210 @@
+"""Passwords of PDF files at the command line: from a file or a terminal, for every verb."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hushdoc import hashing
+from hushdoc.commands import classification, embedding, extraction, redaction
+from hushdoc.commands.passwords import password_from, password_option
+from hushdoc.errors import EncryptedDocumentError, InputError
+from hushdoc.hashing import FeatureScheme
+from hushdoc.reading import page_image
+from hushdoc.runtime.pictures import pictured
+from hushdoc_export.table import seal_table
+
+SCHEME = FeatureScheme(rows=30_011, level="sentence", seed=9, bigrams=False, skip_grams=False)
+PASSWORD = "geheim"
+
+
+@pytest.fixture(scope="module")
+def locked() -> bytes:
+    """An encrypted PDF file."""
+    path = Path(__file__).parents[1] / "reading" / "pdf_files.py"
+    spec = importlib.util.spec_from_file_location("hushdoc_pdf_files", path)
+    assert spec is not None
+    assert spec.loader is not None
+    pdfs: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(pdfs)
+    content: bytes = pdfs.file([pdfs.shown("the laws of Utah")], password=PASSWORD)
+    return content
+
+
+@pytest.fixture
+def place(
+    tmp_path: Path,
+    locked: bytes,
+    build: ModuleType,
+    key: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
+    """A folder with a model, a policy and an encrypted file, as the working directory."""
+    weights = np.full((SCHEME.rows, 2), 1e-4, dtype=np.float32)
+    weights[hashing.features([["laws"]], SCHEME).indices, 1] = 8.0
+    seal_table(
+        tmp_path / "model",
+        weights=weights,
+        transitions=np.zeros((2, 2)),
+        tags=("O", "governing-law"),
+        scheme=SCHEME,
+        claim=build.claim(),
+        key=key,
+        name="contracts",
+        issuer="the tests",
+    )
+    (tmp_path / "trust.json").write_bytes(build.trust(key).to_json())
+    (tmp_path / "policy.toml").write_text(
+        'trust = "trust.json"\nmax_epsilon = 8\nmax_delta = 1e-5\nprivacy_units = ["document"]\n'
+    )
+    (tmp_path / "locked.pdf").write_bytes(locked)
+    (tmp_path / "password").write_text(f"{PASSWORD}\n")
+    (tmp_path / "wrong").write_text("offen")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(room: Any, verb: str, *arguments: str) -> int:
+    parser = argparse.ArgumentParser()
+    room.register(parser.add_subparsers())
+    options = parser.parse_args([verb, "model", *arguments, "--policy", "policy.toml"])
+    code: int = options.run(options)
+    return code
+
+
+def test_extract_opens_an_encrypted_file(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(extraction, "extract", "locked.pdf", "--password-file", "password", "--json") == 0
+    (field,) = json.loads(capfd.readouterr().out)["fields"]
+    assert field["text"] == "the laws of Utah"
+    for wrong in ([], ["--password-file", "wrong"]):
+        assert run(extraction, "extract", "locked.pdf", *wrong) == 3
+        assert "ENCRYPTED_DOCUMENT: locked.pdf: " in capfd.readouterr().err
+
+
+def test_redact_opens_an_encrypted_file(place: Path) -> None:
+    with pytest.raises(EncryptedDocumentError):
+        run(redaction, "redact", "locked.pdf", "--out", "left")
+    assert (
+        run(redaction, "redact", "locked.pdf", "--out", "left", "--password-file", "password") == 0
+    )
+    told = json.loads((place / "left/document.json").read_text())
+    assert told["pages"][0]["words"] == []
+    assert (place / "left/page-0.png").is_file()
+    for path in (place / "left").iterdir():
+        assert PASSWORD.encode() not in path.read_bytes()
+
+
+def test_pages_of_an_encrypted_file_are_opened_as_pictures(place: Path) -> None:
+    with pytest.raises(EncryptedDocumentError):
+        pictured("locked.pdf")
+    (page,) = pictured("locked.pdf", password=PASSWORD).pages
+    picture = page_image(page)  # without the password
+    assert picture is not None
+    assert picture.size == (page.width, page.height)
+
+
+@pytest.mark.parametrize("room", [classification, embedding, extraction, redaction])
+def test_every_verb_that_opens_documents_takes_a_password_file(room: ModuleType) -> None:
+    parser = argparse.ArgumentParser()
+    verbs = parser.add_subparsers()
+    room.register(verbs)
+    (verb,) = verbs.choices.values()
+    assert "--password-file FILE" in verb.format_help()
+    assert "--password " not in verb.format_help()
+
+
+def stored(path: Path) -> str | None:
+    parser = argparse.ArgumentParser()
+    password_option(parser)
+    return password_from(parser.parse_args(["--password-file", str(path)]))
+
+
+@pytest.mark.parametrize(
+    ("content", "password"),
+    [
+        (b"a b", "a b"),
+        (b"a\n", "a"),
+        (b"a\r\n", "a"),
+        (b" a ", " a "),
+        ("p\u00e4ss\n".encode(), "p\u00e4ss"),
+        (b"x" * 4095 + b"\n", "x" * 4095),
+    ],
+)
+def test_a_file_holds_one_line(tmp_path: Path, content: bytes, password: str) -> None:
+    (tmp_path / "file").write_bytes(content)
+    assert stored(tmp_path / "file") == password
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\n", b"a\nb", b"a\n\n", b"secret\x00", b"secret\xff", b"x" * 4097]
+)
+def test_anything_else_is_told_and_never_shown(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(InputError, match="The password file") as raised:
+        stored(tmp_path / "file")
+    assert "secret" not in str(raised.value)
+    assert "xxx" not in str(raised.value)
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    for path in (tmp_path / "gone", tmp_path):
+        with pytest.raises(InputError, match="can't be read"):
+            stored(path)
+
+
+ASK = (
+    "import argparse, sys\n"
+    "from hushdoc.commands.passwords import password_from, password_option\n"
+    "from hushdoc.errors import InputError\n"
+    "parser = argparse.ArgumentParser()\n"
+    "password_option(parser)\n"
+    "try:\n"
+    "    print(password_from(parser.parse_args(['--password-file', '-'])))\n"
+    "except InputError as error:\n"
+    "    print(error)\n"
+)
+
+
+def test_without_a_terminal_standard_input_is_left_alone() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ASK + "print(sys.stdin.read())"],
+        input="the document\n",
+        capture_output=True,
+        text=True,
+        check=True,
+        start_new_session=True,  # without the terminal that the tests may run in
+    )
+    assert "no terminal" in done.stdout
+    assert done.stdout.endswith("the document\n\n")
+    assert done.stderr == ""
+
+
+def test_on_a_terminal_it_is_asked_for_and_not_shown() -> None:
+    here, there = pty.openpty()
+    code = "import os\nos.login_tty(int(sys.argv.pop()))\n" + ASK
+    code = code.replace("print(password", "print('of', len(password").replace("'-'])))", "'-']))))")
+    with subprocess.Popen(
+        [sys.executable, "-c", f"import sys\n{code}", str(there)], pass_fds=[there]
+    ) as asking:
+        os.close(there)
+        told = b""
+        while b"Password" not in told:
+            told += os.read(here, 1000)
+        os.write(here, f"{PASSWORD}\n".encode())
+        while not told.rstrip().endswith(b"of 6"):
+            told += os.read(here, 1000)
+        asking.wait(timeout=60)  # before its terminal is closed under it
+        os.close(here)
+    assert asking.returncode == 0
+    assert PASSWORD.encode() not in told
