@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from hushdoc import signing
-
 HERE = Path(__file__).parent
 
 
@@ -42,13 +40,13 @@ def build() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def key() -> Any:
-    return signing.generate_key()
+def key(build: ModuleType) -> Any:
+    return build.known_key(1)
 
 
 @pytest.fixture(scope="session")
-def other_key() -> Any:
-    return signing.generate_key()
+def other_key(build: ModuleType) -> Any:
+    return build.known_key(2)
 
 
 @pytest.fixture(scope="session")

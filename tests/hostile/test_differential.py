@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from hushdoc_builders import known_key
 from hushdoc_corruption import attempt
 from hushdoc_damage import damaged, damages, edited
 from hushdoc_oracles import same
@@ -98,8 +99,8 @@ def _cryptography_says(key: Any, signature: bytes, message: bytes) -> bool:
 def test_cryptography_says_the_same_of_every_signature(algorithm: str) -> None:
     rng = random.Random(2)
     verdicts: Counter[bool] = Counter()
-    for _ in range(60):
-        key = signing.generate_key(algorithm)
+    for number in range(60):
+        key = known_key(number, algorithm)
         trusted = TrustedKey.of(key)
         message = rng.randbytes(rng.randrange(200))
         for signature in _signatures(key, message, rng):
@@ -123,8 +124,8 @@ def _vendored_says(public: bytes, signature: bytes, message: bytes) -> bool:
 def test_the_ed25519_of_securesystemslib_says_the_same_but_for_s_plus_l() -> None:
     rng = random.Random(3)
     stricter = 0
-    for _ in range(12):
-        key = signing.generate_key()
+    for number in range(12):
+        key = known_key(number)
         trusted, message = TrustedKey.of(key), rng.randbytes(40)
         made = sign_message(message, key)
         plus = int.from_bytes(made[32:], "little") + ED25519_ORDER
@@ -171,8 +172,8 @@ WE_ARE_STRICTER = re.compile(
 
 def test_securesystemslib_believes_the_same_envelopes() -> None:
     rng = random.Random(4)
-    keys = [signing.generate_key(name) for name in (ED25519, ECDSA_P256, ED25519)]
-    strangers = [signing.generate_key()]
+    keys = [known_key(*key) for key in ((1, ED25519), (2, ECDSA_P256), (3, ED25519))]
+    strangers = [known_key(4)]
     trust = TrustStore.of(TrustedKey.of(key) for key in keys)
     theirs_keys = [_sslib_key(key) for key in keys]
     tally: Counter[str] = Counter()

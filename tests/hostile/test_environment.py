@@ -280,7 +280,7 @@ def _run(
         text=True,
         env={**os.environ, **(environment or {})},
         preexec_fn=lower,
-        timeout=60,
+        timeout=280,
     )
 
 
@@ -323,7 +323,7 @@ def test_refusing_imports_no_runtime(scene: Scene) -> None:
         [sys.executable, "-c", script, str(scene.folder), str(scene.outside / "trust.json")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=280,
     )
     assert (done.stdout.strip(), done.stderr) == ("SIZE_MISMATCH []", "")
 

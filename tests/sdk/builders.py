@@ -25,6 +25,7 @@ from hushdoc.certificate import (
     PublicData,
     Subject,
 )
+from hushdoc.keys import ECDSA_P256, ED25519, PrivateKey
 from hushdoc.policy import Policy
 from hushdoc.trust import TrustedKey, TrustStore
 
@@ -34,6 +35,15 @@ ENVELOPE = "privacy.intoto.jsonl"
 DELTA = 1e-5
 STEP = PoissonSampled(sampling_rate=1 / 7, event=Gaussian(noise_multiplier=2.0))
 TRANSCRIPT = Composed(event=STEP, count=350)
+
+
+def known_key(number: int, algorithm: str = ED25519) -> PrivateKey:
+    """Returns one of the keys of these tests: damage by known dice then hits known bytes."""
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+
+    if algorithm == ECDSA_P256:
+        return ec.derive_private_key(number + 1, ec.SECP256R1())
+    return ed25519.Ed25519PrivateKey.from_private_bytes(number.to_bytes(32, "big"))
 
 
 def guarantee(**change: Any) -> Guarantee:

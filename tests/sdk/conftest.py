@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from hushdoc import signing
-
 
 @pytest.fixture(scope="session")
 def build() -> ModuleType:
@@ -27,10 +25,10 @@ def build() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def key() -> Any:
-    return signing.generate_key()
+def key(build: ModuleType) -> Any:
+    return build.known_key(1)
 
 
 @pytest.fixture(scope="session")
-def other_key() -> Any:
-    return signing.generate_key()
+def other_key(build: ModuleType) -> Any:
+    return build.known_key(2)

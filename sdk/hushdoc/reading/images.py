@@ -188,7 +188,7 @@ def _load(image: Image.Image) -> None:
     # for them: it is given that memory.
     stored = getattr(image, "_tile_size", None)
     if stored is not None and getattr(image, "tile", None):
-        image.im = Image.core.new(image.mode, stored)
+        image.im = Image.new(image.mode, stored, None).im
     image.load()
 
 

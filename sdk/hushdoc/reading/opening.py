@@ -199,12 +199,13 @@ def _from_pdf(
         if reader.every_page or (page.needs_ocr and not reader.forbidden and missing is None):
             try:
                 picture = pdf.page_picture(content, number, size=size, id=id, password=password)
-                _add(draft, reader.read(picture))
+                words = reader.read(picture)
             except MissingExtraError as error:
                 if reader.every_page:
                     raise
-                missing = error  # told at the end: a warning where the other pages have words
+                missing = error  # no more than a warning where other pages have words
             else:
+                _add(draft, words)
                 read.append(number)
                 continue
         if page.needs_ocr:

@@ -29,6 +29,9 @@ PROGRAM = "tesseract"
 LONGEST = 32767
 """The program refuses pictures with a longer side (pixels)."""
 
+_BLANK = b"P5 8 8 255\n" + b"\xff" * 64
+"""A white picture in the format PGM."""
+
 
 class TesseractEngine:
     """Reads pictures with the program `tesseract`; holds no state between calls."""
@@ -43,7 +46,7 @@ class TesseractEngine:
             timeout_seconds: How long one page may take.
 
         Raises:
-            OCRError: The program is not installed.
+            OCRError: The program is not installed, does not run, or lacks a language.
             ValueError: The languages are no names joined by "+".
         """
         if re.fullmatch(r"[A-Za-z_]+(\+[A-Za-z_]+)*", languages) is None:
@@ -58,7 +61,7 @@ class TesseractEngine:
         self._program = found
         self._languages = languages
         self._timeout = timeout_seconds
-        self.version = f"{_version(found)} ({languages})"
+        self.version = f"{_version(found, languages)} ({languages})"
 
     def read(self, image: Image.Image) -> list[Word]:
         """Returns the words of a picture; words of one line share a segment.
@@ -98,11 +101,7 @@ class TesseractEngine:
         except OSError as error:
             raise OCRError(f"{PROGRAM} can't be run: {error}. Mend its installation.") from error
         if done.returncode != 0:
-            said = done.stderr.decode("utf-8", errors="replace").strip().splitlines()[-1:]
-            raise OCRError(
-                f"{PROGRAM} failed with code {done.returncode}: {ascii(''.join(said)[:200])}. "
-                f"Check with {PROGRAM} --list-langs that '{self._languages}' is installed."
-            )
+            raise _failed(done, self._languages)
         return done.stdout
 
 
@@ -122,12 +121,34 @@ def program() -> str | None:
 
 
 @lru_cache(maxsize=4)
-def _version(path: str) -> str:
+def _version(path: str, languages: str) -> str:
+    """Returns the version that the program writes into its answer for a blank picture.
+
+    Never asked with --version: there it has libcurl name its parts, and one of them (OpenLDAP) looks
+    up the machine's own name, which is a DNS query where no file of hosts has it.
+    """
     try:
         done = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, check=True, timeout=20
+            [path, "stdin", "stdout", "-l", languages, "hocr"],
+            input=_BLANK,
+            capture_output=True,
+            check=False,
+            timeout=60,
+            env=dict(os.environ, OMP_THREAD_LIMIT="1"),
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise OCRError(f"{PROGRAM} can't be run: {error}. Mend its installation.") from error
-    lines = (done.stdout or done.stderr).splitlines()
-    return lines[0].removeprefix(PROGRAM).strip() if lines else "unknown"
+    if done.returncode != 0:
+        raise _failed(done, languages)
+    found = re.search(
+        rb"name='ocr-system' content='" + PROGRAM.encode() + rb" ([^']+)'", done.stdout
+    )
+    return found[1].decode("utf-8", errors="replace") if found else "unknown"
+
+
+def _failed(done: subprocess.CompletedProcess[bytes], languages: str) -> OCRError:
+    said = done.stderr.decode("utf-8", errors="replace").strip().splitlines()[-1:]
+    return OCRError(
+        f"{PROGRAM} failed with code {done.returncode}: {ascii(''.join(said)[:200])}. Check with "
+        f"{PROGRAM} --list-langs that '{languages}' is installed."
+    )

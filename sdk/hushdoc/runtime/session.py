@@ -6,7 +6,6 @@ Contract: nothing else in hushdoc imports onnxruntime, and here it is imported o
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import sys
@@ -15,13 +14,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from hushdoc import telemetry
+from hushdoc.cores import usable_cores
 from hushdoc.errors import (
     ArtifactError,
     DeviceUnavailableError,
@@ -318,58 +317,6 @@ def _unavailable(device: str, found: Sequence[str]) -> DeviceUnavailableError:
         f"The device '{device}' was asked for, and onnxruntime offers {', '.join(found)}. Install "
         "'hushdoc[gpu]' in place of 'hushdoc[cpu]' with a matching CUDA, or pass device=\"cpu\"."
     )
-
-
-def usable_cores(*, root: Path = Path("/")) -> int:
-    """Returns how many cores this process may use: affinity, then the container's quota.
-
-    Args:
-        root: Where proc and sys stand; tests pass a folder of their own.
-    """
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    quota = _cgroup_quota(root)
-    return cores if quota is None else max(1, min(cores, math.ceil(quota)))
-
-
-def _cgroup_quota(root: Path) -> float | None:
-    """Returns the smallest quota, in cores, of this process's control groups, or None."""
-    mount = root / "sys/fs/cgroup"
-    quotas = []
-    for line in _text(root / "proc/self/cgroup").splitlines():
-        hierarchy, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if hierarchy == "0":
-            folders = _up(mount, path)
-            quotas += [_quota(_text(folder / "cpu.max").split()) for folder in folders]
-        elif "cpu" in controllers.split(","):
-            for folder in [*_up(mount / controllers, path), *_up(mount / "cpu", path)]:
-                names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-                quotas.append(_quota([_text(folder / name).strip() for name in names]))
-    return min((quota for quota in quotas if quota is not None), default=None)
-
-
-def _up(mount: Path, path: str) -> list[Path]:
-    """Returns a group's folder and all above it: each of them may hold a quota."""
-    inside = Path(path.lstrip("/"))
-    # Inside a container the path may name a folder that only the host sees.
-    return [mount / inside, *(mount / parent for parent in inside.parents), mount]
-
-
-def _quota(words: Sequence[str]) -> float | None:
-    try:
-        allowed, period = (int(word) for word in words)
-    except ValueError:
-        return None
-    return allowed / period if allowed > 0 and period > 0 else None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return ""
 
 
 def _first_line(error: BaseException) -> str:

@@ -286,7 +286,9 @@ def test_a_program_that_fails_is_told(
 ) -> None:
     path = tmp_path / "tesseract"
     path.write_text(
-        f'#!/bin/sh\nif [ "$1" = --version ]; then echo tesseract 9; exit; fi\n{script}\n'
+        '#!/bin/sh\ncase "$*" in *hocr) cat > /dev/null; '
+        "echo \"<meta name='ocr-system' content='tesseract 9'/>\"; exit;; esac\n"
+        f"{script}\n"
     )
     path.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")

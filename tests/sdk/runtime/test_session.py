@@ -18,7 +18,7 @@ from hushdoc.errors import (
     LimitExceededError,
 )
 from hushdoc.runtime.graph_model import in_halves
-from hushdoc.runtime.session import Runtime, Session, usable_cores
+from hushdoc.runtime.session import Runtime, Session
 
 
 def graph(size: int = 8, *, weight_rows: int = 1) -> bytes:
@@ -182,44 +182,6 @@ def test_cores_follow_affinity() -> None:
         "from hushdoc.runtime.session import Runtime; print(Runtime().num_threads)"
     )
     assert done.stdout == "1\n"
-
-
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        ({"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/cpu.max": "100000 100000\n"}, 1),
-        ({"proc/self/cgroup": "0::/x\n", "sys/fs/cgroup/cpu.max": "50000 100000\n"}, 1),
-        (
-            {
-                "proc/self/cgroup": "4:cpu,cpuacct:/job\n0::/\n",
-                "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us": "90000\n",
-                "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us": "100000\n",
-            },
-            1,
-        ),
-        ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n"}, None),
-        (
-            {
-                "proc/self/cgroup": "1:cpu:/\n",
-                "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n",
-                "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
-            },
-            None,
-        ),
-        ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "9900000 100000\n"}, None),
-        ({"proc/self/cgroup": "garbage", "sys/fs/cgroup/cpu.max": "x"}, None),
-        ({}, None),
-    ],
-)
-def test_cores_follow_the_containers_quota(
-    tmp_path: Path, files: dict[str, str], expected: int | None
-) -> None:
-    for name, text in files.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    found = usable_cores(root=tmp_path)
-    assert found == (expected or len(os.sched_getaffinity(0)))
 
 
 def test_telemetry_is_off_before_the_package_is_imported() -> None:
