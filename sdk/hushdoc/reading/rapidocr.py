@@ -50,11 +50,15 @@ class RapidOCREngine:
         """
         telemetry.keep_off()
         from importlib import metadata
+        from importlib.util import find_spec
 
         try:
             import rapidocr
         except ImportError as error:
             raise MissingExtraError("rapidocr", "ocr") from error
+        # Not brought by the extra `ocr`, as its two builds overwrite each other.
+        if find_spec("onnxruntime") is None:
+            raise MissingExtraError("onnxruntime", "cpu")
         models = _models(Path(rapidocr.__file__).parent / "models")
         settings: dict[str, Any] = {
             f"{step.capitalize()}.model_path": str(path) for step, path in models.items()

@@ -124,8 +124,8 @@ def program() -> str | None:
 def _version(path: str, languages: str) -> str:
     """Returns the version that the program writes into its answer for a blank picture.
 
-    Never asked with --version: there it has libcurl name its parts, and one of them (OpenLDAP) looks
-    up the machine's own name, which is a DNS query where no file of hosts has it.
+    Never asked with --version: there it has libcurl name its parts, and one of them (OpenLDAP)
+    looks up the machine's own name, which is a DNS query where no file of hosts has it.
     """
     try:
         done = subprocess.run(

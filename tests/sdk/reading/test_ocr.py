@@ -16,7 +16,14 @@ from PIL import Image
 
 from hushdoc import telemetry
 from hushdoc.document import Box, Document, Word
-from hushdoc.errors import BoxError, EmptyDocumentError, InputError, OCRError, OCRRequiredError
+from hushdoc.errors import (
+    BoxError,
+    EmptyDocumentError,
+    InputError,
+    MissingExtraError,
+    OCRError,
+    OCRRequiredError,
+)
 from hushdoc.reading import (
     OCRCache,
     OCREngine,
@@ -263,6 +270,13 @@ def test_telemetry_is_off_before_rapidocr_imports_anything(fixtures: Path) -> No
     command[2] = early
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "TelemetryActiveError" in done.stderr
+
+
+def test_rapidocr_without_its_runtime_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"hushdoc\[cpu\]"):
+        RapidOCREngine()
 
 
 def test_a_missing_program_is_told(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
