@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,9 @@ import numpy.typing as npt
 
 from hushdoc.accounting import calibration
 from hushdoc.hashing import Features, FeatureScheme
-from hushdoc_training.audit import canaries, coincidence
-from hushdoc_training.audit.antisymmetry import antisymmetry
-from hushdoc_training.audit.float_pattern import float_pattern
-from hushdoc_training.audit.multiplicity import multiplicity
-from hushdoc_training.audit.roc import Attack
-from hushdoc_training.audit.two_sample import two_sample
+from hushdoc_training.audit import canaries
 from hushdoc_training.crf import bounded, filling, private_fitting, term_cost
-from hushdoc_training.crf.fitting import FittedTable, fit
+from hushdoc_training.crf.fitting import FittedTable, fit, occurrences
 from hushdoc_training.crf.private_fitting import PrivateTable, Settings, Start
 from hushdoc_training.crf.randomness import SecretStream
 
@@ -41,13 +35,20 @@ three quarters of their companies were trained on, the others scored. Epsilon do
 looks at them. No test contract was among them.
 """
 
-ARMS = ("original", "published", "hardened", "bounded", "noiseless", *BUDGETS)
-AUDITED = ("published", "hardened", *BUDGETS)
+ARMS = ("original", "published", "published_file", "hardened", "bounded", "noiseless", *BUDGETS)
+FILLED = ("published", "published_file", "hardened")
+"""As the paper says; the same where weights that stayed zero are drawn as well, as whoever fills
+CRFsuite's model file does; and ours."""
+
+NOISES = {"hardened_0": 1e-9, "hardened_2": 2.0, "hardened_4": 4.0}
+"""The hardened fill with next to no noise and with more: run where --arms names them."""
+
+VARIANTS = ("published_joint", *NOISES)
+"""Other ways to fill, not among ARMS: "published_joint" draws all labels of a row together."""
+
+AUDITED = (*FILLED, *VARIANTS, *BUDGETS)
 RARE = 2
 """A rare term is in at most so many contracts."""
-
-CANARIES = 1000
-"""Canary documents that a private training is attacked by, and as many that it does not see."""
 
 Floats = npt.NDArray[np.floating]
 
@@ -126,7 +127,7 @@ class Trained:
         weights: Shape [R, d].
         transitions: Shape [d, d].
         kind: The scheme, "pairs" or "words".
-        genuine: Which rows training touched.
+        genuine: Which rows training had or learned, and the fill did not make up.
         facts: What belongs in the report.
         scales: How wide each row spreads by public knowledge; an attacker divides by it.
     """
@@ -139,23 +140,9 @@ class Trained:
     scales: Floats | None = None
 
 
-def run(task: Task, arm: str, score: Callable[[Task, Trained], dict[str, Any]]) -> dict[str, Any]:
-    """Returns everything that is measured of one arm on one task."""
-    began = time.process_time()
-    trained = train(task, arm)
-    seconds = round(time.process_time() - began, 1)
-    result = {**score(task, trained), **trained.facts, "cpu_seconds": seconds}
-    if task.puzzles and arm in AUDITED:
-        found = attacks(task, trained)
-        if arm in BUDGETS and trained.scales is not None:
-            found["canaries"] = _attack_by_canaries(task, arm, trained.scales)
-        result["audits"] = {name: asdict(attack) for name, attack in found.items()}
-    return result
-
-
 def train(task: Task, arm: str) -> Trained:
     """Returns the table of one arm."""
-    if arm in ("original", "published", "hardened"):
+    if arm in ("original", *FILLED, *VARIANTS):
         return _fitted(task, arm)
     if arm == "bounded":
         return _bounded(task)
@@ -163,12 +150,14 @@ def train(task: Task, arm: str) -> Trained:
 
 
 def _fitted(task: Task, arm: str) -> Trained:
-    table = _fit(task, arm == "hardened")
+    table = fitted(task, arm.startswith("hardened"))
     return Trained(
         weights=_filled(table, arm),
         transitions=table.transitions,
         kind="pairs",
-        genuine=table.genuine,
+        genuine=table.seen.any(axis=1)
+        if arm in ("published", "published_joint")
+        else table.genuine,
         facts={"genuine_rows": int(table.genuine.sum()), **_term_cost(task, table, arm)},
     )
 
@@ -177,7 +166,7 @@ def _term_cost(task: Task, table: FittedTable, arm: str) -> dict[str, Any]:
     """Returns the measured cost of words by frequency rank, as in figure 2 of the paper."""
     if arm != "published" or not task.word_shares:
         return {}
-    laws = term_cost.AdjacentLaws(filling.complete_rows(table.weights))
+    laws = term_cost.AdjacentLaws(filling.complete_rows(table.realized))
     found = {rank: laws.cost_of_share(share, DELTA) for rank, share in task.word_shares.items()}
     return {
         "term_costs": [
@@ -193,7 +182,7 @@ def _term_cost(task: Task, table: FittedTable, arm: str) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=2)
-def _fit(task: Task, only_frequent: bool) -> FittedTable:
+def fitted(task: Task, only_frequent: bool) -> FittedTable:
     """Returns what CRFsuite learns, from the task's folder where it was learned before."""
     features = task.train.features["frequent" if only_frequent else "pairs"]
     path = task.folder / f"{'frequent' if only_frequent else 'all'}.npz"
@@ -216,7 +205,7 @@ def _fit(task: Task, only_frequent: bool) -> FittedTable:
         weights[found["places"]] = found["rows"]
         return FittedTable(
             weights=weights,
-            seen=np.bincount(features.indices, minlength=rows) > 0,
+            seen=occurrences(features, task.train.labels, rows=rows, columns=len(task.names)),
             transitions=found["steps"],
             labels=task.names,
         )
@@ -225,8 +214,12 @@ def _fit(task: Task, only_frequent: bool) -> FittedTable:
 def _filled(table: FittedTable, arm: str) -> Floats:
     if arm == "original":
         return table.unfilled()
-    fill = filling.published if arm == "published" else filling.hardened
-    return fill(table, stream=SecretStream())
+    if arm.startswith("hardened"):
+        noise = NOISES.get(arm, filling.NOISE)
+        return filling.hardened(table, stream=SecretStream(), noise=noise)
+    family = "joint-normal" if arm == "published_joint" else "normals"
+    drawn = arm == "published_file"
+    return filling.published(table, stream=SecretStream(), family=family, zeros_drawn=drawn)
 
 
 def _bounded(task: Task) -> Trained:
@@ -259,7 +252,7 @@ def _private(task: Task, arm: str) -> Trained:
     features = task.train.features["words"]
     rows = task.schemes["words"].rows
     scales = private_fitting.public_scales(task.public, rows, unseen=task.unseen)
-    table = _fit_private(task, arm, _private_data(task), scales)
+    table = fit_private(task, arm, private_data(task), scales)
     facts = {} if epsilon is None else {"epsilon": epsilon, "delta": DELTA, "steps": plan.steps}
     return Trained(
         weights=table.weights,
@@ -281,7 +274,8 @@ def _plan(task: Task, arm: str) -> tuple[float | None, Plan, Settings]:
     return epsilon, plan, replace(task.settings, travel=travel * task.reach)
 
 
-def _private_data(task: Task) -> canaries.Data:
+def private_data(task: Task) -> canaries.Data:
+    """Returns what private tables are trained on."""
     return canaries.Data(
         features=task.train.features["words"],
         labels=task.train.labels,
@@ -290,7 +284,8 @@ def _private_data(task: Task) -> canaries.Data:
     )
 
 
-def _fit_private(task: Task, arm: str, data: canaries.Data, scales: Floats) -> PrivateTable:
+def fit_private(task: Task, arm: str, data: canaries.Data, scales: Floats) -> PrivateTable:
+    """Returns the table of a private arm, trained on the task's data or on more."""
     _, plan, settings = _plan(task, arm)
     transitions = private_fitting.transitions_of(task.names, rarity=task.rarity)
     return private_fitting.fit_private(
@@ -305,95 +300,7 @@ def _fit_private(task: Task, arm: str, data: canaries.Data, scales: Floats) -> P
     )
 
 
-def _attack_by_canaries(task: Task, arm: str, scales: Floats) -> Attack:
-    """Returns what a further training with canary documents among the others gives away of them."""
-    data, planted = canaries.plant(
-        _private_data(task),
-        rows=task.schemes["words"].rows,
-        count=CANARIES,
-        label=len(task.names) - 1,
-        generator=np.random.default_rng(2),
-    )
-    table = _fit_private(task, arm, data, scales)
-    return planted.attack(table.weights / scales[:, None])
-
-
 def _noise_multiplier(epsilon: float, steps: int) -> float:
     return calibration.noise_multiplier(
         epsilon=epsilon, delta=DELTA, sampling_rate=1.0, steps=steps, accountant="pld"
     )
-
-
-def attacks(task: Task, trained: Trained) -> dict[str, Attack]:
-    """Returns what every attack on a table achieves."""
-    rows = trained.weights
-    if trained.scales is not None:
-        rows = (rows / trained.scales[:, None]).astype(np.float32)
-    return {
-        "antisymmetry": antisymmetry(rows, trained.genuine),
-        "multiplicity": multiplicity(rows, trained.genuine),
-        "float_pattern": float_pattern(trained.weights, trained.genuine),
-        "two_sample": two_sample(rows, trained.genuine),
-        **_attacks_on_terms(task, rows, task.schemes[trained.kind]),
-    }
-
-
-def _attacks_on_terms(task: Task, rows: Floats, scheme: FeatureScheme) -> dict[str, Attack]:
-    """Returns what attacks on blacked out terms achieve, by which terms they are.
-
-    Scores are asked for rare terms alone: that "governed" speaks for a clause on governing law is
-    what any useful table says, also one made from other contracts. Closeness needs several rows.
-    """
-    found = {}
-    for name, puzzles in _puzzles(task).items():
-        if puzzles and scheme.bigrams:
-            guesses = coincidence.closeness(rows, puzzles, scheme)
-            found[f"coincidence_{name}"] = guesses.attack(coincidence.CLOSENESS)
-        if puzzles and name != "all":
-            guesses = coincidence.candidate_scores(rows, puzzles, scheme)
-            found[f"score_{name}"] = guesses.attack(coincidence.SCORE)
-            found[f"rank_{name}"] = guesses.standing().attack(coincidence.RANK)
-    return found
-
-
-@lru_cache(maxsize=1)
-def _puzzles(task: Task) -> dict[str, list[coincidence.Puzzle]]:
-    """Returns places in training sentences by which terms stood there.
-
-    "all" are any terms, "rare" those of at most RARE contracts, "learned" the rare ones from which
-    the table as published has learned; released tables of all kinds get the same puzzles.
-    """
-    here, there = (_documents_of_terms(side) for side in (task.train, task.test))
-    rare = _some_puzzles(task, here, there, most=RARE)
-    return {
-        "all": _some_puzzles(task, here, there, most=len(task.train.records)),
-        "rare": rare,
-        "learned": coincidence.learned_from(rare, _fit(task, False).genuine, task.schemes["pairs"]),
-    }
-
-
-def _some_puzzles(
-    task: Task, here: dict[str, int], there: dict[str, int], *, most: int
-) -> list[coincidence.Puzzle]:
-    """Returns puzzles; the other candidates come from contracts that were not trained on."""
-    others = [term for term, count in there.items() if count <= most >= here.get(term, 0)]
-    return coincidence.puzzles(
-        task.train.tokens,
-        task.train.labels,
-        others,
-        count=task.puzzles,
-        candidates=100,
-        generator=np.random.default_rng(1),
-        eligible=lambda term: here[term.lower()] <= most,
-    )
-
-
-def _documents_of_terms(side: Side) -> dict[str, int]:
-    """Returns in how many records each term occurs, in small letters as features are."""
-    counts: dict[str, int] = {}
-    for first, last in zip(side.records[:-1], side.records[1:], strict=True):
-        terms = {token.lower() for tokens in side.tokens[first:last] for token in tokens}
-        for term in terms:
-            if term.isalpha():
-                counts[term] = counts.get(term, 0) + 1
-    return counts

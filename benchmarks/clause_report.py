@@ -19,7 +19,12 @@ OTHER = "other "
 NAMES = {
     "original": "original, not to be released",
     "published": "filled as published",
+    "published_file": "the same from the model file, zeros drawn",
     "hardened": "hardened fill",
+    "published_joint": "filled as published, by a joint normal law",
+    "hardened_0": "hardened fill, next to no noise",
+    "hardened_2": "hardened fill, noise 2",
+    "hardened_4": "hardened fill, noise 4",
     "bounded": "bounded rows, noise for epsilon 8 of one row",
     "noiseless": "as the private ones, without noise",
     "private_8": "DP-SGD, epsilon 8",
@@ -61,10 +66,15 @@ def _verdicts(audits: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Returns the figures that attacks are judged by."""
     found = {}
     if hardened := audits.get("hardened"):
-        found["hardened_largest_auc"] = max(audit["auc"] for audit in hardened.values())
-        found["hardened_largest_tpr"] = max(audit["tpr"] for audit in hardened.values())
-    if learned := audits.get("published", {}).get("coincidence_learned"):
-        found["published_coincidence_tpr"] = learned["tpr"]
+        for rate in ("auc", "tpr"):
+            found[f"hardened_largest_{rate}"] = max(a[f"largest_{rate}"] for a in hardened.values())
+            found[f"hardened_largest_mean_{rate}"] = max(a[rate] for a in hardened.values())
+    if published := audits.get("published"):
+        found["published_largest_term_tpr"] = max(
+            a["tpr"] for name, a in published.items() if name.endswith(("_rare", "_learned"))
+        )
+    if learned := audits.get("published_file", {}).get("coincidence_learned"):
+        found["published_file_coincidence_tpr"] = learned["tpr"]
     kept = [a["kept"] for attacks in audits.values() for a in attacks.values() if "kept" in a]
     return found | ({"private_audits_kept": all(kept)} if kept else {})
 

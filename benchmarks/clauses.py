@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import clause_arms
+import clause_attacks
 import clause_report
 import invented_contracts
 import numpy as np
@@ -96,7 +97,8 @@ def main() -> int:
         for name, make in tasks(None if options.quick else options.data, scale):
             if name.startswith(options.tasks or ""):
                 run_all(work / name.replace("/", "-"), make, scale)
-        result = clause_report.report(work, clause_arms.ARMS)
+        asked = [arm for arm in clause_arms.VARIANTS if arm in scale.arms]
+        result = clause_report.report(work, (*clause_arms.ARMS, *asked))
         if options.plot:
             clause_report.draw(work, options.plot)
     print(clause_report.markdown(result))
@@ -119,7 +121,7 @@ def run_all(folder: Path, make: Callable[[Path], Task], scale: Scale) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     task = make(folder)
     for arm in missing:
-        result = clause_arms.run(task, arm, score)
+        result = clause_attacks.run(task, arm, score)
         print(f"{folder.name} {arm} F1 {result['f1']:.3f} {result['cpu_seconds']} s", flush=True)
         path = folder / f"{arm}.json"
         path.with_suffix(".new").write_text(json.dumps(result))
@@ -156,10 +158,15 @@ def clause_tasks(
 
     @cache
     def shared() -> tuple[Side, Side, hashing.Features, dict[int, float]]:
-        made = [side_of(sentence_corpus(part, types[:1]), schemes) for part in sides]
+        made = [
+            side_of(sentence_corpus(part, types[:1]), schemes, train=part is sides[0])
+            for part in sides
+        ]
         shares = terms(made[0].tokens, schemes["pairs"]).shares
         by_rank = {rank: float(shares[rank - 1]) for rank in RANKS if rank <= len(shares)}
-        return made[0], made[1], public_features(public, schemes["words"]), by_rank
+        # Only private tables scale their rows by it.
+        texts = public if {"noiseless", *clause_arms.BUDGETS} & {*scale.arms} else ()
+        return made[0], made[1], public_features(texts, schemes["words"]), by_rank
 
     def make(label: str, folder: Path) -> Task:
         train, test, background, word_shares = shared()
@@ -268,8 +275,8 @@ def tagged(
     train, test = (tagged_corpus(part, names) for part in parts)
     return Task(
         names=train.names,
-        train=side_of(train, schemes),
-        test=side_of(test, schemes),
+        train=side_of(train, schemes, train=True),
+        test=side_of(test, schemes, train=False),
         schemes=schemes,
         public=public_features(public, schemes["words"]),
         expected_records=expected_records,
@@ -287,14 +294,15 @@ def schemes_of(scheme: FeatureScheme) -> dict[str, FeatureScheme]:
     return {"pairs": scheme, "words": replace(scheme, bigrams=False, skip_grams=False)}
 
 
-def side_of(corpus: Corpus, schemes: dict[str, FeatureScheme]) -> Side:
+def side_of(corpus: Corpus, schemes: dict[str, FeatureScheme], *, train: bool) -> Side:
     """Returns a corpus with its features; documents are both sequences and records."""
+    found = {name: corpus.features(scheme) for name, scheme in schemes.items()}
+    if train:
+        pairs = schemes["pairs"]
+        found["frequent"] = frequent_features(corpus.sentences, pairs, corpus.documents)
     return Side(
         tokens=corpus.sentences if corpus.level == "sentence" else (),
-        features={
-            **{name: corpus.features(scheme) for name, scheme in schemes.items()},
-            "frequent": frequent_features(corpus.sentences, schemes["pairs"], corpus.documents),
-        },
+        features=found,
         labels=corpus.labels,
         sequences=corpus.documents,
         records=corpus.documents,

@@ -183,14 +183,14 @@ def require_same_embedding(found: Mapping[str, list[float]]) -> None:
             raise SystemExit(f"{name} embeds the sentence differently.")
 
 
-def trusted_key(work: Path) -> Any:
+def trusted_key(work: Path, store: str = "trust.json") -> Any:
     """Returns a key, and writes the trust store that trusts it."""
     from hushdoc import signing
     from hushdoc.trust import TrustedKey, TrustStore
 
     key = signing.generate_key()
     trust = TrustStore.of([TrustedKey(name="benchmark", public_key=signing.public_key_of(key))])
-    (work / "trust.json").write_bytes(trust.to_json())
+    (work / store).write_bytes(trust.to_json())
     return key
 
 

@@ -15,8 +15,12 @@ that flips:
     opacus-hooks   Opacus' GradSampleModule and DPOptimizer, noise multiplier 0
     opacus-ghost   Opacus' fast gradient clipping, noise multiplier 0
 
-Noise is left out everywhere: it is drawn once per logical batch, however many of these steps that
-takes. Times are CPU seconds of one thread (wall-clock seconds on a GPU), the median over all steps
+Noise is left out of these: it is drawn once per logical batch, however many of these steps that
+takes. What a whole step of private training takes is measured apart, on the encoder with 16 x 128:
+PrivateTraining's `step` with everything (coins, masks, clipping, noise, checks, AdamW) over logical
+batches of 1, 2 and 4 physical ones takes turns with a normal step that accumulates as many.
+
+Times are CPU seconds of one thread (wall-clock seconds on a GPU), the median over all steps
 of all turns; memory is the peak over what the interpreter held before the model was built, the
 median over turns. Figures are ratios to `plain`:
 
@@ -26,6 +30,8 @@ median over turns. Figures are ratios to `plain`:
                                     gradient of an attention's key bias is 0)
     opacus_hooks_*, opacus_ghost_*  the same for Opacus
     t5_*, unet_*                    the same on the other models, for the arms that run on them
+    step_time_ratio                 a whole private step, by physical batches in its logical batch
+    noise_seconds                   what the noise of one logical batch takes, in such a step
 
 The last line is JSON.
 """
@@ -42,13 +48,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dp_whole_step import LOGICAL, accumulating_step, private_step
+from dp_workloads import Workload, adamw, workload
+
 if TYPE_CHECKING:
-    import torch
-    from torch import nn
+    pass
 
 GOALS = {"time_ratio": 1.15, "memory_ratio": 1.3, "time_ratio_512": 1.1}
 CLIPPING_NORM = 1.0
@@ -60,15 +68,6 @@ WORKLOADS = {
     "t5": ("t5", 8, 64, ARMS[:2]),
     "unet": ("unet", 8, 32, ARMS[:3]),
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Workload:
-    """A model and the losses of one batch."""
-
-    model: nn.Module
-    losses: Callable[[], torch.Tensor]
-    rows: int
 
 
 def main() -> int:
@@ -103,6 +102,8 @@ def compare(names: list[str], *, turns: int, quick: bool, device: str) -> dict[s
             for arm in arms if number % 2 == 0 else arms[::-1]:
                 taken[arm].append(in_fresh_python(name, arm, quick=quick, device=device))
         found |= figures(name, taken)
+        if name == "":
+            found |= whole_steps(turns, quick=quick, device=device)
     goals = {goal: bound for goal, bound in GOALS.items() if goal in found}
     for goal, bound in goals.items():
         print(f"{goal}: {found[goal]} (goal: at most {bound})")
@@ -138,6 +139,23 @@ def figures(name: str, turns: Mapping[str, list[dict[str, Any]]]) -> dict[str, A
     return found
 
 
+def whole_steps(turns: int, *, quick: bool, device: str) -> dict[str, Any]:
+    """Returns what a whole private step takes, over a normal one of the same logical batch."""
+    taken = [in_fresh_python("", "whole", quick=quick, device=device) for _ in range(turns)]
+    found: dict[str, Any] = {"step_time_ratio": {}, "step_seconds": {}}
+    for batches in map(str, LOGICAL):
+        seconds = {
+            arm: statistics.median(second for one in taken for second in one[arm][batches])
+            for arm in ("plain", "private")
+        }
+        ratio = round(seconds["private"] / seconds["plain"], 3)
+        found["step_time_ratio"][batches] = ratio
+        found["step_seconds"][batches] = {arm: round(value, 4) for arm, value in seconds.items()}
+        print(f"a whole step of {batches} physical batches: {ratio}", flush=True)
+    noise = statistics.median(second for one in taken for second in one["noise"])
+    return {**found, "noise_seconds": round(noise, 4)}
+
+
 def key(figure: str, name: str) -> str:
     """Returns a figure's name in the JSON line."""
     return figure + name if name in ("", "_512") else f"{name}_{figure}"
@@ -154,6 +172,8 @@ def turn(name: str, arm: str, *, quick: bool, device: str) -> dict[str, Any]:
 
     if arm == "parity":
         return {"error": gradient_error(workload(kind, 3, size, quick=True, device=device))}
+    if arm == "whole":
+        return take_whole_steps(kind, rows, size, quick=quick, device=device)
     step_of = {
         "plain": plain_step,
         "book-keeping": book_keeping_step,
@@ -169,6 +189,27 @@ def turn(name: str, arm: str, *, quick: bool, device: str) -> dict[str, Any]:
     step()
     seconds = [timed(step, device) for _ in range(2 if quick else 4)]
     return {"seconds": seconds, "mb": peak_mb(device) - before}
+
+
+def take_whole_steps(
+    kind: str, rows: int, size: int, *, quick: bool, device: str
+) -> dict[str, Any]:
+    """Takes private and normal steps in turn, each on a model of its own."""
+    from hushdoc_training.privacy.noise import NoiseStream
+
+    plain = accumulating_step(workload(kind, rows, size, quick=quick, device=device))
+    private, model = private_step(workload(kind, rows, size, quick=quick, device=device))
+    seconds: dict[str, dict[str, list[float]]] = {"plain": {}, "private": {}}
+    for number in range(2 if quick else 3):
+        for batches in LOGICAL:
+            for arm, step in (("plain", plain), ("private", private)):
+                took = timed(partial(step, batches), device)
+                if number:  # the first is for warming up
+                    seconds[arm].setdefault(str(batches), []).append(took)
+    stream = NoiseStream()
+    shapes = [parameter.shape for parameter in model.parameters()]
+    draw = lambda: [stream.normal(shape, std=1.0).to(device) for shape in shapes]  # noqa: E731
+    return {**seconds, "noise": [timed(draw, device) for _ in range(2 if quick else 5)]}
 
 
 def timed(step: Callable[[], None], device: str) -> float:
@@ -274,13 +315,6 @@ def opacus_ghost_step(work: Workload) -> Callable[[], None]:
     return step
 
 
-def adamw(model: nn.Module) -> torch.optim.Optimizer:
-    """Returns the optimizer of every arm."""
-    import torch
-
-    return torch.optim.AdamW(model.parameters(), lr=1e-4)
-
-
 def gradient_error(work: Workload) -> float:
     """Returns the largest relative difference of a clipped sum from one record at a time."""
     import torch
@@ -298,94 +332,6 @@ def gradient_error(work: Workload) -> float:
         float((ours.sums[name] - total).norm() / max(total.norm(), 1e-4 * whole))
         for name, total in truth.sums.items()
     )
-
-
-def workload(kind: str, rows: int, size: int, *, quick: bool, device: str) -> Workload:
-    """Returns a model and a batch of random data."""
-    make = {"encoder": encoder, "t5": t5, "unet": unet}[kind]
-    return make(rows, size, quick=quick, device=device)
-
-
-def encoder(rows: int, tokens: int, *, quick: bool, device: str) -> Workload:
-    """Returns BERT in MiniLM's shape, tagging tokens."""
-    import torch
-    from torch.nn import functional as F  # noqa: N812
-    from transformers import BertConfig, BertForTokenClassification
-
-    config = BertConfig(
-        hidden_size=384,
-        num_hidden_layers=2 if quick else 6,
-        num_attention_heads=12,
-        intermediate_size=1536,
-        num_labels=9,
-    )
-    model = BertForTokenClassification(config).to(device).train()
-    words = torch.randint(5, config.vocab_size, (rows, tokens), device=device)
-    labels = torch.randint(0, 9, (rows, tokens), device=device)
-    # Given for Opacus' sake: it can't follow the model's own.
-    positions = torch.arange(tokens, device=device).repeat(rows, 1)
-    types = torch.zeros_like(words)
-
-    def losses() -> torch.Tensor:
-        found = model(input_ids=words, position_ids=positions, token_type_ids=types).logits
-        by_token = F.cross_entropy(found.flatten(0, 1), labels.flatten(), reduction="none")
-        return by_token.view(rows, tokens).mean(1)
-
-    return Workload(model=model, losses=losses, rows=rows)
-
-
-def t5(rows: int, tokens: int, *, quick: bool, device: str) -> Workload:
-    """Returns a T5 with tied embeddings, answering."""
-    import torch
-    from torch.nn import functional as F  # noqa: N812
-    from transformers import T5Config, T5ForConditionalGeneration
-
-    layers = 1 if quick else 3
-    config = T5Config(
-        vocab_size=8000,
-        d_model=256,
-        d_kv=32,
-        d_ff=1024,
-        num_layers=layers,
-        num_heads=8,
-        decoder_start_token_id=0,
-        use_cache=False,
-    )
-    model = T5ForConditionalGeneration(config).to(device).train()
-    words = torch.randint(5, config.vocab_size, (rows, 2 * tokens), device=device)
-    answers = torch.randint(5, config.vocab_size, (rows, tokens // 2), device=device)
-
-    def losses() -> torch.Tensor:
-        found = model(input_ids=words, labels=answers).logits
-        by_token = F.cross_entropy(found.flatten(0, 1), answers.flatten(), reduction="none")
-        return by_token.view(answers.shape).mean(1)
-
-    return Workload(model=model, losses=losses, rows=rows)
-
-
-def unet(rows: int, size: int, *, quick: bool, device: str) -> Workload:
-    """Returns a diffusion model with attention, removing noise."""
-    import torch
-    from diffusers import UNet2DModel
-
-    model = UNet2DModel(
-        sample_size=size,
-        in_channels=4,
-        out_channels=4,
-        layers_per_block=1 if quick else 2,
-        block_out_channels=(64, 128),
-        down_block_types=("DownBlock2D", "AttnDownBlock2D"),
-        up_block_types=("AttnUpBlock2D", "UpBlock2D"),
-        attention_head_dim=32,
-    )
-    model = model.to(device).train()
-    noisy, noise = torch.randn(2, rows, 4, size, size, device=device)
-    steps = torch.randint(0, 1000, (rows,), device=device)
-
-    def losses() -> torch.Tensor:
-        return (model(noisy, steps).sample - noise).pow(2).mean((1, 2, 3))
-
-    return Workload(model=model, losses=losses, rows=rows)
 
 
 def in_fresh_python(name: str, arm: str, *, quick: bool, device: str) -> dict[str, Any]:

@@ -294,7 +294,7 @@ def measure_filling() -> dict[str, float]:
     weights[~seen] = np.nan
     learned = FittedTable(
         weights=weights,
-        seen=seen,
+        seen=~np.isnan(weights),
         transitions=np.zeros((2, 2), np.float32),
         labels=TAGS["sentence"],
     )

@@ -31,6 +31,7 @@ from hushdoc.certificate import Certificate, ModelIdentity
 from hushdoc.contents import MANIFEST_FILE, Finding
 from hushdoc.errors import ArtifactError, HushdocError
 from hushdoc.folder import subjects_of
+from hushdoc.held_folder import HeldFolder
 from hushdoc.policy import Policy
 from hushdoc.policy_report import PolicyReport
 from hushdoc.signed_file import Memory, SignedFile
@@ -229,12 +230,12 @@ def open_artifact(
         CertificateError: The certificate is missing, malformed, unsigned, or for another model.
         PolicyViolationError: The policy refuses it; `.report` lists every rule.
     """
-    with _fail_closed(), folder.pinned(Path(path)) as descriptor:
-        signed = attestation.read(descriptor, policy, now=now)
+    with _fail_closed(), folder.pinned(Path(path)) as pinned:
+        signed = attestation.read(pinned, policy, now=now)
         report = policies.check(policy, signed.certificate, audits=signed.audits)
         report.require_passed()
         manifest, files = _check_files(
-            descriptor, signed, policy, keep="open" if low_memory else "bytes"
+            pinned, signed, policy, keep="open" if low_memory else "bytes"
         )
         return Artifact(
             path=Path(path),
@@ -282,11 +283,11 @@ def examine(path: str | Path, policy: Policy, *, now: datetime | None = None) ->
         ArtifactError: A file is missing, changed, unlisted or unsafe.
         CertificateError: The certificate is missing, malformed, unsigned, or for another model.
     """
-    with _fail_closed(), folder.pinned(Path(path)) as descriptor:
-        signed = attestation.read(descriptor, policy, now=now)
+    with _fail_closed(), folder.pinned(Path(path)) as pinned:
+        signed = attestation.read(pinned, policy, now=now)
         report = policies.check(policy, signed.certificate, audits=signed.audits)
         if report.passed:
-            _check_files(descriptor, signed, policy, keep="nothing")
+            _check_files(pinned, signed, policy, keep="nothing")
         return VerificationReport(
             certificate=signed.certificate,
             signers=signed.signers,
@@ -307,8 +308,8 @@ def read_unverified(path: str | Path) -> Unverified:
         ArtifactError: There is no such folder.
         CertificateError: The certificate is missing or malformed.
     """
-    with _fail_closed(), folder.pinned(Path(path)) as descriptor:
-        line = attestation.read_lines(descriptor)[0]
+    with _fail_closed(), folder.pinned(Path(path)) as pinned:
+        line = attestation.read_lines(pinned)[0]
     certificate, subjects = certificates.parse_statement(signing.read_envelope(line).payload)
     return Unverified(certificate=certificate, subjects=subjects, envelope=line)
 
@@ -328,7 +329,7 @@ def _fail_closed() -> Iterator[None]:
 
 
 def _check_files(
-    descriptor: int, signed: Attestation, policy: Policy, *, keep: _Keep
+    pinned: HeldFolder, signed: Attestation, policy: Policy, *, keep: _Keep
 ) -> tuple[Mapping[str, Any], Mapping[str, bytes | SignedFile]]:
     """Returns the manifest, and of every file what is to be kept, once all of them are sound."""
     model = signed.certificate.model
@@ -338,7 +339,7 @@ def _check_files(
     manifest = b""
     with ExitStack() as opened:
         for subject in signed.subjects:
-            file = opened.enter_context(folder.open_signed(descriptor, subject))
+            file = opened.enter_context(folder.open_signed(pinned, subject))
             whole = keep == "bytes" or subject.name == MANIFEST_FILE
             content, findings[subject.name] = _look_into(file, model, whole=whole)
             if subject.name == MANIFEST_FILE:
@@ -347,7 +348,7 @@ def _check_files(
             if keep != "open":
                 file.close()
         names = {subject.name for subject in signed.subjects}
-        folder.require_listed(descriptor, names)
+        folder.require_listed(pinned, names)
         stated = contents.read_manifest(manifest, model)
         contents.require_agreement(findings, stated, signed.certificate)
         if keep == "open":

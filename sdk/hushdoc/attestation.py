@@ -18,6 +18,7 @@ from hushdoc import certificate as certificates
 from hushdoc.audits import MAX_AUDIT_BYTES, MAX_AUDITS, AuditReport
 from hushdoc.certificate import Certificate
 from hushdoc.errors import CertificateError, SignatureError
+from hushdoc.held_folder import HeldFolder
 from hushdoc.policy_limits import Policy
 from hushdoc.revocation import RevocationList
 from hushdoc.subjects import ENVELOPE_FILE, Subject
@@ -47,11 +48,11 @@ class Attestation:
     unbelieved_audits: int = 0
 
 
-def read(descriptor: int, policy: Policy, *, now: datetime | None = None) -> Attestation:
+def read(pinned: HeldFolder, policy: Policy, *, now: datetime | None = None) -> Attestation:
     """Returns the certificate of an artifact whose signature, identity and time hold.
 
     Args:
-        descriptor: Of the pinned folder.
+        pinned: The artifact's folder.
         policy: The application's limits; its privacy rules are not checked here.
         now: The time, with its zone; the clock's by default.
 
@@ -67,7 +68,7 @@ def read(descriptor: int, policy: Policy, *, now: datetime | None = None) -> Att
             code="NO_POLICY",
         )
     now = now or datetime.now(UTC)
-    line, *further = read_lines(descriptor)
+    line, *further = read_lines(pinned)
     if policy.require_signature:
         verified = signing.verify(line, policy.trust, threshold=policy.threshold)
         payload, signers = verified.payload, verified.keys
@@ -91,17 +92,17 @@ def read(descriptor: int, policy: Policy, *, now: datetime | None = None) -> Att
     )
 
 
-def read_lines(descriptor: int) -> tuple[bytes, ...]:
+def read_lines(pinned: HeldFolder) -> tuple[bytes, ...]:
     """Returns the lines of the envelope file; the first is the certificate's.
 
     Args:
-        descriptor: Of the pinned folder.
+        pinned: The artifact's folder.
 
     Raises:
         ArtifactError: SYMLINK or NOT_REGULAR_FILE.
         CertificateError: MISSING_CERTIFICATE, CERT_TOO_LARGE or BAD_ENVELOPE.
     """
-    content = folder.read_envelope_file(descriptor, _MAX_FILE_BYTES)
+    content = folder.read_envelope_file(pinned, _MAX_FILE_BYTES)
     if content is None:
         raise CertificateError(
             f"The artifact has no '{ENVELOPE_FILE}', so nothing is promised about it. Export it "

@@ -1,4 +1,8 @@
-"""Files and folders that appear whole or not at all: write beside, fsync, rename."""
+"""Files and folders that appear whole or not at all: write beside, fsync, rename.
+
+On Windows folders can't be synced, permission bits mean little, and a file that somebody has open
+can't be replaced; the rest holds there too.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,29 @@ from pathlib import Path
 from hushdoc.errors import OutputExistsError, OutputWriteError
 
 
+def flags(*names: str) -> int:
+    """Returns flags for `os.open`, by their names; those that this system does not have are 0.
+
+    Args:
+        names: Without "O_" and in small letters.
+
+    Example:
+        >>> flags("creat", "excl") == os.O_CREAT | os.O_EXCL
+        True
+    """
+    found = 0
+    for name in names:
+        found |= getattr(os, f"O_{name.upper()}", 0)
+    return found
+
+
+_READ = flags("cloexec", "nonblock", "binary")
+_NEW = flags("wronly", "creat", "excl", "cloexec", "binary")
+
+SYNCS_FOLDERS = flags("directory") != 0
+"""Whether this system opens folders, and syncs what was opened to be read (POSIX)."""
+
+
 def read_file(path: Path, *, max_bytes: int) -> bytes:
     """Returns the start of a regular file, one byte more than `max_bytes` at most.
 
@@ -25,7 +52,7 @@ def read_file(path: Path, *, max_bytes: int) -> bytes:
         OSError: It can't be read, or is no regular file.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = os.open(path, _READ)
     except ValueError as problem:  # a NUL in the path
         raise OSError(errno.EINVAL, str(problem)) from problem
     try:
@@ -57,7 +84,7 @@ def write_file(path: Path, content: bytes, *, mode: int = 0o644, overwrite: bool
         )
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        descriptor = os.open(beside, _NEW, mode)
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(content)
             stream.flush()
@@ -98,7 +125,7 @@ def new_folder(path: Path) -> Iterator[Path]:
         yield beside
         for found in sorted(beside.rglob("*")):
             if found.is_file():
-                with found.open("rb") as stream:
+                with found.open("rb" if SYNCS_FOLDERS else "r+b") as stream:
                     os.fsync(stream.fileno())
         if path.is_dir():
             path.rmdir()
@@ -142,6 +169,8 @@ def _remove(path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
+    if not SYNCS_FOLDERS:
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,7 +1,8 @@
-"""Folder: an artifact's folder, pinned by a descriptor and read without being led out of it.
+"""Folder: an artifact's folder, pinned while it is open and read without being led out of it.
 
-Every file is opened through the descriptor of its folder, one segment at a time and never through
-a link, so that nothing that is swapped on the way leads outside. Where a file is a link, its text
+Every file is opened through the held folder that it is in, one segment at a time and never through
+a link, so that nothing that is swapped on the way leads outside (`held_folder` says what holds
+where folders have no descriptors). Where a file is a link, its text
 is read and the place that it names is opened in the same way, if it is inside the artifact or the
 store of files of the Hugging Face cache that the artifact stands in:
 
@@ -12,7 +13,6 @@ store of files of the Hugging Face cache that the artifact stands in:
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 import stat
 from collections.abc import Collection, Iterator
@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hushdoc.errors import ArtifactError
+from hushdoc.held_folder import HeldFolder, hold
 from hushdoc.signed_file import SignedFile, not_regular
 from hushdoc.subjects import ENVELOPE_FILE, Subject
 
@@ -34,15 +35,12 @@ MAX_LINKS = 4
 _CACHE_FILES = ["..", "..", "blobs"]
 """Where the Hugging Face cache keeps its files, seen from the artifact's folder."""
 
-_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Without O_NONBLOCK the mere opening of a FIFO waits for a writer.
-_OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _CHUNK_BYTES = 1 << 18
 
 
 @contextmanager
-def pinned(path: Path) -> Iterator[int]:
-    """Yields the descriptor of a folder; it stays the same folder whatever happens to its name.
+def pinned(path: Path) -> Iterator[HeldFolder]:
+    """Yields a folder; where it has a descriptor it stays the same whatever happens to its name.
 
     Args:
         path: The folder, which may itself be reached through a link.
@@ -51,23 +49,23 @@ def pinned(path: Path) -> Iterator[int]:
         ArtifactError: There is no such folder.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder = hold(path)
     except OSError as problem:
         raise ArtifactError(
             f"The artifact '{path}' can't be opened: {problem.strerror}. Expected the folder that "
             "`hushdoc export` writes; check the path."
         ) from problem
     try:
-        yield descriptor
+        yield folder
     finally:
-        os.close(descriptor)
+        folder.close()
 
 
-def open_signed(folder: int, subject: Subject) -> SignedFile:
+def open_signed(folder: HeldFolder, subject: Subject) -> SignedFile:
     """Returns a signed file, open and of the signed size; its bytes are checked as they are read.
 
     Args:
-        folder: Descriptor of the artifact.
+        folder: The artifact.
         subject: The file as it was signed.
 
     Raises:
@@ -76,7 +74,7 @@ def open_signed(folder: int, subject: Subject) -> SignedFile:
     return SignedFile(_open(folder, subject.name), subject)
 
 
-def read_envelope_file(folder: int, max_bytes: int) -> bytes | None:
+def read_envelope_file(folder: HeldFolder, max_bytes: int) -> bytes | None:
     """Returns the start of the envelope file, at most `max_bytes` + 1, or None without one.
 
     Raises:
@@ -102,13 +100,13 @@ def read_envelope_file(folder: int, max_bytes: int) -> bytes | None:
         os.close(descriptor)
 
 
-def require_listed(folder: int, names: Collection[str]) -> None:
+def require_listed(folder: HeldFolder, names: Collection[str]) -> None:
     """Raises unless the folder holds signed files, a few known others, and nothing else.
 
     A link passes under the name of a file only, and only where it leads to an accepted place.
 
     Args:
-        folder: Descriptor of the artifact.
+        folder: The artifact.
         names: The signed files.
 
     Raises:
@@ -164,7 +162,7 @@ def subjects_of(path: Path) -> tuple[Subject, ...]:
     return tuple(sorted(subjects, key=lambda subject: subject.name))
 
 
-def _subject(folder: int, name: str) -> Subject:
+def _subject(folder: HeldFolder, name: str) -> Subject:
     digest, size = hashlib.sha256(), 0
     descriptor = _open(folder, name)
     try:
@@ -177,24 +175,19 @@ def _subject(folder: int, name: str) -> Subject:
 
 
 def _entries(
-    folder: int, folders: Collection[str] | None, limit: int | None, prefix: str = ""
+    folder: HeldFolder, folders: Collection[str] | None, limit: int | None, prefix: str = ""
 ) -> Iterator[tuple[str, int, str]]:
     """Yields (name, mode, link's text) of a folder and of those of its folders that are named."""
-    with os.scandir(folder) as found:
-        entries = sorted(
-            (item.name, item.stat(follow_symlinks=False).st_mode)
-            for item in itertools.islice(found, limit)
-        )
-    for short, mode in entries:
+    for short, mode in sorted(folder.entries(limit)):
         name = prefix + short
-        yield name, mode, _link(folder, short) or "" if stat.S_ISLNK(mode) else ""
+        yield name, mode, folder.link(short) or "" if stat.S_ISLNK(mode) else ""
         inside = name != UNSIGNED_FOLDER if folders is None else name in folders
         if stat.S_ISDIR(mode) and inside:
-            with _opened_at(folder, short, name) as descriptor:
-                yield from _entries(descriptor, folders, limit, name + "/")
+            with _opened_at(folder, short, name) as inner:
+                yield from _entries(inner, folders, limit, name + "/")
 
 
-def _open(folder: int, name: str) -> int:
+def _open(folder: HeldFolder, name: str) -> int:
     """Returns a descriptor of the file that a name stands for; the caller closes it."""
     place = name
     for _ in range(MAX_LINKS + 1):
@@ -202,9 +195,9 @@ def _open(folder: int, name: str) -> int:
         with _parent(folder, place, name) as parent:
             leaf = place.rpartition("/")[2]
             try:
-                return os.open(leaf, _OPEN_FILE, dir_fd=parent)
+                return parent.open_file(leaf)
             except OSError as problem:
-                target = _link(parent, leaf) or ""
+                target = parent.link(leaf) or ""
                 if not target:
                     raise _not_opened(parent, leaf, name, problem) from problem
         segments = _leads_to(place, target)
@@ -238,25 +231,25 @@ def _leads_to(name: str, target: str) -> list[str]:
     return segments
 
 
-def _open_cached(folder: int, blob: str, name: str) -> int:
+def _open_cached(folder: HeldFolder, blob: str, name: str) -> int:
     """Returns a descriptor of a file in the cache whose folder `snapshots` holds the artifact."""
     with _opened_at(folder, "..", name) as snapshots, _opened_at(snapshots, "..", name) as cache:
         try:
-            found = os.stat("snapshots", dir_fd=cache, follow_symlinks=False)
+            is_cache = cache.holds("snapshots", snapshots)
         except OSError as problem:
             raise _symlink(name) from problem
-        if not os.path.samestat(found, os.fstat(snapshots)):
+        if not is_cache:
             raise _symlink(name)
         with _opened_at(cache, "blobs", name) as blobs:
             try:
-                return os.open(blob, _OPEN_FILE, dir_fd=blobs)
+                return blobs.open_file(blob)
             except OSError as problem:
                 raise _not_opened(blobs, blob, name, problem) from problem
 
 
 @contextmanager
-def _parent(folder: int, place: str, name: str) -> Iterator[int]:
-    """Yields a descriptor of the folder that a place is in."""
+def _parent(folder: HeldFolder, place: str, name: str) -> Iterator[HeldFolder]:
+    """Yields the folder that a place is in."""
     first, _, rest = place.partition("/")
     if not rest:
         yield folder
@@ -266,33 +259,25 @@ def _parent(folder: int, place: str, name: str) -> Iterator[int]:
 
 
 @contextmanager
-def _opened_at(folder: int, segment: str, name: str) -> Iterator[int]:
-    """Yields a descriptor of a folder in a folder; `name` is what is wanted in the end."""
+def _opened_at(folder: HeldFolder, segment: str, name: str) -> Iterator[HeldFolder]:
+    """Yields a folder in a folder; `name` is what is wanted in the end."""
     try:
-        descriptor = os.open(segment, _OPEN_FOLDER, dir_fd=folder)
+        inner = folder.open_folder(segment)
     except OSError as problem:
         raise _not_opened(folder, segment, name, problem) from problem
     try:
-        yield descriptor
+        yield inner
     finally:
-        os.close(descriptor)
+        inner.close()
 
 
-def _link(folder: int, segment: str) -> str | None:
-    """Returns the text of a link, or None where there is none."""
-    try:
-        return os.readlink(segment, dir_fd=folder)
-    except OSError:
-        return None
-
-
-def _not_opened(folder: int, segment: str, name: str, problem: OSError) -> ArtifactError:
+def _not_opened(folder: HeldFolder, segment: str, name: str, problem: OSError) -> ArtifactError:
     """The error for what could not be opened, told from what stands there now."""
     missing = ArtifactError(
         f"The signed file '{name}' is not there. Fetch the artifact again.", code="MISSING_FILE"
     )
     try:
-        mode = os.stat(segment, dir_fd=folder, follow_symlinks=False).st_mode
+        mode = folder.mode(segment)
     except OSError:
         return missing
     if stat.S_ISLNK(mode):

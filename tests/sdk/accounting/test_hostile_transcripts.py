@@ -27,8 +27,8 @@ from hushdoc.accounting.mechanism import (
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
-SECONDS = 12.0
-"""A question takes at most two seconds on an idle core; test machines are busy."""
+SECONDS = 30.0
+"""Of CPU time: a question takes at most two on an idle core, what explodes takes hours."""
 
 
 def noise(multiplier: float) -> Mechanism:
@@ -112,16 +112,16 @@ HOSTILE = {
 def test_it_ends_with_an_answer(name: str, adjacency: str) -> None:
     mechanism = HOSTILE[name]
     for delta in (0.0, 1e-300, 1e-5):
-        began = time.monotonic()
+        began = time.process_time()
         renyi = rdp.epsilon(mechanism, delta, adjacency=adjacency)
         found = pld.bounds(mechanism, delta, adjacency=adjacency)
-        assert time.monotonic() - began < SECONDS
+        assert time.process_time() - began < SECONDS
         assert 0 <= found.lower <= found.upper <= renyi
         assert delta > 0 or found.upper == math.inf
-    began = time.monotonic()
+    began = time.process_time()
     assert 0 <= pld.delta(mechanism, 1.0, adjacency=adjacency) <= 1
     assert isinstance(pld.holds(mechanism, 2.0, 1e-5, adjacency=adjacency), bool)
-    assert time.monotonic() - began < SECONDS
+    assert time.process_time() - began < SECONDS
     assert (gdp.mu(mechanism) or 0.0) >= 0
 
 

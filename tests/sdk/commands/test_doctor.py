@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+
+from hushdoc.commands import sockets
+from hushdoc.commands.doctor import EXTRAS
+from hushdoc.reading import tesseract
+from hushdoc.reading.ocr import rapid_is_installed
 
 CODE = """
 import argparse, sys
@@ -21,6 +29,14 @@ sys.exit(options.run(options))
 """
 
 
+WITHOUT_OCR = """
+from hushdoc.reading import ocr, tesseract
+ocr.rapid_is_installed = lambda: False
+tesseract.program = lambda: None
+"""
+"""Leaves the engines of OCR out, which take their time, where something else is tested."""
+
+
 def doctor(
     *arguments: str, before: str = "", **environment: str
 ) -> subprocess.CompletedProcess[str]:
@@ -30,7 +46,7 @@ def doctor(
         capture_output=True,
         text=True,
         env={**kept, **environment},
-        timeout=120,
+        timeout=280,
         check=False,
     )
 
@@ -95,17 +111,51 @@ def test_a_host_that_imported_it_first_is_found_and_explained() -> None:
 
 
 def test_a_graph_that_runs_asks_for_no_socket() -> None:
-    done = doctor("--prove-offline", "--seconds", "3", "--json")
+    done = doctor("--prove-offline", "--seconds", "3", "--json", before=WITHOUT_OCR)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["offline"]["attempts"] == []
-    assert told["offline"]["seconds"] >= 3
-    assert checks(done)["offline"]["found"].startswith("0 sockets and 0 DNS queries asked for in 3")
+    told = json.loads(done.stdout)["offline"]
+    assert (told["attempts"], told["ran"]) == ([], ["a graph of one operator"])
+    assert told["seconds"] >= 3
+    expected = f"0 sockets and 0 DNS queries asked for in {told['seconds']:.0f} s; ran a graph"
+    assert checks(done)["offline"]["found"].startswith(expected)
+
+
+def test_a_page_is_read_by_each_engine_that_is_installed() -> None:
+    engines = {
+        "rapidocr": rapid_is_installed(),
+        "tesseract": tesseract.program() is not None,
+    }
+    done = doctor("--prove-offline", "--seconds", "0", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(done.stdout)["offline"]
+    expected = [f"a page through {name} (4 words)" for name, there in engines.items() if there]
+    assert told["ran"] == ["a graph of one operator", *expected]
+    # What is left is urllib3's own test, which RapidOCR has run by importing it.
+    attempts = [sockets.Attempt(**one) for one in told["attempts"]]
+    assert all(one.is_local_test for one in attempts)
+    assert len(attempts) == engines["rapidocr"]
+
+
+def test_urllib3s_test_for_ipv6_is_told_and_no_fault() -> None:
+    pytest.importorskip("urllib3")
+    before = WITHOUT_OCR + (
+        "import hushdoc.runtime.session as session\n"
+        "real = session.Session.run\n"
+        "def run(self, inputs):\n"
+        "    import urllib3\n"
+        "    return real(self, inputs)\n"
+        "session.Session.run = run"
+    )
+    done = doctor("--prove-offline", "--seconds", "0", "--json", before=before)
+    assert done.returncode == 0, done.stderr
+    told = checks(done)["offline"]
+    assert told["found"].startswith("1 sockets and 0 DNS queries")
+    assert "urllib3's test at its import" in told["found"]
 
 
 def test_a_sender_is_caught_and_named() -> None:
     """A package that calls home when it is imported, as a real one could."""
-    before = (
+    before = WITHOUT_OCR + (
         "import hushdoc.runtime.session as session\n"
         "real = session.Session.run\n"
         "def run(self, inputs):\n"
@@ -121,6 +171,64 @@ def test_a_sender_is_caught_and_named() -> None:
     assert told["state"] == "wrong"
     assert "0 DNS queries" not in told["found"]
     assert "All were refused" in told["advice"]
+    assert "asked for by __main__.run" in told["advice"]
+
+
+def test_an_engine_that_calls_home_is_caught(tmp_path: Path) -> None:
+    """A program in Tesseract's place that opens a connection while it reads a page."""
+    if tesseract.program() is None:
+        pytest.skip("there is no program to stand in for")
+    path = tmp_path / "tesseract"
+    path.write_text(
+        f"#!/bin/sh\n{sys.executable} -c 'import socket; socket.socket()' 2>/dev/null\n"
+        f'exec {tesseract.program()} "$@"\n'
+    )
+    path.chmod(0o755)
+    place = f"{tmp_path}:{os.environ['PATH']}"
+    before = "from hushdoc.reading import ocr\nocr.rapid_is_installed = lambda: False"
+    done = doctor("--prove-offline", "--seconds", "0", "--json", before=before, PATH=place)
+    assert done.returncode == 6
+    assert "asked for by the program python" in checks(done)["offline"]["advice"]
+
+
+def test_a_missing_program_is_a_note() -> None:
+    """No package brings Tesseract, so only the program itself is looked for."""
+    done = doctor("--json", PATH="")
+    assert done.returncode == 0
+    told = checks(done)["engine tesseract"]
+    assert (told["state"], told["found"]) == ("note", "the program is not installed")
+    assert "apt-get install tesseract-ocr" in told["advice"]
+    assert "pytesseract" not in done.stdout
+
+
+def test_rapidocr_without_what_runs_its_models_is_a_note() -> None:
+    done = doctor("--json", before="from hushdoc.reading import ocr\nocr.rapid_is_installed = bool")
+    assert done.returncode == 0
+    told = checks(done)["engine rapidocr"]
+    assert told["state"] == "note"
+    assert "hushdoc[cpu,ocr]" in told["advice"]
+
+
+def test_a_program_that_does_not_run_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "tesseract").write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / "tesseract").chmod(0o755)
+    done = doctor("--json", PATH=str(tmp_path))
+    assert done.returncode == 6
+    assert checks(done)["engine tesseract"]["state"] == "wrong"
+
+
+def test_advice_names_extras_that_bring_what_is_missing() -> None:
+    """Every package that is looked for is one that its extra demands."""
+    path = Path(__file__).parents[3] / "pyproject.toml"
+    extras = tomllib.loads(path.read_text())["project"]["optional-dependencies"]
+    distributions = metadata.packages_distributions()
+    for extra, names in EXTRAS.items():
+        demanded = {re.split(r"[\s\[<>=!~;]", line)[0].lower() for line in extras[extra]}
+        for name in names:
+            found = {name.lower().replace("_", "-")}
+            found |= {known.lower() for known in distributions.get(name, ())}
+            assert found & demanded, f"{extra} does not bring {name}"
+    assert set(extras) - set(EXTRAS) <= {"gpu"}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import json
 from pathlib import Path
 from types import ModuleType
@@ -105,6 +107,38 @@ def test_a_text_has_no_page_to_draw(place: Path, capfd: pytest.CaptureFixture[st
     (place / "new.txt").write_text(TEXT)
     assert run("new.txt", "--overlay", "out.png") == 3
     assert "has 0 pages" in capfd.readouterr().err
+
+
+def test_one_malformed_document_does_not_end_the_others(
+    place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = [{"text": "laws", "box": [1, 1, 2, 2], "segment": None}]
+    page = {"width": 10**400, "height": 9, "words": words}
+    (place / "bad.json").write_text(json.dumps({"id": "bad", "pages": [page]}))
+    (place / "new.txt").write_text(TEXT)
+    assert run("bad.json", "new.txt", "--jsonl") == 7
+    printed, warned = capfd.readouterr()
+    first, second = (json.loads(line) for line in printed.splitlines())
+    assert first["error"]["code"] == "BAD_INPUT"
+    assert len(second["fields"]) == 1
+    assert "Traceback" not in warned
+
+
+def test_formulas_of_a_document_can_be_made_text_for_a_spreadsheet(
+    place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = "=HYPERLINK(1) is governed by the laws of Utah."
+    (place / "contract.txt").write_text(text)
+    assert run("contract.txt", "--csv") == 0
+    plain = capfd.readouterr().out
+    assert run("contract.txt", "--csv", "--spreadsheet") == 0
+    safe = capfd.readouterr().out
+    (row,) = csv.DictReader(io.StringIO(plain))
+    assert row["text"] == text
+    (inert,) = csv.DictReader(io.StringIO(safe))
+    assert inert == {**row, "text": f"'{text}"}
+    with pytest.raises(SystemExit, match="2"):
+        run("contract.txt", "--spreadsheet")
 
 
 def test_people_are_told_which_characters(place: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,11 @@ import os
 import platform
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
+
+from hushdoc.commands import sockets
 
 HEAD = """
 import json, os, sys
@@ -39,7 +42,7 @@ def watched(body: str, **environment: str) -> dict[str, object]:
         capture_output=True,
         text=True,
         env={**kept, **environment},
-        timeout=120,
+        timeout=280,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -51,6 +54,12 @@ def asked(found: dict[str, object]) -> list[tuple[str, str]]:
     attempts = found["attempts"]
     assert isinstance(attempts, list)
     return [(attempt["family"], attempt["kind"]) for attempt in attempts]
+
+
+def askers(found: dict[str, object]) -> list[str]:
+    attempts = found["attempts"]
+    assert isinstance(attempts, list)
+    return [str(attempt["asked_by"]) for attempt in attempts]
 
 
 def test_a_process_that_asks_for_none_has_none() -> None:
@@ -93,6 +102,38 @@ code = "import socket; socket.socket()"
 subprocess.run([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
 """)
     assert asked(found) == [("AF_INET", "SOCK_STREAM")] * 2
+    assert askers(found)[0] == sockets.UNKNOWN
+    assert askers(found)[1].startswith("the program ")
+
+
+def test_functions_are_named_that_ask() -> None:
+    found = watched("""
+import socket, threading
+def homing():
+    tried(lambda: socket.create_connection(("127.0.0.1", 9)))
+homing()
+thread = threading.Thread(target=homing)
+thread.start()
+thread.join()
+import ctypes
+ctypes.CDLL(None).socket(2, 1, 0)
+""")
+    named = askers(found)
+    assert [name.split(".")[-1] for name in named[:2]] == ["<lambda>", "<lambda>"]
+    assert all("homing" in name for name in named[:2])
+    # What a thread said once is not said of what it asks for later.
+    assert named[2] == sockets.UNKNOWN
+
+
+def test_the_test_for_ipv6_is_known_by_all_of_its_marks() -> None:
+    """urllib3 binds ::1 when it is imported, and closes it: nothing is sent."""
+    pytest.importorskip("urllib3")
+    found = watched("import urllib3")
+    (attempt,) = [sockets.Attempt(**told) for told in found["attempts"]]  # type: ignore[attr-defined]
+    assert attempt.is_local_test
+    assert not replace(attempt, asked_by="urllib3.connection.connect").is_local_test
+    assert not replace(attempt, family="AF_INET").is_local_test
+    assert not replace(attempt, kind="SOCK_DGRAM").is_local_test
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="numbers of these")

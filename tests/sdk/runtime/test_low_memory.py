@@ -86,7 +86,7 @@ def peak_mib(code: str, path: Path) -> float:
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=280,
     )
     return int(done.stdout.split()[1]) / 1024
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import runpy
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -139,6 +140,25 @@ def test_classify_opens_pictures_without_ocr(
     assert run(classification, f"{home}/pictures", "scan.png", "--ocr", "none") == 0
     assert capfd.readouterr().out.startswith("scan: ")
     assert run(classification, f"{home}/pictures", "b.txt") == 3
+
+
+def test_encrypted_files_are_opened_with_a_password(
+    home: Path, place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(__file__).parents[1] / "reading" / "pdf_files.py"
+    pdfs = runpy.run_path(str(path))
+    Path("locked.pdf").write_bytes(pdfs["file"]([pdfs["shown"]("word1")], password="geheim"))
+    Path("password").write_text("geheim\n")
+    for room, artifact, policy in (
+        (classification, "pictures", POLICY),
+        (classification, "kinds", POLICY),
+        (embedding, "vectors", OPEN),
+    ):
+        asked = [f"{home}/{artifact}", "locked.pdf"]
+        assert run(room, *asked, policy=policy) == 3
+        assert "ENCRYPTED_DOCUMENT" in capfd.readouterr().err
+        assert run(room, *asked, "--password-file", "password", policy=policy) == 0
+        assert "locked" in capfd.readouterr().out
 
 
 def test_embed_prints_vectors(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from hushdoc.document import Box, Document, Page, Word
 from hushdoc.errors import InputError, OutputExistsError
+from hushdoc.viewing import folded_text
 from hushdoc.viewing.redaction import MARK, Redaction, redact
 
 WIDTH, HEIGHT = 400, 200
@@ -185,6 +187,68 @@ def test_overlapping_spans_of_a_text_are_one_mark() -> None:
     assert made.document.text.replace(MARK, "") == ""
     blank = [Found(label="x", start=3, stop=4)]
     assert redact(asked, blank).document.text == f"abc{MARK}def ghi"
+
+
+SAME = [
+    ("M\u00fcller", "Mu\u0308ller"),
+    ("Mu\u0308ller", "M\u00dcLLER"),
+    ("Stra\u00dfe", "STRASSE"),
+    ("STRASSE", "stra\u00dfe"),
+    ("12.50", "\uff11\uff12\uff0e\uff15\uff10"),
+    ("fish", "\ufb01sh"),
+    ("Anna", "An\u00adna"),
+    ("Anna", "\u200bAnna\u2060"),
+    ("Anna", "(\u201eAnna\u201c)."),
+    ("\ud55c\uae00", "\u1112\u1161\u11ab\u1100\u1173\u11af"),
+]
+OTHER = [
+    ("Jose", "Jos\u00e9"),
+    ("Jose", "Jose\u0301"),
+    ("\u0915\u093f", "\u0915\u0940"),
+    ("Anna", "Annabel"),
+    ("12.50", "112.50"),
+]
+"""Names, and how else they may be written; the last two of them are others in Devanagari."""
+
+
+@pytest.mark.parametrize(("field", "elsewhere"), SAME)
+def test_what_a_reader_takes_for_the_same_is_gone_too(field: str, elsewhere: str) -> None:
+    words = (word(field, 10, 10), word("and", 100, 10), word(elsewhere, 190, 10))
+    asked = Document(id="d", pages=(Page(width=WIDTH, height=HEIGHT, words=words),))
+    assert texts(redact(asked, [Found(label="x", word_ids=(0,))])) == ["and"]
+    told = Document.from_text(f"{field} and {elsewhere}", id="t")
+    left = redact(told, [Found(label="x", start=0, stop=len(field))]).document.text
+    assert left is not None
+    assert "".join(c for c in left.replace(MARK, "") if c.isalnum()) == "and"
+
+
+@pytest.mark.parametrize(("field", "elsewhere"), OTHER)
+def test_other_words_stay(field: str, elsewhere: str) -> None:
+    words = (word(field, 10, 10), word(elsewhere, 190, 10))
+    asked = Document(id="d", pages=(Page(width=WIDTH, height=HEIGHT, words=words),))
+    assert texts(redact(asked, [Found(label="x", word_ids=(0,))])) == [elsewhere]
+    told = Document.from_text(f"{field} {elsewhere}", id="t")
+    left = redact(told, [Found(label="x", start=0, stop=len(field))]).document.text
+    assert left == f"{MARK} {elsewhere}"
+
+
+def test_names_of_several_words_are_found_however_words_are_cut() -> None:
+    spelled = ["Anna", "Muster", "x", "An\u00adna", "\u200b", "MUSTER,", "y", "Anna Muster", "Anna"]
+    words = tuple(word(text, 10 + 40 * n, 10, width=30) for n, text in enumerate(spelled))
+    asked = Document(id="d", pages=(Page(width=WIDTH, height=HEIGHT, words=words),))
+    made = redact(asked, [Found(label="name", word_ids=(0, 1))])
+    assert texts(made) == ["x", "y", "Anna"]
+    assert made.counts == {"name": 3}
+
+
+@given(text=st.text(max_size=40), form=st.sampled_from(["NFC", "NFD", "NFKC", "NFKD"]))
+def test_folding_does_not_depend_on_the_form_of_writing(text: str, form: Any) -> None:
+    written = unicodedata.normalize(form, text)
+    assert folded_text.folded(written) == folded_text.folded(text)
+    placed = folded_text.folded_with_places(written)
+    assert sorted(placed.text) == sorted(folded_text.folded(written))
+    assert len(placed.text) == len(placed.starts) == len(placed.stops)
+    assert list(placed.starts) == sorted(placed.starts)
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,34 @@ def test_redacted_terms_that_were_learned_from_are_found_in_the_published_fill(
     assert np.median(guesses.ranks()) == 0
 
 
-def test_terms_that_were_not_learned_from_are_like_any_other(contracts: Any) -> None:
+def test_traces_give_away_terms_from_which_nothing_was_learned(contracts: Any) -> None:
     table = filling.published(contracts.table, stream=stream(1))
+    everything = puzzles(contracts)
+    learned = coincidence.learned_from(everything, contracts.table.genuine, SCHEME)
+    others = [puzzle for puzzle in everything if puzzle not in learned]
+    found = coincidence.traces(table, others, SCHEME).attack(coincidence.TRACES)
+    assert found.auc_interval[0] > 0.9
+    assert found.tpr_interval[0] > 0.3
+    drawn = filling.published(contracts.table, stream=stream(1), zeros_drawn=True)
+    hidden = coincidence.traces(drawn, others, SCHEME).attack(coincidence.TRACES)
+    assert hidden.auc < found.auc - 0.1
+
+
+def test_traces_are_zeros_for_the_label_and_rows_that_cancel() -> None:
+    rows = np.array([[0.3, 0.0], [0.5, -0.5], [0.0, 0.4], [0.3, 0.2]])
+    assert coincidence._traces(rows, 1) == 0.5
+    assert coincidence._traces(rows, 0) == 0.5
+    assert coincidence._traces(rows[:0], 0) == -1
+
+
+def test_equal_zeros_are_no_coincidence() -> None:
+    rows = np.array([[0.0, 0.1], [0.0, 0.2], [0.0, 0.3]])
+    assert coincidence._closeness(rows, 1) <= 0
+    assert coincidence._closeness(rows + 0.5, 1) > 1
+
+
+def test_terms_that_were_not_learned_from_are_like_any_other(contracts: Any) -> None:
+    table = filling.published(contracts.table, stream=stream(1), zeros_drawn=True)
     everything = puzzles(contracts)
     learned = coincidence.learned_from(everything, contracts.table.genuine, SCHEME)
     others = [puzzle for puzzle in everything if puzzle not in learned]
@@ -59,8 +85,23 @@ def test_terms_that_were_not_learned_from_are_like_any_other(contracts: Any) -> 
     assert high >= 0.45
 
 
+def test_noise_hides_equal_weights_and_not_what_a_term_says(contracts: Any) -> None:
+    chosen = coincidence.learned_from(puzzles(contracts), contracts.table.genuine, SCHEME)
+    found = {}
+    for noise in (1e-9, filling.NOISE):
+        table = filling.hardened(contracts.table, stream=stream(2), noise=noise)
+        near = coincidence.closeness(table, chosen, SCHEME)
+        spoken = coincidence.candidate_scores(table, chosen, SCHEME).standing()
+        found[noise] = near.attack("near"), spoken.attack("spoken")
+    # Without noise the audit fails; with it single weights are hidden.
+    assert found[1e-9][0].tpr_interval[0] > 0.9
+    assert found[filling.NOISE][0].tpr_interval[1] < 0.2
+    # The sum over a term's rows is not, so that only dropping rare terms hides them.
+    assert found[filling.NOISE][1].auc_interval[0] > 0.9
+
+
 @pytest.mark.parametrize("attack", [coincidence.closeness, coincidence.candidate_scores])
-def test_redacted_terms_are_not_found_in_the_hardened_fill(
+def test_redacted_terms_that_were_dropped_are_not_found_in_the_hardened_fill(
     contracts: Any, without_rare: Any, attack: Callable[..., Guesses]
 ) -> None:
     chosen = puzzles(contracts)

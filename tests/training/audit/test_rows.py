@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushdoc_training.audit import antisymmetry, float_pattern, multiplicity, two_sample
+from hushdoc_training.audit import antisymmetry, float_pattern, multiplicity, two_sample, zeros
 from hushdoc_training.audit.roc import Attack
 from hushdoc_training.crf import bounded, filling
 from hushdoc_training.crf.randomness import SecretStream
 
 ATTACKS: dict[str, Callable[..., Attack]] = {
+    "zeros": zeros.zeros,
     "antisymmetry": antisymmetry.antisymmetry,
     "multiplicity": multiplicity.multiplicity,
     "float_pattern": float_pattern.float_pattern,
@@ -21,12 +22,21 @@ ATTACKS: dict[str, Callable[..., Attack]] = {
 }
 
 
-@pytest.mark.parametrize("name", ["multiplicity", "two_sample"])
-def test_the_published_fill_leaks_which_rows_are_genuine(contracts: Any, name: str) -> None:
+@pytest.mark.parametrize("name", ["zeros", "multiplicity", "two_sample"])
+def test_the_published_fill_leaks_which_rows_documents_had(contracts: Any, name: str) -> None:
     table = filling.published(contracts.table, stream=SecretStream())
+    found = ATTACKS[name](table, contracts.table.seen.any(axis=1))
+    assert found.auc_interval[0] > 0.8
+    assert found.tpr_interval[0] > 0.3
+
+
+@pytest.mark.parametrize("name", ["multiplicity", "two_sample"])
+def test_with_zeros_drawn_it_leaks_which_rows_were_learned(contracts: Any, name: str) -> None:
+    table = filling.published(contracts.table, stream=SecretStream(), zeros_drawn=True)
     found = ATTACKS[name](table, contracts.table.genuine)
     assert found.auc_interval[0] > 0.8
     assert found.tpr_interval[0] > 0.3
+    assert zeros.zeros(table, contracts.table.seen.any(axis=1)).auc == 0.5
 
 
 def test_rows_that_add_up_to_nothing_are_found_where_both_weights_were_learned(
@@ -34,7 +44,7 @@ def test_rows_that_add_up_to_nothing_are_found_where_both_weights_were_learned(
 ) -> None:
     table = filling.published(contracts.table, stream=SecretStream())
     complete = np.isfinite(contracts.table.weights).all(axis=1)
-    kept = complete | ~contracts.table.genuine
+    kept = complete | ~contracts.table.seen.any(axis=1)
     found = antisymmetry.antisymmetry(table[kept], complete[kept])
     assert found.auc_interval[0] > 0.99
     assert found.tpr > 0.9

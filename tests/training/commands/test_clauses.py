@@ -74,6 +74,9 @@ def test_the_claim_is_what_the_mode_can_promise(
     if kind == "empirical":
         assert {"antisymmetric rows", "value multiplicity", "float pattern"} < {*methods}
         assert all(audit.auc is not None for audit in claim.audits)
+    elif kind == "dp":
+        # Of the same training of invented documents.
+        assert f"canary {'documents' if unit == 'document' else 'terms'}" in methods
     else:
         assert not methods
     assert [data.name for data in claim.protected_data] == [INVENTED]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ def table_of(weights: Floats) -> FittedTable:
     columns = weights.shape[1]
     return FittedTable(
         weights=weights,
-        seen=~np.isnan(weights).all(axis=1),
+        seen=~np.isnan(weights),
         transitions=np.zeros((columns, columns), np.float32),
         labels=tuple(f"label {number}" for number in range(columns)),
     )
@@ -149,6 +150,24 @@ class TestPublished:
         assert drawn.std(axis=0) == pytest.approx(complete.std(axis=0), rel=0.03)
         assert abs(np.corrcoef(drawn.T)[0, 1]) < 0.03
 
+    def test_weights_that_occurred_and_stayed_zero_are_there_unless_zeros_are_drawn(self) -> None:
+        weights = np.full((400, 2), np.nan, np.float32)
+        weights[:100] = np.random.default_rng(0).normal(size=(100, 2))
+        seen = np.zeros((400, 2), dtype=bool)
+        seen[:200], seen[200:300, 0] = True, True
+        table = replace(table_of(weights), seen=seen)
+        made = filling.published(table, stream=stream())
+        assert np.array_equal(made[:100], weights[:100])
+        assert not made[100:200].any()
+        assert not made[200:300, 0].any()
+        assert made[200:300, 1].all()
+        assert made[300:].all()
+        # The law is that of all complete rows, of which half are zeros.
+        assert filling.complete_rows(table.realized).shape == (200, 2)
+        drawn = filling.published(table, stream=stream(), zeros_drawn=True)
+        assert np.array_equal(drawn[:100], weights[:100])
+        assert drawn[100:].all()
+
     def test_without_complete_rows_missing_weights_count_as_zeros(self) -> None:
         weights = np.full((50, 2), np.nan, np.float32)
         weights[:10, 0], weights[10:20, 1] = 1.0, -1.0
@@ -264,12 +283,16 @@ class TestUpdates:
 
 
 @pytest.mark.parametrize("fill", [filling.published, filling.hardened])
-def test_a_table_of_full_size_is_filled_within_two_seconds(fill: object) -> None:
+def test_filling_a_table_of_full_size_costs_little_more_than_drawing_it(fill: object) -> None:
     weights = learned(2**21, share=0.1)
     table = table_of(weights)
-    spent = []
-    for _ in range(2):
+    spent, drawn = [], []
+    for _ in range(3):
         start = time.process_time()
         fill(table, stream=stream())  # type: ignore[operator]
         spent.append(time.process_time() - start)
-    assert min(spent) < 2
+        start = time.process_time()
+        np.random.default_rng(0).normal(size=weights.shape)
+        drawn.append(time.process_time() - start)
+    # .27 s against .04 s, seven times as long; a loop over rows would take a hundred times as long.
+    assert min(spent) < 40 * min(drawn)

@@ -69,8 +69,8 @@ class TestFit:
         table, features = fitted()
         assert table.weights.shape == (5003, 3)
         assert table.labels == NAMES
-        assert table.seen.sum() == len(np.unique(features.indices))
-        assert not (table.genuine & ~table.seen).any()
+        assert table.seen.any(axis=1).sum() == len(np.unique(features.indices))
+        assert not (table.genuine & ~table.seen.any(axis=1)).any()
         assert 0 < table.genuine.sum() < 5003
         assert np.isnan(table.weights[~table.seen]).all()
         assert table.counts is not None
@@ -81,7 +81,8 @@ class TestFit:
     def test_what_occurs_in_few_places_leaves_no_weight(self) -> None:
         table, features = fitted(least_items=5)
         kept = np.bincount(features.indices, minlength=5003) >= 5
-        assert 0 < kept.sum() < table.seen.sum()
+        assert 0 < kept.sum() < len(np.unique(features.indices))
+        assert np.array_equal(table.seen.any(axis=1), kept)
         assert not (table.genuine & ~kept).any()
         assert (table.genuine & kept).any()
 
@@ -101,6 +102,20 @@ class TestFit:
             iterations=3,
         )
         assert table.genuine.any()
+
+
+def test_occurrences_are_pairs_of_rows_and_labels() -> None:
+    features = Features(indices=np.array([0, 2, 2], np.int32), offsets=np.array([0, 2, 2, 3]))
+    seen = fitting.occurrences(features, np.array([1, 0, 0]), rows=4, columns=2)
+    assert np.argwhere(seen).tolist() == [[0, 1], [2, 0], [2, 1]]
+
+
+def test_a_weight_that_occurred_and_stayed_zero_is_realized() -> None:
+    table, _ = fitted(algorithm="pa")
+    unlearned = table.seen & np.isnan(table.weights)
+    assert unlearned.any()
+    assert not table.realized[unlearned].any()
+    assert np.array_equal(np.isnan(table.realized), ~table.seen)
 
 
 class TestRefused:

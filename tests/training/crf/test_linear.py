@@ -36,9 +36,9 @@ def accuracy(model: linear.LinearModel, kinds: int) -> float:
     return float(np.mean([a == b for a, b in zip(found, labels, strict=True)]))
 
 
-def fitted(kinds: int, **settings: int) -> linear.LinearModel:
+def fitted(kinds: int, *, least_documents: int) -> linear.LinearModel:
     texts, labels = messages(400, kinds, seed=1)
-    return linear.fit(linear.hashed(texts, ROWS), labels, **settings)
+    return linear.fit(linear.hashed(texts, ROWS, least_documents=least_documents), labels)
 
 
 @pytest.mark.parametrize("kinds", [2, 3])
@@ -74,16 +74,17 @@ def test_it_answers_as_scikit_learn_does() -> None:
         assert model.predict(matrix) == peer.predict(matrix).tolist()
 
 
-def test_dropped_rows_shape_nothing() -> None:
+@pytest.mark.parametrize("rows", [64, ROWS])
+def test_rare_words_leave_nothing_even_where_they_share_rows(rows: int) -> None:
     texts, labels = messages(300, 2, seed=4)
     rare = [f"{text} onlyhere{place}" for place, text in enumerate(texts)]
-    plain = linear.fit(linear.hashed(texts, ROWS), labels, least_documents=10)
-    missing = np.isnan(plain.weights).all(axis=1)
-    matrix = linear.hashed(rare, ROWS)
-    counts = np.asarray(matrix.getnnz(axis=0)).ravel()
-    found = linear.fit(matrix, labels, least_documents=10)
-    assert np.isnan(found.weights[counts < 10]).all()
-    assert missing.any()
+    plain = linear.hashed(texts, rows, least_documents=10)
+    found = linear.hashed(rare, rows, least_documents=10)
+    assert (plain != found).nnz == 0
+    # In 64 rows each of them shares its row with words that stay.
+    assert (linear.hashed(texts, rows) != linear.hashed(rare, rows)).nnz > 0
+    models = [linear.fit(matrix, labels) for matrix in (plain, found)]
+    assert np.array_equal(models[0].weights, models[1].weights, equal_nan=True)
 
 
 def test_one_class_is_refused() -> None:

@@ -308,12 +308,15 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
             invented.read(tmp_path / name)
 
 
-def test_an_image_outside_the_folder_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("image", "said"), [("../secret.png", "not in the folder"), ("sub/a.png", "not stand in its")]
+)
+def test_an_image_outside_the_folder_is_refused(tmp_path: Path, image: str, said: str) -> None:
     (path,) = invented.write(tmp_path / "docs", seed=4, count=1, images=False)
     data = json.loads(path.read_text())
-    data["document"]["pages"][0]["image"] = "../secret.png"
+    data["document"]["pages"][0]["image"] = image
     path.write_text(json.dumps(data))
-    with pytest.raises(AnnotationError, match="name without a folder"):
+    with pytest.raises(AnnotationError, match=said):
         invented.read(path)
 
 

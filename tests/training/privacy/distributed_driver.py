@@ -8,7 +8,7 @@ The processes meet by a file in FOLDER, over gloo, as on any machine without GPU
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +89,7 @@ def sharded() -> dict[str, Any]:
 def own_coins() -> dict[str, Any]:
     """No coins are given: the processes have to agree on a secret of their own."""
     model = small_model()
-    with training(model, draws=[], coins=None, plan=make_plan(steps=20)) as made:
+    with training(model, draws=[], coins=None, plan=make_plan(steps=40)) as made:
         taken = list(made)
     return {"weights": flat(model), "drawn": [step.drawn for step in taken]}
 
@@ -104,6 +104,87 @@ def refused(attempt: Callable[[], Any]) -> str:
     except (PrivacyError, OSError) as error:
         return f"{type(error).__name__}: {error}"
     return "not refused"
+
+
+class Opaque:
+    """A row whose content can't be seen."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def pointed_at(rank: int, data: torch.Tensor, *, opaque: bool = False, **known: Any) -> None:
+    """Takes steps on rows that only point to their data."""
+    model = small_model()
+
+    def losses(rows: Sequence[Any]) -> torch.Tensor:
+        numbers = [row.number if isinstance(row, Opaque) else row for row in rows]
+        return squares(model)(list(data[numbers]))
+
+    records = [[Opaque(number) if opaque else number] for number in range(9)]
+    steps(model, records=records, losses=losses, **known)
+
+
+def other_data(rank: int) -> dict[str, str]:
+    """What each process has, where they have not the same."""
+    swapped = rows_of_records()
+    swapped[rank], swapped[1] = swapped[1], swapped[rank]  # the first process has them so
+    touched = rows_of_records()
+    touched[4][0][5] += rank * 1e-6
+    data = torch.randn(9, 6, generator=torch.Generator().manual_seed(2))
+    turned = data.flip(0) if rank else data
+    dropping = nn.Sequential(nn.Linear(6, 5), nn.Dropout(0.5), nn.Linear(5, 3))
+
+    def gone(row: Opaque) -> int:
+        if rank:
+            raise FileNotFoundError(2, "No such file")
+        return row.number
+
+    return {
+        "swapped": refused(lambda: steps(small_model(), records=swapped)),
+        "touched": refused(lambda: steps(small_model(), records=touched)),
+        "turned": refused(lambda: pointed_at(rank, turned)),
+        "turned, and told": refused(
+            lambda: pointed_at(rank, turned, fingerprint=lambda row: turned[row])
+        ),
+        "unseen": refused(lambda: pointed_at(rank, data, opaque=True)),
+        "gone": refused(lambda: pointed_at(rank, data, opaque=True, fingerprint=gone)),
+        "same": refused(lambda: pointed_at(rank, data)),
+        "same, and told": refused(
+            lambda: pointed_at(rank, data, opaque=True, fingerprint=lambda row: data[row.number])
+        ),
+        "dropout": refused(lambda: steps(dropping, losses=squares(dropping))),
+    }
+
+
+def masks() -> dict[str, Any]:
+    """Notes what dropout drew in this process, under a seed that all processes share."""
+    model = nn.Sequential(nn.Linear(6, 5), nn.Dropout(0.5), nn.Linear(5, 3))
+    drawn: list[torch.Tensor] = []
+    model[1].register_forward_hook(lambda module, args, out: drawn.append(out.detach() != 0))
+    records, trial = [[torch.ones(6)]] * 9, rows_of_records()
+    with training(model, draws=[list(range(8))], records=records, trial=trial) as made:
+        drawn.clear()
+        torch.manual_seed(7)
+        made.step()
+    return {"drawn": torch.cat(drawn), "assumed": assumed()}
+
+
+def assumed() -> list[tuple[str, ...]]:
+    """Returns what claims rest on, for rows that are tensors and for rows that are numbers."""
+    data, found = torch.arange(54.0).reshape(9, 6), []
+    for records in ([[row] for row in data], [[number] for number in range(9)]):
+        model = small_model()
+
+        def losses(rows: Sequence[Any], model: nn.Module = model) -> torch.Tensor:
+            return squares(model)([data[row] if isinstance(row, int) else row for row in rows])
+
+        with training(
+            model, draws=[], coins=None, noise=None, records=records, losses=losses
+        ) as made:
+            (guarantee,) = made.claim("pages").guarantees
+            found.append(guarantee.assumes)
+    return found
 
 
 def refusals(rank: int) -> dict[str, str]:
@@ -131,6 +212,7 @@ def large_and_noisy() -> dict[str, Any]:
         draws=[[]],
         plan=make_plan(noise_multiplier=3.0),
         records=[[torch.zeros(200)]] * 9,
+        trial=[[torch.ones(200)], [torch.zeros(200)]],
         losses=squares(model),
         noise=NoiseStream(),
     ) as made:
@@ -150,6 +232,8 @@ def main(folder: Path, rank: int) -> None:
         "different": from_different_weights(rank),
         "refusals": refusals(rank),
         "noise": large_and_noisy(),
+        "other data": other_data(rank),
+        "masks": masks(),
     }
     torch.save(result, folder / f"rank{rank}.pt")
     dist.destroy_process_group()

@@ -2,9 +2,11 @@
 
     python run_kill_driver.py FOLDER KILLS SEED
 
-The parent imports torch once and forks a child for every start or resume. A witness writes, by
-os.write to a file in append mode, which a kill can't take back, one line before every step's noise
-is drawn and a digest of what was drawn after it.
+The parent imports torch once and forks a child for every start or resume. It waits until a few
+more steps are charged, and goes on until KILLS kills came between the first charge and the last,
+however fast the machine; some more come while a child starts. A witness writes, by os.write to a
+file in append mode, which a kill can't take back, one line before every step's noise is drawn and a
+digest of what was drawn after it.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import traceback
 from pathlib import Path
 
 import torch
+import torch._dynamo  # noqa: F401  # optimizers load it; once, before the forks
 from private_simulator import flat, rows_of_records, small_model, squares
 from safetensors.torch import load_file
 
@@ -66,7 +69,7 @@ def child(out: Path, witness: Path) -> None:
         charge=run.charge,
         noise=Witness(witness),
     ) as training:
-        if run.train(training, save_every=0.02):
+        if run.train(training, save_every=0.005):
             torch.save(flat(model), out / "weights.pt")
 
 
@@ -82,26 +85,56 @@ def fork(out: Path, witness: Path) -> int:
     os._exit(0)
 
 
-def main(folder: Path, kills: int, seed: int) -> dict[str, int]:
+def await_charges(out: Path, number: int, *processes: int) -> None:
+    """Waits until so many steps are charged, or the training fails or takes too long."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until and all(map(alive, processes)):
+        if charges(out)[-1] >= number:
+            return
+        time.sleep(0.0005)
+
+
+def alive(process: int) -> bool:
+    """Asks without taking the process's status from who waits for it later."""
+    return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+
+
+def attempt(out: Path, witness: Path, dice: random.Random, *, shoot: bool) -> int:
+    """Starts a child, may kill it, and returns how it ended."""
+    charged = charges(out)[-1]
+    process = fork(out, witness)
+    if shoot:
+        if dice.random() < 0.15:
+            time.sleep(dice.uniform(0.0, 0.3))  # while it starts
+        else:
+            await_charges(out, charged + dice.randint(1, 12), process)
+            time.sleep(dice.uniform(0.0, 0.004))  # somewhere in a step
+        os.kill(process, signal.SIGKILL)  # without effect on one that has ended
+    return os.waitpid(process, 0)[1]
+
+
+def main(folder: Path, kills: int, seed: int) -> dict[str, object]:
     torch.set_num_threads(1)
     dice = random.Random(seed)
-    killed = runs = steps = 0
-    while killed < kills:
+    killed = runs = resumed = 0
+    inside: list[int] = []
+    while len(inside) < kills:
         runs += 1
-        out = folder / f"run{runs}"
+        out, witness = folder / f"run{runs}", folder / f"witness.{runs}"
         while True:
-            process = fork(out, folder / f"witness.{runs}")
-            if killed < kills:
-                time.sleep(dice.uniform(0.0, 0.25))
-                os.kill(process, signal.SIGKILL)  # without effect on one that has ended
-            _, status = os.waitpid(process, 0)
-            check(out, folder / f"witness.{runs}")
+            before = charges(out)[-1]
+            status = attempt(out, witness, dice, shoot=len(inside) < kills)
+            check(out, witness)
             if not os.WIFSIGNALED(status):
                 assert status == 0, "training failed"
                 break
             killed += 1
-        steps += check_end(out)
-    return {"kills": killed, "runs": runs, "charged": steps}
+            assert killed <= 20 * kills, "kills come while a child starts or when it has ended"
+            if before < charges(out)[-1] < STEPS:
+                inside.append(charges(out)[-1])
+                resumed += any(out.glob("state-*"))
+        check_end(out)
+    return {"killed": killed, "inside": inside, "with_state": resumed, "runs": runs}
 
 
 def charges(out: Path) -> list[int]:
@@ -124,14 +157,13 @@ def check(out: Path, witness: Path) -> None:
         assert json.loads((out / "plan.json").read_text())["steps"] == STEPS
 
 
-def check_end(out: Path) -> int:
+def check_end(out: Path) -> None:
     """A finished run spent what was planned, no more and no less, and left nothing half-written."""
     assert charges(out)[-1] == STEPS
     (state,) = out.glob("state-*")
     assert state.name == f"state-{STEPS:08d}"
     assert torch.isfinite(torch.load(out / "weights.pt")).all()
     assert not [path for path in out.rglob("*") if path.name.endswith("partial")]
-    return STEPS
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 from distributed_driver import SIZE, sharded_model, whole
 from private_simulator import rows_of_records, small_model, squares
-from run_kill_driver import PLAN, STEPS, Witness, charges, check
+from run_kill_driver import PLAN, STEPS, Witness, await_charges, charges, check
 from torch import distributed as dist
 from torch.distributed import fsdp  # noqa: F401  # once, before the forks
 
@@ -70,29 +70,15 @@ def fork(out: Path, way: str, rank: int, meeting: Path) -> int:
     os._exit(0)
 
 
-def await_charges(out: Path, number: int, processes: list[int]) -> None:
-    """Waits until so many steps are charged, or the training fails or takes too long."""
-    until = time.monotonic() + 60
-    while time.monotonic() < until and all(alive(process) for process in processes):
-        if out.is_dir() and charges(out)[-1] >= number:
-            return
-        time.sleep(0.001)
-
-
-def alive(process: int) -> bool:
-    """Asks without taking the process's status from who waits for it later."""
-    return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
-
-
 def attempt(out: Path, way: str, meeting: Path, dice: random.Random, *, shoot: bool) -> list[int]:
     """Starts both processes, kills some of them, and returns how each ended."""
-    charged = charges(out)[-1] if out.is_dir() else 0
+    charged = charges(out)[-1]
     processes = [fork(out, way, rank, meeting) for rank in range(SIZE)]
     if shoot:
         if dice.random() < 0.2:
             time.sleep(dice.uniform(0.0, 0.5))  # while they start
         else:
-            await_charges(out, charged + dice.randint(1, 20), processes)
+            await_charges(out, charged + dice.randint(1, 20), *processes)
             time.sleep(dice.uniform(0.0, 0.02))
         for rank in dice.choice([[0], [1], [0, 1]]):
             os.kill(processes[rank], signal.SIGKILL)  # without effect on one that has ended
@@ -112,6 +98,7 @@ def main(folder: Path, way: str, kills: int, seed: int) -> dict[str, int]:
         while True:
             attempts += 1
             meeting = folder / f"meeting{attempts}"
+            before = charges(out)[-1]
             status = attempt(out, way, meeting, dice, shoot=inside < kills)
             for rank in range(SIZE):
                 check(out, out.with_suffix(f".witness{rank}"))
@@ -120,7 +107,7 @@ def main(folder: Path, way: str, kills: int, seed: int) -> dict[str, int]:
                 break
             killed += 1
             assert killed <= 20 * kills, "kills come while the processes start or when they ended"
-            inside += 0 < (charges(out)[-1] if out.is_dir() else 0) < STEPS
+            inside += before < charges(out)[-1] < STEPS
         check_end(out)
     return {"kills": killed, "inside": inside, "runs": runs, "attempts": attempts}
 
@@ -135,6 +122,7 @@ def check_end(out: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == [
         "charges",
         "plan.json",
+        "records",
         f"state-{STEPS:08d}",
     ]
 

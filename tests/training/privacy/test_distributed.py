@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 import torch
 from private_simulator import CLIP, DIVISOR, small_model
+
+from hushdoc_training.privacy import alike
 
 DRIVER = Path(__file__).with_name("distributed_driver.py")
 
@@ -92,3 +95,45 @@ def test_what_processes_can_not_sum_is_refused_in_all_of_them(ranks: list[dict[s
         expected = "OSError" if rank == 0 else "PrivacyError: The first process could not go on"
         assert refusals["charge"].startswith(expected)
         assert "No space left" in refusals["charge"]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("swapped", "processes differ in the records"),
+        ("touched", "processes differ in the records"),
+        ("turned", r"Record \d has the loss .* in the first process and .* in process 1"),
+        ("turned, and told", "processes differ in the records"),
+        ("unseen", r"'Opaque' \(row\).*Give `fingerprint`"),
+        ("same", "not refused"),
+        ("same, and told", "not refused"),
+        ("dropout", "not refused"),
+    ],
+)
+def test_processes_that_read_other_data_are_refused_in_all(
+    ranks: list[dict[str, Any]], name: str, says: str
+) -> None:
+    """A document at two places of two lists would be clipped twice, in one step."""
+    for found in ranks:
+        assert re.search(says, found["other data"][name]), found["other data"][name]
+
+
+def test_what_fails_in_one_process_is_not_waited_for_in_the_others(
+    ranks: list[dict[str, Any]],
+) -> None:
+    first, second = (found["other data"]["gone"] for found in ranks)
+    assert "differ in the records" in first
+    assert second.startswith("FileNotFoundError")
+
+
+def test_every_process_draws_masks_of_its_own(ranks: list[dict[str, Any]]) -> None:
+    first, second = (found["masks"]["drawn"] for found in ranks)
+    assert first.shape == second.shape == (4, 5)
+    assert not torch.equal(first, second)
+
+
+def test_a_claim_says_what_it_rests_on_where_rows_only_point(ranks: list[dict[str, Any]]) -> None:
+    for found in ranks:
+        content, numbers = found["masks"]["assumed"]
+        assert numbers == (*content, alike.ASSUMED)
+        assert alike.ASSUMED not in content

@@ -26,7 +26,7 @@ from torch import nn
 
 from hushdoc.accounting import pld
 from hushdoc.errors import CheckpointError, OutputExistsError, PrivacyError
-from hushdoc_training.privacy import guards, resuming
+from hushdoc_training.privacy import guards, masks, resuming
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.noise import NoiseStream
 from hushdoc_training.privacy.physical import PADDING, pack
@@ -57,6 +57,8 @@ def test_claim_and_mechanism_are_the_plans_own() -> None:
     assert claim.transcripts == {"training": PLAN.mechanism()}
     assert pld.epsilon(claim.transcripts["training"], 1e-5) <= 8
     assert any("self-test" in access.purpose for access in claim.data_accesses)
+    assert guarantee.assumes[-1] == masks.ASSUMED
+    assert not any("processes" in access.purpose for access in claim.data_accesses)
     claim.to_json()
 
 
@@ -160,8 +162,13 @@ class WithBias(nn.Module):
         ("mean", "one loss for"),
         ("coupled", "row"),
         ("accumulated", "leave out"),
-        ("unused", "unused"),
         ("constant", r"shape \[6\] for a batch of"),
+        ("rows", r"first record is 0 of type int; .*\[\[row\] for row in rows\]"),
+        ("generator", "`records` is a generator"),
+        ("rows of a trial", "first record is tensor"),
+        ("list of losses", r"`losses` returned a list for \d+ rows; .*torch.stack"),
+        ("no gradient", r"torch.float32 for \d+ rows that no gradient leads back from"),
+        ("whole numbers", "torch.int64"),
     ],
 )
 def test_what_would_break_the_guarantee_is_refused_by_name(name: str, says: str) -> None:
@@ -197,8 +204,18 @@ def test_what_would_break_the_guarantee_is_refused_by_name(name: str, says: str)
     elif name == "constant":
         model = WithBias()
         changed["losses"] = lambda rows: model(torch.stack(rows), torch.ones(6)).sum(1)
-    elif name == "unused":
-        model.register_parameter("unused", nn.Parameter(torch.ones(2)))
+    elif name == "rows":
+        changed["records"] = list(range(20))
+    elif name == "generator":
+        changed["records"] = (record for record in rows_of_records())
+    elif name == "rows of a trial":
+        changed["trial"] = [torch.tensor(1.0), torch.tensor(2.0)]
+    elif name == "list of losses":
+        changed["losses"] = lambda rows: list(squares(model)(rows))
+    elif name == "no gradient":
+        changed["losses"] = lambda rows: squares(model)(rows).detach()
+    elif name == "whole numbers":
+        changed["losses"] = lambda rows: squares(model)(rows).long()
     before = flat(model)
     with pytest.raises(PrivacyError, match=says), training(model, draws=[[1]], **changed) as made:
         made.step()
@@ -440,7 +457,7 @@ def test_ctrl_c_finishes_the_step_and_saves(tmp_path: Path) -> None:
 
 def test_a_cut_charge_counts(tmp_path: Path) -> None:
     path = tmp_path / "charges"
-    assert resuming.Charges(path).charged == 0
+    assert resuming.Charges.begin(path).charged == 0
     resuming.Charges(path).charge(1)
     for cut in (b"", b"2", b"garb"):
         path.write_bytes(b"0\n1\n" + cut)
@@ -449,3 +466,87 @@ def test_a_cut_charge_counts(tmp_path: Path) -> None:
     path.write_bytes(b"0\nx\n")
     with pytest.raises(CheckpointError, match="no step"):
         resuming.Charges(path)
+
+
+@pytest.mark.parametrize("left", [None, b"", b"1\n2\n", b"0"])
+def test_lost_charges_are_never_taken_for_none(tmp_path: Path, left: bytes | None) -> None:
+    folder = tmp_path / "run"
+    interrupted_run(folder, stop_after=100)
+    charges = folder / "charges"
+    charges.unlink()
+    if left is not None:
+        charges.write_bytes(left)
+    with pytest.raises(CheckpointError, match="is gone or cut"):
+        PrivateRun.open(folder, PLAN, resume=True)
+
+
+def test_a_state_beyond_its_charges_is_refused(tmp_path: Path) -> None:
+    """As an old copy of the file would bring it about."""
+    folder = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_run(folder, stop_after=2 * 4 + 1)
+    assert (folder / "charges").read_bytes() == b"0\n1\n2\n3\n"
+    (folder / "charges").write_bytes(b"0\n1\n")
+    with pytest.raises(CheckpointError, match="saved step 2, and its file 'charges' says 1"):
+        interrupted_run(folder, stop_after=100, resume=True)
+    assert (folder / "charges").read_bytes() == b"0\n1\n"
+    (folder / "charges").write_bytes(b"0\n1\n2\n")
+    interrupted_run(folder, stop_after=100, resume=True)
+
+
+def test_a_run_that_was_killed_before_it_began_is_begun_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    resuming.Charges.begin(folder / "charges")
+    (folder / ".charges.0123abcd.partial").write_bytes(b"")
+    PrivateRun.open(folder, PLAN).charge(1)
+    assert sorted(path.name for path in folder.iterdir()) == ["charges", "plan.json"]
+    with pytest.raises(OutputExistsError):
+        PrivateRun.open(folder, PLAN)
+    (folder / "plan.json").unlink()
+    with pytest.raises(OutputExistsError):  # something was spent
+        PrivateRun.open(folder, PLAN)
+
+
+def test_a_run_goes_on_with_the_records_it_began_with(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_run(folder, stop_after=2 * 4 + 1)
+    others = [rows_of_records()[::-1], [*rows_of_records(), [torch.ones(6)]], rows_of_records()]
+    others[2][4] = [rows_of_records()[4][0] + 1e-6]
+    for records in others:
+        run, model = PrivateRun.open(folder, PLAN, resume=True), small_model()
+        with (
+            training(model, draws=[[1]], plan=PLAN, charge=run.charge, records=records) as made,
+            pytest.raises(CheckpointError, match="begun on other records"),
+        ):
+            run.train(made)
+    assert (folder / "charges").read_bytes() == b"0\n1\n2\n3\n"
+    interrupted_run(folder, stop_after=100, resume=True)
+
+
+def test_rows_that_point_elsewhere_are_known_by_what_stands_for_them(tmp_path: Path) -> None:
+    class Opaque:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+    def attempt(data: torch.Tensor, *, resume: bool, **known: object) -> bool:
+        run, model = PrivateRun.open(tmp_path / "run", PLAN, resume=resume), small_model()
+        with training(
+            model,
+            draws=[[1]] * 4,
+            plan=PLAN,
+            charge=run.charge,
+            records=[[Opaque(number)] for number in range(9)],
+            losses=lambda rows: model(data[[row.number for row in rows]]).square().sum(1),
+            **known,
+        ) as made:
+            return run.train(made)
+
+    data = torch.randn(9, 6)
+    other = data.flip(0)
+    with pytest.raises(PrivacyError, match=r"Row 0 of record 0 holds a 'Opaque' \(row\)"):
+        attempt(data, resume=False)
+    assert attempt(data, resume=True, fingerprint=lambda row: data[row.number])
+    with pytest.raises(CheckpointError, match="other records"):
+        attempt(other, resume=True, fingerprint=lambda row: other[row.number])

@@ -77,6 +77,7 @@ def noise_of(draws: list[list[int]], *, steps: int = 1, key: bytes = bytes(32)) 
         draws=draws,
         plan=plan,
         records=[[torch.zeros(400)]] * 9,
+        trial=[[torch.zeros(400)], [torch.ones(400)]],
         losses=lambda rows: model(torch.stack(list(rows))).sum(1),
         noise=NoiseStream(key=key),
         max_rows=2,
@@ -186,6 +187,7 @@ def test_the_engine_draws_by_the_plans_rate_from_the_operating_system() -> None:
         records=records,
         losses=squares(model),
         max_rows=100,
+        trial=[[torch.zeros(1)], [torch.ones(1)]],
     ) as made:
         drawn = [step.drawn for step in made]
     assert len(drawn) == 200

@@ -69,6 +69,62 @@ def test_plan_refuses_to_promise_what_it_does_not_keep() -> None:
             PrivacyPlan.calibrated(epsilon=8, sampling_rate=0.2, steps=50, **wrong)  # type: ignore[arg-type]
 
 
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("epsilon", value) for value in (NAN, INF, 0.0, -1.0, "8", None)),
+        *(("delta", value) for value in (NAN, INF, 0.0, -1e-5, 1.0, 2.0)),
+        *(("sampling_rate", value) for value in (NAN, 0.0, -0.1, 1.1, True, "a")),
+        *(("steps", value) for value in (0, -3, 2.5, True, NAN, INF)),
+        *(("clipping_norm", value) for value in (NAN, INF, 0.0, -0.1)),
+        *(("noise_multiplier", value) for value in (NAN, INF, 0.0, -2.0)),
+        *(("expected_records", value) for value in (NAN, INF, 0, -1, 2.5, True)),
+    ],
+)
+def test_a_number_out_of_range_is_refused_by_name(name: str, value: object) -> None:
+    good: dict[str, object] = {
+        "privacy_unit": "document",
+        "epsilon": 8.0,
+        "delta": 1e-5,
+        "sampling_rate": 0.1,
+        "steps": 10,
+        "clipping_norm": 0.1,
+        "noise_multiplier": 2.0,
+        "expected_records": 32,
+    }
+    assert PrivacyPlan(**good).epsilon_after(10) <= 8  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=f"^{name} is {value!r}; expected"):
+        PrivacyPlan(**{**good, name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("sampling_rate", "expected_records", "delta", "told"),
+    [
+        (0.0001, 10, 1e-5, True),  # made for 100,000 records
+        (0.2, 2000, 1e-5, False),  # for 10,000, so exactly at the limit
+        (0.2, 2001, 1e-5, True),
+        (0.2, 2001, 9e-6, False),
+        (0.2, 32, 1e-3, True),
+    ],
+)
+def test_a_delta_that_could_give_records_away_is_told(
+    sampling_rate: float, expected_records: int, delta: float, told: bool
+) -> None:
+    made = plan(
+        "rdp",
+        sampling_rate=sampling_rate,
+        expected_records=expected_records,
+        delta=delta,
+        steps=5,
+    )
+    caveats = claims.private(made, "papers", (), training={}).caveats
+    assert any("a tenth of one over their number" in caveat for caveat in caveats) is told
+    assert told is (delta > 1 / (10 * made.planned_records) * (1 + 1e-9))
+
+
 @pytest.mark.parametrize("unit", UNIT_DEFINITIONS)
 def test_every_unit_can_be_certified(unit: str) -> None:
     assert unit in PRIVACY_UNITS

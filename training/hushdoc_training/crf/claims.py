@@ -33,26 +33,32 @@ _UNIT_DEFINITION = "all occurrences of one term in all documents"
 
 _ASSUMES = {
     "published": (
-        "nobody looks at weights that are equal, cancel one another or repeat; attacks that do "
-        "find terms again",
+        "nobody looks at weights that are zero, are equal, cancel one another or repeat; attacks "
+        "that do find terms again",
         "genuine weights look like draws from the fitted law",
     ),
-    "hardened": ("what a reader expects of particular rows is drowned by the noise on them",),
+    "hardened": (
+        "terms in fewer documents than the threshold are what is to be hidden; how much others "
+        "speak for a label is no secret",
+        "what a reader expects of a single row is drowned by the noise on it",
+    ),
     "gaussian": ("what a term changes in many rows at once is drowned by the noise on each",),
 }
 
 _CAVEATS = {
     "published": (
-        "Genuine rows are released as they were learned. Features that occurred together in few "
-        "places carry the same weight, and rows whose weights cancel, weights that repeat and "
-        "their floating point patterns tell genuine rows from made-up ones.",
+        "Genuine rows are released as they were learned. Most keep a weight of exactly zero, which "
+        "no made-up row has; features that occurred together in few places carry the same weight; "
+        "and rows whose weights cancel, weights that repeat and their floating point patterns tell "
+        "genuine rows from made-up ones.",
     ),
     "hardened": (
         "Every row is a genuine one or the copy of one, with noise.",
         "A term in fewer documents than the threshold has no features left: with another such term "
         "in its place the same table would have been fitted, but for the cluster of words it is "
         "in, where there are clusters. A term in more documents can be recognised by how much its "
-        "features speak for a label.",
+        "features speak for a label: the noise hides single rows, and not their sum.",
+        "Attacks on rows find nothing by construction: made-up rows are copies of genuine ones.",
     ),
     "gaussian": (
         "The noise hides one row of bounded length. A term or a document changes many rows, and "

@@ -1,18 +1,19 @@
 """Filling: every row of a fitted table gets weights, so that the set of rows says nothing.
 
-`published` is the method of Hash the Universe (sections 4.1, 4.2): rows and weights that training
-left out are drawn from a law fitted to the complete rows, and what was learned stays as it is. What
-stays is what attacks find: features that fired together in few places carry the very same weight,
-the two weights of a row add up to exactly zero, a weight occurs in several rows, and its floating
-point number shows how it was computed.
+`published` is the method of Hash the Universe (sections 4.1, 4.2): rows and weights that no item
+of training had are drawn from a law fitted to the complete rows, and all others stay as they are.
+What stays is what attacks find: weights that are exactly zero, as most are; features that fired
+together in few places and carry the very same weight; two weights of a row that add up to exactly
+zero; a weight that occurs in several rows; and its floating point number, which shows how it was
+computed.
 
 `hardened` releases no learned number as it is. Only differences between the labels of a row matter
 to decoding, so every row is first centred; a missing row is then the copy of a genuine row, chosen
 by secret chance; and every row, genuine or not, gets normal noise with `noise` times the spread of
 the genuine ones. A row alone then says nothing about which kind it is: both kinds have one law.
-What a reader expects of a particular row can still be more or less likely, so this is measured by
-attacks, and is not differential privacy. Features of few documents should not have been learned:
-see HARDENED_DOCUMENTS.
+The rows of one term together say more: their sum outgrows the noise, and more noise costs what the
+table is for. So terms of few documents should not have been learned (HARDENED_DOCUMENTS), and of
+the others a reader can tell that they speak for a label. None of this is differential privacy.
 
 `updated_*` release a further training of a table that is out already (section 4.5): the amounts by
 which rows changed are filled, and what was released before is never drawn anew.
@@ -48,15 +49,25 @@ _CHUNK_ROWS = 1 << 16
 
 
 def published(
-    table: FittedTable, *, stream: SecretStream, family: str = "normals", parts: int = 3
+    table: FittedTable,
+    *,
+    stream: SecretStream,
+    family: str = "normals",
+    parts: int = 3,
+    zeros_drawn: bool = False,
 ) -> Floats:
     """Returns the table with its missing weights drawn as the paper does, shape [rows, labels].
+
+    A weight is there for every label that a row occurred with (section 5 of the paper), also where
+    training left it at zero. CRFsuite's model file leaves these out, so whoever fills such a file
+    draws them as well: that hides zeros, and puts noise on all that training held to say nothing.
 
     Args:
         table: What was learned; its weights stay as they are.
         stream: Where chance comes from.
         family: One of `laws.FAMILIES`; "normals" is the paper's case study.
         parts: Of the family "mixture".
+        zeros_drawn: Whether weights that are 0 after training count as missing.
 
     Raises:
         InputError: Fewer than two rows were learned.
@@ -65,15 +76,16 @@ def published(
         >>> learned = np.full((8, 2), np.nan, np.float32)
         >>> learned[:3] = [[1, -1], [2, -2], [3, -3]]
         >>> table = FittedTable(
-        ...     weights=learned, seen=np.ones(8, bool), transitions=np.eye(2, dtype=np.float32),
-        ...     labels=("O", "clause"))
+        ...     weights=learned, seen=~np.isnan(learned),
+        ...     transitions=np.eye(2, dtype=np.float32), labels=("O", "clause"))
         >>> made = published(table, stream=SecretStream())
         >>> made[:3].tolist(), bool(np.isfinite(made).all())
         ([[1.0, -1.0], [2.0, -2.0], [3.0, -3.0]], True)
     """
-    rows = table.weights.astype(np.float64)
-    law = laws.fitted(family, complete_rows(table.weights), stream, parts=parts)
-    return law.complete(rows, stream).astype(np.float32)
+    _require_learned(int(table.genuine.sum()))
+    rows = table.weights if zeros_drawn else table.realized
+    law = laws.fitted(family, complete_rows(rows), stream, parts=parts)
+    return law.complete(rows.astype(np.float64), stream).astype(np.float32)
 
 
 def complete_rows(weights: Floats) -> Doubles:
@@ -222,11 +234,22 @@ def updated_hardened(
     Raises:
         InputError: Fewer than two rows were changed.
     """
-    none = np.zeros(0, dtype=bool)
     amounts = FittedTable(
-        weights=update.amounts, seen=none, transitions=np.zeros((0, 0), np.float32), labels=()
+        weights=update.amounts,
+        seen=~np.isnan(update.amounts),
+        transitions=np.zeros((0, 0), np.float32),
+        labels=(),
     )
     return update.released + hardened(amounts, stream=stream, noise=noise, centred=centred)
+
+
+def _require_learned(count: int) -> None:
+    if count < 2:
+        raise InputError(
+            f"{count} rows of the table were learned; filling needs at least 2. Train on more "
+            "documents.",
+            code="TOO_FEW_ROWS",
+        )
 
 
 def _spread_out(
@@ -237,12 +260,7 @@ def _spread_out(
     stream: SecretStream,
 ) -> Floats:
     """Returns the genuine rows at their places, copies of them everywhere else, all with noise."""
-    if len(genuine) < 2:
-        raise InputError(
-            f"{len(genuine)} rows of the table were learned; filling needs at least 2. Train on "
-            "more documents.",
-            code="TOO_FEW_ROWS",
-        )
+    _require_learned(len(genuine))
     source = stream.choices(count, len(genuine))
     source[places] = np.arange(len(genuine))
     covariance = np.cov(genuine, rowvar=False, ddof=0).reshape(genuine.shape[1], -1)

@@ -41,7 +41,8 @@ class FittedTable:
 
     Attributes:
         weights: Shape [rows, labels]; NaN where no weight was learned.
-        seen: Shape [rows]; which rows the given features are in, whether learned or not.
+        seen: Shape [rows, labels]; which rows occurred with which label. CRFsuite has a weight for
+            each of these pairs, and leaves those that stay 0 out of its model file.
         transitions: Shape [labels, labels], from a label to the next; 0 where none was learned.
         labels: Their names in the order of the columns.
         counts: Shape [rows]; in how many items each row occurs.
@@ -57,6 +58,20 @@ class FittedTable:
     def genuine(self) -> npt.NDArray[np.bool_]:
         """Which rows have a weight that was learned."""
         return np.asarray((~np.isnan(self.weights)).any(axis=1))
+
+    @property
+    def realized(self) -> npt.NDArray[np.float32]:
+        """The weights of all pairs that occurred, 0 where training changed nothing; NaN elsewhere.
+
+        Example:
+            >>> learned = np.array([[1.0, np.nan], [np.nan, np.nan]], np.float32)
+            >>> seen = np.array([[True, True], [True, False]])
+            >>> FittedTable(
+            ...     weights=learned, seen=seen, transitions=np.eye(2, dtype=np.float32),
+            ...     labels=("O", "clause")).realized.tolist()
+            [[1.0, 0.0], [0.0, nan]]
+        """
+        return np.where(np.isnan(self.weights) & self.seen, np.float32(0), self.weights)
 
     def unfilled(self) -> npt.NDArray[np.float32]:
         """Returns the weights with zeros for missing ones: what CRFsuite itself decodes with."""
@@ -111,11 +126,27 @@ def fit(
         weights, transitions = stored(path.read_bytes(), rows=scheme.rows, labels=len(names))
     return FittedTable(
         weights=weights.astype(np.float32),
-        seen=counts > 0,
+        seen=occurrences(features, labels, rows=scheme.rows, columns=len(names)) & kept[:, None],
         transitions=np.nan_to_num(transitions).astype(np.float32),
         labels=tuple(names),
         counts=counts,
     )
+
+
+def occurrences(
+    features: Features, labels: npt.NDArray[np.int64], *, rows: int, columns: int
+) -> npt.NDArray[np.bool_]:
+    """Returns which rows of a table occur in items of which label, shape [rows, columns].
+
+    Args:
+        features: The rows of every item.
+        labels: The column of every item's label.
+        rows: Of the table.
+        columns: How many labels there are.
+    """
+    seen = np.zeros((rows, columns), dtype=bool)
+    seen[features.indices, np.repeat(labels, np.diff(features.offsets))] = True
+    return seen
 
 
 def stored(

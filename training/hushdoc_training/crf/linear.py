@@ -7,6 +7,7 @@ the classifier is any that has `coef_`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,7 +55,7 @@ class LinearModel:
         columns = self.weights.shape[1]
         return FittedTable(
             weights=self.weights,
-            seen=np.asarray((~np.isnan(self.weights)).any(axis=1)),
+            seen=~np.isnan(self.weights),
             transitions=np.zeros((columns, columns), dtype=np.float32),
             labels=self.classes[-columns:],
         )
@@ -70,12 +71,15 @@ class LinearModel:
         )
 
 
-def hashed(texts: Sequence[str], rows: int) -> Any:
+def hashed(texts: Sequence[str], rows: int, *, least_documents: int = 1) -> Any:
     """Returns how often each row's words occur in each text, every text of length 1.
 
     Args:
         texts: Documents.
         rows: Of the table.
+        least_documents: Words of fewer texts are dropped, which is for texts to train on. They are
+            counted as words: by rows, a rare one would pass for frequent as soon as others share
+            its row.
 
     Raises:
         MissingExtraError: scikit-learn is not installed.
@@ -84,12 +88,19 @@ def hashed(texts: Sequence[str], rows: int) -> Any:
         from sklearn.feature_extraction.text import HashingVectorizer
     except ImportError as error:
         raise MissingExtraError("scikit-learn", "crf") from error
-    return HashingVectorizer(n_features=rows, alternate_sign=False).transform(texts)
+    split = HashingVectorizer().build_analyzer()
+    found = [split(text) for text in texts]
+    counts = Counter(word for words in found for word in set(words))
+    kept = [[word for word in words if counts[word] >= least_documents] for words in found]
+    vectorizer = HashingVectorizer(n_features=rows, alternate_sign=False, analyzer=_as_it_is)
+    return vectorizer.transform(kept)
 
 
-def fit(
-    matrix: Any, labels: Sequence[str], *, classifier: Any = None, least_documents: int = 1
-) -> LinearModel:
+def _as_it_is(words: Sequence[str]) -> Sequence[str]:
+    return words
+
+
+def fit(matrix: Any, labels: Sequence[str], *, classifier: Any = None) -> LinearModel:
     """Returns a classifier that was fitted to hashed documents.
 
     Args:
@@ -97,7 +108,6 @@ def fit(
         labels: The class of each document.
         classifier: With scikit-learn's `fit`, `coef_`, `intercept_` and `classes_`; by default a
             linear support vector machine by stochastic gradients.
-        least_documents: Rows that occur in fewer documents are dropped before training.
 
     Raises:
         AnnotationError: All documents have the same label, or there is none.
@@ -108,9 +118,8 @@ def fit(
             f"{matrix.shape[0]} documents have {len(labels)} labels of {len(set(labels))} kinds; "
             "expected one each, of at least two kinds. Give documents of another kind."
         )
-    kept = np.asarray(matrix.getnnz(axis=0)).ravel() >= least_documents
-    # Training sees the kept columns alone, so that dropped ones can't shape anything.
-    columns = np.flatnonzero(kept)
+    # What no document has is left out, so that it can't be told from what was not learned.
+    columns = np.flatnonzero(np.asarray(matrix.getnnz(axis=0)).ravel())
     model = (classifier or _classifier()).fit(matrix[:, columns], list(labels))
     return from_sklearn(model, columns, matrix.shape[1])
 

@@ -108,6 +108,7 @@ def private(
     hyperparameter_tuning: str = "none",
     ledger: Statement | None = None,
     accesses: tuple[DataAccess, ...] = (),
+    assumes: tuple[str, ...] = (),
 ) -> Claim:
     """Returns the claim of a model trained under a plan.
 
@@ -120,11 +121,12 @@ def private(
         ledger: What the documents' ledger says of all runs, this one included; the guarantee then
             covers them all, so that settings may have been chosen by them.
         accesses: Further accesses to the data, besides training, labels and log.
+        assumes: What the guarantee rests on besides.
     """
     tuning = hyperparameter_tuning
     if ledger is not None and tuning in ("none", "public-data"):
         tuning = "accounted"
-    guarantee = _guarantee(plan, tuning, ledger)
+    guarantee = _guarantee(plan, tuning, ledger, assumes)
     return Claim(
         protected_data=(
             _protected(
@@ -148,7 +150,41 @@ def private(
     )
 
 
-def _guarantee(plan: PrivacyPlan, tuning: str, ledger: Statement | None) -> Guarantee:
+def looked_at(
+    name: str, *, tried: bool, compared: bool, left_out: bool = False
+) -> tuple[DataAccess, ...]:
+    """Returns the accesses of checks before the first step.
+
+    Args:
+        name: What the protected data are called.
+        tried: Whether the self-test ran on protected records.
+        compared: Whether several processes compared what they have.
+        left_out: Whether parameters were left out because no loss of a tried record reaches them.
+    """
+    refusing, public = "not-released", "declared-public"
+    purposes = (
+        (
+            "self-test of clipping on the first records: it refuses or shows nothing",
+            refusing,
+            tried,
+        ),
+        ("comparison of records over processes: it refuses or shows nothing", refusing, compared),
+        (
+            "which parameters the losses reach, taken to be the same for every record",
+            public,
+            tried and left_out,
+        ),
+    )
+    return tuple(
+        DataAccess(data=name, purpose=purpose, accounted_in=(), treatment=treatment)
+        for purpose, treatment, happened in purposes
+        if happened
+    )
+
+
+def _guarantee(
+    plan: PrivacyPlan, tuning: str, ledger: Statement | None, assumes: tuple[str, ...]
+) -> Guarantee:
     mechanism = plan.mechanism() if ledger is None else ledger.mechanism
     accountant = plan.accountant if ledger is None else LEDGER_ACCOUNTANT
     epsilon = ACCOUNTANTS[accountant]
@@ -156,7 +192,7 @@ def _guarantee(plan: PrivacyPlan, tuning: str, ledger: Statement | None) -> Guar
         adversary="model-recipient",
         observes=OBSERVES,
         knows=KNOWS,
-        assumes=ASSUMES if ledger is None else (*ASSUMES, *LEDGER_ASSUMES),
+        assumes=(*ASSUMES, *(() if ledger is None else LEDGER_ASSUMES), *assumes),
         aggregation="central",
         kind="dp",
         unit=plan.privacy_unit,
@@ -218,6 +254,13 @@ def _caveats(plan: PrivacyPlan, tuning: str) -> tuple[str, ...]:
         caveats.append(
             f"delta is {plan.delta:g}, above the usual 1e-5. A delta of one over the number of "
             "records would allow a method that publishes one random record."
+        )
+    if plan.delta > (1 + 1e-9) / (10 * plan.planned_records):
+        caveats.append(
+            f"delta is {plan.delta:g}, and the plan is made for about {plan.planned_records:.0f} "
+            f"records (its divisor over its sampling rate): a delta above "
+            f"{1 / (10 * plan.planned_records):g}, a tenth of one over their number, leaves room "
+            "for giving some of them away whole."
         )
     if tuning == "none":
         caveats.append(

@@ -11,10 +11,10 @@ first step.
 
 from __future__ import annotations
 
-import hashlib
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import AbstractContextManager
+from dataclasses import asdict
 from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -23,21 +23,34 @@ import torch
 from torch import nn
 
 from hushdoc.accounting.mechanism import Mechanism
-from hushdoc.claim import Claim, DataAccess, PublicData
+from hushdoc.claim import Claim, PublicData
 from hushdoc.errors import PrivacyError
-from hushdoc_training.privacy import claims, clipping, guards, sharding
+from hushdoc_training.privacy import (
+    alike,
+    claims,
+    clipping,
+    fingerprints,
+    guards,
+    masks,
+    reach,
+    sharding,
+)
 from hushdoc_training.privacy.distributed import Group
 from hushdoc_training.privacy.entrance import watched
 from hushdoc_training.privacy.ledger_runs import Statement
 from hushdoc_training.privacy.noise import NoiseStream
-from hushdoc_training.privacy.physical import Packed, PhysicalBatch, pack
+from hushdoc_training.privacy.physical import pack, require_rows
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.released import Released
+from hushdoc_training.privacy.row_losses import checked
 from hushdoc_training.privacy.sampling import (
     SharedCoins,
     Uniforms,
     poisson_sample,
     system_uniforms,
 )
+from hushdoc_training.privacy.step import Step
+from hushdoc_training.privacy.summing import noised, share_of, sum_clipped
 from hushdoc_training.privacy.trial import require_exact
 
 Row = TypeVar("Row")
@@ -50,30 +63,12 @@ BACKENDS: dict[str, Callable[..., clipping.Clipper]] = {
 """Ways to clip, all to the same numbers: fast; Opacus' hooks; one backward pass per record."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """What a step saw. All of it is private: for the trainer's eyes only.
+class PrivateTraining(Generic[Row]):
+    """Private training of a torch model under a plan; use it in a `with` block.
 
     Attributes:
-        number: From 1.
-        drawn: Records that sampling drew, over all processes.
-        losses: Of the drawn records that this process computed.
-        nonfinite: Among those, records whose gradient was not finite and counted as zero.
+        left_out: Trainable parameters that no loss reaches, by name: they stay as they are.
     """
-
-    number: int
-    drawn: int
-    losses: tuple[float, ...]
-    nonfinite: int
-
-    @property
-    def loss(self) -> float | None:
-        """The mean loss; None where no record was drawn."""
-        return sum(self.losses) / len(self.losses) if self.losses else None
-
-
-class PrivateTraining(Generic[Row]):
-    """Private training of a torch model under a plan; use it in a `with` block."""
 
     def __init__(
         self,
@@ -93,6 +88,7 @@ class PrivateTraining(Generic[Row]):
         tolerance: float = 1e-3,
         charge: Callable[[int], None] | None = None,
         processes: Any = None,
+        fingerprint: Callable[[Row], object] | None = None,
         noise: NoiseStream | None = None,
         coins: Uniforms | None = None,
     ) -> None:
@@ -119,6 +115,8 @@ class PrivateTraining(Generic[Row]):
             tolerance: Of the self-test; 1e-3 is for float32, 3e-2 for bfloat16.
             charge: Writes down step number n for good; the step is taken when it returns.
             processes: torch.distributed's group, if only some processes train this model.
+            fingerprint: Returns what stands for a row where records are compared, over processes
+                or with those of a run that is resumed; the row itself by default.
             noise: Tests give a stream whose key they know; nothing else may.
             coins: Tests give coins that they know; nothing else may.
 
@@ -134,7 +132,11 @@ class PrivateTraining(Generic[Row]):
             )
         self._plan, self.model, self.optimizer = plan, model, optimizer
         self._charged = self.empty = self.nonfinite = 0
-        self._records, self._losses, self._charge = records, losses, charge
+        some = records if trial is None else trial
+        for given in (records, some):
+            require_rows(given)
+        self._records, self._losses, self._charge = records, checked(losses), charge
+        self._fingerprint, self._digest = fingerprint, ""
         self._pack = partial(
             pack,
             max_rows=max_rows,
@@ -147,7 +149,8 @@ class PrivateTraining(Generic[Row]):
         )
         self._group = Group.found(processes)
         self._noise = noise or NoiseStream()
-        self._parameters = guards.trainable(model)
+        self._trainable = self._parameters = guards.trainable(model)
+        self.left_out: dict[str, nn.Parameter] = {}
         guards.require_same(optimizer, self._parameters)
         guards.require_untouched(model, self._parameters)
         guards.require_enough(len(records), plan.expected_records)
@@ -157,21 +160,23 @@ class PrivateTraining(Generic[Row]):
         self._join(coins)
         self._owner = guards.Ownership(optimizer, self._parameters)
         weakref.finalize(self, self._owner.release)
+        self._released = Released(model, self._parameters)
         try:
             sharding.require_spanning(self._parameters, self._group)
             with (
+                self._released.unwritten(),
                 sharding.by_module(model),
-                guards.unchanged_buffers(model),
-                watched(model, trial_losses or losses) as tried,
+                clipping.uncompiled(),
+                watched(model, checked(trial_losses or losses)) as tried,
+                self._reached(tried, some),
             ):
                 self._clipper = BACKENDS[backend](model, clipping_norm=plan.clipping_norm)
-                require_exact(
-                    self._clipper,
-                    clipping.place(model),
-                    records if trial is None else trial,
-                    tried,
-                    tolerance=tolerance,
+                place = clipping.place(model)
+                require_exact(self._clipper, place, some, tried, tolerance=tolerance, length=length)
+                alike.require_same_losses(
+                    model, tried, records, self._group, max_rows=max_rows, tolerance=tolerance
                 )
+            self._released.begin(self._parameters)
         except BaseException:
             self.close()
             raise
@@ -196,6 +201,7 @@ class PrivateTraining(Generic[Row]):
 
     def close(self) -> None:
         """Gives model and optimizer back; a second time does nothing."""
+        self._released.end()
         self._owner.release()
 
     def resume(self, charged: int) -> None:
@@ -214,6 +220,7 @@ class PrivateTraining(Generic[Row]):
                 f"{self._plan.steps}. Resume with the number that the ledger or the log holds."
             )
         self._charged = charged
+        self._released.begin()
 
     def step(self) -> Step:
         """Takes one private step.
@@ -227,8 +234,8 @@ class PrivateTraining(Generic[Row]):
                 f"All {self._plan.steps} steps of the plan are taken. Plan more steps from the "
                 "start; a budget is not extended by what it showed."
             )
-        guards.require_untouched(self.model, self._parameters)
-        guards.require_same(self.optimizer, self._parameters)
+        guards.require_untouched(self.model, self._trainable)
+        guards.require_same(self.optimizer, self._trainable)
         if self._charge is not None:
             charge = self._charge
             self._group.first_does(lambda: charge(number))
@@ -236,6 +243,9 @@ class PrivateTraining(Generic[Row]):
         drawn = poisson_sample(len(self._records), self._plan.sampling_rate, uniforms=self._coins)
         losses, nonfinite = self._sum_clipped(drawn)
         self._add_noise_and_step()
+        if number == self._plan.steps:
+            self._released.end()
+            self._released.require_kept()
         self.empty += not drawn
         self.nonfinite += nonfinite
         return Step(number=number, drawn=len(drawn), losses=tuple(losses), nonfinite=nonfinite)
@@ -254,10 +264,23 @@ class PrivateTraining(Generic[Row]):
         """Returns the accounting event of all steps that were charged up to now."""
         return self._plan.mechanism(self._charged)
 
+    def fingerprint(self) -> str:
+        """Returns a digest of what the records hold; two starts of one run have the same.
+
+        Raises:
+            PrivacyError: A row holds something whose content can't be seen.
+        """
+        self._digest = self._digest or fingerprints.of_records(self._records, self._fingerprint)
+        return self._digest
+
     @property
     def epsilon(self) -> float:
         """What the charged steps spend at the plan's delta."""
         return self._plan.epsilon_after(self._charged) if self._charged else 0.0
+
+    def require_kept(self) -> None:
+        """Raises PrivacyError if anything that is released moved other than by private steps."""
+        self._released.require_kept()
 
     def claim(
         self,
@@ -281,40 +304,51 @@ class PrivateTraining(Generic[Row]):
             ledger: What the data's ledger says of all runs.
 
         Raises:
-            PrivacyError: Coins or noise were given by a test, so they are known to somebody.
+            PrivacyError: Coins or noise were given by a test, so they are known to somebody; or
+                buffers or frozen parameters are not as they were at the start.
         """
+        self.require_kept()
         if not self._is_secret:
             raise PrivacyError(
                 "Coins or noise were passed in, and a guarantee holds only for those that nobody "
                 "knows. Leave out `coins` and `noise`; they are for tests."
             )
-        tried = DataAccess(
-            data=name,
-            purpose="self-test of clipping on the first records: it refuses or shows nothing",
-            accounted_in=(),
-            treatment="not-released",
-        )
         return claims.private(
             self._plan,
             name,
             public_data,
-            training=training or {},
+            training={**(training or {}), **reach.settings(self.left_out)},
             hyperparameter_tuning=hyperparameter_tuning,
             ledger=ledger,
-            accesses=(tried,) if self._tried_on_records else (),
+            accesses=claims.looked_at(
+                name,
+                tried=self._tried_on_records,
+                compared=self._group.size > 1,
+                left_out=bool(self.left_out),
+            ),
+            assumes=alike.assumed(self._records, self._fingerprint, self._group),
         )
+
+    def _reached(
+        self, losses: reach.Losses[Row], records: Sequence[Sequence[Row]]
+    ) -> AbstractContextManager[None]:
+        """Leaves out what no loss reaches, and freezes it inside the block."""
+        if not self._sharded:
+            self.left_out = reach.left_out(self.model, self._trainable, losses, records)
+        self._group.require_agreement({"what no loss reaches": sorted(self.left_out)})
+        self._parameters = {n: p for n, p in self._trainable.items() if n not in self.left_out}
+        return reach.frozen(self.left_out.values())
 
     def _join(self, coins: Uniforms | None) -> None:
         """Makes sure that all processes train the same thing, from the same weights and coins."""
-        sizes = hashlib.sha256(repr([len(record) for record in self._records]).encode())
         self._group.require_agreement(
             {
                 "the plan": asdict(self._plan),
-                "the records": sizes.hexdigest(),
                 "the model": [(name, value.shape) for name, value in self._parameters.items()],
                 "whether coins and noise are secret": self._is_secret,
             }
         )
+        alike.require_same_content(self.fingerprint, self._group)
         if not self._sharded:
             values = [*self.model.parameters(), *self.model.buffers()]
             self._group.copy_from_first(value.detach() for value in values)
@@ -324,75 +358,33 @@ class PrivateTraining(Generic[Row]):
     def _sum_clipped(self, drawn: Sequence[int]) -> tuple[list[float], int]:
         """Leaves the clipped sum of this process's share in the clipper."""
         self._clipper.clear()
-        packed = self._packed([self._records[index] for index in drawn])
-        losses: list[float] = []
-        nonfinite = 0
+        records = [self._records[index] for index in drawn]
+        require_rows(records)
+        packed = share_of(records, self._records, self._pack, self._group, sharded=self._sharded)
         with (
             torch.enable_grad(),
+            masks.secret(self._parameters.values()),
+            self._released.unwritten(),
             sharding.by_module(self.model),
-            guards.unchanged_buffers(self.model),
-            watched(self.model, self._losses) as losses_of,
+            watched(self.model, reach.closed(self._losses, self.left_out)) as losses_of,
         ):
-            for batch in packed.batches:
-                weighted = _weighted(losses_of, batch)
-                found = self._clipper.add(weighted, torch.tensor(batch.records))
-                losses += _by_record(found.losses, batch)
-                nonfinite += found.nonfinite
-            for number, parts in enumerate(packed.large):
-                found = self._clipper.add_large(_weighted(losses_of, part) for part in parts)
-                loss = found.losses.sum()
-                if self._sharded:
-                    self._group.sum([loss])
-                    if number % self._group.size != self._group.rank:
-                        continue  # another one tells of it
-                losses.append(float(loss))
-                nonfinite += found.nonfinite
-        return losses, nonfinite
-
-    def _packed(self, drawn: Sequence[Sequence[Row]]) -> Packed[Row]:
-        """Returns this process's part of the work."""
-        if not self._sharded:
-            return self._pack(self._group.share(drawn))
-        some = next((record[:1] for record in self._records if len(record)), ())
-        return sharding.divided(drawn, some, self._pack, self._group)
+            return sum_clipped(self._clipper, packed, losses_of, self._group, sharded=self._sharded)
 
     def _add_noise_and_step(self) -> None:
         """Adds noise once, sums over processes, divides by the public constant, and steps."""
-        std = self._plan.noise_multiplier * self._plan.clipping_norm
         for name, parameter in self._parameters.items():
-            total = self._clipper.sums[name]
-            if self._sharded:  # summed already; each process has a shard to itself
-                sharding.add_noise(total, parameter, self._noise, std=std)
-            else:
-                if self._group.is_first:
-                    total.add_(self._noise.normal(total.shape, std=std).to(total.device))
-                self._group.sum([total])
-            total.div_(self._plan.expected_records)
-            parameter.grad = sharding.as_gradient(total, parameter)
+            parameter.grad = noised(
+                self._clipper.sums[name],
+                parameter,
+                self._plan,
+                self._noise,
+                self._group,
+                sharded=self._sharded,
+            )
         try:
             with self._owner.stepping():
                 self.optimizer.step()
         finally:
-            self._clear()
-
-    def _clear(self) -> None:
-        for parameter in self._parameters.values():
-            parameter.grad = None
-        self._clipper.clear()
-
-
-def _weighted(
-    losses_of: Callable[[Sequence[Row]], torch.Tensor], batch: PhysicalBatch[Row]
-) -> clipping.Losses:
-    def compute() -> torch.Tensor:
-        losses = losses_of(batch.rows)
-        return losses * losses.new_tensor(batch.weights)
-
-    return compute
-
-
-def _by_record(losses: torch.Tensor, batch: PhysicalBatch[Any]) -> list[float]:
-    sums: dict[int, float] = {}
-    for value, record in zip(losses.tolist(), batch.records, strict=True):
-        sums[record] = sums.get(record, 0.0) + value
-    return [value for record, value in sorted(sums.items()) if record >= 0]
+            for parameter in self._parameters.values():
+                parameter.grad = None
+            self._clipper.clear()

@@ -79,25 +79,6 @@ def require_untouched(model: nn.Module, parameters: dict[str, nn.Parameter]) -> 
         )
 
 
-@contextmanager
-def unchanged_buffers(model: nn.Module) -> Iterator[None]:
-    """Raises PrivacyError if what is computed in the block writes to a buffer of the model.
-
-    Buffers are released with the weights, and what a forward pass writes there is neither clipped
-    nor noised.
-    """
-    before = {name: (id(value), value._version) for name, value in model.named_buffers()}
-    yield
-    now = {name: (id(value), value._version) for name, value in model.named_buffers()}
-    written = sorted(name for name in now if before.get(name) != now[name])
-    if written:
-        raise PrivacyError(
-            f"The forward pass writes to {len(written)} buffers of the model "
-            f"({', '.join(written[:3])}), which would be released without noise. Put the modules "
-            "that do so into eval mode, or keep what they note outside the model."
-        )
-
-
 def require_enough(num_records: int, expected_records: int) -> None:
     """Raises PrivacyError where a batch of the expected size could never be drawn."""
     if num_records < expected_records:

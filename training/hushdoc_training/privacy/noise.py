@@ -23,7 +23,10 @@ _BLOCK = 1 << 20  # pairs of normals made at a time, to bound memory
 
 
 class NoiseStream:
-    """An endless stream of independent standard normals.
+    """An endless stream of independent standard normals, another one in every process.
+
+    A process that was forked would go on with its parent's stream, and noise that is added twice
+    cancels: it begins a stream of its own.
 
     Attributes:
         secret: Whether nobody knows the key.
@@ -36,8 +39,7 @@ class NoiseStream:
             key: 32 bytes, for tests alone; by default fresh from the operating system.
         """
         self.secret = key is None
-        cipher = Cipher(algorithms.AES(key or os.urandom(32)), modes.CTR(bytes(16)))
-        self._encryptor = cipher.encryptor()
+        self._begin(key or os.urandom(32))
 
     def normal(self, shape: torch.Size | tuple[int, ...], *, std: float) -> torch.Tensor:
         """Returns float32 noise on the CPU.
@@ -46,12 +48,18 @@ class NoiseStream:
             shape: Any shape.
             std: Standard deviation, >= 0.
         """
+        if self.secret and self._process != os.getpid():
+            self._begin(os.urandom(32))
         total = math.prod(shape)
         noise = torch.empty(total, dtype=torch.float32)
         for start in range(0, total, 2 * _BLOCK):
             stop = min(total, start + 2 * _BLOCK)
             noise[start:stop] = self._block((stop - start + 1) // 2).mul_(std)[: stop - start]
         return noise.reshape(shape)
+
+    def _begin(self, key: bytes) -> None:
+        self._process = os.getpid()
+        self._encryptor = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
 
     def _block(self, pairs: int) -> torch.Tensor:
         bits = np.frombuffer(self._encryptor.update(bytes(16 * pairs)), dtype=np.uint64)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from hushdoc.errors import PrivacyError
 
 Row = TypeVar("Row")
 
@@ -42,6 +44,26 @@ class Packed(Generic[Row]):
 
     batches: tuple[PhysicalBatch[Row], ...]
     large: tuple[tuple[PhysicalBatch[Row], ...], ...]
+
+
+def require_rows(records: Sequence[Any]) -> None:
+    """Raises PrivacyError unless the first record, and so all of their kind, is a list of rows.
+
+    Args:
+        records: Of the data, or of a draw.
+    """
+    try:
+        first = records[0] if len(records) else ()
+    except (TypeError, KeyError) as error:
+        raise PrivacyError(
+            f"`records` is a {type(records).__name__} ({error}); expected a sequence of records, "
+            "each the list of its rows."
+        ) from error
+    if isinstance(first, str | bytes) or not hasattr(first, "__len__") or _is_scalar(first):
+        raise PrivacyError(
+            f"The first record is {first!r:.60} of type {type(first).__name__}; expected the list "
+            "of its rows. Where every row is a record of its own, give `[[row] for row in rows]`."
+        )
 
 
 def pack(
@@ -81,6 +103,11 @@ def pack(
         batches=tuple(_batch(group, fill) for group in _groups(small, 0 if alone else max_rows)),
         large=tuple(_parts(record, max_rows, fill) for record in large),
     )
+
+
+def _is_scalar(value: Any) -> bool:
+    """Whether an array or a tensor has no axis: it has a length that can't be asked for."""
+    return getattr(value, "shape", None) == ()
 
 
 def _groups(records: Sequence[Sequence[Row]], max_rows: int) -> list[list[Sequence[Row]]]:

@@ -67,10 +67,18 @@ class PrivacyPlan:
             raise ValueError(
                 f"accountant is '{self.accountant}'; expected one of {', '.join(ACCOUNTANTS)}."
             )
-        if not (math.isfinite(self.clipping_norm) and self.clipping_norm > 0):
-            raise ValueError(f"clipping_norm is {self.clipping_norm}; expected a positive number.")
-        if self.expected_records < 1:
-            raise ValueError(f"expected_records is {self.expected_records}; expected at least 1.")
+        _require_positive(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            sampling_rate=self.sampling_rate,
+            clipping_norm=self.clipping_norm,
+            noise_multiplier=self.noise_multiplier,
+        )
+        _require_whole(steps=self.steps, expected_records=self.expected_records)
+        if self.delta >= 1:
+            raise ValueError(f"delta is {self.delta!r}; expected less than 1.")
+        if self.sampling_rate > 1:
+            raise ValueError(f"sampling_rate is {self.sampling_rate!r}; expected at most 1.")
         spent = self.epsilon_after(self.steps)
         if spent > self.epsilon * (1 + 1e-9):
             raise ValueError(
@@ -116,6 +124,14 @@ class PrivacyPlan:
         )
 
     @property
+    def planned_records(self) -> float:
+        """How many records the plan is made for: its divisor over its sampling rate, both public.
+
+        The data may hold more or fewer, and how many is never told.
+        """
+        return self.expected_records / self.sampling_rate
+
+    @property
     def step(self) -> Mechanism:
         """One step, in the certificate's words."""
         return PoissonSampled(
@@ -130,3 +146,16 @@ class PrivacyPlan:
     def epsilon_after(self, steps: int) -> float:
         """Returns the epsilon that this many steps spend."""
         return ACCOUNTANTS[self.accountant](self.mechanism(steps), self.delta)
+
+
+def _require_positive(**numbers: float) -> None:
+    for name, value in numbers.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not (is_number and math.isfinite(value) and value > 0):
+            raise ValueError(f"{name} is {value!r}; expected a finite number above 0.")
+
+
+def _require_whole(**numbers: int) -> None:
+    for name, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} is {value!r}; expected a whole number from 1.")

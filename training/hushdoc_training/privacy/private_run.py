@@ -1,8 +1,8 @@
 """PrivateRun: a folder in which private training outlives kills, crashes and Ctrl-C.
 
 It holds `plan.json` (what a resumed run must share), `charges` (a line for every step, on the disk
-before its records are drawn) and `state-<step>/` (weights and optimizer, to go on from). All three
-stay with the trainer.
+before its records are drawn), `records` (a digest of the data, for a resumed run to compare) and
+`state-<step>/` (weights and optimizer, to go on from). All of it stays with the trainer.
 
 Where several processes train together, the first alone reads and writes the folder; the others need
 not see it. They agree with it on when to stop and when to save, and what fails there is raised in
@@ -25,11 +25,13 @@ from hushdoc import files
 from hushdoc.errors import CheckpointError
 from hushdoc_training.privacy import gathering, resuming
 from hushdoc_training.privacy.distributed import Group
-from hushdoc_training.privacy.engine import PrivateTraining, Step
+from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.step import Step
 
 PLAN = "plan.json"
 CHARGES = "charges"
+RECORDS = "records"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +70,8 @@ class PrivateRun:
 
         Raises:
             OutputExistsError: The folder holds something and `resume` is off.
-            CheckpointError: There is nothing to resume, or it followed another plan.
+            CheckpointError: There is nothing to resume, it followed another plan, or what it has
+                spent is lost.
             PrivacyError: Processes differ in their plans, or the first one failed.
         """
         group = Group.found(processes)
@@ -105,9 +108,11 @@ class PrivateRun:
             Whether all steps are taken; otherwise the run can be resumed.
 
         Raises:
-            CheckpointError: A state can't be read, or all steps are charged and none was saved.
+            CheckpointError: A state can't be read, all steps are charged and none was saved,
+                charges are lost, or the run was begun on other records.
             OutputWriteError: The disk is full; the last saved state stays.
-            PrivacyError: Another process trains in the folder, or the first of several failed.
+            PrivacyError: Another process trains in the folder, the first of several failed, or
+                what records hold can't be seen.
             ValueError: The training has another plan, or does not charge this run.
         """
         if training.plan != self.plan:
@@ -120,6 +125,7 @@ class PrivateRun:
             held = resuming.held(self.folder / PLAN)
             self.group.first_does(lambda: stack.enter_context(held))
             self.group.first_does(lambda: resuming.clear_partial(self.folder))
+            self.group.first_does(lambda: _require_same_records(self.folder, training))
             self._return_to(training)
             return self._take_steps(training, save_every, seen)
 
@@ -128,6 +134,12 @@ class PrivateRun:
         restored = resuming.restore(self.folder, training.model, training.optimizer, self.group)
         charged = gathering.first_finds(self.group, self.charges.read)
         self.charges.charged = charged
+        if restored > charged:
+            raise CheckpointError(
+                f"The run in '{self.folder}' saved step {restored}, and its file '{CHARGES}' says "
+                f"{charged}: charges are lost. Restore the file, or start a new run in another "
+                "folder; what this one spent stays spent."
+            )
         if not restored and charged >= training.plan.steps:
             raise CheckpointError(
                 f"All {training.plan.steps} steps of the run in '{self.folder}' are charged and no "
@@ -172,18 +184,23 @@ class PrivateRun:
         return flags[1:]
 
     def _save(self, training: PrivateTraining[Any]) -> None:
+        training.require_kept()
         resuming.save(self.folder, training.charged, training.model, training.optimizer, self.group)
 
 
 def _claimed(folder: Path, plan: PrivacyPlan, *, resume: bool) -> resuming.Charges:
     if resume:
         _require_same(folder, plan)
-    else:
-        resuming.clear_partial(folder, only=f".{PLAN}.")
-        files.require_free(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        files.write_file(folder / PLAN, json.dumps(asdict(plan), indent=2).encode())
-    return resuming.Charges(folder / CHARGES)
+        return resuming.Charges(folder / CHARGES)
+    resuming.clear_partial(folder, only=f".{PLAN}.")
+    if folder.is_dir() and not (folder / PLAN).exists():
+        resuming.clear_unbegun(folder / CHARGES)
+    files.require_free(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    # First, so that a run without its charges has lost them, wherever a kill came.
+    charges = resuming.Charges.begin(folder / CHARGES)
+    files.write_file(folder / PLAN, json.dumps(asdict(plan), indent=2).encode())
+    return charges
 
 
 def _require_same(folder: Path, plan: PrivacyPlan) -> None:
@@ -200,4 +217,17 @@ def _require_same(folder: Path, plan: PrivacyPlan) -> None:
             f"The run in '{folder}' was planned otherwise: {', '.join(changed)}. A budget holds "
             "for one run as it was planned; resume with the same plan, or start a new run in "
             "another folder."
+        )
+
+
+def _require_same_records(folder: Path, training: PrivateTraining[Any]) -> None:
+    path, found = folder / RECORDS, training.fingerprint()
+    stored = path.read_text(encoding="ascii") if path.is_file() else None
+    if stored is None:  # new, or of a version that wrote none
+        files.write_file(path, found.encode("ascii"))
+    elif stored != found:
+        raise CheckpointError(
+            f"The run in '{folder}' was begun on other records, or with another `fingerprint` of "
+            "them. Resume with the same data in the same order, or start a new run in another "
+            "folder; what this one spent stays spent."
         )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # folders of runs are looked into where torch is not installe
 
 STATE = "state.safetensors"
 _GROUPS = "optimizer"
+_NOTHING = b"0\n"
 _PARTIAL = re.compile(r"\..+\.[0-9a-f]{8}\.partial")
 
 
@@ -91,8 +92,8 @@ def restore(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     group: Group | None = None,
-) -> bool:
-    """Loads the newest state and returns whether there was one.
+) -> int:
+    """Loads the newest state and returns the last step that is in it; 0 where there is none.
 
     Args:
         folder: Of the run.
@@ -109,15 +110,15 @@ def restore(
     group = group or _alone()
     found: list[gathering.Whole] = []
 
-    def read() -> bool:
+    def read() -> int:
         states = sorted(folder.glob("state-*"))
         found.extend(_read(state, model, optimizer) for state in states[-1:])
-        return bool(states)
+        return int(states[-1].name.removeprefix("state-")) if states else 0
 
-    if not gathering.first_finds(group, read):
-        return False
-    gathering.give_out(found[0] if found else None, model, optimizer, group)
-    return True
+    step = gathering.first_finds(group, read)
+    if step:
+        gathering.give_out(found[0] if found else None, model, optimizer, group)
+    return step
 
 
 @contextmanager
@@ -169,27 +170,53 @@ def discard_states(folder: Path) -> None:
         shutil.rmtree(state, ignore_errors=True)
 
 
+def clear_unbegun(path: Path) -> None:
+    """Removes the charges of a run that was killed before it began, and their half-written file.
+
+    Args:
+        path: Of charges in a folder that holds no plan.
+    """
+    clear_partial(path.parent, only=f".{path.name}.")
+    if path.is_file() and path.read_bytes() == _NOTHING:
+        path.unlink()
+
+
 class Charges:
     """A file with a line for every step, on the disk before that step's records are drawn."""
 
     def __init__(self, path: Path) -> None:
-        """Opens the file, new or old; raises as `read` does."""
+        """Opens the file of a run that was begun; raises as `read` does."""
         self._path = path
         self.charged = 0
         self.read()
+
+    @classmethod
+    def begin(cls, path: Path) -> Charges:
+        """Writes the file of a new run.
+
+        Raises:
+            OutputWriteError: It can't be written.
+        """
+        files.write_file(path, _NOTHING)
+        return cls(path)
 
     def read(self) -> int:
         """Returns the last step that was charged, by whomever.
 
         Raises:
-            CheckpointError: A line is no number; a last one that a crash cut is.
+            CheckpointError: It is gone, or a line is no number; a last one that a crash cut is.
             OutputWriteError: It can't be written.
         """
         path = self._path
-        content = path.read_bytes() if path.exists() else b"0"
-        if not content.endswith(b"\n"):  # new, or cut by a crash: a cut charge counts
+        content = path.read_bytes() if path.exists() else b""
+        if not content.startswith(_NOTHING):
+            raise CheckpointError(
+                f"'{path}' is gone or cut, and with it what the run has spent. Restore the file, "
+                "or start a new run in another folder; what this one spent stays spent."
+            )
+        if not content.endswith(b"\n"):  # cut by a crash: a cut charge counts
             whole = content[: content.rfind(b"\n") + 1]
-            content = whole + b"%d\n" % (_last(whole, path) + 1 if whole else 0)
+            content = whole + b"%d\n" % (_last(whole, path) + 1)
             files.write_file(path, content)
         self.charged = _last(content, path)
         return self.charged

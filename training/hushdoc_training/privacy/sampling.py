@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from hushdoc.errors import PrivacyError
+
 Uniforms = Callable[[int], npt.NDArray[np.float64]]
 
 
@@ -38,10 +40,20 @@ class SharedCoins:
         Args:
             secret: 32 bytes.
         """
+        self._process = os.getpid()
         self._encryptor = Cipher(algorithms.AES(secret), modes.CTR(bytes(16))).encryptor()
 
     def __call__(self, count: int) -> npt.NDArray[np.float64]:
-        """Returns the next uniforms in [0, 1)."""
+        """Returns the next uniforms in [0, 1).
+
+        Raises:
+            PrivacyError: The process was forked, so that its parent draws the same.
+        """
+        if self._process != os.getpid():
+            raise PrivacyError(
+                "This process was forked from one that trains with others, and would draw the same "
+                "records as it. Begin training in the process that trains."
+            )
         return _uniforms(self._encryptor.update(bytes(8 * count)))
 
 

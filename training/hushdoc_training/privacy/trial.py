@@ -2,49 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
+from torch import nn
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy import clipping
 from hushdoc_training.privacy.clipping.gradients import differentiate
 from hushdoc_training.privacy.clipping.placement import Placement
+from hushdoc_training.privacy.masks import without_chance
 
 Row = TypeVar("Row")
 
 RECORDS = 3
 ROWS_OF_EACH = 2
+TRIED = 2 * RECORDS
+"""Records that rows are taken from: half of these rows are differentiated, all stand together."""
+LOOKED_AT = 500
+"""Records whose rows' lengths are looked at, where lengths are known."""
 
 
 def require_exact(
     clipper: clipping.Clipper,
     placement: Placement,
-    records: Iterable[Sequence[Row]],
+    records: Sequence[Sequence[Row]],
     losses: Callable[[Sequence[Row]], torch.Tensor],
     *,
     tolerance: float,
+    length: Callable[[Row], int] | None = None,
 ) -> None:
     """Returns if clipped gradients are those of single records; releases nothing.
 
     Args:
         clipper: The one that training will use.
         placement: The trained parameters.
-        records: The first of them that have rows are tried.
+        records: Some of them are tried, from the first to the last.
         losses: One for each row, the same whenever it is asked.
         tolerance: Largest relative difference of a norm or a sum.
+        length: Of a row, where rows differ in it: then the longest and the shortest are tried.
 
     Raises:
-        PrivacyError: They are not, a loss depends on other rows, a parameter is never used, or no
-            record has a row; the message names which.
+        PrivacyError: They are not, a loss depends on other rows, a parameter is never used, or
+            there are no two different rows to tell apart; the message names which.
     """
-    tried = islice((record for record in records if len(record)), RECORDS)
-    rows = [row for record in tried for row in record[:ROWS_OF_EACH]]
+    rows = tried_rows(records, length=length)
     if not rows:
         raise PrivacyError("No record has a row, so there is nothing to train on. Check the data.")
-    rows = rows * 2 if len(rows) == 1 else rows  # rows need a neighbour to be told apart
+    if len(rows) < 2:
+        raise PrivacyError(
+            "The records of the self-test have only one row that differs from all others; "
+            "expected at least two, for rows that are alike can't be told apart. Give `trial` "
+            "records with two different rows or more, of different lengths if lengths differ."
+        )
     found = losses(rows)
     if found.shape != (len(rows),):
         raise PrivacyError(
@@ -52,7 +66,11 @@ def require_exact(
             'for each row. Leave out the mean over the batch (reduction="none"); where a row has '
             "several tokens, take the mean over its own."
         )
-    _require_used(found, placement)
+    finite = torch.isfinite(found.detach()).tolist()
+    if 2 <= sum(finite) < len(rows):  # a record that is not finite counts as zero, and may be there
+        rows = [row for row, is_finite in zip(rows, finite, strict=True) if is_finite]
+        found = losses(rows)
+    _require_used(found, lambda: losses(rows), clipper.model, placement)
     clipping.check(
         clipper,
         lambda chosen: losses([rows[index] for index in chosen]),
@@ -61,9 +79,84 @@ def require_exact(
     )
 
 
-def _require_used(losses: torch.Tensor, placement: Placement) -> None:
+def tried_rows(
+    records: Sequence[Sequence[Row]], *, length: Callable[[Row], int] | None = None
+) -> list[Row]:
+    """Returns rows to try, no two alike: of the first record and the last, and of some between.
+
+    Args:
+        records: What to choose from.
+        length: Of a row; then the longest and the shortest of many come before all others.
+
+    Example:
+        >>> tried_rows([[number] for number in range(1000)])
+        [0, 999, 199, 799, 399, 599]
+        >>> tried_rows(["bbb", "a", "", "bccc"], length=lambda letter: -ord(letter))
+        ['a', 'c', 'b']
+    """
+    rows: list[Row] = []
+    if length is not None:
+        some = (records[index] for index in _spread(len(records), LOOKED_AT))
+        by_length = sorted((row for record in some for row in record), key=length)
+        rows += by_length[-1:] + by_length[:1]
+    chosen = (records[index] for index in _spread(len(records), len(records)))
+    for record in islice((record for record in chosen if len(record)), TRIED):
+        rows += record[:ROWS_OF_EACH]
+    different: list[Row] = []
+    for row in rows:
+        if not any(_alike(row, other) for other in different):
+            different.append(row)
+    return different
+
+
+def _spread(total: int, most: int) -> Iterator[int]:
+    # Numbers below a total: a few from the ends inwards, then as many as are wanted in order.
+    few = _even(total, TRIED)
+    inwards = [few[place // 2 if place % 2 == 0 else -1 - place // 2] for place in range(len(few))]
+    yield from inwards
+    yield from (index for index in _even(total, most) if index not in inwards)
+
+
+def _even(total: int, most: int) -> list[int]:
+    if most >= total:
+        return list(range(total))
+    return [place * (total - 1) // (most - 1) for place in range(most)]
+
+
+def _alike(one: Any, other: Any) -> bool:
+    # Rows may be anything; what can't be compared counts as different.
+    if one is other or type(one) is not type(other):
+        return one is other
+    if isinstance(one, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    if isinstance(one, Mapping):
+        return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
+    if is_dataclass(one):
+        return all(
+            _alike(getattr(one, field.name), getattr(other, field.name)) for field in fields(one)
+        )
+    try:
+        return bool(one == other)
+    except (TypeError, ValueError, RuntimeError):
+        return False
+
+
+def _require_used(
+    found: torch.Tensor,
+    losses: Callable[[], torch.Tensor],
+    model: nn.Module,
+    placement: Placement,
+) -> None:
     used: set[str] = set()
-    differentiate(losses.sum(), placement.parameters, lambda name, _: used.add(name))
+    differentiate(found.sum(), placement.parameters, lambda name, _: used.add(name))
+    if placement.parameters.keys() - used:  # layers that training skips by chance are used
+        with without_chance(model):
+            found = losses()
+            differentiate(found.sum(), placement.parameters, lambda name, _: used.add(name))
     unused = [name for name in placement.parameters if name not in used]
     if unused:
         raise PrivacyError(

@@ -24,7 +24,7 @@ from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.privacy.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.recipes import budget, private_tables
+from hushdoc_training.recipes import budget, private_audits, private_tables
 from hushdoc_training.recipes.run import Run
 
 DELTA = 1e-5
@@ -76,6 +76,7 @@ def protect_documents(
     ledger: Ledger | None = None,
     documents_changed: bool = False,
     accesses: tuple[DataAccess, ...] = (),
+    audited: bool = True,
 ) -> TableCheckpoint:
     """Trains by DP-SGD and writes `out/checkpoint`.
 
@@ -92,6 +93,7 @@ def protect_documents(
         ledger: The budget of the documents. All steps are charged at once, before the first.
         documents_changed: Documents were added, removed or relabelled since the ledger's last run.
         accesses: How else the documents are read, for the certificate.
+        audited: Whether the same training of invented documents is attacked, for the certificate.
 
     Raises:
         AnnotationError: There is nothing to learn.
@@ -128,6 +130,11 @@ def protect_documents(
         training=asdict(settings),
         account=account,
     )
+    if audited:
+        found = private_audits.attacks_on_documents(
+            scheme, plan, public=public.features, settings=settings
+        )
+        claim = private_audits.with_attacks(claim, found)
     made = TableCheckpoint(
         weights=table.weights,
         transitions=table.transitions,
@@ -150,6 +157,7 @@ def protect_terms(
     name: str,
     bound: float = BOUND,
     accesses: tuple[DataAccess, ...] = (),
+    audited: bool = True,
 ) -> TableCheckpoint:
     """Counts, adds noise once and writes `out/checkpoint`.
 
@@ -162,6 +170,7 @@ def protect_terms(
         name: What the certificate calls the documents.
         bound: Length of a row, a public constant.
         accesses: How else the documents are read, for the certificate.
+        audited: Whether the same release of invented terms is attacked, for the certificate.
 
     Raises:
         AnnotationError: There is nothing to learn.
@@ -180,12 +189,13 @@ def protect_terms(
         num_labels=len(corpus.names),
         bound=bound,
     )
+    noise_std = 2 * bound * float(np.sqrt(rows)) * multiplier
     weights, claim = private_tables.release_terms(
-        table,
-        noise_std=2 * bound * float(np.sqrt(rows)) * multiplier,
-        delta=delta,
-        name=name,
+        table, noise_std=noise_std, delta=delta, name=name
     )
+    if audited:
+        found = private_audits.attacks_on_terms(scheme, bound=bound, noise_std=noise_std)
+        claim = private_audits.with_attacks(claim, found)
     made = TableCheckpoint(
         weights=weights,
         transitions=private_fitting.transitions_of(corpus.names).astype(np.float32),

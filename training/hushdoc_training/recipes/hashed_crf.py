@@ -233,7 +233,7 @@ def fill(
     stream = stream or SecretStream()
     match settings.fill:
         case "published":
-            return filling.published(fitted, stream=stream, family=settings.family)
+            return _sealable(filling.published(fitted, stream=stream, family=settings.family))
         case "hardened":
             return filling.hardened(fitted, stream=stream, noise=settings.noise)
         case "gaussian":
@@ -244,6 +244,18 @@ def fill(
                 noise_multiplier=settings.noise_multiplier,
             )
     return fitted.unfilled()
+
+
+def _sealable(weights: Floats) -> Floats:
+    """Returns a table without a row of zeros, by which verifiers tell one that nobody filled.
+
+    The published fill keeps rows that training left at zero. Their first weight becomes the least
+    that a file of half precision can hold, and no label changes by it.
+    """
+    empty = ~weights.any(axis=1)
+    made = weights.copy()
+    made[empty, 0] = np.finfo(np.float16).smallest_subnormal
+    return made
 
 
 def costs(trained: Trained, ranks: Sequence[int] = RANKS) -> dict[int, TermCost]:

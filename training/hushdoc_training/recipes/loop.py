@@ -11,8 +11,8 @@ import torch
 from hushdoc.errors import CheckpointError
 from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.privacy import resuming
-from hushdoc_training.recipes.progress import Progress, StepLog, plot
-from hushdoc_training.recipes.run import Run
+from hushdoc_training.recipes.progress import Progress, StepLog, last_charge, plot
+from hushdoc_training.recipes.run import SETTINGS, STEPS, Run
 
 SAVE_EVERY_SECONDS = 120.0
 
@@ -65,20 +65,20 @@ def run_steps(
         How it ended. On Ctrl-C the step under way is finished and saved first.
 
     Raises:
-        CheckpointError: The saved state can't be read.
+        CheckpointError: The saved state can't be read, or charges are lost.
         OutputWriteError: The disk is full; the last saved state stays.
+        PrivacyError: Another process trains in the folder.
     """
-    restored = resuming.restore(run.folder, model, optimizer)
-    progress = Progress(steps, epsilon_after=epsilon_after, quiet=quiet)
-    saved_at = time.monotonic()
-    charged = max(log.charged, already_charged)
-    if charged >= steps and not restored:
-        raise CheckpointError(
-            f"All {steps} steps of the run in '{run.folder}' are charged and no state was saved, "
-            "so there is nothing to finish. Start a new run in another folder; what this one "
-            "spent stays spent."
-        )
-    with resuming.interrupts() as interrupted:
+    # Whoever trains here meanwhile would take steps that are charged once a second time.
+    with resuming.held(run.folder / SETTINGS), resuming.interrupts() as interrupted:
+        log.reread()
+        restored = resuming.restore(run.folder, model, optimizer)
+        charged = max(log.charged, last_charge(log.entries), already_charged)
+        if epsilon_after is None:  # nothing was spent, and nobody waited for the log's last lines
+            charged = max(charged, restored)
+        _require_resumable(run, steps, charged=charged, restored=restored)
+        progress = Progress(steps, epsilon_after=epsilon_after, quiet=quiet)
+        saved_at = time.monotonic()
         while charged < steps and not interrupted():
             charged += 1
             loss = step(charged)
@@ -93,3 +93,18 @@ def run_steps(
         resuming.save(run.folder, charged, model, optimizer)
     plot(run.folder / "training.png", log.entries, title=title)
     return Outcome(charged=charged, interrupted=charged < steps)
+
+
+def _require_resumable(run: Run, steps: int, *, charged: int, restored: int) -> None:
+    if restored > charged:
+        raise CheckpointError(
+            f"The run in '{run.folder}' saved step {restored}, and its log '{STEPS}' charges "
+            f"{charged}: charges are lost. Restore the log, or start a new run in another folder; "
+            "what this one spent stays spent."
+        )
+    if charged >= steps and not restored:
+        raise CheckpointError(
+            f"All {steps} steps of the run in '{run.folder}' are charged and no state was saved, "
+            "so there is nothing to finish. Start a new run in another folder; what this one "
+            "spent stays spent."
+        )

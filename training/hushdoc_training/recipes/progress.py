@@ -90,11 +90,17 @@ class StepLog:
 
     def __init__(self, path: Path) -> None:
         """Opens the log, new or old; a line that a crash cut is closed, so that none joins it."""
+        self._path = path
+        self.entries: list[dict[str, Any]] = []
+        self.reread()
+
+    def reread(self) -> None:
+        """Takes in what another process wrote; a line that its end cut is closed."""
+        path = self._path
         content = path.read_bytes() if path.is_file() else None
         if content is None or (content and not content.endswith(b"\n")):
             write_file(path, (content + b"\n") if content else b"")
-        self._path = path
-        self.entries = read_log(path)
+        self.entries[:] = read_log(path)
 
     @property
     def charged(self) -> int:

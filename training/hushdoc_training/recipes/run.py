@@ -43,6 +43,7 @@ class Run:
         Raises:
             OutputExistsError: The folder holds another run and `resume` is off.
             CheckpointError: There is nothing to resume, or it was asked for otherwise.
+            PrivacyError: Another process trains in the folder.
         """
         if resume:
             return _resumed(folder, settings)
@@ -99,5 +100,6 @@ def _resumed(folder: Path, settings: dict[str, Any]) -> Run:
             "budget holds for one run as it was planned; resume with the same options and data, "
             "or start a new run in another folder."
         )
-    resuming.clear_partial(folder)
+    with resuming.held(folder / SETTINGS):  # what another process is writing is not left behind
+        resuming.clear_partial(folder)
     return run

@@ -1,8 +1,10 @@
 """The attacks that a filled table is put to before its certificate is written.
 
-Each looks at the released table as a recipient would. Rows of the table are told apart into genuine
-and made-up ones; where items are sentences, words that few documents have are blacked out and
-guessed among words that no document has.
+Each looks at the released table as a recipient would. Rows of the table are told apart into those
+that training had and made-up ones; where items are sentences, words are blacked out and guessed
+among names that no document has. Two kinds of words are asked for, for they fare differently: those
+of few documents, and those of so many that training kept them. What attacks find of the latter is
+partly what the table is for: which words such items have.
 """
 
 from __future__ import annotations
@@ -11,22 +13,29 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from hushdoc.audits import Audit
 from hushdoc_training.audit import coincidence
 from hushdoc_training.audit.antisymmetry import antisymmetry
+from hushdoc_training.audit.coincidence import Puzzle
 from hushdoc_training.audit.float_pattern import float_pattern
 from hushdoc_training.audit.multiplicity import multiplicity
 from hushdoc_training.audit.roc import Attack
 from hushdoc_training.audit.two_sample import two_sample
+from hushdoc_training.audit.zeros import zeros
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.data import invented_contracts
 from hushdoc_training.recipes.hashed_crf import Trained
 
+ROW_ATTACKS = (zeros, antisymmetry, multiplicity, float_pattern, two_sample)
+
 LEAST_ROWS = 20
-"""Genuine and made-up rows, below which no rate could be told."""
+"""Rows of each kind, below which no rate could be told."""
 
 RARE_DOCUMENTS = 2
+"""Where training dropped nothing, terms of at most so many documents are the rare ones."""
+
 PUZZLES, CANDIDATES, LEAST_PUZZLES = 300, 100, 20
 
 Report = Callable[[Attack], None]
@@ -53,32 +62,63 @@ def attacks(trained: Trained) -> Iterator[Attack]:
     Args:
         trained: What training made.
     """
-    genuine = trained.fitted.genuine
-    if min(genuine.sum(), (~genuine).sum()) < LEAST_ROWS:
-        return
-    for attack in (antisymmetry, multiplicity, float_pattern, two_sample):
-        yield attack(trained.weights, genuine)
+    genuine = _genuine(trained)
+    if min(genuine.sum(), (~genuine).sum()) >= LEAST_ROWS:
+        for attack in ROW_ATTACKS:
+            yield attack(trained.weights, genuine)
     if trained.scheme.level == "sentence" and trained.scheme.bigrams:
         yield from _attacks_on_terms(trained)
 
 
+def _genuine(trained: Trained) -> npt.NDArray[np.bool_]:
+    """Returns the rows that the fill did not make up: of the published one all that occurred."""
+    if trained.settings.fill == "published":
+        return np.asarray(trained.fitted.seen.any(axis=1))
+    return trained.fitted.genuine
+
+
 def _attacks_on_terms(trained: Trained) -> Iterator[Attack]:
-    rare = _puzzles(trained.corpus)
-    learned = coincidence.learned_from(
-        rare, trained.fitted.genuine, trained.scheme, trained.clusters
-    )
-    # Where rare words left no rows to learn from, that is what is measured.
-    puzzles = learned if len(learned) >= LEAST_PUZZLES else rare
-    if len(puzzles) < LEAST_PUZZLES:
-        return
+    """Yields attacks on terms of few documents, and on those of more.
+
+    Of the latter only those that were learned from count: an average over all would hide what
+    the table tells of them. Of the former too where there are some; where dropping left none, it is
+    dropping that is measured.
+    """
+    few = max(RARE_DOCUMENTS, trained.settings.threshold - 1)
+    counts = documents_of_terms(trained.corpus)
+    for wanted, whose in (
+        (range(1, few + 1), f"at most {few} documents"),
+        (range(few + 1, max(counts.values(), default=0) + 1), f"more than {few} documents"),
+    ):
+        found = puzzles_of(trained.corpus, counts, wanted)
+        learned = coincidence.learned_from(
+            found, trained.fitted.genuine, trained.scheme, trained.clusters
+        )
+        chosen = learned if len(learned) >= LEAST_PUZZLES else found
+        if len(chosen) >= LEAST_PUZZLES:
+            yield from _guessed(trained, chosen, f"terms of {whose}")
+
+
+def _guessed(trained: Trained, puzzles: Sequence[Puzzle], whose: str) -> Iterator[Attack]:
     table = trained.weights, puzzles, trained.scheme, trained.clusters
-    yield coincidence.closeness(*table).attack(coincidence.CLOSENESS)
-    yield coincidence.candidate_scores(*table).standing().attack(coincidence.RANK)
+    scores = coincidence.candidate_scores(*table)
+    for method, guesses in (
+        (coincidence.TRACES, coincidence.traces(*table)),
+        (coincidence.CLOSENESS, coincidence.closeness(*table)),
+        (coincidence.SCORE, scores),
+        (coincidence.RANK, scores.standing()),
+    ):
+        yield guesses.attack(f"{method}, {whose}")
 
 
-def _puzzles(corpus: Corpus) -> Sequence[coincidence.Puzzle]:
-    """Returns places in labelled sentences where a word stood that few documents have."""
-    counts = _documents_of_terms(corpus)
+def puzzles_of(corpus: Corpus, counts: Counter[str], wanted: range) -> list[Puzzle]:
+    """Returns places in labelled sentences, to be guessed among names that no document has.
+
+    Args:
+        corpus: The training documents.
+        counts: `documents_of_terms` of them.
+        wanted: In how many documents a term must be.
+    """
     others = [
         name
         for name in invented_contracts.names(4 * CANDIDATES, seed=1)
@@ -92,11 +132,16 @@ def _puzzles(corpus: Corpus) -> Sequence[coincidence.Puzzle]:
         candidates=CANDIDATES,
         # An audit's choice, and no secret.
         generator=np.random.default_rng(0),
-        eligible=lambda term: counts[term.lower()] <= RARE_DOCUMENTS,
+        eligible=lambda term: counts[term.lower()] in wanted,
     )
 
 
-def _documents_of_terms(corpus: Corpus) -> Counter[str]:
+def documents_of_terms(corpus: Corpus) -> Counter[str]:
+    """Returns in how many documents each word occurs, in small letters as features are.
+
+    Args:
+        corpus: The documents.
+    """
     counts: Counter[str] = Counter()
     records = corpus.records.tolist()
     for first, last in zip(records[:-1], records[1:], strict=True):

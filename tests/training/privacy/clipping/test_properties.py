@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F  # noqa: N812
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping import Clipper, book_keeping, one_by_one, opacus_hooks
@@ -189,3 +190,59 @@ def test_cancelling_gradients_are_not_underestimated() -> None:
     )
     torch.testing.assert_close(ours, truth, rtol=1e-2, atol=0)
     assert whole(clippers[0].sums).norm() <= 1.0
+
+
+class Difference(nn.Module):
+    """Uses one large layer, or one large table, twice with opposite signs."""
+
+    def __init__(self, *, table: bool) -> None:
+        super().__init__()
+        self.inner = nn.Embedding(600, 600) if table else nn.Linear(600, 600, bias=False)
+        self.table = table
+        self.register_buffer("weight", torch.randn(600))
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        first = F.linear(x, self.inner.weight) if self.table else self.inner(x)
+        if self.table:
+            # A row of the table, out of which the product takes all but the same.
+            word = (x[:, :1] * 0 + 7).long()
+            return (first[:, 7] - (self.inner(word)[:, 0] * y).sum(1)).unsqueeze(1)
+        return (first - self.inner(y)) * self.weight
+
+
+@pytest.mark.parametrize("table", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 30.0, 3000.0])
+def test_uses_that_cancel_each_other_are_not_underestimated(scale: float, table: bool) -> None:
+    torch.manual_seed(0)
+    model = Difference(table=table)
+    x = torch.randn(3, 600) * scale
+    y = x + torch.randn(3, 600) * 1e-4 * scale
+    records = torch.arange(3)
+    truth, ours = (make(model, clipping_norm=1e-2) for make in (one_by_one, book_keeping))
+    expected, found = (
+        clipper.add(lambda: model(x, y).sum(1), records) for clipper in (truth, ours)
+    )
+    assert float(expected.norms.min()) > 0
+    assert found.nonfinite == 0
+    torch.testing.assert_close(found.norms, expected.norms, rtol=1e-2, atol=0)
+    for row in range(3):  # what is added has the norm that was measured
+        alone = book_keeping(model, clipping_norm=float(expected.norms.min()) / 2)
+        alone.add(lambda: model(x, y).sum(1), torch.where(records == row, 0, -1))
+        assert whole(alone.sums).double().norm() <= alone.clipping_norm
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_clipping_norm_whose_squares_vanish_is_refused(backend: Backend) -> None:
+    model, x = nn.Linear(4, 1), torch.randn(20, 4)
+    with pytest.raises(ValueError, match="clipping_norm is 1e-26; expected at least"):
+        backend(model, clipping_norm=1e-26)
+    least = 1e-8
+    clipper = backend(model, clipping_norm=least)
+    clipper.add(lambda: model(x).squeeze(1).square(), torch.arange(20))
+    for row in range(20):
+        alone = backend(model, clipping_norm=least)
+        alone.add(
+            lambda row=row: model(x[row : row + 1]).squeeze(1).square() * 1e-7,
+            torch.zeros(1).long(),
+        )  # type: ignore[misc]
+        assert float(whole(alone.sums).double().norm()) <= least

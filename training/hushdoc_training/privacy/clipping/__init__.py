@@ -15,9 +15,8 @@ What the losses must keep to:
 
 1. `losses()` runs the forward pass of the clipper's model and returns one loss for every row of the
    physical batch, shape [rows]. The loss of a row depends on that row alone.
-2. A tensor that `losses` brings along, or a part of one, is taken to hold one entry for every row
-   if its first axis has as many entries as there are rows. Constants of other meaning belong into
-   the model's buffers, where their size does not matter.
+2. A tensor that `losses` hands to the model, or to a module of it, is taken to hold one entry for
+   every row if its first axis has as many entries as there are rows. All others are constants.
 3. All rows of a record are in one call of `add`, or in one call of `add_large`.
 """
 
@@ -25,6 +24,7 @@ from hushdoc_training.privacy.clipping.book_keeping import BookKeeping, book_kee
 from hushdoc_training.privacy.clipping.contract import ClippedBatch, Clipper, Losses
 from hushdoc_training.privacy.clipping.one_by_one import OneByOne, one_by_one
 from hushdoc_training.privacy.clipping.opacus_backend import OpacusHooks, opacus_hooks
+from hushdoc_training.privacy.clipping.opening import uncompiled
 from hushdoc_training.privacy.clipping.placement import Placement, place
 from hushdoc_training.privacy.clipping.self_test import check
 
@@ -41,4 +41,5 @@ __all__ = [
     "one_by_one",
     "opacus_hooks",
     "place",
+    "uncompiled",
 ]

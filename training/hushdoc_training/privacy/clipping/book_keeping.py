@@ -20,10 +20,12 @@ from hushdoc_training.privacy.clipping.contract import (
     Losses,
     positive_norm,
 )
+from hushdoc_training.privacy.clipping.entering import Entering
 from hushdoc_training.privacy.clipping.gradients import handed_over
 from hushdoc_training.privacy.clipping.grouping import Grouping
 from hushdoc_training.privacy.clipping.interception import Interception
-from hushdoc_training.privacy.clipping.opening import backward
+from hushdoc_training.privacy.clipping.locality import require_local
+from hushdoc_training.privacy.clipping.opening import backward, uncompiled
 from hushdoc_training.privacy.clipping.placement import place
 from hushdoc_training.privacy.clipping.tape import Tape
 from hushdoc_training.privacy.clipping.whole_record import (
@@ -44,6 +46,7 @@ class BookKeeping:
         self._placement = place(model)
         self.sums = self._placement.zeros()
 
+    @uncompiled()
     def add(
         self, losses: Losses, records: torch.Tensor, *, weights: torch.Tensor | None = None
     ) -> ClippedBatch:
@@ -63,6 +66,7 @@ class BookKeeping:
             nonfinite = tape.clip_into(self.sums, total, self.clipping_norm)
         return ClippedBatch(norms=total.sqrt(), losses=by_row, nonfinite=nonfinite, squares=squares)
 
+    @uncompiled()
     def add_large(self, losses: Iterable[Losses]) -> ClippedBatch:
         """Adds one record in parts; see `Clipper.add_large`."""
         return add_large(self.sums, self._placement, losses, self.clipping_norm)
@@ -76,19 +80,27 @@ class BookKeeping:
         # Forward and backward. A parameter that gets a gradient the ordinary way was used where
         # nobody watched: by a compiled function, say.
         leaked: list[str] = []
+        interception = Interception(tape, self.model, self._placement)
         with (
             handed_over(self._placement.parameters, lambda name, _: leaked.append(name)),
-            Interception(tape, self.model, self._placement),
+            Entering(self.model, interception.enter) as entering,
+            interception,
         ):
-            by_row = losses_of_rows(losses, tape.grouping.rows)
+            with entering.open():
+                by_row = losses_of_rows(losses, tape.grouping.rows)
+            if interception.is_scattered(by_row):
+                with tape.deaf():
+                    require_local(by_row, interception.moved)
+            interception.moved.clear()
             if by_row.requires_grad:
                 backward(tape.grouping.total(by_row))
         if leaked:
             raise PrivacyError(
                 f"{len(leaked)} trainable parameters, '{leaked[0]}' among them, got a gradient "
-                "past the book-keeping: they are used inside a compiled or custom function, or in "
-                "the losses apart from any row. Freeze them, don't compile the model, or choose "
-                "the backend one-by-one."
+                "past the book-keeping: they are used inside a compiled or custom function, apart "
+                "from any row, or on rows that no module was handed. Call the model or its "
+                "modules with the rows, don't compile it, freeze the parameters, or choose the "
+                "backend one-by-one."
             )
         return by_row.detach()
 

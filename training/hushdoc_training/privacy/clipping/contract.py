@@ -16,6 +16,8 @@ Losses = Callable[[], torch.Tensor]
 
 # Every factor is smaller by this much, so that rounding can't lift a record above the bound.
 SLACK = 1e-6
+# Squares of what is near a smaller norm would vanish in fp32, and with them the bound.
+LEAST_NORM = 1e-8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,10 +130,15 @@ def positive_norm(clipping_norm: float) -> float:
     """Returns the clipping norm.
 
     Raises:
-        ValueError: It is not a positive number.
+        ValueError: It is not a positive number, or so small that squares vanish in fp32.
     """
     if not 0 < clipping_norm < float("inf"):
         raise ValueError(f"clipping_norm is {clipping_norm}; it must be positive and finite.")
+    if clipping_norm < LEAST_NORM:
+        raise ValueError(
+            f"clipping_norm is {clipping_norm}; expected at least {LEAST_NORM}: squares of less "
+            "vanish in float32. Multiply the losses and the clipping norm by the same constant."
+        )
     return float(clipping_norm)
 
 

@@ -290,6 +290,8 @@ def _add_affine(
     rowwise: Sequence[torch.Tensor],
 ) -> None:
     # A normalisation's own kernel, called once for every record.
+    if not tape.listening:
+        return
     grouping = tape.grouping
     rows = [tensor.reshape(grouping.rows, -1, *tensor.shape[1:]) for tensor in rowwise]
     for slot in slots:

@@ -1,19 +1,23 @@
 """Follows trainable parameters through a forward pass and puts every use of one on the tape.
 
 While `Interception` is active, torch hands it every function that is called on tensors. Tensors are
-of five kinds:
+of four kinds:
 
     shared     a trainable parameter, or something computed from parameters and constants alone: a
                relative position bias, a normalised weight, position embeddings
-    rowwise    something that depends on what the losses hand to the model
-    constant   buffers, frozen parameters, masks made of ranges
-    outside    what the losses bring along without an entry for every row; a part of it may have one
-    scattered  rows picked by what is in them, by a mask say: whose they are is no longer known
+    rowwise    what the losses hand to the model with an entry for every row, and what depends on it
+    constant   everything else: buffers, frozen parameters, ranges, attributes and global tensors
+    scattered  rows that were picked or sorted: whose an entry is is no longer known
 
 A function of shared and constant tensors is left to autograd, and its result is shared. Where a
 shared tensor meets a rowwise one, rows begin to differ: there the rules of `meetings` replace it by
 a layer that reports its gradient row by row. So tied, reused, broadcast and isolated parameters
 need no case of their own. A meeting without a rule is refused by name.
+
+What is rowwise is known from where it came from, never from a length: a constant may be as long as
+the batch. To take rows for a constant is safe: where the result meets rows, their gradients are
+told apart there, and where it meets none, the parameters get gradients past the tape, which is
+refused. To take a constant for rows would clip the wrong records.
 """
 
 from __future__ import annotations
@@ -29,22 +33,28 @@ from hushdoc_training.privacy.clipping.calls import Call
 from hushdoc_training.privacy.clipping.meetings import meet
 from hushdoc_training.privacy.clipping.opening import composite
 from hushdoc_training.privacy.clipping.placement import Placement
+from hushdoc_training.privacy.clipping.reordering import reorders
 from hushdoc_training.privacy.clipping.tape import Tape, leaves
 
-_ROWWISE, _SHARED, _CONSTANT = "rowwise", "shared", "constant"
-_OUTSIDE, _SCATTERED = "outside", "scattered"
-# What these take from another tensor is its shape or type, not its content.
+_ROWWISE, _SHARED = "rowwise", "shared"
+_CONSTANT, _SCATTERED = "constant", "scattered"
+# What these take from another tensor than the first is its shape or type, not its content.
 _LENDING = frozenset({"expand_as", "reshape_as", "to", "type_as", "view_as"})
-_PICKING = frozenset({"masked_select", "nonzero", "argwhere", "unique", "take"})
-_PICKING_ALONG_AN_AXIS = frozenset({"index_select", "repeat_interleave"})
+# And these from the first.
+_BLANK = frozenset({"new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"})
 
 
 class Interception(TorchFunctionMode):
-    """Active during one forward and backward pass (activation checkpoints run parts again)."""
+    """Active during one forward and backward pass (activation checkpoints run parts again).
+
+    Attributes:
+        moved: Rows that were picked or put in another order, as they were before.
+    """
 
     def __init__(self, tape: Tape, model: nn.Module, placement: Placement) -> None:
         """Learns which tensors are the model's own."""
         super().__init__()
+        self.moved: list[torch.Tensor] = []
         self._tape = tape
         self._names = {id(p): name for name, p in placement.parameters.items()}
         # Kept, for a tensor that goes leaves its id to the next one.
@@ -61,13 +71,27 @@ class Interception(TorchFunctionMode):
         """Runs a function, or what stands for it where parameters meet rows."""
         return self._call(func, args, kwargs or {})
 
+    def enter(self, tensor: torch.Tensor) -> None:
+        """Takes a tensor that the losses hand to the model for rows, if it has as many entries.
+
+        A batch that the losses built is a function of constants until then.
+        """
+        fits = tensor.dim() and len(tensor) == self._tape.grouping.rows
+        if fits and self._kind(tensor) == _CONSTANT:
+            self._mark(tensor, _ROWWISE)
+
+    def is_scattered(self, tensor: torch.Tensor) -> bool:
+        """Returns whether it was computed from rows that were picked or put in another order."""
+        return self._kind(tensor) == _SCATTERED
+
     def _call(
         self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
         tensors = list(_tensors((args, kwargs)))
         kinds = [self._kind(tensor) for tensor in tensors]
-        scattered = _SCATTERED in kinds
-        rowwise = scattered or (_ROWWISE in kinds and not self._lends(func, args))
+        content = _content(_name(func), kinds)
+        scattered = _SCATTERED in content
+        rowwise = scattered or _ROWWISE in content
         shared = _SHARED in kinds and torch.is_grad_enabled()
         if shared and rowwise:
             inside = composite(func, self._tape.grouping.rows)
@@ -76,18 +100,19 @@ class Interception(TorchFunctionMode):
                     return inside(*args, **kwargs)
             call = self._as_call(func, args, kwargs, tensors, kinds)
             if scattered:
-                raise call.refuse("on rows that were picked by their content")
+                raise call.refuse(
+                    "on rows that were picked by their content, or put in another order"
+                )
             result = meet(call)
             self._mark(result, _ROWWISE)
             return result
         result = func(*args, **kwargs)
         kind = _ROWWISE if rowwise else _SHARED if shared else _CONSTANT
-        if kind == _CONSTANT and _OUTSIDE in kinds:
-            return result
-        if scattered or (rowwise and self._picks(func, args, result)):
+        if scattered or (rowwise and reorders(_name(func), args, kwargs, self._is_rowwise)):
             kind = _SCATTERED
-        if rowwise and args and _changes_first(func):
-            self._mark((args[0], args[0]._base), kind)
+            self.moved += [t for t, k in zip(tensors, kinds, strict=True) if k == _ROWWISE]
+        if kind != _CONSTANT and tensors and _changes_first(func):
+            self._mark((tensors[0], tensors[0]._base), kind)
         self._mark(result, kind)
         return result
 
@@ -119,10 +144,11 @@ class Interception(TorchFunctionMode):
         mark = getattr(tensor, "_hushdoc_mark", None)
         if mark is not None and mark[0] is self._tape.token:
             return mark[1]
-        # From outside: the losses' own tensors, or the result of something that can't be watched.
-        unwatched = tensor.requires_grad and not tensor.is_leaf
-        by_row = tensor.dim() > 0 and len(tensor) == self._tape.grouping.rows
-        return _ROWWISE if by_row or unwatched else _OUTSIDE
+        # The result of something that can't be watched: gradients past the tape are refused.
+        return _ROWWISE if tensor.requires_grad and not tensor.is_leaf else _CONSTANT
+
+    def _is_rowwise(self, value: Any) -> bool:
+        return isinstance(value, torch.Tensor) and self._kind(value) in (_ROWWISE, _SCATTERED)
 
     def _mark(self, result: Any, kind: str) -> None:
         for tensor in _tensors(result):
@@ -133,22 +159,6 @@ class Interception(TorchFunctionMode):
                 self._tape.token,
                 kind if differentiable else _CONSTANT,
             )
-
-    def _lends(self, func: Callable[..., Any], args: Sequence[Any]) -> bool:
-        return _name(func) in _LENDING and self._kind(args[0]) != _ROWWISE
-
-    def _picks(self, func: Callable[..., Any], args: Sequence[Any], result: Any) -> bool:
-        # Whether how many entries come out, and whose they are, depends on the content.
-        if _name(func) in _PICKING:
-            return True
-        if _name(func) in _PICKING_ALONG_AN_AXIS:
-            return not args or len(result) != len(args[0])
-        if _name(func) != "__getitem__" or self._kind(args[0]) != _ROWWISE:
-            return False
-        first = args[1][0] if isinstance(args[1], tuple) and args[1] else args[1]
-        if not isinstance(first, torch.Tensor):
-            return False
-        return first.dtype in (torch.bool, torch.uint8) or first.numel() != len(args[0])
 
     def _origin(self, tensor: torch.Tensor) -> Iterator[str]:
         # The parameters that a shared tensor was computed from, by name: for messages alone.
@@ -169,6 +179,15 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
     elif isinstance(value, dict):
         for item in value.values():
             yield from _tensors(item)
+
+
+def _content(name: str, kinds: Sequence[str]) -> Sequence[str]:
+    # The kinds of those tensors whose content goes into a function's result.
+    if name in _BLANK:
+        return kinds[1:]
+    if name in _LENDING and kinds and kinds[0] in (_SHARED, _CONSTANT):
+        return kinds[:1]
+    return kinds
 
 
 def _name(func: Callable[..., Any]) -> str:

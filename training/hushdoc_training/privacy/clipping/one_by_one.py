@@ -21,7 +21,7 @@ from hushdoc_training.privacy.clipping.contract import (
 )
 from hushdoc_training.privacy.clipping.gradients import differentiate
 from hushdoc_training.privacy.clipping.grouping import Grouping
-from hushdoc_training.privacy.clipping.opening import grad
+from hushdoc_training.privacy.clipping.opening import grad, uncompiled
 from hushdoc_training.privacy.clipping.placement import place
 from hushdoc_training.privacy.clipping.whole_record import (
     add_large,
@@ -41,6 +41,7 @@ class OneByOne:
         self._parameters = self.placement.parameters
         self.sums = self.placement.zeros()
 
+    @uncompiled()
     def add(
         self, losses: Losses, records: torch.Tensor, *, weights: torch.Tensor | None = None
     ) -> ClippedBatch:
@@ -64,6 +65,7 @@ class OneByOne:
             squares=dict(zip(self._parameters, squares, strict=True)),
         )
 
+    @uncompiled()
     def add_large(self, losses: Iterable[Losses]) -> ClippedBatch:
         """Adds one record in parts; see `Clipper.add_large`."""
         return add_large(self.sums, self.placement, losses, self.clipping_norm)

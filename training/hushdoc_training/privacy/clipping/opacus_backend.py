@@ -25,7 +25,7 @@ from hushdoc_training.privacy.clipping.contract import (
     positive_norm,
 )
 from hushdoc_training.privacy.clipping.grouping import Grouping
-from hushdoc_training.privacy.clipping.opening import backward
+from hushdoc_training.privacy.clipping.opening import backward, uncompiled
 from hushdoc_training.privacy.clipping.parts import kept_rows
 from hushdoc_training.privacy.clipping.placement import place
 from hushdoc_training.privacy.clipping.whole_record import (
@@ -53,6 +53,7 @@ class OpacusHooks:
         self._parameters = self._placement.parameters
         self.sums = self._placement.zeros()
 
+    @uncompiled()
     def add(
         self, losses: Losses, records: torch.Tensor, *, weights: torch.Tensor | None = None
     ) -> ClippedBatch:
@@ -88,6 +89,7 @@ class OpacusHooks:
             squares=squares,
         )
 
+    @uncompiled()
     def add_large(self, losses: Iterable[Losses]) -> ClippedBatch:
         """Adds one record in parts; see `Clipper.add_large`."""
         return add_large(self.sums, self._placement, losses, self.clipping_norm)

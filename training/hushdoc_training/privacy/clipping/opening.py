@@ -6,12 +6,16 @@ the same code without that question, so that the functions inside it ask it.
 
 from __future__ import annotations
 
+import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.nn import functional as F  # noqa: N812
+
+from hushdoc.errors import PrivacyError
 
 
 def opened(func: Any, **replaced: Any) -> Callable[..., Any]:
@@ -52,6 +56,37 @@ def composite(func: Callable[..., Any], rows: int) -> Callable[..., Any] | None:
     return opened(func, linear=linear, **projections)
 
 
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """Runs what `torch.compile` made as it was written, inside the block or a decorated function.
+
+    Compiled functions can't be watched, and free what a second backward pass would need.
+    """
+    stance = getattr(torch.compiler, "set_stance", None)  # new in torch 2.6
+    if stance is None or "torch._dynamo" not in sys.modules:  # nothing was compiled
+        yield
+        return
+    with stance("force_eager"):
+        yield
+
+
 # torch's own would suspend every mode while activation checkpoints run again.
 backward: Callable[..., None] = opened(torch.autograd.backward)
-grad: Callable[..., tuple[torch.Tensor | None, ...]] = opened(torch.autograd.grad)
+_grad: Callable[..., tuple[torch.Tensor | None, ...]] = opened(torch.autograd.grad)
+
+
+def grad(*args: Any, **kwargs: Any) -> tuple[torch.Tensor | None, ...]:
+    """Returns gradients as `torch.autograd.grad` does.
+
+    Raises:
+        PrivacyError: An activation checkpoint can only be gone through as a whole.
+    """
+    try:
+        return _grad(*args, **kwargs)
+    except RuntimeError as error:
+        if "use_reentrant" not in str(error):
+            raise
+        raise PrivacyError(
+            "The model uses an activation checkpoint with use_reentrant=True, whose backward pass "
+            "can't be taken apart by record. Choose use_reentrant=False."
+        ) from error

@@ -266,15 +266,20 @@ def gram(u: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return square, trace
 
 
-def cross_square(parts: Sequence[Products | Lookups], record: int) -> torch.Tensor:
-    """Returns the squared norm of the sum of several parts of one large table, for one record."""
+def cross_square(parts: Sequence[Products | Lookups], record: int) -> torch.Tensor | None:
+    """Returns the squared norm of the sum of several parts of one large table, for one record.
+
+    By Gram matrices; None where the parts all but cancel, so that it would be mostly rounding.
+    """
     pairs = [_indexed_pair(part, record) for part in parts]
-    total = pairs[0][1].new_zeros(())
+    total, trace = pairs[0][1].new_zeros(()), pairs[0][1].new_zeros(())
     for i, (u, v) in enumerate(pairs):
         for j, (other_u, other_v) in enumerate(pairs[i:]):
-            inner = (_u_gram(u, other_u) * (v @ other_v.t())).sum()
-            total = total + (inner if j == 0 else 2 * inner)
-    return total
+            product = _u_gram(u, other_u) * (v @ other_v.t())
+            total = total + (product.sum() if j == 0 else 2 * product.sum())
+            if j == 0:
+                trace = trace + product.diagonal().sum()
+    return total if total > CANCELLED * trace else None
 
 
 def lookup_squares(parts: Sequence[Lookups]) -> torch.Tensor:

@@ -2,38 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
-from torch.nn import functional as F  # noqa: N812
-from torch.overrides import TorchFunctionMode
+from torch import nn
 
 from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy.clipping.chance import Careful, Chance
 from hushdoc_training.privacy.clipping.contract import ClippedBatch, Clipper
 from hushdoc_training.privacy.clipping.one_by_one import one_by_one
+from hushdoc_training.privacy.clipping.opening import uncompiled
 from hushdoc_training.privacy.clipping.placement import Placement
 
 LossesOf = Callable[[Sequence[int]], torch.Tensor]
 """Returns the losses of some rows of a sample, in that order, from one forward pass over them."""
 
+MOST_TOLERANCE = 0.1
+"""What is off by more is not rounding."""
+
+COMPARED = 6
+"""Rows of the sample whose gradients are compared; all others stand beside them in the losses."""
+
+# What fp32 allows; a larger tolerance is granted where the computation is rounded further.
+_EXACT = 1e-3
 # Below this share of a record's norm a parameter's gradient is rounding: an attention's key bias.
 _NEGLIGIBLE = 1e-6
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Comparison:
+    """How far a clipper was from the truth, and which parameters got no gradient."""
+
+    differences: tuple[tuple[str, str, float], ...]
+    unused: frozenset[str]
+
+    def require(self, tolerance: float) -> None:
+        for what, layer, error in self.differences:
+            if not error <= tolerance:
+                raise PrivacyError(_difference(what, layer, error, tolerance))
+
+
+@uncompiled()
 def check(
-    clipper: Clipper, losses_of: LossesOf, *, rows: int, tolerance: float = 1e-3
+    clipper: Clipper, losses_of: LossesOf, *, rows: int, tolerance: float = _EXACT
 ) -> frozenset[str]:
     """Refuses to train where the clipped gradients would not be those of single records.
 
-    Dropout is off while it looks. It leaves the clipper's sums at zero and releases nothing.
+    Dropout is off while it looks, and whatever else the model draws is drawn again for each pass.
+    It leaves the clipper's sums at zero and releases nothing.
 
     Args:
         clipper: The clipper to be used.
         losses_of: Runs the model on the chosen rows of a sample of data.
-        rows: How many rows the sample has; at least 2, and 4 or more find more.
+        rows: How many rows the sample has; at least 2. More, and rows that differ in length, find
+            more.
         tolerance: Largest relative difference of a norm or a clipped sum. The default is for fp32;
-            3e-2 is what bf16 allows.
+            3e-2 is what bf16 allows, and is granted only where something is computed in bf16 that
+            can't be computed in fp32 instead.
 
     Returns:
         The parameters that got no gradient from any row. Noise would move them all the same:
@@ -42,63 +69,74 @@ def check(
     Raises:
         PrivacyError: A loss depends on other rows, or a parameter's gradients differ from those of
             one backward pass per record; the message names it.
-        ValueError: Fewer than 2 rows.
+        ValueError: Fewer than 2 rows, or a tolerance that would let everything pass.
     """
     if rows < 2:
         raise ValueError(f"The self-test got {rows} rows; it needs at least 2.")
+    if not 0 < tolerance <= MOST_TOLERANCE:
+        raise ValueError(
+            f"tolerance is {tolerance}; expected more than 0 and at most {MOST_TOLERANCE}: what "
+            "differs by more is not rounding."
+        )
     clipper.clear()
-    training = {module: module.training for module in clipper.model.modules()}
     try:
-        with _NoDropout():
-            if not _repeatable(losses_of, rows):
+        with _modes_kept(clipper.model), Chance() as chance:
+            repeats = _refuse_coupled_rows(clipper.model, losses_of, rows, tolerance, chance)
+            if not repeats:
                 clipper.model.eval()
-                _refuse_chance(losses_of, rows)
-            _refuse_coupled_rows(losses_of, rows, tolerance)
-            return _compare(clipper, losses_of, rows, tolerance)
+            return _compare(clipper, losses_of, rows, tolerance, chance)
     finally:
         clipper.clear()
+
+
+@contextmanager
+def _modes_kept(model: nn.Module) -> Iterator[None]:
+    training = {module: module.training for module in model.modules()}
+    try:
+        yield
+    finally:
         for module, mode in training.items():
             module.training = mode
 
 
-class _NoDropout(TorchFunctionMode):
-    """Turns dropout off without touching the model."""
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Runs a function, dropout left out."""
-        kwargs = dict(kwargs or {})
-        if func in _DROPOUTS:
-            return args[0] if args else kwargs["input"]
-        if func is F.scaled_dot_product_attention:
-            kwargs["dropout_p"] = 0.0
-            args = args[:4]
-        return func(*args, **kwargs)
-
-
-_DROPOUTS = {
-    F.dropout,
-    F.dropout1d,
-    F.dropout2d,
-    F.dropout3d,
-    F.feature_alpha_dropout,
-    torch.dropout,
-}
+def _refuse_coupled_rows(
+    model: nn.Module, losses_of: LossesOf, rows: int, tolerance: float, chance: Chance
+) -> bool:
+    # Returns whether the same draws give the same losses in the mode that the model is in.
+    with _modes_kept(model), Careful(precise=True) as careful, torch.no_grad():
+        repeats, draws = _repeats(losses_of, rows, chance)
+        if draws or not repeats:
+            model.eval()
+            _refuse_chance(losses_of, rows)
+        together, others = _in_company_and_alone(losses_of, rows)
+        limit = tolerance if careful.lowered else min(tolerance, _EXACT)
+    typical = float(together.abs().mean())
+    for row, company, loss in others:
+        among = float(together[row])
+        if not abs(among - loss) <= limit * max(abs(among), typical):
+            raise PrivacyError(
+                f"The loss of row {row} is {among:.6g} among {rows} rows and {loss:.6g} {company}: "
+                "it depends on other rows, so clipping one does not bound its influence. Give "
+                "every row a loss of its own (no mean over the batch's tokens or over the length "
+                "of its longest row, no negatives from the batch) and replace layers that look "
+                "across the batch."
+            )
+    return repeats
 
 
-def _repeatable(losses_of: LossesOf, rows: int) -> bool:
-    with torch.no_grad():
-        first, second = losses_of(range(rows)), losses_of(range(rows))
-    return torch.allclose(first, second, rtol=1e-6, equal_nan=True)
+def _repeats(losses_of: LossesOf, rows: int, chance: Chance) -> tuple[bool, bool]:
+    # Whether the same draws give the same losses, and whether anything is drawn at all: two passes
+    # with draws of their own may agree by chance.
+    chance.rewind()
+    first = losses_of(range(rows))
+    draws = chance.drawn()
+    chance.rewind()
+    return torch.allclose(first, losses_of(range(rows)), rtol=1e-6, equal_nan=True), draws
 
 
 def _refuse_chance(losses_of: LossesOf, rows: int) -> None:
-    if not _repeatable(losses_of, rows):
+    first, second = losses_of(range(rows)), losses_of(range(rows))
+    if not torch.allclose(first, second, rtol=1e-6, equal_nan=True):
         raise PrivacyError(
             "The losses of the same rows differ from one forward pass to the next, even in "
             "evaluation mode, so nothing can be compared. Hand in losses whose draws are fixed, "
@@ -106,60 +144,86 @@ def _refuse_chance(losses_of: LossesOf, rows: int) -> None:
         )
 
 
-def _refuse_coupled_rows(losses_of: LossesOf, rows: int, tolerance: float) -> None:
-    # Every row among all others, and in the company of one.
-    with torch.no_grad():
-        together = losses_of(range(rows)).double()
-        pairs = [losses_of([(row + 1) % rows, row]).double() for row in range(rows)]
-    if together.shape != (rows,) or any(pair.shape != (2,) for pair in pairs):
-        raise PrivacyError(
-            f"The losses of {rows} rows have shape {list(together.shape)}; expected [{rows}], one "
-            "loss for every row. A mean over the batch couples records."
-        )
+def _in_company_and_alone(
+    losses_of: LossesOf, rows: int
+) -> tuple[torch.Tensor, list[tuple[int, str, float]]]:
+    # Every row among all, among all but one in another order, and by itself.
+    together = losses_of(range(rows)).double()
+    if together.shape != (rows,):
+        raise _not_one_for_each(together, rows)
     if not bool(torch.isfinite(together).all()):
         raise PrivacyError(
             "A row of the self-test's sample has a loss that is not finite, so nothing can be "
             "compared. Look at the data and the model's start."
         )
-    typical = float(together.abs().mean())
-    for row, pair in enumerate(pairs):
-        among, beside = float(together[row]), float(pair[1])
-        if not abs(among - beside) <= tolerance * max(abs(among), typical):
-            raise PrivacyError(
-                f"The loss of row {row} is {among:.6g} among {rows} rows and {beside:.6g} beside "
-                "one: it depends on other rows, so clipping one does not bound its influence. Give "
-                "every row a loss of its own (no mean over the batch's tokens, no negatives from "
-                "the batch) and replace layers that look across the batch."
-            )
+    turned = list(range(rows - 1, 0, -1))
+    found: list[tuple[int, str, float]] = []
+    for order, company in [(turned, "among others"), *(([row], "alone") for row in range(rows))]:
+        losses = losses_of(order)
+        if losses.shape != (len(order),):
+            raise _not_one_for_each(losses, len(order))
+        found += [(row, company, loss) for row, loss in zip(order, losses.tolist(), strict=True)]
+    return together, found
 
 
-def _compare(clipper: Clipper, losses_of: LossesOf, rows: int, tolerance: float) -> frozenset[str]:
+def _not_one_for_each(losses: torch.Tensor, rows: int) -> PrivacyError:
+    return PrivacyError(
+        f"The losses of {rows} rows have shape {list(losses.shape)}; expected [{rows}], one loss "
+        "for every row, also where a draw is a single one. A mean over the batch couples records."
+    )
+
+
+def _compare(
+    clipper: Clipper, losses_of: LossesOf, rows: int, tolerance: float, chance: Chance
+) -> frozenset[str]:
+    with Careful(precise=False) as careful:
+        found = _comparison(clipper, losses_of, rows, chance)
+    found.require(tolerance)
+    if careful.autocast and tolerance > _EXACT:
+        with Careful(precise=True) as careful:
+            precise = _comparison(clipper, losses_of, rows, chance)
+        precise.require(tolerance if careful.lowered else _EXACT)
+    return found.unused
+
+
+def _comparison(clipper: Clipper, losses_of: LossesOf, rows: int, chance: Chance) -> _Comparison:
     truth = one_by_one(clipper.model, clipping_norm=clipper.clipping_norm)
-    for records in _groupings(rows):
+    differences: list[tuple[str, str, float]] = []
+    used: set[str] = set()
+    for order, records in _arrangements(min(rows, COMPARED)):
+        losses = lambda order=order: losses_of(order)  # noqa: E731
         truth.clear()
         clipper.clear()
-        losses = lambda: losses_of(range(rows))  # noqa: E731
+        chance.rewind()
         expected = truth.add(losses, records)
+        chance.rewind()
         found = clipper.add(losses, records)
-        _refuse_other_squares(found, expected, tolerance, truth.placement)
-        _refuse_other_sums(clipper.sums, truth.sums, tolerance, truth.placement)
-    return frozenset(name for name, square in expected.squares.items() if not bool(square.any()))
+        differences.append(_of_squares(found, expected, truth.placement))
+        differences.append(_of_sums(clipper.sums, truth.sums, truth.placement))
+        used |= {name for name, square in expected.squares.items() if bool(square.any())}
+    return _Comparison(
+        differences=tuple(differences), unused=frozenset(expected.squares.keys() - used)
+    )
 
 
-def _groupings(rows: int) -> Iterable[torch.Tensor]:
-    # The last one makes two rows one record, and one padding where there are enough.
-    yield torch.arange(rows)
-    records = torch.arange(rows) - 1
+def _arrangements(rows: int) -> Iterable[tuple[list[int], torch.Tensor]]:
+    # Rows as they come, each a record; then one less and backwards, two of them one record, and one
+    # padding where there are enough. What is wrong only where some length equals the number of
+    # rows, or only out of order, is not wrong in both.
+    order = list(range(rows))
+    yield order, torch.arange(rows)
+    turned = order[:0:-1] if rows > 2 else order[::-1]
+    records = torch.arange(len(turned)) - 1
     records[0] = 0
-    if rows > 3:
+    if len(turned) > 3:
         records[2] = -1
         records[3:] -= 1
-    yield records
+    yield turned, records
 
 
-def _refuse_other_squares(
-    found: ClippedBatch, expected: ClippedBatch, tolerance: float, placement: Placement
-) -> None:
+def _of_squares(
+    found: ClippedBatch, expected: ClippedBatch, placement: Placement
+) -> tuple[str, str, float]:
     slack = _NEGLIGIBLE * expected.norms
     worst, layer = 0.0, ""
     for name, square in expected.squares.items():
@@ -167,17 +231,12 @@ def _refuse_other_squares(
         error = float(((others - norms).abs() / (norms + slack).clamp(min=1e-30)).max())
         if not error <= worst:
             worst, layer = error, name
-    worst = placement.worst(worst)
-    if not worst <= tolerance:
-        raise PrivacyError(_difference("norm", layer, worst, tolerance))
+    return "norm", layer, placement.worst(worst)
 
 
-def _refuse_other_sums(
-    found: Mapping[str, torch.Tensor],
-    expected: Mapping[str, torch.Tensor],
-    tolerance: float,
-    placement: Placement,
-) -> None:
+def _of_sums(
+    found: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], placement: Placement
+) -> tuple[str, str, float]:
     sizes = _norms(expected, placement)
     whole = sizes.norm()
     errors = _norms({name: found[name] - total for name, total in expected.items()}, placement)
@@ -186,9 +245,7 @@ def _refuse_other_sums(
         error = float(difference / (size + _NEGLIGIBLE * whole).clamp(min=1e-30))
         if not error <= worst:
             worst, layer = error, name
-    worst = placement.worst(worst)
-    if not worst <= tolerance:
-        raise PrivacyError(_difference("clipped sum", layer, worst, tolerance))
+    return "clipped sum", layer, placement.worst(worst)
 
 
 def _norms(tensors: Mapping[str, torch.Tensor], placement: Placement) -> torch.Tensor:

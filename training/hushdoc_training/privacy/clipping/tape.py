@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 
 import torch
@@ -59,6 +60,7 @@ class Target:
         self.dense: torch.Tensor | None = None
         self.parts: list[Part] = []
         self._dense_squares: torch.Tensor | None = None
+        self._formed: dict[int, torch.Tensor] = {}  # records whose parts all but cancel
 
     def add_dense(self, gradients: torch.Tensor, squares: torch.Tensor | None = None) -> None:
         """Adds gradients by record; they become the target's own.
@@ -93,15 +95,19 @@ class Target:
         pairs: list[Products | Lookups] = [*lookups]
         pairs += [part for part in self.parts if isinstance(part, Products)]
         crossed = self.dense is None and len(pairs) == len(self.parts)
-        return torch.stack(
-            [
-                cross_square(pairs, record) if crossed else self.of(record).square().sum()
-                for record in range(num_records)
-            ]
-        )
+        if not crossed:
+            return torch.stack([self.of(record).square().sum() for record in range(num_records)])
+        return torch.stack([self._crossed(pairs, record) for record in range(num_records)])
 
     def add_to(self, total: torch.Tensor, factors: torch.Tensor) -> None:
         """Adds the clipped sum to a running one, and lets go of everything."""
+        if self._formed:
+            factors = factors.clone()
+        for record, gradient in self._formed.items():
+            if factors[record] > 0:
+                total.add_(gradient, alpha=float(factors[record]))
+            factors[record] = 0
+        self._formed.clear()
         if self.dense is not None:
             kept = kept_rows(factors)
             dense = self.dense if kept is None else self.dense[kept]
@@ -111,6 +117,14 @@ class Target:
         self.dense = None
         while self.parts:
             self.parts.pop().add_to(total, factors)
+
+    def _crossed(self, pairs: list[Products | Lookups], record: int) -> torch.Tensor:
+        square = cross_square(pairs, record)
+        if square is not None:
+            return square
+        # Kept, so that what is added has the very norm that it was clipped by.
+        self._formed[record] = gradient = self.of(record)
+        return gradient.square().sum()
 
     def _squares_of_dense(self, num_records: int) -> torch.Tensor:
         if self.dense is None:
@@ -128,6 +142,7 @@ class Tape:
         grouping: Which rows make up which record.
         anchor: A tensor that requires a gradient, so that the backward pass reaches every layer.
         token: Marks tensors as seen in this pass, without keeping the tape alive.
+        listening: Whether a backward pass leaves gradients here.
     """
 
     def __init__(self, grouping: Grouping, placement: Placement) -> None:
@@ -138,7 +153,17 @@ class Tape:
         self._targets = {id(p): Target(p) for p in parameters.values()}
         self._derived: list[Target] = []
         self.token = object()
+        self.listening = True
         self.anchor = torch.zeros((), requires_grad=True)
+
+    @contextmanager
+    def deaf(self) -> Iterator[None]:
+        """Takes nothing from backward passes inside the block."""
+        self.listening = False
+        try:
+            yield
+        finally:
+            self.listening = True
 
     def target(self, tensor: torch.Tensor) -> Target:
         """Returns where the gradients of a parameter, or of something computed from some, go."""
@@ -150,6 +175,8 @@ class Tape:
 
     def add_products(self, target: Target, u: torch.Tensor, v: torch.Tensor) -> None:
         """Adds sum over positions of u (outer product) v; both are [rows, positions, width]."""
+        if not self.listening:
+            return
         pair = Products(self.grouping, u, v)
         if self.grouping.one_to_one and len(u) * target.tensor.numel() <= _SMALL:
             target.add_dense(torch.bmm(u.float().transpose(1, 2), v.float()))
@@ -160,6 +187,8 @@ class Tape:
         self, target: Target, index: torch.Tensor, gradient: torch.Tensor, padding: int | None
     ) -> None:
         """Adds gradients of looked-up rows: index [rows, positions], gradient [..., d]."""
+        if not self.listening:
+            return
         shape = target.tensor.shape
         part = Lookups(self.grouping, index, gradient, shape=shape, padding=padding)
         if self.grouping.num_records * shape[0] <= index.numel():
@@ -171,16 +200,22 @@ class Tape:
         self, target: Target, image: torch.Tensor, gradient: torch.Tensor, settings: Convolution
     ) -> None:
         """Adds a convolution's weight gradients."""
+        if not self.listening:
+            return
         weight = target.tensor.detach()
         pair = Convolved(self.grouping, image, gradient, weight, settings)
         self._add_pair(target, pair, image.numel() + gradient.numel())
 
     def add_rowwise(self, target: Target, gradient: torch.Tensor) -> None:
         """Adds gradients of a target whose first axis is the batch's: [rows, ...]."""
+        if not self.listening:
+            return
         target.parts.append(Rowwise(self.grouping, gradient))
 
     def add_by_row(self, target: Target, gradient: torch.Tensor) -> None:
         """Adds gradients that every row has of its own, shape [rows, *shape]."""
+        if not self.listening:
+            return
         target.add_dense(self.grouping.reduce(gradient).reshape(-1, *target.tensor.shape))
 
     def squares(self) -> dict[str, torch.Tensor]:

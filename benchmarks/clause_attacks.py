@@ -1,0 +1,156 @@
+"""What benchmarks/clauses.py measures of one arm on one task: scores, and what attacks find."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import lru_cache
+from typing import Any
+
+import clause_arms
+import numpy as np
+import numpy.typing as npt
+from clause_arms import AUDITED, BUDGETS, RARE, Side, Task, Trained
+
+from hushdoc.hashing import FeatureScheme
+from hushdoc_training.audit import canaries, coincidence
+from hushdoc_training.audit.antisymmetry import antisymmetry
+from hushdoc_training.audit.coincidence import Puzzle
+from hushdoc_training.audit.float_pattern import float_pattern
+from hushdoc_training.audit.multiplicity import multiplicity
+from hushdoc_training.audit.roc import Attack
+from hushdoc_training.audit.two_sample import two_sample
+from hushdoc_training.audit.zeros import zeros
+from hushdoc_training.crf.filling import HARDENED_DOCUMENTS
+
+CANARIES = 1000
+"""Canary documents that a private training is attacked by, and as many that it does not see."""
+
+Floats = npt.NDArray[np.floating]
+
+
+def run(task: Task, arm: str, score: Callable[[Task, Trained], dict[str, Any]]) -> dict[str, Any]:
+    """Returns everything that is measured of one arm on one task."""
+    began = time.process_time()
+    trained = clause_arms.train(task, arm)
+    seconds = round(time.process_time() - began, 1)
+    result = {**score(task, trained), **trained.facts, "cpu_seconds": seconds}
+    if task.puzzles and arm in AUDITED:
+        found = attacks(task, trained)
+        if arm in BUDGETS and trained.scales is not None:
+            found["canaries"] = _attack_by_canaries(task, arm, trained.scales)
+        result["audits"] = {name: asdict(attack) for name, attack in found.items()}
+    return result
+
+
+def _attack_by_canaries(task: Task, arm: str, scales: Floats) -> Attack:
+    """Returns what a further training with canary documents among the others gives away of them."""
+    data, planted = canaries.plant(
+        clause_arms.private_data(task),
+        rows=task.schemes["words"].rows,
+        count=CANARIES,
+        label=len(task.names) - 1,
+        generator=np.random.default_rng(2),
+    )
+    table = clause_arms.fit_private(task, arm, data, scales)
+    return planted.attack(table.weights / scales[:, None])
+
+
+def attacks(task: Task, trained: Trained) -> dict[str, Attack]:
+    """Returns what every attack on a table achieves."""
+    rows = trained.weights
+    if trained.scales is not None:
+        rows = (rows / trained.scales[:, None]).astype(np.float32)
+    return {
+        "zeros": zeros(rows, trained.genuine),
+        "antisymmetry": antisymmetry(rows, trained.genuine),
+        "multiplicity": multiplicity(rows, trained.genuine),
+        "float_pattern": float_pattern(trained.weights, trained.genuine),
+        "two_sample": two_sample(rows, trained.genuine),
+        **_attacks_on_terms(task, rows, task.schemes[trained.kind]),
+    }
+
+
+def _attacks_on_terms(task: Task, rows: Floats, scheme: FeatureScheme) -> dict[str, Attack]:
+    """Returns what attacks on blacked out terms achieve, by which terms they are."""
+    found = {}
+    for name, puzzles in _puzzles(task).items():
+        if not puzzles:
+            continue
+        guesses = {}
+        if scheme.bigrams:  # They need several rows.
+            guesses["coincidence"] = coincidence.closeness(rows, puzzles, scheme)
+            guesses["traces"] = coincidence.traces(rows, puzzles, scheme)
+        guesses["score"] = coincidence.candidate_scores(rows, puzzles, scheme)
+        guesses["rank"] = guesses["score"].standing()
+        for kind, numbers in _kinds(task, name, puzzles).items():
+            for attack, guessed in guesses.items():
+                own = guessed.of(numbers) if len(numbers) < len(puzzles) else guessed
+                found[f"{attack}_{kind}"] = own.attack(attack)
+    return found
+
+
+def _kinds(task: Task, name: str, puzzles: list[Puzzle]) -> dict[str, npt.NDArray[np.int64]]:
+    """Returns which puzzles are about terms of each kind: all of them, and those learned from."""
+    kinds = {name: np.arange(len(puzzles))}
+    subset = {"rare": ("learned", False), "kept": ("kept_learned", True)}.get(name)
+    if subset is not None:
+        genuine = clause_arms.fitted(task, subset[1]).genuine
+        learned = coincidence.learned_from(puzzles, genuine, task.schemes["pairs"])
+        places = {id(puzzle): number for number, puzzle in enumerate(puzzles)}
+        numbers = np.array([places[id(puzzle)] for puzzle in learned], dtype=np.int64)
+        kinds |= {subset[0]: numbers} if len(numbers) else {}
+    return kinds
+
+
+@lru_cache(maxsize=1)
+def _puzzles(task: Task) -> dict[str, list[Puzzle]]:
+    """Returns places in training sentences by which terms stood there.
+
+    "all" are any terms, "rare" those of at most RARE contracts, "kept" those of so many that a
+    hardened table has learned from some. `_kinds` adds those that the fitted tables learned from:
+    "learned" of the rare ones and "kept_learned".
+    """
+    here, there = (_documents_of_terms(side) for side in (task.train, task.test))
+    everything = len(task.train.records)
+    return {
+        "all": _some_puzzles(task, here, there, range(1, everything)),
+        "rare": _some_puzzles(task, here, there, range(1, RARE + 1)),
+        "kept": _some_puzzles(task, here, there, range(HARDENED_DOCUMENTS, everything)),
+    }
+
+
+def _some_puzzles(
+    task: Task, here: dict[str, int], there: dict[str, int], wanted: range
+) -> list[Puzzle]:
+    """Returns puzzles; the other candidates come from contracts that were not trained on.
+
+    For rare terms they are as rare in both. For those that training kept they are words that no
+    training contract has, the most telling comparison that there is.
+    """
+    if wanted.start > 1:
+        others = [term for term in there if term not in here]
+    else:
+        most = wanted.stop - 1
+        others = [term for term, count in there.items() if count <= most >= here.get(term, 0)]
+    return coincidence.puzzles(
+        task.train.tokens,
+        task.train.labels,
+        others,
+        count=task.puzzles,
+        candidates=100,
+        generator=np.random.default_rng(1),
+        eligible=lambda term: here[term.lower()] in wanted,
+    )
+
+
+def _documents_of_terms(side: Side) -> dict[str, int]:
+    """Returns in how many records each term occurs, in small letters as features are."""
+    counts: dict[str, int] = {}
+    for first, last in zip(side.records[:-1], side.records[1:], strict=True):
+        terms = {token.lower() for tokens in side.tokens[first:last] for token in tokens}
+        for term in terms:
+            if term.isalpha():
+                counts[term] = counts.get(term, 0) + 1
+    return counts

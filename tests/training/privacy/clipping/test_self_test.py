@@ -1,0 +1,161 @@
+"""What the self-test finds on two rows, with chance in the model, and under autocast."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy.clipping import book_keeping, check
+from hushdoc_training.privacy.clipping.chance import Chance
+
+LossesOf = Callable[[Sequence[int]], torch.Tensor]
+TOKENS, WIDTH = 8, 6
+
+
+def over_tokens(model: nn.Module, denominators: str, lengths: Sequence[int]) -> LossesOf:
+    """Losses of padded rows, divided by what each name says."""
+    x = torch.randn(len(lengths), TOKENS, WIDTH, generator=torch.Generator().manual_seed(1))
+    counts = torch.tensor(lengths)
+
+    def losses_of(rows: Sequence[int]) -> torch.Tensor:
+        mine = counts[list(rows)]
+        mask = (torch.arange(TOKENS) < mine[:, None]).float()
+        sums = ((model(x[list(rows)]).squeeze(-1) - 1).square() * mask).sum(1)
+        if denominators == "of the row":
+            return sums / mine
+        if denominators == "of the batch":
+            return sums / mask.sum() * len(mine)
+        return sums / mine.max()
+
+    return losses_of
+
+
+@pytest.mark.parametrize("rows", [2, 3, 5])
+@pytest.mark.parametrize("denominators", ["of the batch", "of the longest row"])
+def test_a_denominator_of_the_batch_is_refused_on_two_rows_too(
+    denominators: str, rows: int
+) -> None:
+    model = nn.Linear(WIDTH, 1)
+    lengths = [8, 3, 5, 2, 7][:rows]
+    clipper = book_keeping(model, clipping_norm=1.0)
+    with pytest.raises(PrivacyError, match="depends on other rows"):
+        check(clipper, over_tokens(model, denominators, lengths), rows=rows)
+    assert check(clipper, over_tokens(model, "of the row", lengths), rows=rows) == frozenset()
+
+
+def test_a_loss_of_one_row_alone_has_the_shape_of_one() -> None:
+    model, x = nn.Linear(WIDTH, 1), torch.randn(4, WIDTH)
+    with pytest.raises(PrivacyError, match=r"losses of 1 rows have shape \[\]"):
+        check(
+            book_keeping(model, clipping_norm=1.0),
+            lambda rows: model(x[list(rows)]).squeeze(),
+            rows=4,
+        )
+
+
+@pytest.mark.parametrize("tolerance", [0.0, -1.0, 0.2, float("inf"), float("nan")])
+def test_a_tolerance_that_lets_everything_pass_is_refused(tolerance: float) -> None:
+    model, x = nn.Linear(WIDTH, 1), torch.randn(4, WIDTH)
+    with pytest.raises(ValueError, match="tolerance"):
+        check(
+            book_keeping(model, clipping_norm=1.0),
+            lambda rows: model(x[list(rows)]).sum(1),
+            rows=4,
+            tolerance=tolerance,
+        )
+
+
+class Rounding(nn.Module):
+    """Computes under autocast, and adds to each row a share of all rows."""
+
+    def __init__(self, share: float, *, halves: bool) -> None:
+        super().__init__()
+        self.inner, self.outer = nn.Linear(WIDTH, 64), nn.Linear(64, 1)
+        self.share, self.halves = share, halves
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = self.outer(torch.tanh(self.inner(x)))
+        if self.halves:
+            y = y.bfloat16()
+        y = y.float().squeeze(1) + 2.0
+        return y * (1 + self.share * torch.tanh(x).mean())
+
+
+def test_what_couples_rows_by_less_than_bfloat16_rounds_is_refused() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(6, WIDTH)
+    x[::2] += 1
+    for share, halves, refused in ((0.02, False, True), (0.0, False, False), (0.0, True, False)):
+        model = Rounding(share, halves=halves)
+        losses_of: LossesOf = lambda rows, model=model: model(x[list(rows)])  # noqa: E731
+        clipper = book_keeping(model, clipping_norm=1.0)
+        if refused:
+            with pytest.raises(PrivacyError, match="depends on other rows"):
+                check(clipper, losses_of, rows=6, tolerance=3e-2)
+        else:
+            check(clipper, losses_of, rows=6, tolerance=3e-2)
+    assert not torch.is_autocast_enabled("cpu")
+
+
+class Dropping(nn.Module):
+    """Leaves its layer out for some rows while it trains, by a generator of one's choice."""
+
+    def __init__(self, draw: Callable[[int], torch.Tensor]) -> None:
+        super().__init__()
+        self.draw = draw
+        self.inner, self.outer = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kept = (self.draw(len(x)) < 0.95).float()[:, None] if self.training else 1.0
+        return self.outer(x + kept * torch.tanh(self.inner(x)))
+
+
+OWN = torch.Generator()
+DRAWS: dict[str, Callable[[int], torch.Tensor]] = {
+    "torch": torch.rand,
+    "numpy": lambda rows: torch.from_numpy(np.random.rand(rows)),
+    "python": lambda rows: torch.tensor([random.random() for _ in range(rows)]),
+    # What nobody knows of is seen if it shows.
+    "own": lambda rows: 2 * torch.rand(rows, generator=OWN),
+}
+
+
+@pytest.mark.parametrize("draws", DRAWS)
+def test_layers_left_out_by_chance_are_not_taken_for_a_coupling(draws: str) -> None:
+    # Mostly nothing is left out: two passes then agree although they draw.
+    x = torch.randn(6, WIDTH)
+    for seed in range(15 if draws == "torch" else 5):
+        torch.manual_seed(seed)
+        model = Dropping(DRAWS[draws]).train()
+        check(
+            book_keeping(model, clipping_norm=1.0),
+            lambda rows, model=model: model(x[list(rows)]).square().sum(1),  # type: ignore[misc]
+            rows=6,
+        )
+        assert model.training
+
+
+def test_the_self_test_leaves_every_generator_where_it_was() -> None:
+    def following() -> tuple[float, float, float]:
+        return float(torch.rand(1)), float(np.random.rand()), random.random()
+
+    chance = Chance()
+    expected = following()
+    assert chance.drawn()
+    chance.rewind()
+    assert not chance.drawn()
+    model, x = Dropping(torch.rand).train(), torch.randn(6, WIDTH)
+    chance.rewind()
+    check(
+        book_keeping(model, clipping_norm=1.0),
+        lambda rows: model(x[list(rows)]).square().sum(1),
+        rows=6,
+    )
+    assert following() == expected

@@ -1,0 +1,68 @@
+"""Models that torch.compile made faster are trained as they were written: exact, and no faster."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from private_simulator import DIVISOR, clipped_sum, flat, small_model, squares, training
+from torch import nn
+
+from hushdoc_training.privacy.clipping import (
+    book_keeping,
+    check,
+    one_by_one,
+    opacus_hooks,
+    uncompiled,
+)
+
+
+@pytest.mark.parametrize("backend", ["book-keeping", "one-by-one", "opacus"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_step_is_that_of_the_model_as_it_was_written(backend: str, *, whole: bool) -> None:
+    model = small_model()
+    # The compiler's own default, which frees what a second backward pass would need.
+    compiled = torch.compile(model) if whole else model
+    if not whole:
+        model.compile()
+    before = flat(model)
+    with training(model, draws=[[1, 4, 8]], losses=squares(compiled), backend=backend) as made:
+        made.step()
+    moved = (before - flat(model)) * DIVISOR
+    assert torch.allclose(moved, clipped_sum([1, 4, 8]), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", [book_keeping, one_by_one, opacus_hooks])
+def test_clippers_do_the_same_by_themselves(kind: type) -> None:
+    torch.manual_seed(0)
+    model, rows = nn.Sequential(nn.Linear(6, 5), nn.GELU(), nn.Linear(5, 3)), torch.randn(4, 6)
+    compiled = torch.compile(model, backend="aot_eager")
+    compiled(rows)  # compiled by now
+    truth, found = (kind(model, clipping_norm=0.1) for _ in range(2))
+    truth.add(lambda: model(rows).square().sum(1), torch.arange(4))
+    found.add(lambda: compiled(rows).square().sum(1), torch.arange(4))
+    for name, total in truth.sums.items():
+        assert torch.allclose(found.sums[name], total, rtol=1e-6)
+    large = [lambda: compiled(rows[:2]).square().sum(1), lambda: compiled(rows[2:]).square().sum(1)]
+    truth.add_large([lambda: model(rows).square().sum(1)])
+    found.add_large(large)
+    for name, total in truth.sums.items():
+        assert torch.allclose(found.sums[name], total, rtol=1e-5)
+    assert check(found, lambda some: compiled(rows[list(some)]).square().sum(1), rows=4) is not None
+
+
+def test_compiled_functions_stay_compiled_outside() -> None:
+    calls: list[int] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: object) -> object:
+        def run(*values: torch.Tensor) -> object:
+            calls.append(1)
+            return graph.forward(*values)
+
+        return run
+
+    double = torch.compile(lambda x: 2 * x, backend=backend)
+    with uncompiled():
+        assert float(double(torch.ones(()))) == 2
+    assert not calls
+    assert float(double(torch.ones(()))) == 2
+    assert calls

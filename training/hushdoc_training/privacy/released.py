@@ -1,0 +1,167 @@
+"""What leaves with the weights: nothing but a private step may write to it.
+
+A model's parameters and buffers are released, and whatever else its modules put into a state dict.
+What a forward pass writes there of the rows it saw is neither clipped nor noised. So their content
+is compared by checksum:
+
+    trained parameters          before and after the passes of every step
+    frozen ones and buffers     with the start, after the passes of every step and after the last
+                                step; buffers also by torch's count of writes
+
+A checksum is 64 bits in which an entry's value and place matter. It finds accidents, by whatever
+way they write; code that means to deceive could choose entries that cancel. What is written and
+put back inside a step is not seen, and not released.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from hushdoc.errors import PrivacyError
+
+_WIDTH = 1021
+"""A prime, so that blocks which trade places rarely meet the same weights."""
+
+
+class Released:
+    """Parameters and buffers of a model that is trained, as they stood when training began."""
+
+    def __init__(self, model: nn.Module, trained: Iterable[str]) -> None:
+        """Notes what is there.
+
+        Args:
+            model: What will be released.
+            trained: Names of the parameters that steps may move.
+        """
+        self._model, self._trained = model, frozenset(trained)
+        self._ended: list[str] | None = None
+        self.begin()
+
+    def begin(self, trained: Iterable[str] | None = None) -> None:
+        """Takes what stands in the model now as the start: after a state was restored, say.
+
+        Args:
+            trained: Names of the parameters that steps may move, where others are now.
+        """
+        if trained is not None:
+            self._trained = frozenset(trained)
+        self._start = checksums(self._kept())
+
+    @contextmanager
+    def unwritten(self) -> Iterator[None]:
+        """Raises PrivacyError if what is computed in the block writes to the model."""
+        buffers, trained = _writes(self._model), checksums(self._moved())
+        yield
+        now = _writes(self._model)
+        written = {name for name in now if buffers.get(name) != now[name]}
+        found = checksums(self._moved())
+        written |= {name for name, value in found.items() if trained.get(name) != value}
+        _refuse([*written, *self.changed()])
+
+    def require_kept(self) -> None:
+        """Raises PrivacyError if anything but a trained parameter is not as it was at the start."""
+        _refuse(self.changed())
+
+    def end(self) -> None:
+        """Looks for the last time: what is done to the model afterwards is the trainer's own."""
+        self._ended = self.changed()  # the second time these are the first's
+
+    def changed(self) -> list[str]:
+        """Returns the names of buffers and frozen parameters that are not as at the start."""
+        if self._ended is not None:
+            return self._ended
+        found = checksums(self._kept())
+        both = self._start.keys() | found.keys()
+        return sorted(name for name in both if self._start.get(name) != found.get(name))
+
+    def _kept(self) -> dict[str, torch.Tensor]:
+        parameters = self._model.named_parameters()
+        frozen = {name: value for name, value in parameters if name not in self._trained}
+        return {**frozen, **dict(self._model.named_buffers()), **_extra(self._model)}
+
+    def _moved(self) -> dict[str, torch.Tensor]:
+        parameters = self._model.named_parameters()
+        return {name: value for name, value in parameters if name in self._trained}
+
+
+def checksums(tensors: Mapping[str, torch.Tensor]) -> dict[str, int]:
+    """Returns a checksum of the content of each tensor; of a sharded one, of this process's shard.
+
+    Args:
+        tensors: By name.
+
+    Examples:
+        >>> before, after = torch.tensor([1.0, 2.0]), torch.tensor([2.0, 1.0])
+        >>> checksums({"a": before}) == checksums({"a": before.clone()})
+        True
+        >>> checksums({"a": before}) == checksums({"a": after})
+        False
+    """
+    by_device: dict[torch.device, dict[str, torch.Tensor]] = {}
+    weights: dict[torch.device, torch.Tensor] = {}
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            content = _bytes(tensor)
+            if content.device not in weights:
+                weights[content.device] = _weights().to(content.device)
+            total = _checksum(content, weights[content.device])
+            by_device.setdefault(content.device, {})[name] = total
+    found: dict[str, int] = {}
+    for sums in by_device.values():  # a device is waited for once, not for every tensor
+        found.update(zip(sums, torch.stack(list(sums.values())).tolist(), strict=True))
+    return found
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    local = getattr(tensor, "_local_tensor", tensor)
+    content: torch.Tensor = local.detach().contiguous().reshape(-1).view(torch.uint8)
+    return content.clone() if content.storage_offset() % 8 else content
+
+
+def _checksum(content: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    # Overflow wraps, so this is arithmetic modulo 2**64.
+    whole = content.numel() // 8 * 8
+    words, rest = content[:whole].view(torch.int64), content[whole:]
+    tall = words.numel() // _WIDTH * _WIDTH
+    total = (words[tall:] * weights[: words.numel() - tall]).sum()
+    total += (rest * weights[-8:][: rest.numel()]).sum()
+    if tall:
+        total += (words[:tall].view(-1, _WIDTH).sum(0) * weights).sum()
+    return total
+
+
+def _weights() -> torch.Tensor:
+    # Odd numbers, so that no word's change is multiplied away.
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(-(2**62), 2**62, (_WIDTH,), generator=generator) * 2 + 1
+
+
+def _extra(model: nn.Module) -> dict[str, torch.Tensor]:
+    # What modules put into a state dict besides tensors that they registered.
+    return {
+        f"{name}.extra_state": torch.frombuffer(
+            bytearray(pickle.dumps(module.get_extra_state())), dtype=torch.uint8
+        )
+        for name, module in model.named_modules()
+        if type(module).get_extra_state is not nn.Module.get_extra_state
+    }
+
+
+def _writes(model: nn.Module) -> dict[str, tuple[int, int]]:
+    return {name: (id(value), value._version) for name, value in model.named_buffers()}
+
+
+def _refuse(written: Iterable[str]) -> None:
+    names = sorted(set(written))
+    if names:
+        raise PrivacyError(
+            f"{len(names)} buffers or parameters of the model were written to "
+            f"({', '.join(names[:3])}) other than by a private step. They are released with the "
+            "weights, without noise: a forward pass that notes what it saw gives it away. Put the "
+            "modules that do so into eval mode, or keep what they note outside the model."
+        )

@@ -1,0 +1,157 @@
+"""Audits of private tables, for which no protected document is read.
+
+What is attacked is the code and the plan that made a table: the same training runs once more on
+invented documents, among which canaries stand, and what its table tells of them is written into the
+certificate. Nothing more is learned about the protected documents, so it costs no privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc import hashing
+from hushdoc.claim import Claim
+from hushdoc.hashing import Features, FeatureScheme
+from hushdoc_training.audit import canaries
+from hushdoc_training.audit.canaries import Data
+from hushdoc_training.audit.roc import Attack, Scores, measured
+from hushdoc_training.crf import bounded, corpus, private_fitting
+from hushdoc_training.crf.private_fitting import Plan, Settings, Start
+from hushdoc_training.crf.randomness import SecretStream
+from hushdoc_training.data import invented_contracts
+from hushdoc_training.recipes.table_attacks import LEAST_ROWS, ROW_ATTACKS
+
+CANARIES = 200
+"""Canaries that are trained on, and as many that are not, where the table has rows for them."""
+
+DOCUMENTS, PLACES = 40, 64
+LABEL = "Governing Law"
+METHOD_OF_TERMS = "canary terms"
+
+CAVEAT = (
+    "The audits are of a training under the same settings on invented documents: they test how "
+    "this table was made, and read none of the protected documents."
+)
+
+Weights = npt.NDArray[np.floating]
+
+
+def with_attacks(claim: Claim, attacks: Sequence[Attack]) -> Claim:
+    """Returns a claim that says what attacks achieved; without attacks the same claim.
+
+    Args:
+        claim: Of a private table.
+        attacks: `attacks_on_documents` or `attacks_on_terms`.
+    """
+    if not attacks:
+        return claim
+    found = tuple(attack.audit() for attack in attacks)
+    return replace(claim, audits=(*claim.audits, *found), caveats=(*claim.caveats, CAVEAT))
+
+
+def attacks_on_documents(
+    scheme: FeatureScheme, plan: Plan, *, public: Features, settings: Settings
+) -> list[Attack]:
+    """Returns what is told of canary documents and of rows by DP-SGD under a plan.
+
+    Args:
+        scheme: The table's features.
+        plan: How the table was trained.
+        public: What scaled its rows.
+        settings: All else.
+    """
+    make = corpus.token_corpus if scheme.level == "token" else corpus.sentence_corpus
+    texts = make(invented_contracts.contracts(DOCUMENTS, seed=2), [LABEL])
+    data = Data(
+        features=texts.features(scheme),
+        labels=texts.labels,
+        sequences=texts.documents,
+        records=texts.records,
+    )
+    had = np.bincount(data.features.indices, minlength=scheme.rows) > 0
+    count = min(CANARIES, int((~had).sum()) // 2)
+    if count < LEAST_ROWS:
+        return []
+    data, planted = canaries.plant(
+        data,
+        rows=scheme.rows,
+        count=count,
+        label=len(texts.names) - 1,
+        # An audit's choice, and no secret.
+        generator=np.random.default_rng(0),
+    )
+    scales = private_fitting.public_scales(public, scheme.rows)
+    table = private_fitting.fit_private(
+        data.features,
+        data.labels,
+        sequences=data.sequences,
+        records=data.records,
+        start=Start(
+            tags=texts.names,
+            scales=scales,
+            transitions=private_fitting.transitions_of(texts.names),
+        ),
+        plan=plan,
+        settings=settings,
+        stream=SecretStream(),
+    )
+    rows = (table.weights / scales[:, None]).astype(np.float32)
+    return [planted.attack(rows), *_on_rows(rows, had)]
+
+
+def attacks_on_terms(scheme: FeatureScheme, *, bound: float, noise_std: float) -> list[Attack]:
+    """Returns what is told of canary terms and of rows by one release of log-odds.
+
+    Args:
+        scheme: The table's features, tokens alone.
+        bound: Length of a row.
+        noise_std: Standard deviation of the noise on every cell.
+    """
+    planted, left_out = _own_rows(scheme)
+    if len(planted) < LEAST_ROWS:
+        return []
+    said = [[term] for term in planted for _ in range(PLACES)]
+    # As many sentences that say nothing of the kind: without them no word would speak for a label.
+    sentences = said + [["headings"]] * len(said)
+    labels = np.repeat([1, 0], len(said))
+    table = bounded.log_odds(sentences, labels, scheme, num_labels=2, bound=bound)
+    weights = bounded.released(table, noise_std=noise_std, stream=SecretStream())
+    true, false = (_spoken(weights, scheme, terms) for terms in (planted, left_out))
+    attack = measured(METHOD_OF_TERMS, true, false, unit="token-term")
+    had = np.zeros(scheme.rows, dtype=bool)
+    had[hashing.features([[term] for term in planted], scheme).indices] = True
+    return [attack, *_on_rows(weights, had)]
+
+
+def _own_rows(scheme: FeatureScheme) -> tuple[list[str], list[str]]:
+    """Returns invented terms, none with a row of another: half for each side."""
+    names = invented_contracts.names(2 * CANARIES, seed=3)
+    rows = hashing.features([[name] for name in names], scheme)
+    first = [rows.rows_of(number)[0] for number in range(len(names))]
+    taken = hashing.features([["headings"]], scheme).indices.tolist()
+    alone = [
+        name
+        for name, row in zip(names, first, strict=True)
+        if first.count(row) == 1 and row not in taken
+    ]
+    half = len(alone) // 2
+    return alone[:half], alone[half : 2 * half]
+
+
+def _spoken(weights: Weights, scheme: FeatureScheme, terms: Sequence[str]) -> Scores:
+    """Returns how much the rows of terms speak for the label."""
+    found = hashing.features([[term] for term in terms], scheme)
+    rows = weights[found.indices[found.offsets[:-1]]].astype(np.float64)
+    said: Scores = rows[:, 1] - rows[:, 0]
+    return said
+
+
+def _on_rows(weights: Weights, had: npt.NDArray[np.bool_]) -> Iterator[Attack]:
+    """Yields how well rows that documents had are told from the others."""
+    if min(had.sum(), (~had).sum()) >= LEAST_ROWS:
+        for attack in ROW_ATTACKS:
+            yield attack(weights, had)
