@@ -40,7 +40,7 @@ FILLED = ("published", "published_file", "hardened")
 """As the paper says; the same where weights that stayed zero are drawn as well, as whoever fills
 CRFsuite's model file does; and ours."""
 
-NOISES = {"hardened_0": 1e-9, "hardened_2": 2.0, "hardened_4": 4.0}
+NOISES = {"hardened_0": 1e-9, "hardened_1": 1.0, "hardened_2": 2.0, "hardened_4": 4.0}
 """The hardened fill with next to no noise and with more: run where --arms names them."""
 
 VARIANTS = ("published_joint", *NOISES)

@@ -23,6 +23,7 @@ NAMES = {
     "hardened": "hardened fill",
     "published_joint": "filled as published, by a joint normal law",
     "hardened_0": "hardened fill, next to no noise",
+    "hardened_1": "hardened fill, noise 1",
     "hardened_2": "hardened fill, noise 2",
     "hardened_4": "hardened fill, noise 4",
     "bounded": "bounded rows, noise for epsilon 8 of one row",

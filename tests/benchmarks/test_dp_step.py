@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import torch
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "dp_step.py"
 
@@ -34,3 +37,40 @@ def test_opacus_takes_its_turns() -> None:
         result = run("--quick", "--turn", "", arm)
         assert len(result["seconds"]) == 2  # type: ignore[arg-type]
         assert result["mb"] > 100  # type: ignore[operator]
+
+
+@pytest.mark.slow
+def test_whole_steps_take_their_turns() -> None:
+    result = run("--quick", "--turn", "", "whole")
+    for arm in ("plain", "private"):
+        seconds = result[arm]
+        assert set(seconds) == {"1", "2", "4"}  # type: ignore[call-overload]
+        assert min(seconds["4"]) > min(seconds["1"])  # type: ignore[index]
+    assert all(second > 0 for second in result["noise"])  # type: ignore[attr-defined]
+
+
+def test_both_whole_steps_take_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARK.parent))
+    whole = importlib.import_module("dp_whole_step")
+    work = importlib.import_module("dp_workloads")
+    seen: list[list[int]] = []
+    torch.manual_seed(0)
+    model, inputs = torch.nn.Linear(3, 1), torch.randn(5, 3)
+
+    def losses_of(rows: Sequence[int]) -> torch.Tensor:
+        seen.append(sorted(rows))
+        return model(inputs[list(rows)]).squeeze(1).square()
+
+    workload = work.Workload(model=model, losses_of=losses_of, rows=5)
+    private, trained = whole.private_step(workload)
+    for batches in (1, 4):
+        before = trained.weight.detach().clone()
+        seen.clear()
+        private(batches)
+        assert seen == [list(range(5))] * batches
+        assert not torch.equal(trained.weight, before)
+    model = torch.nn.Linear(3, 1)
+    plain = whole.accumulating_step(work.Workload(model=model, losses_of=losses_of, rows=5))
+    seen.clear()
+    plain(4)
+    assert seen == [list(range(5))] * 4

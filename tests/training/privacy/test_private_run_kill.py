@@ -28,9 +28,9 @@ def shoot(folder: Path, *, kills: int) -> None:
     # and some found a state to go on from.
     assert len(result["inside"]) == kills
     assert all(0 < charged < 60 for charged in result["inside"])
-    assert len(set(result["inside"])) > kills / 2
+    assert len(set(result["inside"])) > kills / 3
     assert result["with_state"] > 0  # how often depends on the speed of the machine
-    assert result["runs"] > kills / 12
+    assert result["runs"] > kills / 20
 
 
 def test_six_kills_cost_no_run_and_no_charge(tmp_path: Path) -> None:

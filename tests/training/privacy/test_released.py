@@ -12,6 +12,7 @@ from private_simulator import flat, make_plan, training
 from torch import nn
 
 from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy import released
 from hushdoc_training.privacy.private_run import PrivateRun
 from hushdoc_training.privacy.released import Released, checksums
 
@@ -162,10 +163,56 @@ def test_checksums_do_not_depend_on_how_a_tensor_lies_in_memory() -> None:
     assert checksums({"it": torch.empty(0)}) == {"it": 0}
 
 
+def test_every_frozen_part_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(released, "LOOKED_AT", 500)
+    torch.manual_seed(0)
+    model = nn.ModuleList(nn.Linear(8, width) for width in (1, 20, 5, 5, 90))
+    model.register_buffer("buffer", torch.zeros(3))
+    looked = Released(model, [])
+    steps = len(list(model.parameters()))
+
+    def is_seen() -> bool:
+        try:
+            with looked.unwritten():
+                return False
+        except PrivacyError:
+            return True
+
+    def passes_until(name: str) -> int:
+        with torch.no_grad():
+            dict(model.named_parameters())[name].data.add_(1.0)
+        number = next(number for number in range(1, steps + 2) if is_seen())
+        assert looked.changed() == [name]
+        looked.begin()
+        assert not is_seen()  # the first one, that looks at all
+        return number
+
+    taken = [passes_until(name) for name, _ in model.named_parameters()]
+    assert max(taken) <= steps
+    assert max(taken) > 1
+    model.buffer.data.add_(1.0)
+    with pytest.raises(PrivacyError, match="buffer"), looked.unwritten():
+        pass
+
+
+def test_a_counted_write_to_any_frozen_part_is_found_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(released, "LOOKED_AT", 1)
+    model = nn.ModuleList(nn.Linear(8, 5) for _ in range(6))
+    looked = Released(model, [])
+    for name, value in model.named_parameters():
+        with pytest.raises(PrivacyError, match=name), looked.unwritten(), torch.no_grad():
+            value.add_(1.0)
+        looked.begin()
+        with looked.unwritten():
+            pass
+
+
 def test_a_large_frozen_part_costs_little() -> None:
     # A layer of it costs at least two products over the rows, and a look over it one pass.
     model = nn.Sequential(nn.Linear(2048, 2048).requires_grad_(False), nn.Linear(2048, 1))
-    released = Released(model, ["1.weight", "1.bias"])
+    looked = Released(model, ["1.weight", "1.bias"])
     rows = torch.randn(512, 2048)
 
     def seconds(action: Callable[[], object]) -> float:
@@ -176,4 +223,4 @@ def test_a_large_frozen_part_costs_little() -> None:
 
         return min(once() for _ in range(7))
 
-    assert seconds(released.require_kept) < 0.5 * seconds(lambda: model(rows))
+    assert seconds(looked.require_kept) < 0.5 * seconds(lambda: model(rows))

@@ -201,8 +201,8 @@ class PrivateTraining(Generic[Row]):
 
     def close(self) -> None:
         """Gives model and optimizer back; a second time does nothing."""
-        self._released.end()
         self._owner.release()
+        self._released.end()
 
     def resume(self, charged: int) -> None:
         """Goes on after steps that an interrupted run charged, finished or not.

@@ -4,9 +4,15 @@ A model's parameters and buffers are released, and whatever else its modules put
 What a forward pass writes there of the rows it saw is neither clipped nor noised. So their content
 is compared by checksum:
 
-    trained parameters          before and after the passes of every step
-    frozen ones and buffers     with the start, after the passes of every step and after the last
-                                step; buffers also by torch's count of writes
+    trained parameters    before and after the passes of every step
+    buffers               with the start, after the passes of every step
+    frozen parameters     the same, all of them in the first step and a part in each one after, in
+                          turn, for a large frozen model would take longer to look over than a
+                          small step takes
+    all but the trained   before a state is saved, after the last step, and for a claim
+
+Buffers and frozen parameters are also held to torch's own count of writes in every step; that sees
+most writes at once, but none through `.data` or numpy.
 
 A checksum is 64 bits in which an entry's value and place matter. It finds accidents, by whatever
 way they write; code that means to deceive could choose entries that cancel. What is written and
@@ -26,6 +32,9 @@ from hushdoc.errors import PrivacyError
 
 _WIDTH = 1021
 """A prime, so that blocks which trade places rarely meet the same weights."""
+
+LOOKED_AT = 32 << 20
+"""Bytes of frozen parameters that a step looks at after the first; a larger one is taken alone."""
 
 
 class Released:
@@ -51,17 +60,18 @@ class Released:
         if trained is not None:
             self._trained = frozenset(trained)
         self._start = checksums(self._kept())
+        self._turn = 0
 
     @contextmanager
     def unwritten(self) -> Iterator[None]:
         """Raises PrivacyError if what is computed in the block writes to the model."""
-        buffers, trained = _writes(self._model), checksums(self._moved())
+        writes, trained = _writes(self._kept()), checksums(self._moved())
         yield
-        now = _writes(self._model)
-        written = {name for name in now if buffers.get(name) != now[name]}
+        now = _writes(self._kept())
+        written = {name for name in now if writes.get(name) != now[name]}
         found = checksums(self._moved())
         written |= {name for name, value in found.items() if trained.get(name) != value}
-        _refuse([*written, *self.changed()])
+        _refuse([*written, *self._differing(self._due())])
 
     def require_kept(self) -> None:
         """Raises PrivacyError if anything but a trained parameter is not as it was at the start."""
@@ -75,14 +85,35 @@ class Released:
         """Returns the names of buffers and frozen parameters that are not as at the start."""
         if self._ended is not None:
             return self._ended
-        found = checksums(self._kept())
-        both = self._start.keys() | found.keys()
-        return sorted(name for name in both if self._start.get(name) != found.get(name))
+        return self._differing(self._kept())
+
+    def _differing(self, tensors: Mapping[str, torch.Tensor]) -> list[str]:
+        found = checksums(tensors)
+        other = self._start.keys() ^ self._kept().keys()
+        return sorted({name for name in found if self._start.get(name) != found[name]} | other)
+
+    def _due(self) -> dict[str, torch.Tensor]:
+        # What this step looks at: of frozen parameters the next ones, up to a size.
+        kept, frozen = self._kept(), list(self._frozen())
+        if not self._turn:
+            self._turn = len(frozen)  # the first step looks at all
+            return kept
+        due, size = {name: kept[name] for name in kept if name not in frozen}, 0
+        for _ in frozen:
+            name = frozen[self._turn % len(frozen)]
+            size += kept[name].numel() * kept[name].element_size()
+            if size > LOOKED_AT and due.keys() & frozen:
+                break
+            due[name] = kept[name]
+            self._turn += 1
+        return due
+
+    def _frozen(self) -> dict[str, torch.Tensor]:
+        parameters = self._model.named_parameters()
+        return {name: value for name, value in parameters if name not in self._trained}
 
     def _kept(self) -> dict[str, torch.Tensor]:
-        parameters = self._model.named_parameters()
-        frozen = {name: value for name, value in parameters if name not in self._trained}
-        return {**frozen, **dict(self._model.named_buffers()), **_extra(self._model)}
+        return {**self._frozen(), **dict(self._model.named_buffers()), **_extra(self._model)}
 
     def _moved(self) -> dict[str, torch.Tensor]:
         parameters = self._model.named_parameters()
@@ -152,8 +183,8 @@ def _extra(model: nn.Module) -> dict[str, torch.Tensor]:
     }
 
 
-def _writes(model: nn.Module) -> dict[str, tuple[int, int]]:
-    return {name: (id(value), value._version) for name, value in model.named_buffers()}
+def _writes(tensors: Mapping[str, torch.Tensor]) -> dict[str, int]:
+    return {name: getattr(one, "_local_tensor", one)._version for name, one in tensors.items()}
 
 
 def _refuse(written: Iterable[str]) -> None:

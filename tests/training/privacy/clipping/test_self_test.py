@@ -159,3 +159,32 @@ def test_the_self_test_leaves_every_generator_where_it_was() -> None:
         rows=6,
     )
     assert following() == expected
+
+
+@pytest.mark.parametrize("attention", ["whole", "handed in order"])
+def test_dropout_inside_of_an_attention_is_no_difference(attention: str) -> None:
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(8, 2, 12, dropout=0.3, batch_first=True)
+    model: nn.Module = nn.TransformerEncoder(layer, 2)
+    if attention == "handed in order":
+
+        class Attending(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.inner = nn.Linear(8, 8)
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                y = self.inner(x)
+                return nn.functional.scaled_dot_product_attention(y, y, x, None, 0.3, True)
+
+        model = Attending()
+    model.train()
+    x, weights = torch.randn(6, 5, 8), torch.randn(5, 8)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        check(
+            book_keeping(model, clipping_norm=1.0),
+            lambda rows: (model(x[list(rows)]) * weights).square().sum((1, 2)),
+            rows=6,
+        )
+    assert all(module.training for module in model.modules())

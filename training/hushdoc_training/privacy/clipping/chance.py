@@ -67,13 +67,15 @@ class Careful(TorchFunctionMode):
 
     Attributes:
         precise: Whether autocast is held off.
+        dropout: Whether dropout is left in.
         lowered: Whether something was computed in a type of 16 bits.
         autocast: Whether autocast was on somewhere.
     """
 
-    def __init__(self, *, precise: bool) -> None:
+    def __init__(self, *, precise: bool, dropout: bool = False) -> None:
         """Begins with nothing seen."""
         super().__init__()
+        self.dropout = dropout
         self.precise, self.lowered, self.autocast = precise, False, False
 
     def __torch_function__(
@@ -85,11 +87,11 @@ class Careful(TorchFunctionMode):
     ) -> Any:
         """Runs a function, dropout left out."""
         kwargs = dict(kwargs or {})
-        if func in _DROPOUTS:
+        if func in _DROPOUTS and not self.dropout:
             return args[0] if args else kwargs["input"]
-        if func is F.scaled_dot_product_attention:
-            kwargs["dropout_p"] = 0.0
-            args = args[:4]
+        if func is F.scaled_dot_product_attention and not self.dropout:
+            args = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args
+            kwargs |= {} if len(args) > 4 else {"dropout_p": 0.0}
         result = self._run(func, args, kwargs)
         if isinstance(result, torch.Tensor) and result.dtype in _LOWERED:
             self.lowered = True

@@ -81,10 +81,10 @@ def check(
     clipper.clear()
     try:
         with _modes_kept(clipper.model), Chance() as chance:
-            repeats = _refuse_coupled_rows(clipper.model, losses_of, rows, tolerance, chance)
+            repeats, draws = _refuse_coupled_rows(clipper.model, losses_of, rows, tolerance, chance)
             if not repeats:
                 clipper.model.eval()
-            return _compare(clipper, losses_of, rows, tolerance, chance)
+            return _compare(clipper, losses_of, rows, tolerance, chance, draws=draws)
     finally:
         clipper.clear()
 
@@ -101,8 +101,9 @@ def _modes_kept(model: nn.Module) -> Iterator[None]:
 
 def _refuse_coupled_rows(
     model: nn.Module, losses_of: LossesOf, rows: int, tolerance: float, chance: Chance
-) -> bool:
-    # Returns whether the same draws give the same losses in the mode that the model is in.
+) -> tuple[bool, bool]:
+    # Returns whether the same draws give the same losses in the mode that the model is in, and
+    # whether anything is drawn although dropout is left out.
     with _modes_kept(model), Careful(precise=True) as careful, torch.no_grad():
         repeats, draws = _repeats(losses_of, rows, chance)
         if draws or not repeats:
@@ -121,7 +122,7 @@ def _refuse_coupled_rows(
                 "of its longest row, no negatives from the batch) and replace layers that look "
                 "across the batch."
             )
-    return repeats
+    return repeats, draws
 
 
 def _repeats(losses_of: LossesOf, rows: int, chance: Chance) -> tuple[bool, bool]:
@@ -174,13 +175,21 @@ def _not_one_for_each(losses: torch.Tensor, rows: int) -> PrivacyError:
 
 
 def _compare(
-    clipper: Clipper, losses_of: LossesOf, rows: int, tolerance: float, chance: Chance
+    clipper: Clipper,
+    losses_of: LossesOf,
+    rows: int,
+    tolerance: float,
+    chance: Chance,
+    *,
+    draws: bool,
 ) -> frozenset[str]:
-    with Careful(precise=False) as careful:
+    # Where dropout is inside of a function that the clipper opens, and the truth does not, it would
+    # be left out for one of the two alone. So what draws draws all, the same for both.
+    with Careful(precise=False, dropout=draws) as careful:
         found = _comparison(clipper, losses_of, rows, chance)
     found.require(tolerance)
     if careful.autocast and tolerance > _EXACT:
-        with Careful(precise=True) as careful:
+        with Careful(precise=True, dropout=draws) as careful:
             precise = _comparison(clipper, losses_of, rows, chance)
         precise.require(tolerance if careful.lowered else _EXACT)
     return found.unused
