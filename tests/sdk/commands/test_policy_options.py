@@ -43,7 +43,8 @@ def test_limits_alone_mean_the_defaults_of_a_policy(build: ModuleType, key: Any)
 def test_every_further_limit_is_handed_on(build: ModuleType, key: Any) -> None:
     found = parse(
         f"--trust trust.json {LIMITS} --unit page --adversary server --model m --min-version 2 "
-        "--adjacency zero-out --adjacency add-remove --max-age-days 30 --revocations list.jsonl --recompute offline"
+        "--adjacency zero-out --adjacency add-remove --max-age-days 30 "
+        "--revocations list.jsonl --recompute offline"
     )
     assert found == build.policy(
         key,

@@ -90,9 +90,7 @@ def test_a_term_reaches_only_its_own_rows_of_log_odds() -> None:
     sentences, labels, _ = corpus(40)
     emptied = [["" if word == "governed" else word for word in words] for words in sentences]
     tables = [
-        bounded.log_odds(
-            _without_empty(version), labels, WORDS, num_labels=2, bound=0.7
-        ).weights
+        bounded.log_odds(_without_empty(version), labels, WORDS, num_labels=2, bound=0.7).weights
         for version in (sentences, emptied)
     ]
     changed = np.flatnonzero((tables[0] != tables[1]).any(axis=1))
