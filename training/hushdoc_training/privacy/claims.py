@@ -164,7 +164,7 @@ def looked_at(
     refusing, public = "not-released", "declared-public"
     purposes = (
         (
-            "self-test of clipping on the first records: it refuses or shows nothing",
+            "self-test of clipping on some of the records: it refuses or shows nothing",
             refusing,
             tried,
         ),
