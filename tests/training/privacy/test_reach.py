@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy.engine import PrivateTraining
 
 
 def with_more(unused: int = 2) -> nn.Module:
@@ -22,6 +25,15 @@ def with_more(unused: int = 2) -> nn.Module:
     layers = nn.Sequential(*list(model)[:3])
     model.forward = lambda rows: forward(layers, rows)  # type: ignore[method-assign]
     return model
+
+
+@contextmanager
+def told(says: str, model: nn.Module, **settings: Any) -> Iterator[PrivateTraining[torch.Tensor]]:
+    """Yields a training whose start warns."""
+    with ExitStack() as stack:
+        with pytest.warns(UserWarning, match=says):
+            made = stack.enter_context(training(model, **settings))
+        yield made
 
 
 class Branching(nn.Module):
@@ -46,10 +58,13 @@ def test_they_are_left_as_they_are_and_named(backend: str) -> None:
     model = with_more()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0, weight_decay=0.1)
-    with (
-        pytest.warns(UserWarning, match=r"2 trainable parameters.*pooler\.bias, pooler\.weight"),
-        training(model, draws=[[1, 4], []], backend=backend, optimizer=optimizer) as made,
-    ):
+    with told(
+        r"2 trainable parameters.*pooler\.bias, pooler\.weight",
+        model,
+        draws=[[1, 4], []],
+        backend=backend,
+        optimizer=optimizer,
+    ) as made:
         assert set(made.left_out) == {"pooler.weight", "pooler.bias"}
         made.step()
         made.step()
@@ -60,7 +75,7 @@ def test_they_are_left_as_they_are_and_named(backend: str) -> None:
 
 def test_the_others_are_clipped_as_if_they_were_not_there() -> None:
     model = with_more()
-    with pytest.warns(UserWarning, match="pooler"), training(model, draws=[[1, 8]]) as made:
+    with told("pooler", model, draws=[[1, 8]]) as made:
         before = nn.utils.parameters_to_vector(list(model.parameters())[:4]).detach().clone()
         made.step()
     after = nn.utils.parameters_to_vector(list(model.parameters())[:4]).detach()
@@ -71,10 +86,7 @@ def test_no_noise_is_drawn_for_them() -> None:
     model = with_more()
     weight = model.pooler.weight.detach().clone()
     plan = make_plan(steps=1)
-    with (
-        pytest.warns(UserWarning, match="pooler"),
-        training(model, draws=[], plan=plan, coins=None, noise=None) as made,
-    ):
+    with told("pooler", model, draws=[], plan=plan, coins=None, noise=None) as made:
         first = model[0].weight.detach().clone()
         list(made)
         claim = made.claim("pages")
@@ -89,10 +101,9 @@ def test_no_noise_is_drawn_for_them() -> None:
 def test_public_records_that_show_it_are_no_access() -> None:
     trial = [[torch.ones(6)], [torch.zeros(6), 2 * torch.ones(6)]]
     plan = make_plan(steps=1)
-    with (
-        pytest.warns(UserWarning, match="pooler"),
-        training(with_more(), draws=[], plan=plan, coins=None, noise=None, trial=trial) as made,
-    ):
+    with told(
+        "pooler", with_more(), draws=[], plan=plan, coins=None, noise=None, trial=trial
+    ) as made:
         claim = made.claim("pages")
     assert not any("which parameters" in access.purpose for access in claim.data_accesses)
 
@@ -110,10 +121,9 @@ def test_a_gradient_of_zero_is_one() -> None:
 def test_a_step_that_reaches_them_is_refused_before_its_noise() -> None:
     model = Branching()
     records = branching_records(rare=[17])
-    with (
-        pytest.warns(UserWarning, match=r"rare\.bias"),
-        training(model, draws=[[3], [3, 17]], records=records, losses=squares(model)) as made,
-    ):
+    with told(
+        r"rare\.bias", model, draws=[[3], [3, 17]], records=records, losses=squares(model)
+    ) as made:
         made.step()
         before = nn.utils.parameters_to_vector(model.parameters()).detach().clone()
         with pytest.raises(PrivacyError, match=r"rare\.bias.*trial"):
@@ -175,14 +185,14 @@ def test_layers_that_are_skipped_by_chance_are_no_unused_ones() -> None:
 def test_a_frozen_parameter_between_the_others_stays_frozen() -> None:
     model = with_more()
     model.pooler.bias.requires_grad_(False)
-    with pytest.warns(UserWarning, match=r"1 trainable"), training(model, draws=[[1]]) as made:
+    with told(r"1 trainable", model, draws=[[1]]) as made:
         made.step()
     assert not model.pooler.bias.requires_grad
 
 
 def test_their_gradients_from_elsewhere_are_refused_too() -> None:
     model = with_more()
-    with pytest.warns(UserWarning, match="pooler"), training(model, draws=[[1]]) as made:
+    with told("pooler", model, draws=[[1]]) as made:
         model.pooler(torch.ones(1, 5)).sum().backward()
         with pytest.raises(PrivacyError, match="gradients from elsewhere"):
             made.step()
