@@ -17,7 +17,7 @@ from PIL import Image
 
 import hushdoc
 from hushdoc.__main__ import main
-from hushdoc.commands import doctor, extraction
+from hushdoc.commands import doctor_proof, extraction
 from hushdoc.document import Box, Document, Page, Word
 from hushdoc.errors import ArtifactError, InputError
 from hushdoc.labels import spans_from_tags
@@ -247,4 +247,4 @@ def test_bench_and_doctor_ask_with_a_picture(
     model = str(tiny.sealed_with_pictures())
     assert main(["bench", model, *trust, "--words", "5", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["documents"][0]["words"] == 5
-    doctor._run_model(Path(model), tiny.policy())
+    assert "KIEModel" in doctor_proof._run_model(Path(model), tiny.policy())
