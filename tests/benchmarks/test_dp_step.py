@@ -21,6 +21,7 @@ def run(*arguments: str) -> dict[str, object]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
+@pytest.mark.slow
 def test_gradients_agree_and_every_figure_is_printed() -> None:
     result = run("--quick", "--only", "t5")
     assert 0 <= result["t5_max_gradient_error"] <= 1e-5  # type: ignore[operator]
