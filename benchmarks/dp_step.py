@@ -7,8 +7,8 @@
 Models with random weights: an encoder of MiniLM's shape (BERT, 6 layers, hidden 384, 12 heads) on
 16 rows of 128 tokens and on 4 rows of 512, a T5 with tied embeddings and trainable relative biases,
 and diffusers' UNet2DModel. First the gradients must agree: book-keeping against one backward pass
-per record. Then every arm takes AdamW steps in a fresh interpreter, arms taking turns in an order
-that flips:
+per record. Then every arm takes AdamW steps in an interpreter of its own, and all interpreters take
+turns step by step, in an order that flips, so that whatever else slows the machine meets all alike:
 
     plain          forward, backward, step: no privacy at all
     book-keeping   the same optimizer, fed with book-keeping's clipped sums
@@ -22,7 +22,7 @@ batches of 1, 2 and 4 physical ones takes turns with a normal step that accumula
 
 Times are CPU seconds of one thread (wall-clock seconds on a GPU), the median over all steps
 of all turns; memory is the peak over what the interpreter held before the model was built, the
-median over turns. Figures are ratios to `plain`:
+median over turns, each of which starts fresh interpreters. Figures are ratios to `plain`:
 
     time_ratio, memory_ratio        book-keeping on 16 x 128; `_512` on 4 x 512
     max_gradient_error              largest relative difference of a parameter's clipped sum; those
@@ -47,19 +47,18 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dp_whole_step import LOGICAL, accumulating_step, private_step
 from dp_workloads import Workload, adamw, workload
 
-if TYPE_CHECKING:
-    pass
-
 GOALS = {"time_ratio": 1.15, "memory_ratio": 1.3, "time_ratio_512": 1.1}
 CLIPPING_NORM = 1.0
+WARM = "ready for the next step"
 ARMS = ("plain", "book-keeping", "opacus-hooks", "opacus-ghost")
 WORKLOADS = {
     "": ("encoder", 16, 128, ARMS),
@@ -73,17 +72,22 @@ WORKLOADS = {
 def main() -> int:
     """Runs the comparison, or one turn of one arm."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="two layers, one turn, a minute")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="the encoder, with two layers and half the rows; a minute",
+    )
     parser.add_argument("--turns", type=int, default=3, help="turns of every arm (default 3)")
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
-    parser.add_argument("--only", nargs="*", choices=[*WORKLOADS], default=[*WORKLOADS])
+    parser.add_argument("--only", nargs="*", choices=[*WORKLOADS])
     parser.add_argument("--turn", nargs=2, metavar=("WORKLOAD", "ARM"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.turn:
         print(json.dumps(turn(*options.turn, quick=options.quick, device=options.device)))
         return 0
     turns = 1 if options.quick else options.turns
-    found = compare(options.only, turns=turns, quick=options.quick, device=options.device)
+    names = options.only or ([""] if options.quick else [*WORKLOADS])
+    found = compare(names, turns=turns, quick=options.quick, device=options.device)
     print(json.dumps(found))
     return 0
 
@@ -98,9 +102,9 @@ def compare(names: list[str], *, turns: int, quick: bool, device: str) -> dict[s
         if error > 1e-4:
             raise SystemExit(f"{name or 'encoder'}: gradients differ by {error:.1e}")
         taken: dict[str, list[dict[str, Any]]] = {arm: [] for arm in arms}
-        for number in range(turns):
-            for arm in arms if number % 2 == 0 else arms[::-1]:
-                taken[arm].append(in_fresh_python(name, arm, quick=quick, device=device))
+        for _ in range(turns):
+            for arm, one in step_by_step(name, arms, quick=quick, device=device).items():
+                taken[arm].append(one)
         found |= figures(name, taken)
         if name == "":
             found |= whole_steps(turns, quick=quick, device=device)
@@ -143,7 +147,7 @@ def whole_steps(turns: int, *, quick: bool, device: str) -> dict[str, Any]:
     """Returns what a whole private step takes, over a normal one of the same logical batch."""
     taken = [in_fresh_python("", "whole", quick=quick, device=device) for _ in range(turns)]
     found: dict[str, Any] = {"step_time_ratio": {}, "step_seconds": {}}
-    for batches in map(str, LOGICAL):
+    for batches in taken[0]["plain"]:
         seconds = {
             arm: statistics.median(second for one in taken for second in one[arm][batches])
             for arm in ("plain", "private")
@@ -168,6 +172,7 @@ def turn(name: str, arm: str, *, quick: bool, device: str) -> dict[str, Any]:
     torch.set_num_threads(1)
     torch.manual_seed(7)
     kind, rows, size, _ = WORKLOADS[name]
+    rows = rows // 2 if quick else rows
     import transformers  # noqa: F401 - counted before the model, like torch itself
 
     if arm == "parity":
@@ -187,7 +192,11 @@ def turn(name: str, arm: str, *, quick: bool, device: str) -> dict[str, Any]:
     before = peak_mb(device)
     step = step_of(workload(kind, rows, size, quick=quick, device=device))
     step()
-    seconds = [timed(step, device) for _ in range(2 if quick else 4)]
+    print(WARM, flush=True)
+    seconds = []
+    while sys.stdin.readline():  # its turn
+        seconds.append(timed(step, device))
+        print(WARM, flush=True)
     return {"seconds": seconds, "mb": peak_mb(device) - before}
 
 
@@ -201,7 +210,7 @@ def take_whole_steps(
     private, model = private_step(workload(kind, rows, size, quick=quick, device=device))
     seconds: dict[str, dict[str, list[float]]] = {"plain": {}, "private": {}}
     for number in range(2 if quick else 3):
-        for batches in LOGICAL:
+        for batches in LOGICAL[:2] if quick else LOGICAL:
             for arm, step in (("plain", plain), ("private", private)):
                 took = timed(partial(step, batches), device)
                 if number:  # the first is for warming up
@@ -334,19 +343,57 @@ def gradient_error(work: Workload) -> float:
     )
 
 
+def step_by_step(
+    name: str, arms: Sequence[str], *, quick: bool, device: str
+) -> dict[str, dict[str, Any]]:
+    """Returns what every arm prints after the arms took steps one after the other."""
+    with ExitStack() as stack:
+        running = {}
+        for arm in arms:
+            running[arm] = stack.enter_context(fresh_python(name, arm, quick=quick, device=device))
+            stack.callback(running[arm].kill)
+        for arm, process in running.items():
+            await_warm(process, arm)
+        for number in range(2 if quick else 5):
+            for arm in arms if number % 2 == 0 else arms[::-1]:
+                print("step", file=running[arm].stdin, flush=True)
+                await_warm(running[arm], arm)
+        return {arm: last_line(process, arm) for arm, process in running.items()}
+
+
 def in_fresh_python(name: str, arm: str, *, quick: bool, device: str) -> dict[str, Any]:
     """Returns what a turn in an interpreter of its own prints."""
+    with fresh_python(name, arm, quick=quick, device=device) as process:
+        return last_line(process, arm)
+
+
+def fresh_python(name: str, arm: str, *, quick: bool, device: str) -> subprocess.Popen[str]:
+    """Returns an interpreter that takes an arm's turn."""
     command = [sys.executable, __file__, "--turn", name, arm, "--device", device]
-    done = subprocess.run(
+    return subprocess.Popen(
         command + ["--quick"] * quick,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        check=False,
         env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
     )
-    if done.returncode:
-        raise SystemExit(f"{name or 'encoder'} {arm}: {done.stderr[-2000:]}")
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def await_warm(process: subprocess.Popen[str], arm: str) -> None:
+    """Waits until an interpreter stands ready for its next step."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.strip() == WARM:
+            return
+    raise SystemExit(f"{arm} ended before its time")
+
+
+def last_line(process: subprocess.Popen[str], arm: str) -> dict[str, Any]:
+    """Returns what an interpreter prints once nothing more is asked of it."""
+    printed = process.communicate()[0].splitlines()
+    if process.returncode:
+        raise SystemExit(f"{arm} failed")
+    return dict(json.loads(printed[-1]))
 
 
 def surroundings(device: str) -> dict[str, Any]:
