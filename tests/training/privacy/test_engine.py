@@ -262,12 +262,19 @@ def test_gradients_and_steps_from_outside_are_refused() -> None:
         with pytest.raises(PrivacyError, match="called directly"):
             made.optimizer.step()
         second = torch.optim.Adam(parameters[:1], lr=1.0)
-        with pytest.raises(PrivacyError, match="second optimizer"):
+        with pytest.raises(PrivacyError, match=r"second optimizer \(Adam\).* 1 of .*\(0\.weight\)"):
             second.step()
+        whole = torch.optim.SGD([torch.ones(1), *parameters], lr=1.0)
+        named = r"holds 4 of .*\(0\.weight, 0\.bias, 2\.weight, \.\.\.\).*Leave them out"
+        with pytest.raises(PrivacyError, match=named):
+            whole.step()
         assert torch.equal(before, flat(model))
         assert made.charged == 0
         made.optimizer.zero_grad()
-        with pytest.raises(PrivacyError, match="already"), training(model, draws=[]):
+        with (
+            pytest.raises(PrivacyError, match=r"4 parameters .*\(0\.weight, .*already"),
+            training(model, draws=[]),
+        ):
             pass
         made.step()
         parameters[0].requires_grad_(False)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from private_simulator import small_model, squares, training
+from private_simulator import make_plan, small_model, squares, training
 from torch import nn
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.privacy import clipping
+from hushdoc_training.privacy import clipping, masks, trial
 from hushdoc_training.privacy.trial import require_exact, tried_rows
 
 
@@ -118,3 +118,157 @@ def test_a_tried_record_that_is_not_finite_is_passed_over() -> None:
     records[0] = [torch.full((6,), float("inf"))]
     with training(model, draws=[[0, 1]], records=records, losses=squares(model)) as made:
         assert made.step().nonfinite == 1
+
+
+def noisy(model: nn.Module, generator: torch.Generator | None = None) -> Any:
+    """Returns losses that draw for each row, which can't be compared in other company."""
+
+    def losses(rows: Any) -> torch.Tensor:
+        inputs = torch.stack(list(rows))
+        return model(inputs + torch.randn(inputs.shape, generator=generator)).square().sum(1)
+
+    return losses
+
+
+def assumed(**settings: Any) -> tuple[str, ...]:
+    plan = make_plan(steps=1)
+    with training(small_model(), draws=[], plan=plan, coins=None, noise=None, **settings) as made:
+        return made.claim("pages").guarantees[0].assumes
+
+
+@pytest.mark.parametrize("backend", ["book-keeping", "opacus", "one-by-one"])
+def test_a_claim_says_that_the_self_test_ran_on_other_losses(backend: str) -> None:
+    model = small_model()
+    settings = {"backend": backend, "trial_losses": squares(model)}
+    plan = make_plan(steps=1)
+    with training(
+        model, draws=[], plan=plan, coins=None, noise=None, losses=noisy(model), **settings
+    ) as made:
+        claim = made.claim("pages")
+    assert claim.guarantees[0].assumes[-2:] == (masks.ASSUMED, trial.ASSUMED)
+    claim.to_json()
+    assert trial.ASSUMED not in assumed(backend=backend)
+
+
+def test_a_claim_says_that_losses_with_a_generator_of_their_own_were_not_compared() -> None:
+    model = small_model()
+    own = torch.Generator().manual_seed(0)
+    with training(
+        model,
+        draws=[],
+        plan=make_plan(steps=1),
+        coins=None,
+        noise=None,
+        losses=noisy(model, own),
+        trial_losses=squares(model),
+    ) as made:
+        (guarantee,) = made.claim("pages").guarantees
+    assert guarantee.assumes[-2:] == (trial.ASSUMED, trial.UNSEEN)
+
+
+def test_losses_that_draw_need_others_for_the_self_test() -> None:
+    model = small_model()
+    with pytest.raises(PrivacyError, match="differ from one forward pass to the next"):
+        training(model, draws=[], losses=noisy(model)).__enter__()
+
+
+def test_losses_trained_with_that_couple_rows_are_found_beside_sound_ones() -> None:
+    model = small_model()
+    plain = noisy(model)
+
+    def coupled(rows: Any) -> torch.Tensor:
+        each = plain(rows)
+        return each / each.sum()  # a gradient leads from every loss to every row
+
+    with pytest.raises(PrivacyError, match="is off by"):
+        training(model, draws=[], losses=coupled, trial_losses=squares(model)).__enter__()
+
+
+def test_losses_trained_with_that_couple_rows_without_a_gradient_rest_on_the_claim() -> None:
+    model = small_model()
+    plain = noisy(model)
+
+    def coupled(rows: Any) -> torch.Tensor:
+        each = plain(rows)
+        return each / each.detach().sum()
+
+    with training(model, draws=[], losses=coupled, trial_losses=squares(model)) as made:
+        assert trial.ASSUMED in made.particulars("pages").assumes
+
+
+def test_a_wrong_clipper_is_found_on_the_losses_trained_with_alone() -> None:
+    class Flipping(nn.Module):
+        """Moves rows where it is told to: the same way in every batch, so nothing sees it move."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.flips = nn.Linear(6, 3), False
+
+        def forward(self, rows: torch.Tensor) -> torch.Tensor:
+            return self.first(rows.flip(0)).flip(0) if self.flips else self.first(rows)
+
+    model = Flipping()
+
+    def flipped(rows: Any) -> torch.Tensor:
+        model.flips = True
+        try:
+            return noisy(model)(rows)
+        finally:
+            model.flips = False
+
+    with training(model, draws=[], losses=noisy(model), trial_losses=squares(model)):
+        pass
+    with pytest.raises(PrivacyError, match=r"first\.(weight|bias)"):
+        training(model, draws=[], losses=flipped, trial_losses=squares(model)).__enter__()
+
+
+def test_what_the_losses_trained_with_do_not_reach_is_left_out() -> None:
+    class Twofold(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.more = nn.Linear(6, 3), nn.Linear(6, 3)
+
+        def forward(self, rows: torch.Tensor, *, both: bool = False) -> torch.Tensor:
+            return self.used(rows) + self.more(rows) if both else self.used(rows)
+
+    model = Twofold()
+
+    def both(rows: Any) -> torch.Tensor:
+        return model(torch.stack(list(rows)), both=True).square().sum(1)
+
+    with (
+        pytest.warns(UserWarning, match=r"more\.bias, more\.weight"),
+        training(model, draws=[], losses=noisy(model), trial_losses=both) as made,
+    ):
+        assert set(made.left_out) == {"more.weight", "more.bias"}
+
+
+@pytest.mark.parametrize(("lengths", "refused"), [((4, 4, 4), False), ((2, 4, 3), True)])
+def test_an_order_that_is_made_in_python_rests_on_the_tried_rows(
+    lengths: tuple[int, ...], refused: bool
+) -> None:
+    """Longest first, as packed sequences want it: rows of one length stay where they are."""
+
+    class Sorting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 3)
+
+        def forward(self, rows: torch.Tensor, filled: torch.Tensor) -> torch.Tensor:
+            order = sorted(range(len(rows)), key=lambda at: -int(filled[at]))
+            found = self.layer(torch.stack([rows[at] for at in order]))
+            return torch.stack([found[order.index(at)] for at in range(len(rows))])
+
+    model = Sorting()
+
+    def losses(rows: Any) -> torch.Tensor:
+        filled = torch.tensor([int((row != 0).sum()) for row in rows])
+        return model(torch.stack(list(rows)), filled).square().sum(1)
+
+    rows = [(torch.arange(4) < n) * (1.0 + torch.rand(4)) for n in lengths]
+    settings = {"losses": losses, "trial": [[row] for row in rows]}
+    if refused:
+        with pytest.raises(PrivacyError, match=r"layer\.(weight|bias)"):
+            training(model, draws=[], **settings).__enter__()
+    else:
+        training(model, draws=[], **settings).__enter__()

@@ -25,9 +25,10 @@ from hushdoc.errors import (
 from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.models import layout
-from hushdoc_training.privacy import claims
+from hushdoc_training.privacy import claims, masks
+from hushdoc_training.privacy.noise import NoiseStream
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.recipes import kie
+from hushdoc_training.recipes import kie, private_kie
 from hushdoc_training.recipes.progress import StepLog, read_log
 from hushdoc_training.recipes.records import (
     collate,
@@ -108,7 +109,10 @@ def test_a_records_loss_does_not_depend_on_its_neighbours(
     )
 
 
-@pytest.mark.parametrize("architecture", ["layoutlm", "layoutlmv3", "lilt"])
+UNUSED = {"layoutlm": "pooler", "layoutlmv3": "rel_pos_bias", "lilt": "layout_output"}
+
+
+@pytest.mark.parametrize("architecture", UNUSED)
 def test_every_architecture_trains_privately_and_comes_back(
     tmp_path: Path, receipts: list[LabelledDocument], architecture: str, small_start: kie.Start
 ) -> None:
@@ -161,6 +165,12 @@ def test_every_architecture_trains_privately_and_comes_back(
     moved = [n for n, v in start.model.named_parameters() if not torch.equal(v, before[n])]
     assert any("classifier" in name or "out_proj" in name for name in moved)
     assert not any("word_embeddings" in name for name in moved)
+    claim = Checkpoint.load(tmp_path / "run").claim
+    kept = set(before) - set(moved)
+    unused = {name for name in kept if "word_embeddings" not in name}
+    assert any(UNUSED[architecture] in name for name in unused)
+    assert set(claim.training["left_as_they_were"]) == unused
+    assert masks.ASSUMED in claim.guarantees[0].assumes
     back = kie.start_from(str(tmp_path / "run"), labels)
     batch = collate(back.encoder, windows_of(receipts[0], back.encoder, labels))
     inputs = (batch.input_ids, batch.bbox, batch.attention_mask)
@@ -321,6 +331,40 @@ def test_a_run_without_any_state_is_not_finished_with_untrained_weights(
     with pytest.raises(CheckpointError, match="All 6 steps"):
         train(resume=True)
     assert not (tmp_path / "run" / "checkpoint").exists()
+
+
+def test_what_is_written_between_two_steps_is_found(
+    small_start: kie.Start, receipts: list[LabelledDocument]
+) -> None:
+    settings = kie.PrivateSettings()
+    with private_kie.private_training(
+        small_start,
+        receipts,
+        PLAN,
+        settings,
+        charge=lambda step: None,
+        noise=NoiseStream(),
+        device=CPU,
+    ) as training:
+        step = kie._private_step(training, settings)
+        step(1)
+        step(2)
+        frozen = next(v for v in small_start.model.parameters() if not v.requires_grad)
+        frozen.data.view(-1)[0] += 1
+        for number in (3, 4):  # what is refused once does not pass as the new start
+            with pytest.raises(PrivacyError, match="word_embeddings.*other than by a private step"):
+                step(number)
+
+
+def test_finding_what_is_unused_leaves_the_model_as_it_was(small_start: kie.Start) -> None:
+    model = small_start.model
+    first = next(model.parameters())
+    first.requires_grad_(False)
+    name = next(name for name, value in model.named_parameters() if value is first)
+    unused = private_kie.unreached(small_start)
+    assert name not in unused
+    assert [n for n, value in model.named_parameters() if not value.requires_grad] == [name]
+    assert all(value.grad is None for value in model.parameters())
 
 
 SCRIPT = textwrap.dedent("""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import hushdoc
@@ -37,6 +37,21 @@ LEDGER_ASSUMES = (
     "began after this one had ended",
 )
 LEDGER_ACCOUNTANT = "pld"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Particulars:
+    """What the checks of one training add to its claim.
+
+    Attributes:
+        settings: For people: parameters that stayed as they were.
+        accesses: To the data, besides training, labels and log.
+        assumes: What the guarantee rests on besides.
+    """
+
+    settings: Mapping[str, Any]
+    accesses: tuple[DataAccess, ...] = ()
+    assumes: tuple[str, ...] = ()
 
 
 def public(public_data: tuple[PublicData, ...], *, training: Mapping[str, Any]) -> Claim:

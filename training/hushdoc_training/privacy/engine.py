@@ -5,8 +5,7 @@ gradients of all its rows are added up and clipped once; clipped gradients are a
 physical batches and processes; noise of the plan's scale is added once, also where no record was
 drawn; the sum is divided by the plan's public constant. A step is charged before its records are
 drawn, and no more steps are taken than the plan has. The accounting event and the claim come from
-the same plan. A loss may depend on its own row alone; that, and the clipper, are tested before the
-first step.
+the same plan. A loss may depend on its own row alone; that and the clipper are tested beforehand.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from torch import nn
 
 from hushdoc.accounting.mechanism import Mechanism
 from hushdoc.claim import Claim, PublicData
-from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy import (
     alike,
     claims,
@@ -51,7 +49,7 @@ from hushdoc_training.privacy.sampling import (
 )
 from hushdoc_training.privacy.step import Step
 from hushdoc_training.privacy.summing import noised, share_of, sum_clipped
-from hushdoc_training.privacy.trial import require_exact
+from hushdoc_training.privacy.trial import assumed_of_losses, require_exact
 
 Row = TypeVar("Row")
 
@@ -111,7 +109,7 @@ class PrivateTraining(Generic[Row]):
             trial: Public records for the self-test; by default the first of `records`, which the
                 claim then lists as an access.
             trial_losses: The losses without their own randomness, for the self-test, if they have
-                any; dropout is turned off for it anyway.
+                any; dropout is turned off for it anyway. The claim states what then is assumed.
             tolerance: Of the self-test; 1e-3 is for float32, 3e-2 for bfloat16.
             charge: Writes down step number n for good; the step is taken when it returns.
             processes: torch.distributed's group, if only some processes train this model.
@@ -167,12 +165,20 @@ class PrivateTraining(Generic[Row]):
                 self._released.unwritten(),
                 sharding.by_module(model),
                 clipping.uncompiled(),
+                watched(model, self._losses) as trained_with,
                 watched(model, checked(trial_losses or losses)) as tried,
-                self._reached(tried, some),
+                self._reached(trained_with, some),
             ):
                 self._clipper = BACKENDS[backend](model, clipping_norm=plan.clipping_norm)
-                place = clipping.place(model)
-                require_exact(self._clipper, place, some, tried, tolerance=tolerance, length=length)
+                self._tried_as_trained = require_exact(
+                    self._clipper,
+                    clipping.place(model),
+                    some,
+                    tried,
+                    tolerance=tolerance,
+                    length=length,
+                    drawing=trained_with if trial_losses else None,
+                )
                 alike.require_same_losses(
                     model, tried, records, self._group, max_rows=max_rows, tolerance=tolerance
                 )
@@ -214,11 +220,7 @@ class PrivateTraining(Generic[Row]):
         Raises:
             PrivacyError: The number is below what was charged here, or above the plan's steps.
         """
-        if not self._charged <= charged <= self._plan.steps:
-            raise PrivacyError(
-                f"{charged} steps are said to be charged; expected {self._charged} to "
-                f"{self._plan.steps}. Resume with the number that the ledger or the log holds."
-            )
+        guards.require_between(charged, self._charged, self._plan.steps)
         self._charged = charged
         self._released.begin()
 
@@ -229,11 +231,7 @@ class PrivateTraining(Generic[Row]):
             PrivacyError: All steps are taken, or somebody else touched parameters or gradients.
         """
         number = self._charged + 1
-        if number > self._plan.steps:
-            raise PrivacyError(
-                f"All {self._plan.steps} steps of the plan are taken. Plan more steps from the "
-                "start; a budget is not extended by what it showed."
-            )
+        guards.require_planned(number, self._plan.steps)
         guards.require_untouched(self.model, self._trainable)
         guards.require_same(self.optimizer, self._trainable)
         if self._charge is not None:
@@ -308,25 +306,37 @@ class PrivateTraining(Generic[Row]):
                 buffers or frozen parameters are not as they were at the start.
         """
         self.require_kept()
-        if not self._is_secret:
-            raise PrivacyError(
-                "Coins or noise were passed in, and a guarantee holds only for those that nobody "
-                "knows. Leave out `coins` and `noise`; they are for tests."
-            )
+        guards.require_secret(secret=self._is_secret)
+        told = self.particulars(name)
         return claims.private(
             self._plan,
             name,
             public_data,
-            training={**(training or {}), **reach.settings(self.left_out)},
+            training={**(training or {}), **told.settings},
             hyperparameter_tuning=hyperparameter_tuning,
             ledger=ledger,
+            accesses=told.accesses,
+            assumes=told.assumes,
+        )
+
+    def particulars(self, name: str) -> claims.Particulars:
+        """Returns what the checks of this training add to a claim; `claim` has it in.
+
+        Args:
+            name: What the protected data are called.
+        """
+        return claims.Particulars(
+            settings=reach.settings(self.left_out),
             accesses=claims.looked_at(
                 name,
                 tried=self._tried_on_records,
                 compared=self._group.size > 1,
                 left_out=bool(self.left_out),
             ),
-            assumes=alike.assumed(self._records, self._fingerprint, self._group),
+            assumes=(
+                *alike.assumed(self._records, self._fingerprint, self._group),
+                *assumed_of_losses(self._tried_as_trained),
+            ),
         )
 
     def _reached(

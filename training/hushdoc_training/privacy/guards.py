@@ -7,7 +7,7 @@ optimizer moves them while they are trained privately.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -89,6 +89,33 @@ def require_enough(num_records: int, expected_records: int) -> None:
         )
 
 
+def require_planned(number: int, steps: int) -> None:
+    """Raises PrivacyError where a step is none of the plan's."""
+    if number > steps:
+        raise PrivacyError(
+            f"All {steps} steps of the plan are taken. Plan more steps from the start; a budget is "
+            "not extended by what it showed."
+        )
+
+
+def require_between(charged: int, least: int, steps: int) -> None:
+    """Raises PrivacyError where a run would go on with fewer charges than it has, or with more."""
+    if not least <= charged <= steps:
+        raise PrivacyError(
+            f"{charged} steps are said to be charged; expected {least} to {steps}. Resume with the "
+            "number that the ledger or the log holds."
+        )
+
+
+def require_secret(*, secret: bool) -> None:
+    """Raises PrivacyError where somebody knows the coins or the noise."""
+    if not secret:
+        raise PrivacyError(
+            "Coins or noise were passed in, and a guarantee holds only for those that nobody "
+            "knows. Leave out `coins` and `noise`; they are for tests."
+        )
+
+
 class Ownership:
     """The right of one optimizer, while it steps, to move some parameters."""
 
@@ -100,13 +127,16 @@ class Ownership:
         Raises:
             PrivacyError: They are being trained privately already.
         """
-        if any(value in _OWNERS for value in parameters.values()):
+        taken = [name for name, value in parameters.items() if value in _OWNERS]
+        if taken:
             raise PrivacyError(
-                "Parameters of the model are being trained privately already, by another "
-                "PrivateTraining. End that one first: use it in a `with` block, or call `close()`."
+                f"{len(taken)} parameters of the model ({_some(taken)}) are being trained "
+                "privately already, by another PrivateTraining. End that one first: use it in a "
+                "`with` block, or call `close()`."
             )
         self._optimizer = optimizer
         self._parameters = list(parameters.values())
+        self._names = {id(value): name for name, value in parameters.items()}
         self._stepping = False
         for value in self._parameters:
             _OWNERS[value] = self
@@ -134,26 +164,35 @@ class Ownership:
         """Whether this is the optimizer that was given to private training."""
         return optimizer is self._optimizer
 
+    def name(self, parameter: torch.Tensor) -> str:
+        """Returns what the model calls a parameter that is owned."""
+        return self._names[id(parameter)]
+
 
 def _refuse_others(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
     """Stops a step that would move privately trained parameters by other gradients."""
     del args, kwargs
     if not _OWNERS:
         return
-    for group in optimizer.param_groups:
-        for value in group["params"]:
-            owner = _OWNERS.get(value)
-            if owner is None or owner.allows(optimizer):
-                continue
-            if owner.owns(optimizer):
-                raise PrivacyError(
-                    "`optimizer.step()` was called directly, on gradients that nobody clipped or "
-                    "noised. Call the `step()` of the PrivateTraining instead."
-                )
-            raise PrivacyError(
-                "A second optimizer holds parameters that are being trained privately, and its "
-                "steps would be neither noised nor counted. Give all of them to one optimizer."
-            )
+    held = [value for group in optimizer.param_groups for value in group["params"]]
+    owned = [(value, _OWNERS[value]) for value in held if value in _OWNERS]
+    taken = [(value, owner) for value, owner in owned if not owner.allows(optimizer)]
+    if any(owner.owns(optimizer) for _, owner in taken):
+        raise PrivacyError(
+            "`optimizer.step()` was called directly, on gradients that nobody clipped or "
+            "noised. Call the `step()` of the PrivateTraining instead."
+        )
+    if taken:
+        raise PrivacyError(
+            f"A second optimizer ({type(optimizer).__name__}) holds {len(taken)} of the parameters "
+            f"that are being trained privately ({_some([o.name(v) for v, o in taken])}), and its "
+            "steps would be neither noised nor counted. Leave them out of it, or give them to the "
+            "optimizer of the PrivateTraining alone."
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
 register_optimizer_step_pre_hook(_refuse_others)

@@ -100,7 +100,7 @@ def closed(losses: Losses[Row], omitted: Mapping[str, nn.Parameter]) -> Losses[R
     return of
 
 
-def settings(omitted: Mapping[str, nn.Parameter]) -> dict[str, Any]:
+def settings(omitted: Collection[str]) -> dict[str, Any]:
     """Returns what a claim's list of settings says of parameters that were left out."""
     return {"left_as_they_were": sorted(omitted)} if omitted else {}
 

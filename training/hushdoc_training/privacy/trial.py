@@ -26,6 +26,27 @@ TRIED = 2 * RECORDS
 LOOKED_AT = 500
 """Records whose rows' lengths are looked at, where lengths are known."""
 
+ASSUMED = (
+    "the losses trained with differ from `trial_losses`, in which the self-test looked for losses "
+    "that depend on other rows, by nothing but what they draw at random, for each row by itself"
+)
+UNSEEN = (
+    "the losses trained with draw from a generator of their own, so that they were not compared "
+    "with one backward pass per record; `trial_losses` were"
+)
+
+
+def assumed_of_losses(trained_with: bool | None) -> tuple[str, ...]:
+    """Returns what a guarantee rests on where the self-test ran on other losses.
+
+    Args:
+        trained_with: Whether the clipper was tried on the losses trained with as well; None where
+            the self-test ran on them and no others.
+    """
+    if trained_with is None:
+        return ()
+    return (ASSUMED,) if trained_with else (ASSUMED, UNSEEN)
+
 
 def require_exact(
     clipper: clipping.Clipper,
@@ -35,7 +56,8 @@ def require_exact(
     *,
     tolerance: float,
     length: Callable[[Row], int] | None = None,
-) -> None:
+    drawing: Callable[[Sequence[Row]], torch.Tensor] | None = None,
+) -> bool | None:
     """Returns if clipped gradients are those of single records; releases nothing.
 
     Args:
@@ -45,6 +67,10 @@ def require_exact(
         losses: One for each row, the same whenever it is asked.
         tolerance: Largest relative difference of a norm or a sum.
         length: Of a row, where rows differ in it: then the longest and the shortest are tried.
+        drawing: The losses trained with, where `losses` stand in for them here.
+
+    Returns:
+        Whether the clipper was tried on `drawing` too; None where there are none.
 
     Raises:
         PrivacyError: They are not, a loss depends on other rows, a parameter is never used, or
@@ -74,6 +100,14 @@ def require_exact(
     clipping.check(
         clipper,
         lambda chosen: losses([rows[index] for index in chosen]),
+        rows=len(rows),
+        tolerance=tolerance,
+    )
+    if drawing is None:
+        return None
+    return clipping.check_drawing(
+        clipper,
+        lambda chosen: drawing([rows[index] for index in chosen]),
         rows=len(rows),
         tolerance=tolerance,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections.abc import Sequence
@@ -15,11 +16,11 @@ import torch
 
 from hushdoc import files
 from hushdoc.claim import Claim, PublicData
-from hushdoc.errors import EmptyDocumentError, PrivacyError
+from hushdoc.errors import CheckpointError, EmptyDocumentError, PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc.runtime.pictures import pixels_of_page
 from hushdoc_training import checkpoint, metrics
-from hushdoc_training.privacy import claims, resuming
+from hushdoc_training.privacy import claims, reach, resuming
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.ledger import Ledger
 from hushdoc_training.privacy.noise import NoiseStream
@@ -29,7 +30,7 @@ from hushdoc_training.recipes.batches import epoch_batches, shuffled_windows
 from hushdoc_training.recipes.identity import documents_digest, identity, pictures_digest
 from hushdoc_training.recipes.loop import Outcome, StepFunction
 from hushdoc_training.recipes.ordering import in_order
-from hushdoc_training.recipes.private_kie import private_training
+from hushdoc_training.recipes.private_kie import private_training, unreached
 from hushdoc_training.recipes.progress import StepLog
 from hushdoc_training.recipes.records import (
     Window,
@@ -176,16 +177,19 @@ def train_private(
         PrivacyError: The start has seen private documents, the model can't be trained privately,
             or the ledger has no room for the run.
         InputError: The ledger can't be read, or counts another unit or at another delta.
+        CheckpointError: There is nothing to resume, or what a run without a ledger has spent is
+            lost.
     """
     device = device or best_device()
     _require_readable(documents, start)
     _require_public(start)
+    told_of_settings = {**described(start), **asdict(settings)}
     claim_of = partial(
         claims.private,
         plan,
         name,
         (*history(start), *public_data),
-        training={**described(start), **asdict(settings)},
+        training=told_of_settings,
         hyperparameter_tuning=hyperparameter_tuning,
     )
     alone = claim_of()
@@ -208,11 +212,13 @@ def train_private(
         account.charge(step)  # before the run's own log, so that the ledger never holds less
         log.charge(step)
 
+    unused = unreached(start)
     # What refuses to train does so before the folder is taken and steps are reserved.
     with private_training(
         start, documents, plan, settings, charge=charge, noise=NoiseStream(), device=device
     ) as training:
         run = _open(out, asked, start, resume=resume)
+        _begin_log(run, new=not resume, in_ledger=ledger is not None)
         account = budget.join(
             ledger, run, plan, alone, documents=digest, title=f"{start.name}, in {out}"
         )
@@ -234,7 +240,14 @@ def train_private(
         )
     if not outcome.interrupted:
         # Made at the end, so that runs which the ledger took in meanwhile are in it.
-        _finish(run, start, claim_of(ledger=account.statement()))
+        told = training.particulars(name)
+        claim = claim_of(
+            training={**told_of_settings, **reach.settings({*unused, *training.left_out})},
+            ledger=account.statement(),
+            accesses=told.accesses,
+            assumes=told.assumes,
+        )
+        _finish(run, start, claim)
         account.close()
     return outcome
 
@@ -274,13 +287,32 @@ def _open(out: Path, settings: dict[str, Any], start: Start, *, resume: bool) ->
     return run
 
 
+def _begin_log(run: Run, *, new: bool, in_ledger: bool) -> None:
+    """Writes a log's first line, without which the log of a resumed run is lost.
+
+    Where a ledger holds the charges, such a run goes on after them; elsewhere nothing knows them.
+    """
+    path = run.folder / STEPS
+    if path.is_file() and path.read_bytes().strip():
+        return
+    if not (new or in_ledger):
+        raise CheckpointError(
+            f"'{path}' is gone or empty, and with it what the run has spent. Restore the file, or "
+            "start a new run in another folder; what this one spent stays spent."
+        )
+    files.write_file(path, json.dumps({"run": run.run_id}).encode("ascii") + b"\n")
+
+
 def _private_step(training: PrivateTraining[Row], settings: PrivateSettings) -> StepFunction:
     def step(number: int) -> float | None:
-        training.resume(number - 1)
+        if training.charged != number - 1:  # what is released is compared with the start since then
+            training.resume(number - 1)
         if settings.decay:
             share = 1 - (number - 1) / training.plan.steps
             _set_rate(training.optimizer, settings.learning_rate * share)
-        return training.step().loss
+        loss = training.step().loss
+        training.require_kept()  # the loop may save now, and a resumed run begins from that
+        return loss
 
     return step
 

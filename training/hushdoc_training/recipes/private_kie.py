@@ -93,6 +93,24 @@ def private_training(
     )
 
 
+def unreached(start: Start) -> list[str]:
+    """Returns the names of parameters that no window reaches, whatever is to be trained.
+
+    An invented window shows it, so that a claim may name them without telling of a document.
+
+    Args:
+        start: Its model is left as it was, but in evaluation mode.
+    """
+    model = start.model.eval()  # the probe in freeze must not draw dropout masks
+    before = {value: value.requires_grad for value in model.parameters()}
+    model.requires_grad_(True)
+    try:
+        return layout.freeze(model, trained="all", image=start.preprocessing.image)
+    finally:
+        for value, required in before.items():
+            value.requires_grad_(required)
+
+
 def _row_tokens(start: Start) -> int:
     """Returns the most tokens of one row, the patches of its page's picture included."""
     tokens = start.preprocessing.max_tokens

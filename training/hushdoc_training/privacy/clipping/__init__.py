@@ -26,7 +26,7 @@ from hushdoc_training.privacy.clipping.one_by_one import OneByOne, one_by_one
 from hushdoc_training.privacy.clipping.opacus_backend import OpacusHooks, opacus_hooks
 from hushdoc_training.privacy.clipping.opening import uncompiled
 from hushdoc_training.privacy.clipping.placement import Placement, place
-from hushdoc_training.privacy.clipping.self_test import check
+from hushdoc_training.privacy.clipping.self_test import check, check_drawing
 
 __all__ = [
     "BookKeeping",
@@ -38,6 +38,7 @@ __all__ = [
     "Placement",
     "book_keeping",
     "check",
+    "check_drawing",
     "one_by_one",
     "opacus_hooks",
     "place",

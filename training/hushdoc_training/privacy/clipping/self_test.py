@@ -89,6 +89,42 @@ def check(
         clipper.clear()
 
 
+@uncompiled()
+def check_drawing(
+    clipper: Clipper, losses_of: LossesOf, *, rows: int, tolerance: float = _EXACT
+) -> bool:
+    """Holds a clipper to one-by-one gradients on losses that draw at random.
+
+    All passes get the same draws, so it is seen whether the clipped gradients are those of single
+    records, and so whether a gradient leads from a loss to other rows. Losses of the same row in
+    other company can't be compared, for there it draws otherwise: that `check` does, on losses
+    that draw nothing.
+
+    Args:
+        clipper: The clipper to be used; its sums are left at zero.
+        losses_of: Runs the model on the chosen rows of a sample of data, and draws.
+        rows: How many rows the sample has.
+        tolerance: As for `check`.
+
+    Returns:
+        Whether it could be compared: the same draws gave the same losses. They do not where losses
+        draw from a generator of their own.
+
+    Raises:
+        PrivacyError: A parameter's gradients differ; the message names it.
+    """
+    clipper.clear()
+    try:
+        with _modes_kept(clipper.model), Chance() as chance:
+            with Careful(precise=True), torch.no_grad():
+                repeats, draws = _repeats(losses_of, rows, chance)
+            if repeats:
+                _compare(clipper, losses_of, rows, tolerance, chance, draws=draws)
+            return repeats
+    finally:
+        clipper.clear()
+
+
 @contextmanager
 def _modes_kept(model: nn.Module) -> Iterator[None]:
     training = {module: module.training for module in model.modules()}
