@@ -53,6 +53,7 @@ def export(run: Path, out: Path, release: Path, *options: str) -> int:
     [
         ("published", "empirical", "token-term"),
         ("hardened", "empirical", "token-term"),
+        ("bounded", "dp-conditional", "token-term"),
         ("gaussian", "dp", "token-term"),
         ("private", "dp", "document"),
         ("none", "none", "token-term"),
@@ -64,7 +65,7 @@ def test_the_claim_is_what_the_mode_can_promise(
     claim = checkpoint.load(runs / mode).claim
     (guarantee,) = claim.guarantees
     assert (guarantee.kind, guarantee.unit) == (kind, unit)
-    if kind == "dp":
+    if kind in ("dp", "dp-conditional"):
         assert guarantee.epsilon is not None
         assert 7.9 < guarantee.epsilon <= 8
         assert guarantee.delta == 1e-5
@@ -74,9 +75,10 @@ def test_the_claim_is_what_the_mode_can_promise(
     if kind == "empirical":
         assert {"antisymmetric rows", "value multiplicity", "float pattern"} < {*methods}
         assert all(audit.auc is not None for audit in claim.audits)
-    elif kind == "dp":
+    elif kind != "none":
         # Of the same training of invented documents.
-        assert f"canary {'documents' if unit == 'document' else 'terms'}" in methods
+        canaries = {"private": "documents", "gaussian": "terms", "bounded": "rows"}
+        assert f"canary {canaries[mode]}" in methods
     else:
         assert not methods
     assert [data.name for data in claim.protected_data] == [INVENTED]
@@ -93,7 +95,11 @@ def test_a_run_is_sealed_and_checked(
     # Only documents that are protected satisfy a policy that asks for it.
     assert main(["verify", model, *trust, *limits]) == (0 if mode == "private" else 5)
     assert main(["inspect", model, *trust]) == 0
-    assert "Attacks were" in capsys.readouterr().out or mode in ("private", "gaussian")
+    assert "Attacks were" in capsys.readouterr().out or mode in (
+        "private",
+        "gaussian",
+        "bounded",
+    )
 
 
 def test_clauses_of_a_new_contract_are_found_where_they_stand(
@@ -167,6 +173,7 @@ def test_files_and_folders_of_contracts(tmp_path: Path, capsys: pytest.CaptureFi
         ("none", ("--iterations", 3)),
         ("private", ("--expected-records", 80)),
         ("gaussian", ()),
+        ("bounded", ("--iterations", 1)),
     ],
 )
 def test_a_score_on_held_out_documents_is_a_read_that_the_certificate_lists(
@@ -223,6 +230,10 @@ def test_tagged_tokens(tmp_path: Path, release: Path) -> None:
         (["--mode", "magic"], "invalid choice"),
         (["--mode", "private", "--epsilon", 0], "epsilon"),
         (["--mode", "gaussian", "--epsilon", 0], "epsilon"),
+        (["--mode", "bounded", "--epsilon", 0], "epsilon"),
+        (["--mode", "bounded", "--row-bound", 0], "--row-bound"),
+        (["--mode", "bounded", "--changed-rows", 0], "--changed-rows"),
+        (["--iterations", 0], "--iterations"),
         (["--mode", "private", "--clusters", 8], "--clusters"),
         (["--mode", "gaussian", "--level", "token"], "--mode gaussian"),
         (["--ledger", "file"], "--ledger"),

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hushdoc.errors import AnnotationError
+from hushdoc.hashing import FeatureScheme, features
 from hushdoc_training.crf import filling, linear
 from hushdoc_training.crf.randomness import SecretStream
 
@@ -93,3 +95,39 @@ def test_one_class_is_refused() -> None:
         linear.fit(matrix, ["x", "x"])
     with pytest.raises(AnnotationError, match="expected one each"):
         linear.fit(matrix, ["x", "y", "y"])
+
+
+def counts(texts: list[str]) -> Any:
+    scheme = FeatureScheme(rows=ROWS, bigrams=False, skip_grams=False)
+    return linear.counted(features([text.split() for text in texts], scheme), ROWS)
+
+
+@pytest.mark.parametrize("kinds", [2, 3])
+def test_learning_on_corrects_what_was_wrong_and_leaves_what_was_right(kinds: int) -> None:
+    names = list(TOPICS)[:kinds]
+    texts, labels = messages(400, kinds, seed=1)
+    classifier = linear.support_vectors(intercept=False)
+    first = linear.fit(counts(texts), labels, classifier=classifier)
+    weights = np.nan_to_num(first.weights, nan=0.0)
+    numbers = np.array([list(first.classes).index(label) for label in labels])
+    found = linear.amounts(counts(texts), numbers, weights)
+    assert np.isnan(found[~counts(texts).getnnz(axis=0).astype(bool)]).all()
+    # From now on two of the kinds have changed their names.
+    swapped = np.where(numbers < 2, 1 - numbers, numbers)
+    more = linear.amounts(counts(texts), swapped, weights)
+    assert np.nanmax(np.abs(more)) > 5 * np.nanmax(np.abs(found), initial=1e-9)
+    scores = counts(texts) @ (weights + np.nan_to_num(more, nan=0.0))
+    given = (scores[:, 0] > 0).astype(int) if kinds == 2 else scores.argmax(axis=1)
+    assert (given == swapped).mean() > 0.95
+    assert len(names) == len(first.classes)
+
+
+def test_a_document_far_enough_from_the_border_changes_nothing() -> None:
+    weights = np.zeros((ROWS, 2), dtype=np.float32)
+    matrix = counts(["tide", "sail"])
+    rows = matrix.indices
+    weights[rows[0]] = 1.5, -1.5
+    found = linear.amounts(matrix, np.array([0, 0]), weights)
+    assert np.isnan(found[rows[0]]).all()
+    assert found[rows[1]].tolist() == [1.0, -1.0]
+    assert np.isnan(found).all(axis=1).sum() == ROWS - 1

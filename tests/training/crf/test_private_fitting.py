@@ -264,3 +264,19 @@ def test_what_does_not_fit_together_is_refused() -> None:
         replace(start_of(4), tags=("O",))
     with pytest.raises(ValueError, match="weights"):
         replace(start_of(4), weights=np.zeros((3, 2)))
+
+
+def test_how_many_gradients_are_held_at_once_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    items, labels, records = clauses(11)
+    plan = PrivacyPlan.calibrated(
+        epsilon=8, sampling_rate=0.7, steps=3, clipping_norm=1.0, expected_records=10
+    )
+    made = []
+    for held in (1024, 4, 1):
+        monkeypatch.setattr(private_fitting, "_CHUNK_RECORDS", held)
+        made.append(fitted(items, labels, records, rows=1000, plan=plan, key=3))
+    for other in made[1:]:
+        assert np.allclose(made[0].weights, other.weights, rtol=0, atol=1e-6)
+        assert np.allclose(made[0].transitions, other.transitions, rtol=0, atol=1e-6)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hushdoc.errors import OutputExistsError
 
-MODES = ("published", "hardened", "gaussian", "private", "none")
+MODES = ("published", "hardened", "bounded", "gaussian", "private", "none")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -48,12 +48,22 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--mode", choices=MODES, default="hardened", help="how it is released (default: hardened)"
     )
     _add_filled(parser.add_argument_group("published, hardened and none"))
-    _add_private(parser.add_argument_group("gaussian and private"))
+    _add_bounded(parser.add_argument_group("bounded"))
+    noisy = parser.add_argument_group("bounded, gaussian and private")
+    add_budget(noisy, steps=16, travel=350.0, expected_records=300)
+    noisy.add_argument(
+        "--public",
+        help="of private: public contracts in a file, which say how rare words are (default: "
+        "invented ones)",
+    )
+    add_overlap(noisy)
 
 
 def _add_filled(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--algorithm", default="pa", help="of CRFsuite (default: pa)")
-    group.add_argument("--iterations", type=int, default=30, help="passes (default: 30)")
+    group.add_argument(
+        "--iterations", type=int, help="passes, also of bounded (default: 30; 4 of bounded)"
+    )
     group.add_argument("--noise", type=float, help="of hardened, in spreads (default: 0.5)")
     group.add_argument(
         "--least-documents",
@@ -62,27 +72,57 @@ def _add_filled(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_private(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--epsilon", type=float, default=8.0, help="budget (default: 8)")
-    group.add_argument("--delta", type=float, help="(default: the ledger's, else 1e-5)")
+def _add_bounded(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--public",
-        help="of private: public contracts in a file, which say how rare words are (default: "
-        "invented ones)",
+        "--row-bound", type=float, default=0.1, help="largest length of a row (default: 0.1)"
     )
+    group.add_argument(
+        "--changed-rows",
+        type=int,
+        default=1,
+        help="in how many rows two tables may differ that --epsilon keeps alike (default: 1)",
+    )
+
+
+def add_overlap(group: argparse._ArgumentGroup) -> None:
+    """Adds what is known of public documents and protected ones."""
     group.add_argument(
         "--public-overlap",
         choices=("none", "unknown", "partial", "contained"),
         default="unknown",
         help="how far --public may hold documents that are to be protected (default: unknown)",
     )
-    group.add_argument("--steps", type=int, default=16, help="full batches (default: 16)")
+
+
+def add_budget(
+    group: argparse._ArgumentGroup, *, steps: int, travel: float, expected_records: int
+) -> None:
+    """Adds what a promise is made of, and how DP-SGD spends it.
+
+    Args:
+        group: Where the options stand.
+        steps: Default of --steps.
+        travel: Default of --travel.
+        expected_records: Default of --expected-records.
+    """
+    group.add_argument("--epsilon", type=float, default=8.0, help="budget (default: 8)")
+    group.add_argument("--delta", type=float, help="(default: the ledger's, else 1e-5)")
     group.add_argument(
-        "--travel", type=float, default=350.0, help="learning rate times steps (default: 350)"
+        "--steps", type=int, default=steps, help=f"of private: full batches (default: {steps})"
+    )
+    group.add_argument(
+        "--travel",
+        type=float,
+        default=travel,
+        help=f"of private: learning rate times steps (default: {travel:g})",
     )
     group.add_argument("--clipping-norm", type=float, default=1.0, help="(default: 1)")
     group.add_argument(
-        "--expected-records", type=int, default=300, help="divisor of the noised sum (default: 300)"
+        "--expected-records",
+        type=int,
+        default=expected_records,
+        help="divisor of the noised sum: about how many documents there are, set by hand "
+        f"(default: {expected_records})",
     )
     group.add_argument(
         "--tuned-on",
@@ -110,25 +150,36 @@ def check(options: argparse.Namespace) -> None:
         OutputExistsError: The folder holds a run.
         SystemExit: The options make no run (exit code 2).
     """
-    if not 0 <= options.held_out < 1:
-        options.refuse_usage(f"--held-out is {options.held_out}; it must be from 0 to below 1")
-    if options.documents is not None and options.documents < 1:
-        options.refuse_usage(f"--documents is {options.documents}; it must be at least 1")
     if options.mode in ("private", "gaussian") and options.clusters:
         options.refuse_usage(f"--clusters can't be had with --mode {options.mode}")
     if options.mode == "gaussian" and options.level == "token":
         options.refuse_usage("--mode gaussian needs sentences: a tag is seen by many rows")
+    if options.changed_rows < 1:
+        options.refuse_usage(f"--changed-rows is {options.changed_rows}; it must be at least 1")
+    if options.iterations is not None and options.iterations < 1:
+        options.refuse_usage(f"--iterations is {options.iterations}; it must be at least 1")
+    require_positive(options, "row_bound")
+    check_shared(options)
+
+
+def check_shared(options: argparse.Namespace) -> None:
+    """Refuses what no table can be made from, whatever it is to find.
+
+    Raises:
+        OutputExistsError: The folder holds a run.
+        SystemExit: The options make no run (exit code 2).
+    """
+    if not 0 <= options.held_out < 1:
+        options.refuse_usage(f"--held-out is {options.held_out}; it must be from 0 to below 1")
+    if options.documents is not None and options.documents < 1:
+        options.refuse_usage(f"--documents is {options.documents}; it must be at least 1")
     if options.ledger is None and options.documents_changed:
         options.refuse_usage("--documents-changed says something to a --ledger; none is given")
     if options.ledger is not None and options.mode != "private":
         options.refuse_usage("--ledger counts documents; it needs --mode private")
     if options.name is not None and not options.name.strip():
         options.refuse_usage("--name is empty; the certificate calls the documents by it")
-    for name, least in (("noise", 0.0), ("travel", 0.0), ("clipping_norm", 0.0), ("epsilon", 0.0)):
-        value = getattr(options, name)
-        if value is not None and not (math.isfinite(value) and value > least):
-            flag = name.replace("_", "-")
-            options.refuse_usage(f"--{flag} is {value}; it must be a number above {least:g}")
+    require_positive(options, "noise", "travel", "clipping_norm", "epsilon")
     if options.delta is not None and not 0 < options.delta < 1:
         options.refuse_usage(f"--delta is {options.delta}; it must be above 0 and below 1")
     if any((options.out / name).exists() for name in ("checkpoint", "run.json")):
@@ -136,3 +187,16 @@ def check(options: argparse.Namespace) -> None:
             f"The folder '{options.out}' holds a run. Name a new folder with --out: a table is "
             "learned in one go, and no run of it is continued."
         )
+
+
+def require_positive(options: argparse.Namespace, *names: str) -> None:
+    """Refuses numbers that are given and not above 0.
+
+    Raises:
+        SystemExit: One of them is not (exit code 2).
+    """
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and not (math.isfinite(value) and value > 0):
+            flag = name.replace("_", "-")
+            options.refuse_usage(f"--{flag} is {value}; it must be a number above 0")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from hushdoc_training.crf.checkpoint import TableCheckpoint
     from hushdoc_training.crf.corpus import Corpus, LabelledText
     from hushdoc_training.data.contracts import Contract, Sentence
+    from hushdoc_training.privacy.ledger import Ledger
+    from hushdoc_training.privacy.plan import PrivacyPlan
 
 DESCRIPTION = """Learns to find clauses or entities in long texts by a table of hashed features.
 
@@ -30,6 +32,8 @@ folder that holds one of them; or invented:contract.
 What the table may be given away as:
   published   filled as in "Hash the Universe" and attacked; the certificate says "empirical"
   hardened    frequent features alone, noise on every row, attacked; "empirical"
+  bounded     rows kept short while they are learned, noise on every row; "dp-conditional": it
+              hides what is in --changed-rows rows, and no term or document by itself
   gaussian    each row learned from its own counts, noise on every row; "dp" for single terms
   private     DP-SGD; "dp" for whole documents
   none        as it was fitted; the certificate says that it promises nothing
@@ -66,12 +70,8 @@ def run(options: argparse.Namespace) -> int:
         flush=True,
     )
     scheme = _scheme(options, train.level)
-    if options.mode == "private":
-        table = _private(options, train, scheme)
-    elif options.mode == "gaussian":
-        table = _gaussian(options, train, scheme)
-    else:
-        table = _filled(options, train, scheme)
+    modes = {"private": _private, "gaussian": _gaussian, "bounded": _bounded}
+    table = modes.get(options.mode, _filled)(options, train, scheme)
     if len(test.labels):
         from hushdoc_training.recipes import clause_runs
 
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
             f"Held out:   precision {found.precision:.3f}, recall {found.recall:.3f}, F1 "
             f"{found.f1:.3f} on {found.items} {test.level}s with a label"
         )
-    _say_what_it_promises(table)
+    say_what_it_promises(table)
     print(f"Checkpoint: {options.out / 'checkpoint'}")
     return 0
 
@@ -161,13 +161,13 @@ def _scheme(options: argparse.Namespace, level: str) -> FeatureScheme:
 
 
 def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) -> TableCheckpoint:
-    from hushdoc_training.crf import checkpoint, clusters, filling
+    from hushdoc_training.crf import checkpoint, clusters, filling, fitting
     from hushdoc_training.recipes import hashed_crf, table_attacks
 
     try:
         settings = hashed_crf.CRFSettings(
             algorithm=options.algorithm,
-            iterations=options.iterations,
+            iterations=options.iterations or fitting.ITERATIONS,
             fill=options.mode,
             noise=filling.NOISE if options.noise is None else options.noise,
             least_documents=options.least_documents,
@@ -180,12 +180,12 @@ def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) 
         scheme,
         settings,
         out=options.out,
-        name=_name(options),
+        name=name_of(options),
         clusters=clusters.from_minilm(scheme) if scheme.clusters else None,
         attack=None
         if options.mode == "none"
-        else lambda made: table_attacks.audits(made, report=_print_attack),
-        accesses=_scoring(options, _name(options)),
+        else lambda made: table_attacks.audits(made, report=print_attack),
+        accesses=scoring(options, name_of(options)),
         caveats=(f"A document is {SENTENCE}.",) if options.sentences_are_documents else (),
         progress=lambda what: print(f"{what} ...", flush=True),
     )
@@ -193,7 +193,12 @@ def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) 
     return checkpoint.load(options.out)
 
 
-def _print_attack(attack: Attack) -> None:
+def print_attack(attack: Attack) -> None:
+    """Prints what an attack achieved.
+
+    Args:
+        attack: One of those on a finished table.
+    """
     print(
         f"Attack:     {attack.method}: AUC {attack.auc:.3f}, true positives {attack.tpr:.3f} at "
         f"{attack.fpr:.4f} false ones",
@@ -204,26 +209,11 @@ def _print_attack(attack: Attack) -> None:
 def _private(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) -> TableCheckpoint:
     from hushdoc_training.crf.private_fitting import Settings
     from hushdoc_training.privacy.ledger import Ledger
-    from hushdoc_training.privacy.plan import PrivacyPlan
     from hushdoc_training.recipes import clause_runs
 
     ledger = None if options.ledger is None else Ledger.open(options.ledger)
-    delta = options.delta
-    if delta is None:
-        delta = clause_runs.DELTA if ledger is None else ledger.delta
-    name = options.name or (ledger.data if ledger is not None else _name(options))
-    try:
-        plan = PrivacyPlan.calibrated(
-            epsilon=options.epsilon,
-            delta=delta,
-            sampling_rate=1.0,
-            steps=options.steps,
-            clipping_norm=options.clipping_norm,
-            expected_records=options.expected_records,
-        )
-    except ValueError as error:
-        options.refuse_usage(str(error))
-        raise
+    plan = plan_of(options, ledger)
+    name = options.name or (ledger.data if ledger is not None else name_of(options))
     return clause_runs.protect_documents(
         corpus,
         scheme,
@@ -236,8 +226,35 @@ def _private(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme)
         unit_definition=SENTENCE if options.sentences_are_documents else None,
         ledger=ledger,
         documents_changed=options.documents_changed,
-        accesses=_scoring(options, name),
+        accesses=scoring(options, name),
     )
+
+
+def plan_of(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
+    """Returns the plan of full batches that options ask for; a wrong number is a usage error.
+
+    Args:
+        options: With what `clause_options.add_budget` added.
+        ledger: The budget of the documents, whose delta holds where none is given.
+    """
+    from hushdoc_training.privacy.plan import PrivacyPlan
+    from hushdoc_training.recipes import clause_runs
+
+    delta = options.delta
+    if delta is None:
+        delta = clause_runs.DELTA if ledger is None else ledger.delta
+    try:
+        return PrivacyPlan.calibrated(
+            epsilon=options.epsilon,
+            delta=delta,
+            sampling_rate=1.0,
+            steps=options.steps,
+            clipping_norm=options.clipping_norm,
+            expected_records=options.expected_records,
+        )
+    except ValueError as error:
+        options.refuse_usage(str(error))
+        raise
 
 
 def _public(options: argparse.Namespace, scheme: FeatureScheme) -> Any:
@@ -282,24 +299,60 @@ def _gaussian(
             epsilon=options.epsilon,
             delta=clause_runs.DELTA if options.delta is None else options.delta,
             out=options.out,
-            name=_name(options),
-            accesses=_scoring(options, _name(options)),
+            name=name_of(options),
+            accesses=scoring(options, name_of(options)),
         )
     except ValueError as error:
         options.refuse_usage(str(error))
         raise
 
 
-def _say_what_it_promises(table: TableCheckpoint) -> None:
+def _bounded(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) -> TableCheckpoint:
+    from hushdoc_training.crf import clusters
+    from hushdoc_training.recipes import bounded_tables, clause_runs
+
+    settings = bounded_tables.settings_of(bound=options.row_bound, passes=options.iterations)
+    try:
+        return bounded_tables.protect_rows(
+            corpus,
+            scheme,
+            epsilon=options.epsilon,
+            delta=clause_runs.DELTA if options.delta is None else options.delta,
+            changed_rows=options.changed_rows,
+            settings=settings,
+            out=options.out,
+            name=name_of(options),
+            clusters=clusters.from_minilm(scheme) if scheme.clusters else None,
+            accesses=scoring(options, name_of(options)),
+            caveats=(f"A document is {SENTENCE}.",) if options.sentences_are_documents else (),
+            progress=lambda what: print(f"{what} ...", flush=True),
+        )
+    except ValueError as error:
+        options.refuse_usage(str(error))
+        raise
+
+
+def say_what_it_promises(table: TableCheckpoint) -> None:
+    """Prints the certificate in a line.
+
+    Args:
+        table: What was made.
+    """
     (guarantee,) = table.claim.guarantees
     stated = f"Certificate: kind {guarantee.kind}, unit {guarantee.unit}"
     if guarantee.epsilon is not None:
         stated += f", epsilon {guarantee.epsilon:.4g}, delta {guarantee.delta:g}"
-    print(stated + (f": {guarantee.reason}" if guarantee.reason else ""))
+    why = guarantee.reason or guarantee.condition
+    print(stated + (f": {why}" if why else ""))
 
 
-def _scoring(options: argparse.Namespace, name: str) -> tuple[DataAccess, ...]:
-    """Returns how documents are read that nothing is learned from."""
+def scoring(options: argparse.Namespace, name: str) -> tuple[DataAccess, ...]:
+    """Returns how documents are read that nothing is learned from.
+
+    Args:
+        options: With --held-out.
+        name: What the certificate calls the documents.
+    """
     from hushdoc.claim import DataAccess
 
     why = "score on held-out documents, shown to whoever trained; nothing was learned from them"
@@ -307,5 +360,10 @@ def _scoring(options: argparse.Namespace, name: str) -> tuple[DataAccess, ...]:
     return read if options.held_out else ()
 
 
-def _name(options: argparse.Namespace) -> str:
+def name_of(options: argparse.Namespace) -> str:
+    """Returns what the certificate calls the documents.
+
+    Args:
+        options: With --name and --data.
+    """
     return str(options.name or Path(options.data).resolve().name)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushdoc.errors import MissingExtraError
-from hushdoc_training.commands import clauses
+from hushdoc_training.commands import classifier, clauses
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +43,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     tasks = train.add_subparsers(title="tasks", dest="task", required=True, metavar="TASK")
     clauses.register(tasks)
+    classifier.register(tasks)
     parser = tasks.add_parser(
         "kie",
         help="key information extraction: fields of invoices, receipts, forms",

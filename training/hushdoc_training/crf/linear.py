@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.errors import AnnotationError, MissingExtraError
+from hushdoc.hashing import Features
 from hushdoc_training.crf.fitting import FittedTable
 
 Fill = Callable[[FittedTable], npt.NDArray[np.float32]]
@@ -60,6 +61,17 @@ class LinearModel:
             labels=self.classes[-columns:],
         )
 
+    def columns(self) -> npt.NDArray[np.float32]:
+        """Returns a column for each class, shape [rows, classes].
+
+        The one column of two classes says how much it speaks for the second, half of which is as
+        much as half against the first.
+        """
+        if len(self.classes) != 2:
+            return self.weights
+        half = self.weights / np.float32(2)
+        return np.concatenate([-half, half], axis=1)
+
     def filled(self, fill: Fill) -> LinearModel:
         """Returns the model with every coefficient filled.
 
@@ -100,11 +112,33 @@ def _as_it_is(words: Sequence[str]) -> Sequence[str]:
     return words
 
 
+def counted(features: Features, rows: int) -> Any:
+    """Returns how often each text has each row, every text of length 1.
+
+    Args:
+        features: Of whole texts, by this package's own hashes, which a table's reader knows.
+        rows: Of the table.
+
+    Raises:
+        MissingExtraError: scikit-learn is not installed.
+    """
+    try:
+        from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
+        from sklearn.preprocessing import normalize
+    except ImportError as error:
+        raise MissingExtraError("scikit-learn", "crf") from error
+    ones = np.ones(len(features.indices))
+    shape = features.num_items, rows
+    matrix = csr_matrix((ones, features.indices, features.offsets), shape=shape)
+    matrix.sum_duplicates()
+    return normalize(matrix)
+
+
 def fit(matrix: Any, labels: Sequence[str], *, classifier: Any = None) -> LinearModel:
     """Returns a classifier that was fitted to hashed documents.
 
     Args:
-        matrix: What `hashed` returned.
+        matrix: What `hashed` or `counted` returned.
         labels: The class of each document.
         classifier: With scikit-learn's `fit`, `coef_`, `intercept_` and `classes_`; by default a
             linear support vector machine by stochastic gradients.
@@ -120,8 +154,59 @@ def fit(matrix: Any, labels: Sequence[str], *, classifier: Any = None) -> Linear
         )
     # What no document has is left out, so that it can't be told from what was not learned.
     columns = np.flatnonzero(np.asarray(matrix.getnnz(axis=0)).ravel())
-    model = (classifier or _classifier()).fit(matrix[:, columns], list(labels))
+    model = (classifier or support_vectors()).fit(matrix[:, columns], list(labels))
     return from_sklearn(model, columns, matrix.shape[1])
+
+
+def amounts(
+    matrix: Any,
+    numbers: npt.NDArray[np.int64],
+    weights: npt.NDArray[np.float32],
+    *,
+    passes: int = 5,
+    most: float = 1.0,
+) -> npt.NDArray[np.float32]:
+    """Returns by how much a passive-aggressive learner changes weights that are there already.
+
+    Where a document keeps its distance of 1 from the border between its class and the others,
+    nothing is changed (PA-I of Crammer et al. 2006, one class against the rest).
+
+    Args:
+        matrix: What `counted` returned.
+        numbers: The class of each document: a column, or of one column 0 against and 1 for it.
+        weights: Shape [rows, columns], complete.
+        passes: Over the documents.
+        most: Largest step.
+
+    Returns:
+        Shape [rows, columns]; NaN in rows that did not change.
+
+    Example:
+        >>> found = Features(indices=np.array([0], np.int32), offsets=np.array([0, 1]))
+        >>> amounts(counted(found, 2), np.array([1]), np.zeros((2, 2), np.float32)).tolist()
+        [[-1.0, 1.0], [nan, nan]]
+    """
+    columns = np.flatnonzero(np.asarray(matrix.getnnz(axis=0)).ravel())
+    inner = matrix[:, columns]
+    start = weights[columns].astype(np.float64)
+    own = start.copy()
+    targets = np.where(np.arange(2)[:, None] == np.arange(2), 1.0, -1.0)[:, 1:]
+    if weights.shape[1] > 1:
+        targets = 2 * np.eye(weights.shape[1]) - 1
+    # The order of documents, and no secret.
+    order = np.random.default_rng(0)
+    for _ in range(passes):
+        for document in order.permutation(inner.shape[0]).tolist():
+            part = slice(*inner.indptr[document : document + 2])
+            rows, values = inner.indices[part], inner.data[part]
+            target = targets[numbers[document]]
+            step = np.clip(1.0 - target * (values @ own[rows]), 0.0, most)
+            if step.any():
+                own[rows] += np.outer(values, step * target)
+    found = np.full(weights.shape, np.nan, dtype=np.float32)
+    changed = (own != start).any(axis=1)
+    found[columns[changed]] = (own - start)[changed]
+    return found
 
 
 def from_sklearn(model: Any, columns: npt.NDArray[np.intp], rows: int) -> LinearModel:
@@ -143,9 +228,18 @@ def from_sklearn(model: Any, columns: npt.NDArray[np.intp], rows: int) -> Linear
     )
 
 
-def _classifier() -> Any:
+def support_vectors(*, intercept: bool = True) -> Any:
+    """Returns an unfitted linear support vector machine by stochastic gradients.
+
+    Args:
+        intercept: Whether each class has a constant beside its weights. A table has none, and
+            without it only the direction of a document counts, not its length.
+
+    Raises:
+        MissingExtraError: scikit-learn is not installed.
+    """
     try:
         from sklearn.linear_model import SGDClassifier
     except ImportError as error:
         raise MissingExtraError("scikit-learn", "crf") from error
-    return SGDClassifier(alpha=1e-5, random_state=0)
+    return SGDClassifier(alpha=1e-5, random_state=0, fit_intercept=intercept)

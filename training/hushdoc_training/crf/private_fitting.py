@@ -28,6 +28,8 @@ from hushdoc_training.crf.randomness import SecretStream
 Floats = npt.NDArray[np.float64]
 
 _CHUNK_ROWS = 1 << 18
+_CHUNK_RECORDS = 1 << 10
+"""Records whose gradients are held at once."""
 
 
 class Plan(Protocol):
@@ -244,20 +246,20 @@ class _Training:
         """Returns the sum of the drawn records' gradients, none above the clipping norm."""
         rows, moves = np.zeros_like(self._rows), np.zeros_like(self._moves)
         drawn = self._stream.uniforms(len(self._data.records)) <= self._plan.sampling_rate
-        chosen = [self._data.records[number] for number in np.flatnonzero(drawn)]
-        if not chosen:
-            return rows, moves
+        numbers = np.flatnonzero(drawn).tolist()
         scaled = self._rows * self._scales
-        found = gradients(
-            chosen,
-            [scaled[record.rows] for record in chosen],
-            self._transitions(self._moves),
-            emphasis=self._emphasis,
-        )
-        for record, gradient in zip(chosen, found, strict=True):
-            own, pairs = self._clipped(gradient, self._scales[record.rows])
-            rows[record.rows] += own
-            moves += pairs
+        for first in range(0, len(numbers), _CHUNK_RECORDS):
+            chosen = [self._data.records[n] for n in numbers[first : first + _CHUNK_RECORDS]]
+            found = gradients(
+                chosen,
+                [scaled[record.rows] for record in chosen],
+                self._transitions(self._moves),
+                emphasis=self._emphasis,
+            )
+            for record, gradient in zip(chosen, found, strict=True):
+                own, pairs = self._clipped(gradient, self._scales[record.rows])
+                rows[record.rows] += own
+                moves += pairs
         return rows, moves
 
     def _clipped(self, gradient: Gradient, scales: Floats) -> tuple[Floats, Floats]:

@@ -22,6 +22,7 @@ def fit_private_linear(
     plan: Plan,
     stream: SecretStream,
     settings: Settings = LINEAR,
+    weights: npt.NDArray[np.float32] | None = None,
 ) -> PrivateTable:
     """Returns a multinomial logistic regression trained by DP-SGD, each item one record.
 
@@ -33,6 +34,7 @@ def fit_private_linear(
         plan: Sampling, clipping and noise.
         stream: Where sampling and noise come from.
         settings: Everything else; its `transition_scale` is 0, for there are no transitions.
+        weights: What training goes on from, shape [R, d]: a table that was released; else zeros.
 
     Raises:
         ValueError: The parts do not fit together.
@@ -43,7 +45,13 @@ def fit_private_linear(
             "no neighbours."
         )
     each = np.arange(features.num_items + 1)
-    start = Start(tags=names, scales=scales, transitions=np.zeros((len(names), len(names))))
+    transitions = np.zeros((len(names), len(names)))
+    start = Start(
+        tags=names,
+        scales=scales,
+        transitions=transitions,
+        weights=None if weights is None else weights.astype(np.float64),
+    )
     return fit_private(
         features,
         labels,

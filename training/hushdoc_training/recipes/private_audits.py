@@ -7,7 +7,7 @@ certificate. Nothing more is learned about the protected documents, so it costs 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +19,9 @@ from hushdoc.hashing import Features, FeatureScheme
 from hushdoc_training.audit import canaries
 from hushdoc_training.audit.canaries import Data
 from hushdoc_training.audit.roc import Attack, Scores, measured
-from hushdoc_training.crf import bounded, corpus, private_fitting
+from hushdoc_training.crf import bounded, corpus, private_fitting, whole_texts
+from hushdoc_training.crf.bounded import BoundedTable
+from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.private_fitting import Plan, Settings, Start
 from hushdoc_training.crf.randomness import SecretStream
 from hushdoc_training.data import invented_contracts
@@ -30,7 +32,7 @@ CANARIES = 200
 
 DOCUMENTS, PLACES = 40, 64
 LABEL = "Governing Law"
-METHOD_OF_TERMS = "canary terms"
+METHOD_OF_TERMS, METHOD_OF_ROWS = "canary terms", "canary rows"
 
 CAVEAT = (
     "The audits are of a training under the same settings on invented documents: they test how "
@@ -72,6 +74,18 @@ def attacks_on_documents(
         sequences=texts.documents,
         records=texts.records,
     )
+    start = Start(
+        tags=texts.names,
+        scales=private_fitting.public_scales(public, scheme.rows),
+        transitions=private_fitting.transitions_of(texts.names),
+    )
+    return _attacked(data, scheme, plan, start=start, settings=settings)
+
+
+def _attacked(
+    data: Data, scheme: FeatureScheme, plan: Plan, *, start: Start, settings: Settings
+) -> list[Attack]:
+    """Returns what a training tells of canaries among its documents, and of rows."""
     had = np.bincount(data.features.indices, minlength=scheme.rows) > 0
     count = min(CANARIES, int((~had).sum()) // 2)
     if count < LEAST_ROWS:
@@ -80,27 +94,43 @@ def attacks_on_documents(
         data,
         rows=scheme.rows,
         count=count,
-        label=len(texts.names) - 1,
+        label=len(start.tags) - 1,
         # An audit's choice, and no secret.
         generator=np.random.default_rng(0),
     )
-    scales = private_fitting.public_scales(public, scheme.rows)
     table = private_fitting.fit_private(
         data.features,
         data.labels,
         sequences=data.sequences,
         records=data.records,
-        start=Start(
-            tags=texts.names,
-            scales=scales,
-            transitions=private_fitting.transitions_of(texts.names),
-        ),
+        start=start,
         plan=plan,
         settings=settings,
         stream=SecretStream(),
     )
-    rows = (table.weights / scales[:, None]).astype(np.float32)
+    rows = (table.weights / start.scales[:, None]).astype(np.float32)
     return [planted.attack(rows), *_on_rows(rows, had)]
+
+
+def attacks_on_whole_texts(
+    scheme: FeatureScheme, plan: Plan, *, scales: npt.NDArray[np.float64], settings: Settings
+) -> list[Attack]:
+    """Returns what is told of canary texts and of rows by DP-SGD of kinds of whole texts.
+
+    Args:
+        scheme: The table's features.
+        plan: How the table was trained.
+        scales: Of its rows.
+        settings: All else.
+    """
+    texts = corpus.sentence_corpus(invented_contracts.contracts(DOCUMENTS, seed=2), [])
+    whole = whole_texts.whole(texts.features(scheme), texts)
+    each = np.arange(whole.num_items + 1)
+    # Two kinds that their words do not tell apart: canaries are all that can be learned.
+    data = Data(features=whole, labels=each[:-1] % 2, sequences=each, records=each)
+    names = ("one kind", "another")
+    start = Start(tags=names, scales=scales, transitions=np.zeros((2, 2)))
+    return _attacked(data, scheme, plan, start=start, settings=settings)
 
 
 def attacks_on_terms(scheme: FeatureScheme, *, bound: float, noise_std: float) -> list[Attack]:
@@ -125,6 +155,48 @@ def attacks_on_terms(scheme: FeatureScheme, *, bound: float, noise_std: float) -
     had = np.zeros(scheme.rows, dtype=bool)
     had[hashing.features([[term] for term in planted], scheme).indices] = True
     return [attack, *_on_rows(weights, had)]
+
+
+def attacks_on_rows(
+    scheme: FeatureScheme,
+    fit: Callable[[Corpus], BoundedTable],
+    *,
+    noise_std: float,
+    changed_rows: int,
+) -> list[Attack]:
+    """Returns what is told of the content of rows by one release of a bounded table.
+
+    Canaries are rows at one end of the ball, which have to be told from rows at the other: as far
+    apart as rows can be. Where several rows are to be hidden together, a canary is so many.
+
+    Args:
+        scheme: The table's features.
+        fit: Learns a bounded table of invented documents as the protected ones' was.
+        noise_std: Standard deviation of the noise on every cell.
+        changed_rows: In how many rows neighbouring tables may differ.
+    """
+    make = corpus.token_corpus if scheme.level == "token" else corpus.sentence_corpus
+    table = fit(make(invented_contracts.contracts(DOCUMENTS, seed=2), [LABEL]))
+    had = np.asarray(table.weights.any(axis=1))
+    free = np.flatnonzero(~had)
+    half = min(CANARIES, len(free) // (2 * changed_rows) // 2)
+    if half < LEAST_ROWS:
+        return []
+    # An audit's choice, and no secret. As many rows stay as they are, for the attacks below.
+    chosen = np.random.default_rng(0).permutation(free)[: 2 * half * changed_rows]
+    groups = chosen.reshape(2 * half, changed_rows)
+    towards = np.full(table.weights.shape[1], table.weights.shape[1] ** -0.5)
+    towards[0] *= -1
+    weights = table.weights.copy()
+    weights[groups[:half]] = table.bound * towards
+    weights[groups[half:]] = -table.bound * towards
+    seen = bounded.released(
+        replace(table, weights=weights), noise_std=noise_std, stream=SecretStream()
+    )
+    said = (seen[groups] @ towards).sum(axis=1)
+    attack = measured(METHOD_OF_ROWS, said[:half], said[half:], unit="token-term")
+    others = np.setdiff1d(np.arange(len(seen)), chosen)
+    return [attack, *_on_rows(seen[others], had[others])]
 
 
 def _own_rows(scheme: FeatureScheme) -> tuple[list[str], list[str]]:

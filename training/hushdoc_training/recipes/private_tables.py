@@ -198,6 +198,7 @@ def release_terms(
     delta: float,
     name: str,
     public_data: tuple[PublicData, ...] = (),
+    items: str = "sentences",
 ) -> tuple[npt.NDArray[np.float32], Claim]:
     """Returns a table of `bounded.log_odds` with noise, and its claim: kind dp, unit term.
 
@@ -207,6 +208,7 @@ def release_terms(
         delta: At which epsilon is stated.
         name: What the protected documents are called.
         public_data: What clusters were made from, if there are some.
+        items: What has labels, in words.
 
     Raises:
         TypeError: It is another table.
@@ -221,11 +223,11 @@ def release_terms(
     guarantee = replace(
         _guarantee(event, delta),
         kind="dp",
-        unit_definition="all places of one term in all documents, emptied; sentences, their "
-        "labels and all other terms stay",
+        unit_definition=f"all places of one term in all documents, emptied; {items}, their labels "
+        "and all other terms stay",
         assumes=(
             "each row was learned from its own counts alone",
-            "how many sentences there are and which labels they have is public",
+            f"how many {items} there are and which labels they have is public",
         ),
     )
     claim = _claim(
@@ -236,7 +238,7 @@ def release_terms(
         f"a term is in at most {rows} rows; each lies in a ball of radius {table.bound:g}",
         caveats=(
             "A sentence or a document is many terms, and is protected far less than a term.",
-            "The sentences' labels are not protected: they count as public.",
+            f"The labels of the {items} are not protected: they count as public.",
         ),
     )
     return released(table, noise_std=noise_std, stream=SecretStream()), claim

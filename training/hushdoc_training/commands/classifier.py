@@ -1,0 +1,298 @@
+"""The task `train classifier`: kinds of whole documents, by a table of hashed features."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hushdoc.errors import AnnotationError, MissingExtraError
+from hushdoc_training.commands import classifier_options, clauses
+
+if TYPE_CHECKING:
+    from hushdoc.hashing import FeatureScheme
+    from hushdoc_training.crf.checkpoint import TableCheckpoint
+    from hushdoc_training.crf.corpus import Corpus
+    from hushdoc_training.data.contracts import Message
+    from hushdoc_training.recipes.private_classifier import PublicText
+
+DESCRIPTION = """Learns to tell kinds of documents apart, by a table of hashed words.
+
+  hushdoc train classifier --data messages.jsonl.gz --mode private --epsilon 8 \\
+      --expected-records 8000 --held-out 0.25 --out runs/private
+  hushdoc train classifier --data invented:form+invoice+receipt --mode hardened --out runs/kinds
+  hushdoc train classifier --data more.jsonl --update runs/kinds --out runs/next
+  hushdoc export runs/private --out model --key release.key
+
+The data are lines of JSON, one for each document: {"id", "label", "text"}; a folder that holds
+such a file; or invented documents. `hushdoc extract` then tells the kind of a text as its one
+field, and of a document with boxes that of each page.
+
+What the table may be given away as:
+  published   a linear classifier of scikit-learn, filled as in "Hash the Universe" and attacked;
+              the certificate says "empirical"
+  hardened    frequent words alone, noise on every row, attacked; "empirical"
+  gaussian    each word's row learned from its own counts, noise on every row; "dp" for single terms
+  private     DP-SGD; "dp" for whole documents
+  none        as it was fitted; the certificate says that it promises nothing, and an artifact of
+              it can't be made, for its empty rows say which words there were
+No epsilon follows from the first two. Only `private` protects documents."""
+
+NUM_INVENTED = 300
+
+
+def register(tasks: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the task to the verb `train`; nothing heavy is imported before it runs."""
+    parser = tasks.add_parser(
+        "classifier",
+        help="kinds of whole documents, by a table of hashed words",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run, refuse_usage=parser.error)
+    classifier_options.add(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Trains; returns 0."""
+    classifier_options.check(options)
+    try:
+        import numpy as np  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("numpy", "crf") from error
+    from hushdoc_training.recipes import classifier_updates, hashed_classifier
+
+    before = None if options.update is None else classifier_updates.released(options.update)
+    try:
+        own = hashed_classifier.scheme(
+            classifier_options.ROWS if options.rows is None else options.rows
+        )
+    except ValueError as error:
+        options.refuse_usage(str(error))
+        raise
+    own = own if before is None else before.scheme
+    train, test = _corpora(options, () if before is None else before.tags)
+    print(
+        f"Read:       {len(train.owners)} documents of {len(train.names)} kinds: "
+        f"{', '.join(train.names)}",
+        flush=True,
+    )
+    if options.mode == "gaussian":
+        table = _gaussian(options, train, own)
+    else:
+        make = _private if options.mode == "private" else _filled
+        table = make(options, train, own, before)
+    if len(test.owners):
+        found = hashed_classifier.score(table, test)
+        print(
+            f"Held out:   {found.right:.3f} of {found.texts} documents get their own kind; the "
+            f"commonest kind for all would be right for {found.commonest:.3f}"
+        )
+    clauses.say_what_it_promises(table)
+    print(f"Checkpoint: {options.out / 'checkpoint'}")
+    return 0
+
+
+def _corpora(options: argparse.Namespace, known: tuple[str, ...]) -> tuple[Corpus, Corpus]:
+    """Returns what to train on and what to score on, of known kinds if there are some."""
+    from hushdoc_training.crf import whole_texts
+
+    found = read_messages(options.data, options.documents or NUM_INVENTED)
+    if options.label:
+        found = [message for message in found if message.label in options.label]
+    sides: dict[bool, list[Message]] = {False: [], True: []}
+    for message in found:
+        sides[is_held_out(f"{message.label}/{message.name}", options.held_out)].append(message)
+    train, test = sides[False], sides[True]
+    names = known or options.label or sorted({message.label for message in train})
+    strange = sorted({message.label for message in found} - {*names}) if known else []
+    if strange:
+        raise AnnotationError(
+            f"Documents are of the kind '{strange[0]}'; the released table knows "
+            f"{', '.join(known)}. Leave them out, or train a new table."
+        )
+    return whole_texts.kind_corpus(train, names), whole_texts.kind_corpus(test, names)
+
+
+def is_held_out(name: str, share: float) -> bool:
+    """Returns whether a document is scored on instead of trained on.
+
+    Its own name says so: on which side it is can't hang on what other documents there are.
+
+    Args:
+        name: What the document is called.
+        share: Of the documents, from 0 to 1.
+
+    Example:
+        >>> is_held_out("a", 0.0), is_held_out("a", 1.0)
+        (False, True)
+    """
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big") < share * 2**64
+
+
+def read_messages(location: str, invented: int) -> list[Message]:
+    """Returns the documents of a file or folder, or invented ones, whose kinds are their labels.
+
+    Args:
+        location: A file, a folder that holds one, or invented:KIND+KIND.
+        invented: How many to invent.
+
+    Raises:
+        AnnotationError: There are none, they can't be read, or one stands in two lines.
+    """
+    from hushdoc_training.data import contracts, dataset
+
+    source = dataset.Source(location=location, documents=invented)
+    if source.is_invented:
+        return _invented(source)
+    path = contracts.find(Path(location))
+    found = contracts.read_messages(path)
+    _require_distinct(found, path)
+    return found
+
+
+def _invented(source: Any) -> list[Message]:
+    from hushdoc_training.data import dataset
+    from hushdoc_training.data.contracts import Message
+
+    return [
+        Message(
+            name=str(number),
+            label=str(labelled.kind),
+            text="\n".join(
+                " ".join(word.text for word in page.words) for page in labelled.document.pages
+            ),
+        )
+        for number, labelled in enumerate(dataset.read(source))
+    ]
+
+
+def _require_distinct(messages: Sequence[Message], path: Path) -> None:
+    """Refuses a document in two lines; ids that only tell those of one kind apart are none."""
+    seen: set[tuple[str, str, str]] = set()
+    for message in messages:
+        marks = {(message.name, "label", message.label), (message.name, "text", message.text)}
+        if marks & seen:
+            raise AnnotationError(
+                f"Two lines of '{path}' have the id '{message.name[:80]}' and the same label or "
+                "text; expected one line for each document, which is protected as one. Join them, "
+                "or give different documents different ids."
+            )
+        seen |= marks
+
+
+def _filled(
+    options: argparse.Namespace,
+    corpus: Corpus,
+    own: FeatureScheme,
+    before: TableCheckpoint | None,
+) -> TableCheckpoint:
+    from hushdoc_training.crf import filling
+    from hushdoc_training.recipes import classifier_updates, hashed_classifier
+    from hushdoc_training.recipes.hashed_crf import CRFSettings
+
+    settings = CRFSettings(
+        fill=options.mode,
+        noise=filling.NOISE if options.noise is None else options.noise,
+        least_documents=options.least_documents,
+    )
+    return hashed_classifier.train_filled(
+        corpus,
+        own,
+        settings if before is None else classifier_updates.as_stated(settings),
+        released=before,
+        out=options.out,
+        name=clauses.name_of(options),
+        accesses=clauses.scoring(options, clauses.name_of(options)),
+        report=clauses.print_attack,
+        progress=lambda what: print(f"{what} ...", flush=True),
+    )
+
+
+def _private(
+    options: argparse.Namespace,
+    corpus: Corpus,
+    own: FeatureScheme,
+    before: TableCheckpoint | None,
+) -> TableCheckpoint:
+    from dataclasses import replace
+
+    from hushdoc_training.privacy.ledger import Ledger
+    from hushdoc_training.recipes import private_classifier
+
+    ledger = None if options.ledger is None else Ledger.open(options.ledger)
+    plan = clauses.plan_of(options, ledger)
+    name = options.name or (ledger.data if ledger is not None else clauses.name_of(options))
+    print("Training ...", flush=True)
+    return private_classifier.protect_documents(
+        corpus,
+        own,
+        plan,
+        public=_public(options, own),
+        out=options.out,
+        name=name,
+        settings=replace(private_classifier.SETTINGS, travel=options.travel),
+        hyperparameter_tuning=options.tuned_on,
+        ledger=ledger,
+        documents_changed=options.documents_changed,
+        released=before,
+        accesses=clauses.scoring(options, name),
+    )
+
+
+def _public(options: argparse.Namespace, own: FeatureScheme) -> PublicText:
+    """Returns the public texts that scale the rows, with what is to be said of them."""
+    from hushdoc.claim import PublicData
+    from hushdoc_training.crf import corpus, whole_texts
+    from hushdoc_training.data import invented_contracts
+    from hushdoc_training.recipes.private_classifier import PublicText
+
+    if options.public is None:
+        texts = corpus.sentence_corpus(invented_contracts.contracts(400, seed=1), [])
+        name, unseen, overlap = clauses.INVENTED, 1.0, "none"
+    else:
+        texts = whole_texts.kind_corpus(*_with_names(read_messages(options.public, NUM_INVENTED)))
+        invented = options.public.startswith("invented:")
+        name = options.public if invented else Path(options.public).name
+        overlap = options.public_overlap
+        unseen = 0.25
+    return PublicText(
+        features=whole_texts.whole(texts.features(own), texts),
+        unseen=unseen if options.unseen is None else options.unseen,
+        data=PublicData(
+            name=name,
+            uses=("scales of rows",),
+            uri=None,
+            digest=None,
+            privacy_status="invented by a generator"
+            if name.startswith("invented:")
+            else "declared public by the trainer",
+            overlap_with_protected=overlap,
+        ),
+    )
+
+
+def _with_names(messages: list[Message]) -> tuple[list[Message], list[str]]:
+    return messages, sorted({message.label for message in messages})
+
+
+def _gaussian(options: argparse.Namespace, corpus: Corpus, own: FeatureScheme) -> TableCheckpoint:
+    from hushdoc_training.recipes import clause_runs, private_classifier
+
+    name = clauses.name_of(options)
+    try:
+        return private_classifier.protect_terms(
+            corpus,
+            own,
+            epsilon=options.epsilon,
+            delta=clause_runs.DELTA if options.delta is None else options.delta,
+            out=options.out,
+            name=name,
+            accesses=clauses.scoring(options, name),
+        )
+    except ValueError as error:
+        options.refuse_usage(str(error))
+        raise

@@ -1,0 +1,93 @@
+"""What `train classifier` takes on the command line, and what does not go together."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from hushdoc_training.commands import clause_options
+
+MODES = ("published", "hardened", "gaussian", "private", "none")
+ROWS = 2**18
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Adds every option."""
+    data = parser.add_argument_group("documents")
+    data.add_argument(
+        "--data", required=True, help="a .jsonl or .jsonl.gz file, or invented:KIND+KIND"
+    )
+    data.add_argument("--documents", type=int, help="how many to invent (default: 300)")
+    data.add_argument(
+        "--label",
+        action="append",
+        help="a kind to learn; may be given several times, and documents of others are left out "
+        "(default: every kind in the data)",
+    )
+    data.add_argument(
+        "--held-out",
+        type=float,
+        default=0.0,
+        help="share of the documents, chosen by their ids, to score on instead of training "
+        "(default: 0)",
+    )
+    data.add_argument("--name", help="what the certificate calls the documents (default: --data)")
+    table = parser.add_argument_group("table")
+    table.add_argument(
+        "--model", choices=("hashed",), default="hashed", help="what learns (default: hashed)"
+    )
+    table.add_argument("--out", type=Path, required=True, help="a new folder for the run")
+    table.add_argument("--rows", type=int, help=f"of the table (default: {ROWS})")
+    table.add_argument(
+        "--update",
+        type=Path,
+        metavar="RELEASED",
+        help="go on from this table, the run folder of an earlier `train classifier` of the same "
+        "kinds; the certificate then speaks of both (published, hardened, private)",
+    )
+    release = parser.add_argument_group("release")
+    release.add_argument(
+        "--mode", choices=MODES, default="hardened", help="how it is released (default: hardened)"
+    )
+    filled = parser.add_argument_group("published, hardened and none")
+    filled.add_argument("--noise", type=float, help="of hardened, in spreads (default: 0.5)")
+    filled.add_argument(
+        "--least-documents",
+        type=int,
+        help="words in fewer documents are dropped (default: 10 for hardened, else 1)",
+    )
+    noisy = parser.add_argument_group("gaussian and private")
+    clause_options.add_budget(noisy, steps=16, travel=1500.0, expected_records=1000)
+    noisy.add_argument(
+        "--public",
+        help="of private: public documents of the same kinds in a file like --data, which say how "
+        "rare words are; they help a lot (default: invented contracts)",
+    )
+    clause_options.add_overlap(noisy)
+    noisy.add_argument(
+        "--unseen",
+        type=float,
+        help="of private: weight of words that hardly a public document has, beside the rarest "
+        "(default: 0.25 with --public, else 1)",
+    )
+
+
+def check(options: argparse.Namespace) -> None:
+    """Refuses what no run can follow, and what does not go together.
+
+    Raises:
+        OutputExistsError: The folder holds a run.
+        SystemExit: The options make no run (exit code 2).
+    """
+    if options.documents is not None and not options.data.startswith("invented:"):
+        options.refuse_usage("--documents says how many to invent; a file is read whole")
+    if options.unseen is not None and not 0 < options.unseen <= 1:
+        options.refuse_usage(f"--unseen is {options.unseen}; it must be above 0 and at most 1")
+    if options.public is not None and options.mode != "private":
+        options.refuse_usage("--public scales what DP-SGD learns; it needs --mode private")
+    if options.update is not None:
+        if options.mode in ("gaussian", "none"):
+            options.refuse_usage(f"--update can't be had with --mode {options.mode}")
+        if options.rows is not None or options.label is not None:
+            options.refuse_usage("--update has the rows and kinds of the released table")
+    clause_options.check_shared(options)

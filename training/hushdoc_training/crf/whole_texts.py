@@ -1,0 +1,153 @@
+"""Whole texts: each is of one kind, which all of its sentences share.
+
+A table labels sentences, one after the other. Where a label may never change from one sentence to
+the next (`one_kind`), the best labels of a text are one and the same for all of them: that of the
+largest sum over all sentences. So a linear classifier of whole texts is a table like any other, and
+whatever reads tables reads it. Trained is on texts as single items, which have each row as often as
+they have sentences with it: the very sum that decoding makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc import segmentation
+from hushdoc.errors import AnnotationError
+from hushdoc.hashing import Features
+from hushdoc.labels import OUTSIDE
+from hushdoc_training.crf.corpus import Corpus
+
+FORBIDDEN = -1e6
+"""Score of a change of label: more than a table's weights could ever outweigh."""
+
+FEATURES = 128
+"""About how many rows of a text matter; a constant by which scales are made small."""
+
+LEAST_TEXTS, FLOOR = 3, 0.02
+"""Public texts that must have a row for its rarity to be told; least scale of one that is told."""
+
+
+class TextOfAKind(Protocol):
+    """A text, and which kind it is of."""
+
+    @property
+    def text(self) -> str:
+        """The text."""
+
+    @property
+    def label(self) -> str:
+        """Its kind."""
+
+
+def kind_corpus(texts: Iterable[TextOfAKind], names: Sequence[str]) -> Corpus:
+    """Returns the sentences of texts, each with the kind of its text as label.
+
+    Texts without a word say nothing, and are left out.
+
+    Args:
+        texts: Each is a document.
+        names: The kinds, in the order of the table's columns; texts of others are left out.
+
+    Raises:
+        AnnotationError: A kind has no name, or is called "O", which stands for no label.
+    """
+    columns = _columns(names)
+    sentences: list[Sequence[str]] = []
+    labels: list[int] = []
+    ends = [0]
+    for told in texts:
+        if told.label not in columns:
+            continue
+        places = segmentation.sentences(told.text)
+        found = [segmentation.words(told.text, *place) for place in places]
+        if any(found):
+            sentences += found
+            labels += [columns[told.label]] * len(found)
+            ends.append(len(labels))
+    return Corpus(
+        sentences=tuple(sentences),
+        labels=np.array(labels, dtype=np.int64),
+        documents=np.array(ends, dtype=np.int64),
+        owners=np.arange(len(ends) - 1),
+        names=tuple(columns),
+        level="sentence",
+    )
+
+
+def whole(features: Features, corpus: Corpus) -> Features:
+    """Returns the features of texts as single items, each row as often as sentences have it.
+
+    Args:
+        features: Of the corpus's sentences.
+        corpus: Made by `kind_corpus`.
+
+    Example:
+        >>> texts = kind_corpus([], ["a", "b"])
+        >>> none = Features(indices=np.zeros(0, np.int32), offsets=np.zeros(1, np.int64))
+        >>> whole(none, texts).num_items
+        0
+    """
+    return Features(indices=features.indices, offsets=features.offsets[corpus.documents])
+
+
+def kinds(corpus: Corpus) -> npt.NDArray[np.int64]:
+    """Returns the number of each text's kind.
+
+    Args:
+        corpus: Made by `kind_corpus`, so that no text is without a sentence.
+    """
+    found: npt.NDArray[np.int64] = corpus.labels[corpus.documents[:-1]]
+    return found
+
+
+def one_kind(names: Sequence[str]) -> npt.NDArray[np.float32]:
+    """Returns transitions by which all sentences of a text have one label; they are no secret.
+
+    Example:
+        >>> one_kind(["law", "sea"]).tolist()
+        [[0.0, -1000000.0], [-1000000.0, 0.0]]
+    """
+    made = np.full((len(names), len(names)), FORBIDDEN, dtype=np.float32)
+    np.fill_diagonal(made, 0.0)
+    return made
+
+
+def rarity_scales(public: Features, rows: int, *, unseen: float) -> npt.NDArray[np.float64]:
+    """Returns scales of rows for DP-SGD from public texts alone: how rare each row is there.
+
+    Words that every text has say nothing of its kind, and most of every text is such words: where
+    rows counted alike, little else would fit under the clipping norm.
+
+    Args:
+        public: Of whole texts; private ones must not be among them.
+        rows: Of the table.
+        unseen: Scale of rows that hardly any public text uses, as a share of the largest: 1 where
+            the public texts are of another kind, less where what they lack is noise.
+
+    Example:
+        >>> texts = Features(indices=np.array([0, 0, 1] * 9, np.int32), offsets=np.arange(0, 28, 3))
+        >>> (rarity_scales(texts, 3, unseen=1.0) * FEATURES**0.5).round(2).tolist()
+        [0.02, 0.02, 1.0]
+    """
+    owners = np.repeat(np.arange(public.num_items), np.diff(public.offsets))
+    pairs = np.unique(owners * rows + public.indices)
+    counts = np.bincount(pairs % rows, minlength=rows)
+    rarity = np.log((public.num_items + 1) / (counts + 1))
+    told = counts >= LEAST_TEXTS
+    largest = max(float(rarity[told].max(initial=0.0)), 1e-9)
+    scales = np.where(told, np.maximum(rarity / largest, FLOOR), unseen)
+    return np.asarray(scales * FEATURES**-0.5, dtype=np.float64)
+
+
+def _columns(names: Sequence[str]) -> dict[str, int]:
+    for name in names:
+        if not name.strip() or name == OUTSIDE:
+            raise AnnotationError(
+                f"A kind of text is called {name[:40]!a}; expected a name other than '{OUTSIDE}', "
+                "which stands for no label. Rename it in the data."
+            )
+    return {name: number for number, name in enumerate(dict.fromkeys(names))}
