@@ -46,6 +46,10 @@ NOISES = {"hardened_0": 1e-9, "hardened_1": 1.0, "hardened_2": 2.0, "hardened_4"
 VARIANTS = ("published_joint", *NOISES)
 """Other ways to fill, not among ARMS: "published_joint" draws all labels of a row together."""
 
+HALVES = {"hardened_halves": "hardened", "published_halves": "published"}
+"""The control: two tables, each of half the contracts. What one tells of the other's contracts is
+what such contracts have in common. Run where --arms names them."""
+
 AUDITED = (*FILLED, *VARIANTS, *BUDGETS)
 RARE = 2
 """A rare term is in at most so many contracts."""
@@ -91,6 +95,8 @@ class Task:
         rarity: What public transitions hold a run of a label to cost.
         unseen: Scale of rows that public text does not use, as a share of the largest.
         reach: By how much private training travels further than on contracts.
+        halves: The same with half the contracts to train on, with the other half, and with those
+            that are scored: an attacker's own table.
     """
 
     names: tuple[str, ...]
@@ -106,6 +112,7 @@ class Task:
     rarity: float = 5.5
     unseen: float = 0.02
     reach: float = 1.0
+    halves: tuple[Task, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +149,8 @@ class Trained:
 
 def train(task: Task, arm: str) -> Trained:
     """Returns the table of one arm."""
+    if arm in HALVES:
+        return _fitted(task.halves[0], HALVES[arm])
     if arm in ("original", *FILLED, *VARIANTS):
         return _fitted(task, arm)
     if arm == "bounded":

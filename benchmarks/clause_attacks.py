@@ -11,15 +11,15 @@ from typing import Any
 import clause_arms
 import numpy as np
 import numpy.typing as npt
-from clause_arms import AUDITED, BUDGETS, RARE, Side, Task, Trained
+from clause_arms import AUDITED, BUDGETS, HALVES, RARE, Side, Task, Trained
 
 from hushdoc.hashing import FeatureScheme
 from hushdoc_training.audit import canaries, coincidence
 from hushdoc_training.audit.antisymmetry import antisymmetry
-from hushdoc_training.audit.coincidence import Puzzle
+from hushdoc_training.audit.coincidence import Guesses, Puzzle
 from hushdoc_training.audit.float_pattern import float_pattern
 from hushdoc_training.audit.multiplicity import multiplicity
-from hushdoc_training.audit.roc import Attack
+from hushdoc_training.audit.roc import Attack, measured
 from hushdoc_training.audit.two_sample import two_sample
 from hushdoc_training.audit.zeros import zeros
 from hushdoc_training.crf.filling import HARDENED_DOCUMENTS
@@ -41,6 +41,9 @@ def run(task: Task, arm: str, score: Callable[[Task, Trained], dict[str, Any]]) 
         if arm in BUDGETS and trained.scales is not None:
             found["canaries"] = _attack_by_canaries(task, arm, trained.scales)
         result["audits"] = {name: asdict(attack) for name, attack in found.items()}
+    if task.puzzles and arm in HALVES:
+        control = _attacks_on_halves(task, HALVES[arm])
+        result["audits"] = {name: asdict(attack) for name, attack in control.items()}
     return result
 
 
@@ -78,17 +81,80 @@ def _attacks_on_terms(task: Task, rows: Floats, scheme: FeatureScheme) -> dict[s
     for name, puzzles in _puzzles(task).items():
         if not puzzles:
             continue
-        guesses = {}
-        if scheme.bigrams:  # They need several rows.
-            guesses["coincidence"] = coincidence.closeness(rows, puzzles, scheme)
-            guesses["traces"] = coincidence.traces(rows, puzzles, scheme)
-        guesses["score"] = coincidence.candidate_scores(rows, puzzles, scheme)
-        guesses["rank"] = guesses["score"].standing()
+        guesses = _guesses(rows, puzzles, scheme)
         for kind, numbers in _kinds(task, name, puzzles).items():
             for attack, guessed in guesses.items():
                 own = guessed.of(numbers) if len(numbers) < len(puzzles) else guessed
                 found[f"{attack}_{kind}"] = own.attack(attack)
     return found
+
+
+def _guesses(rows: Floats, puzzles: list[Puzzle], scheme: FeatureScheme) -> dict[str, Guesses]:
+    guesses = {}
+    if scheme.bigrams:  # They need several rows.
+        guesses["coincidence"] = coincidence.closeness(rows, puzzles, scheme)
+        guesses["traces"] = coincidence.traces(rows, puzzles, scheme)
+    guesses["score"] = coincidence.candidate_scores(rows, puzzles, scheme)
+    return guesses | {"rank": guesses["score"].standing()}
+
+
+def _attacks_on_halves(task: Task, fill: str) -> dict[str, Attack]:
+    """Returns what the table of some contracts tells of their terms, and the table of others.
+
+    The same places and candidates are asked for with both ("own", "other"), and the scores of the
+    true candidates are held against one another ("members"): that tells what comes from having
+    been trained on, and not from what all such contracts say. "calibrated" does so for scores less
+    those by a third table, which an attacker has made from contracts of his own. No candidate but
+    the true one is a term of either half.
+    """
+    scheme = task.schemes["pairs"]
+    first, second, third = (clause_arms.train(half, fill).weights for half in task.halves)
+    there = _documents_of_terms(task.test)
+    everywhere = _documents_of_terms(task.train)
+    strangers = {term: count for term, count in there.items() if term not in everywhere}
+    found: dict[str, list[list[Guesses]]] = {}
+    for half, tables in zip(
+        task.halves, ((first, second, third), (second, first, third)), strict=False
+    ):
+        here, everything = _documents_of_terms(half.train), len(half.train.records)
+        for name, wanted in (
+            ("rare", range(1, RARE + 1)),
+            ("kept", range(HARDENED_DOCUMENTS, everything)),
+        ):
+            puzzles = _some_puzzles(half, here, strangers, wanted)
+            guesses = [_guesses(rows, puzzles, scheme) for rows in tables]
+            for kind, numbers in _kinds(half, name, puzzles).items():
+                for attack in guesses[0]:
+                    chosen = [by_table[attack].of(numbers) for by_table in guesses]
+                    found.setdefault(f"{attack}_{kind}", []).append(chosen)
+    return {
+        f"{name}_{whose}": attack
+        for name, by_half in found.items()
+        for whose, attack in _of_members(name, by_half).items()
+    }
+
+
+def _of_members(name: str, by_half: list[list[Guesses]]) -> dict[str, Attack]:
+    own, other, third = (_together([guesses[at] for guesses in by_half]) for at in range(3))
+    members, strangers, known = (one.scores[one.true] for one in (own, other, third))
+    clusters = own.puzzle[own.true], other.puzzle[other.true]
+    return {
+        "own": own.attack(name),
+        "other": other.attack(name),
+        "members": measured(name, members, strangers, clusters=clusters),
+        "calibrated": measured(name, members - known, strangers - known, clusters=clusters),
+    }
+
+
+def _together(guesses: list[Guesses]) -> Guesses:
+    """Returns guesses at places of one half and of the other, as guesses at different places."""
+    firsts = np.cumsum([0, *(int(one.puzzle.max(initial=-1)) + 1 for one in guesses[:-1])])
+    places = [one.puzzle + first for one, first in zip(guesses, firsts, strict=True)]
+    return Guesses(
+        scores=np.concatenate([one.scores for one in guesses]),
+        true=np.concatenate([one.true for one in guesses]),
+        puzzle=np.concatenate(places),
+    )
 
 
 def _kinds(task: Task, name: str, puzzles: list[Puzzle]) -> dict[str, npt.NDArray[np.int64]]:

@@ -26,6 +26,8 @@ NAMES = {
     "hardened_1": "hardened fill, noise 1",
     "hardened_2": "hardened fill, noise 2",
     "hardened_4": "hardened fill, noise 4",
+    "hardened_halves": "hardened fill of half the contracts",
+    "published_halves": "filled as published, of half the contracts",
     "bounded": "bounded rows, noise for epsilon 8 of one row",
     "noiseless": "as the private ones, without noise",
     "private_8": "DP-SGD, epsilon 8",

@@ -97,7 +97,8 @@ def main() -> int:
         for name, make in tasks(None if options.quick else options.data, scale):
             if name.startswith(options.tasks or ""):
                 run_all(work / name.replace("/", "-"), make, scale)
-        asked = [arm for arm in clause_arms.VARIANTS if arm in scale.arms]
+        more = (*clause_arms.VARIANTS, *clause_arms.HALVES)
+        asked = [arm for arm in more if arm in scale.arms]
         result = clause_report.report(work, (*clause_arms.ARMS, *asked))
         if options.plot:
             clause_report.draw(work, options.plot)
@@ -130,7 +131,7 @@ def run_all(folder: Path, make: Callable[[Path], Task], scale: Scale) -> None:
 
 def left_out(task: str) -> tuple[str, ...]:
     """Returns the arms that a task does not have: the ball is as wide as sentences need it."""
-    return ("bounded",) if task.startswith(clause_report.OTHER) else ()
+    return ("bounded", *clause_arms.HALVES) if task.startswith(clause_report.OTHER) else ()
 
 
 def tasks(data: Path | None, scale: Scale) -> Iterator[tuple[str, Callable[[Path], Task]]]:
@@ -150,7 +151,8 @@ def clause_tasks(
     contracts: list[Contract], public: Sequence[str], scale: Scale
 ) -> Iterator[tuple[str, Callable[[Path], Task]]]:
     """Yields a task for each of the clause types that most contracts have."""
-    sides = split(contracts, [contract.group for contract in contracts], held_out=HELD_OUT)
+    sides = by_company(contracts, HELD_OUT)
+    halves = (*by_company(sides[0], 0.5, seed=1), sides[1])
     schemes = schemes_of(replace(SCHEME, rows=scale.rows))
     counts = Counter(label for contract in contracts for label in {s[0] for s in contract.spans})
     skipped = {"Parties", "Document Name", "Agreement Date", "Effective Date", "Expiration Date"}
@@ -168,10 +170,16 @@ def clause_tasks(
         texts = public if {"noiseless", *clause_arms.BUDGETS} & {*scale.arms} else ()
         return made[0], made[1], public_features(texts, schemes["words"]), by_rank
 
+    @cache
+    def shared_halves() -> list[Side]:
+        asked = {*clause_arms.HALVES} & {*scale.arms}
+        some = halves if asked else ()
+        return [side_of(sentence_corpus(p, types[:1]), schemes, train=True) for p in some]
+
     def make(label: str, folder: Path) -> Task:
         train, test, background, word_shares = shared()
         labels = [sentence_corpus(part, [label]).labels for part in sides]
-        return Task(
+        task = Task(
             names=(OUTSIDE, label),
             train=replace(train, labels=labels[0]),
             test=replace(test, labels=labels[1]),
@@ -183,9 +191,24 @@ def clause_tasks(
             folder=folder,
             word_shares=word_shares,
         )
+        parts = []
+        for number, half in enumerate(shared_halves()):
+            own = replace(half, labels=sentence_corpus(halves[number], [label]).labels)
+            kept = folder / f"half-{number}"
+            kept.mkdir(exist_ok=True)
+            parts.append(replace(task, train=own, folder=kept))
+        return replace(task, halves=tuple(parts))
 
     for label in types:
         yield label, partial(make, label)
+
+
+def by_company(
+    contracts: list[Contract], held_out: float, seed: int = 0
+) -> tuple[list[Contract], list[Contract]]:
+    """Returns two parts; a company's contracts are all in one."""
+    groups = [contract.group for contract in contracts]
+    return split(contracts, groups, held_out=held_out, seed=seed)
 
 
 def other_tasks(

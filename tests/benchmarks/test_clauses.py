@@ -143,3 +143,21 @@ def test_quick_run_prints_every_figure_and_continues(tmp_path: Path) -> None:
     assert audits["private_1"]["canaries"]["auc"] < 0.65
     assert (tmp_path / "cost.png").read_bytes()[:4] == b"\x89PNG"
     assert run()["mean_f1"] == mean_f1
+
+
+def test_control_tells_tables_by_what_they_were_trained_on(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KNOWN_CHANCE, str(BENCHMARKS / "clauses.py"), "--quick"]
+    done = subprocess.run(
+        [*command, "--work", str(tmp_path), "--arms", "hardened_halves,published_halves"],
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    audits = json.loads(done.stdout.splitlines()[-1])["audits"]
+    published, hardened = audits["published_halves"], audits["hardened_halves"]
+    # Rows of a term say that it was trained on; a table of other contracts has never seen it.
+    assert published["traces_rare_own"]["auc"] > 0.95
+    assert 0.35 < published["traces_rare_other"]["auc"] < 0.65
+    assert published["traces_rare_members"]["auc"] > 0.95
+    assert 0.35 < hardened["rank_rare_members"]["auc"] < 0.65
