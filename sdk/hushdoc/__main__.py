@@ -18,6 +18,7 @@ from hushdoc.commands import (
     extraction,
     inspection,
     keys,
+    notices,
     redaction,
     signing,
     trust,
@@ -56,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     options = build_parser().parse_args(arguments)
     try:
-        exit_code = int(options.run(options))
+        with notices.as_lines():
+            exit_code = int(options.run(options))
         sys.stdout.flush()
         return exit_code
     except HushdocError as error:

@@ -2,134 +2,25 @@
 
 from __future__ import annotations
 
-import math
+import operator
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
-from hushdoc import reading_terms
+from hushdoc import arguments, reading_terms
 from hushdoc.errors import BoxError, EmptyDocumentError, InputError
-from hushdoc.reading_terms import ReadingLimits, Source, Witness, is_plain, shown
+from hushdoc.page import BOX_SCALE, Box, Page, Word, union
+from hushdoc.reading_terms import ReadingLimits, Source, is_plain, shown
 
-BOX_SCALE = 1000
-"""Layout models read boxes on a page of 1000 x 1000 units, whatever its pixels."""
+__all__ = ["BOX_SCALE", "Box", "Document", "Page", "Word", "required", "union"]
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Box:
-    """An axis-parallel rectangle in page pixels, origin at the top left.
-
-    Example:
-        >>> Box(x0=10, y0=20, x1=110, y1=40).normalized(width=200, height=400)
-        (50, 50, 550, 100)
-    """
-
-    x0: float
-    y0: float
-    x1: float
-    y1: float
-
-    def problem(self, *, width: float, height: float) -> str | None:
-        """Returns what is wrong with this box on such a page, or None."""
-        values = (self.x0, self.y0, self.x1, self.y1)
-        if not all(math.isfinite(value) for value in values):
-            return "has a coordinate that is not a finite number"
-        if self.x1 < self.x0 or self.y1 < self.y0:
-            return "has its corners swapped"
-        if self.x0 < 0 or self.y0 < 0 or self.x1 > width or self.y1 > height:
-            return f"lies outside its page of {width:g} x {height:g} pixels"
-        return None
-
-    def normalized(self, *, width: float, height: float) -> tuple[int, int, int, int]:
-        """Returns (x0, y0, x1, y1) as integers from 0 to 1000, on a page of so many pixels."""
-        return (
-            _scaled(self.x0, width),
-            _scaled(self.y0, height),
-            _scaled(self.x1, width),
-            _scaled(self.y1, height),
-        )
-
-    def to_list(self) -> list[float]:
-        """Returns [x0, y0, x1, y1]."""
-        return [self.x0, self.y0, self.x1, self.y1]
-
-
-def _scaled(value: float, extent: float) -> int:
-    return min(BOX_SCALE, max(0, int(BOX_SCALE * value / extent)))
-
-
-def union(boxes: Iterable[Box]) -> Box:
-    """Returns the smallest box around all of them.
-
-    Raises:
-        ValueError: There is no box.
-    """
-    found = list(boxes)
-    if not found:
-        raise ValueError("The union of no boxes is not a box.")
-    return Box(
-        x0=min(box.x0 for box in found),
-        y0=min(box.y0 for box in found),
-        x1=max(box.x1 for box in found),
-        y1=max(box.y1 for box in found),
-    )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Word:
-    """One word as a reader or OCR found it.
-
-    Attributes:
-        text: The word, without surrounding blanks.
-        box: Where it stands, in page pixels.
-        segment: Number of the text block or line it belongs to on its page, if known; words of
-            one segment share a layout box in models that were trained with segment boxes.
-    """
-
-    text: str
-    box: Box
-    segment: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Page:
-    """One page: its size in pixels, its words in reading order, and its image if there is one.
-
-    Attributes:
-        width: In pixels, as the page is looked at: a turned photo or PDF page is upright.
-        height: In pixels.
-        words: In reading order.
-        image: The file with the page's picture, an image or a PDF file: its path, or its content
-            where the document was opened from memory or with a password. It is not shown by repr.
-        frame: Which of that file's pictures or pages it is; `hushdoc.reading.page_image` draws it.
-        limits: How much of that file may be read to draw it; None for those that are usual.
-        witness: Tells whether it still is the file that was read; another one is not drawn.
-    """
-
-    width: int
-    height: int
-    words: tuple[Word, ...]
-    image: Path | bytes | None = field(default=None, repr=False)
-    frame: int = 0
-    limits: ReadingLimits | None = field(default=None, repr=False, compare=False)
-    witness: Witness | None = field(default=None, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Forgets what was seen of another file."""
-        if self.witness is not None and self.witness.path != self.image:
-            object.__setattr__(self, "witness", None)
-
-    def segment_boxes(self) -> list[Box]:
-        """Returns, for every word, the box of its segment (its own where it has none)."""
-        members: dict[int, list[Box]] = {}
-        for word in self.words:
-            if word.segment is not None:
-                members.setdefault(word.segment, []).append(word.box)
-        boxes = {segment: union(parts) for segment, parts in members.items()}
-        return [word.box if word.segment is None else boxes[word.segment] for word in self.words]
+_PARTS = (
+    "pages of Page, with words of Word, with boxes of Box; make it with Document.open, "
+    "Document.from_words or Document.from_dict"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -222,6 +113,11 @@ class Document:
             InputError: The lists differ in length, or `check` finds something: BoxError, WordError
                 and LimitExceededError name the word, EmptyDocumentError says that there is none.
         """
+        arguments.text(id, what="The document's id")
+        words = arguments.listed(words, what="The argument 'words'", of="strings")
+        boxes = arguments.listed(boxes, what="The argument 'boxes'", of="boxes")
+        if segments is not None:
+            segments = arguments.listed(segments, what="The argument 'segments'", of="integers")
         if len(words) != len(boxes) or (segments is not None and len(segments) != len(words)):
             raise InputError(
                 f"Document '{id}' has {len(words)} words and {len(boxes)} boxes"
@@ -232,7 +128,7 @@ class Document:
             Word(
                 text=text,
                 box=_box_from(values, where=f"word {index} ({shown(text)}) of document '{id}'"),
-                segment=None if segments is None else segments[index],
+                segment=None if segments is None else _segment_from(segments[index], index),
             )
             for index, (text, values) in enumerate(zip(words, boxes, strict=True))
         )
@@ -251,12 +147,13 @@ class Document:
 
         Raises:
             EmptyDocumentError: There is nothing but blanks.
+            InputError: The text is none.
 
         Example:
             >>> Document.from_text("This Agreement is governed by the laws of Utah.").num_words
             0
         """
-        document = cls(id=id, pages=(), text=text)
+        document = cls(id=arguments.text(id, what="The document's id"), pages=(), text=text)
         document.check_text()
         return document
 
@@ -265,8 +162,12 @@ class Document:
 
         Raises:
             EmptyDocumentError: There is no text, or nothing but blanks.
+            InputError: The text is none.
         """
-        if not self.text or self.text.isspace():
+        text = arguments.optional(
+            self.text, str, what="The document's text", advice="Pass a string."
+        )
+        if not text or text.isspace():
             raise EmptyDocumentError(
                 f"Document '{self.id}' has no text, or nothing but blanks. Read its text first, or "
                 "leave this document out."
@@ -280,26 +181,17 @@ class Document:
             BoxError: A box is NaN, swapped or off its page.
             WordError: A word is empty, no text, or holds control characters.
             LimitExceededError: A word is longer than MAX_WORD_CHARACTERS.
-            InputError: A page has no area, or a side that no page has.
+            InputError: A page has no area, or a side that no page has, or something is of another
+                type than it should be.
         """
-        if not self.pages or self.num_words == 0:
-            raise EmptyDocumentError(
-                f"Document '{self.id}' has {len(self.pages)} pages and no word; at least one word "
-                "is needed. Read the page with OCR first, or leave this document out."
-            )
-        for number, page in enumerate(self.pages):
-            reading_terms.check_size(page.width, page.height, where=f"page {number} of '{self.id}'")
-            for index, word in enumerate(page.words):
-                problem = word.box.problem(width=page.width, height=page.height)
-                if problem is None and is_plain(word.text):
-                    continue
-                where = f"word {index} ({shown(word.text)}) on page {number} of '{self.id}'"
-                reading_terms.check_word(word.text, where=where)
-                if problem is not None:
-                    raise BoxError(
-                        f"The box {word.box.to_list()} of {where} {problem}. Expected 0 <= x0 <= "
-                        "x1 <= width, and so for y; mend the box or pass the page's true size."
-                    )
+        with arguments.made_of(f"Document '{self.id}'", _PARTS):
+            if not self.pages or self.num_words == 0:
+                raise EmptyDocumentError(
+                    f"Document '{self.id}' has {len(self.pages)} pages and no word; at least one "
+                    "word is needed. Read the page with OCR first, or leave this document out."
+                )
+            for number, page in enumerate(self.pages):
+                _check_page(page, where=f"page {number} of '{self.id}'")
 
     def to_dict(self, *, folder: Path | None = None) -> dict[str, Any]:
         """Returns plain data for JSON; `from_dict` reads it back, but for pictures in memory.
@@ -308,6 +200,7 @@ class Document:
             folder: Where the JSON will stand: images in it are named from there, others left out.
         """
         told = {} if self.source is None else {"source": self.source.to_dict()}
+        folder = _folder_from(folder)
         if self.text is not None:
             return {"id": self.id, "text": self.text, **told}
         return {
@@ -341,6 +234,7 @@ class Document:
             InputError: A key is missing or of the wrong type, an image lies elsewhere, or `check`
                 finds something; its subclasses say what.
         """
+        folder = None if folder is None else arguments.place(folder, what="The folder")
         try:
             name = str(data["id"])
             told = data.get("source")
@@ -369,7 +263,7 @@ class Document:
                 )
                 for number, page in enumerate(data["pages"])
             )
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise InputError(
                 f"This is not a document: {type(error).__name__}: {error}. Expected "
                 '{"id", "pages": [{"width", "height", "words": [{"text", "box": [x0, y0, x1, '
@@ -378,6 +272,67 @@ class Document:
         document = cls(id=name, pages=pages, source=source)
         document.check()
         return document
+
+
+def required(found: object, *, what: str = "The document") -> Document:
+    """Returns what was handed in as a document.
+
+    Args:
+        found: Anything.
+        what: How the message calls it.
+
+    Raises:
+        InputError: It is none; the message says how to make one of it.
+    """
+    if isinstance(found, str | os.PathLike):
+        advice = "Pass Document.open(path) for a file, or Document.from_text(text) for a text."
+    elif isinstance(found, bytes):
+        advice = "Pass Document.open(content)."
+    elif isinstance(found, list | tuple):
+        advice = "Pass documents one by one, or all to the method for many, such as extract_many."
+    else:
+        advice = "Make one with Document.open, Document.from_words or Document.from_text."
+    return arguments.instance(found, Document, what=what, advice=advice)
+
+
+def _check_page(page: Page, *, where: str) -> None:
+    reading_terms.check_size(page.width, page.height, where=where)
+    for index, word in enumerate(page.words):
+        problem, segment = word.box.problem(width=page.width, height=page.height), word.segment
+        if segment is not None and not hasattr(segment, "__index__"):
+            raise InputError(
+                f"The segment of word {index} on {where} is {arguments.described(segment)}; "
+                "expected an integer or None. Number the text's blocks or lines."
+            )
+        if problem is None and is_plain(word.text):
+            continue
+        which = f"word {index} ({shown(word.text)}) on {where}"
+        reading_terms.check_word(word.text, where=which)
+        if problem is not None:
+            raise BoxError(
+                f"The box {arguments.shown(word.box.to_list())} of {which} {problem}. Expected "
+                "0 <= x0 <= x1 <= width, and so for y; mend the box or pass the page's true size."
+            )
+
+
+def _folder_from(value: object) -> Path | None:
+    """Returns a folder that images are named from, or None."""
+    if value is None:
+        return None
+    folder = arguments.place(value, what="The folder")
+    with arguments.made_of(f"The folder {arguments.shown(value)}", "the path of a folder"):
+        folder.resolve()  # says so where no folder can be called so
+    return folder
+
+
+def _segment_from(value: SupportsIndex | None, index: int) -> int | None:
+    try:
+        return None if value is None else operator.index(value)
+    except TypeError as error:
+        raise InputError(
+            f"The segment of word {index} is {arguments.described(value)}; expected an integer or "
+            "None. Number the text's blocks or lines."
+        ) from error
 
 
 def _text_from(value: Any) -> str:
@@ -391,6 +346,7 @@ def _box_from(values: Any, *, where: str) -> Box:
         x0, y0, x1, y1 = (float(value) for value in values)
     except (TypeError, ValueError, OverflowError) as error:
         raise BoxError(
-            f"The box of {where} is {repr(values)[:200]}; expected four numbers (x0, y0, x1, y1)."
+            f"The box of {where} is {arguments.shown(values)}; expected four numbers (x0, y0, x1, "
+            "y1)."
         ) from error
     return Box(x0=x0, y0=y0, x1=x1, y1=y1)

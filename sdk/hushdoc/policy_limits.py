@@ -11,8 +11,9 @@ import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from hushdoc import files
+from hushdoc import arguments, files
 from hushdoc.accounting import mechanism
 from hushdoc.claim import OVERLAPS
 from hushdoc.errors import InputError
@@ -104,8 +105,10 @@ class Policy:
         """Freezes the sets and refuses words and numbers that no policy can mean."""
         for name, words in _VOCABULARIES.items():
             chosen = getattr(self, name)
-            if isinstance(chosen, str) or not set(chosen) <= set(words):
-                raise ValueError(f"{name} is {chosen!r}; expected a set of words out of {words}.")
+            if not _are_words(chosen, words):
+                raise ValueError(
+                    f"{name} is {arguments.shown(chosen)}; expected a set of words out of {words}."
+                )
             object.__setattr__(self, name, frozenset(chosen))
         for name, words in _WORDS.items():
             if getattr(self, name) not in words:
@@ -128,8 +131,12 @@ class Policy:
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} is {getattr(self, name)!r}; expected True or False.")
         self._check_freshness()
-        if not isinstance(self.trust, TrustStore):
-            raise ValueError("trust is no TrustStore; read one with TrustStore.from_file(path).")
+        trust: object = self.trust
+        if not isinstance(trust, TrustStore):
+            told = arguments.described(trust)
+            raise ValueError(
+                f"trust is {told}; expected a TrustStore. Read one with TrustStore.from_file(path)."
+            )
         if self.model is not None and not (isinstance(self.model, str) and self.model):
             raise ValueError(f"model is {self.model!r}; expected a name or None.")
 
@@ -145,6 +152,10 @@ class Policy:
                 f"{_LONGEST_AGE}, or None."
             )
         if self.revocations is not None:
+            given: object = self.revocations
+            if not isinstance(given, str | Path):
+                told = arguments.described(given)
+                raise ValueError(f"revocations is {told}; expected the path of a list, or None.")
             object.__setattr__(self, "revocations", Path(self.revocations))
         elif self.revocation == "required":
             raise ValueError("revocation is 'required'; say in revocations where the list stands.")
@@ -214,6 +225,14 @@ _WORDS = {
 }
 _WHOLE_NUMBERS = {"threshold": 1, "min_version": 0, "max_files": 1, "max_total_bytes": 1}
 _FLAGS = ("require_signature", "require_full_coverage", "require_sampling_as_implemented")
+
+
+def _are_words(chosen: Any, words: Collection[str]) -> bool:
+    """Returns whether these are some of the words; one text is no collection of them."""
+    try:
+        return not isinstance(chosen, str) and set(chosen) <= set(words)
+    except TypeError:
+        return False
 
 
 def _bad_policy(path: Path, found: str) -> InputError:

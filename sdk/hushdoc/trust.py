@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hushdoc import strict_json
+from hushdoc import arguments, strict_json
 from hushdoc.errors import CertificateError, InputError, SignatureError
 from hushdoc.fields import Codec, bad_field, integer, kind_of, listed, require_keys, text, word
 from hushdoc.keys import (
@@ -143,7 +143,11 @@ class TrustStore:
     @classmethod
     def of(cls, keys: Iterable[TrustedKey]) -> TrustStore:
         """Returns the store of these keys."""
-        return cls(keys=tuple(keys))
+        found = arguments.listed(keys, what="What should be keys", of="TrustedKey")
+        advice = "Make one with TrustedKey.of(public_key)."
+        for number, key in enumerate(found):
+            arguments.instance(key, TrustedKey, what=f"Key {number}", advice=advice)
+        return cls(keys=found)
 
     @classmethod
     def from_file(cls, path: str | Path) -> TrustStore:
@@ -156,7 +160,8 @@ class TrustStore:
             InputError: BAD_TRUST_STORE: the file can't be read or is malformed.
             SignatureError: WEAK_KEY: a key in it proves nothing.
         """
-        data = strict_json.read_file(Path(path), what="The trust store", code="BAD_TRUST_STORE")
+        place = arguments.place(path, what="The trust store's file")
+        data = strict_json.read_file(place, what="The trust store", code="BAD_TRUST_STORE")
         return _store_from(data, f"'{path}'")
 
     @classmethod
@@ -167,6 +172,8 @@ class TrustStore:
             InputError: BAD_TRUST_STORE or CERT_TOO_LARGE.
             SignatureError: WEAK_KEY: a key in it proves nothing.
         """
+        advice = "Pass the file's content."
+        arguments.instance(content, bytes, what="The trust store", advice=advice)
         data = strict_json.loads(
             content, what="The trust store", code="BAD_TRUST_STORE", error=InputError
         )

@@ -293,7 +293,7 @@ def verb(tiny: ModuleType, place: Path, *arguments: str) -> int:
 def test_the_verb_calibrates_on_invented_documents(
     tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calibration, "NUM_INVENTED", 6)
+    monkeypatch.setattr(calibration.artifacts, "NUM_INVENTED", 6)
     monkeypatch.chdir(tmp_path)
     labels = LabelSet(fields=("date", "total"))
     model = tiny.model("layoutlm", labels=labels)

@@ -16,7 +16,7 @@ from hushdoc.commands.passwords import password_from, password_option
 from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc.document import Document
 from hushdoc.errors import DeviceUnavailableError, HushdocError, InputError, TaskMismatchError
-from hushdoc.reading_terms import ENGINES, FORMATS, ReadingLimits
+from hushdoc.reading_terms import ENGINES, FORMATS, ReadingLimits, ReadingWarning
 
 if TYPE_CHECKING:
     from hushdoc.policy import Policy
@@ -195,15 +195,17 @@ def read_document(
         password: What `Document.open` takes.
 
     Raises:
-        InputError: The file can't be read or holds no document.
+        InputError: The file can't be read or holds no document, or there is a warning about it
+            and warnings are errors (python -W error, PYTHONWARNINGS).
         LimitExceededError: It is larger than what is read.
         MissingExtraError: A package that its format needs is not installed.
     """
-    if source != "-":
-        return Document.open(source, format=format, ocr=ocr, password=password)
     limits = ReadingLimits()
-    content = sys.stdin.buffer.read(limits.max_bytes + 1)
-    return Document.open(content, format=format, ocr=ocr, password=password, limits=limits)
+    named = source if source != "-" else sys.stdin.buffer.read(limits.max_bytes + 1)
+    try:
+        return Document.open(named, format=format, ocr=ocr, password=password, limits=limits)
+    except ReadingWarning as warning:
+        raise InputError(f"{warning} Here warnings are errors (-W, PYTHONWARNINGS).") from warning
 
 
 def _show(

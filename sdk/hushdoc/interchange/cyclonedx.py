@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
+from hushdoc import arguments
 from hushdoc.audits import Audit
 from hushdoc.certificate import Certificate
 from hushdoc.claim import Claim, Guarantee, ProtectedData, PublicData
@@ -26,7 +27,7 @@ from hushdoc.explanation import (
     printable,
     promise,
 )
-from hushdoc.interchange.rendering import failures, limits, notice
+from hushdoc.interchange.rendering import failures, limits, notice, require_told
 from hushdoc.subjects import ENVELOPE_FILE, Subject
 
 SPEC_VERSIONS = ("1.6", "1.7")
@@ -51,10 +52,17 @@ def bill_of_materials(
         spec_version: One of SPEC_VERSIONS.
 
     Raises:
+        InputError: The certificate, its files or the digest are none.
         ValueError: The version is not one of them.
     """
-    if spec_version not in SPEC_VERSIONS:
-        raise ValueError(f"spec_version is {spec_version!r}; expected one of {SPEC_VERSIONS}.")
+    arguments.choice(spec_version, SPEC_VERSIONS, what="spec_version")
+    require_told(certificate, payload_sha256)
+    subjects = [
+        arguments.instance(found, Subject, what=f"File {number}", advice="Pass Artifact.subjects.")
+        for number, found in enumerate(
+            arguments.each(subjects, what="What should be the signed files", of="subjects")
+        )
+    ]
     serial = uuid.uuid5(uuid.NAMESPACE_URL, f"hushdoc:{payload_sha256}")
     return {
         "$schema": f"http://cyclonedx.org/schema/bom-{spec_version}.schema.json",

@@ -31,7 +31,7 @@ from hushdoc.explanation import (
     printable,
     promise,
 )
-from hushdoc.interchange.rendering import failures, limits, notice
+from hushdoc.interchange.rendering import failures, limits, notice, require_told
 
 Json = dict[str, Any]
 
@@ -45,7 +45,11 @@ def registry_entries(certificate: Certificate, *, payload_sha256: str) -> str:
     Args:
         certificate: What is said.
         payload_sha256: Digest of the signed statement, 64 hexadecimal digits.
+
+    Raises:
+        InputError: One of them is none.
     """
+    require_told(certificate, payload_sha256)
     failed = failures(certificate)
     entries = (
         _Entry(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
+from hushdoc import arguments
 from hushdoc.certificate import Certificate
 from hushdoc.claim import Claim
+from hushdoc.errors import InputError
 from hushdoc.explanation import not_promised, printable
 from hushdoc.subjects import ENVELOPE_FILE
 
@@ -21,6 +24,22 @@ def notice(payload_sha256: str) -> str:
         f"{payload_sha256}). It promises nothing itself, and signature and files were not checked "
         "for it; hushdoc verify checks them."
     )
+
+
+def require_told(certificate: object, payload_sha256: object) -> None:
+    """Raises unless there are a certificate and the digest of what was signed.
+
+    Raises:
+        InputError: One of them is none.
+    """
+    advice = "Take it from a verified artifact: Artifact.certificate."
+    arguments.instance(certificate, Certificate, what="The certificate", advice=advice)
+    digest = arguments.text(payload_sha256, what="The digest of the signed statement")
+    if re.fullmatch("[0-9a-f]{64}", digest) is None:
+        raise InputError(
+            f"The digest of the signed statement is {ascii(digest[:80])}; expected 64 hexadecimal "
+            "digits in small letters. Pass SHA-256 of the envelope's payload."
+        )
 
 
 def failures(certificate: Certificate) -> Mapping[int, str]:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from hushdoc import arguments
 from hushdoc.document import Box, Document, Page, Word
 from hushdoc.errors import (
     BoxError,
@@ -45,10 +46,13 @@ class Draft:
             id: The document's id.
             reader: Name of the format, for messages and the document's source.
             limits: How much is read.
+
+        Raises:
+            InputError: The id or the limits are none.
         """
-        self.id = id
+        self.id = arguments.text(id, what="The document's id")
         self.reader = reader
-        self.limits = limits or ReadingLimits()
+        self.limits = limits_from(limits)
         self._pages: list[Page] = []
         self._words: list[Word] = []
         self._total = 0
@@ -195,7 +199,8 @@ class Draft:
             values = [number(value) for value in corners]
         except (TypeError, ValueError, OverflowError) as error:
             raise BoxError(
-                f"The box of the {where} is {repr(corners)[:200]}: {error}. Expected four numbers."
+                f"The box of the {where} is {arguments.shown(corners)}: {error}. Expected four "
+                "numbers."
             ) from error
         box = Box(
             x0=_near(values[0] * across, page.width),
@@ -230,7 +235,7 @@ def number(value: object) -> float:
         OverflowError: It is an integer that no float holds.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{repr(value)[:40]} is no number")
+        raise TypeError(f"{arguments.shown(value)} is no number")
     return float(value)
 
 
@@ -280,10 +285,21 @@ def side(value: object, *, of: str) -> float:
         found = math.nan
     if not 0 < found <= MAX_SIDE:
         raise InputError(
-            f"A side of {of} is {repr(value)[:40]}; expected a positive number up to {MAX_SIDE}. "
-            "Mend the size of the page."
+            f"A side of {of} is {arguments.shown(value)}; expected a positive number up to "
+            f"{MAX_SIDE}. Mend the size of the page."
         )
     return found
+
+
+def limits_from(limits: object) -> ReadingLimits:
+    """Returns the limits that a caller passed, or where it is None those that are usual.
+
+    Raises:
+        InputError: It is something else.
+    """
+    advice = "Pass such as ReadingLimits(max_pages=10), or leave it out."
+    what = "The argument 'limits'"
+    return arguments.optional(limits, ReadingLimits, what=what, advice=advice) or ReadingLimits()
 
 
 def too_many_pages(id: str, found: int | None, limits: ReadingLimits) -> LimitExceededError:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hushdoc import arguments
 from hushdoc.document import Document
 from hushdoc.errors import UnsupportedFormatError
 from hushdoc.reading.azure_read import from_azure_read
@@ -76,8 +77,7 @@ def recognised(content: bytes, *, format: str, id: str) -> Recognised:
     Raises:
         UnsupportedFormatError: It is none of the formats, or not the one it should be.
     """
-    if format not in FORMATS:
-        raise ValueError(f"format is {format!r}; expected one of {FORMATS}.")
+    arguments.choice(format, FORMATS, what="format")
     if format == "auto":
         binary = _binary_format(content)
         if binary is not None:

@@ -10,6 +10,7 @@ import html
 import re
 from collections.abc import Iterator
 
+from hushdoc import arguments
 from hushdoc.document import Document
 from hushdoc.errors import UnsupportedFormatError
 from hushdoc.reading.drafting import Corners, Draft
@@ -53,6 +54,7 @@ def from_hocr(text: str, *, id: str = "document", limits: ReadingLimits | None =
         ... ).pages[0].words[0].text
         'Total'
     """
+    arguments.text(text, what="What should be hOCR")
     # OCRopus and others tell lines alone.
     by_word = WORD in text
     classes = frozenset((WORD,)) if by_word else LINES

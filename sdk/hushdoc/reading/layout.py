@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from hushdoc.document import Box, Document, Page, Word, union
+from hushdoc import arguments
+from hushdoc.document import Box, Document, Page, Word, required, union
 
 LINE_GAP = 1.2
 """Words of one line are at most this far apart, in heights of the higher one."""
@@ -60,7 +61,7 @@ def with_segments(document: Document) -> Document:
     """
     pages = tuple(
         page if any(word.segment is not None for word in page.words) else _segmented(page)
-        for page in document.pages
+        for page in required(document).pages
     )
     return replace(document, pages=pages)
 
@@ -84,6 +85,7 @@ def reading_order(page: Page) -> tuple[int, ...]:
         >>> reading_order(document.pages[0])
         (2, 1, 0)
     """
+    arguments.instance(page, Page, what="The page", advice="Pass one of a document's `pages`.")
     return tuple(index for line in _read(page) for index in line)
 
 
@@ -103,7 +105,8 @@ def in_reading_order(document: Document) -> Document:
         >>> [word.text for word in in_reading_order(document).pages[0].words]
         ['left', 'right', 'below']
     """
-    return replace(document, pages=tuple(_ordered(page) for page in document.pages))
+    pages = tuple(_ordered(page) for page in required(document).pages)
+    return replace(document, pages=pages)
 
 
 def _segmented(page: Page) -> Page:

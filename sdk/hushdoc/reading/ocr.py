@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from hushdoc import files
+from hushdoc import arguments, files
 from hushdoc.document import Box, Word
 from hushdoc.errors import HushdocError, MissingExtraError, OCRError
 from hushdoc.reading import rapidocr, tesseract
@@ -61,8 +61,8 @@ class OCRCache:
 
     def __init__(self, *, max_pages: int = 64, folder: Path | str | None = None) -> None:
         """Begins empty, or with what the folder holds."""
-        self._max_pages = max_pages
-        self._folder = None if folder is None else Path(folder)
+        self._max_pages = arguments.whole(max_pages, what="max_pages", least=0)
+        self._folder = None if folder is None else arguments.place(folder, what="The folder")
         self._kept: OrderedDict[str, tuple[Word, ...]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -212,7 +212,9 @@ class Reader:
         self.forbidden = ocr == "none"
         self.every_page = ocr not in ("auto", "none")
         self._ocr = ocr
-        self._cache = SHARED_CACHE if cache is None else cache
+        advice = "Pass an OCRCache, or leave it out."
+        given = arguments.optional(cache, OCRCache, what="The argument 'cache'", advice=advice)
+        self._cache = SHARED_CACHE if given is None else given
         self._engine: OCREngine | None = None
 
     @property

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushdoc import files
+from hushdoc import arguments, files
 from hushdoc.document import Document, Page, Word
 from hushdoc.errors import (
     EmptyDocumentError,
@@ -21,7 +21,7 @@ from hushdoc.errors import (
 )
 from hushdoc.reading import formats, images, pdf
 from hushdoc.reading import text as texts
-from hushdoc.reading.drafting import Draft
+from hushdoc.reading.drafting import Draft, limits_from
 from hushdoc.reading.ocr import OCRCache, OCREngine, Reader
 from hushdoc.reading_terms import ReadingLimits, ReadingWarning, Source, Witness, pages_of
 
@@ -66,7 +66,9 @@ def open_document(
         OCRError: The engine failed.
         MissingExtraError: A package that this format needs is not installed.
     """
-    limits = limits or ReadingLimits()
+    limits = limits_from(limits)
+    for value, what in ((id, "The document's id"), (password, "The password")):
+        arguments.optional(value, str, what=what, advice="Pass a string, or leave it out.")
     reader = Reader(ocr, cache)
     name, content, path = _content(source, limits)
     id = id if id is not None else Path(name).stem if path is not None else name
@@ -101,9 +103,12 @@ def page_image(
             were read (FILE_CHANGED).
         MissingExtraError: A package that its format needs is not installed.
     """
+    advice = "Pass one of a document's `pages`."
+    arguments.instance(page, Page, what="The page", advice=advice)
     if page.image is None:
         return None
-    limits = limits or page.limits or ReadingLimits()
+    arguments.optional(password, str, what="The password", advice="Pass a string, or leave it out.")
+    limits = limits_from(page.limits if limits is None else limits)
     size = (page.width, page.height)
     name, content, _ = _content(page.image, limits)
     if page.witness is not None:
@@ -123,11 +128,16 @@ def _content(
     source: str | os.PathLike[str] | bytes, limits: ReadingLimits
 ) -> tuple[str, bytes, Path | None]:
     """Returns a name for messages, the content, and the path if there is one."""
-    if not isinstance(source, bytes):
-        path = Path(source)
-        return path.name, content_of(path, limits), path
-    _require_fit(source, "document", limits)
-    return "document", source, None
+    if isinstance(source, bytes):
+        _require_fit(source, "document", limits)
+        return "document", source, None
+    if not isinstance(source, str | os.PathLike):
+        raise InputError(
+            f"The file is {arguments.described(source)}; expected its path (str or pathlib.Path), "
+            "or its content as bytes. Open several files one by one."
+        )
+    path = arguments.place(source, what="The file")
+    return path.name, content_of(path, limits), path
 
 
 def content_of(path: Path, limits: ReadingLimits) -> bytes:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushdoc import telemetry
+from hushdoc import arguments, telemetry
 from hushdoc.cores import usable_cores
 from hushdoc.document import Document, Word
 from hushdoc.errors import MissingExtraError, OCRError
@@ -47,7 +47,10 @@ class RapidOCREngine:
             MissingExtraError: rapidocr or onnxruntime is not installed.
             OCRError: Its models are not where its wheel puts them.
             TelemetryActiveError: The host imported onnxruntime with telemetry on.
+            ValueError: The number of threads is none.
         """
+        if threads is not None:
+            arguments.whole(threads, what="threads")
         telemetry.keep_off()
         from importlib import metadata
         from importlib.util import find_spec

@@ -11,10 +11,12 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from hushdoc import arguments
 from hushdoc.document import Word
 from hushdoc.errors import OCRError
 from hushdoc.reading.drafting import Draft
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 PROGRAM = "tesseract"
 LONGEST = 32767
 """The program refuses pictures with a longer side (pixels)."""
+
+_LANGUAGES = re.compile(r"[A-Za-z_]+(\+[A-Za-z_]+)*")
 
 _BLANK = b"P5 8 8 255\n" + b"\xff" * 64
 """A white picture in the format PGM."""
@@ -47,10 +51,19 @@ class TesseractEngine:
 
         Raises:
             OCRError: The program is not installed, does not run, or lacks a language.
-            ValueError: The languages are no names joined by "+".
+            ValueError: The languages are no names joined by "+", or the time is no positive number.
         """
-        if re.fullmatch(r"[A-Za-z_]+(\+[A-Za-z_]+)*", languages) is None:
-            raise ValueError(f'languages is {languages!r}; expected names such as "eng+deu".')
+        if not isinstance(languages, str) or re.fullmatch(_LANGUAGES, languages) is None:
+            raise ValueError(
+                f'languages is {arguments.shown(languages)}; expected names such as "eng+deu".'
+            )
+        if not (
+            isinstance(timeout_seconds, int | float) and 0 < timeout_seconds < threading.TIMEOUT_MAX
+        ):
+            raise ValueError(
+                f"timeout_seconds is {arguments.shown(timeout_seconds)}; expected a positive "
+                "number of seconds."
+            )
         found = program()
         if found is None:
             raise OCRError(

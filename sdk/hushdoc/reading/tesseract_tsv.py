@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from hushdoc import arguments
 from hushdoc.document import Document
 from hushdoc.errors import BoxError, InputError, UnsupportedFormatError
 from hushdoc.reading.drafting import Draft
@@ -42,7 +43,7 @@ def from_tesseract_tsv(
         InputError: A row, a box or a word can't be used; the message names it.
     """
     draft = Draft(id=id, reader=READER, limits=limits)
-    add_rows(draft, text)
+    add_rows(draft, arguments.text(text, what="What should be Tesseract's TSV"))
     return draft.document()
 
 

@@ -1,7 +1,8 @@
-"""Linear chains: the exactly best labels of sequences of items, and how clear each choice was."""
+"""Linear chains: the exactly best labels of sequences of items, and how probable they are."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 Scores = npt.NDArray[np.float64]
 Tags = npt.NDArray[np.int64]
 Offsets = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 _LOCKSTEP_NUMBERS = 1 << 20
 """Numbers in one step of many sequences: bounds the working memory."""
@@ -84,6 +86,152 @@ def probabilities(
     logits[inner] += transitions[:, path[items[inner] + 1]].T
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(powers[np.arange(len(items)), path[items]] / powers.sum(axis=1))
+
+
+def span_probabilities(
+    scores: Scores,
+    offsets: Offsets,
+    transitions: Scores,
+    path: Tags,
+    spans: Tags,
+    joins: Flags,
+) -> Scores:
+    """Returns how probable it is that a field stands exactly where each span is.
+
+    Of all labellings of its sequence, by their weights, it is the share in which the span's items
+    have the labels of the path and no item beside them goes on with the field: the constrained
+    forward-backward estimate of Culotta and McCallum (2004). Sequences without a span cost nothing.
+
+    Args:
+        scores: Shape [items, labels].
+        offsets: Where the sequences begin and end.
+        transitions: Shape [labels, labels], from a label to the next.
+        path: The label of every item.
+        spans: Shape [spans, 2]: the first item and one past the last, both of one sequence.
+        joins: Shape [labels, labels]: whether an item with the second label goes on with the field
+            of an item with the first one.
+
+    Example:
+        >>> scores = np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+        >>> found = span_probabilities(
+        ...     scores, np.array([0, 3]), np.zeros((2, 2)), np.array([0, 1, 0]),
+        ...     np.array([[1, 2]]), np.eye(2, dtype=bool))
+        >>> found.round(3).tolist()  # a half, times e / (1 + e), times a half
+        [0.183]
+    """
+    first, stop = spans.T
+    places = np.searchsorted(offsets, first, side="right") - 1
+    begins, ends = offsets[places], offsets[places + 1]
+    among = np.unique(places)
+    total, starts, stops = len(scores), offsets[among], offsets[among + 1]
+    until = _messages(scores, starts, stops, transitions)
+    onward = _messages(scores[::-1], total - stops, total - starts, transitions.T)[::-1]
+    inner = np.flatnonzero(stop > first + 1)
+    lengths = (stop - first - 1)[inner]
+    owners = np.repeat(inner, lengths)
+    later = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    items = first[owners] + 1 + later
+
+    found = _opening(until, onward, transitions, path, first, first > begins, joins)
+    steps = _shares(transitions[path[items - 1]] + onward[items])
+    np.multiply.at(found, owners, steps[np.arange(len(items)), path[items]])
+    inner = np.flatnonzero(stop < ends)
+    last = path[stop[inner] - 1]
+    found[inner] *= (_shares(transitions[last] + onward[stop[inner]]) * ~joins[last]).sum(axis=1)
+    return np.minimum(found, 1.0)  # sums of shares round up
+
+
+def _opening(
+    until: Scores,
+    onward: Scores,
+    transitions: Scores,
+    path: Tags,
+    first: Tags,
+    inner: Flags,
+    joins: Flags,
+) -> Scores:
+    """Returns how probable it is that a field begins at each of some items, with its label."""
+    tags = path[first]
+    found = _shares(onward[first])[np.arange(len(first)), tags]
+    others = np.flatnonzero(inner)
+    most = max(1, _LOCKSTEP_NUMBERS // transitions.size)
+    for group in range(0, len(others), most):
+        chosen = others[group : group + most]
+        at, tag = first[chosen], tags[chosen]
+        pairs = until[at - 1][:, :, None] + transitions + onward[at][:, None]
+        shares = _shares(pairs.reshape(len(at), -1)).reshape(pairs.shape)
+        found[chosen] = (shares[np.arange(len(at)), :, tag] * ~joins.T[tag]).sum(axis=1)
+    return found
+
+
+def _messages(scores: Scores, starts: Offsets, stops: Offsets, transitions: Scores) -> Scores:
+    """Returns how much the items from a sequence's start to each one speak for its labels.
+
+    These are logarithms of sums over all labellings of the items before, less the largest of the
+    item; zeros outside these sequences.
+    """
+    found = np.zeros_like(scores)
+    if len(starts) == 1 and stops[0] - starts[0] >= _LONG:
+        own = slice(int(starts[0]), int(stops[0]))
+        found[own] = _messages_alone(scores[own], transitions)
+        return found
+    order = np.argsort(starts - stops, kind="stable")
+    most = max(1, _LOCKSTEP_NUMBERS // transitions.size)
+    for group in range(0, len(order), most):
+        chosen = order[group : group + most]
+        lengths = (stops - starts)[chosen]
+        before = np.zeros((0, len(transitions)))
+        for step in range(int(lengths[0])):
+            active = int(np.searchsorted(-lengths, -step, side="left"))
+            items = starts[chosen[:active]] + step
+            now = scores[items]
+            if step:
+                now += _log_sums(before[:active, :, None] + transitions)
+            before = found[items] = now - now.max(axis=1, keepdims=True)
+    return found
+
+
+def _messages_alone(scores: Scores, transitions: Scores) -> Scores:
+    """Returns the same for one long sequence, whose pieces are followed together.
+
+    First for each label that may stand before a piece, which says what every piece does with what
+    comes in; then with what really comes in.
+    """
+    labels = len(transitions)
+    most = max(1, _LOCKSTEP_NUMBERS // labels**3)
+    size = max(math.isqrt(len(scores)), -(-len(scores) // most))
+    count = -(-len(scores) // size)
+    pieces = np.zeros((count, size, labels))  # what is filled up at the end comes after all else
+    pieces.reshape(-1, labels)[: len(scores)] = scores
+    through = transitions + pieces[:, 0, None, :]
+    through[0] = pieces[0, 0]  # nothing comes before
+    for step in range(1, size):
+        through = _log_sums(through[..., None] + transitions) + pieces[:, step, None, :]
+        through -= through.max(axis=(1, 2), keepdims=True)
+    enters = np.zeros((count, labels))
+    for piece in range(count - 1):
+        reached = _log_sums(enters[piece, :, None] + through[piece])
+        enters[piece + 1] = reached - reached.max()
+    now = pieces[:, 0]
+    now[1:] += _log_sums(enters[1:, :, None] + transitions)
+    found = np.empty_like(pieces)
+    for step in range(size):
+        if step:
+            now = _log_sums(now[..., None] + transitions) + pieces[:, step]
+        now = found[:, step] = now - now.max(axis=1, keepdims=True)
+    return found.reshape(-1, labels)[: len(scores)]
+
+
+def _log_sums(pairs: Scores) -> Scores:
+    """Returns logarithms of sums over the last axis but one, of numbers given as logarithms."""
+    tops = pairs.max(axis=-2, keepdims=True)
+    return np.asarray(tops[..., 0, :] + np.log(np.exp(pairs - tops).sum(axis=-2)))
+
+
+def _shares(logits: Scores) -> Scores:
+    """Returns the powers of each row as shares of their sum."""
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True, initial=-np.inf))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def _groups(lengths: Offsets, most: int) -> Iterator[tuple[int, int]]:

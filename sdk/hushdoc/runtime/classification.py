@@ -15,9 +15,10 @@ from typing import Literal, Self
 
 import numpy as np
 
+from hushdoc import arguments
 from hushdoc.artifact import Artifact
 from hushdoc.certificate import Certificate
-from hushdoc.document import Document
+from hushdoc.document import Document, required
 from hushdoc.errors import ArtifactError
 from hushdoc.runtime import pictures, windows
 from hushdoc.runtime.decoding import FloatArray, softmax
@@ -118,12 +119,13 @@ class ClassificationModel(GraphModel):
         Raises:
             EmptyDocumentError: There is no word, or for a model of pictures no page.
             BoxError: A box is NaN, swapped or off its page.
-            InputError: A page or word can't be used, or a page has no picture that can be read.
+            InputError: It is no document, a page or word can't be used, or a page has no picture
+                that can be read.
             LimitExceededError: The runtime's memory limit is too small for one window or picture.
         """
-        if type(top_k) is not int or top_k < 1:
-            raise ValueError(f"top_k is {top_k!r}; expected an integer >= 1.")
+        arguments.whole(top_k, what="top_k")
         began = perf_counter()
+        document = required(document)
         if isinstance(self.preprocessing, PicturePreprocessing):
             logits, seconds = self._of_pictures(document, self.preprocessing)
             ready = began + seconds
@@ -175,6 +177,7 @@ class ClassificationModel(GraphModel):
                 Failure in its place and goes on.
             progress: Whether to tell on standard error how far it is.
         """
+        arguments.whole(top_k, what="top_k")
         return answers(
             documents,
             partial(self.classify, top_k=top_k),

@@ -14,20 +14,28 @@ from time import perf_counter
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from hushdoc import arguments, hashing, segmentation
 from hushdoc import artifact as artifacts
-from hushdoc import hashing, segmentation
 from hushdoc.certificate import Certificate
 from hushdoc.contents import TABLE_KEY
-from hushdoc.document import Document, Page, union
+from hushdoc.document import Document, Page, required, union
 from hushdoc.errors import ArtifactError, TaskMismatchError
 from hushdoc.hashing import Clusters, FeatureScheme
 from hushdoc.labels import OUTSIDE, LabelSet, spans_from_tags
 from hushdoc.policy import Policy
-from hushdoc.runtime.chains import Scores, Tags, probabilities, viterbi
+from hushdoc.runtime.chains import (
+    Flags,
+    Offsets,
+    Scores,
+    Tags,
+    probabilities,
+    span_probabilities,
+    viterbi,
+)
 from hushdoc.runtime.extraction import Extraction, Failure, Field, Timings
 from hushdoc.runtime.hashed_table import HashedTable, item_scores, read_clusters, read_table
+from hushdoc.runtime.scoring import Scoring, judged
 from hushdoc.runtime.streaming import Item, answers
 
 TASK = "kie"
@@ -47,6 +55,7 @@ class HashedCRFModel:
         labels: The fields it can find.
         tags: The labels of items in the order of the table's columns.
         scheme: How text becomes rows of the table.
+        scoring: How scores are calibrated and which fields are set apart; None for raw scores.
     """
 
     def __init__(
@@ -57,6 +66,7 @@ class HashedCRFModel:
         scheme: FeatureScheme,
         table: HashedTable,
         clusters: Clusters | None = None,
+        scoring: Scoring | None = None,
     ) -> None:
         """Keeps the checked parts; use `load`."""
         self.certificate = certificate
@@ -65,6 +75,9 @@ class HashedCRFModel:
         self.scheme = scheme
         self._table = table
         self._clusters = clusters
+        self.scoring = scoring
+        self._inside: Flags = np.array([tag != OUTSIDE for tag in self.tags])
+        self._joins = _joins(self.tags, scheme.level)
 
     @classmethod
     def load(cls, path: str | Path, *, policy: Policy, low_memory: bool = False) -> HashedCRFModel:
@@ -83,7 +96,8 @@ class HashedCRFModel:
             PolicyViolationError: The policy refuses it.
             TaskMismatchError: The artifact holds another kind of model.
         """
-        with artifacts.open_artifact(Path(path), policy, low_memory=low_memory) as checked:
+        folder = arguments.place(path, what="The artifact's folder")
+        with artifacts.open_artifact(folder, policy, low_memory=low_memory) as checked:
             return cls.from_artifact(checked)
 
     @classmethod
@@ -122,13 +136,30 @@ class HashedCRFModel:
             scheme=scheme,
             table=table,
             clusters=clusters,
+            scoring=Scoring.from_dict(settings["scores"]) if "scores" in settings else None,
+        )
+
+    def scored_by(self, scoring: Scoring) -> HashedCRFModel:
+        """Returns the same model with another calibration: how one is measured before it is sealed.
+
+        Args:
+            scoring: Without knots, a score is the chain's own probability of a field.
+        """
+        return HashedCRFModel(
+            certificate=self.certificate,
+            tags=self.tags,
+            scheme=self.scheme,
+            table=self._table,
+            clusters=self._clusters,
+            scoring=scoring,
         )
 
     def extract(self, document: Document) -> Extraction:
         """Returns the fields of a plain text, or of each page's words one after the other.
 
         Neighbouring sentences of one label are one field. A field's score is the mean of
-        `probabilities` over its items.
+        `probabilities` over its items. Where the artifact states a calibration, it is what that
+        makes of `span_probabilities`, and fields below the threshold stand in `abstained`.
 
         Raises:
             EmptyDocumentError: There is no text, or nothing but blanks.
@@ -137,6 +168,7 @@ class HashedCRFModel:
         """
         clock = _Clock()
         fields: list[Field] = []
+        document = required(document)
         if document.text is not None:
             document.check_text()
             found = self._found(document.text, clock)
@@ -147,9 +179,11 @@ class HashedCRFModel:
                 text = " ".join(word.text for word in page.words)
                 found = self._found(text, clock)
                 fields += [_field_of_page(page, number, *item) for item in found]
+        sure, unsure = judged(fields, self.scoring)
         return Extraction(
             document_id=document.id,
-            fields=tuple(fields),
+            fields=sure,
+            abstained=unsure,
             coverage=1.0,
             warnings=(),
             source=document.source,
@@ -203,42 +237,68 @@ class HashedCRFModel:
 
     def _sentences_found(self, sentences: Sequence[_Place], scores: Scores) -> list[_Found]:
         """Returns the runs of sentences that have one label."""
-        tags, certain = self._decoded(scores, np.array([0, len(scores)]))
-        edges = np.flatnonzero(np.diff(tags, prepend=-1, append=-1)).tolist()
+        offsets = np.array([0, len(scores)])
+        tags = viterbi(scores, offsets, self._table.transitions)
+        edges = np.flatnonzero(np.diff(tags, prepend=-1, append=-1))
+        spans = np.stack([edges[:-1], edges[1:]], axis=1)
+        spans = spans[self._inside[tags[spans[:, 0]]]]
+        certain = self._certainties(scores, offsets, tags, spans)
         return [
-            (
-                self.tags[tags[first]],
-                sentences[first][0],
-                sentences[stop - 1][1],
-                float(certain[first:stop].mean()),
-            )
-            for first, stop in zip(edges[:-1], edges[1:], strict=True)
-            if self.tags[tags[first]] != OUTSIDE
+            (self.tags[tags[first]], sentences[first][0], sentences[stop - 1][1], score)
+            for (first, stop), score in zip(spans.tolist(), certain, strict=True)
         ]
 
     def _tokens_found(
         self, text: str, block: Sequence[_Place], words: Sequence[list[str]], scores: Scores
-    ) -> Iterator[_Found]:
-        """Yields the fields that the tags of some sentences' tokens spell."""
+    ) -> list[_Found]:
+        """Returns the fields that the tags of some sentences' tokens spell."""
         offsets = np.cumsum([0, *map(len, words)])
-        tags, certain = self._decoded(scores, offsets)
-        inside = np.array([tag != OUTSIDE for tag in self.tags])[tags]
-        counts = np.concatenate([[0], np.cumsum(inside)])[offsets]
+        tags = viterbi(scores, offsets, self._table.transitions)
+        counts = np.concatenate([[0], np.cumsum(self._inside[tags])])[offsets]
+        found: list[tuple[str, int, int]] = []
+        spans: list[_Place] = []
         for number in np.flatnonzero(np.diff(counts)).tolist():
-            first, stop = offsets[number : number + 2]
+            first, stop = offsets[number : number + 2].tolist()
             places = segmentation.tokens(text, *block[number])
             for span in spans_from_tags([self.tags[tag] for tag in tags[first:stop]]):
-                score = float(certain[first + span.start : first + span.stop].mean())
-                yield span.label, places[span.start][0], places[span.stop - 1][1], score
+                found.append((span.label, places[span.start][0], places[span.stop - 1][1]))
+                spans.append((first + span.start, first + span.stop))
+        shaped = np.array(spans, dtype=np.int64).reshape(-1, 2)
+        certain = self._certainties(scores, offsets, tags, shaped)
+        return [(*item, score) for item, score in zip(found, certain, strict=True)]
 
-    def _decoded(self, scores: Scores, offsets: npt.NDArray[np.int64]) -> tuple[Tags, Scores]:
-        """Returns the label of every item, and how certain those are that belong to a field."""
+    def _certainties(
+        self, scores: Scores, offsets: Offsets, tags: Tags, spans: Tags
+    ) -> list[float]:
+        """Returns the score of the field at each span, not yet on the calibration's curve."""
         transitions = self._table.transitions
-        tags = viterbi(scores, offsets, transitions)
-        inside = np.flatnonzero(np.array([tag != OUTSIDE for tag in self.tags])[tags])
-        certain = np.zeros(len(tags))
+        if not len(spans):
+            return []
+        if self.scoring is not None:
+            heat = self.scoring.temperature
+            found = span_probabilities(
+                scores / heat, offsets, transitions / heat, tags, spans, self._joins
+            )
+            return [float(score) for score in found]
+        inside = np.flatnonzero(self._inside[tags])
+        certain = np.zeros(len(tags) + 1)  # a span may end where the items do
         certain[inside] = probabilities(scores, offsets, transitions, tags, inside)
-        return tags, certain
+        sums = np.add.reduceat(certain, spans.ravel())[::2]
+        return [float(score) for score in sums / (spans[:, 1] - spans[:, 0])]
+
+
+def _joins(tags: Sequence[str], level: str) -> Flags:
+    """Returns whether an item with the second label goes on with the field of one with the first.
+
+    Example:
+        >>> _joins(["O", "B-x", "I-x"], "token").astype(int).tolist()
+        [[0, 0, 0], [0, 0, 1], [0, 0, 1]]
+    """
+    if level == "sentence":
+        return np.eye(len(tags), dtype=bool)
+    return np.array(
+        [[after.startswith("I-") and after[2:] == tag[2:] for after in tags] for tag in tags]
+    )
 
 
 def label_set(tags: Sequence[str], level: str) -> LabelSet:

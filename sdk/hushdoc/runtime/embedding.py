@@ -16,9 +16,10 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from hushdoc import arguments
 from hushdoc.artifact import Artifact
 from hushdoc.certificate import Certificate
-from hushdoc.document import Document
+from hushdoc.document import Document, required
 from hushdoc.errors import ArtifactError, InputError
 from hushdoc.runtime import windows
 from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing, in_order
@@ -111,20 +112,22 @@ class EmbeddingModel(GraphModel):
 
         Raises:
             EmptyDocumentError: The document has no word at all.
-            InputError: A word or box can't be used.
+            InputError: It is no document, a field is none, or a word or box can't be used.
             LimitExceededError: The runtime's memory limit is too small for one window.
         """
-        if level not in LEVELS:
-            raise ValueError(f"level is {level!r}; expected one of {', '.join(LEVELS)}.")
+        arguments.choice(level, LEVELS, what="level")
         if (fields is None) == (level == "field"):
-            raise ValueError("fields belong to level='field', which needs them.")
-        if document.text is None:
+            raise ValueError(
+                f"level is {level!r} and fields are {arguments.described(fields)}; expected fields "
+                "with level='field', and only there."
+            )
+        if required(document).text is None:
             document.check()
             document, _ = in_order(document, self.preprocessing)
         else:
             document.check_text()
         if fields is not None:
-            found = tuple(fields)
+            found = _fields(fields)
             parts = [_Part(text=item.text, row=row) for row, item in enumerate(found)]
             pages: tuple[int | None, ...] = tuple(item.page for item in found)
             labels: tuple[str | None, ...] = tuple(item.label for item in found)
@@ -147,8 +150,7 @@ class EmbeddingModel(GraphModel):
             InputError: A text is none, or not valid Unicode.
             LimitExceededError: The runtime's memory limit is too small for one window.
         """
-        if isinstance(texts, str):
-            raise InputError("texts is one string; expected a list of them. Pass [text].")
+        texts = arguments.listed(texts, what="What should be texts", of="strings")
         for number, text in enumerate(texts):
             if not isinstance(text, str):
                 raise InputError(
@@ -179,8 +181,7 @@ class EmbeddingModel(GraphModel):
                 Failure in its place and goes on.
             progress: Whether to tell on standard error how far it is.
         """
-        if level not in ("page", "document"):
-            raise ValueError(f"level is {level!r}; expected page or document.")
+        arguments.choice(level, ("page", "document"), what="level")
         return answers(
             documents,
             partial(self.embed, level=level),
@@ -256,6 +257,15 @@ class EmbeddingModel(GraphModel):
         if self.pooling == "cls":
             return np.asarray(states[0].astype(np.float64) * len(states))
         return np.asarray(states.sum(axis=0, dtype=np.float64))
+
+
+def _fields(given: object) -> tuple[Field, ...]:
+    """Returns the fields that a caller passed."""
+    what, advice = "The argument 'fields'", "Pass an answer's, such as `Extraction.fields`."
+    return tuple(
+        arguments.instance(item, Field, what=f"Field {number}", advice=advice)
+        for number, item in enumerate(arguments.each(given, what=what, of="fields"))
+    )
 
 
 def _page_texts(document: Document) -> list[str]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,19 +82,40 @@ class Field:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Field:
-        """Returns the field that `to_dict` wrote."""
-        start, stop = data.get("start"), data.get("stop")
-        return cls(
-            label=str(data["label"]),
-            text=str(data["text"]),
-            score=float(data["score"]),
-            box=None if data["box"] is None else _box_from(data["box"]),
-            page=int(data["page"]),
-            word_ids=tuple(int(value) for value in data["word_ids"]),
-            normalized=None if data["normalized"] is None else _whole_from(data["normalized"]),
-            start=None if start is None else int(start),
-            stop=None if stop is None else int(stop),
-        )
+        """Returns the field that `to_dict` wrote.
+
+        Raises:
+            InputError: A key is missing or of the wrong type.
+        """
+        with _told_as("a field", "Field"):
+            start, stop = data.get("start"), data.get("stop")
+            return cls(
+                label=str(data["label"]),
+                text=str(data["text"]),
+                score=float(data["score"]),
+                box=None if data["box"] is None else _box_from(data["box"]),
+                page=int(data["page"]),
+                word_ids=tuple(int(value) for value in data["word_ids"]),
+                normalized=None if data["normalized"] is None else _whole_from(data["normalized"]),
+                start=None if start is None else int(start),
+                stop=None if stop is None else int(stop),
+            )
+
+
+@contextmanager
+def _told_as(what: str, kind: str) -> Iterator[None]:
+    """Turns what goes wrong with a malformed structure into one InputError."""
+    try:
+        yield
+    except UnsupportedFormatError:
+        raise
+    except InputError as error:  # of a part
+        raise InputError(f"This is not {what}. {error}") from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise InputError(
+            f"This is not {what}: {type(error).__name__}: {str(error)[:200]}. Expected what "
+            f"{kind}.to_dict() wrote."
+        ) from error
 
 
 def _box_from(values: Iterable[Any]) -> Box:
@@ -135,12 +157,17 @@ class Timings:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Timings:
-        """Returns the timings that `to_dict` wrote."""
-        return cls(
-            encoding_seconds=float(data["encoding_seconds"]),
-            model_seconds=float(data["model_seconds"]),
-            decoding_seconds=float(data["decoding_seconds"]),
-        )
+        """Returns the timings that `to_dict` wrote.
+
+        Raises:
+            InputError: A key is missing or of the wrong type.
+        """
+        with _told_as("an answer's timings", "Timings"):
+            return cls(
+                encoding_seconds=float(data["encoding_seconds"]),
+                model_seconds=float(data["model_seconds"]),
+                decoding_seconds=float(data["decoding_seconds"]),
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -230,11 +257,11 @@ class Extraction:
             UnsupportedFormatError: Another version of hushdoc wrote it.
             InputError: A key is missing or of the wrong type.
         """
-        try:
+        with _told_as("an extraction", "Extraction"):
             version = data["schema_version"]
             if type(version) is not int or version not in _READABLE:
                 raise UnsupportedFormatError(
-                    f"This extraction has schema version {version!r}; this hushdoc reads "
+                    f"This extraction has schema version {repr(version)[:40]}; this hushdoc reads "
                     f"{', '.join(map(str, _READABLE))}. Read it with the version that wrote it."
                 )
             told = data["source"] if version > 2 else None
@@ -249,11 +276,6 @@ class Extraction:
                 source=None if told is None else Source.from_dict(told),
                 timings=Timings.from_dict(data["timings"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(
-                f"This is not an extraction: {type(error).__name__}: {error}. Expected what "
-                "Extraction.to_dict() wrote."
-            ) from error
 
 
 def _inert(cell: str | int | float) -> str | int | float:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self, TypeVar
 
+from hushdoc import arguments
 from hushdoc.artifact import Artifact, open_artifact
 from hushdoc.errors import LimitExceededError
 from hushdoc.policy import Policy
@@ -48,13 +49,15 @@ class GraphModel(ABC):
                 from a second copy in memory. Needs Linux.
 
         Raises:
+            InputError: The path or the runtime is none.
             ArtifactError: The folder is not a sound artifact.
             CertificateError: The certificate is missing, malformed or not signed by a trusted key.
             PolicyViolationError: The policy refuses the certificate.
             TaskMismatchError: The artifact was built for another task.
             DeviceUnavailableError: The device is not there.
         """
-        with open_artifact(Path(path), policy, low_memory=low_memory) as checked:
+        folder = arguments.place(path, what="The artifact's folder")
+        with open_artifact(folder, policy, low_memory=low_memory) as checked:
             return cls.from_artifact(checked, device=device, runtime=runtime)
 
     @classmethod

@@ -16,7 +16,7 @@ import numpy as np
 
 from hushdoc.artifact import Artifact
 from hushdoc.certificate import Certificate
-from hushdoc.document import Document, Page, union
+from hushdoc.document import Document, Page, required, union
 from hushdoc.errors import ArtifactError
 from hushdoc.labels import LabelSet, spans_from_tags
 from hushdoc.runtime import pictures, windows
@@ -97,11 +97,11 @@ class KIEModel(GraphModel):
         Raises:
             EmptyDocumentError: The document has no page or no word.
             BoxError: A box is NaN, swapped or off its page.
-            InputError: A page has no area, a word is empty or not valid Unicode, or a page has no
-                picture (NO_PICTURE) and the model reads it.
+            InputError: It is no document, a page has no area, a word is empty or not valid Unicode,
+                or a page has no picture (NO_PICTURE) and the model reads it.
             LimitExceededError: The runtime's memory limit is too small for one window.
         """
-        document.check()
+        required(document).check()
         began = perf_counter()
         document, told = laid_out(document, self.preprocessing)
         document, numbers = in_order(document, self.preprocessing)

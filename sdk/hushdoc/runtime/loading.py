@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hushdoc import arguments
 from hushdoc import artifact as artifacts
 from hushdoc.errors import DeviceUnavailableError, TaskMismatchError
 from hushdoc.policy import Policy
 from hushdoc.runtime import classification, crf, embedding, kie
-from hushdoc.runtime.session import Runtime
+from hushdoc.runtime.session import PROVIDERS, Runtime
 
 Model = (
     kie.KIEModel
@@ -45,13 +46,18 @@ def load(
             a second copy in memory. Needs Linux; see `HashedCRFModel.load` for tables.
 
     Raises:
+        InputError: The path or the runtime is none.
         ArtifactError: The folder is not a sound artifact.
         CertificateError: The certificate is missing, malformed or not signed by a trusted key.
         PolicyViolationError: The policy refuses the certificate.
         TaskMismatchError: No model of this version does the artifact's task.
         DeviceUnavailableError: The device is not there.
     """
-    with artifacts.open_artifact(Path(path), policy, low_memory=low_memory) as artifact:
+    folder = arguments.place(path, what="The artifact's folder")
+    arguments.choice(device, tuple(PROVIDERS), what="device")
+    advice = "Pass such as Runtime(threads=2), or leave it out."
+    arguments.optional(runtime, Runtime, what="The argument 'runtime'", advice=advice)
+    with artifacts.open_artifact(folder, policy, low_memory=low_memory) as artifact:
         model = artifact.certificate.model
         kind = MODELS.get((model.task, model.format))
         if kind is None:

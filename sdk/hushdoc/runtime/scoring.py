@@ -7,10 +7,9 @@ threshold is set apart, never dropped.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,9 @@ from hushdoc.errors import ArtifactError
 MAX_KNOTS = 256
 """Knots of one curve; more would be noise."""
 
+COOLEST, HOTTEST = 1e-6, 1e6
+"""Temperatures between which no sound logits overflow or vanish."""
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -28,7 +30,8 @@ class Scoring:
     """How raw scores become calibrated ones; part of the artifact's signed manifest.
 
     Attributes:
-        temperature: What logits are divided by before they become probabilities.
+        temperature: What logits, and the transitions of a chain, are divided by before they become
+            probabilities.
         raw: Knots of a curve from raw scores, rising; none where they stay as they are.
         calibrated: The calibrated score at each knot, never falling; straight lines in between.
         threshold: Answers with a lower calibrated score are set apart; 0 sets none apart.
@@ -53,8 +56,11 @@ class Scoring:
 
     def __post_init__(self) -> None:
         """Refuses what is no such curve."""
-        if not (math.isfinite(self.temperature) and self.temperature > 0):
-            raise ValueError(f"temperature is {self.temperature!r}; expected a number above 0.")
+        if not COOLEST <= self.temperature <= HOTTEST:
+            raise ValueError(
+                f"temperature is {self.temperature!r}; expected a number from {COOLEST:g} to "
+                f"{HOTTEST:g}."
+            )
         if not 0 <= self.threshold <= 1:
             raise ValueError(f"threshold is {self.threshold!r}; expected a number from 0 to 1.")
         if len(self.raw) != len(self.calibrated) or not _fits(self.raw, self.calibrated):
@@ -102,6 +108,37 @@ class Scoring:
                 f"The scores' calibration can't be read: {error}. Export the artifact again with "
                 "this version of hushdoc."
             ) from error
+
+
+class _Scored(Protocol):
+    """A dataclass with a score."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def score(self) -> float:
+        """From 0 to 1."""
+
+
+_Found = TypeVar("_Found", bound=_Scored)
+
+
+def judged(
+    found: Iterable[_Found], scoring: Scoring | None
+) -> tuple[tuple[_Found, ...], tuple[_Found, ...]]:
+    """Returns answers with calibrated scores: those that reach the threshold, and the others.
+
+    Args:
+        found: Answers with raw scores, in order.
+        scoring: None leaves the scores as they are and sets none apart.
+    """
+    if scoring is None:
+        return tuple(found), ()
+    scored = [replace(item, score=scoring.calibrate(item.score)) for item in found]
+    return (
+        tuple(item for item in scored if scoring.accepts(item.score)),
+        tuple(item for item in scored if not scoring.accepts(item.score)),
+    )
 
 
 def _checked(data: Any) -> Mapping[str, Any]:

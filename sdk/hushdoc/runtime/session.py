@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc import telemetry
+from hushdoc import arguments, telemetry
 from hushdoc.cores import usable_cores
 from hushdoc.errors import (
     ArtifactError,
@@ -119,7 +119,9 @@ class Session:
             MissingExtraError: onnxruntime is not installed.
             TelemetryActiveError: The host imported onnxruntime with telemetry on.
         """
-        runtime = runtime or Runtime()
+        advice = "Pass such as Runtime(threads=2), or leave it out."
+        what = "The argument 'runtime'"
+        runtime = arguments.optional(runtime, Runtime, what=what, advice=advice) or Runtime()
         self.device = device
         self._limit = runtime.memory_limit_bytes
         self._onnxruntime = import_onnxruntime()
@@ -306,8 +308,7 @@ def give_back_freed_memory() -> None:
 
 def require_device(device: str, available: Sequence[str]) -> None:
     """Raises unless a device is one we know and this build of onnxruntime has it."""
-    if device not in PROVIDERS:
-        raise ValueError(f"device is {device!r}; expected one of {sorted(PROVIDERS)}.")
+    arguments.choice(device, tuple(PROVIDERS), what="device")
     if PROVIDERS[device] not in available:
         raise _unavailable(device, available)
 

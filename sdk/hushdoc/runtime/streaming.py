@@ -15,6 +15,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
 
+from hushdoc import arguments
 from hushdoc.document import Document
 from hushdoc.errors import HushdocError, InputError
 from hushdoc.runtime.extraction import Failure
@@ -26,6 +27,8 @@ Answer = TypeVar("Answer")
 Item = Document | str | os.PathLike[str] | Callable[[], Document]
 """A document, the path of a file that `Document.open` reads, or a function that returns a document,
 such as `partial(Document.open, path, password=...)`; the worker that answers calls it."""
+
+_ITEMS = "documents, paths of files, or functions that return a document"
 
 LOOK_AHEAD = 2
 """Documents that are held for each worker: the one it reads and the one it reads next."""
@@ -58,14 +61,13 @@ def answers(
         opened: What opens a path.
 
     Raises:
-        ValueError: A setting is none that is known; raised before any document is taken.
+        InputError: The documents are no list and nothing else that can be gone through.
+        ValueError: A setting is none that is known; both raised before any document is taken.
     """
-    if on_error not in ("raise", "collect"):
-        raise ValueError(f'on_error is {on_error!r}; expected "raise" or "collect".')
-    if type(workers) is not int or workers < 1:
-        raise ValueError(f"workers is {workers!r}; expected an integer >= 1.")
+    arguments.choice(on_error, ("raise", "collect"), what="on_error")
+    arguments.whole(workers, what="workers")
     attempt = partial(_attempt, answer=answer, opened=opened, collect=on_error == "collect")
-    numbered = enumerate(documents)
+    numbered = enumerate(arguments.each(documents, what="What should be documents", of=_ITEMS))
     found = (
         (attempt(item) for item in numbered)
         if workers == 1
@@ -98,12 +100,12 @@ def _document(
 ) -> Document:
     if isinstance(item, str | os.PathLike):
         return opened(item)
-    found = item() if callable(item) else item
+    found = item() if callable(item) and not isinstance(item, type) else item
     if isinstance(found, Document):
         return found
     raise InputError(
-        f"Item {number} of the documents is {type(found).__name__}; expected a Document, the path "
-        "of a file, or a function that returns a Document. Leave it out, or open it with "
+        f"Item {number} of the documents is {arguments.described(found)}; expected a Document, the "
+        "path of a file, or a function that returns a Document. Leave it out, or open it with "
         "Document.open."
     )
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Protocol
 
-from hushdoc.document import Box, Document, Page, Word, union
+from hushdoc import arguments
+from hushdoc.document import Box, Document, Page, Word, required, union
 from hushdoc.errors import InputError
 
 HEAD = (
@@ -56,23 +57,25 @@ def to_hocr(document: Document, fields: Iterable[TaggedField] = ()) -> str:
         fields: What was found, such as `Extraction.fields`.
 
     Raises:
-        InputError: It is a plain text, which has no boxes.
+        InputError: It is no document, or a plain text, which has no boxes.
 
     Example:
         >>> document = Document.from_words(["Total"], [(1, 2, 30, 9)], width=90, height=40)
         >>> "title='bbox 1 2 30 9'>Total</span>" in to_hocr(document)
         True
     """
+    document = required(document)
     if document.text is not None:
         raise InputError(
             f"Document '{document.id}' is a plain text; hOCR tells where words stand on pages. "
             "Write it as JSON instead."
         )
-    tagged = {
-        (item.page, index): (number, item)
-        for number, item in enumerate(fields)
-        for index in item.word_ids
-    }
+    with arguments.made_of("What should be fields", "fields such as Extraction.fields"):
+        tagged = {
+            (item.page, index): (number, item)
+            for number, item in enumerate(fields)
+            for index in item.word_ids
+        }
     body = "\n".join(_page(number, page, tagged) for number, page in enumerate(document.pages))
     return f"{HEAD.format(title=_safe(document.id))}{body}\n</body>\n</html>\n"
 

@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from hushdoc.document import Box, Document, Page
+from hushdoc import arguments
+from hushdoc.document import Box, Document, Page, required
 from hushdoc.reading_terms import Source
 from hushdoc.viewing import rendition
 from hushdoc.viewing.markup import bullets, figures, page, paragraph, safe, section
@@ -112,18 +113,20 @@ def to_html(document: Document, answer: ShownAnswer, *, labels: Collection[str] 
         labels: All labels of the model, so that each keeps its colour from page to page.
 
     Raises:
-        InputError: A page's picture can't be read.
+        InputError: It is no document or no answer, or a page's picture can't be read.
         MissingExtraError: A package that a page's picture needs is not installed.
     """
-    numbered: list[_Numbered] = [
-        *((number, item, False) for number, item in enumerate(answer.fields)),
-        *(
-            (number, item, True)
-            for number, item in enumerate(answer.abstained, start=len(answer.fields))
-        ),
-    ]
-    looks = styles({*labels, *(item.label for _, item, _ in numbered)})
-    counts = Counter(item.label for item in answer.fields)
+    required(document)
+    with arguments.made_of("The answer or its labels", "what model.extract(document) returns"):
+        numbered: list[_Numbered] = [
+            *((number, item, False) for number, item in enumerate(answer.fields)),
+            *(
+                (number, item, True)
+                for number, item in enumerate(answer.abstained, start=len(answer.fields))
+            ),
+        ]
+        looks = styles({*labels, *(item.label for _, item, _ in numbered)})
+        counts = Counter(item.label for item in answer.fields)
     parts = [
         f'<header><p class="kicker">Fields of a document</p><h1>{safe(document.id)}</h1></header>',
         figures(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from hushdoc import arguments
 from hushdoc.document import Box, Page
 from hushdoc.viewing import rendition
 from hushdoc.viewing.rendition import INK, PAPER, RULE, View, font_of, printable
@@ -92,8 +93,10 @@ def overlay(
     rendition.require_pillow()
     from PIL import Image, ImageDraw
 
-    found = sorted(fields, key=lambda item: (item.box.y0, item.box.x0, item.label))
-    looks = styles({*labels, *(item.label for item in found)})
+    arguments.instance(page, Page, what="The page", advice="Pass one of a document's `pages`.")
+    with arguments.made_of("What should be fields or labels", "fields with boxes on this page"):
+        found = sorted(fields, key=lambda item: (item.box.y0, item.box.x0, item.label))
+        looks = styles({*labels, *(item.label for item in found)})
     canvas = rendition.background(page, image)
     view = View(page=page, width=canvas.width, height=canvas.height)
     marks = Image.new("RGBA", canvas.size, (0, 0, 0, 0))

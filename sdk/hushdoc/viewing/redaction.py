@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from hushdoc import files
-from hushdoc.document import Box, Document, Page, Word, union
+from hushdoc import arguments, files
+from hushdoc.document import Box, Document, Page, Word, required, union
 from hushdoc.errors import InputError
 from hushdoc.viewing import folded_text, rendition
 
@@ -112,8 +112,12 @@ def redact(
     """
     if isinstance(labels, str):
         raise ValueError(f"labels is {labels!r}; expected a collection of names, not one string.")
-    chosen = [item for item in fields if labels is None or item.label in labels]
-    counts = Counter(dict.fromkeys(labels or (), 0))
+    folder = None if out is None else arguments.place(out, what="The folder of the result")
+    with arguments.made_of("What should be fields or labels", "such as Extraction.fields"):
+        named = [(item.label, item) for item in fields]
+        chosen = [item for label, item in named if labels is None or label in labels]
+        counts = Counter(dict.fromkeys(() if labels is None else labels, 0))
+    document = required(document)
     if document.text is not None:
         redacted = _of_text(document, document.text, chosen, counts, repeats=repeats)
         covers: list[list[Box]] = []
@@ -125,9 +129,8 @@ def redact(
             for page, ids, boxes in zip(document.pages, gone, covers, strict=True)
         )
         redacted = replace(document, pages=pages)
-    if out is None:
+    if folder is None:
         return Redaction(document=redacted, counts=dict(counts), folder=None)
-    folder = Path(out)
     written = _write(folder, document, redacted, covers)
     return Redaction(document=written, counts=dict(counts), folder=folder)
 

@@ -56,8 +56,8 @@ FILES = {
     "rapidocr.json": "rapidocr",
     "tesseract.hocr": "hocr",
     "tesseract.tsv": "tesseract-tsv",
-    "textract.json": "textract",
 }
+TEXTRACT = Path("captured", "textract.json")
 SEEN = ("rapidocr.json", "tesseract.hocr", "tesseract.tsv")
 
 
@@ -102,16 +102,23 @@ def test_doclings_words_have_the_boxes_of_their_paragraphs_and_cells(fixtures: P
 
 
 def test_pages_without_a_size_in_pixels_get_one(fixtures: Path) -> None:
-    assert Document.open(fixtures / "textract.json").pages[0].width == 1000
-    data = json.loads((fixtures / "textract.json").read_text())
+    data = json.loads((fixtures / TEXTRACT).read_text())
+    (nominal,) = reading.from_textract(data).pages
+    assert Document.open(fixtures / TEXTRACT).pages == (nominal,)
+    assert (nominal.width, nominal.height) == (1000, 1000)
     (page,) = reading.from_textract(data, page_sizes=[SIZE]).pages
-    assert page.words[1].box.to_list() == pytest.approx(BOXES[1])
+    assert (page.width, page.height) == SIZE
+    for share, word in zip(nominal.words, page.words, strict=True):
+        x0, y0, x1, y1 = (value / 1000 for value in share.box.to_list())
+        across, down = SIZE
+        corners = [x0 * across, y0 * down, x1 * across, y1 * down]
+        assert word.box.to_list() == pytest.approx(corners)
     # 8 x 4.8 inches.
     assert Document.open(fixtures / "azure_read.json").pages[0].width == 1600
 
 
 def test_answers_in_several_parts_are_one_document(fixtures: Path) -> None:
-    data = json.loads((fixtures / "textract.json").read_text())
+    data = json.loads((fixtures / TEXTRACT).read_text())
     halves = [{"Blocks": data["Blocks"][:7]}, {"Blocks": data["Blocks"][7:]}]
     assert reading.from_textract(halves) == reading.from_textract(data)
     with pytest.raises(UnsupportedFormatError, match="none of the responses"):
@@ -325,10 +332,10 @@ def test_a_page_without_words_is_empty() -> None:
         reading.from_rapidocr([])
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_errors_leave_no_state(fixtures: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "form"), [*FILES.items(), (str(TEXTRACT), "textract")])
+def test_errors_leave_no_state(fixtures: Path, name: str, form: str) -> None:
     before = Document.open(fixtures / name)
     content = (fixtures / name).read_bytes()
     with pytest.raises(HushdocError):
-        Document.open(content[: len(content) // 2].rstrip(b"\n")[:40], format=FILES[name])
+        Document.open(content[: len(content) // 2].rstrip(b"\n")[:40], format=form)
     assert Document.open(fixtures / name) == before

@@ -41,7 +41,7 @@ def samples(pdfs: ModuleType, fixtures: Path) -> dict[str, bytes]:
         "doctr": (fixtures / "doctr.json").read_bytes(),
         "document-ai": (fixtures / "document_ai.json").read_bytes(),
         "rapidocr": (fixtures / "rapidocr.json").read_bytes(),
-        "textract": (fixtures / "textract.json").read_bytes(),
+        "textract": (fixtures / "captured" / "textract.json").read_bytes(),
     }
 
 

@@ -189,3 +189,114 @@ def test_huge_scores_do_not_overflow() -> None:
     found = chains.probabilities(scores, np.array([0, 2]), np.zeros((2, 2)), path, np.arange(2))
     assert path.tolist() == [0, 1]
     assert found.tolist() == [1.0, 1.0]
+
+
+def by_enumeration(
+    scores: Scores, transitions: Scores, labels: tuple[int, ...], first: int, joins: chains.Flags
+) -> float:
+    """The share of labellings in which items have these labels and the field is no longer."""
+    stop = first + len(labels)
+    total = fitting = 0.0
+    for path in itertools.product(range(scores.shape[1]), repeat=len(scores)):
+        steps = sum(transitions[a, b] for a, b in itertools.pairwise(path))
+        weight = np.exp(steps + sum(scores[place, label] for place, label in enumerate(path)))
+        total += weight
+        if (
+            path[first:stop] == labels
+            and not (first and joins[path[first - 1], labels[0]])
+            and not (stop < len(path) and joins[labels[-1], path[stop]])
+        ):
+            fitting += weight
+    return float(fitting / total)
+
+
+@pytest.mark.parametrize("labels", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(8))
+def test_fields_are_as_probable_as_all_labellings_say(labels: int, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    offsets = np.array([0, 3, 3, 8, 9])
+    scores = generator.normal(size=(9, labels)) * 2
+    transitions = generator.normal(size=(labels, labels)) * 2
+    joins = generator.random((labels, labels)) < 0.4
+    path = generator.integers(0, labels, 9)
+    spans = np.array([[0, 3], [1, 2], [3, 5], [4, 8], [6, 7], [7, 8], [8, 9]])
+    found = chains.span_probabilities(scores, offsets, transitions, path, spans, joins)
+    for (first, stop), probability in zip(spans.tolist(), found, strict=True):
+        start, end = next(pair for pair in ((0, 3), (3, 8), (8, 9)) if first < pair[1])
+        own = scores[start:end]
+        wanted = by_enumeration(
+            own, transitions, tuple(path[first:stop].tolist()), first - start, joins
+        )
+        assert probability == pytest.approx(wanted, abs=1e-12)
+    some = chains.span_probabilities(scores, offsets, transitions, path, spans[4:5], joins)
+    assert some == pytest.approx(found[4:5])
+
+
+@pytest.mark.parametrize("length", [5, 70])
+def test_every_item_is_in_exactly_one_run(length: int) -> None:
+    generator = np.random.default_rng(length)
+    scores, transitions = generator.normal(size=(length, 2)), generator.normal(size=(2, 2))
+    total = 0.0
+    for first, stop in itertools.product(range(4), range(4, length + 1)):
+        for label in (0, 1):
+            total += chains.span_probabilities(
+                scores,
+                np.array([0, length]),
+                transitions,
+                np.full(length, label),
+                np.array([[first, stop]]),
+                np.eye(2, dtype=bool),
+            )[0]
+    assert total == pytest.approx(1)
+
+
+@pytest.mark.parametrize("length", [64, 65, 80, 81, 82, 300])
+@pytest.mark.parametrize("labels", [1, 2, 5])
+@pytest.mark.parametrize("size", [0.1, 30.0])
+def test_pieces_of_a_long_sequence_are_put_together(
+    length: int, labels: int, size: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = np.random.default_rng(length + labels)
+    scores = generator.normal(size=(length + 4, labels)) * size
+    transitions = generator.normal(size=(labels, labels)) * 5
+    starts, stops = np.array([3]), np.array([length + 3])
+    found = chains._messages(scores, starts, stops, transitions)
+    monkeypatch.setattr(chains, "_LOCKSTEP_NUMBERS", 3 * labels**3)
+    assert found == pytest.approx(chains._messages(scores, starts, stops, transitions))
+    monkeypatch.setattr(chains, "_LONG", length + 1)
+    assert found == pytest.approx(
+        chains._messages(scores, starts, stops, transitions), rel=1e-9, abs=1e-9
+    )
+
+
+def test_probable_fields_do_not_overflow() -> None:
+    for length in (3, 100):
+        scores = np.zeros((length, 2))
+        scores[1] = [-1e300, 1e300]
+        path = np.zeros(length, dtype=np.int64)
+        path[1] = 1
+        spans, joins = np.array([[0, 1], [1, 2], [2, length]]), np.zeros((2, 2), dtype=bool)
+        found = chains.span_probabilities(
+            scores, np.array([0, length]), np.zeros((2, 2)), path, spans, joins
+        )
+        assert found == pytest.approx([0.5, 1.0, 0.5 ** (length - 2)])
+        assert (found <= 1).all()
+
+
+def test_many_sequences_have_the_same_probabilities_in_little_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    generator = np.random.default_rng(5)
+    offsets = np.cumsum([0, *generator.integers(1, 9, 200)])
+    scores = generator.normal(size=(int(offsets[-1]), 4))
+    before = scores.copy()
+    transitions = generator.normal(size=(4, 4))
+    path = chains.viterbi(scores, offsets, transitions)
+    spans = np.stack([offsets[:-1:3], offsets[1::3]], axis=1)
+    joins = np.eye(4, dtype=bool)
+    whole = chains.span_probabilities(scores, offsets, transitions, path, spans, joins)
+    monkeypatch.setattr(chains, "_LOCKSTEP_NUMBERS", 16 * 20)
+    again = chains.span_probabilities(scores, offsets, transitions, path, spans, joins)
+    assert again == pytest.approx(whole)
+    assert ((whole > 0) & (whole <= 1)).all()
+    assert (scores == before).all()

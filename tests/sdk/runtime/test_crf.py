@@ -29,6 +29,7 @@ from hushdoc.runtime import crf
 from hushdoc.runtime.crf import HashedCRFModel
 from hushdoc.runtime.extraction import Extraction, Failure
 from hushdoc.runtime.kie import KIEModel
+from hushdoc.runtime.scoring import Scoring
 from hushdoc_export.table import seal_table
 
 ROWS = 30_011  # a prime
@@ -186,7 +187,6 @@ def test_one_label_alone_is_always_the_answer(seal: Seal, load: Any, tags: tuple
 
 STRANGE = {
     "NULs": "\x00\x00 laws\x00",
-    "lone surrogates": "\ud800 the laws \udfff",
     "right to left": "تخضع هذه الاتفاقية لقوانين ولاية يوتا. laws",
     "emoji": "👩‍👩‍👧 laws 🇩🇪",
     "one letter": "x",
@@ -301,6 +301,117 @@ def test_wrong_exports_are_refused(
 ) -> None:
     with pytest.raises(ArtifactError):
         load(resealed(seal(), build, key, edit, file))
+
+
+SCORES = Scoring(
+    raw=(0.0, 1.0), calibrated=(0.1, 0.9), threshold=0.6, fitted_on="public texts", num_answers=99
+)
+RARE = np.array([[0.0, -4.0, -4.0]] * 3)
+"""Transitions of labels that nothing speaks for by itself."""
+
+WEAK = 4.2
+"""A weight that just outdoes that."""
+
+TAGS = {"sentence": ("O", "law", "place"), "token": ("O", "B-law", "B-place")}
+
+
+def calibrated(folder: Path, build: ModuleType, key: Any, **change: Any) -> Path:
+    """Returns the artifact with a calibration in its manifest."""
+    told = {**SCORES.to_dict(), **change}
+    return resealed(
+        folder, build, key, lambda data: data["preprocessing"].update(scores=told), "hushdoc.json"
+    )
+
+
+@pytest.mark.parametrize("scheme", [SENTENCE, TOKEN], ids=["sentence", "token"])
+def test_calibrated_fields_are_set_apart_and_none_is_lost(
+    seal: Seal, load: Any, build: ModuleType, key: Any, scheme: FeatureScheme
+) -> None:
+    weights = scored(scheme, {"laws": 1, "paris": 2}, 3)
+    weights[:, 2] = np.minimum(weights[:, 2], WEAK)
+    raw_folder = seal(scheme=scheme, tags=TAGS[scheme.level], weights=weights, transitions=RARE)
+    raw = load(raw_folder)
+    model = load(calibrated(raw_folder, build, key))
+    assert model.scoring == SCORES
+    assert raw.scoring is None
+    document = Document.from_text(TEXT)
+    before, after = raw.extract(document), model.extract(document)
+    assert not before.abstained
+    assert {field.label for field in after.fields} == {"law"}
+    assert {field.label for field in after.abstained} == {"place"}
+    everything = sorted((*after.fields, *after.abstained), key=lambda field: field.start)
+    assert [dataclasses.replace(field, score=0.0) for field in everything] == [
+        dataclasses.replace(field, score=0.0) for field in before.fields
+    ]
+    assert all(0.1 <= field.score < 0.6 for field in after.abstained)
+    assert all(0.6 <= field.score <= 0.9 for field in after.fields)
+    assert Extraction.from_dict(json.loads(after.to_json())) == after
+
+
+def test_a_clause_is_as_sure_as_its_edges(seal: Seal, load: Any) -> None:
+    tags, text = ("O", "law"), "Before. The laws. And after."
+    model = load(seal(tags=tags, weights=scored(SENTENCE, {"laws": 1, "after": 0}, 2)))
+    alone = Scoring(fitted_on="nothing", num_answers=0)
+    (field,) = model.scored_by(alone).extract(Document.from_text(text)).fields
+    # The clause itself is certain; that it does not begin earlier is a matter of a coin.
+    assert field.text == "The laws."
+    assert field.score == pytest.approx(0.5, abs=0.01)
+    (field,) = model.extract(Document.from_text(text)).fields
+    assert field.score > 0.99
+    cold = dataclasses.replace(alone, temperature=1e-4)
+    (field,) = model.scored_by(cold).extract(Document.from_text(text)).fields
+    assert field.score > 0.9
+
+
+@pytest.mark.parametrize("scheme", [SENTENCE, TOKEN], ids=["sentence", "token"])
+def test_blocks_and_pages_do_not_show_in_scores(
+    seal: Seal, load: Any, scheme: FeatureScheme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load(seal(scheme=scheme, tags=TAGS[scheme.level], transitions=RARE)).scored_by(SCORES)
+    document = Document.from_text("\n".join([TEXT] * 30))
+    whole = model.extract(document)
+    monkeypatch.setattr(crf, "BLOCK_CHARACTERS", 40)
+    assert model.extract(document) == whole
+    words = TEXT.split()
+    boxes = [(10, 10 * row, 90, 10 * row + 8) for row in range(len(words))]
+    pages = Document.from_words(words, boxes, width=100, height=10 * len(words))
+    read = model.extract(pages)
+    texts = model.extract(Document.from_text(" ".join(words)))
+    assert [(item.label, item.score) for item in read.fields] == [
+        (item.label, item.score) for item in texts.fields
+    ]
+    assert read.fields
+
+
+@pytest.mark.parametrize("tags", [("O",), ("clause",)])
+def test_one_label_alone_is_certain(seal: Seal, load: Any, tags: tuple[str, ...]) -> None:
+    model = load(seal(tags=tags, words={})).scored_by(SCORES)
+    answer = model.extract(Document.from_text(TEXT))
+    assert [field.score for field in answer.fields] == ([] if tags == ("O",) else [0.9])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"threshold": 2}, {"temperature": 0}, {"raw": [1, 0]}, {"more": 1}, {"num_answers": "99"}],
+)
+def test_what_is_no_calibration_is_refused(
+    seal: Seal, load: Any, build: ModuleType, key: Any, change: dict[str, Any]
+) -> None:
+    with pytest.raises(ArtifactError, match="calibration can't be read"):
+        load(calibrated(seal(), build, key, **change))
+
+
+def test_null_is_no_calibration(seal: Seal, load: Any, build: ModuleType, key: Any) -> None:
+    with pytest.raises(ArtifactError, match="calibration can't be read"):
+        load(
+            resealed(
+                seal(),
+                build,
+                key,
+                lambda data: data["preprocessing"].update(scores=None),
+                "hushdoc.json",
+            )
+        )
 
 
 def test_the_base_install_is_enough(seal: Seal, build: ModuleType, key: Any) -> None:

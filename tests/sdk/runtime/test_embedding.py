@@ -204,7 +204,7 @@ def test_bad_input_is_a_typed_error_and_the_next_call_unaffected(model: Embeddin
     before = model.embed_texts(TEXTS).vectors
     with pytest.raises(InputError, match="Text 1 is int"):
         model.embed_texts(["a", 3])  # type: ignore[list-item]
-    with pytest.raises(InputError, match="one string"):
+    with pytest.raises(InputError, match="str .*expected a list"):
         model.embed_texts("a")
     with pytest.raises(InputError, match="not valid Unicode"):
         model.embed_texts(["a \ud800"])
@@ -216,7 +216,7 @@ def test_bad_input_is_a_typed_error_and_the_next_call_unaffected(model: Embeddin
     with pytest.raises(ValueError, match="level is 'word'"):
         model.embed(PAGES, level="word")  # type: ignore[arg-type]
     for wrong in ({"level": "field"}, {"level": "page", "fields": []}):
-        with pytest.raises(ValueError, match="fields belong"):
+        with pytest.raises(ValueError, match="expected fields"):
             model.embed(PAGES, **wrong)  # type: ignore[arg-type]
     assert (model.embed_texts(TEXTS).vectors == before).all()
     assert model.embed_texts([]).vectors.shape == (0, 32)

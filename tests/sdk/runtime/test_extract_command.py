@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import csv
+import importlib.util
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -202,6 +204,55 @@ def test_a_picture_is_read_by_the_engine_that_the_answer_names(
         assert picture.convert("L").getextrema() != (255, 255)
     assert run(tiny, page, "--ocr", "none") == 3
     assert "OCR_REQUIRED: " in capfd.readouterr().err
+
+
+def scan(name: str) -> bytes:
+    """Returns a PDF file of one page: lines of a header above a picture that fills the page."""
+    path = FIXTURES.parent / "pdf_files.py"
+    spec = importlib.util.spec_from_file_location("hushdoc_pdf_files", path)
+    assert spec is not None
+    assert spec.loader is not None
+    pdfs = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(pdfs)
+    drawn = pdfs.strips(3, size=(612, 792), top=792, height=792)
+    header = pdfs.shown(" ".join(f"{name}{n}" for n in range(25)), x=9, y=780, size=5)
+    shown = {"objects": [pdfs.picture(2, 2, b"\x80" * 4)], "shows": "/XObject << /Im1 12 0 R >>"}
+    content: bytes = pdfs.file([drawn + header], **shown)
+    return content
+
+
+@pytest.mark.parametrize(
+    ("filters", "exit_code"), [("", 0), ("ignore::UserWarning", 0), ("error::UserWarning", 7)]
+)
+def test_warnings_are_lines_beside_the_answers(
+    tiny: ModuleType, place: Path, filters: str, exit_code: int
+) -> None:
+    for name in ("one", "two"):
+        (place / f"{name}.pdf").write_bytes(scan(name))
+    given = ["one.pdf", "two.pdf", "one.pdf", "a.json", "--jsonl", "--policy", "policy.toml"]
+    done = subprocess.run(
+        [sys.executable, "-m", "hushdoc", "extract", str(tiny.sealed()), *given],
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+        env={**os.environ, "PYTHONWARNINGS": filters},
+    )
+    assert done.returncode == exit_code
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    told = done.stderr.splitlines()
+    said = "Pictures cover most of page 0 of '{}', and the text beside or on them alone was read."
+    if not exit_code:
+        assert [answer["document_id"] for answer in answers] == ["one", "two", "one", "a"]
+        lines = [] if filters else [said.format(name) for name in ("one", "two")]
+        assert len(told) == len(lines)
+        for line, expected in zip(told, lines, strict=True):
+            assert line.startswith(f"hushdoc: warning: {expected}")
+        return
+    assert [answer.get("error", {}).get("code") for answer in answers] == ["BAD_INPUT"] * 3 + [None]
+    for line, name in zip(told, ("one", "two", "one"), strict=True):
+        assert line.startswith(f"hushdoc extract: BAD_INPUT: {name}.pdf: {said.format(name)}")
+        assert line.endswith("Here warnings are errors (-W, PYTHONWARNINGS).")
 
 
 def test_an_answer_becomes_a_web_page_and_hocr(

@@ -1,0 +1,37 @@
+"""Calibration: what an artifact's scores are worth, measured on documents nobody has to protect."""
+
+from hushdoc_export.calibration.answers import field_answers, kind_answers, text_answers
+from hushdoc_export.calibration.artifacts import (
+    INVENTED,
+    export_calibrated,
+    export_calibrated_on_invented,
+    export_calibrated_table,
+)
+from hushdoc_export.calibration.fitting import (
+    MIN_ANSWERS,
+    THRESHOLD,
+    Answers,
+    calibration_error,
+    curve,
+    fit,
+    scored,
+    temperature,
+)
+
+__all__ = [
+    "INVENTED",
+    "MIN_ANSWERS",
+    "THRESHOLD",
+    "Answers",
+    "calibration_error",
+    "curve",
+    "export_calibrated",
+    "export_calibrated_on_invented",
+    "export_calibrated_table",
+    "field_answers",
+    "fit",
+    "kind_answers",
+    "scored",
+    "temperature",
+    "text_answers",
+]

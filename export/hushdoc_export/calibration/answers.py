@@ -1,0 +1,123 @@
+"""Answers: what a finished model says of documents with a known truth, and whether it is right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from hushdoc import segmentation
+from hushdoc.document import Document
+from hushdoc.labels import OUTSIDE, LabelledDocument, spans_from_tags
+from hushdoc.runtime import classification, crf, kie
+from hushdoc.runtime.scoring import Scoring
+from hushdoc_export.calibration.fitting import Answers
+from hushdoc_training.crf.corpus import (
+    Corpus,
+    LabelledText,
+    TextSpan,
+    sentence_corpus,
+    token_corpus,
+)
+
+
+def field_answers(model: kie.KIEModel, documents: Sequence[LabelledDocument]) -> Answers:
+    """Returns the fields a model finds and whether each has the exact words of a true one.
+
+    Args:
+        model: Its own calibration must be off.
+        documents: With their spans.
+    """
+    scores, right, numbers = [], [], []
+    for number, item in enumerate(documents):
+        truth = {
+            (span.page, frozenset(range(span.start, span.stop)), span.label) for span in item.spans
+        }
+        for found in model.extract(item.document).fields:
+            place = (found.page, frozenset(found.word_ids), found.label)
+            scores.append(found.score)
+            right.append(place in truth)
+            numbers.append(number)
+    return Answers(
+        scores=np.asarray(scores, dtype=np.float64),
+        right=np.asarray(right, dtype=bool),
+        documents=np.asarray(numbers, dtype=np.int64),
+    )
+
+
+def kind_answers(
+    model: classification.ClassificationModel, documents: Sequence[LabelledDocument]
+) -> Answers:
+    """Returns what a classifier says of documents whose kind it knows.
+
+    Args:
+        model: Its own calibration must be off.
+        documents: With their kind.
+    """
+    numbers = {label: number for number, label in enumerate(model.labels)}
+    known = [item for item in documents if item.kind in numbers]
+    logits = np.zeros((len(known), len(numbers)))
+    for row, item in enumerate(known):
+        for found in model.classify(item.document, top_k=len(numbers)).scores:
+            logits[row, numbers[found.label]] = np.log(max(found.score, 1e-300))
+    truth = np.asarray([numbers[str(item.kind)] for item in known], dtype=np.int64)
+    return Answers(
+        scores=np.exp(logits).max(axis=1, initial=0),
+        right=logits.argmax(axis=1) == truth,
+        documents=np.arange(len(known)),
+        logits=logits,
+        truth=truth,
+    )
+
+
+def text_answers(model: crf.HashedCRFModel, texts: Sequence[LabelledText]) -> Answers:
+    """Returns the fields a table finds and whether each is exactly a true one.
+
+    What is true is cut as it is for training: a clause is a run of sentences that spans mark, an
+    entity the tokens that lie in its span.
+
+    Args:
+        model: Its own calibration does not count.
+        texts: With their spans; texts of nothing but blanks are passed over.
+
+    Raises:
+        AnnotationError: A span leaves its text, or spans of tokens overlap.
+        InputError: A text is not valid Unicode.
+    """
+    raw = model.scored_by(Scoring(fitted_on="nothing", num_answers=0))
+    make = sentence_corpus if model.scheme.level == "sentence" else token_corpus
+    scores, right, numbers = [], [], []
+    for number, labelled in enumerate(texts):
+        if not labelled.text.strip():
+            continue
+        truth = set(_true_places(labelled.text, make([labelled], model.labels.fields)))
+        document = Document.from_text(labelled.text, id=f"text {number + 1}")
+        for found in raw.extract(document).fields:
+            scores.append(found.score)
+            right.append((found.label, found.start, found.stop) in truth)
+            numbers.append(number)
+    return Answers(
+        scores=np.asarray(scores, dtype=np.float64),
+        right=np.asarray(right, dtype=bool),
+        documents=np.asarray(numbers, dtype=np.int64),
+    )
+
+
+def _true_places(text: str, corpus: Corpus) -> Iterator[TextSpan]:
+    """Yields label, first character and one past the last of the fields in a corpus of one text."""
+    places = segmentation.sentences(text)
+    tags = [corpus.names[label] for label in corpus.labels]
+    if corpus.level == "sentence":
+        first = 0
+        for last, tag in enumerate(tags):
+            if last + 1 == len(tags) or tags[last + 1] != tag:
+                if tag != OUTSIDE:
+                    yield tag, places[first][0], places[last][1]
+                first = last + 1
+        return
+    done = 0
+    for sentence in places:
+        tokens = segmentation.tokens(text, *sentence)
+        for span in spans_from_tags(tags[done : done + len(tokens)]):
+            yield span.label, tokens[span.start][0], tokens[span.stop - 1][1]
+        done += len(tokens)

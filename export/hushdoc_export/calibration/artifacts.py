@@ -1,0 +1,311 @@
+"""Artifacts with calibrated scores, made from artifacts without; weights are not touched.
+
+The finished artifact reads documents as an application would; how often it was right at which score
+becomes a curve in the manifest of a new artifact, whose certificate says on which documents.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hushdoc import certificate as certificates
+from hushdoc import files
+from hushdoc.artifact import Artifact, open_artifact
+from hushdoc.certificate import Certificate
+from hushdoc.claim import PublicData
+from hushdoc.errors import InputError, MissingExtraError, TaskMismatchError
+from hushdoc.labels import LabelledDocument, LabelSet
+from hushdoc.policy import Policy
+from hushdoc.runtime import classification, crf, kie
+from hushdoc.runtime.scoring import Scoring
+from hushdoc.signing import public_key_of
+from hushdoc.trust import TrustedKey, TrustStore
+from hushdoc_export import agreement, graph, sealing
+from hushdoc_export.calibration import texts as labelled_texts
+from hushdoc_export.calibration.answers import field_answers, kind_answers, text_answers
+from hushdoc_export.calibration.fitting import (
+    MIN_ANSWERS,
+    THRESHOLD,
+    Answers,
+    calibration_error,
+    fit,
+    scored,
+)
+from hushdoc_export.release import ASSURANCE, Release
+from hushdoc_training.crf.corpus import LabelledText
+
+NUM_INVENTED = 150
+
+OVERLAPS = ("none", "unknown")
+"""How far what is calibrated on may hold protected documents: knowingly not at all."""
+
+INVENTED = PublicData(
+    name="documents of hushdoc's public generator",
+    uses=("calibration of scores",),
+    uri=None,
+    digest=None,
+    privacy_status="invented",
+    overlap_with_protected="none",
+)
+
+
+def export_calibrated(
+    folder: Path,
+    out: Path,
+    release: Release,
+    *,
+    policy: Policy,
+    documents: Sequence[LabelledDocument],
+    data: PublicData,
+    threshold: float = THRESHOLD,
+) -> Path:
+    """Returns the folder of a new artifact: the same model with calibrated scores.
+
+    What auditors signed is about the old certificate and is not taken over.
+
+    Args:
+        folder: An artifact for fields or kinds of documents, in the format onnx.
+        out: Where the new one shall stand; nothing may be there yet.
+        release: Who releases it, and as what.
+        policy: What the old one's certificate is held against.
+        documents: With the truth: spans for fields, `kind` for kinds.
+        data: What these documents are called and why nobody has to protect them; the certificate
+            says so. Protected documents would need a promise of their own.
+        threshold: Answers with a lower calibrated score are set apart.
+
+    Raises:
+        InputError: There are fewer than MIN_ANSWERS answers, or the documents are protected ones.
+        TaskMismatchError: The artifact is for another task.
+        OutputExistsError: Something already stands at `out`.
+        OutputWriteError: The disk is full or not writable; nothing half-written stays.
+        HushdocError: What opening an artifact raises.
+    """
+    files.require_free(out)
+    opened = open_artifact(folder, policy)
+    _require_calibratable(opened, data, graph_model=True)
+    answers = _answers(opened, documents)
+    return _sealed(opened, out, release, answers, data, threshold)
+
+
+def export_calibrated_table(
+    folder: Path,
+    out: Path,
+    release: Release,
+    *,
+    policy: Policy,
+    texts: Sequence[LabelledText],
+    data: PublicData,
+    threshold: float = THRESHOLD,
+) -> Path:
+    """Returns the folder of a new artifact: the same table of hashed features, calibrated scores.
+
+    Args:
+        folder: An artifact of the format safetensors.
+        out: Where the new one shall stand; nothing may be there yet.
+        release: Who releases it, and as what.
+        policy: What the old one's certificate is held against.
+        texts: With the spans of every field that the table finds. Texts that it was trained on
+            would make it look surer than it is.
+        data: What these texts are called and why nobody has to protect them; the certificate says
+            so. Protected texts would need a promise of their own.
+        threshold: Fields with a lower calibrated score are set apart.
+
+    Raises:
+        AnnotationError: A span leaves its text, or spans of tokens overlap.
+        InputError: The table finds fewer than MIN_ANSWERS fields, one that the texts do not have,
+            or the texts are protected ones.
+        HushdocError: What `export_calibrated` raises.
+    """
+    files.require_free(out)
+    opened = open_artifact(folder, policy)
+    _require_calibratable(opened, data, graph_model=False)
+    model = crf.HashedCRFModel.from_artifact(opened)
+    labelled_texts.require_fields(model.labels.fields, texts)
+    return _sealed(opened, out, release, text_answers(model, texts), data, threshold)
+
+
+def _sealed(
+    opened: Artifact,
+    out: Path,
+    release: Release,
+    answers: Answers,
+    data: PublicData,
+    threshold: float,
+) -> Path:
+    """Seals an artifact again, with the calibration that answers teach."""
+    scoring = fit(answers, fitted_on=data.name, threshold=threshold)
+    certificate = _certificate(opened, release, data, _step(opened, answers, scoring, data))
+    contents = {subject.name: opened.read(subject.name) for subject in opened.subjects}
+    manifest = json.loads(contents["hushdoc.json"])
+    manifest["preprocessing"]["scores"] = scoring.to_dict()
+    contents["hushdoc.json"] = sealing.dump(manifest)
+    notes = {
+        graph.CERTIFICATE_KEY: certificate.certificate_id,
+        graph.SUMMARY_KEY: sealing.summary(release.name, release.version, certificate.claim),
+    }
+    for name in contents:
+        if name.endswith(".safetensors"):
+            contents[name] = _renamed_tensors(contents[name], notes)
+        elif name == certificate.model.entry or name.endswith(".onnx"):
+            contents[name] = _renamed(contents[name], notes)
+    return sealing.seal_files(out, contents, certificate, labels=_labels(contents), key=release.key)
+
+
+def _certificate(
+    opened: Artifact, release: Release, data: PublicData, step: dict[str, Any]
+) -> Certificate:
+    """Returns an artifact's certificate with one more step and the data that it read."""
+    told, claim = opened.certificate, opened.certificate.claim
+    return dataclasses.replace(
+        told,
+        certificate_id=certificates.new_certificate_id(),
+        issued_at=certificates.utc_now(),
+        expires_at=release.expires_at,
+        issuer=release.issuer,
+        assurance=ASSURANCE,
+        model=dataclasses.replace(told.model, name=release.name, version=release.version),
+        claim=dataclasses.replace(claim, public_data=(*claim.public_data, data)),
+        derivation=(*told.derivation, step),
+    )
+
+
+def export_calibrated_on_invented(
+    folder: Path,
+    out: Path,
+    release: Release,
+    *,
+    threshold: float = THRESHOLD,
+) -> Path:
+    """Returns a new artifact whose scores are calibrated on documents of our public generator.
+
+    Args:
+        folder: An artifact for fields, which the same key signed.
+        out: Where the new one shall stand; nothing may be there yet.
+        release: Who releases it, and as what.
+        threshold: Answers with a lower calibrated score are set apart.
+
+    Raises:
+        InputError: The generator does not know the model's fields, or the model finds too few.
+        HushdocError: What `export_calibrated` raises.
+    """
+    policy = own_policy(release)
+    opened = open_artifact(folder, policy)
+    told: dict[str, Any] = {"policy": policy, "threshold": threshold}
+    labels = LabelSet(fields=tuple(json.loads(opened.read("labels.json")).get("fields") or ()))
+    if opened.certificate.model.format == crf.FORMAT:
+        told |= {"texts": labelled_texts.invented(labels.fields), "data": labelled_texts.INVENTED}
+        return export_calibrated_table(folder, out, release, **told)
+    pictures = "image" in opened.manifest["preprocessing"]
+    with agreement.asked(labels, pictures=pictures, count=NUM_INVENTED) as asked:
+        strange = sorted(set(labels.fields) - {span.label for item in asked for span in item.spans})
+        if strange or not labels.fields:
+            raise InputError(
+                f"Invented documents have no field {', '.join(strange)[:200] or 'at all'}, so they "
+                "can't say how often the model is right about it. Calibrate the artifact on "
+                "documents of your own that nobody has to protect: "
+                "hushdoc_export.calibration.export_calibrated."
+            )
+        return export_calibrated(folder, out, release, documents=asked, data=INVENTED, **told)
+
+
+def own_policy(release: Release) -> Policy:
+    """Returns a policy that opens what the release's own key signed, whatever it promises."""
+    own = TrustedKey(name="the exporter's own key", public_key=public_key_of(release.key))
+    return Policy.integrity_only(trust=TrustStore(keys=(own,)))
+
+
+def _require_calibratable(opened: Artifact, data: PublicData, *, graph_model: bool) -> None:
+    """Raises unless this is a model with scores of its own, and the data are none of its secrets.
+
+    Raises:
+        InputError: Its scores are calibrated already, or the data have the name of protected ones.
+        TaskMismatchError: It is another kind of model.
+    """
+    identity = opened.certificate.model
+    known = (
+        {(kie.TASK, "onnx"), (classification.TASK, "onnx")}
+        if graph_model
+        else {(crf.TASK, crf.FORMAT)}
+    )
+    if (identity.task, identity.format) not in known:
+        raise TaskMismatchError(
+            f"The artifact holds a model of the format '{identity.format}' for the task "
+            f"'{identity.task}'; what is calibrated here are scores of "
+            f"{' and '.join(sorted(f'{task} ({form})' for task, form in known))}. Use such an "
+            "artifact; tables of hashed features have a function of their own."
+        )
+    if "scores" in opened.manifest["preprocessing"]:
+        raise InputError(
+            "The artifact's scores are calibrated already. Calibrate the artifact it was made from."
+        )
+    protected = {item.name for item in opened.certificate.claim.protected_data}
+    if data.name in protected or data.overlap_with_protected not in OVERLAPS:
+        raise InputError(
+            f"'{data.name}' are, or hold, documents that the artifact's certificate protects "
+            f"(overlap: {data.overlap_with_protected}), and a calibration would tell of them "
+            "without any account. Calibrate on documents that nobody has to protect and that the "
+            "model was not trained on."
+        )
+
+
+def _answers(opened: Artifact, documents: Sequence[LabelledDocument]) -> Answers:
+    if opened.certificate.model.task == kie.TASK:
+        return field_answers(kie.KIEModel.from_artifact(opened), documents)
+    return kind_answers(classification.ClassificationModel.from_artifact(opened), documents)
+
+
+def _step(opened: Artifact, answers: Answers, scoring: Scoring, data: PublicData) -> dict[str, Any]:
+    """Returns what was done and what it brings on documents that it was not fitted on."""
+    half = answers.documents % 2 == 0
+    fitted, held = answers.part(half), answers.part(~half)
+    figures = {}
+    if min(len(fitted.scores), len(held.scores)) >= MIN_ANSWERS:
+        trial = fit(fitted, fitted_on=scoring.fitted_on, threshold=scoring.threshold)
+        after = scored(held, trial)
+        kept = after >= trial.threshold
+        figures = {
+            "heldOutAnswers": len(held.scores),
+            "calibrationErrorBefore": round(calibration_error(held.scores, held.right), 4),
+            "calibrationErrorAfter": round(calibration_error(after, held.right), 4),
+            "shareKept": round(float(kept.mean()), 4),
+            "shareRight": round(float(held.right.mean()), 4),
+            "shareRightOfKept": round(float(held.right[kept].mean()), 4) if kept.any() else None,
+        }
+    return {
+        "step": "calibrate-scores",
+        # That the documents are public is the issuer's word, which `publicData` holds. Who does not
+        # know whether protected ones are among them can't say that none was read.
+        "dataDependent": data.overlap_with_protected != "none",
+        "from": f"certificate:{opened.certificate.certificate_id}",
+        "answers": len(answers.scores),
+        "threshold": scoring.threshold,
+        **figures,
+    }
+
+
+def _renamed(content: bytes, notes: Mapping[str, str]) -> bytes:
+    """Returns an ONNX file that names another certificate."""
+    try:
+        import onnx
+    except ImportError as error:
+        raise MissingExtraError("onnx", "export") from error
+    return graph.serialize(onnx.load_model_from_string(content), notes=notes)
+
+
+def _renamed_tensors(content: bytes, notes: Mapping[str, str]) -> bytes:
+    """Returns a safetensors file that names another certificate; its tensors stay as they are."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:start])
+    header["__metadata__"] = {**header.get("__metadata__", {}), **notes}
+    told = json.dumps(header, separators=(",", ":")).encode("ascii")
+    told += b" " * (-len(told) % 8)  # tensors begin at a multiple of eight bytes
+    return len(told).to_bytes(8, "little") + told + content[start:]
+
+
+def _labels(contents: Mapping[str, bytes]) -> LabelSet:
+    told = json.loads(contents["labels.json"])
+    return LabelSet(fields=tuple(told.get("fields") or told["labels"]))

@@ -1,0 +1,155 @@
+"""Fitting: from what a model said and whether it was right to scores that mean something."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc.errors import InputError
+from hushdoc.runtime.scoring import Scoring
+
+MIN_ANSWERS = 50
+"""Fewer say too little about how often a model is right."""
+
+THRESHOLD = 0.5
+"""Below it an answer is more likely wrong than right."""
+
+_MAX_BINS, _MIN_IN_BIN = 20, 10
+_TEMPERATURES = (0.05, 20.0)
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answers:
+    """What a model said and whether it was right.
+
+    Attributes:
+        scores: The raw score of each answer.
+        right: Whether it was right.
+        documents: The number of the document it is about.
+        logits: For classifiers, shape [answers, labels].
+        truth: For classifiers the right label's number.
+    """
+
+    scores: Floats
+    right: Flags
+    documents: Numbers
+    logits: Floats | None = None
+    truth: Numbers | None = None
+
+    def part(self, chosen: Flags) -> Answers:
+        """Returns some of the answers."""
+        return Answers(
+            scores=self.scores[chosen],
+            right=self.right[chosen],
+            documents=self.documents[chosen],
+            logits=None if self.logits is None else self.logits[chosen],
+            truth=None if self.truth is None else self.truth[chosen],
+        )
+
+
+def fit(answers: Answers, *, fitted_on: str, threshold: float = THRESHOLD) -> Scoring:
+    """Returns the calibration that answers teach.
+
+    Fields get a curve that never falls; classifiers a temperature, which keeps their scores a
+    distribution over the labels.
+
+    Args:
+        answers: What the model said.
+        fitted_on: The documents, in words.
+        threshold: Answers with a lower calibrated score are set apart.
+
+    Raises:
+        InputError: There are fewer than MIN_ANSWERS.
+    """
+    if len(answers.scores) < MIN_ANSWERS:
+        raise InputError(
+            f"The model gave {len(answers.scores)} answers on these documents; at least "
+            f"{MIN_ANSWERS} are needed to say how often it is right. Give more documents, with "
+            "what the model was trained to find."
+        )
+    told: dict[str, Any] = {
+        "threshold": threshold,
+        "fitted_on": fitted_on,
+        "num_answers": len(answers.scores),
+    }
+    if answers.logits is not None and answers.truth is not None:
+        return Scoring(temperature=temperature(answers.logits, answers.truth), **told)
+    raw, calibrated = curve(answers.scores, answers.right)
+    return Scoring(raw=raw, calibrated=calibrated, **told)
+
+
+def curve(scores: Floats, right: Flags) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Returns the knots of a curve from scores to the share of right answers, never falling.
+
+    Scores are put into bins of equal counts, so that no knot hangs on a few answers; each bin's
+    share is drawn towards one half by half an answer of either kind, and shares that fall are
+    pooled (Ayer et al. 1955).
+
+    Args:
+        scores: From 0 to 1.
+        right: Whether each answer was right.
+    """
+    order = np.argsort(scores, kind="stable")
+    bins = np.array_split(order, max(1, min(_MAX_BINS, len(order) // _MIN_IN_BIN)))
+    knots: list[list[float]] = []  # mean score, right answers, answers of each pool
+    for members in bins:
+        knots.append([float(scores[members].sum()), float(right[members].sum()), len(members)])
+        while len(knots) > 1 and (
+            _share(knots[-2]) >= _share(knots[-1])
+            or knots[-2][0] / knots[-2][2] >= knots[-1][0] / knots[-1][2]
+        ):
+            last = knots.pop()
+            knots[-1] = [one + other for one, other in zip(knots[-1], last, strict=True)]
+    raw = [round(total / count, 6) for total, _, count in knots]
+    calibrated = [round(_share(knot), 6) for knot in knots]
+    if len(raw) == 1:  # one share for all scores: a level line
+        raw, calibrated = [0.0, 1.0], calibrated * 2
+    return tuple(raw), tuple(calibrated)
+
+
+def _share(knot: Sequence[float]) -> float:
+    return (knot[1] + 0.5) / (knot[2] + 1)
+
+
+def temperature(logits: Floats, truth: Numbers) -> float:
+    """Returns what logits, shape [answers, labels], are divided by to fit the truth best."""
+    low, high = (float(np.log(bound)) for bound in _TEMPERATURES)
+    # The loss has one minimum in the logarithm of the temperature; thirds close in on it.
+    for _ in range(60):
+        left, right = low + (high - low) / 3, high - (high - low) / 3
+        if _loss(logits, truth, np.exp(left)) < _loss(logits, truth, np.exp(right)):
+            high = right
+        else:
+            low = left
+    return round(float(np.exp((low + high) / 2)), 6)
+
+
+def _loss(logits: Floats, truth: Numbers, divisor: float) -> float:
+    scaled = logits / divisor
+    scaled = scaled - scaled.max(axis=1, keepdims=True)
+    chosen = scaled[np.arange(len(truth)), truth]
+    return float((np.log(np.exp(scaled).sum(axis=1)) - chosen).mean())
+
+
+def calibration_error(scores: Floats, right: Flags) -> float:
+    """Returns the mean gap between scores and shares, in ten bins (Naeini et al. 2015)."""
+    places = np.minimum((scores * 10).astype(np.int64), 9)
+    gaps = np.bincount(places, weights=scores - right, minlength=10)
+    return float(np.abs(gaps).sum() / max(1, len(scores)))
+
+
+def scored(answers: Answers, scoring: Scoring) -> Floats:
+    """Returns the calibrated score of each answer."""
+    if answers.logits is None:
+        return np.asarray([scoring.calibrate(score) for score in answers.scores])
+    scaled = answers.logits / scoring.temperature
+    powers = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+    return np.asarray((powers / powers.sum(axis=1, keepdims=True)).max(axis=1))

@@ -1,0 +1,62 @@
+"""Notices: warnings of hushdoc's own, as lines for people who run commands."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import PurePath
+from typing import TextIO
+
+_PACKAGES = frozenset({"hushdoc", "hushdoc_training", "hushdoc_export"})
+
+
+@contextmanager
+def as_lines() -> Iterator[None]:
+    """Prints hushdoc's own warnings as one line each, none of them twice, until the block ends.
+
+    Which warnings there are is decided as ever, by `python -W` and PYTHONWARNINGS; those of other
+    packages are shown as they were.
+    """
+    before = warnings.showwarning
+    told: set[str] = set()
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if file is not None or not _is_ours(category, filename):
+            before(message, category, filename, lineno, file, line)
+            return
+        text = str(message)
+        if text not in told and sys.stderr is not None:
+            told.add(text)
+            print(f"hushdoc: warning: {_shown(text)}", file=sys.stderr, flush=True)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
+
+
+def _is_ours(category: type[Warning], filename: str) -> bool:
+    """Returns whether a warning is of a class of ours, or is about a line of ours."""
+    if category.__module__.partition(".")[0] in _PACKAGES:
+        return True
+    homes = (getattr(sys.modules.get(name), "__file__", None) for name in _PACKAGES)
+    return issubclass(category, UserWarning) and any(
+        home is not None and PurePath(filename).is_relative_to(PurePath(home).parent)
+        for home in homes
+    )
+
+
+def _shown(text: str) -> str:
+    from hushdoc.explanation import printable
+
+    return printable(" ".join(text.split()), limit=2000)

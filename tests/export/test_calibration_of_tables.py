@@ -1,0 +1,469 @@
+"""Calibration of tables of hashed features: the same table, scores that are shares, said so."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load
+
+import hushdoc
+from hushdoc import hashing, signing
+from hushdoc.__main__ import main
+from hushdoc.artifact import open_artifact
+from hushdoc.claim import PublicData
+from hushdoc.document import Document
+from hushdoc.errors import AnnotationError, InputError, PolicyViolationError, TaskMismatchError
+from hushdoc.hashing import Clusters, FeatureScheme
+from hushdoc.runtime.crf import HashedCRFModel
+from hushdoc.runtime.scoring import Scoring
+from hushdoc_export import commands
+from hushdoc_export.calibration import (
+    calibration_error,
+    export_calibrated,
+    export_calibrated_table,
+    text_answers,
+    texts,
+)
+from hushdoc_export.release import Release
+from hushdoc_export.table import seal_table
+from hushdoc_training.crf import checkpoint
+from hushdoc_training.data.contracts import Contract
+from hushdoc_training.data.invented_contracts import CLAUSES
+
+DATA = PublicData(
+    name="invented contracts of the tests",
+    uses=("calibration of scores",),
+    uri=None,
+    digest=None,
+    privacy_status="invented",
+    overlap_with_protected="none",
+)
+FIELDS = ("Audit Rights", "Governing Law")
+SENTENCE = FeatureScheme(rows=20_011, level="sentence", bigrams=False, skip_grams=False)
+TOKEN = FeatureScheme(rows=20_011, level="token", bigrams=False, skip_grams=False, clusters=4)
+FILLER = ("Payments are due.", "The goods stay here.", "Notices are in writing.", "It rains.")
+
+
+def parts(scheme: FeatureScheme) -> dict[str, Any]:
+    """Returns a table in which the word w7 speaks for a field about as its number says."""
+    tags = ("O", "law", "sum") if scheme.level == "sentence" else ("O", "B-law", "I-law", "B-sum")
+    weights = np.full((scheme.rows, len(tags)), 1e-4, dtype=np.float32)
+    weights[:, 0] += 2e-4
+    alone = replace(scheme, clusters=0)
+    for number in range(10):
+        for prefix, column in (("w", 1), ("v", len(tags) - 1)):
+            found = hashing.features([[f"{prefix}{number}"]], alone)
+            weights[found.indices, column] = (4.1 + 0.4 * number) / len(found.indices)
+    rare = np.zeros((len(tags),) * 2)
+    rare[:, 1:] = -4
+    clusters = None
+    if scheme.clusters:
+        clusters = Clusters.of([("cat", 0), ("dog", 1)], scheme)
+    return {
+        "weights": weights,
+        "transitions": rare.astype(np.float32),
+        "tags": tags,
+        "scheme": scheme,
+        "clusters": clusters,
+    }
+
+
+def chance(number: int) -> float:
+    """How often a sentence with this number is a field in truth: far less than the table says."""
+    return 0.05 + 0.09 * number
+
+
+def labelled(count: int, *, seed: int, whole: bool = True) -> list[Contract]:
+    """Returns texts whose marked words, or sentences around them, are fields by chance alone."""
+    generator = np.random.default_rng(seed)
+    made = []
+    for index in range(count):
+        text, spans = "", []
+        for _ in range(8):
+            text += f"{generator.choice(FILLER)} "
+            number, prefix = int(generator.integers(10)), str(generator.choice(["w", "v"]))
+            line = f"Here {prefix}{number} stands."
+            start = len(text) if whole else len(text) + 5
+            stop = start + (len(line) if whole else 2)
+            if generator.random() < chance(number):
+                spans.append(("law" if prefix == "w" else "sum", start, stop))
+            text += f"{line} "
+        name = f"text {index}"
+        made.append(Contract(name=name, group=name, text=text, spans=tuple(spans)))
+    return made
+
+
+def release(tiny: ModuleType) -> Release:
+    return Release(key=tiny.KEY, name="tiny-table", version=2, issuer="the tests")
+
+
+def sealed(tiny: ModuleType, out: Path, scheme: FeatureScheme, **change: Any) -> Path:
+    told = {"claim": tiny.claim(), "key": tiny.KEY, "name": "tiny-table", "issuer": "the tests"}
+    return seal_table(out, **{**parts(scheme), **told, **change})
+
+
+@pytest.fixture(scope="module", params=[SENTENCE, TOKEN], ids=["sentence", "token"])
+def made(
+    request: pytest.FixtureRequest, tiny: ModuleType, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Path, list[Contract]]:
+    """Returns an artifact, the same calibrated, and texts that neither has read."""
+    home = tmp_path_factory.mktemp("tables")
+    scheme: FeatureScheme = request.param
+    whole = scheme.level == "sentence"
+    raw = sealed(tiny, home / "raw", scheme, dtype="int8" if whole else "float16")
+    told = {"texts": labelled(150, seed=1, whole=whole), "data": DATA, "threshold": 0.4}
+    folder = export_calibrated_table(
+        raw, home / "calibrated", release(tiny), policy=tiny.policy(), **told
+    )
+    return raw, folder, labelled(150, seed=2, whole=whole)
+
+
+def test_scores_become_the_share_of_right_fields(made: Any, tiny: ModuleType) -> None:
+    raw, folder, held = made
+    before = HashedCRFModel.load(raw, policy=tiny.policy())
+    after = HashedCRFModel.load(folder, policy=tiny.policy(min_version=2))
+    assert after.scoring is not None
+    plain = text_answers(before, held)
+    assert len(plain.scores) == 150 * 8
+    assert plain.right.mean() == pytest.approx(0.455, abs=0.05)
+    again = np.asarray([after.scoring.calibrate(score) for score in plain.scores])
+    error = calibration_error(plain.scores, plain.right)
+    assert error > 0.2
+    assert calibration_error(again, plain.right) < 0.4 * error
+    kept = again >= 0.4
+    assert plain.right[kept].mean() > plain.right.mean() + 0.1
+    found = []
+    for item in held:
+        document = Document.from_text(item.text)
+        told, answer = before.extract(document), after.extract(document)
+        everything = sorted((*answer.fields, *answer.abstained), key=lambda field: field.start or 0)
+        places = [(field.label, field.start, field.stop) for field in everything]
+        assert places == [(field.label, field.start, field.stop) for field in told.fields]
+        assert all(field.score >= 0.4 for field in answer.fields)
+        assert all(field.score < 0.4 for field in answer.abstained)
+        found += [field.score for field in everything]
+    assert found == pytest.approx(again.tolist())
+    assert 0 < kept.sum() < len(kept)
+
+
+def test_the_certificate_says_how(made: Any, tiny: ModuleType) -> None:
+    raw, folder, _ = made
+    opened, source = (open_artifact(place, tiny.policy()) for place in (folder, raw))
+    certificate, old = opened.certificate, source.certificate
+    *before, step = certificate.derivation
+    assert tuple(before) == old.derivation
+    assert step["step"] == "calibrate-scores"
+    assert step["dataDependent"] is False
+    assert step["from"] == f"certificate:{old.certificate_id}"
+    assert step["answers"] == 150 * 8
+    assert step["calibrationErrorAfter"] < 0.5 * step["calibrationErrorBefore"]
+    assert step["shareRightOfKept"] > step["shareRight"]
+    assert certificate.claim.public_data == (*old.claim.public_data, DATA)
+    assert certificate.claim.guarantees == old.claim.guarantees
+    assert certificate.certificate_id != old.certificate_id
+    scores = Scoring.from_dict(opened.manifest["preprocessing"]["scores"])
+    assert (scores.threshold, scores.fitted_on) == (0.4, DATA.name)
+    assert hushdoc.verify(folder, tiny.policy(model="tiny-table", min_version=2)).passed
+
+
+def test_no_weight_and_no_other_word_is_touched(made: Any, tiny: ModuleType) -> None:
+    opened = [open_artifact(place, tiny.policy()) for place in made[:2]]
+    for name in (subject.name for subject in opened[0].subjects):
+        old, new = (artifact.read(name) for artifact in opened)
+        if name.endswith(".safetensors"):
+            tensors = load(old), load(new)
+            assert tensors[0].keys() == tensors[1].keys()
+            for key, tensor in tensors[0].items():
+                assert tensor.dtype == tensors[1][key].dtype
+                assert (tensor == tensors[1][key]).all()
+            assert opened[1].certificate.certificate_id.encode() in new
+            assert opened[0].certificate.certificate_id.encode() not in new
+        elif name == "hushdoc.json":
+            told = json.loads(new)
+            del told["preprocessing"]["scores"]
+            assert told == json.loads(old)
+        else:
+            assert old == new
+
+
+def test_low_memory_reads_it_too(made: Any, tiny: ModuleType) -> None:
+    _, folder, held = made
+    document = Document.from_text(held[0].text)
+    mapped = HashedCRFModel.load(folder, policy=tiny.policy(), low_memory=True)
+    whole = HashedCRFModel.load(folder, policy=tiny.policy())
+    assert mapped.extract(document) == whole.extract(document)
+
+
+def refused(
+    tiny: ModuleType, folder: Path, out: Path, error: type[Exception], match: str, **change: Any
+) -> None:
+    told = {"policy": tiny.policy(), "texts": labelled(40, seed=3), "data": DATA, **change}
+    with pytest.raises(error, match=match):
+        export_calibrated_table(folder, out, release(tiny), **told)
+    assert not out.exists()
+
+
+def test_what_cannot_be_calibrated_is_refused(tiny: ModuleType, tmp_path: Path) -> None:
+    folder, out = sealed(tiny, tmp_path / "raw", SENTENCE), tmp_path / "out"
+    refused(tiny, tiny.sealed(), out, TaskMismatchError, "format 'onnx'")
+    refused(tiny, folder, out, InputError, "at least 50 are needed", texts=labelled(5, seed=3))
+    refused(tiny, folder, out, InputError, "None of the 0 texts has a span 'law'", texts=[])
+    wrong = [replace(item, spans=()) for item in labelled(40, seed=3)]
+    refused(tiny, folder, out, InputError, "has a span 'law'", texts=wrong)
+    one = [replace(item, spans=(("law", 0, 5), ("sum", 0, 9999))) for item in labelled(1, seed=3)]
+    refused(tiny, folder, out, AnnotationError, "of a text of", texts=one)
+    made = export_calibrated_table(
+        folder,
+        tmp_path / "made",
+        release(tiny),
+        policy=tiny.policy(),
+        texts=labelled(40, seed=3),
+        data=DATA,
+    )
+    refused(tiny, made, out, InputError, "calibrated already")
+    with pytest.raises(TaskMismatchError, match="tables of hashed features"):
+        export_calibrated(folder, out, release(tiny), policy=tiny.policy(), documents=[], data=DATA)
+
+
+def test_protected_documents_are_never_calibrated_on(tiny: ModuleType, tmp_path: Path) -> None:
+    folder, out = sealed(tiny, tmp_path / "raw", SENTENCE), tmp_path / "out"
+    (protected,) = tiny.claim().protected_data
+    refused(tiny, folder, out, InputError, "protects", data=replace(DATA, name=protected.name))
+    for overlap in ("partial", "contained"):
+        data = replace(DATA, overlap_with_protected=overlap)
+        refused(tiny, folder, out, InputError, f"overlap: {overlap}", data=data)
+        with pytest.raises(InputError, match="protects"):
+            export_calibrated(
+                tiny.sealed(), out, release(tiny), policy=tiny.policy(), documents=[], data=data
+            )
+
+
+def test_who_does_not_know_of_an_overlap_claims_nothing(tiny: ModuleType, tmp_path: Path) -> None:
+    made = export_calibrated_table(
+        sealed(tiny, tmp_path / "raw", SENTENCE),
+        tmp_path / "made",
+        release(tiny),
+        policy=tiny.policy(),
+        texts=labelled(40, seed=3),
+        data=replace(DATA, overlap_with_protected="unknown"),
+    )
+    with pytest.raises(PolicyViolationError) as raised:
+        open_artifact(made, tiny.policy())
+    told = str(raised.value)
+    assert "unknown" in told
+    assert "calibrate-scores" in told
+
+
+def test_answers_count_exact_fields_alone(tiny: ModuleType, tmp_path: Path) -> None:
+    model = HashedCRFModel.load(sealed(tiny, tmp_path / "raw", SENTENCE), policy=tiny.policy())
+    text = "It rains. Here w9 stands. Here w8 stands. It rains. Here v9 stands."
+    first, second = text.index("Here w9"), text.index("Here w8")
+    third = text.index("Here v9")
+    ends = {place: text.index(".", place) + 1 for place in (first, second, third)}
+
+    def right(*spans: tuple[str, int, int]) -> list[bool]:
+        item = Contract(name="a", group="a", text=text, spans=spans)
+        blank = replace(item, text=" \n", spans=())
+        answers = text_answers(model, [blank, item])
+        assert answers.documents.tolist() == [1, 1]
+        assert ((answers.scores > 0) & (answers.scores < 1)).all()
+        return list(answers.right.tolist())
+
+    # Neighbouring sentences of one label are one field, however many spans marked them.
+    both = ("law", first, ends[first]), ("law", second, ends[second])
+    last = ("sum", third, ends[third])
+    assert right(*both, last) == [True, True]
+    assert right(("law", first, ends[second]), last) == [True, True]
+    assert right(both[0], last) == [False, True]
+    assert right(*both, ("law", third, ends[third])) == [True, False]
+
+
+# The verb.
+
+
+def saved(tiny: ModuleType, folder: Path, **change: Any) -> Path:
+    """Writes a checkpoint of a table."""
+    told = {**parts(SENTENCE), "claim": tiny.claim(), **change}
+    checkpoint.save(folder, checkpoint.TableCheckpoint(**told))
+    return folder
+
+
+def verb(tiny: ModuleType, place: Path, *arguments: str) -> int:
+    parser = argparse.ArgumentParser(prog="hushdoc")
+    commands.register(parser.add_subparsers())
+    if not (place / "release.key").exists():
+        signing.write_private_key(tiny.KEY, place / "release.key")
+    told = parser.parse_args(["export", *arguments, "--key", str(place / "release.key")])
+    code: int = told.run(told)
+    return code
+
+
+def written(path: Path, items: Sequence[Contract]) -> Path:
+    lines = (
+        {"id": item.name, "group": item.group, "text": item.text, "spans": item.spans}
+        for item in items
+    )
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return path
+
+
+def test_the_verb_calibrates_on_texts_of_ones_own(tiny: ModuleType, tmp_path: Path) -> None:
+    source = saved(tiny, tmp_path / "run")
+    held = written(tmp_path / "filings.jsonl", labelled(60, seed=4))
+    told = ["--calibrate-on", str(held), "--calibrate-status", "public filings"]
+    told += ["--calibrate-overlap", "none", "--threshold", "0.3", "--weights", "int8"]
+    assert verb(tiny, tmp_path, str(source), "--out", str(tmp_path / "made"), *told) == 0
+    opened = open_artifact(tmp_path / "made", tiny.policy())
+    assert opened.manifest["preprocessing"]["scores"]["threshold"] == 0.3
+    assert opened.manifest["preprocessing"]["weights"] == "int8"
+    (*_, stated) = opened.certificate.claim.public_data
+    assert stated.name == "filings.jsonl"
+    assert stated.uses == ("calibration of scores",)
+    assert stated.privacy_status == "declared by the exporter: public filings"
+    assert stated.overlap_with_protected == "none"
+    steps = [step["step"] for step in opened.certificate.derivation]
+    assert steps == ["round-table", "calibrate-scores"]
+    # Unless its exporter knows that nothing protected is in them, a default policy refuses.
+    told[5] = "unknown"
+    assert verb(tiny, tmp_path, str(source), "--out", str(tmp_path / "doubtful"), *told) == 0
+    with pytest.raises(PolicyViolationError, match="PUBLIC_DATA_OVERLAP"):
+        hushdoc.verify(tmp_path / "doubtful", tiny.policy())
+
+
+def test_the_command_of_the_page_runs(
+    tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Path(__file__).parents[2] / "docs" / "hashed-crf.md"
+    (line,) = re.findall(r"^    hushdoc (export .*--calibrate-on .*)$", page.read_text(), re.M)
+    monkeypatch.chdir(tmp_path)
+    saved(tiny, Path("runs/law"))
+    written(Path("filings.jsonl"), labelled(60, seed=4))
+    Path("keys").mkdir()
+    signing.write_private_key(tiny.KEY, Path("keys/release.key"))
+    assert main(shlex.split(line)) == 0
+    model = HashedCRFModel.load("model", policy=tiny.policy())
+    assert model.scoring is not None
+    assert (model.scoring.threshold, model.scoring.fitted_on) == (0.5, "filings.jsonl")
+
+
+def test_the_verb_refuses_texts_with_the_name_of_protected_data(
+    tiny: ModuleType, tmp_path: Path
+) -> None:
+    (protected,) = tiny.claim().protected_data
+    held = written(tmp_path / f"{protected.name}.jsonl", labelled(60, seed=4))
+    claim = tiny.claim()
+    claim = replace(
+        claim,
+        protected_data=(replace(protected, name=held.name),),
+        data_accesses=tuple(replace(item, data=held.name) for item in claim.data_accesses),
+    )
+    source = saved(tiny, tmp_path / "run", claim=claim)
+    told = ["--calibrate-on", str(held), "--calibrate-status", "x", "--calibrate-overlap", "none"]
+    with pytest.raises(InputError, match="protects"):
+        verb(tiny, tmp_path, str(source), "--out", str(tmp_path / "made"), *told)
+    assert not (tmp_path / "made").exists()
+
+
+def test_the_verb_calibrates_on_invented_contracts(
+    tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "NUM_INVENTED", 80)
+    monkeypatch.chdir(tmp_path)
+    weights = np.full((SENTENCE.rows, 3), 1e-4, dtype=np.float32)
+    weights[:, 0] += 2e-4
+    for word, column in (("audit", 1), ("inspect", 1), ("law", 2), ("laws", 2)):
+        weights[hashing.features([[word]], SENTENCE).indices, column] = 4.5
+    saved(tiny, Path("run"), weights=weights, tags=("O", *FIELDS))
+    assert verb(tiny, tmp_path, "run", "--out", "made", "--calibrate") == 0
+    opened = open_artifact(Path("made"), tiny.policy())
+    assert opened.certificate.claim.public_data[-1] == texts.INVENTED
+    assert opened.manifest["preprocessing"]["scores"]["threshold"] == 0.5
+    saved(tiny, Path("other"))
+    with pytest.raises(InputError, match="no field law, sum"):
+        verb(tiny, tmp_path, "other", "--out", "x", "--calibrate")
+    assert not Path("x").exists()
+
+
+def test_texts_to_calibrate_on_are_new_contracts() -> None:
+    from hushdoc_training.data import invented_contracts
+
+    asked = {item.text for item in texts.invented(tuple(CLAUSES))}
+    for seed in (0, 1):
+        assert not asked & {item.text for item in invented_contracts.contracts(400, seed=seed)}
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "error"),
+    [
+        ("{}\n", "texts.jsonl", AnnotationError),
+        ("not JSON", "texts.jsonl", AnnotationError),
+        ('{"id": 1, "text": "a", "spans": [["law", 0, 5]]}', "texts.jsonl", AnnotationError),
+        ('{"id": 1, "text": "\\ud800 b", "spans": []}', "texts.jsonl", InputError),
+        ("-DOCSTART- O\n\na O\n", "texts.conll", InputError),
+        ("a,b\n", "texts.csv", InputError),
+    ],
+)
+def test_other_files_are_refused(
+    tiny: ModuleType, tmp_path: Path, content: str, name: str, error: type[Exception]
+) -> None:
+    source = saved(tiny, tmp_path / "run")
+    (tmp_path / name).write_text(content)
+    told = ["--calibrate-on", str(tmp_path / name), "--calibrate-status", "public"]
+    with pytest.raises(error):
+        verb(tiny, tmp_path, str(source), "--out", str(tmp_path / "made"), *told)
+    with pytest.raises(AnnotationError, match="does not exist"):
+        verb(
+            tiny,
+            tmp_path,
+            str(source),
+            "--out",
+            str(tmp_path / "made"),
+            *("--calibrate-on", str(tmp_path / "nothing"), "--calibrate-status", "public"),
+        )
+    assert not (tmp_path / "made").exists()
+
+
+ON = ("--calibrate-on", "texts.jsonl")
+WHY = ("--calibrate-status", "public")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["table", *ON],
+        ["table", *ON, "--calibrate-status", " "],
+        ["table", *ON, *WHY, "--calibrate"],
+        ["table", *ON, *WHY, "--calibrate-overlap", "partial"],
+        ["table", *ON, *WHY, "--threshold", "1.5"],
+        ["table", *WHY],
+        ["table", "--calibrate", "--calibrate-overlap", "none"],
+        ["network", *ON, *WHY],
+        ["minilm", *ON, *WHY],
+        ["table", "--threshold", "0.5"],
+    ],
+)
+def test_options_that_say_nothing_are_refused(
+    tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if wrong[0] == "table":
+        saved(tiny, Path("table"))
+    with pytest.raises(SystemExit) as raised:
+        verb(tiny, tmp_path, *wrong, "--out", "made")
+    assert raised.value.code == 2
+
+
+def test_the_verb_names_every_overlap() -> None:
+    from hushdoc_export.calibration import artifacts
+
+    assert commands.OVERLAPS == artifacts.OVERLAPS
