@@ -43,10 +43,18 @@ CRFsuite's model file does; and ours."""
 NOISES = {"hardened_0": 1e-9, "hardened_1": 1.0, "hardened_2": 2.0, "hardened_4": 4.0}
 """The hardened fill with next to no noise and with more: run where --arms names them."""
 
-VARIANTS = ("published_joint", *NOISES)
+VARIANTS = ("published_joint", "hardened_strict", *NOISES)
 """Other ways to fill, not among ARMS: "published_joint" draws all labels of a row together."""
 
-HALVES = {"hardened_halves": "hardened", "published_halves": "published"}
+STRICT, STRICT_SHARE, STRICT_STEP = "hardened_strict", 0.2, 0.02
+"""The hardened fill of what a fifth of the contracts have, learned in steps a fiftieth as large
+(CRFsuite's c). Chosen on halves of the training contracts."""
+
+HALVES = {
+    "hardened_halves": "hardened",
+    "strict_halves": STRICT,
+    "published_halves": "published",
+}
 """The control: two tables, each of half the contracts. What one tells of the other's contracts is
 what such contracts have in common. Run where --arms names them."""
 
@@ -63,8 +71,9 @@ class Side:
 
     Attributes:
         tokens: Of each item, for attacks; empty where none are mounted.
-        features: Of each item by scheme: "pairs" and "words"; to train on also "frequent", those
-            of "pairs" that more than RARE records have.
+        features: Of each item by scheme: "pairs" and "words"; to train on also "frequent" and
+            "common", those of "pairs" that enough records have for a hardened fill, and for a
+            strict one.
         labels: Of each item.
         sequences: Where each sequence begins, and the number of items.
         records: Where each privacy unit begins, and the number of items.
@@ -159,7 +168,7 @@ def train(task: Task, arm: str) -> Trained:
 
 
 def _fitted(task: Task, arm: str) -> Trained:
-    table = fitted(task, arm.startswith("hardened"))
+    table = fitted(task, kind_of(arm))
     return Trained(
         weights=_filled(table, arm),
         transitions=table.transitions,
@@ -190,11 +199,16 @@ def _term_cost(task: Task, table: FittedTable, arm: str) -> dict[str, Any]:
     }
 
 
+def kind_of(arm: str) -> str:
+    """Returns which features the table of an arm is fitted to."""
+    return "common" if arm == STRICT else "frequent" if arm.startswith("hardened") else "pairs"
+
+
 @lru_cache(maxsize=2)
-def fitted(task: Task, only_frequent: bool) -> FittedTable:
+def fitted(task: Task, kind: str) -> FittedTable:
     """Returns what CRFsuite learns, from the task's folder where it was learned before."""
-    features = task.train.features["frequent" if only_frequent else "pairs"]
-    path = task.folder / f"{'frequent' if only_frequent else 'all'}.npz"
+    features = task.train.features[kind]
+    path = task.folder / f"{'all' if kind == 'pairs' else kind}.npz"
     rows = task.schemes["pairs"].rows
     if not path.exists():
         table = fit(
@@ -204,6 +218,7 @@ def fitted(task: Task, only_frequent: bool) -> FittedTable:
             scheme=task.schemes["pairs"],
             names=task.names,
             iterations=ITERATIONS,
+            settings={"c": STRICT_STEP} if kind == "common" else None,
         )
         places = np.flatnonzero(table.genuine)
         new = path.with_suffix(".new.npz")

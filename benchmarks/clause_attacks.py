@@ -37,7 +37,7 @@ def run(task: Task, arm: str, score: Callable[[Task, Trained], dict[str, Any]]) 
     seconds = round(time.process_time() - began, 1)
     result = {**score(task, trained), **trained.facts, "cpu_seconds": seconds}
     if task.puzzles and arm in AUDITED:
-        found = attacks(task, trained)
+        found = attacks(task, trained, arm)
         if arm in BUDGETS and trained.scales is not None:
             found["canaries"] = _attack_by_canaries(task, arm, trained.scales)
         result["audits"] = {name: asdict(attack) for name, attack in found.items()}
@@ -60,7 +60,7 @@ def _attack_by_canaries(task: Task, arm: str, scales: Floats) -> Attack:
     return planted.attack(table.weights / scales[:, None])
 
 
-def attacks(task: Task, trained: Trained) -> dict[str, Attack]:
+def attacks(task: Task, trained: Trained, arm: str) -> dict[str, Attack]:
     """Returns what every attack on a table achieves."""
     rows = trained.weights
     if trained.scales is not None:
@@ -71,18 +71,20 @@ def attacks(task: Task, trained: Trained) -> dict[str, Attack]:
         "multiplicity": multiplicity(rows, trained.genuine),
         "float_pattern": float_pattern(trained.weights, trained.genuine),
         "two_sample": two_sample(rows, trained.genuine),
-        **_attacks_on_terms(task, rows, task.schemes[trained.kind]),
+        **_attacks_on_terms(task, arm, rows, task.schemes[trained.kind]),
     }
 
 
-def _attacks_on_terms(task: Task, rows: Floats, scheme: FeatureScheme) -> dict[str, Attack]:
+def _attacks_on_terms(
+    task: Task, arm: str, rows: Floats, scheme: FeatureScheme
+) -> dict[str, Attack]:
     """Returns what attacks on blacked out terms achieve, by which terms they are."""
     found = {}
     for name, puzzles in _puzzles(task).items():
         if not puzzles:
             continue
         guesses = _guesses(rows, puzzles, scheme)
-        for kind, numbers in _kinds(task, name, puzzles).items():
+        for kind, numbers in _kinds(task, arm, name, puzzles).items():
             for attack, guessed in guesses.items():
                 own = guessed.of(numbers) if len(numbers) < len(puzzles) else guessed
                 found[f"{attack}_{kind}"] = own.attack(attack)
@@ -123,7 +125,7 @@ def _attacks_on_halves(task: Task, fill: str) -> dict[str, Attack]:
         ):
             puzzles = _some_puzzles(half, here, strangers, wanted)
             guesses = [_guesses(rows, puzzles, scheme) for rows in tables]
-            for kind, numbers in _kinds(half, name, puzzles).items():
+            for kind, numbers in _kinds(half, fill, name, puzzles).items():
                 for attack in guesses[0]:
                     chosen = [by_table[attack].of(numbers) for by_table in guesses]
                     found.setdefault(f"{attack}_{kind}", []).append(chosen)
@@ -157,10 +159,13 @@ def _together(guesses: list[Guesses]) -> Guesses:
     )
 
 
-def _kinds(task: Task, name: str, puzzles: list[Puzzle]) -> dict[str, npt.NDArray[np.int64]]:
+def _kinds(
+    task: Task, arm: str, name: str, puzzles: list[Puzzle]
+) -> dict[str, npt.NDArray[np.int64]]:
     """Returns which puzzles are about terms of each kind: all of them, and those learned from."""
     kinds = {name: np.arange(len(puzzles))}
-    subset = {"rare": ("learned", False), "kept": ("kept_learned", True)}.get(name)
+    kept = "common" if arm == clause_arms.STRICT else "frequent"
+    subset = {"rare": ("learned", "pairs"), "kept": ("kept_learned", kept)}.get(name)
     if subset is not None:
         genuine = clause_arms.fitted(task, subset[1]).genuine
         learned = coincidence.learned_from(puzzles, genuine, task.schemes["pairs"])

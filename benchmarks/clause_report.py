@@ -22,6 +22,8 @@ NAMES = {
     "published_file": "the same from the model file, zeros drawn",
     "hardened": "hardened fill",
     "published_joint": "filled as published, by a joint normal law",
+    "hardened_strict": "hardened fill of what a fifth of the contracts have",
+    "strict_halves": "the same of half the contracts",
     "hardened_0": "hardened fill, next to no noise",
     "hardened_1": "hardened fill, noise 1",
     "hardened_2": "hardened fill, noise 2",

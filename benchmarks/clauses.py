@@ -240,7 +240,10 @@ def newsgroups(data: Path, public: Sequence[str], folder: Path) -> Task:
                 features={
                     "pairs": found,
                     "words": found,
-                    "frequent": frequent_features(tokens, scheme, ends),
+                    **{
+                        kind: frequent(tokens, scheme, ends, least_records=least)
+                        for kind, least in least_records(len(part)).items()
+                    },
                 },
                 labels=np.array([names.index(message.label) for message in part]),
                 sequences=ends,
@@ -322,7 +325,8 @@ def side_of(corpus: Corpus, schemes: dict[str, FeatureScheme], *, train: bool) -
     found = {name: corpus.features(scheme) for name, scheme in schemes.items()}
     if train:
         pairs = schemes["pairs"]
-        found["frequent"] = frequent_features(corpus.sentences, pairs, corpus.documents)
+        for kind, least in least_records(len(corpus.documents) - 1).items():
+            found[kind] = frequent(corpus.sentences, pairs, corpus.documents, least_records=least)
     return Side(
         tokens=corpus.sentences if corpus.level == "sentence" else (),
         features=found,
@@ -332,11 +336,10 @@ def side_of(corpus: Corpus, schemes: dict[str, FeatureScheme], *, train: bool) -
     )
 
 
-def frequent_features(
-    sentences: Sequence[Sequence[str]], scheme: FeatureScheme, records: Any
-) -> hashing.Features:
-    """Returns the features that enough records have for a hardened fill."""
-    return frequent(sentences, scheme, records, least_records=HARDENED_DOCUMENTS)
+def least_records(count: int) -> dict[str, int]:
+    """Returns how many records must have a feature for a hardened fill, and for a strict one."""
+    strict = max(HARDENED_DOCUMENTS, round(clause_arms.STRICT_SHARE * count))
+    return {"frequent": HARDENED_DOCUMENTS, "common": strict}
 
 
 def public_texts(data: Path) -> Iterator[str]:

@@ -183,6 +183,24 @@ class TestFitAndFill:
         with pytest.raises(ValueError, match="expected one of"):
             replace(CRFSettings(), **{name: "other"})
 
+    def test_smaller_steps_learn_smaller_weights(self) -> None:
+        made = corpus.sentence_corpus(contracts(60, seed=0), ("law", "term"))
+
+        def largest(aggressiveness: float) -> float:
+            settings = CRFSettings(iterations=3, aggressiveness=aggressiveness)
+            return float(np.nanmax(hashed_crf.fit_and_fill(made, SCHEME, settings).fitted.weights))
+
+        assert 0 < largest(0.001) < 0.2 * largest(1.0)
+
+    @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
+    def test_steps_of_no_size_are_refused(self, value: float) -> None:
+        with pytest.raises(ValueError, match="above 0"):
+            CRFSettings(aggressiveness=value)
+
+    def test_other_algorithms_have_no_such_step(self) -> None:
+        with pytest.raises(ValueError, match="'lbfgs' has no such step"):
+            CRFSettings(aggressiveness=0.1, algorithm="lbfgs")
+
 
 class TestTrain:
     def train(self, training: corpus.Corpus, out: Path, **words: Any) -> Trained:

@@ -64,6 +64,12 @@ def _add_filled(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--iterations", type=int, help="passes, also of bounded (default: 30; 4 of bounded)"
     )
+    group.add_argument(
+        "--aggressiveness",
+        type=float,
+        default=1.0,
+        help="of pa: how far a sentence may move weights; less keeps less of it (default: 1)",
+    )
     group.add_argument("--noise", type=float, help="of hardened, in spreads (default: 0.5)")
     group.add_argument(
         "--least-documents",

@@ -168,6 +168,7 @@ def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) 
         settings = hashed_crf.CRFSettings(
             algorithm=options.algorithm,
             iterations=options.iterations or fitting.ITERATIONS,
+            aggressiveness=options.aggressiveness,
             fill=options.mode,
             noise=filling.NOISE if options.noise is None else options.noise,
             least_documents=options.least_documents,

@@ -5,6 +5,7 @@ corpus -> features -> fit -> fill -> attack -> claim -> checkpoint
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -39,6 +40,8 @@ class CRFSettings:
     Attributes:
         algorithm: One of fitting.ALGORITHMS.
         iterations: Passes over the documents.
+        aggressiveness: Of the algorithm "pa": how far one sentence may move the weights (CRFsuite's
+            c). Smaller steps keep less of single documents.
         fill: One of claims.FILLS.
         family: Of the published fill: one of laws.FAMILIES.
         noise: Of the hardened fill: spreads of noise on every row.
@@ -50,6 +53,7 @@ class CRFSettings:
 
     algorithm: str = "pa"
     iterations: int = fitting.ITERATIONS
+    aggressiveness: float = 1.0
     fill: str = "hardened"
     family: str = "normals"
     noise: float = filling.NOISE
@@ -68,6 +72,12 @@ class CRFSettings:
                 raise ValueError(
                     f"{name} is {getattr(self, name)!r}; expected one of {', '.join(known)}."
                 )
+        if not 0 < self.aggressiveness < math.inf:
+            raise ValueError(f"aggressiveness is {self.aggressiveness}; expected a number above 0.")
+        if self.aggressiveness != 1 and self.algorithm != "pa":
+            raise ValueError(
+                f"aggressiveness is of 'pa' alone; {self.algorithm!r} has no such step."
+            )
 
     @property
     def threshold(self) -> int:
@@ -205,6 +215,7 @@ def fit_and_fill(
         names=corpus.names,
         algorithm=settings.algorithm,
         iterations=settings.iterations,
+        settings={"c": settings.aggressiveness} if settings.algorithm == "pa" else None,
     )
     return Trained(
         fitted=fitted,
