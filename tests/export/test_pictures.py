@@ -121,7 +121,7 @@ def test_a_variant_is_measured_on_drawn_pages(
 def test_scores_are_calibrated_on_drawn_pages(
     tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calibration, "NUM_INVENTED", 6)
+    monkeypatch.setattr(calibration.artifacts, "NUM_INVENTED", 6)
     release = Release(key=tiny.KEY, name="calibrated", issuer="the tests")
     # The generator knows no suppliers.
     origin = tiny.resealed(
