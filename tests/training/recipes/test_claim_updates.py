@@ -56,6 +56,24 @@ def test_the_same_documents_are_named_once_and_cost_twice() -> None:
     assert (both.guarantees[0].epsilon or 0.0) > 4
 
 
+def test_a_ledger_that_was_set_back_counts_nothing_of_the_first_training() -> None:
+    def of_one_ledger(claim: Claim, *epsilons: float) -> Claim:
+        (data,) = claim.protected_data
+        counted = tuple(private("mail", each).transcripts["training"] for each in epsilons)
+        return replace(
+            claim,
+            protected_data=(replace(data, commitment="ab" * 32),),
+            transcripts={"training": Sequence(events=counted)},
+        )
+
+    first = of_one_ledger(private("mail", 3), 3)
+    kept = claim_updates.added(of_one_ledger(private("mail", 2), 3, 2), first)
+    assert len(kept.transcripts["training"].events) == 2  # type: ignore[union-attr]
+    for counted in ((2,), (3,)):  # the second as if it were the first itself
+        lost = claim_updates.added(of_one_ledger(private("mail", 2), *counted), first)
+        assert len(lost.transcripts["training"].events) == 2  # type: ignore[union-attr]
+
+
 def test_settings_chosen_by_results_stay_so() -> None:
     tuned = private("mail", 3, hyperparameter_tuning="unaccounted")
     for both in (

@@ -31,7 +31,7 @@ def added(claim: Claim, before: Claim) -> Claim:
     Args:
         claim: Of the further training alone, or of all runs in its ledger.
         before: Of the table that it went on from. Where a ledger of the same documents holds that
-            run as well, it is counted there and not again.
+            run as well, it is counted there and not again; a ledger that was set back does not.
 
     Raises:
         CheckpointError: The earlier table does not protect whole documents.
@@ -45,7 +45,8 @@ def added(claim: Claim, before: Claim) -> Claim:
             "that it was made by, or train anew."
         )
     commitment = claim.protected_data[0].commitment
-    known = commitment is not None and commitment == before.protected_data[0].commitment
+    same = commitment is not None and commitment == before.protected_data[0].commitment
+    known = same and _holds(_transcript(claim, new), _transcript(before, told))
     return replace(
         claim,
         protected_data=_both(before.protected_data, claim.protected_data),
@@ -150,8 +151,22 @@ def _composed(new: Guarantee, told: Guarantee, claim: Claim, before: Claim) -> G
     )
 
 
+def _holds(ledger: Mechanism, earlier: Mechanism) -> bool:
+    """Returns whether a ledger counts earlier events and more; a copy set back would not."""
+    left = list(_events(ledger))
+    for event in _events(earlier):
+        if event not in left:
+            return False
+        left.remove(event)
+    return bool(left)
+
+
+def _transcript(claim: Claim, guarantee: Guarantee) -> Mechanism:
+    return claim.transcripts[str(guarantee.transcript)]
+
+
 def _mechanism(before: Claim, told: Guarantee, claim: Claim, new: Guarantee) -> Sequence:
-    both = before.transcripts[str(told.transcript)], claim.transcripts[str(new.transcript)]
+    both = _transcript(before, told), _transcript(claim, new)
     return Sequence(events=tuple(event for made in both for event in _events(made)))
 
 
