@@ -99,8 +99,8 @@ def _add_calibration(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="of a table of hashed features: measure it on labelled texts of your own, as for "
-        "hushdoc train clauses. Nobody may have to protect them, and the table must not have been "
-        "trained on them",
+        "hushdoc train clauses or, where it tells kinds of whole texts, hushdoc train classifier. "
+        "Nobody may have to protect them, and the table must not have been trained on them",
     )
     parser.add_argument(
         "--calibrate-status",

@@ -32,8 +32,9 @@ from hushdoc.errors import CheckpointError, MissingExtraError
 from hushdoc.hashing import Clusters, FeatureScheme
 from hushdoc.keys import PrivateKey
 from hushdoc.labels import OUTSIDE
+from hushdoc.runtime import kind_scoring
 from hushdoc.runtime.crf import CLUSTERS_FILE, FORMAT, LABELS_FILE, TASK, label_set
-from hushdoc.runtime.hashed_table import HASHES, IDS, SCALE, TRANSITIONS, ZERO_POINT
+from hushdoc.runtime.hashed_table import HASHES, IDS, SCALE, TRANSITIONS, ZERO_POINT, HashedTable
 from hushdoc_export import sealing
 from hushdoc_training.crf import checkpoint
 
@@ -247,9 +248,15 @@ def seal_table(
     if made.scale is not None:
         tensors[SCALE] = made.scale
     labels = label_set(tags, scheme.level)
+    table = HashedTable(
+        weights=made.weights,
+        scale=made.scale,
+        transitions=transitions.astype(np.float64),
+        reference=reference,
+    )
     contents = {
         ENTRY: _packed(tensors, notes),
-        "hushdoc.json": sealing.dump(_manifest(scheme, dtype, len(tags), reference)),
+        "hushdoc.json": sealing.dump(_manifest(scheme, dtype, tags, table)),
         LABELS_FILE: sealing.dump({"fields": list(labels.fields), "tags": list(tags)}),
     }
     if clusters is not None:
@@ -258,8 +265,12 @@ def seal_table(
 
 
 def _manifest(
-    scheme: FeatureScheme, dtype: str, columns: int, reference: int | None
+    scheme: FeatureScheme, dtype: str, tags: Sequence[str], table: HashedTable
 ) -> dict[str, Any]:
+    stated = {}
+    if kind_scoring.tells_kinds(tags, scheme.level, table.transitions):
+        # Computed from what is released alone, as `_step` says of all that is done here.
+        stated = {kind_scoring.KEY: kind_scoring.KindScoring.of(table).to_dict()}
     return {
         "formatVersion": sealing.FORMAT_VERSION,
         "task": TASK,
@@ -270,12 +281,13 @@ def _manifest(
             TABLE_KEY: {
                 "tensor": WEIGHTS,
                 "rows": scheme.rows,
-                "columns": columns,
-                "reference": reference,
+                "columns": len(tags),
+                "reference": table.reference,
             },
             "features": scheme.to_dict(),
             "segmentation": segmentation.VERSION,
             "weights": dtype,
+            **stated,
         },
     }
 

@@ -192,6 +192,15 @@ def test_any_answers_make_a_curve_that_can_be_written(answers: list[tuple[float,
     assert 0 < made.calibrate(0.0) <= made.calibrate(1.0) < 1
 
 
+def test_scores_that_differ_in_the_seventh_digit_are_one_knot() -> None:
+    scores = np.repeat([0.5, 1 - 4e-7, 1 - 1e-7], 50)
+    right = np.concatenate([np.zeros(50, bool), np.arange(50) % 2 == 0, np.ones(50, bool)])
+    raw, calibrated = calibration.curve(scores, right)
+    assert raw == (0.5, 1.0)
+    assert calibrated == pytest.approx((0.5 / 51, 75.5 / 101), abs=1e-6)
+    hushdoc_scoring(raw, calibrated)
+
+
 def hushdoc_scoring(raw: tuple[float, ...], calibrated: tuple[float, ...]) -> Any:
     from hushdoc.runtime.scoring import Scoring
 

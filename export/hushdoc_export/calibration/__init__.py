@@ -1,6 +1,11 @@
 """Calibration: what an artifact's scores are worth, measured on documents nobody has to protect."""
 
-from hushdoc_export.calibration.answers import field_answers, kind_answers, text_answers
+from hushdoc_export.calibration.answers import (
+    field_answers,
+    kind_answers,
+    text_answers,
+    whole_text_answers,
+)
 from hushdoc_export.calibration.artifacts import (
     INVENTED,
     export_calibrated,
@@ -34,4 +39,5 @@ __all__ = [
     "scored",
     "temperature",
     "text_answers",
+    "whole_text_answers",
 ]

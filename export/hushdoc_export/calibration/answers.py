@@ -19,6 +19,10 @@ from hushdoc_training.crf.corpus import (
     sentence_corpus,
     token_corpus,
 )
+from hushdoc_training.crf.whole_texts import TextOfAKind
+
+RAW = Scoring(fitted_on="nothing", num_answers=0)
+"""Scores as they are measured."""
 
 
 def field_answers(model: kie.KIEModel, documents: Sequence[LabelledDocument]) -> Answers:
@@ -84,7 +88,7 @@ def text_answers(model: crf.HashedCRFModel, texts: Sequence[LabelledText]) -> An
         AnnotationError: A span leaves its text, or spans of tokens overlap.
         InputError: A text is not valid Unicode.
     """
-    raw = model.scored_by(Scoring(fitted_on="nothing", num_answers=0))
+    raw = model.scored_by(RAW)
     make = sentence_corpus if model.scheme.level == "sentence" else token_corpus
     scores, right, numbers = [], [], []
     for number, labelled in enumerate(texts):
@@ -95,6 +99,33 @@ def text_answers(model: crf.HashedCRFModel, texts: Sequence[LabelledText]) -> An
         for found in raw.extract(document).fields:
             scores.append(found.score)
             right.append((found.label, found.start, found.stop) in truth)
+            numbers.append(number)
+    return Answers(
+        scores=np.asarray(scores, dtype=np.float64),
+        right=np.asarray(right, dtype=bool),
+        documents=np.asarray(numbers, dtype=np.int64),
+    )
+
+
+def whole_text_answers(model: crf.HashedCRFModel, texts: Sequence[TextOfAKind]) -> Answers:
+    """Returns of which kind a table takes whole texts to be, and whether they are.
+
+    Args:
+        model: Of kinds of whole texts; its own calibration does not count.
+        texts: With their kinds; those of nothing but blanks are passed over.
+
+    Raises:
+        InputError: A text is not valid Unicode.
+    """
+    raw = model.scored_by(RAW)
+    scores, right, numbers = [], [], []
+    for number, told in enumerate(texts):
+        if not told.text.strip():
+            continue
+        document = Document.from_text(told.text, id=f"text {number + 1}")
+        for found in raw.extract(document).fields:
+            scores.append(found.score)
+            right.append(found.label == told.label)
             numbers.append(number)
     return Answers(
         scores=np.asarray(scores, dtype=np.float64),

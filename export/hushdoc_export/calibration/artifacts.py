@@ -10,6 +10,7 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from hushdoc import certificate as certificates
@@ -20,13 +21,19 @@ from hushdoc.claim import PublicData
 from hushdoc.errors import InputError, MissingExtraError, TaskMismatchError
 from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc.policy import Policy
-from hushdoc.runtime import classification, crf, kie
+from hushdoc.runtime import classification, crf, kie, kind_scoring
 from hushdoc.runtime.scoring import Scoring
 from hushdoc.signing import public_key_of
 from hushdoc.trust import TrustedKey, TrustStore
 from hushdoc_export import agreement, graph, sealing
 from hushdoc_export.calibration import texts as labelled_texts
-from hushdoc_export.calibration.answers import field_answers, kind_answers, text_answers
+from hushdoc_export.calibration.answers import (
+    RAW,
+    field_answers,
+    kind_answers,
+    text_answers,
+    whole_text_answers,
+)
 from hushdoc_export.calibration.fitting import (
     MIN_ANSWERS,
     THRESHOLD,
@@ -37,6 +44,7 @@ from hushdoc_export.calibration.fitting import (
 )
 from hushdoc_export.release import ASSURANCE, Release
 from hushdoc_training.crf.corpus import LabelledText
+from hushdoc_training.crf.whole_texts import TextOfAKind
 
 NUM_INVENTED = 150
 
@@ -97,7 +105,7 @@ def export_calibrated_table(
     release: Release,
     *,
     policy: Policy,
-    texts: Sequence[LabelledText],
+    texts: Sequence[LabelledText] | Sequence[TextOfAKind],
     data: PublicData,
     threshold: float = THRESHOLD,
 ) -> Path:
@@ -108,14 +116,16 @@ def export_calibrated_table(
         out: Where the new one shall stand; nothing may be there yet.
         release: Who releases it, and as what.
         policy: What the old one's certificate is held against.
-        texts: With the spans of every field that the table finds. Texts that it was trained on
-            would make it look surer than it is.
+        texts: With the spans of every field that the table finds; for a table of kinds of whole
+            texts, some of each kind. Texts that it was trained on would make it look surer than it
+            is.
         data: What these texts are called and why nobody has to protect them; the certificate says
             so. Protected texts would need a promise of their own.
         threshold: Fields with a lower calibrated score are set apart.
 
     Raises:
-        AnnotationError: A span leaves its text, or spans of tokens overlap.
+        AnnotationError: A span leaves its text, or spans of tokens overlap; texts have spans for a
+            table of kinds or kinds for another, or a kind that the table does not know.
         InputError: The table finds fewer than MIN_ANSWERS fields, one that the texts do not have,
             or the texts are protected ones.
         HushdocError: What `export_calibrated` raises.
@@ -124,8 +134,13 @@ def export_calibrated_table(
     opened = open_artifact(folder, policy)
     _require_calibratable(opened, data, graph_model=False)
     model = crf.HashedCRFModel.from_artifact(opened)
-    labelled_texts.require_fields(model.labels.fields, texts)
-    return _sealed(opened, out, release, text_answers(model, texts), data, threshold)
+    told = model.scored_by(RAW).kind_scoring
+    if told is None:
+        answers = text_answers(model, labelled_texts.with_fields(model.labels.fields, texts))
+        return _sealed(opened, out, release, answers, data, threshold)
+    answers = whole_text_answers(model, labelled_texts.with_kinds(model.tags, texts))
+    stated = {kind_scoring.KEY: told.to_dict()}
+    return _sealed(opened, out, release, answers, data, threshold, stated)
 
 
 def _sealed(
@@ -135,13 +150,24 @@ def _sealed(
     answers: Answers,
     data: PublicData,
     threshold: float,
+    stated: Mapping[str, Any] = MappingProxyType({}),
 ) -> Path:
-    """Seals an artifact again, with the calibration that answers teach."""
+    """Seals an artifact again, with the calibration that answers teach.
+
+    Args:
+        opened: The artifact.
+        out: Where the new one shall stand.
+        release: Who releases it.
+        answers: What it said.
+        data: Of what.
+        threshold: Below which answers are set apart.
+        stated: What else the manifest has to say for its scores to be those that were measured.
+    """
     scoring = fit(answers, fitted_on=data.name, threshold=threshold)
     certificate = _certificate(opened, release, data, _step(opened, answers, scoring, data))
     contents = {subject.name: opened.read(subject.name) for subject in opened.subjects}
     manifest = json.loads(contents["hushdoc.json"])
-    manifest["preprocessing"]["scores"] = scoring.to_dict()
+    manifest["preprocessing"] |= {**stated, "scores": scoring.to_dict()}
     contents["hushdoc.json"] = sealing.dump(manifest)
     notes = {
         graph.CERTIFICATE_KEY: certificate.certificate_id,

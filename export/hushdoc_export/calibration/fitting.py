@@ -91,7 +91,7 @@ def curve(scores: Floats, right: Flags) -> tuple[tuple[float, ...], tuple[float,
 
     Scores are put into bins of equal counts, so that no knot hangs on a few answers; each bin's
     share is drawn towards one half by half an answer of either kind, and shares that fall are
-    pooled (Ayer et al. 1955).
+    pooled (Ayer et al. 1955). So are those whose mean scores, to six digits, are the same.
 
     Args:
         scores: From 0 to 1.
@@ -103,16 +103,19 @@ def curve(scores: Floats, right: Flags) -> tuple[tuple[float, ...], tuple[float,
     for members in bins:
         knots.append([float(scores[members].sum()), float(right[members].sum()), len(members)])
         while len(knots) > 1 and (
-            _share(knots[-2]) >= _share(knots[-1])
-            or knots[-2][0] / knots[-2][2] >= knots[-1][0] / knots[-1][2]
+            _share(knots[-2]) >= _share(knots[-1]) or _mean(knots[-2]) >= _mean(knots[-1])
         ):
             last = knots.pop()
             knots[-1] = [one + other for one, other in zip(knots[-1], last, strict=True)]
-    raw = [round(total / count, 6) for total, _, count in knots]
+    raw = [_mean(knot) for knot in knots]
     calibrated = [round(_share(knot), 6) for knot in knots]
     if len(raw) == 1:  # one share for all scores: a level line
         raw, calibrated = [0.0, 1.0], calibrated * 2
     return tuple(raw), tuple(calibrated)
+
+
+def _mean(knot: Sequence[float]) -> float:
+    return round(knot[0] / knot[2], 6)
 
 
 def _share(knot: Sequence[float]) -> float:

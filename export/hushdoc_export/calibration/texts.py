@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import zlib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hushdoc.claim import PublicData
-from hushdoc.errors import InputError
+from hushdoc.errors import AnnotationError, InputError
 from hushdoc_training.crf.corpus import LabelledText
+from hushdoc_training.crf.whole_texts import TextOfAKind
 from hushdoc_training.data import contracts, invented_contracts
+from hushdoc_training.data.contracts import Contract, Message
 
 USES = ("calibration of scores",)
 
@@ -27,21 +34,72 @@ INVENTED = PublicData(
 )
 
 
-def read(location: Path) -> list[contracts.Contract]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Labelled:
+    """A text of a line that says both of which kind it is and what stands where in it.
+
+    Attributes:
+        text: The text.
+        label: Its kind.
+        spans: Its labelled parts.
+    """
+
+    text: str
+    label: str
+    spans: tuple[tuple[str, int, int], ...]
+
+
+def read(location: Path) -> list[Contract] | list[Message] | list[Labelled]:
     """Returns the texts of a file of JSON lines, or of the one such file that a folder holds.
 
+    They have what the first line says that they have: spans, or a kind, or both.
+
     Raises:
-        AnnotationError: There is no such file, or a line of it is malformed; names the line.
+        AnnotationError: There is no such file, a line of it is malformed, which is named then, or
+            a document of a kind stands in two lines.
         InputError: The file is of another kind.
     """
     path = contracts.find(location)
     if not path.name.endswith((".jsonl", ".jsonl.gz")):
         raise InputError(
-            f"'{path}' is no file of JSON lines; tables are calibrated on whole texts with spans, "
-            'as applications read them. Give lines of {"id", "text", "spans": [[label, start, '
-            "stop], ...]}."
+            f"'{path}' is no file of JSON lines; tables are calibrated on whole texts, as "
+            'applications read them. Give lines of {"id", "text", "spans": [[label, start, stop], '
+            '...]}, or of {"id", "label", "text"} for a table of kinds of texts.'
         )
-    return contracts.read_contracts(path)
+    keys = _keys(path)
+    if "label" not in keys:
+        return contracts.read_contracts(path)
+    messages = contracts.read_messages(path)
+    _require_distinct(messages, path)
+    if "spans" not in keys:
+        return messages
+    return [
+        Labelled(text=told.text, label=told.label, spans=also.spans)
+        for told, also in zip(messages, contracts.read_contracts(path), strict=True)
+    ]
+
+
+def _keys(path: Path) -> frozenset[str]:
+    """Returns what the first line of a file has; nothing where it is no JSON object."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
+            told = json.loads(next((line for line in lines if line.strip()), b"{}"))
+    except (OSError, EOFError, ValueError, zlib.error):
+        return frozenset()  # which whoever reads all of it says better
+    return frozenset(told) if isinstance(told, dict) else frozenset()
+
+
+def _require_distinct(messages: Sequence[Message], path: Path) -> None:
+    """Refuses a document in two lines, by the same marks as training: it would count twice."""
+    seen: set[tuple[str, str, str]] = set()
+    for message in messages:
+        marks = {(message.name, "label", message.label), (message.name, "text", message.text)}
+        if marks & seen:
+            raise AnnotationError(
+                f"Two lines of '{path}' have the id '{message.name[:80]}' and the same label or "
+                "text; expected one line for each document. Give different documents different ids."
+            )
+        seen |= marks
 
 
 def declared(location: Path, *, status: str, overlap: str) -> PublicData:
@@ -81,14 +139,25 @@ def invented(fields: Sequence[str]) -> list[contracts.Contract]:
     return invented_contracts.contracts(NUM_INVENTED, seed=SEED)
 
 
-def require_fields(fields: Iterable[str], texts: Sequence[LabelledText]) -> None:
-    """Raises unless texts have every field that a table finds.
+def with_fields(fields: Iterable[str], texts: Sequence[Any]) -> Sequence[LabelledText]:
+    """Returns texts that have every field that a table of clauses or entities finds.
 
     Where one is missing, nobody looked for it, and what the table finds would count as wrong.
 
+    Args:
+        fields: What the table finds.
+        texts: Any.
+
     Raises:
+        AnnotationError: They have kinds, and no spans.
         InputError: A field has no span.
     """
+    if not all(hasattr(item, "spans") for item in texts):
+        raise AnnotationError(
+            "The texts say of which kind they are, and this table finds clauses or entities in "
+            'them. Expected lines of {"id", "text", "spans"}, as hushdoc train clauses reads them; '
+            "give such texts."
+        )
     missing = sorted(set(fields) - {label for item in texts for label, _, _ in item.spans})
     if missing:
         raise InputError(
@@ -96,3 +165,36 @@ def require_fields(fields: Iterable[str], texts: Sequence[LabelledText]) -> None
             "finds, so they can't say how often it is right. Label every field of the table in "
             "them, or give others."
         )
+    return texts
+
+
+def with_kinds(kinds: Sequence[str], texts: Sequence[Any]) -> Sequence[TextOfAKind]:
+    """Returns texts of the kinds that a table tells apart, some of each.
+
+    Args:
+        kinds: What the table knows.
+        texts: Any.
+
+    Raises:
+        AnnotationError: They have spans, and no kinds, or a kind that the table does not know.
+        InputError: There is none of a kind.
+    """
+    if not all(hasattr(item, "label") for item in texts):
+        raise AnnotationError(
+            "The texts say what stands where in them, and this table tells of which kind whole "
+            'texts are. Expected lines of {"id", "label", "text"}, as hushdoc train classifier '
+            "reads them; give such texts."
+        )
+    there = {item.label for item in texts}
+    strange, missing = sorted(there - {*kinds}), sorted({*kinds} - there)
+    if strange:
+        raise AnnotationError(
+            f"Texts are of the kind '{strange[0][:80]}'; the table knows "
+            f"{', '.join(kinds)[:200]}. Leave them out, or mend their label."
+        )
+    if missing:
+        raise InputError(
+            f"None of the {len(texts)} texts is of the kind '{missing[0][:80]}', which the table "
+            "tells, so they can't say how often it is right. Give some texts of every kind."
+        )
+    return texts

@@ -7,6 +7,7 @@ it is numpy; the table is the only thing that was learned.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from hushdoc import arguments, hashing, segmentation
 from hushdoc import artifact as artifacts
 from hushdoc.certificate import Certificate
 from hushdoc.contents import TABLE_KEY
-from hushdoc.document import Document, Page, required, union
+from hushdoc.document import Document, required
 from hushdoc.errors import ArtifactError, TaskMismatchError
 from hushdoc.hashing import Clusters, FeatureScheme
 from hushdoc.labels import OUTSIDE, LabelSet, spans_from_tags
@@ -34,9 +35,17 @@ from hushdoc.runtime.chains import (
     viterbi,
 )
 from hushdoc.runtime.extraction import Extraction, Failure, Field, Timings
-from hushdoc.runtime.hashed_table import HashedTable, item_scores, read_clusters, read_table
+from hushdoc.runtime.hashed_table import (
+    HashedTable,
+    item_scores,
+    num_features,
+    read_clusters,
+    read_table,
+)
+from hushdoc.runtime.kind_scoring import KindScoring, clearness, tells_kinds
 from hushdoc.runtime.scoring import Scoring, judged
 from hushdoc.runtime.streaming import Item, answers
+from hushdoc.runtime.text_fields import Found, of_page, of_text
 
 TASK = "kie"
 FORMAT = "safetensors"
@@ -56,6 +65,7 @@ class HashedCRFModel:
         tags: The labels of items in the order of the table's columns.
         scheme: How text becomes rows of the table.
         scoring: How scores are calibrated and which fields are set apart; None for raw scores.
+        kind_scoring: How kinds of whole texts are scored; None where the artifact does not say.
     """
 
     def __init__(
@@ -67,6 +77,7 @@ class HashedCRFModel:
         table: HashedTable,
         clusters: Clusters | None = None,
         scoring: Scoring | None = None,
+        kind_scoring: KindScoring | None = None,
     ) -> None:
         """Keeps the checked parts; use `load`."""
         self.certificate = certificate
@@ -76,6 +87,7 @@ class HashedCRFModel:
         self._table = table
         self._clusters = clusters
         self.scoring = scoring
+        self.kind_scoring = kind_scoring
         self._inside: Flags = np.array([tag != OUTSIDE for tag in self.tags])
         self._joins = _joins(self.tags, scheme.level)
 
@@ -127,39 +139,49 @@ class HashedCRFModel:
                 f"features need {scheme.rows} rows and {LABELS_FILE} has {len(tags)} labels. "
                 "Export it again."
             )
-        clusters = None
-        if scheme.clusters:
-            clusters = read_clusters(artifact.view(CLUSTERS_FILE), scheme)
-        return cls(
+        view = artifact.view
+        made = cls(
             certificate=artifact.certificate,
             tags=tags,
             scheme=scheme,
             table=table,
-            clusters=clusters,
+            clusters=read_clusters(view(CLUSTERS_FILE), scheme) if scheme.clusters else None,
             scoring=Scoring.from_dict(settings["scores"]) if "scores" in settings else None,
+            kind_scoring=KindScoring.stated(settings),
         )
+        if made.kind_scoring is not None and not made.tells_kinds:
+            raise ArtifactError(
+                "The manifest says how kinds of whole texts are scored, and this table tells none: "
+                "its labels may change within a text. Export the artifact again.",
+                code="BAD_MANIFEST",
+            )
+        return made
+
+    @property
+    def tells_kinds(self) -> bool:
+        """Whether it finds which kind a whole text is of, rather than what stands where in it."""
+        return tells_kinds(self.tags, self.scheme.level, self._table.transitions)
 
     def scored_by(self, scoring: Scoring) -> HashedCRFModel:
         """Returns the same model with another calibration: how one is measured before it is sealed.
 
         Args:
-            scoring: Without knots, a score is the chain's own probability of a field.
+            scoring: Without knots, a score is the chain's own probability of a field, or, of every
+                table of kinds, how clear the kind is.
         """
-        return HashedCRFModel(
-            certificate=self.certificate,
-            tags=self.tags,
-            scheme=self.scheme,
-            table=self._table,
-            clusters=self._clusters,
-            scoring=scoring,
-        )
+        made = copy.copy(self)
+        made.scoring = scoring
+        if self.tells_kinds:
+            made.kind_scoring = self.kind_scoring or KindScoring.of(self._table)
+        return made
 
     def extract(self, document: Document) -> Extraction:
         """Returns the fields of a plain text, or of each page's words one after the other.
 
         Neighbouring sentences of one label are one field. A field's score is the mean of
         `probabilities` over its items. Where the artifact states a calibration, it is what that
-        makes of `span_probabilities`, and fields below the threshold stand in `abstained`.
+        makes of `span_probabilities`, and fields below the threshold stand in `abstained`. Where it
+        states how kinds of texts are scored, `clearness` takes the place of both.
 
         Raises:
             EmptyDocumentError: There is no text, or nothing but blanks.
@@ -172,13 +194,13 @@ class HashedCRFModel:
         if document.text is not None:
             document.check_text()
             found = self._found(document.text, clock)
-            fields += [_field_of_text(document.text, *item) for item in found]
+            fields += [of_text(document.text, *item) for item in found]
         else:
             document.check()
             for number, page in enumerate(document.pages):
                 text = " ".join(word.text for word in page.words)
                 found = self._found(text, clock)
-                fields += [_field_of_page(page, number, *item) for item in found]
+                fields += [of_page(page, number, *item) for item in found]
         sure, unsure = judged(fields, self.scoring)
         return Extraction(
             document_id=document.id,
@@ -213,17 +235,20 @@ class HashedCRFModel:
             documents, self.extract, workers=workers, on_error=on_error, progress=progress
         )
 
-    def _found(self, text: str, clock: _Clock) -> list[_Found]:
+    def _found(self, text: str, clock: _Clock) -> list[Found]:
         """Returns the fields of a text."""
         sentences = segmentation.sentences(text)
         # Sentences are one sequence, the tokens of each sentence another; so only the tokens'
         # labels can be had before the whole text was read.
         pending: list[Scores] = []
-        found: list[_Found] = []
+        found: list[Found] = []
+        size = 0
         for block in _blocks(sentences):
             words = [segmentation.words(text, start, stop) for start, stop in block]
             hashed = hashing.lookups if self.scheme.level == "sentence" else hashing.features
             rows = hashed(words, self.scheme, self._clusters)
+            if self.kind_scoring is not None:
+                size += num_features(rows)
             clock.encoded()
             pending.append(item_scores(rows, self._table))
             clock.scored()
@@ -231,26 +256,31 @@ class HashedCRFModel:
                 found += self._tokens_found(text, block, words, pending.pop())
                 clock.decoded()
         if pending:
-            found = self._sentences_found(sentences, np.concatenate(pending))
+            found = self._sentences_found(sentences, np.concatenate(pending), size)
             clock.decoded()
         return found
 
-    def _sentences_found(self, sentences: Sequence[_Place], scores: Scores) -> list[_Found]:
-        """Returns the runs of sentences that have one label."""
+    def _sentences_found(self, places: Sequence[_Place], scores: Scores, size: int) -> list[Found]:
+        """Returns the runs of sentences that have one label; all of them have `size` features."""
         offsets = np.array([0, len(scores)])
         tags = viterbi(scores, offsets, self._table.transitions)
         edges = np.flatnonzero(np.diff(tags, prepend=-1, append=-1))
         spans = np.stack([edges[:-1], edges[1:]], axis=1)
         spans = spans[self._inside[tags[spans[:, 0]]]]
-        certain = self._certainties(scores, offsets, tags, spans)
+        if self.kind_scoring is None:
+            certain = self._certainties(scores, offsets, tags, spans)
+        else:
+            heat = 1.0 if self.scoring is None else self.scoring.temperature
+            unit, sums = heat * self.kind_scoring.unit(size), scores.sum(axis=0)
+            certain = [clearness(sums, kind, unit=unit) for kind in tags[spans[:, 0]].tolist()]
         return [
-            (self.tags[tags[first]], sentences[first][0], sentences[stop - 1][1], score)
+            (self.tags[tags[first]], places[first][0], places[stop - 1][1], score)
             for (first, stop), score in zip(spans.tolist(), certain, strict=True)
         ]
 
     def _tokens_found(
         self, text: str, block: Sequence[_Place], words: Sequence[list[str]], scores: Scores
-    ) -> list[_Found]:
+    ) -> list[Found]:
         """Returns the fields that the tags of some sentences' tokens spell."""
         offsets = np.cumsum([0, *map(len, words)])
         tags = viterbi(scores, offsets, self._table.transitions)
@@ -308,8 +338,6 @@ def label_set(tags: Sequence[str], level: str) -> LabelSet:
 
 
 _Place = tuple[int, int]
-_Found = tuple[str, int, int, float]
-"""Label, first character, one past the last, score."""
 
 
 class _Clock:
@@ -346,39 +374,6 @@ def _blocks(sentences: Sequence[_Place]) -> Iterator[Sequence[_Place]]:
         if stop - sentences[first][0] >= BLOCK_CHARACTERS or number == len(sentences) - 1:
             yield sentences[first : number + 1]
             first = number + 1
-
-
-def _field_of_text(text: str, label: str, start: int, stop: int, score: float) -> Field:
-    return Field(
-        label=label,
-        text=text[start:stop],
-        score=score,
-        box=None,
-        page=0,
-        word_ids=(),
-        normalized=None,
-        start=start,
-        stop=stop,
-    )
-
-
-def _field_of_page(
-    page: Page, number: int, label: str, start: int, stop: int, score: float
-) -> Field:
-    """Returns a field of the text that a page's words make, joined by single blanks."""
-    ends = np.cumsum([len(word.text) + 1 for word in page.words])
-    ids = range(int(np.searchsorted(ends, start, "right")), int(np.searchsorted(ends, stop)) + 1)
-    words = page.words[ids.start : ids.stop]
-    box = union(word.box for word in words)
-    return Field(
-        label=label,
-        text=" ".join(word.text for word in words),
-        score=score,
-        box=box,
-        page=number,
-        word_ids=tuple(ids),
-        normalized=box.normalized(width=page.width, height=page.height),
-    )
 
 
 def _tags_from(content: bytes, level: str) -> tuple[str, ...]:

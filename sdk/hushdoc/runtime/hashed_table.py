@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,9 @@ ZERO_POINT = 128
 
 _GATHERED_BYTES = 1 << 18
 """Rows of the table that are added up at once: they stay in the cache of one core."""
+
+_SPREAD_ROWS = 1 << 14
+"""Rows whose spread is measured at once."""
 
 _DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "U8": "u1", "U16": "<u2", "U32": "<u4"}
 
@@ -140,6 +144,36 @@ def item_scores(found: Features | Lookups, table: HashedTable) -> Scores:
         scale = 1.0 if table.scale is None else float(table.scale[column])
         np.multiply(sums[column], scale, out=scores[:, label])
     return scores
+
+
+def num_features(found: Features | Lookups) -> int:
+    """Returns how many rows of a table are added up, over all items.
+
+    Args:
+        found: Rows of the table, in either order.
+    """
+    if isinstance(found, Lookups):
+        return sum(int(np.count_nonzero(block.new)) for block in found.blocks())
+    return len(found.indices)
+
+
+def spread(table: HashedTable) -> float:
+    """Returns by how much two labels' weights in one row differ, as a root mean square.
+
+    Args:
+        table: With at least two labels; it is read whole.
+
+    Example:
+        >>> spread(HashedTable(weights=np.array([[1.0, 0.0], [0.0, 7.0]]), transitions=np.eye(2)))
+        5.0
+    """
+    labels, total = len(table.transitions), 0.0
+    scale = 1.0 if table.scale is None else table.scale.astype(np.float64)
+    for first in range(0, len(table.weights), _SPREAD_ROWS):
+        part = np.array(table.weights[first : first + _SPREAD_ROWS])
+        rows = _numbers(part, part.shape[1]) * scale
+        total += float((rows**2).sum() - (rows.sum(axis=1) ** 2).sum() / labels)
+    return math.sqrt(max(0.0, 2 * total / ((labels - 1) * max(1, len(table.weights)))))
 
 
 def _add_in_order_of_rows(sums: Sums, found: Lookups, weights: npt.NDArray[Any]) -> None:

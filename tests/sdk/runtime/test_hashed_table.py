@@ -12,7 +12,14 @@ from hushdoc import hashing
 from hushdoc.errors import ArtifactError
 from hushdoc.hashing import Features, FeatureScheme
 from hushdoc.runtime import hashed_table
-from hushdoc.runtime.hashed_table import HashedTable, item_scores, read_clusters, read_table
+from hushdoc.runtime.hashed_table import (
+    HashedTable,
+    item_scores,
+    num_features,
+    read_clusters,
+    read_table,
+    spread,
+)
 
 ROWS = 50
 
@@ -145,3 +152,42 @@ def test_files_of_other_types_are_refused() -> None:
 def test_clusters_that_can_not_be_searched_are_refused(parts: dict[str, Any]) -> None:
     with pytest.raises(ArtifactError, match="clusters"):
         read_clusters(memoryview(save(parts)), FeatureScheme(clusters=2))
+
+
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8", "u1"])
+@pytest.mark.parametrize("labels", [2, 3, 9])
+@pytest.mark.parametrize("left_out", [False, True])
+def test_spread_is_that_of_all_pairs_of_labels(
+    kind: str, labels: int, left_out: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = table(kind, labels)
+    weights = weights_of(given)
+    if left_out:
+        given = HashedTable(
+            weights=given.weights,
+            scale=given.scale,
+            transitions=np.eye(labels + 1),
+            reference=1,
+        )
+        weights = np.insert(weights, 1, 0.0, axis=1)
+    columns = range(weights.shape[1])
+    pairs = [(weights[:, a] - weights[:, b]) ** 2 for a in columns for b in range(a)]
+    wanted = float(np.sqrt(np.mean(pairs)))
+    before = given.weights.copy()
+    for rows in (1 << 14, 7, 1):
+        monkeypatch.setattr(hashed_table, "_SPREAD_ROWS", rows)
+        assert spread(given) == pytest.approx(wanted)
+    assert (given.weights == before).all()
+
+
+def test_rows_are_counted_in_either_order() -> None:
+    generator = np.random.default_rng(2)
+    sentences = [
+        [f"w{number}" for number in generator.integers(0, 9, int(length))]
+        for length in generator.integers(0, 12, 50)
+    ]
+    scheme = FeatureScheme(rows=ROWS, bigrams=False, skip_grams=False)
+    features = hashing.features(sentences, scheme)
+    assert num_features(features) == len(features.indices)
+    assert num_features(hashing.lookups(sentences, scheme)) == len(features.indices)
+    assert num_features(hashing.lookups([], scheme)) == 0

@@ -7,8 +7,10 @@ import pytest
 
 from hushdoc.errors import AnnotationError
 from hushdoc.hashing import FeatureScheme
+from hushdoc.runtime import kind_scoring
 from hushdoc.runtime.chains import viterbi
 from hushdoc.runtime.hashed_table import HashedTable, item_scores
+from hushdoc.runtime.kind_scoring import tells_kinds
 from hushdoc_training.crf import chain, whole_texts
 from hushdoc_training.crf.corpus import Corpus
 
@@ -84,6 +86,11 @@ def test_texts_without_words_and_of_other_kinds_are_left_out() -> None:
     assert whole_texts.kinds(made).tolist() == [1, 2]
     assert made.records.tolist() == made.documents.tolist() == [0, 1, 3]
     assert made.names == NAMES
+
+
+def test_readers_see_that_a_text_has_one_kind() -> None:
+    assert tells_kinds(NAMES, SCHEME.level, whole_texts.one_kind(NAMES))
+    assert whole_texts.FORBIDDEN == kind_scoring.FORBIDDEN
 
 
 @pytest.mark.parametrize("name", ["O", "", " "])

@@ -1,0 +1,339 @@
+"""Calibration of tables of kinds of whole texts: from labelled lines to scores that are shares."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hushdoc import hashing, signing
+from hushdoc.__main__ import main
+from hushdoc.artifact import open_artifact
+from hushdoc.claim import PublicData
+from hushdoc.document import Document
+from hushdoc.errors import AnnotationError, InputError, PolicyViolationError
+from hushdoc.hashing import FeatureScheme
+from hushdoc.runtime.crf import HashedCRFModel
+from hushdoc.runtime.kind_scoring import KEY, KindScoring
+from hushdoc.runtime.scoring import Scoring
+from hushdoc_export import commands
+from hushdoc_export.calibration import (
+    calibration_error,
+    export_calibrated_table,
+    texts,
+    whole_text_answers,
+)
+from hushdoc_export.release import Release
+from hushdoc_training.crf import checkpoint, whole_texts
+from hushdoc_training.data.contracts import Contract, Message
+
+KINDS = ("farm", "law", "sea")
+SCHEME = FeatureScheme(rows=20_011, bigrams=False, skip_grams=False)
+DATA = PublicData(
+    name="invented letters of the tests",
+    uses=("calibration of scores",),
+    uri=None,
+    digest=None,
+    privacy_status="invented",
+    overlap_with_protected="none",
+)
+
+
+def parts() -> dict[str, Any]:
+    """Returns a table that knows thirty words of each kind; some mislead it, as learned ones do."""
+    generator = np.random.default_rng(0)
+    weights = generator.normal(0, 0.3, (SCHEME.rows, 3)).astype(np.float32)
+    for column, kind in enumerate(KINDS):
+        for number in range(30):
+            (row,) = hashing.features([[f"{kind}{number}"]], SCHEME).indices
+            weights[row, column] += 2 if number else -2
+    return {
+        "weights": weights,
+        "transitions": whole_texts.one_kind(KINDS),
+        "tags": KINDS,
+        "scheme": SCHEME,
+    }
+
+
+def letters(count: int, *, seed: int) -> list[Message]:
+    """Returns short and long texts that speak of other kinds too; one in four is of any."""
+    generator = np.random.default_rng(seed)
+    made = []
+    for index in range(count):
+        kind = str(generator.choice(KINDS))
+        share = generator.uniform(0.2, 0.7)
+        lines = []
+        for _ in range(int(generator.choice([1, 2, 4, 12]))):
+            words = [
+                f"{kind if generator.random() < share else generator.choice(KINDS)}"
+                f"{generator.integers(30)}"
+                if generator.random() < 0.3
+                else f"word{generator.integers(5000)}"
+                for _ in range(7)
+            ]
+            lines.append(f"Of {' '.join(words)}.")
+        label = kind if generator.random() < 0.75 else str(generator.choice(KINDS))
+        made.append(Message(name=f"{index}", label=label, text="\n\n".join(lines)))
+    return made
+
+
+def release(tiny: ModuleType) -> Release:
+    return Release(key=tiny.KEY, name="tiny-kinds", version=2, issuer="the tests")
+
+
+def saved(tiny: ModuleType, folder: Path, **change: Any) -> Path:
+    checkpoint.save(
+        folder, checkpoint.TableCheckpoint(**{**parts(), "claim": tiny.claim(), **change})
+    )
+    return folder
+
+
+def verb(tiny: ModuleType, place: Path, *arguments: object) -> int:
+    parser = argparse.ArgumentParser(prog="hushdoc")
+    commands.register(parser.add_subparsers())
+    if not (place / "release.key").exists():
+        signing.write_private_key(tiny.KEY, place / "release.key")
+    told = parser.parse_args(["export", *map(str, arguments), "--key", str(place / "release.key")])
+    code: int = told.run(told)
+    return code
+
+
+def written(path: Path, items: list[Message]) -> Path:
+    lines = ({"id": item.name, "label": item.label, "text": item.text} for item in items)
+    told = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(told) if path.suffix == ".gz" else told)
+    return path
+
+
+def on(path: Path, overlap: str = "none") -> tuple[object, ...]:
+    return (
+        *("--calibrate-on", path, "--calibrate-status", "public letters"),
+        *("--calibrate-overlap", overlap),
+    )
+
+
+@pytest.fixture(scope="module")
+def made(tiny: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Returns an artifact, and the same calibrated, both by the verb."""
+    home = tmp_path_factory.mktemp("kinds")
+    run = saved(tiny, home / "run")
+    held = written(home / "letters.jsonl.gz", letters(500, seed=1))
+    assert verb(tiny, home, run, "--out", home / "raw") == 0
+    told = (*on(held), "--threshold", 0.6, "--weights", "int8")
+    assert verb(tiny, home, run, "--out", home / "calibrated", *told) == 0
+    return home / "raw", home / "calibrated"
+
+
+def rank(scores: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> float:
+    """Returns how often a right answer has a higher score than a wrong one; ties count half."""
+    pairs = scores[right][:, None] - scores[~right][None]
+    return float((pairs > 0).mean() + 0.5 * (pairs == 0).mean())
+
+
+def test_scores_do_not_saturate_and_rank_right_above_wrong(made: Any, tiny: ModuleType) -> None:
+    held = letters(400, seed=2)
+    for folder in made:
+        answers = whole_text_answers(HashedCRFModel.load(folder, policy=tiny.policy()), held)
+        assert len(answers.scores) == 400
+        assert answers.documents.tolist() == list(range(400))
+        assert len(np.unique(answers.scores)) > 390
+        assert ((answers.scores > 0) & (answers.scores < 1)).all()
+        assert 0.4 < answers.right.mean() < 0.9
+        assert rank(answers.scores, answers.right) > 0.62
+        # Nor do they merely say how long a text is.
+        for long in (False, True):
+            chosen = np.array([(len(item.text) > 150) == long for item in held])
+            assert rank(answers.scores[chosen], answers.right[chosen]) > 0.58
+
+
+def test_an_artifact_without_a_calibration_says_how_it_scores(made: Any, tiny: ModuleType) -> None:
+    model = HashedCRFModel.load(made[0], policy=tiny.policy())
+    assert (model.scoring, model.kind_scoring is None) == (None, False)
+    held = letters(40, seed=5)
+    told = [model.extract(Document.from_text(item.text)).fields[0].score for item in held]
+    assert told == whole_text_answers(model, held).scores.tolist()
+
+
+def test_calibrated_scores_are_shares_and_the_threshold_sets_apart(
+    made: Any, tiny: ModuleType
+) -> None:
+    raw, folder = (HashedCRFModel.load(place, policy=tiny.policy()) for place in made)
+    held = letters(600, seed=3)
+    found, right, kept = [], [], []
+    for item in held:
+        document = Document.from_text(item.text)
+        answer = folder.extract(document)
+        (field,) = (*answer.fields, *answer.abstained)
+        (before,) = raw.extract(document).fields
+        # Rounding to bytes may turn a text that nothing speaks for.
+        assert (field.start, field.stop) == (before.start, before.stop)
+        found.append(field.score)
+        right.append(field.label == item.label)
+        kept.append(bool(answer.fields))
+        assert kept[-1] == (field.score >= 0.6)
+    flags = np.array(right)
+    plain = whole_text_answers(folder, held)
+    assert (plain.right == flags).all()
+    assert calibration_error(np.array(found), flags) < 0.08
+    assert calibration_error(plain.scores, flags) > 0.1
+    assert 0.1 < np.mean(kept) < 0.9
+    assert flags[np.array(kept)].mean() > flags.mean() + 0.05
+
+
+def test_manifest_and_certificate_say_what_was_done(made: Any, tiny: ModuleType) -> None:
+    raw, opened = (open_artifact(place, tiny.policy()) for place in made)
+    model = HashedCRFModel.from_artifact(opened)
+    stated = opened.manifest["preprocessing"]
+    assert KindScoring.from_dict(stated[KEY]) == model.kind_scoring
+    assert Scoring.from_dict(stated["scores"]) == model.scoring
+    assert model.scoring is not None
+    assert (model.scoring.threshold, model.scoring.fitted_on) == (0.6, "letters.jsonl.gz")
+    (*_, step) = opened.certificate.derivation
+    assert (step["step"], step["answers"]) == ("calibrate-scores", 500)
+    assert step["dataDependent"] is False
+    assert step["calibrationErrorAfter"] < step["calibrationErrorBefore"]
+    assert step["shareRightOfKept"] > step["shareRight"]
+    assert opened.certificate.claim.guarantees == raw.certificate.claim.guarantees
+    (*_, data) = opened.certificate.claim.public_data
+    assert (data.name, data.overlap_with_protected) == ("letters.jsonl.gz", "none")
+
+
+def test_extract_shows_the_calibrated_score_and_abstains(
+    made: Any, tmp_path: Path, tiny: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["keygen", "--out", str(tmp_path / "release")]) == 0
+    run = saved(tiny, tmp_path / "run")
+    held = written(tmp_path / "letters.jsonl", letters(300, seed=1))
+    told = [str(part) for part in ("export", run, "--out", tmp_path / "model", *on(held))]
+    assert main([*told, "--key", str(tmp_path / "release.key")]) == 0
+    texts_of = {
+        "clear": "Of sea1 sea2 sea3 sea4.\n\nAnd sea5 sea6 sea7.",
+        "doubtful": "Of word1 word2 word3 word4 word5.",
+    }
+    scores = {}
+    for name, text in texts_of.items():
+        (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
+        asked = ["extract", str(tmp_path / "model"), str(tmp_path / f"{name}.txt"), "--json"]
+        asked += ["--trust", str(tmp_path / "release.trust.json"), "--integrity-only"]
+        capsys.readouterr()
+        assert main(asked) == 0
+        answer = json.loads(capsys.readouterr().out)
+        (field,) = answer["fields" if name == "clear" else "abstained"]
+        assert len(answer["fields"]) + len(answer["abstained"]) == 1
+        scores[name] = field["score"]
+        assert field["text"] == text
+    assert scores["doubtful"] < 0.5 < 0.7 < scores["clear"] < 0.95
+
+
+# What is refused.
+
+
+def refused(
+    tiny: ModuleType, folder: Path, out: Path, error: type[Exception], match: str, **change: Any
+) -> None:
+    told = {"policy": tiny.policy(), "texts": letters(80, seed=4), "data": DATA, **change}
+    with pytest.raises(error, match=match):
+        export_calibrated_table(folder, out, release(tiny), **told)
+    assert not out.exists()
+
+
+def test_texts_that_say_nothing_of_the_kinds_are_refused(
+    made: Any, tiny: ModuleType, tmp_path: Path
+) -> None:
+    raw, calibrated = made
+    out = tmp_path / "out"
+    told = letters(80, seed=4)
+    other = [*told, replace(told[0], label="sky")]
+    refused(tiny, raw, out, AnnotationError, "kind 'sky'; the table knows farm, law", texts=other)
+    few = [item for item in told if item.label != "law"]
+    refused(tiny, raw, out, InputError, "None of the .* is of the kind 'law'", texts=few)
+    refused(tiny, raw, out, InputError, "None of the 0 texts", texts=[])
+    refused(tiny, raw, out, InputError, "at least 50 are needed", texts=told[:20])
+    clauses = [Contract(name="a", group="a", text="Of law1.", spans=(("law", 0, 8),))] * 80
+    refused(tiny, raw, out, AnnotationError, "hushdoc train classifier", texts=clauses)
+    refused(tiny, calibrated, out, InputError, "calibrated already")
+    (protected,) = tiny.claim().protected_data
+    refused(tiny, raw, out, InputError, "protects", data=replace(DATA, name=protected.name))
+
+
+def test_blank_texts_are_passed_over_and_wordless_ones_are_not(made: Any, tiny: ModuleType) -> None:
+    model = HashedCRFModel.load(made[0], policy=tiny.policy())
+    blank = (" \n", "\t", "...", "Of sea1 sea2.")
+    told = [Message(name=str(number), label="sea", text=text) for number, text in enumerate(blank)]
+    answers = whole_text_answers(model, told)
+    assert answers.documents.tolist() == [2, 3]
+    assert 0 < answers.scores[0] < 0.5 < answers.scores[1] < 1
+
+
+def test_lines_of_clauses_are_no_kinds_and_the_other_way_round(
+    tiny: ModuleType, tmp_path: Path
+) -> None:
+    run = saved(tiny, tmp_path / "run")
+    spans = tmp_path / "clauses.jsonl"
+    spans.write_text('{"id": 1, "text": "Of law1.", "spans": [["law", 0, 8]]}\n')
+    with pytest.raises(AnnotationError, match="of which kind whole texts are"):
+        verb(tiny, tmp_path, run, "--out", tmp_path / "made", *on(spans))
+    clauses = saved(
+        tiny, tmp_path / "clauses", tags=("O", "law", "sea"), transitions=np.zeros((3, 3), "f4")
+    )
+    held = written(tmp_path / "letters.jsonl", letters(60, seed=1))
+    with pytest.raises(AnnotationError, match="finds clauses or entities"):
+        verb(tiny, tmp_path, clauses, "--out", tmp_path / "made", *on(held))
+    with pytest.raises(InputError, match="no field farm, law, sea"):
+        verb(tiny, tmp_path, run, "--out", tmp_path / "made", "--calibrate")
+    assert not (tmp_path / "made").exists()
+
+
+def test_lines_with_kinds_and_spans_serve_both(tiny: ModuleType, tmp_path: Path) -> None:
+    held = tmp_path / "both.jsonl"
+    lines = (
+        {"id": item.name, "label": item.label, "text": item.text, "spans": [["law", 0, 5]]}
+        for item in letters(60, seed=1)
+    )
+    held.write_text("\n".join(json.dumps(line) for line in lines))
+    found = texts.read(held)
+    assert [item.label for item in texts.with_kinds(KINDS, found)] == [
+        item.label for item in letters(60, seed=1)
+    ]
+    assert texts.with_fields(["law"], found)[0].spans == (("law", 0, 5),)
+    run = saved(tiny, tmp_path / "run")
+    assert verb(tiny, tmp_path, run, "--out", tmp_path / "made", *on(held)) == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        ('{"id": 1, "label": "sea"}', "Line 1 of .*Expected id, label and text"),
+        ('{"id": 1, "label": "sea", "text": 5}', "text must be a string"),
+        ('{"id": 1, "label": "sea", "text": "a"}\n\n{"id": 1}', "Line 3 of"),
+        ('{"id": 1, "label": "sea", "text": "a"}\n' * 2, "Two lines of .* have the id '1'"),
+        ('{"id": 1, "kind": "sea", "text": "a"}', "Line 1 of"),
+        ('["label"]', "Line 1 of"),
+        ('{"label": ', "Line 1 of"),
+    ],
+)
+def test_malformed_lines_are_named(tmp_path: Path, content: str, match: str) -> None:
+    (tmp_path / "texts.jsonl").write_text(content)
+    with pytest.raises(AnnotationError, match=match):
+        texts.read(tmp_path / "texts.jsonl")
+
+
+def test_no_gzip_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "texts.jsonl.gz").write_bytes(b'{"label": "sea"}')
+    with pytest.raises(AnnotationError, match="can't be read"):
+        texts.read(tmp_path / "texts.jsonl.gz")
+
+
+def test_unknown_overlaps_claim_nothing(tiny: ModuleType, tmp_path: Path) -> None:
+    run = saved(tiny, tmp_path / "run")
+    held = written(tmp_path / "letters.jsonl", letters(60, seed=1))
+    assert verb(tiny, tmp_path, run, "--out", tmp_path / "made", *on(held, "unknown")) == 0
+    with pytest.raises(PolicyViolationError, match="calibrate-scores"):
+        open_artifact(tmp_path / "made", tiny.policy())
