@@ -14,10 +14,11 @@ import numpy.typing as npt
 from hushdoc.accounting import calibration
 from hushdoc.hashing import Features, FeatureScheme
 from hushdoc_training.audit import canaries
-from hushdoc_training.crf import bounded, filling, private_fitting, term_cost
+from hushdoc_training.crf import bounded, filling, noiseless_fitting, private_fitting, term_cost
 from hushdoc_training.crf.fitting import FittedTable, fit, occurrences
 from hushdoc_training.crf.private_fitting import PrivateTable, Settings, Start
 from hushdoc_training.crf.randomness import SecretStream
+from hushdoc_training.recipes.table_settings import TRAVEL
 
 DELTA = 1e-5
 ITERATIONS = 10
@@ -40,19 +41,18 @@ FILLED = ("published", "published_file", "hardened")
 """As the paper says; the same where weights that stayed zero are drawn as well, as whoever fills
 CRFsuite's model file does; and ours."""
 
-NOISES = {"hardened_0": 1e-9, "hardened_1": 1.0, "hardened_2": 2.0, "hardened_4": 4.0}
-"""The hardened fill with next to no noise and with more: run where --arms names them."""
+NOISES = {"hardened_0": 1e-9, "hardened_half": 0.5, "hardened_more": 1.5, "hardened_2": 2.0}
+"""The hardened fill with next to no noise and with other amounts: run where --arms names them."""
 
-VARIANTS = ("published_joint", "hardened_strict", *NOISES)
+PAIRS = "hardened_pairs"
+"""The hardened fill of a table of tokens and their pairs, learned by CRFsuite as the original."""
+
+VARIANTS = ("published_joint", PAIRS, *NOISES)
 """Other ways to fill, not among ARMS: "published_joint" draws all labels of a row together."""
-
-STRICT, STRICT_SHARE, STRICT_STEP = "hardened_strict", 0.2, 0.02
-"""The hardened fill of what a fifth of the contracts have, learned in steps a fiftieth as large
-(CRFsuite's c). Chosen on halves of the training contracts."""
 
 HALVES = {
     "hardened_halves": "hardened",
-    "strict_halves": STRICT,
+    "pairs_halves": PAIRS,
     "published_halves": "published",
 }
 """The control: two tables, each of half the contracts. What one tells of the other's contracts is
@@ -72,8 +72,7 @@ class Side:
     Attributes:
         tokens: Of each item, for attacks; empty where none are mounted.
         features: Of each item by scheme: "pairs" and "words"; to train on also "frequent" and
-            "common", those of "pairs" that enough records have for a hardened fill, and for a
-            strict one.
+            "frequent_pairs", those that enough records have for a hardened fill.
         labels: Of each item.
         sequences: Where each sequence begins, and the number of items.
         records: Where each privacy unit begins, and the number of items.
@@ -104,6 +103,8 @@ class Task:
         rarity: What public transitions hold a run of a label to cost.
         unseen: Scale of rows that public text does not use, as a share of the largest.
         reach: By how much private training travels further than on contracts.
+        hardened: From which features a hardened fill is learned: "frequent", words scaled by public
+            text, in batches; or "frequent_pairs", by CRFsuite.
         halves: The same with half the contracts to train on, with the other half, and with those
             that are scored: an attacker's own table.
     """
@@ -121,6 +122,7 @@ class Task:
     rarity: float = 5.5
     unseen: float = 0.02
     reach: float = 1.0
+    hardened: str = "frequent"
     halves: tuple[Task, ...] = ()
 
 
@@ -142,7 +144,7 @@ class Trained:
     Attributes:
         weights: Shape [R, d].
         transitions: Shape [d, d].
-        kind: The scheme, "pairs" or "words".
+        kind: Of the scheme, as `scheme_of` has it.
         genuine: Which rows training had or learned, and the fill did not make up.
         facts: What belongs in the report.
         scales: How wide each row spreads by public knowledge; an attacker divides by it.
@@ -168,15 +170,18 @@ def train(task: Task, arm: str) -> Trained:
 
 
 def _fitted(task: Task, arm: str) -> Trained:
-    table = fitted(task, kind_of(arm))
+    kind = kind_of(task, arm)
+    table = fitted(task, kind)
+    scales = scales_of(task) if kind == "frequent" else None
     return Trained(
-        weights=_filled(table, arm),
+        weights=_filled(table, arm, scales),
         transitions=table.transitions,
-        kind="pairs",
+        kind=scheme_of(kind),
         genuine=table.seen.any(axis=1)
         if arm in ("published", "published_joint")
         else table.genuine,
         facts={"genuine_rows": int(table.genuine.sum()), **_term_cost(task, table, arm)},
+        scales=scales,
     )
 
 
@@ -199,27 +204,33 @@ def _term_cost(task: Task, table: FittedTable, arm: str) -> dict[str, Any]:
     }
 
 
-def kind_of(arm: str) -> str:
+def kind_of(task: Task, arm: str) -> str:
     """Returns which features the table of an arm is fitted to."""
-    return "common" if arm == STRICT else "frequent" if arm.startswith("hardened") else "pairs"
+    if arm == PAIRS:
+        return "frequent_pairs"
+    return task.hardened if arm.startswith("hardened") else "pairs"
+
+
+def scheme_of(kind: str) -> str:
+    """Returns the scheme of a kind of features: "pairs" or "words"."""
+    return "pairs" if kind.endswith("pairs") else "words"
+
+
+def scales_of(task: Task) -> Floats:
+    """Returns how loud each row of a table of words may be, by public text."""
+    return private_fitting.public_scales(
+        task.public, task.schemes["words"].rows, unseen=task.unseen
+    )
 
 
 @lru_cache(maxsize=2)
 def fitted(task: Task, kind: str) -> FittedTable:
-    """Returns what CRFsuite learns, from the task's folder where it was learned before."""
+    """Returns what is learned, from the task's folder where it was learned before."""
     features = task.train.features[kind]
     path = task.folder / f"{'all' if kind == 'pairs' else kind}.npz"
-    rows = task.schemes["pairs"].rows
+    rows = task.schemes[scheme_of(kind)].rows
     if not path.exists():
-        table = fit(
-            features,
-            task.train.labels,
-            task.train.sequences,
-            scheme=task.schemes["pairs"],
-            names=task.names,
-            iterations=ITERATIONS,
-            settings={"c": STRICT_STEP} if kind == "common" else None,
-        )
+        table = _learned(task, kind)
         places = np.flatnonzero(table.genuine)
         new = path.with_suffix(".new.npz")
         np.savez(new, places=places, rows=table.weights[places], steps=table.transitions)
@@ -235,12 +246,38 @@ def fitted(task: Task, kind: str) -> FittedTable:
         )
 
 
-def _filled(table: FittedTable, arm: str) -> Floats:
+def _learned(task: Task, kind: str) -> FittedTable:
+    features = task.train.features[kind]
+    if kind != "frequent":
+        return fit(
+            features,
+            task.train.labels,
+            task.train.sequences,
+            scheme=task.schemes["pairs"],
+            names=task.names,
+            iterations=ITERATIONS,
+        )
+    return noiseless_fitting.fit_without_noise(
+        features,
+        task.train.labels,
+        sequences=task.train.sequences,
+        records=task.train.records,
+        start=Start(
+            tags=task.names,
+            scales=scales_of(task),
+            transitions=private_fitting.transitions_of(task.names, rarity=task.rarity),
+        ),
+        settings=replace(task.settings, travel=TRAVEL),
+    )
+
+
+def _filled(table: FittedTable, arm: str, scales: Floats | None) -> Floats:
     if arm == "original":
         return table.unfilled()
     if arm.startswith("hardened"):
-        noise = NOISES.get(arm, filling.NOISE)
-        return filling.hardened(table, stream=SecretStream(), noise=noise)
+        usual = filling.NOISE if scales is None else filling.SCALED_NOISE
+        noise = NOISES.get(arm, usual)
+        return filling.hardened(table, stream=SecretStream(), noise=noise, scales=scales)
     family = "joint-normal" if arm == "published_joint" else "normals"
     drawn = arm == "published_file"
     return filling.published(table, stream=SecretStream(), family=family, zeros_drawn=drawn)
@@ -275,7 +312,7 @@ def _private(task: Task, arm: str) -> Trained:
     epsilon, plan, _ = _plan(task, arm)
     features = task.train.features["words"]
     rows = task.schemes["words"].rows
-    scales = private_fitting.public_scales(task.public, rows, unseen=task.unseen)
+    scales = scales_of(task)
     table = fit_private(task, arm, private_data(task), scales)
     facts = {} if epsilon is None else {"epsilon": epsilon, "delta": DELTA, "steps": plan.steps}
     return Trained(

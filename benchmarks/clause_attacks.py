@@ -24,6 +24,9 @@ from hushdoc_training.audit.two_sample import two_sample
 from hushdoc_training.audit.zeros import zeros
 from hushdoc_training.crf.filling import HARDENED_DOCUMENTS
 
+BLIND_BESIDE = "hardened"
+"""The arm beside whose attacks it is told what whoever has no table guesses."""
+
 CANARIES = 1000
 """Canary documents that a private training is attacked by, and as many that it does not see."""
 
@@ -40,6 +43,8 @@ def run(task: Task, arm: str, score: Callable[[Task, Trained], dict[str, Any]]) 
         found = attacks(task, trained, arm)
         if arm in BUDGETS and trained.scales is not None:
             found["canaries"] = _attack_by_canaries(task, arm, trained.scales)
+        if arm == BLIND_BESIDE:
+            found |= _blind(task)
         result["audits"] = {name: asdict(attack) for name, attack in found.items()}
     if task.puzzles and arm in HALVES:
         control = _attacks_on_halves(task, HALVES[arm])
@@ -62,9 +67,7 @@ def _attack_by_canaries(task: Task, arm: str, scales: Floats) -> Attack:
 
 def attacks(task: Task, trained: Trained, arm: str) -> dict[str, Attack]:
     """Returns what every attack on a table achieves."""
-    rows = trained.weights
-    if trained.scales is not None:
-        rows = (rows / trained.scales[:, None]).astype(np.float32)
+    rows = even_weights(trained)
     return {
         "zeros": zeros(rows, trained.genuine),
         "antisymmetry": antisymmetry(rows, trained.genuine),
@@ -73,6 +76,29 @@ def attacks(task: Task, trained: Trained, arm: str) -> dict[str, Attack]:
         "two_sample": two_sample(rows, trained.genuine),
         **_attacks_on_terms(task, arm, rows, task.schemes[trained.kind]),
     }
+
+
+def _blind(task: Task) -> dict[str, Attack]:
+    """Returns what whoever has no table achieves, who takes the word that public text has most."""
+    scheme = task.schemes["words"]
+    counts = np.bincount(task.public.indices, minlength=scheme.rows).astype(float)
+    # A row for the sentence's label: what `candidate_scores` adds up.
+    return {
+        f"blind_{name}": coincidence.candidate_scores(
+            np.stack([counts * (label == puzzles[0].label) for label in range(len(task.names))], 1),
+            puzzles,
+            scheme,
+        ).attack("blind")
+        for name, puzzles in _puzzles(task).items()
+        if puzzles
+    }
+
+
+def even_weights(trained: Trained) -> Floats:
+    """Returns a table in units of its rows' scales, which are public."""
+    if trained.scales is None:
+        return trained.weights
+    return (trained.weights / trained.scales[:, None]).astype(np.float32)
 
 
 def _attacks_on_terms(
@@ -92,12 +118,13 @@ def _attacks_on_terms(
 
 
 def _guesses(rows: Floats, puzzles: list[Puzzle], scheme: FeatureScheme) -> dict[str, Guesses]:
-    guesses = {}
-    if scheme.bigrams:  # They need several rows.
-        guesses["coincidence"] = coincidence.closeness(rows, puzzles, scheme)
-        guesses["traces"] = coincidence.traces(rows, puzzles, scheme)
-    guesses["score"] = coincidence.candidate_scores(rows, puzzles, scheme)
-    return guesses | {"rank": guesses["score"].standing()}
+    scores = coincidence.candidate_scores(rows, puzzles, scheme)
+    return {
+        "coincidence": coincidence.closeness(rows, puzzles, scheme),
+        "traces": coincidence.traces(rows, puzzles, scheme),
+        "score": scores,
+        "rank": scores.standing(),
+    }
 
 
 def _attacks_on_halves(task: Task, fill: str) -> dict[str, Attack]:
@@ -109,13 +136,14 @@ def _attacks_on_halves(task: Task, fill: str) -> dict[str, Attack]:
     those by a third table, which an attacker has made from contracts of his own. No candidate but
     the true one is a term of either half.
     """
-    scheme = task.schemes["pairs"]
-    first, second, third = (clause_arms.train(half, fill).weights for half in task.halves)
+    tables = [clause_arms.train(half, fill) for half in task.halves]
+    scheme = task.schemes[tables[0].kind]
+    first, second, third = (even_weights(table) for table in tables)
     there = _documents_of_terms(task.test)
     everywhere = _documents_of_terms(task.train)
     strangers = {term: count for term, count in there.items() if term not in everywhere}
     found: dict[str, list[list[Guesses]]] = {}
-    for half, tables in zip(
+    for half, by_whom in zip(
         task.halves, ((first, second, third), (second, first, third)), strict=False
     ):
         here, everything = _documents_of_terms(half.train), len(half.train.records)
@@ -124,7 +152,7 @@ def _attacks_on_halves(task: Task, fill: str) -> dict[str, Attack]:
             ("kept", range(HARDENED_DOCUMENTS, everything)),
         ):
             puzzles = _some_puzzles(half, here, strangers, wanted)
-            guesses = [_guesses(rows, puzzles, scheme) for rows in tables]
+            guesses = [_guesses(rows, puzzles, scheme) for rows in by_whom]
             for kind, numbers in _kinds(half, fill, name, puzzles).items():
                 for attack in guesses[0]:
                     chosen = [by_table[attack].of(numbers) for by_table in guesses]
@@ -164,11 +192,12 @@ def _kinds(
 ) -> dict[str, npt.NDArray[np.int64]]:
     """Returns which puzzles are about terms of each kind: all of them, and those learned from."""
     kinds = {name: np.arange(len(puzzles))}
-    kept = "common" if arm == clause_arms.STRICT else "frequent"
+    kept = clause_arms.kind_of(task, arm if arm.startswith("hardened") else clause_arms.PAIRS)
     subset = {"rare": ("learned", "pairs"), "kept": ("kept_learned", kept)}.get(name)
     if subset is not None:
         genuine = clause_arms.fitted(task, subset[1]).genuine
-        learned = coincidence.learned_from(puzzles, genuine, task.schemes["pairs"])
+        scheme = task.schemes[clause_arms.scheme_of(subset[1])]
+        learned = coincidence.learned_from(puzzles, genuine, scheme)
         places = {id(puzzle): number for number, puzzle in enumerate(puzzles)}
         numbers = np.array([places[id(puzzle)] for puzzle in learned], dtype=np.int64)
         kinds |= {subset[0]: numbers} if len(numbers) else {}
@@ -180,8 +209,9 @@ def _puzzles(task: Task) -> dict[str, list[Puzzle]]:
     """Returns places in training sentences by which terms stood there.
 
     "all" are any terms, "rare" those of at most RARE contracts, "kept" those of so many that a
-    hardened table has learned from some. `_kinds` adds those that the fitted tables learned from:
-    "learned" of the rare ones and "kept_learned".
+    hardened table has learned from some; "outside" are such terms too, in sentences without a
+    label. `_kinds` adds those that the fitted tables learned from: "learned" of the rare ones and
+    "kept_learned".
     """
     here, there = (_documents_of_terms(side) for side in (task.train, task.test))
     everything = len(task.train.records)
@@ -189,11 +219,19 @@ def _puzzles(task: Task) -> dict[str, list[Puzzle]]:
         "all": _some_puzzles(task, here, there, range(1, everything)),
         "rare": _some_puzzles(task, here, there, range(1, RARE + 1)),
         "kept": _some_puzzles(task, here, there, range(HARDENED_DOCUMENTS, everything)),
+        "outside": _some_puzzles(
+            task, here, there, range(HARDENED_DOCUMENTS, everything), outside=True
+        ),
     }
 
 
 def _some_puzzles(
-    task: Task, here: dict[str, int], there: dict[str, int], wanted: range
+    task: Task,
+    here: dict[str, int],
+    there: dict[str, int],
+    wanted: range,
+    *,
+    outside: bool = False,
 ) -> list[Puzzle]:
     """Returns puzzles; the other candidates come from contracts that were not trained on.
 
@@ -213,6 +251,7 @@ def _some_puzzles(
         candidates=100,
         generator=np.random.default_rng(1),
         eligible=lambda term: here[term.lower()] in wanted,
+        outside=outside,
     )
 
 

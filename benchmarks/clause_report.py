@@ -16,18 +16,20 @@ from hushdoc_training.crf import term_cost
 from hushdoc_training.crf.term_cost import TermCost
 
 OTHER = "other "
+MANY = ("_all", "_kept", "_kept_learned", "_outside")
+"""Attacks on terms of many contracts."""
 NAMES = {
     "original": "original, not to be released",
     "published": "filled as published",
     "published_file": "the same from the model file, zeros drawn",
     "hardened": "hardened fill",
     "published_joint": "filled as published, by a joint normal law",
-    "hardened_strict": "hardened fill of what a fifth of the contracts have",
-    "strict_halves": "the same of half the contracts",
+    "hardened_pairs": "hardened fill of tokens and pairs",
+    "pairs_halves": "the same of half the contracts",
     "hardened_0": "hardened fill, next to no noise",
-    "hardened_1": "hardened fill, noise 1",
+    "hardened_half": "hardened fill, noise 0.5",
+    "hardened_more": "hardened fill, noise 1.5",
     "hardened_2": "hardened fill, noise 2",
-    "hardened_4": "hardened fill, noise 4",
     "hardened_halves": "hardened fill of half the contracts",
     "published_halves": "filled as published, of half the contracts",
     "bounded": "bounded rows, noise for epsilon 8 of one row",
@@ -70,7 +72,8 @@ def report(work: Path, arms: Sequence[str]) -> dict[str, Any]:
 def _verdicts(audits: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Returns the figures that attacks are judged by."""
     found = {}
-    if hardened := audits.get("hardened"):
+    if everything := audits.get("hardened"):
+        hardened = {name: a for name, a in everything.items() if not name.startswith("blind")}
         for rate in ("auc", "tpr"):
             found[f"hardened_largest_{rate}"] = max(a[f"largest_{rate}"] for a in hardened.values())
             found[f"hardened_largest_mean_{rate}"] = max(a[rate] for a in hardened.values())
@@ -164,7 +167,7 @@ def _audits(clauses: dict[str, Any], arm: str) -> dict[str, dict[str, Any]]:
     names = dict.fromkeys(attack for result in found for attack in result["audits"])
     return {
         name: _pooled([r["audits"][name] for r in found if name in r["audits"]])
-        | _allowed(found[0], [r["audits"][name] for r in found if name in r["audits"]])
+        | _allowed(found[0], name, [r["audits"][name] for r in found if name in r["audits"]])
         for name in names
     }
 
@@ -187,15 +190,17 @@ def _pooled(attacks: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _allowed(result: dict[str, Any], attacks: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _allowed(
+    result: dict[str, Any], name: str, attacks: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
     """Returns what true positive rate a guarantee leaves at FPR .001, and whether it was kept.
 
     Epsilon and delta allow e^epsilon FPR + delta. What they were computed from, a Gaussian
     mechanism in several steps, allows less (Dong, Roth, Su 2022, equation 6). It is kept if the
     lower end of the measured rate is below what the upper end of the measured FPR allows. Both are
-    about one record; terms of two are held to the same.
+    about one record; terms of two are held to the same, and of terms of many nothing is promised.
     """
-    if "epsilon" not in result:
+    if "epsilon" not in result or name.endswith(MANY):
         return {}
     normal, mu = NormalDist(), math.sqrt(result["steps"]) / result["noise_multiplier"]
 

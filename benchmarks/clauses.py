@@ -130,8 +130,12 @@ def run_all(folder: Path, make: Callable[[Path], Task], scale: Scale) -> None:
 
 
 def left_out(task: str) -> tuple[str, ...]:
-    """Returns the arms that a task does not have: the ball is as wide as sentences need it."""
-    return ("bounded", *clause_arms.HALVES) if task.startswith(clause_report.OTHER) else ()
+    """Returns the arms that a task does not have.
+
+    The ball is as wide as sentences need it; a hardened fill of other tasks is one of pairs anyway.
+    """
+    without = ("bounded", clause_arms.PAIRS, *clause_arms.HALVES)
+    return without if task.startswith(clause_report.OTHER) else ()
 
 
 def tasks(data: Path | None, scale: Scale) -> Iterator[tuple[str, Callable[[Path], Task]]]:
@@ -166,9 +170,7 @@ def clause_tasks(
         ]
         shares = terms(made[0].tokens, schemes["pairs"]).shares
         by_rank = {rank: float(shares[rank - 1]) for rank in RANKS if rank <= len(shares)}
-        # Only private tables scale their rows by it.
-        texts = public if {"noiseless", *clause_arms.BUDGETS} & {*scale.arms} else ()
-        return made[0], made[1], public_features(texts, schemes["words"]), by_rank
+        return made[0], made[1], public_features(public, schemes["words"]), by_rank
 
     @cache
     def shared_halves() -> list[Side]:
@@ -241,8 +243,8 @@ def newsgroups(data: Path, public: Sequence[str], folder: Path) -> Task:
                     "pairs": found,
                     "words": found,
                     **{
-                        kind: frequent(tokens, scheme, ends, least_records=least)
-                        for kind, least in least_records(len(part)).items()
+                        kind: frequent(tokens, scheme, ends, least_records=HARDENED_DOCUMENTS)
+                        for kind in ("frequent", "frequent_pairs")
                     },
                 },
                 labels=np.array([names.index(message.label) for message in part]),
@@ -262,6 +264,7 @@ def newsgroups(data: Path, public: Sequence[str], folder: Path) -> Task:
         folder=folder,
         unseen=1.0,
         reach=12.0,
+        hardened="frequent_pairs",
     )
 
 
@@ -312,6 +315,7 @@ def tagged(
         rarity=4.0,
         unseen=1.0,
         reach=2.0,
+        hardened="frequent_pairs",
     )
 
 
@@ -324,9 +328,13 @@ def side_of(corpus: Corpus, schemes: dict[str, FeatureScheme], *, train: bool) -
     """Returns a corpus with its features; documents are both sequences and records."""
     found = {name: corpus.features(scheme) for name, scheme in schemes.items()}
     if train:
-        pairs = schemes["pairs"]
-        for kind, least in least_records(len(corpus.documents) - 1).items():
-            found[kind] = frequent(corpus.sentences, pairs, corpus.documents, least_records=least)
+        for kind in ("frequent", "frequent_pairs"):
+            found[kind] = frequent(
+                corpus.sentences,
+                schemes[clause_arms.scheme_of(kind)],
+                corpus.documents,
+                least_records=HARDENED_DOCUMENTS,
+            )
     return Side(
         tokens=corpus.sentences if corpus.level == "sentence" else (),
         features=found,
@@ -334,12 +342,6 @@ def side_of(corpus: Corpus, schemes: dict[str, FeatureScheme], *, train: bool) -
         sequences=corpus.documents,
         records=corpus.documents,
     )
-
-
-def least_records(count: int) -> dict[str, int]:
-    """Returns how many records must have a feature for a hardened fill, and for a strict one."""
-    strict = max(HARDENED_DOCUMENTS, round(clause_arms.STRICT_SHARE * count))
-    return {"frequent": HARDENED_DOCUMENTS, "common": strict}
 
 
 def public_texts(data: Path) -> Iterator[str]:

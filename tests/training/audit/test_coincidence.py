@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hushdoc import hashing
 from hushdoc.audits import Audit
 from hushdoc.hashing import FeatureScheme
 from hushdoc_training.audit import coincidence
@@ -192,6 +193,42 @@ def test_every_attack_becomes_a_record_of_the_certificate(contracts: Any) -> Non
         audit = guesses.attack(method).audit()
         assert (audit.method, audit.unit, audit.canaries) == (method, "token-term", 20)
         assert Audit.from_dict(audit.to_dict(), "audit") == audit
+
+
+def test_puzzles_outside_are_places_in_sentences_without_a_label(contracts: Any) -> None:
+    made = coincidence.puzzles(
+        contracts.sentences,
+        contracts.labels,
+        contracts.others,
+        count=50,
+        candidates=3,
+        generator=np.random.default_rng(0),
+        outside=True,
+    )
+    without = [contracts.sentences[n] for n in np.flatnonzero(contracts.labels == 0)]
+    assert len(made) == 50
+    assert all(puzzle.label == 0 and puzzle.tokens in without for puzzle in made)
+
+
+def test_one_row_of_a_term_is_held_against_those_of_the_words_around_it() -> None:
+    scheme = FeatureScheme(rows=1000, bigrams=False, skip_grams=False)
+    rows = {
+        word: int(hashing.features([[word]], scheme).indices[0])
+        for word in ("we", "hired", "ada", "bob", "cy")
+    }
+    assert len(set(rows.values())) == 5
+    weights = np.zeros((1000, 2), np.float32)
+    for word, weight in {"we": 0.1, "hired": 0.7, "ada": 0.7, "bob": 0.69, "cy": 0.2}.items():
+        weights[rows[word]] = [-weight, weight]
+    puzzle = Puzzle(
+        tokens=["we", "hired", "ada"], place=2, candidates=["ada", "bob", "cy"], label=1
+    )
+    true, near, far = coincidence.closeness(weights, [puzzle], scheme).scores
+    assert true == 1.0
+    assert -0.01 < near < 0
+    assert far == pytest.approx(-0.1 / 0.3)
+    alone = Puzzle(tokens=["ada"], place=0, candidates=["ada", "bob"], label=1)
+    assert coincidence.closeness(weights, [alone], scheme).scores.tolist() == [-1, -1]
 
 
 def test_no_term_is_asked_for_twice() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -82,6 +83,27 @@ def test_last_bits_show_numbers_of_few_decimals_and_of_half_precision() -> None:
         mixed = np.concatenate([altered.astype(np.float32), table[2000:]])
         found = float_pattern.float_pattern(mixed, np.arange(6000) < 2000)
         assert found.auc > 0.95
+
+
+@pytest.mark.parametrize("sizes", [(1.0, 0.01), (10.0, 1.0), (100.0, 0.1)])
+def test_last_bits_tell_no_rows_apart_by_their_size(sizes: tuple[float, float]) -> None:
+    generator = np.random.default_rng(0)
+    rows = np.concatenate([generator.normal(size=(20_000, 2)) * size for size in sizes])
+    mixed = rows.astype(np.float32)
+    genuine = np.arange(40_000) < 20_000
+    low, high = float_pattern.float_pattern(mixed, genuine).auc_interval
+    assert low < 0.505
+    assert high > 0.495
+    # Six decimals of small numbers are still seen.
+    mixed[20_000:] = np.round(mixed[20_000:], 6)
+    assert abs(float_pattern.float_pattern(mixed, genuine).auc - 0.5) > 0.05
+
+
+def test_weights_of_zero_have_a_pattern_and_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scores = float_pattern.scores_of(np.array([[0.0], [-0.0], [1e-40]], np.float32))
+    assert np.isfinite(scores).all()
 
 
 def test_noise_above_the_bound_hides_rows_of_a_bounded_table(contracts: Any) -> None:

@@ -125,6 +125,40 @@ def test_clauses_of_a_new_contract_are_found_where_they_stand(
     assert right >= len(contract.spans) - 1
 
 
+def test_a_hardened_table_learns_from_tokens_alone_unless_told_otherwise(
+    runs: Path, tmp_path: Path
+) -> None:
+    made = checkpoint.load(runs / "hardened")
+    assert not made.scheme.bigrams
+    assert not made.scheme.skip_grams
+    assert [data.uses for data in made.claim.public_data] == [("scales of rows",)]
+    used = made.claim.training
+    assert (used["algorithm"], used["iterations"], used["noise"]) == ("batch", 5, 1.0)
+    assert (used["batch"]["travel"], used["loudest"]) == (750.0, 128)
+    options = (*QUICK, *FILLED, "--algorithm", "pa", "--held-out", 0.2)
+    assert train(INVENTED, tmp_path / "run", *options) == 0
+    pairs = checkpoint.load(tmp_path / "run")
+    assert pairs.scheme.bigrams
+    assert not pairs.claim.public_data
+    assert pairs.claim.training["noise"] == 0.5
+
+
+def test_a_hardened_table_finds_clauses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "public.jsonl").write_text(
+        "\n".join(
+            json.dumps({"id": made.name, "text": made.text, "spans": []})
+            for made in invented_contracts.contracts(60, seed=9)
+        )
+    )
+    options = ("--public", tmp_path / "public.jsonl", "--public-overlap", "none")
+    options += ("--rows", 16384, "--held-out", 0.3)
+    assert train(INVENTED, tmp_path / "run", *options) == 0
+    told = capsys.readouterr().out
+    assert float(told.split("F1 ")[1].split()[0]) > 0.9
+    [public] = checkpoint.load(tmp_path / "run").claim.public_data
+    assert (public.name, public.overlap_with_protected) == ("public.jsonl", "none")
+
+
 def test_a_ledger_is_charged_once_and_refuses_what_it_has_no_room_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -227,6 +261,8 @@ def test_tagged_tokens(tmp_path: Path, release: Path) -> None:
         (["--documents", 0], "--documents"),
         (["--rows", 1], "rows"),
         (["--algorithm", "magic"], "algorithm"),
+        (["--algorithm", "batch", "--mode", "published"], "batch"),
+        (["--loudest", 0], "loudest"),
         (["--mode", "magic"], "invalid choice"),
         (["--mode", "private", "--epsilon", 0], "epsilon"),
         (["--mode", "gaussian", "--epsilon", 0], "epsilon"),

@@ -61,6 +61,12 @@ class TestRandomness:
         assert (drawn.min(), drawn.max()) == (0, 6)
         assert np.bincount(drawn) == pytest.approx(np.full(7, 10_000), abs=400)
 
+    def test_draws_have_their_chances(self) -> None:
+        drawn = stream().draws(100_000, np.array([0.0, 0.2, 0.0, 0.7, 0.1, 0.0]))
+        counts = np.bincount(drawn, minlength=6)
+        assert counts == pytest.approx([0, 20_000, 0, 70_000, 10_000, 0], abs=600)
+        assert (counts[[0, 2, 5]] == 0).all()
+
     def test_a_stream_never_repeats_another(self) -> None:
         assert not np.array_equal(SecretStream().normals((9,)), SecretStream().normals((9,)))
 
@@ -216,6 +222,42 @@ class TestHardened:
         rows -= rows.mean(axis=1, keepdims=True)
         made = filling.hardened(table, stream=stream(), noise=noise)[table.genuine]
         assert (made - rows).std(axis=0) == pytest.approx(noise * rows.std(axis=0), rel=0.02)
+
+    def test_scaled_rows_are_hardened_in_units_of_their_scale(self) -> None:
+        weights = learned()
+        scales = np.where(np.arange(len(weights)) % 2, 1.0, 0.01)
+        scaled = replace(table_of(weights * scales[:, None].astype(np.float32)))
+        made = filling.hardened(scaled, stream=stream(), noise=1.0, scales=scales)
+        even = (made / scales[:, None])[:, 0]
+        loud, quiet = (np.sort(np.abs(even[scales == scale])) for scale in (1.0, 0.01))
+        assert np.median(quiet) == pytest.approx(np.median(loud), rel=0.1)
+        alike = filling.hardened(scaled, stream=stream(), noise=1.0)
+        assert np.median(np.abs(alike[scales == 0.01])) > 10 * np.median(
+            np.abs(made[scales == 0.01])
+        )
+
+    def test_copies_are_of_every_label_alike(self) -> None:
+        # A tenth of the rows occur with the second label, and all of them say 5; the others -5.
+        weights = np.full((20_000, 2), np.nan, np.float32)
+        weights[:1000], weights[:100] = [5.0, -5.0], [-5.0, 5.0]
+        table = replace(
+            table_of(weights),
+            seen=np.stack([np.arange(20_000) < 1000, np.arange(20_000) < 100], axis=1),
+        )
+        made = filling.hardened(table, stream=stream(), noise=0.01, scales=np.ones(20_000))
+        share = (made[1000:, 1] > 0).mean()
+        # Half as often as one of the hundred, half as often as any: 1/2 + 1/2 * 1/10.
+        assert share == pytest.approx(0.55, abs=0.02)
+        plain = filling.hardened(table, stream=stream(), noise=0.01)
+        assert (plain[1000:, 1] > 0).mean() == pytest.approx(0.1, abs=0.02)
+
+    def test_labels_that_no_row_occurred_with_count_for_nothing(self) -> None:
+        weights = learned(rows=500)
+        seen = ~np.isnan(weights)
+        seen[:, 1] = False
+        table = replace(table_of(weights), seen=seen | (~np.isnan(weights) & (np.arange(2) == 0)))
+        made = filling.hardened(table, stream=stream(), scales=np.ones(500))
+        assert np.isfinite(made).all()
 
     def test_two_fills_differ_everywhere(self) -> None:
         table = table_of(learned())

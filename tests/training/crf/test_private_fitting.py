@@ -10,7 +10,7 @@ from hushdoc.hashing import Features
 from hushdoc_training.audit.roc import measured
 from hushdoc_training.crf import private_fitting
 from hushdoc_training.crf.chain import RecordSet, record_set
-from hushdoc_training.crf.private_fitting import PrivateTable, Settings, Start, _Training
+from hushdoc_training.crf.private_fitting import PrivateTable, Settings, Start, Training
 from hushdoc_training.crf.randomness import SecretStream
 from hushdoc_training.privacy.plan import PrivacyPlan
 
@@ -112,7 +112,7 @@ def test_noise_of_unread_cells_has_the_law_of_noise_drawn_in_every_step(averaged
     start = replace(start_of(rows), scales=np.where(np.arange(rows) < rows // 2, 1.0, 3.0))
     plan, settings = FreePlan(noise_multiplier=1.5, steps=6), Settings(averaged=averaged)
     tables = [
-        _Training(version, start, plan, settings, SecretStream(key=bytes([number] * 32))).run()
+        Training(version, start, plan, settings, SecretStream(key=bytes([number] * 32))).run()
         for number, version in enumerate((data, eager(data, rows)))
     ]
     lazy, drawn = (table.weights[3:] / start.scales[3:, None] for table in tables)
@@ -132,7 +132,7 @@ def test_cells_that_are_read_do_not_depend_on_which_others_are() -> None:
         features_of(items), np.array(labels), sequences=np.array(records), records=np.array(records)
     )
     runs = [
-        _Training(version, start_of(1024), FreePlan(), Settings(), SecretStream()).run().weights
+        Training(version, start_of(1024), FreePlan(), Settings(), SecretStream()).run().weights
         for version in (data, eager(data, 1024))
     ]
     np.testing.assert_allclose(*runs, atol=1e-6)
@@ -153,14 +153,14 @@ def test_one_record_moves_the_sum_by_at_most_the_clipping_norm(seed: int) -> Non
             sequences=np.arange(0, last + 1, 10),
             records=np.arange(0, last + 1, 10),
         )
-        training = _Training(
+        training = Training(
             RecordSet(rows=np.arange(30, dtype=np.int32), records=eager(data, 30).records),
             start,
             plan,
             Settings(transition_scale=5.0),
             SecretStream(),
         )
-        training._rows += np.random.default_rng(9).normal(size=training._rows.shape)
+        training.rows += np.random.default_rng(9).normal(size=training.rows.shape)
         return np.concatenate([part.ravel() for part in training._clipped_sum()])
 
     assert np.linalg.norm(total(40) - total(30)) <= 0.7 * (1 + 1e-12)

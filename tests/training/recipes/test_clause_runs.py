@@ -25,7 +25,7 @@ from hushdoc_training.data.contracts import Contract
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes import clause_runs, hashed_crf, private_tables
 from hushdoc_training.recipes.clause_runs import PublicText
-from hushdoc_training.recipes.hashed_crf import CRFSettings
+from hushdoc_training.recipes.table_settings import CRFSettings
 
 LAW = "Governing Law"
 WORDS = FeatureScheme(rows=5_003, bigrams=False, skip_grams=False)

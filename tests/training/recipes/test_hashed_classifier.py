@@ -16,7 +16,8 @@ from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.randomness import SecretStream
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes import hashed_classifier, private_audits, private_classifier
-from hushdoc_training.recipes.hashed_crf import CRFSettings, Trained
+from hushdoc_training.recipes.hashed_crf import Trained
+from hushdoc_training.recipes.table_settings import CRFSettings
 
 OWN = hashed_classifier.scheme(8009)
 NAMES = ("farm", "law", "sea")

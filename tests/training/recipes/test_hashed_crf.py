@@ -29,7 +29,8 @@ from hushdoc_training.crf.fitting import FittedTable
 from hushdoc_training.crf.randomness import SecretStream
 from hushdoc_training.data.contracts import Contract
 from hushdoc_training.recipes import hashed_crf
-from hushdoc_training.recipes.hashed_crf import CRFSettings, Trained
+from hushdoc_training.recipes.hashed_crf import Trained
+from hushdoc_training.recipes.table_settings import CRFSettings
 
 SCHEME = FeatureScheme(rows=2**14, seed=5)
 STATES = ("Utah", "Ohio", "Texas", "Maine", "Iowa")
@@ -182,6 +183,39 @@ class TestFitAndFill:
     def test_unknown_words_are_refused(self, name: str) -> None:
         with pytest.raises(ValueError, match="expected one of"):
             replace(CRFSettings(), **{name: "other"})
+
+    def test_batches_need_public_sentences_and_a_fill_that_scales(
+        self, training: corpus.Corpus
+    ) -> None:
+        with pytest.raises(ValueError, match="public sentences"):
+            hashed_crf.fit_and_fill(training, SCHEME, CRFSettings(algorithm="batch"))
+        with pytest.raises(ValueError, match="at least 1 row"):
+            CRFSettings(algorithm="batch", loudest=0)
+        with pytest.raises(ValueError, match="'batch' goes with"):
+            CRFSettings(algorithm="batch", fill="published")
+
+    def test_the_certificate_states_what_was_used(self) -> None:
+        plain, batch = CRFSettings().stated(), CRFSettings(algorithm="batch").stated()
+        assert (plain["iterations"], plain["noise"], plain["least_documents"]) == (30, 0.5, 10)
+        assert (batch["iterations"], batch["noise"], batch["least_documents"]) == (24, 1.0, 10)
+        assert (batch["loudest"], batch["batch"]["travel"]) == (128, 750.0)
+        assert not {"batch", "loudest"} & {*plain}
+        assert batch["batch"]["emphasis"] == 8.0
+        own = CRFSettings(algorithm="batch", iterations=3, noise=2.0, least_documents=4).stated()
+        assert (own["iterations"], own["noise"], own["least_documents"]) == (3, 2.0, 4)
+
+    def test_batches_find_clauses_after_a_full_spread_of_noise(
+        self, training: corpus.Corpus
+    ) -> None:
+        scheme = replace(SCHEME, bigrams=False, skip_grams=False)
+        public = corpus.sentence_corpus(contracts(60, seed=5), ()).features(scheme)
+        made = hashed_crf.fit_and_fill(
+            training, scheme, CRFSettings(algorithm="batch"), public=public
+        )
+        assert made.scales is not None
+        assert np.array_equal(made.even_weights, (made.weights / made.scales[:, None]).astype("f4"))
+        spread = made.even_weights[~made.fitted.genuine].std()
+        assert made.even_weights[made.fitted.genuine].std() == pytest.approx(spread, rel=0.3)
 
     def test_smaller_steps_learn_smaller_weights(self) -> None:
         made = corpus.sentence_corpus(contracts(60, seed=0), ("law", "term"))

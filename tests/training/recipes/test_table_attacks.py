@@ -13,7 +13,8 @@ from hushdoc_training.crf.randomness import SecretStream
 from hushdoc_training.data import invented_contracts
 from hushdoc_training.data.contracts import Contract
 from hushdoc_training.recipes import hashed_crf, table_attacks
-from hushdoc_training.recipes.hashed_crf import CRFSettings, Trained
+from hushdoc_training.recipes.hashed_crf import Trained
+from hushdoc_training.recipes.table_settings import CRFSettings
 
 SCHEME = FeatureScheme(rows=2**15)
 ROWS = {
@@ -32,19 +33,32 @@ ON_TERMS = (
 
 
 def on_terms(few: int) -> set[str]:
-    kinds = (f"at most {few}", f"more than {few}")
-    return {f"{attack}, terms of {kind} documents" for attack in ON_TERMS for kind in kinds}
+    kinds = (
+        f"at most {few} documents",
+        f"more than {few} documents",
+        f"more than {few} documents, in sentences without a label",
+    )
+    return {f"{attack}, terms of {kind}" for attack in ON_TERMS for kind in kinds}
 
 
 @cache
-def trained(fill: str, algorithm: str = "lbfgs", level: str = "sentence") -> Trained:
+def trained(
+    fill: str, algorithm: str = "lbfgs", level: str = "sentence", pairs: bool = True
+) -> Trained:
     texts = invented_contracts.contracts(60)
     make = corpus.sentence_corpus if level == "sentence" else corpus.token_corpus
     # All features of all documents leave a weight, as where training goes on to the end.
     settings = CRFSettings(fill=fill, algorithm=algorithm, iterations=15)
-    scheme = FeatureScheme(rows=SCHEME.rows, level=level)
+    scheme = FeatureScheme(rows=SCHEME.rows, level=level, bigrams=pairs, skip_grams=pairs)
     documents = make(texts, [*invented_contracts.CLAUSES])
-    return hashed_crf.fit_and_fill(documents, scheme, settings, stream=SecretStream(key=bytes(32)))
+    public = corpus.sentence_corpus(invented_contracts.contracts(60, seed=1), [])
+    return hashed_crf.fit_and_fill(
+        documents,
+        scheme,
+        settings,
+        public=public.features(scheme) if algorithm == "batch" else None,
+        stream=SecretStream(key=bytes(32)),
+    )
 
 
 def test_every_attack_is_reported_and_written_down() -> None:
@@ -76,6 +90,29 @@ def test_terms_that_training_kept_are_asked_for_and_found() -> None:
     found = {attack.method: attack for attack in table_attacks.attacks(trained("hardened"))}
     # Which words such clauses have is what the table was made to tell, and the certificate says so.
     assert found[f"{coincidence.RANK}, terms of more than 9 documents"].auc_interval[0] > 0.9
+
+
+def test_a_table_of_tokens_alone_tells_less_of_the_terms_that_it_kept() -> None:
+    method = f"{coincidence.RANK}, terms of more than 9 documents"
+    pairs, tokens = (
+        {attack.method: attack for attack in table_attacks.attacks(made)}
+        for made in (trained("hardened"), trained("hardened", "batch", pairs=False))
+    )
+    assert tokens.keys() == ROWS | on_terms(9)
+    assert pairs[method].tpr_interval[0] > 0.5
+    assert tokens[method].tpr_interval[1] < 0.2
+    assert tokens[method].auc < pairs[method].auc - 0.05
+    for row in ROWS:
+        assert tokens[row].auc_interval[0] < 0.55, row
+
+
+def test_words_that_fired_together_are_found_in_a_published_table_of_tokens_alone() -> None:
+    method = f"{coincidence.CLOSENESS}, terms of at most 2 documents"
+    found = {attack.method: attack for attack in table_attacks.attacks(trained("published", "pa"))}
+    alone = trained("published", "pa", pairs=False)
+    by_word = {attack.method: attack for attack in table_attacks.attacks(alone)}
+    assert by_word.keys() == found.keys()
+    assert by_word[method].auc_interval[0] > 0.6
 
 
 def test_a_hardened_fill_with_next_to_no_noise_fails_its_audit() -> None:

@@ -3,11 +3,13 @@
 The attacker holds the table and a sentence of a training document in which one term is blacked out.
 For each candidate the features that it would have at this place are looked up. Features that fired
 together in few places were always updated together, so for the true term several weights are equal
-or nearly so; for any other term they are strangers to one another. `CLOSENESS` needs no more
-than that; `SCORE` asks how much the candidate's features speak for the sentence's own label, which
-also works where noise has blurred every weight. `RANK` compares candidates of one place with one
-another alone, so that it does not matter how much their neighbours say. `TRACES` looks for what
-training leaves in rows even where it learned nothing: weights of exactly zero and rows that cancel.
+or nearly so; for any other term they are strangers to one another. Where a term has one row,
+because there are no pairs of tokens, it is held against the rows of the words around it, which
+fired with it. `CLOSENESS` needs no more than that; `SCORE` asks how much the candidate's features
+speak for the sentence's own label, which also works where noise has blurred every weight. `RANK`
+compares candidates of one place with one another alone, so that it does not matter how much their
+neighbours say. `TRACES` looks for what training leaves in rows even where it learned nothing:
+weights of exactly zero and rows that cancel.
 """
 
 from __future__ import annotations
@@ -119,24 +121,26 @@ def puzzles(
     candidates: int,
     generator: np.random.Generator,
     eligible: Callable[[str], bool] = str.isalpha,
+    outside: bool = False,
 ) -> list[Puzzle]:
-    """Returns places in labelled training sentences, each with candidates.
+    """Returns places in training sentences, each with candidates.
 
     No two are about one term: their guesses would rest on the same rows, and count as one.
 
     Args:
         sentences: Tokens of sentences of training documents.
-        labels: Of each sentence; those of label 0 are left out.
+        labels: Of each sentence.
         others: Terms to draw the other candidates from, such as those of documents that were not
             trained on; they may come several times, and are drawn as often as they come.
         count: How many puzzles at most.
         candidates: How many besides the true one.
         generator: Chooses places and candidates; an audit's, and no secret.
         eligible: Which words are blacked out; numbers and signs never are.
+        outside: Whether the places are in sentences of label 0, and not in those of any other.
     """
     places = [
         (number, place)
-        for number in np.flatnonzero(labels).tolist()
+        for number in np.flatnonzero((labels == 0) if outside else (labels != 0)).tolist()
         for place, token in enumerate(sentences[number])
         if token.isalpha() and eligible(token)
     ]
@@ -197,7 +201,9 @@ def closeness(
 
     The score is how many neighbours among the sorted weights are equal to a millionth, and between
     candidates with as many, minus the median distance of neighbours; distances are in units of the
-    weights' own size, so that small weights, which lie close anyway, gain nothing.
+    weights' own size, so that small weights, which lie close anyway, gain nothing. Where terms have
+    a row each, it is how many rows of the rest of the sentence equal the candidate's, and then
+    minus the distance of the nearest.
 
     Args:
         weights: The table.
@@ -205,7 +211,9 @@ def closeness(
         scheme: Its features.
         clusters: What the scheme's clusters are.
     """
-    return _guessed(weights, puzzles, scheme, clusters, _closeness)
+    if scheme.bigrams or scheme.skip_grams:
+        return _guessed(weights, puzzles, scheme, clusters, _closeness)
+    return _in_company(weights, puzzles, scheme, clusters)
 
 
 def candidate_scores(
@@ -264,6 +272,32 @@ def _closeness(rows: Floats, label: int) -> float:
     return float((equal.sum(axis=0) - np.median(gaps, axis=0)).max())
 
 
+def _in_company(
+    weights: npt.NDArray[np.floating],
+    puzzles: Sequence[Puzzle],
+    scheme: FeatureScheme,
+    clusters: Clusters | None,
+) -> Guesses:
+    """Returns how close each candidate's row is to those of the rest of its sentence."""
+    rest = [[*p.tokens[: p.place], *p.tokens[p.place + 1 :]] for p in puzzles]
+    around = hashing.features(rest, scheme, clusters)
+
+    def judge(number: int, rows: npt.NDArray[np.int32], label: int) -> float:
+        others = np.setdiff1d(around.rows_of(number), rows)
+        return _company(weights[rows].astype(float), weights[others].astype(float), label)
+
+    return _judged(puzzles, scheme, clusters, judge)
+
+
+def _company(own: Floats, others: Floats, label: int) -> float:
+    if not len(own) or not len(others):
+        return -1.0
+    mine, theirs = own[:, None, label], others[None, :, label]
+    gaps = np.abs(mine - theirs) / (np.abs(mine) + np.abs(theirs) + _TINY)
+    equal = (gaps < EQUAL) & (mine != 0)
+    return float(equal.sum() - gaps.min())
+
+
 def _spoken(rows: Floats, label: int) -> float:
     return float((rows[:, label] - np.delete(rows, label, axis=1).mean(axis=1)).sum())
 
@@ -275,10 +309,22 @@ def _guessed(
     clusters: Clusters | None,
     judge: Callable[[Floats, int], float],
 ) -> Guesses:
+    def by_weights(number: int, rows: npt.NDArray[np.int32], label: int) -> float:
+        return judge(weights[rows].astype(np.float64), label)
+
+    return _judged(puzzles, scheme, clusters, by_weights)
+
+
+def _judged(
+    puzzles: Sequence[Puzzle],
+    scheme: FeatureScheme,
+    clusters: Clusters | None,
+    judge: Callable[[int, npt.NDArray[np.int32], int], float],
+) -> Guesses:
     scores, true, owner = [], [], []
     for number, puzzle in enumerate(puzzles):
         for place, rows in enumerate(_rows_of_candidates(puzzle, scheme, clusters)):
-            scores.append(judge(weights[rows].astype(np.float64), puzzle.label))
+            scores.append(judge(number, rows, puzzle.label))
             true.append(place == 0)
             owner.append(number)
     return Guesses(scores=np.array(scores), true=np.array(true), puzzle=np.array(owner))

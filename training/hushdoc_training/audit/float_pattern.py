@@ -14,6 +14,8 @@ from hushdoc_training.audit.roc import Attack, Scores, measured
 
 METHOD = "float pattern"
 DECIMALS = 6
+_FRACTION = 23
+"""Bits of the fraction of a number in single precision."""
 
 
 def float_pattern(
@@ -34,13 +36,27 @@ def float_pattern(
 
 
 def scores_of(rows: npt.NDArray[np.floating]) -> Scores:
-    """Returns the mean number of last bits that are spared, by decimals or by zero bits.
+    """Returns how unlikely the last bits of weights are, in bits, the mean of each row.
+
+    A large number has six decimals by chance more often than a small one. So what is compared is
+    how rarely a drawn number of that size looks as round, and equal looks are ordered by lot: by
+    their size alone rows are not told apart.
 
     Example:
-        >>> scores_of(np.array([[0.5], [0.1]], dtype=np.float32)).round().tolist()
-        [23.0, 7.0]
+        >>> scores_of(np.array([[0.5], [0.1]], dtype=np.float32)) > 6
+        array([ True,  True])
     """
-    return np.asarray(np.maximum(zero_bits(rows), spared_decimals(rows)).mean(axis=1))
+    found, possible = np.maximum(zero_bits(rows), spared_decimals(rows)), _spared(rows)
+    more = _chance(2.0 ** -(np.floor(found) + 1), found < possible, possible)
+    least = _chance(2.0 ** -np.ceil(found), found <= possible, possible)
+    lots = np.random.default_rng(0).uniform(1e-9, 1, (len(rows), 1))
+    return np.asarray(-np.log2(more + lots * (least - more)).mean(axis=1))
+
+
+def _chance(zeros: Scores, enough: npt.NDArray[np.bool_], possible: Scores) -> Scores:
+    """Returns the chance that a drawn number spares enough bits: by zeros, or by decimals."""
+    decimals = np.where(enough, 2.0**-possible, 0.0)
+    return np.asarray(zeros + decimals - zeros * decimals)
 
 
 def zero_bits(rows: npt.NDArray[np.floating]) -> Scores:
@@ -54,7 +70,13 @@ def zero_bits(rows: npt.NDArray[np.floating]) -> Scores:
 def spared_decimals(rows: npt.NDArray[np.floating]) -> Scores:
     """Returns how many bits are determined by the number having at most DECIMALS decimals."""
     exact = rows.astype(np.float32).astype(np.float64)
-    spacing = np.spacing(np.abs(exact).astype(np.float32)).astype(np.float64)
     off = np.abs(exact - np.round(exact, DECIMALS))
-    spared = np.log2(np.maximum(10.0**-DECIMALS / spacing, 1.0))
-    return np.where(off <= spacing / 2, spared, 0.0)
+    return np.where(off <= _spacing(rows) / 2, _spared(rows), 0.0)
+
+
+def _spared(rows: npt.NDArray[np.floating]) -> Scores:
+    return np.asarray(np.log2(np.maximum(10.0**-DECIMALS / _spacing(rows), 1.0)))
+
+
+def _spacing(rows: npt.NDArray[np.floating]) -> Scores:
+    return np.spacing(np.abs(rows.astype(np.float32))).astype(np.float64)

@@ -190,13 +190,12 @@ def _filled(
     own: FeatureScheme,
     before: TableCheckpoint | None,
 ) -> TableCheckpoint:
-    from hushdoc_training.crf import filling
     from hushdoc_training.recipes import classifier_updates, hashed_classifier
-    from hushdoc_training.recipes.hashed_crf import CRFSettings
+    from hushdoc_training.recipes.table_settings import CRFSettings
 
     settings = CRFSettings(
         fill=options.mode,
-        noise=filling.NOISE if options.noise is None else options.noise,
+        noise=options.noise,
         least_documents=options.least_documents,
     )
     return hashed_classifier.train_filled(

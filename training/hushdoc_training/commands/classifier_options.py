@@ -57,17 +57,21 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="words in fewer documents are dropped (default: 10 for hardened, else 1)",
     )
     noisy = parser.add_argument_group("gaussian and private")
-    clause_options.add_budget(noisy, steps=16, travel=1500.0, expected_records=1000)
-    noisy.add_argument(
+    clause_options.add_budget(noisy, steps=16, expected_records=1000)
+    private = parser.add_argument_group("private")
+    private.add_argument(
+        "--travel", type=float, default=1500.0, help="learning rate times steps (default: 1500)"
+    )
+    private.add_argument(
         "--public",
-        help="of private: public documents of the same kinds in a file like --data, which say how "
+        help="public documents of the same kinds in a file like --data, which say how "
         "rare words are; they help a lot (default: invented contracts)",
     )
-    clause_options.add_overlap(noisy)
-    noisy.add_argument(
+    clause_options.add_overlap(private)
+    private.add_argument(
         "--unseen",
         type=float,
-        help="of private: weight of words that hardly a public document has, beside the rarest "
+        help="weight of words that hardly a public document has, beside the rarest "
         "(default: 0.25 with --public, else 1)",
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hushdoc.errors import OutputExistsError
 
+PRIVATE_TRAVEL = 350.0
 MODES = ("published", "hardened", "bounded", "gaussian", "private", "none")
 
 
@@ -50,19 +51,36 @@ def add(parser: argparse.ArgumentParser) -> None:
     _add_filled(parser.add_argument_group("published, hardened and none"))
     _add_bounded(parser.add_argument_group("bounded"))
     noisy = parser.add_argument_group("bounded, gaussian and private")
-    add_budget(noisy, steps=16, travel=350.0, expected_records=300)
-    noisy.add_argument(
-        "--public",
-        help="of private: public contracts in a file, which say how rare words are (default: "
-        "invented ones)",
+    add_budget(noisy, steps=16, expected_records=300)
+    scaled = parser.add_argument_group("hardened and private")
+    scaled.add_argument(
+        "--travel",
+        type=float,
+        help=f"learning rate times steps (default: 750 of hardened, {PRIVATE_TRAVEL:g} of private)",
     )
-    add_overlap(noisy)
+    scaled.add_argument(
+        "--public",
+        help="public contracts in a file, which say how rare words are (default: invented ones)",
+    )
+    add_overlap(scaled)
 
 
 def _add_filled(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--algorithm", default="pa", help="of CRFsuite (default: pa)")
     group.add_argument(
-        "--iterations", type=int, help="passes, also of bounded (default: 30; 4 of bounded)"
+        "--algorithm",
+        help="batch, which learns from tokens alone, scaled by public text; or one of CRFsuite's, "
+        "which also learns from pairs of tokens (default: batch for hardened sentences, else pa)",
+    )
+    group.add_argument(
+        "--iterations",
+        type=int,
+        help="passes, also of bounded (default: 30; 24 of batch; 4 of bounded)",
+    )
+    group.add_argument(
+        "--loudest",
+        type=int,
+        default=128,
+        help="of batch: words that keep a weight, for each label; fewer tell less (default: 128)",
     )
     group.add_argument(
         "--aggressiveness",
@@ -70,7 +88,9 @@ def _add_filled(group: argparse._ArgumentGroup) -> None:
         default=1.0,
         help="of pa: how far a sentence may move weights; less keeps less of it (default: 1)",
     )
-    group.add_argument("--noise", type=float, help="of hardened, in spreads (default: 0.5)")
+    group.add_argument(
+        "--noise", type=float, help="of hardened, in spreads (default: 1 for batch, else 0.5)"
+    )
     group.add_argument(
         "--least-documents",
         type=int,
@@ -100,27 +120,18 @@ def add_overlap(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def add_budget(
-    group: argparse._ArgumentGroup, *, steps: int, travel: float, expected_records: int
-) -> None:
+def add_budget(group: argparse._ArgumentGroup, *, steps: int, expected_records: int) -> None:
     """Adds what a promise is made of, and how DP-SGD spends it.
 
     Args:
         group: Where the options stand.
         steps: Default of --steps.
-        travel: Default of --travel.
         expected_records: Default of --expected-records.
     """
     group.add_argument("--epsilon", type=float, default=8.0, help="budget (default: 8)")
     group.add_argument("--delta", type=float, help="(default: the ledger's, else 1e-5)")
     group.add_argument(
         "--steps", type=int, default=steps, help=f"of private: full batches (default: {steps})"
-    )
-    group.add_argument(
-        "--travel",
-        type=float,
-        default=travel,
-        help=f"of private: learning rate times steps (default: {travel:g})",
     )
     group.add_argument("--clipping-norm", type=float, default=1.0, help="(default: 1)")
     group.add_argument(

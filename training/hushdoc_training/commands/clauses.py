@@ -5,20 +5,21 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hushdoc.errors import MissingExtraError
 from hushdoc_training.commands import clause_options
 
 if TYPE_CHECKING:
     from hushdoc.claim import DataAccess
-    from hushdoc.hashing import FeatureScheme
+    from hushdoc.hashing import Clusters, FeatureScheme
     from hushdoc_training.audit.roc import Attack
     from hushdoc_training.crf.checkpoint import TableCheckpoint
     from hushdoc_training.crf.corpus import Corpus, LabelledText
     from hushdoc_training.data.contracts import Contract, Sentence
     from hushdoc_training.privacy.ledger import Ledger
     from hushdoc_training.privacy.plan import PrivacyPlan
+    from hushdoc_training.recipes.clause_runs import PublicText
 
 DESCRIPTION = """Learns to find clauses or entities in long texts by a table of hashed features.
 
@@ -31,7 +32,7 @@ folder that holds one of them; or invented:contract.
 
 What the table may be given away as:
   published   filled as in "Hash the Universe" and attacked; the certificate says "empirical"
-  hardened    frequent features alone, noise on every row, attacked; "empirical"
+  hardened    frequent words alone, noise on every row, attacked; "empirical"
   bounded     rows kept short while they are learned, noise on every row; "dp-conditional": it
               hides what is in --changed-rows rows, and no term or document by itself
   gaussian    each row learned from its own counts, noise on every row; "dp" for single terms
@@ -146,7 +147,7 @@ def _scheme(options: argparse.Namespace, level: str) -> FeatureScheme:
 
     # Tokens alone: the fewer features an item has, the less noise reaches its score, and a term
     # has a bounded number of rows.
-    pairs = options.mode not in ("private", "gaussian")
+    pairs = not (options.mode in ("private", "gaussian") or _in_batches(options, level))
     try:
         return FeatureScheme(
             rows=options.rows,
@@ -160,29 +161,48 @@ def _scheme(options: argparse.Namespace, level: str) -> FeatureScheme:
         raise
 
 
-def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) -> TableCheckpoint:
-    from hushdoc_training.crf import checkpoint, clusters, filling, fitting
-    from hushdoc_training.recipes import hashed_crf, table_attacks
+def _in_batches(options: argparse.Namespace, level: str) -> bool:
+    """Returns whether rows are scaled by public text and learned in batches: see `filling`.
 
+    Tags of tokens need the tokens around them, which are pairs.
+    """
+    if options.algorithm is None:
+        return options.mode == "hardened" and level == "sentence"
+    return bool(options.algorithm == "batch")
+
+
+def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) -> TableCheckpoint:
+    from hushdoc_training.crf import checkpoint
+    from hushdoc_training.crf.clusters import from_minilm
+    from hushdoc_training.crf.private_fitting import Settings
+    from hushdoc_training.recipes import hashed_crf, table_attacks, table_settings
+
+    batches = _in_batches(options, corpus.level)
     try:
-        settings = hashed_crf.CRFSettings(
-            algorithm=options.algorithm,
-            iterations=options.iterations or fitting.ITERATIONS,
+        settings = table_settings.CRFSettings(
+            algorithm="batch" if batches else options.algorithm or "pa",
+            iterations=options.iterations,
             aggressiveness=options.aggressiveness,
             fill=options.mode,
-            noise=filling.NOISE if options.noise is None else options.noise,
+            noise=options.noise,
+            batch=Settings(travel=options.travel or table_settings.TRAVEL),
+            loudest=options.loudest,
             least_documents=options.least_documents,
         )
     except ValueError as error:
         options.refuse_usage(str(error))
         raise
+    clusters = from_minilm(scheme) if scheme.clusters else None
+    public = _public(options, scheme, clusters) if batches else None
     trained = hashed_crf.train(
         corpus,
         scheme,
         settings,
         out=options.out,
         name=name_of(options),
-        clusters=clusters.from_minilm(scheme) if scheme.clusters else None,
+        clusters=clusters,
+        public=None if public is None else public.features,
+        public_data=() if public is None else (public.data,),
         attack=None
         if options.mode == "none"
         else lambda made: table_attacks.audits(made, report=print_attack),
@@ -222,7 +242,7 @@ def _private(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme)
         public=_public(options, scheme),
         out=options.out,
         name=name,
-        settings=Settings(travel=options.travel),
+        settings=Settings(travel=options.travel or clause_options.PRIVATE_TRAVEL),
         hyperparameter_tuning=options.tuned_on,
         unit_definition=SENTENCE if options.sentences_are_documents else None,
         ledger=ledger,
@@ -258,7 +278,9 @@ def plan_of(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
         raise
 
 
-def _public(options: argparse.Namespace, scheme: FeatureScheme) -> Any:
+def _public(
+    options: argparse.Namespace, scheme: FeatureScheme, clusters: Clusters | None = None
+) -> PublicText:
     """Returns the public sentences that scale the rows, with what is to be said of them."""
     from hushdoc.claim import PublicData
     from hushdoc_training.crf import corpus
@@ -274,7 +296,7 @@ def _public(options: argparse.Namespace, scheme: FeatureScheme) -> Any:
         overlap = options.public_overlap
     make = corpus.token_corpus if scheme.level == "token" else corpus.sentence_corpus
     return PublicText(
-        features=make(texts, []).features(scheme),
+        features=make(texts, []).features(scheme, clusters),
         data=PublicData(
             name=name,
             uses=("scales of rows",),

@@ -39,7 +39,7 @@ _ASSUMES = {
     ),
     "hardened": (
         "terms in fewer documents than the threshold are what is to be hidden; how much others "
-        "speak for a label is no secret",
+        "speak for a label is a secret only as far as the attacks measured it",
         "what a reader expects of a single row is drowned by the noise on it",
     ),
     "gaussian": ("what a term changes in many rows at once is drowned by the noise on each",),
@@ -57,8 +57,11 @@ _CAVEATS = {
         "A term in fewer documents than the threshold has no features left: with another such term "
         "in its place the same table would have been fitted, but for the cluster of words it is "
         "in, where there are clusters. A term in more documents can be recognised by how much its "
-        "features speak for a label: the noise hides single rows, and not their sum.",
-        "Attacks on rows find nothing by construction: made-up rows are copies of genuine ones.",
+        "features speak for a label: the noise hides single rows, and not the sum of the many that "
+        "a term has where pairs of tokens are learned from, nor a row that speaks louder than all "
+        "others.",
+        "Attacks on rows find next to nothing by construction: made-up rows are copies of genuine "
+        "ones.",
     ),
     "gaussian": (
         "The noise hides one row of bounded length. A term or a document changes many rows, and "

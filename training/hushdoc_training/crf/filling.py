@@ -10,10 +10,11 @@ computed.
 `hardened` releases no learned number as it is. Only differences between the labels of a row matter
 to decoding, so every row is first centred; a missing row is then the copy of a genuine row, chosen
 by secret chance; and every row, genuine or not, gets normal noise with `noise` times the spread of
-the genuine ones. A row alone then says nothing about which kind it is: both kinds have one law.
-The rows of one term together say more: their sum outgrows the noise, and more noise costs what the
-table is for. So terms of few documents should not have been learned (HARDENED_DOCUMENTS), and of
-the others a reader can tell that they speak for a label. None of this is differential privacy.
+the genuine ones. A row alone then hardly says which kind it is. The rows of one term together say
+more: where pairs of tokens have rows, the sum of a dozen outgrows the noise, and more noise costs
+what the table is for. So a table of tokens alone, where a term has one row, is what to harden, and
+terms of few documents should not have been learned (HARDENED_DOCUMENTS). None of this is
+differential privacy.
 
 `updated_*` release a further training of a table that is out already (section 4.5): the amounts by
 which rows changed are filled, and what was released before is never drawn anew.
@@ -35,7 +36,11 @@ Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 
 NOISE = 0.5
-"""Spreads of the genuine rows that the hardened fill adds as noise."""
+"""Spreads of the genuine rows that the hardened fill adds as noise where a term has many rows."""
+
+SCALED_NOISE = 1.0
+"""The same where rows have public scales and a term has one row: a full spread then hides it, and
+costs little, as rows that public text does not use stay small."""
 
 HARDENED_DOCUMENTS = 10
 """Features of fewer documents should be dropped before training where a table is to be hardened.
@@ -105,9 +110,19 @@ def complete_rows(weights: Floats) -> Doubles:
 
 
 def hardened(
-    table: FittedTable, *, stream: SecretStream, noise: float = NOISE, centred: bool | None = None
+    table: FittedTable,
+    *,
+    stream: SecretStream,
+    noise: float = NOISE,
+    centred: bool | None = None,
+    scales: Doubles | None = None,
 ) -> Floats:
     """Returns a table that holds no learned number as it is, shape [rows, labels].
+
+    With `scales`, rows are hardened in units of their own scale, so that a row that public text
+    does not use says hardly anything, made-up or not. Copies are then taken of the rows of every
+    label's items alike: words of labelled items are a small part of all words, and would stand out
+    among copies that are taken of all words alike.
 
     Args:
         table: What was learned, best without rows that occur in one place alone.
@@ -115,6 +130,7 @@ def hardened(
         noise: Spreads of the genuine rows that are added as noise, above 0.
         centred: Whether the mean of each row is taken away, which changes no comparison between
             labels; by default where there are at least two.
+        scales: Shape [rows]; how loud each row may be, by public knowledge alone.
 
     Raises:
         InputError: Fewer than two rows were learned.
@@ -125,7 +141,24 @@ def hardened(
     rows = np.nan_to_num(table.weights[learned].astype(np.float64), nan=0.0)
     if table.weights.shape[1] > 1 if centred is None else centred:
         rows -= rows.mean(axis=1, keepdims=True)
-    return _spread_out(rows, np.flatnonzero(learned), len(learned), noise, stream)
+    if scales is None:
+        return _spread_out(rows, np.flatnonzero(learned), len(learned), noise, stream)
+    rows /= scales[learned][:, None]
+    chances = _chances(table.seen[learned])
+    made = _spread_out(rows, np.flatnonzero(learned), len(learned), noise, stream, chances)
+    made *= scales[:, None].astype(np.float32)
+    return made
+
+
+def _chances(seen: npt.NDArray[np.bool_]) -> Doubles:
+    """Returns how often each row is copied: every label's rows alike, and as much as each other's.
+
+    Args:
+        seen: Shape [learned rows, labels]; which rows occurred with which label.
+    """
+    counts = seen.sum(axis=0)
+    shares = seen[:, counts > 0] / counts[counts > 0]
+    return np.asarray(shares.mean(axis=1), dtype=np.float64)
 
 
 def gaussian(
@@ -258,10 +291,14 @@ def _spread_out(
     count: int,
     noise: float,
     stream: SecretStream,
+    chances: Doubles | None = None,
 ) -> Floats:
     """Returns the genuine rows at their places, copies of them everywhere else, all with noise."""
     _require_learned(len(genuine))
-    source = stream.choices(count, len(genuine))
+    if chances is None:
+        source = stream.choices(count, len(genuine))
+    else:
+        source = stream.draws(count, chances)
     source[places] = np.arange(len(genuine))
     covariance = np.cov(genuine, rowvar=False, ddof=0).reshape(genuine.shape[1], -1)
     values, vectors = np.linalg.eigh(covariance)

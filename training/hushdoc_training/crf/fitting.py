@@ -114,7 +114,7 @@ def fit(
     """
     if algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm is {algorithm!r}; expected one of {', '.join(ALGORITHMS)}.")
-    _require_fit(features, labels, documents, names)
+    require_labels(features, labels, documents, names)
     counts = np.bincount(features.indices, minlength=scheme.rows)
     kept = counts >= least_items
     with tempfile.TemporaryDirectory() as folder:
@@ -221,12 +221,23 @@ def _sequences(
         yield items, [str(label) for label in labels[first:last].tolist()]
 
 
-def _require_fit(
+def require_labels(
     features: Features,
     labels: npt.NDArray[np.int64],
     documents: npt.NDArray[np.int64],
     names: Sequence[str],
 ) -> None:
+    """Refuses labels from which nothing can be learned.
+
+    Args:
+        features: The rows of every item.
+        labels: The column of every item's label.
+        documents: Where each sequence begins, in items, and the number of items at the end.
+        names: The labels' names in the order of the columns.
+
+    Raises:
+        AnnotationError: Labels do not fit the items, or are all the same.
+    """
     if len(labels) != features.num_items or documents[-1] != features.num_items:
         raise AnnotationError(
             f"There are {features.num_items} items, {len(labels)} labels and sequences up to item "

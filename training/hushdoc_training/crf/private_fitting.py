@@ -191,27 +191,48 @@ def fit_private(
     Raises:
         ValueError: The parts do not fit together.
     """
+    data = data_of(features, labels, sequences, records, start)
+    return Training(data, start, plan, settings, stream).run()
+
+
+def data_of(
+    features: Features,
+    labels: npt.NDArray[np.int64],
+    sequences: Numbers,
+    records: Numbers,
+    start: Start,
+) -> RecordSet:
+    """Returns records as training takes them.
+
+    Raises:
+        ValueError: They do not fit the start, or one another.
+    """
     data = record_set(features, labels, sequences=sequences, records=records)
     if len(data.rows) and int(data.rows[-1]) >= len(start.scales):
         raise ValueError(
             f"A feature stands in row {int(data.rows[-1])}; the start has {len(start.scales)}."
         )
-    return _Training(data, start, plan, settings, stream).run()
+    return data
 
 
-class _Training:
-    """The state of one run: parameters of the rows that are read, and of the transitions."""
+class Training:
+    """The state of one run: parameters of the rows that are read, and of the transitions.
+
+    Attributes:
+        rows: Shape [rows that are read, labels], in units of their scales.
+    """
 
     def __init__(
         self, data: RecordSet, start: Start, plan: Plan, settings: Settings, stream: SecretStream
     ) -> None:
+        """Begins at the start."""
         self._data, self._start, self._plan = data, start, plan
         self._settings, self._stream = settings, stream
         d = len(start.tags)
         self._scales = start.scales[data.rows][:, None]
-        self._rows = np.zeros((len(data.rows), d))
+        self.rows = np.zeros((len(data.rows), d))
         if start.weights is not None:
-            self._rows += start.weights[data.rows] / self._scales
+            self.rows += start.weights[data.rows] / self._scales
         self._moves = np.zeros((d, d))
         self._emphasis = np.array(
             [1.0 if tag == OUTSIDE else settings.emphasis for tag in start.tags]
@@ -220,34 +241,40 @@ class _Training:
         self._rate = settings.travel / plan.steps / plan.expected_records / plan.clipping_norm
 
     def run(self) -> PrivateTable:
-        """Takes all steps and returns the mean of the last iterates."""
-        rows, moves = np.zeros_like(self._rows), np.zeros_like(self._moves)
-        for step in range(self._plan.steps):
-            self._step()
-            if step >= self._plan.steps - self._num_averaged:
-                rows += self._rows / self._num_averaged
-                moves += self._moves / self._num_averaged
+        """Takes all steps and returns a whole table."""
+        rows, transitions = self.learn()
         return PrivateTable(
             weights=self._whole(rows),
-            transitions=self._transitions(moves).astype(np.float32),
+            transitions=transitions.astype(np.float32),
             tags=self._start.tags,
         )
 
-    def _step(self) -> None:
+    def learn(self) -> tuple[Floats, Floats]:
+        """Takes all steps and returns the mean of the last iterates: read rows, transitions."""
+        rows, moves = np.zeros_like(self.rows), np.zeros_like(self._moves)
+        for step in range(self._plan.steps):
+            self.step()
+            if step >= self._plan.steps - self._num_averaged:
+                rows += self.rows / self._num_averaged
+                moves += self._moves / self._num_averaged
+        return rows * self._scales, self._transitions(moves)
+
+    def step(self) -> None:
+        """Takes one step."""
         rows, moves = self._clipped_sum()
         std = self._plan.noise_multiplier * self._plan.clipping_norm
         rows += std * self._stream.normals(rows.shape)
         moves += std * self._stream.normals(moves.shape)
-        self._rows -= self._rate * rows
+        self.rows -= self._rate * rows
         if self._settings.transition_scale:
             self._moves -= self._rate * moves
 
     def _clipped_sum(self) -> tuple[Floats, Floats]:
         """Returns the sum of the drawn records' gradients, none above the clipping norm."""
-        rows, moves = np.zeros_like(self._rows), np.zeros_like(self._moves)
+        rows, moves = np.zeros_like(self.rows), np.zeros_like(self._moves)
         drawn = self._stream.uniforms(len(self._data.records)) <= self._plan.sampling_rate
         numbers = np.flatnonzero(drawn).tolist()
-        scaled = self._rows * self._scales
+        scaled = self.rows * self._scales
         for first in range(0, len(numbers), _CHUNK_RECORDS):
             chosen = [self._data.records[n] for n in numbers[first : first + _CHUNK_RECORDS]]
             found = gradients(
@@ -275,7 +302,11 @@ class _Training:
         return self._start.transitions + self._settings.transition_scale * moves
 
     def _whole(self, rows: Floats) -> npt.NDArray[np.float32]:
-        """Returns the whole table: rows that were read, and the noise of all others."""
+        """Returns the whole table: rows that were read, and the noise of all others.
+
+        Args:
+            rows: Shape [rows that were read, labels], in the table's own units.
+        """
         total, d = len(self._start.scales), len(self._start.tags)
         table = np.empty((total, d), dtype=np.float32)
         for first in range(0, total, _CHUNK_ROWS):
@@ -285,7 +316,7 @@ class _Training:
             table[part] = (
                 noise if self._start.weights is None else noise + self._start.weights[part]
             )
-        table[self._data.rows] = rows * self._scales
+        table[self._data.rows] = rows
         return table
 
     def _noise_of_unread(self) -> float:

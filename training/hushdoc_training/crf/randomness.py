@@ -48,6 +48,17 @@ class SecretStream:
         """Returns numbers from 0 to `among` - 1, each as likely as the others to within 2**-53."""
         return np.ceil(self.uniforms(count) * among).astype(np.int64) - 1
 
+    def draws(self, count: int, chances: Floats) -> npt.NDArray[np.int64]:
+        """Returns numbers of the given chances, which add up to 1, each to within 2**-52.
+
+        Example:
+            >>> SecretStream().draws(3, np.array([0.0, 1.0, 0.0])).tolist()
+            [1, 1, 1]
+        """
+        ends = np.cumsum(chances)
+        # A chance of 0 is never met: uniforms are above 0, and the last end is no less than any.
+        return np.searchsorted(ends, self.uniforms(count) * ends[-1]).astype(np.int64)
+
     def normals(self, shape: tuple[int, ...]) -> Floats:
         """Returns independent standard normals.
 

@@ -19,7 +19,8 @@ from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.filling import Update
 from hushdoc_training.crf.fitting import FittedTable
 from hushdoc_training.crf.randomness import SecretStream
-from hushdoc_training.recipes.hashed_crf import CRFSettings, Trained
+from hushdoc_training.recipes.hashed_crf import Trained
+from hushdoc_training.recipes.table_settings import CRFSettings
 
 FAMILY = "joint-normal"
 """The published law of an update: weight and amount belong together."""
@@ -86,7 +87,7 @@ def fit_and_fill(
     if settings.fill == "published":
         made = filling.updated_published(update, stream=stream, family=settings.family)
     else:
-        made = filling.updated_hardened(update, stream=stream, noise=settings.noise)
+        made = filling.updated_hardened(update, stream=stream, noise=settings.spreads)
     trained = Trained(
         fitted=FittedTable(
             weights=update.amounts,

@@ -29,7 +29,8 @@ from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.randomness import SecretStream
 from hushdoc_training.recipes import claim_updates, classifier_updates, hashed_crf
 from hushdoc_training.recipes import table_attacks as attacks_on_tables
-from hushdoc_training.recipes.hashed_crf import CRFSettings, Trained
+from hushdoc_training.recipes.hashed_crf import Trained
+from hushdoc_training.recipes.table_settings import CRFSettings
 
 ALGORITHM = "linear support vectors by stochastic gradients (scikit-learn's SGDClassifier)"
 FURTHER = "passive-aggressive, one kind against the rest, from the released table"
@@ -125,7 +126,7 @@ def train_filled(
                 "algorithm": ALGORITHM if released is None else FURTHER,
                 "least_documents": settings.threshold,
                 "transitions": ONE_KIND,
-                **({"noise": settings.noise} if settings.fill == "hardened" else {}),
+                **({"noise": settings.spreads} if settings.fill == "hardened" else {}),
                 **({"family": settings.family} if settings.fill == "published" else {}),
             },
             audits=audits,
@@ -182,7 +183,7 @@ def attacks(trained: Trained) -> Iterator[Attack]:
     Args:
         trained: What `fit_and_fill` made.
     """
-    yield from attacks_on_tables.attacks(trained)
+    yield from attacks_on_tables.attacks_on_rows(trained)
     counts = attacks_on_tables.documents_of_terms(trained.corpus)
     few = max(attacks_on_tables.RARE_DOCUMENTS, trained.settings.threshold - 1)
     for wanted, whose in (

@@ -5,9 +5,8 @@ corpus -> features -> fit -> fill -> attack -> claim -> checkpoint
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,22 @@ from hushdoc.audits import Audit
 from hushdoc.claim import DataAccess, PublicData
 from hushdoc.errors import InputError
 from hushdoc.hashing import Clusters, Features, FeatureScheme
-from hushdoc_training.crf import checkpoint, claims, filling, fitting, laws, term_cost
+from hushdoc_training.crf import (
+    checkpoint,
+    claims,
+    filling,
+    fitting,
+    noiseless_fitting,
+    private_fitting,
+    term_cost,
+)
 from hushdoc_training.crf.checkpoint import TableCheckpoint
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.fitting import FittedTable
+from hushdoc_training.crf.private_fitting import Start
 from hushdoc_training.crf.randomness import SecretStream
 from hushdoc_training.crf.term_cost import AdjacentLaws, TermCost, Terms
+from hushdoc_training.recipes.table_settings import BATCH, CRFSettings
 
 Floats = npt.NDArray[np.float32]
 
@@ -31,60 +40,6 @@ RANKS = (1, 10, 100, 1000)
 """The frequency ranks of figure 2 of the paper."""
 
 CLUSTERS_NAME = "clusters of public word vectors"
-
-
-@dataclass(frozen=True, kw_only=True)
-class CRFSettings:
-    """How a table is fitted and filled.
-
-    Attributes:
-        algorithm: One of fitting.ALGORITHMS.
-        iterations: Passes over the documents.
-        aggressiveness: Of the algorithm "pa": how far one sentence may move the weights (CRFsuite's
-            c). Smaller steps keep less of single documents.
-        fill: One of claims.FILLS.
-        family: Of the published fill: one of laws.FAMILIES.
-        noise: Of the hardened fill: spreads of noise on every row.
-        least_documents: Features in fewer documents are dropped before training. None stands for
-            HARDENED_DOCUMENTS where the fill is "hardened", and for 1 elsewhere.
-        norm: Of the Gaussian fill: the length to which rows are shortened, a public constant.
-        noise_multiplier: Of the Gaussian fill: the noise divided by `norm`.
-    """
-
-    algorithm: str = "pa"
-    iterations: int = fitting.ITERATIONS
-    aggressiveness: float = 1.0
-    fill: str = "hardened"
-    family: str = "normals"
-    noise: float = filling.NOISE
-    least_documents: int | None = None
-    norm: float = 1.0
-    noise_multiplier: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Refuses words that are not known."""
-        for name, known in (
-            ("algorithm", fitting.ALGORITHMS),
-            ("fill", claims.FILLS),
-            ("family", laws.FAMILIES),
-        ):
-            if getattr(self, name) not in known:
-                raise ValueError(
-                    f"{name} is {getattr(self, name)!r}; expected one of {', '.join(known)}."
-                )
-        if not 0 < self.aggressiveness < math.inf:
-            raise ValueError(f"aggressiveness is {self.aggressiveness}; expected a number above 0.")
-        if self.aggressiveness != 1 and self.algorithm != "pa":
-            raise ValueError(
-                f"aggressiveness is of 'pa' alone; {self.algorithm!r} has no such step."
-            )
-
-    @property
-    def threshold(self) -> int:
-        """The number of documents that a feature must occur in."""
-        if self.least_documents is not None:
-            return self.least_documents
-        return filling.HARDENED_DOCUMENTS if self.fill == "hardened" else 1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,6 +54,8 @@ class Trained:
         corpus: The training documents.
         scheme: How text becomes rows.
         clusters: The scheme's clusters of words.
+        scales: Shape [rows]; how loud each row is by public knowledge, by which whoever attacks can
+            divide. None where all are alike.
     """
 
     fitted: FittedTable
@@ -108,6 +65,14 @@ class Trained:
     corpus: Corpus
     scheme: FeatureScheme
     clusters: Clusters | None
+    scales: npt.NDArray[np.float64] | None = None
+
+    @property
+    def even_weights(self) -> Floats:
+        """The table to release in units of its rows' scales, as whoever attacks sees it."""
+        if self.scales is None:
+            return self.weights
+        return np.asarray(self.weights / self.scales[:, None], dtype=np.float32)
 
 
 Attack = Callable[[Trained], Sequence[Audit]]
@@ -122,6 +87,7 @@ def train(
     out: Path,
     name: str,
     clusters: Clusters | None = None,
+    public: Features | None = None,
     public_data: tuple[PublicData, ...] = (),
     attack: Attack | None = None,
     with_costs: bool = False,
@@ -138,7 +104,8 @@ def train(
         out: The run folder; the checkpoint stands in it as `checkpoint`.
         name: What the certificate calls the documents.
         clusters: The scheme's clusters of words, public data.
-        public_data: What else was used.
+        public: Of the algorithm "batch": features of public sentences, which scale the rows.
+        public_data: What else was used, such as these sentences.
         attack: Measures the finished table; without it the claim's kind is "none".
         with_costs: Whether the paper's measured cost of frequent terms is stated. It is computed
             from the documents and released with the claim.
@@ -154,7 +121,7 @@ def train(
     """
     say = progress or (lambda what: None)
     say("Fitting and filling")
-    trained = fit_and_fill(corpus, scheme, settings, clusters=clusters)
+    trained = fit_and_fill(corpus, scheme, settings, clusters=clusters, public=public)
     if attack is not None:
         say("Attacking the table")
     made = claims.Made(
@@ -162,7 +129,7 @@ def train(
         fill=settings.fill,
         rows=scheme.rows,
         columns=len(corpus.names),
-        settings={**asdict(settings), "least_documents": settings.threshold},
+        settings=settings.stated(),
         public_data=public_data + (() if clusters is None else (_word_clusters(),)),
         audits=() if attack is None else tuple(attack(trained)),
         costs=_stated_costs(trained) if with_costs else {},
@@ -191,6 +158,7 @@ def fit_and_fill(
     settings: CRFSettings,
     *,
     clusters: Clusters | None = None,
+    public: Features | None = None,
     stream: SecretStream | None = None,
 ) -> Trained:
     """Returns a fitted and filled table.
@@ -200,42 +168,80 @@ def fit_and_fill(
         scheme: What their features are.
         settings: How to fit and fill.
         clusters: The scheme's clusters of words.
+        public: Of the algorithm "batch": features of public sentences, which scale the rows.
         stream: For tests; chance comes from the operating system otherwise.
 
     Raises:
         AnnotationError: There is nothing to learn.
         InputError: Too little was learned to fill a table.
+        ValueError: The algorithm is "batch" and there are no public sentences.
     """
     features = corpus.features(scheme, clusters, least_documents=settings.threshold)
-    fitted = fitting.fit(
-        features,
-        corpus.labels,
-        corpus.documents,
-        scheme=scheme,
-        names=corpus.names,
-        algorithm=settings.algorithm,
-        iterations=settings.iterations,
-        settings={"c": settings.aggressiveness} if settings.algorithm == "pa" else None,
-    )
+    scales = _scales(scheme, settings, public)
+    if scales is not None:
+        fitted = noiseless_fitting.fit_without_noise(
+            features,
+            corpus.labels,
+            sequences=corpus.documents,
+            records=corpus.records,
+            start=Start(
+                tags=corpus.names,
+                scales=scales,
+                transitions=private_fitting.transitions_of(corpus.names),
+            ),
+            settings=settings.batch,
+            steps=settings.passes,
+            loudest=settings.loudest,
+        )
+    else:
+        fitted = fitting.fit(
+            features,
+            corpus.labels,
+            corpus.documents,
+            scheme=scheme,
+            names=corpus.names,
+            algorithm=settings.algorithm,
+            iterations=settings.passes,
+            settings={"c": settings.aggressiveness} if settings.algorithm == "pa" else None,
+        )
     return Trained(
         fitted=fitted,
         settings=settings,
-        weights=fill(fitted, settings, stream=stream),
+        weights=fill(fitted, settings, scales=scales, stream=stream),
         features=features,
         corpus=corpus,
         scheme=scheme,
         clusters=clusters,
+        scales=scales,
     )
 
 
+def _scales(
+    scheme: FeatureScheme, settings: CRFSettings, public: Features | None
+) -> npt.NDArray[np.float64] | None:
+    if settings.algorithm != BATCH:
+        return None
+    if public is None:
+        raise ValueError(
+            "The algorithm 'batch' scales rows by public sentences; none are given. Pass their "
+            "features as `public`."
+        )
+    return private_fitting.public_scales(public, scheme.rows)
+
+
 def fill(
-    fitted: FittedTable, settings: CRFSettings, *, stream: SecretStream | None = None
+    fitted: FittedTable,
+    settings: CRFSettings,
+    *,
+    scales: npt.NDArray[np.float64] | None = None,
+    stream: SecretStream | None = None,
 ) -> Floats:
     """Returns the table to release.
 
     Args:
         fitted: What was learned.
         settings: How to fill it.
+        scales: Shape [rows]; of the hardened fill: how loud each row may be.
         stream: For tests; chance comes from the operating system otherwise.
 
     Raises:
@@ -246,7 +252,7 @@ def fill(
         case "published":
             return _sealable(filling.published(fitted, stream=stream, family=settings.family))
         case "hardened":
-            return filling.hardened(fitted, stream=stream, noise=settings.noise)
+            return filling.hardened(fitted, stream=stream, noise=settings.spreads, scales=scales)
         case "gaussian":
             return filling.gaussian(
                 fitted.weights,

@@ -2,9 +2,10 @@
 
 Each looks at the released table as a recipient would. Rows of the table are told apart into those
 that training had and made-up ones; where items are sentences, words are blacked out and guessed
-among names that no document has. Two kinds of words are asked for, for they fare differently: those
-of few documents, and those of so many that training kept them. What attacks find of the latter is
-partly what the table is for: which words such items have.
+among names that no document has. Kinds of words are asked for apart, for they fare differently:
+those of few documents, and those of so many that training kept them, in sentences with a label and
+in those without. What attacks find of the latter is partly what the table is for: which words such
+items have.
 """
 
 from __future__ import annotations
@@ -62,12 +63,23 @@ def attacks(trained: Trained) -> Iterator[Attack]:
     Args:
         trained: What training made.
     """
+    yield from attacks_on_rows(trained)
+    if trained.scheme.level == "sentence":
+        yield from _attacks_on_terms(trained)
+
+
+def attacks_on_rows(trained: Trained) -> Iterator[Attack]:
+    """Yields what attacks achieve that tell learned rows from made-up ones.
+
+    Args:
+        trained: What training made.
+    """
     genuine = _genuine(trained)
     if min(genuine.sum(), (~genuine).sum()) >= LEAST_ROWS:
         for attack in ROW_ATTACKS:
-            yield attack(trained.weights, genuine)
-    if trained.scheme.level == "sentence" and trained.scheme.bigrams:
-        yield from _attacks_on_terms(trained)
+            # How a number was made shows in the number itself, all else in units of its scale.
+            exact = attack is float_pattern
+            yield attack(trained.weights if exact else trained.even_weights, genuine)
 
 
 def _genuine(trained: Trained) -> npt.NDArray[np.bool_]:
@@ -86,11 +98,13 @@ def _attacks_on_terms(trained: Trained) -> Iterator[Attack]:
     """
     few = max(RARE_DOCUMENTS, trained.settings.threshold - 1)
     counts = documents_of_terms(trained.corpus)
-    for wanted, whose in (
-        (range(1, few + 1), f"at most {few} documents"),
-        (range(few + 1, max(counts.values(), default=0) + 1), f"more than {few} documents"),
+    more = range(few + 1, max(counts.values(), default=0) + 1)
+    for wanted, outside, whose in (
+        (range(1, few + 1), False, f"at most {few} documents"),
+        (more, False, f"more than {few} documents"),
+        (more, True, f"more than {few} documents, in sentences without a label"),
     ):
-        found = puzzles_of(trained.corpus, counts, wanted)
+        found = puzzles_of(trained.corpus, counts, wanted, outside=outside)
         learned = coincidence.learned_from(
             found, trained.fitted.genuine, trained.scheme, trained.clusters
         )
@@ -100,7 +114,7 @@ def _attacks_on_terms(trained: Trained) -> Iterator[Attack]:
 
 
 def _guessed(trained: Trained, puzzles: Sequence[Puzzle], whose: str) -> Iterator[Attack]:
-    table = trained.weights, puzzles, trained.scheme, trained.clusters
+    table = trained.even_weights, puzzles, trained.scheme, trained.clusters
     scores = coincidence.candidate_scores(*table)
     for method, guesses in (
         (coincidence.TRACES, coincidence.traces(*table)),
@@ -111,13 +125,16 @@ def _guessed(trained: Trained, puzzles: Sequence[Puzzle], whose: str) -> Iterato
         yield guesses.attack(f"{method}, {whose}")
 
 
-def puzzles_of(corpus: Corpus, counts: Counter[str], wanted: range) -> list[Puzzle]:
-    """Returns places in labelled sentences, to be guessed among names that no document has.
+def puzzles_of(
+    corpus: Corpus, counts: Counter[str], wanted: range, *, outside: bool = False
+) -> list[Puzzle]:
+    """Returns places in sentences, to be guessed among names that no document has.
 
     Args:
         corpus: The training documents.
         counts: `documents_of_terms` of them.
         wanted: In how many documents a term must be.
+        outside: Whether the sentences are those without a label, and not those with one.
     """
     others = [
         name
@@ -133,6 +150,7 @@ def puzzles_of(corpus: Corpus, counts: Counter[str], wanted: range) -> list[Puzz
         # An audit's choice, and no secret.
         generator=np.random.default_rng(0),
         eligible=lambda term: counts[term.lower()] in wanted,
+        outside=outside,
     )
 
 

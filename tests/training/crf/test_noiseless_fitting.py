@@ -1,0 +1,126 @@
+"""Fitting without noise is private fitting with none, but for the rows that it silences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from hushdoc.errors import AnnotationError
+from hushdoc.hashing import Features
+from hushdoc_training.crf import noiseless_fitting, private_fitting
+from hushdoc_training.crf.fitting import FittedTable
+from hushdoc_training.crf.noiseless_fitting import silenced
+from hushdoc_training.crf.private_fitting import Settings, Start
+from hushdoc_training.crf.randomness import SecretStream
+
+ROWS = 1024
+TAGS = ("O", "TERM")
+START = Start(tags=TAGS, scales=np.ones(ROWS), transitions=private_fitting.transitions_of(TAGS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bare:
+    """A plan without noise."""
+
+    expected_records: int
+    sampling_rate: float = 1.0
+    steps: int = 5
+    clipping_norm: float = 1.0
+    noise_multiplier: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Documents:
+    features: Features
+    labels: np.ndarray
+    ends: np.ndarray
+
+
+def documents(count: int) -> Documents:
+    """Documents of 20 items over rows 5 to 999; one item is a clause, and has rows 0 and 1."""
+    chance = np.random.default_rng(3)
+    items, labels = [], []
+    for _ in range(count):
+        place = int(chance.integers(20))
+        for item in range(20):
+            rows = set(chance.integers(5, 1000, size=8).tolist())
+            items.append(sorted(rows | ({0, 1} if item == place else set())))
+            labels.append(int(item == place))
+    offsets = np.cumsum([0, *map(len, items)])
+    indices = np.array([row for item in items for row in item], dtype=np.int32)
+    return Documents(
+        features=Features(indices=indices, offsets=offsets),
+        labels=np.array(labels),
+        ends=np.arange(0, 20 * count + 1, 20),
+    )
+
+
+def fitted(made: Documents, *, loudest: int | None, steps: int = 5) -> FittedTable:
+    return noiseless_fitting.fit_without_noise(
+        made.features,
+        made.labels,
+        sequences=made.ends,
+        records=made.ends,
+        start=START,
+        settings=Settings(),
+        steps=steps,
+        loudest=loudest,
+    )
+
+
+def test_with_every_row_it_is_private_fitting_without_noise() -> None:
+    made = documents(60)
+    private = private_fitting.fit_private(
+        made.features,
+        made.labels,
+        sequences=made.ends,
+        records=made.ends,
+        start=START,
+        plan=Bare(expected_records=60),
+        settings=Settings(),
+        stream=SecretStream(),
+    )
+    table = fitted(made, loudest=None)
+    read = table.genuine
+    assert read.sum() == len(np.unique(made.features.indices))
+    assert np.array_equal(table.weights[read], private.weights[read])
+    assert np.array_equal(table.transitions, private.transitions)
+    assert not private.weights[~read].any()
+    assert np.array_equal(table.seen.any(axis=1), read)
+
+
+def test_few_rows_keep_a_weight_and_they_are_those_that_matter() -> None:
+    table = fitted(documents(60), loudest=7, steps=12)
+    loud = np.flatnonzero(np.nan_to_num(table.weights).any(axis=1))
+    assert len(loud) == 7
+    assert {0, 1} <= {*loud.tolist()}
+    assert table.weights[0, 1] > table.weights[0, 0]
+    # A silenced row was learned from all the same, and is no gap that the fill would have to close.
+    assert table.genuine.sum() > 900
+
+
+def test_more_rows_than_there_are_silence_none() -> None:
+    made = documents(20)
+    assert np.array_equal(
+        fitted(made, loudest=5000).weights, fitted(made, loudest=None).weights, equal_nan=True
+    )
+
+
+@pytest.mark.parametrize("kept", [0, 1, 5, 6, 100])
+def test_silenced_rows_are_the_least_of_all(kept: int) -> None:
+    rows = np.random.default_rng(0).normal(size=(6, 3)) + 5
+    made = silenced(rows, kept)
+    said = rows.std(axis=1)
+    stays = made.any(axis=1)
+    assert stays.sum() == min(kept, 6)
+    assert np.array_equal(made[stays], rows[stays])
+    assert not stays.any() or stays.all() or said[stays].min() >= said[~stays].max()
+
+
+def test_one_label_alone_is_nothing_to_learn() -> None:
+    made = documents(2)
+    nothing = Documents(features=made.features, labels=np.zeros(40, np.int64), ends=made.ends)
+    with pytest.raises(AnnotationError, match="two labels"):
+        fitted(nothing, loudest=None)

@@ -1,0 +1,121 @@
+"""Noiseless fitting: the training of private tables without its noise, and of few words.
+
+No promise follows from it: what comes out is not to be released, and `filling.hardened` makes a
+table to release of it. The gradient of a document is clipped as in private training, so that none
+says more than others. That every step leaves all but the loudest rows at zero (Blumensath, Davies
+2009, iterative hard thresholding) is what hides most words: a row that says nothing can't be told
+from a made-up one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc.hashing import Features
+from hushdoc_training.crf.chain import Numbers
+from hushdoc_training.crf.fitting import FittedTable, occurrences, require_labels
+from hushdoc_training.crf.private_fitting import Settings, Start, Training, data_of
+from hushdoc_training.crf.randomness import SecretStream
+
+Floats = npt.NDArray[np.float64]
+
+STEPS = 24
+"""Steps, each over all documents."""
+
+LOUDEST = 128
+"""Rows of each label but one that are left a weight."""
+
+_FREE = 4
+"""Steps before any row is silenced: what is loud has to show first."""
+
+
+def fit_without_noise(
+    features: Features,
+    labels: npt.NDArray[np.int64],
+    *,
+    sequences: Numbers,
+    records: Numbers,
+    start: Start,
+    settings: Settings,
+    steps: int = STEPS,
+    loudest: int | None = LOUDEST,
+) -> FittedTable:
+    """Returns what was learned, with gaps where no record has a row.
+
+    Args:
+        features: Of all items, one sequence after the other.
+        labels: Of all items, as numbers of `start.tags`.
+        sequences: Where each sequence begins, in items, and the number of items at the end.
+        records: The same of each record; a record is one or more whole sequences.
+        start: What it begins with.
+        settings: Everything else.
+        steps: How many; at least 1.
+        loudest: How many rows keep a weight for each label but one; None for all.
+
+    Raises:
+        AnnotationError: Labels do not fit the items, or are all the same.
+        ValueError: The parts do not fit together.
+    """
+    require_labels(features, labels, sequences, start.tags)
+    data = data_of(features, labels, sequences, records, start)
+    plan = _Noiseless(steps=steps, expected_records=max(1, len(data.records)))
+    training = _Thrifty(data, start, plan, settings, SecretStream())
+    kept = len(data.rows) if loudest is None else loudest * (len(start.tags) - 1)
+    training.kept = kept
+    rows, transitions = training.learn()
+    scales = start.scales[data.rows][:, None]
+    weights = np.full((len(start.scales), len(start.tags)), np.nan, dtype=np.float32)
+    weights[data.rows] = silenced(rows / scales, kept) * scales
+    return FittedTable(
+        weights=weights,
+        seen=occurrences(features, labels, rows=len(weights), columns=len(start.tags)),
+        transitions=transitions.astype(np.float32),
+        labels=start.tags,
+    )
+
+
+def silenced(rows: Floats, kept: int) -> Floats:
+    """Returns rows of which all but some are zero: those whose labels differ most.
+
+    Args:
+        rows: Shape [rows, labels], in units of their scales.
+        kept: How many stay as they are.
+
+    Example:
+        >>> silenced(np.array([[3.0, 3.1], [-1.0, 1.0], [0.0, 0.5]]), 1).tolist()
+        [[0.0, 0.0], [-1.0, 1.0], [0.0, 0.0]]
+    """
+    if kept >= len(rows):
+        return rows
+    said = np.square(rows - rows.mean(axis=1, keepdims=True)).sum(axis=1)
+    made = np.zeros_like(rows)
+    loud = np.argsort(said)[len(rows) - kept :]
+    made[loud] = rows[loud]
+    return made
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Noiseless:
+    """Full batches, clipped, and nothing drawn."""
+
+    steps: int
+    expected_records: int
+    sampling_rate: float = 1.0
+    clipping_norm: float = 1.0
+    noise_multiplier: float = 0.0
+
+
+class _Thrifty(Training):
+    """Training that silences all but some rows after every step."""
+
+    kept = 0
+    _taken = 0
+
+    def step(self) -> None:
+        super().step()
+        self._taken += 1
+        if self._taken > _FREE:
+            self.rows = silenced(self.rows, self.kept)
