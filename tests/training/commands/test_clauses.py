@@ -134,7 +134,8 @@ def test_a_hardened_table_learns_from_tokens_alone_unless_told_otherwise(
     assert [data.uses for data in made.claim.public_data] == [("scales of rows",)]
     used = made.claim.training
     assert (used["algorithm"], used["iterations"], used["noise"]) == ("batch", 5, 1.0)
-    assert (used["batch"]["travel"], used["loudest"]) == (750.0, 128)
+    assert (used["batch"]["travel"], used["loudest"], used["unseen"]) == (750.0, 128, 0.3)
+    assert checkpoint.load(runs / "private").claim.training["unseen"] == 0.3
     options = (*QUICK, *FILLED, "--algorithm", "pa", "--held-out", 0.2)
     assert train(INVENTED, tmp_path / "run", *options) == 0
     pairs = checkpoint.load(tmp_path / "run")
@@ -155,7 +156,9 @@ def test_a_hardened_table_finds_clauses(tmp_path: Path, capsys: pytest.CaptureFi
     assert train(INVENTED, tmp_path / "run", *options) == 0
     told = capsys.readouterr().out
     assert float(told.split("F1 ")[1].split()[0]) > 0.9
-    [public] = checkpoint.load(tmp_path / "run").claim.public_data
+    claim = checkpoint.load(tmp_path / "run").claim
+    assert claim.training["unseen"] == 0.02
+    [public] = claim.public_data
     assert (public.name, public.overlap_with_protected) == ("public.jsonl", "none")
 
 
@@ -263,6 +266,10 @@ def test_tagged_tokens(tmp_path: Path, release: Path) -> None:
         (["--algorithm", "magic"], "algorithm"),
         (["--algorithm", "batch", "--mode", "published"], "batch"),
         (["--loudest", 0], "loudest"),
+        (["--unseen", 0], "--unseen"),
+        (["--unseen", 1.5], "--unseen"),
+        (["--public", "invented:contract", "--mode", "published"], "--public"),
+        (["--public", "invented:contract", "--algorithm", "pa"], "--public"),
         (["--mode", "magic"], "invalid choice"),
         (["--mode", "private", "--epsilon", 0], "epsilon"),
         (["--mode", "gaussian", "--epsilon", 0], "epsilon"),

@@ -85,8 +85,6 @@ def check(options: argparse.Namespace) -> None:
     """
     if options.documents is not None and not options.data.startswith("invented:"):
         options.refuse_usage("--documents says how many to invent; a file is read whole")
-    if options.unseen is not None and not 0 < options.unseen <= 1:
-        options.refuse_usage(f"--unseen is {options.unseen}; it must be above 0 and at most 1")
     if options.public is not None and options.mode != "private":
         options.refuse_usage("--public scales what DP-SGD learns; it needs --mode private")
     if options.update is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from hushdoc.errors import OutputExistsError
 
 PRIVATE_TRAVEL = 350.0
+UNSEEN_IN_CONTRACTS, UNSEEN_IN_INVENTED = 0.02, 0.3
 MODES = ("published", "hardened", "bounded", "gaussian", "private", "none")
 
 
@@ -63,6 +64,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="public contracts in a file, which say how rare words are (default: invented ones)",
     )
     add_overlap(scaled)
+    scaled.add_argument(
+        "--unseen",
+        type=float,
+        help="weight of words that hardly a public contract has, beside the rarest (default: "
+        f"{UNSEEN_IN_CONTRACTS:g} with --public, else {UNSEEN_IN_INVENTED:g})",
+    )
 
 
 def _add_filled(group: argparse._ArgumentGroup) -> None:
@@ -176,6 +183,16 @@ def check(options: argparse.Namespace) -> None:
     if options.iterations is not None and options.iterations < 1:
         options.refuse_usage(f"--iterations is {options.iterations}; it must be at least 1")
     require_positive(options, "row_bound")
+    scaled = options.mode == "private" or options.algorithm == "batch"
+    if (
+        options.public is not None
+        and not scaled
+        and (options.mode != "hardened" or options.algorithm is not None)
+    ):
+        options.refuse_usage(
+            "--public scales what is learned in batches; it needs --mode private, or --mode "
+            "hardened without another --algorithm than batch"
+        )
     check_shared(options)
 
 
@@ -196,6 +213,8 @@ def check_shared(options: argparse.Namespace) -> None:
         options.refuse_usage("--ledger counts documents; it needs --mode private")
     if options.name is not None and not options.name.strip():
         options.refuse_usage("--name is empty; the certificate calls the documents by it")
+    if options.unseen is not None and not 0 < options.unseen <= 1:
+        options.refuse_usage(f"--unseen is {options.unseen}; it must be above 0 and at most 1")
     require_positive(options, "noise", "travel", "clipping_norm", "epsilon")
     if options.delta is not None and not 0 < options.delta < 1:
         options.refuse_usage(f"--delta is {options.delta}; it must be above 0 and below 1")

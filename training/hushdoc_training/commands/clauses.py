@@ -178,6 +178,8 @@ def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) 
     from hushdoc_training.recipes import hashed_crf, table_attacks, table_settings
 
     batches = _in_batches(options, corpus.level)
+    clusters = from_minilm(scheme) if scheme.clusters else None
+    public = _public(options, scheme, clusters) if batches else None
     try:
         settings = table_settings.CRFSettings(
             algorithm="batch" if batches else options.algorithm or "pa",
@@ -187,13 +189,12 @@ def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) 
             noise=options.noise,
             batch=Settings(travel=options.travel or table_settings.TRAVEL),
             loudest=options.loudest,
+            unseen=clause_options.UNSEEN_IN_CONTRACTS if public is None else public.unseen,
             least_documents=options.least_documents,
         )
     except ValueError as error:
         options.refuse_usage(str(error))
         raise
-    clusters = from_minilm(scheme) if scheme.clusters else None
-    public = _public(options, scheme, clusters) if batches else None
     trained = hashed_crf.train(
         corpus,
         scheme,
@@ -291,12 +292,15 @@ def _public(
     if options.public is None:
         # Of another seed than documents of invented:contract, which stand for protected ones.
         texts, name, overlap = invented_contracts.contracts(400, seed=1), INVENTED, "none"
+        usual = clause_options.UNSEEN_IN_INVENTED
     else:
         texts, name = read_texts(options.public, None), Path(options.public).name
         overlap = options.public_overlap
+        usual = clause_options.UNSEEN_IN_CONTRACTS
     make = corpus.token_corpus if scheme.level == "token" else corpus.sentence_corpus
     return PublicText(
         features=make(texts, []).features(scheme, clusters),
+        unseen=usual if options.unseen is None else options.unseen,
         data=PublicData(
             name=name,
             uses=("scales of rows",),

@@ -27,6 +27,9 @@ from hushdoc_training.crf.randomness import SecretStream
 
 Floats = npt.NDArray[np.float64]
 
+UNSEEN = 0.02
+"""Scale of rows that public text of the same kind does not use, as a share of the largest."""
+
 _CHUNK_ROWS = 1 << 18
 _CHUNK_RECORDS = 1 << 10
 """Records whose gradients are held at once."""
@@ -111,7 +114,7 @@ class PrivateTable:
 
 
 def public_scales(
-    public: Features, rows: int, *, least: int = 3, unseen: float = 0.02
+    public: Features, rows: int, *, least: int = 3, unseen: float = UNSEEN
 ) -> npt.NDArray[np.float64]:
     """Returns scales of rows from public text alone: how rare a row is there, 0 being common.
 
@@ -122,7 +125,8 @@ def public_scales(
         public: Features of public sentences; private ones must not be among them.
         rows: Rows of the table.
         least: Public items that must have a row for it to count as used.
-        unseen: Scale of all other rows, as a share of the largest; above 0.
+        unseen: Scale of all other rows, as a share of the largest; above 0. The less the public
+            text has to do with the private one, the more of its words are such rows.
 
     Returns:
         Scales with which a public item's features have a mean squared norm of 1.

@@ -56,10 +56,12 @@ class PublicText:
     Attributes:
         features: Of each, by the table's scheme.
         data: What the certificate says of them.
+        unseen: `private_fitting.public_scales` of rows that they do not use.
     """
 
     features: Features
     data: PublicData
+    unseen: float = private_fitting.UNSEEN
 
 
 def protect_documents(
@@ -102,7 +104,7 @@ def protect_documents(
         PrivacyError: The ledger has no room for the run, or nobody would believe its certificate.
     """
     _require_items(corpus)
-    training = {**asdict(settings), "features": scheme.to_dict()}
+    training = {**asdict(settings), "features": scheme.to_dict(), "unseen": public.unseen}
     alone = private_tables.document_claim(
         plan,
         name,
@@ -129,10 +131,11 @@ def protect_documents(
         unit_definition=unit_definition,
         training=asdict(settings),
         account=account,
+        unseen=public.unseen,
     )
     if audited:
         found = private_audits.attacks_on_documents(
-            scheme, plan, public=public.features, settings=settings
+            scheme, plan, public=public.features, settings=settings, unseen=public.unseen
         )
         claim = private_audits.with_attacks(claim, found)
     made = TableCheckpoint(

@@ -226,7 +226,7 @@ def _scales(
             "The algorithm 'batch' scales rows by public sentences; none are given. Pass their "
             "features as `public`."
         )
-    return private_fitting.public_scales(public, scheme.rows)
+    return private_fitting.public_scales(public, scheme.rows, unseen=settings.unseen)
 
 
 def fill(

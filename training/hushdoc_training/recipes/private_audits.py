@@ -56,7 +56,12 @@ def with_attacks(claim: Claim, attacks: Sequence[Attack]) -> Claim:
 
 
 def attacks_on_documents(
-    scheme: FeatureScheme, plan: Plan, *, public: Features, settings: Settings
+    scheme: FeatureScheme,
+    plan: Plan,
+    *,
+    public: Features,
+    settings: Settings,
+    unseen: float = private_fitting.UNSEEN,
 ) -> list[Attack]:
     """Returns what is told of canary documents and of rows by DP-SGD under a plan.
 
@@ -65,6 +70,7 @@ def attacks_on_documents(
         plan: How the table was trained.
         public: What scaled its rows.
         settings: All else.
+        unseen: Scale of rows that the public sentences do not use.
     """
     make = corpus.token_corpus if scheme.level == "token" else corpus.sentence_corpus
     texts = make(invented_contracts.contracts(DOCUMENTS, seed=2), [LABEL])
@@ -76,7 +82,7 @@ def attacks_on_documents(
     )
     start = Start(
         tags=texts.names,
-        scales=private_fitting.public_scales(public, scheme.rows),
+        scales=private_fitting.public_scales(public, scheme.rows, unseen=unseen),
         transitions=private_fitting.transitions_of(texts.names),
     )
     return _attacked(data, scheme, plan, start=start, settings=settings)

@@ -6,7 +6,14 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hushdoc_training.crf import claims, filling, fitting, laws, noiseless_fitting
+from hushdoc_training.crf import (
+    claims,
+    filling,
+    fitting,
+    laws,
+    noiseless_fitting,
+    private_fitting,
+)
 from hushdoc_training.crf.private_fitting import Settings
 
 BATCH = "batch"
@@ -34,6 +41,7 @@ class CRFSettings:
         noise: Of the hardened fill: spreads of noise on every row. None stands for filling.NOISE,
             and of "batch" for SCALED_NOISE.
         batch: Of the algorithm "batch": how its training goes on.
+        unseen: Of the algorithm "batch": scale of rows that the public sentences do not use.
         loudest: Of the algorithm "batch": how many rows keep a weight for each label but one; None
             for all.
         least_documents: Features in fewer documents are dropped before training. None stands for
@@ -49,6 +57,7 @@ class CRFSettings:
     family: str = "normals"
     noise: float | None = None
     batch: Settings = Settings(travel=TRAVEL)
+    unseen: float = private_fitting.UNSEEN
     loudest: int | None = noiseless_fitting.LOUDEST
     least_documents: int | None = None
     norm: float = 1.0
@@ -98,7 +107,7 @@ class CRFSettings:
         used = {"iterations": self.passes, "noise": self.spreads, "least_documents": self.threshold}
         made = asdict(self) | used
         if self.algorithm != BATCH:
-            del made["batch"], made["loudest"]
+            del made["batch"], made["unseen"], made["loudest"]
         return made
 
     @property
