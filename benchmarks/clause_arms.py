@@ -14,10 +14,13 @@ import numpy.typing as npt
 from hushdoc.accounting import calibration
 from hushdoc.hashing import Features, FeatureScheme
 from hushdoc_training.audit import canaries
+from hushdoc_training.commands.clause_options import UNSEEN_IN_INVENTED
 from hushdoc_training.crf import bounded, filling, noiseless_fitting, private_fitting, term_cost
+from hushdoc_training.crf.corpus import sentence_corpus
 from hushdoc_training.crf.fitting import FittedTable, fit, occurrences
 from hushdoc_training.crf.private_fitting import PrivateTable, Settings, Start
 from hushdoc_training.crf.randomness import SecretStream
+from hushdoc_training.data import invented_contracts
 from hushdoc_training.recipes.table_settings import TRAVEL
 
 DELTA = 1e-5
@@ -47,7 +50,13 @@ NOISES = {"hardened_0": 1e-9, "hardened_half": 0.5, "hardened_more": 1.5, "harde
 PAIRS = "hardened_pairs"
 """The hardened fill of a table of tokens and their pairs, learned by CRFsuite as the original."""
 
-VARIANTS = ("published_joint", PAIRS, *NOISES)
+INVENTED = "hardened_invented"
+"""The hardened fill with rows scaled by invented contracts, as where nobody has public ones."""
+
+PRIVATE_INVENTED = "private_8_invented"
+"""DP-SGD at epsilon 8 with the same scales; scored, and not attacked again."""
+
+VARIANTS = ("published_joint", PAIRS, INVENTED, *NOISES)
 """Other ways to fill, not among ARMS: "published_joint" draws all labels of a row together."""
 
 HALVES = {
@@ -166,13 +175,15 @@ def train(task: Task, arm: str) -> Trained:
         return _fitted(task, arm)
     if arm == "bounded":
         return _bounded(task)
-    return _private(task, arm)
+    if arm == PRIVATE_INVENTED:
+        return _private(task, "private_8", scales_of(task, "frequent_invented"))
+    return _private(task, arm, scales_of(task))
 
 
 def _fitted(task: Task, arm: str) -> Trained:
     kind = kind_of(task, arm)
     table = fitted(task, kind)
-    scales = scales_of(task) if kind == "frequent" else None
+    scales = None if scheme_of(kind) == "pairs" else scales_of(task, kind)
     return Trained(
         weights=_filled(table, arm, scales),
         transitions=table.transitions,
@@ -206,8 +217,8 @@ def _term_cost(task: Task, table: FittedTable, arm: str) -> dict[str, Any]:
 
 def kind_of(task: Task, arm: str) -> str:
     """Returns which features the table of an arm is fitted to."""
-    if arm == PAIRS:
-        return "frequent_pairs"
+    if arm in (PAIRS, INVENTED):
+        return "frequent_pairs" if arm == PAIRS else "frequent_invented"
     return task.hardened if arm.startswith("hardened") else "pairs"
 
 
@@ -216,17 +227,26 @@ def scheme_of(kind: str) -> str:
     return "pairs" if kind.endswith("pairs") else "words"
 
 
-def scales_of(task: Task) -> Floats:
-    """Returns how loud each row of a table of words may be, by public text."""
-    return private_fitting.public_scales(
-        task.public, task.schemes["words"].rows, unseen=task.unseen
-    )
+def scales_of(task: Task, kind: str = "frequent") -> Floats:
+    """Returns how loud each row of a table of words may be, by public or by invented text."""
+    scheme = task.schemes["words"]
+    if kind == "frequent_invented":
+        return private_fitting.public_scales(
+            _invented(scheme), scheme.rows, unseen=UNSEEN_IN_INVENTED
+        )
+    return private_fitting.public_scales(task.public, scheme.rows, unseen=task.unseen)
+
+
+@lru_cache(maxsize=1)
+def _invented(scheme: FeatureScheme) -> Features:
+    """Returns the sentences that `hushdoc train clauses` takes where it is given no public text."""
+    return sentence_corpus(invented_contracts.contracts(400, seed=1), []).features(scheme)
 
 
 @lru_cache(maxsize=2)
 def fitted(task: Task, kind: str) -> FittedTable:
     """Returns what is learned, from the task's folder where it was learned before."""
-    features = task.train.features[kind]
+    features = _features_of(task, kind)
     path = task.folder / f"{'all' if kind == 'pairs' else kind}.npz"
     rows = task.schemes[scheme_of(kind)].rows
     if not path.exists():
@@ -246,9 +266,13 @@ def fitted(task: Task, kind: str) -> FittedTable:
         )
 
 
+def _features_of(task: Task, kind: str) -> Features:
+    return task.train.features[kind.removesuffix("_invented")]
+
+
 def _learned(task: Task, kind: str) -> FittedTable:
-    features = task.train.features[kind]
-    if kind != "frequent":
+    features = _features_of(task, kind)
+    if kind.endswith("pairs"):
         return fit(
             features,
             task.train.labels,
@@ -264,7 +288,7 @@ def _learned(task: Task, kind: str) -> FittedTable:
         records=task.train.records,
         start=Start(
             tags=task.names,
-            scales=scales_of(task),
+            scales=scales_of(task, kind),
             transitions=private_fitting.transitions_of(task.names, rarity=task.rarity),
         ),
         settings=replace(task.settings, travel=TRAVEL),
@@ -308,11 +332,10 @@ def _bounded(task: Task) -> Trained:
     )
 
 
-def _private(task: Task, arm: str) -> Trained:
+def _private(task: Task, arm: str, scales: Floats) -> Trained:
     epsilon, plan, _ = _plan(task, arm)
     features = task.train.features["words"]
     rows = task.schemes["words"].rows
-    scales = scales_of(task)
     table = fit_private(task, arm, private_data(task), scales)
     facts = {} if epsilon is None else {"epsilon": epsilon, "delta": DELTA, "steps": plan.steps}
     return Trained(

@@ -97,7 +97,7 @@ def main() -> int:
         for name, make in tasks(None if options.quick else options.data, scale):
             if name.startswith(options.tasks or ""):
                 run_all(work / name.replace("/", "-"), make, scale)
-        more = (*clause_arms.VARIANTS, *clause_arms.HALVES)
+        more = (*clause_arms.VARIANTS, clause_arms.PRIVATE_INVENTED, *clause_arms.HALVES)
         asked = [arm for arm in more if arm in scale.arms]
         result = clause_report.report(work, (*clause_arms.ARMS, *asked))
         if options.plot:
@@ -134,7 +134,8 @@ def left_out(task: str) -> tuple[str, ...]:
 
     The ball is as wide as sentences need it; a hardened fill of other tasks is one of pairs anyway.
     """
-    without = ("bounded", clause_arms.PAIRS, *clause_arms.HALVES)
+    invented = (clause_arms.INVENTED, clause_arms.PRIVATE_INVENTED)
+    without = ("bounded", clause_arms.PAIRS, *invented, *clause_arms.HALVES)
     return without if task.startswith(clause_report.OTHER) else ()
 
 
