@@ -14,13 +14,12 @@ import numpy.typing as npt
 from hushdoc.accounting import calibration
 from hushdoc.hashing import Features, FeatureScheme
 from hushdoc_training.audit import canaries
-from hushdoc_training.commands.clause_options import UNSEEN_IN_INVENTED
 from hushdoc_training.crf import bounded, filling, noiseless_fitting, private_fitting, term_cost
-from hushdoc_training.crf.corpus import sentence_corpus
 from hushdoc_training.crf.fitting import FittedTable, fit, occurrences
 from hushdoc_training.crf.private_fitting import PrivateTable, Settings, Start
 from hushdoc_training.crf.randomness import SecretStream
-from hushdoc_training.data import invented_contracts
+from hushdoc_training.recipes import public_texts
+from hushdoc_training.recipes.public_texts import PublicText
 from hushdoc_training.recipes.table_settings import TRAVEL
 
 DELTA = 1e-5
@@ -51,7 +50,7 @@ PAIRS = "hardened_pairs"
 """The hardened fill of a table of tokens and their pairs, learned by CRFsuite as the original."""
 
 INVENTED = "hardened_invented"
-"""The hardened fill with rows scaled by invented contracts, as where nobody has public ones."""
+"""The hardened fill of who has no public contracts: `public_texts.without_any` scales rows."""
 
 PRIVATE_INVENTED = "private_8_invented"
 """DP-SGD at epsilon 8 with the same scales; scored, and not attacked again."""
@@ -231,16 +230,15 @@ def scales_of(task: Task, kind: str = "frequent") -> Floats:
     """Returns how loud each row of a table of words may be, by public or by invented text."""
     scheme = task.schemes["words"]
     if kind == "frequent_invented":
-        return private_fitting.public_scales(
-            _invented(scheme), scheme.rows, unseen=UNSEEN_IN_INVENTED
-        )
+        own = _without_any(scheme)
+        return private_fitting.public_scales(own.features, scheme.rows, unseen=own.unseen)
     return private_fitting.public_scales(task.public, scheme.rows, unseen=task.unseen)
 
 
 @lru_cache(maxsize=1)
-def _invented(scheme: FeatureScheme) -> Features:
-    """Returns the sentences that `hushdoc train clauses` takes where it is given no public text."""
-    return sentence_corpus(invented_contracts.contracts(400, seed=1), []).features(scheme)
+def _without_any(scheme: FeatureScheme) -> PublicText:
+    """Returns what `hushdoc train clauses` takes where it is given no public text."""
+    return public_texts.without_any(scheme, words="none")
 
 
 @lru_cache(maxsize=2)

@@ -25,7 +25,7 @@ NAMES = {
     "hardened": "hardened fill",
     "published_joint": "filled as published, by a joint normal law",
     "hardened_pairs": "hardened fill of tokens and pairs",
-    "hardened_invented": "hardened fill, scaled by invented contracts",
+    "hardened_invented": "hardened fill, without public contracts",
     "pairs_halves": "the same of half the contracts",
     "hardened_0": "hardened fill, next to no noise",
     "hardened_half": "hardened fill, noise 0.5",
@@ -36,7 +36,7 @@ NAMES = {
     "bounded": "bounded rows, noise for epsilon 8 of one row",
     "noiseless": "as the private ones, without noise",
     "private_8": "DP-SGD, epsilon 8",
-    "private_8_invented": "DP-SGD, epsilon 8, scaled by invented contracts",
+    "private_8_invented": "DP-SGD, epsilon 8, without public contracts",
     "private_3": "DP-SGD, epsilon 3",
     "private_1": "DP-SGD, epsilon 1",
 }

@@ -12,7 +12,7 @@ import pytest
 from hushdoc.__main__ import main
 from hushdoc_training.commands.clause_options import MODES
 from hushdoc_training.commands.clauses import INVENTED, SENTENCE
-from hushdoc_training.crf import checkpoint
+from hushdoc_training.crf import checkpoint, word_ranks
 from hushdoc_training.data import invented_contracts
 
 QUICK = ("--rows", "16384", "--documents", "120")
@@ -131,17 +131,36 @@ def test_a_hardened_table_learns_from_tokens_alone_unless_told_otherwise(
     made = checkpoint.load(runs / "hardened")
     assert not made.scheme.bigrams
     assert not made.scheme.skip_grams
-    assert [data.uses for data in made.claim.public_data] == [("scales of rows",)]
+    names = [data.name for data in made.claim.public_data]
+    assert names == [INVENTED, word_ranks.NAME]
+    assert all(data.uses == ("scales of rows",) for data in made.claim.public_data)
     used = made.claim.training
     assert (used["algorithm"], used["iterations"], used["noise"]) == ("batch", 5, 1.0)
-    assert (used["batch"]["travel"], used["loudest"], used["unseen"]) == (750.0, 128, 0.3)
-    assert checkpoint.load(runs / "private").claim.training["unseen"] == 0.3
+    assert (used["batch"]["travel"], used["loudest"], used["unseen"]) == (750.0, 128, 0.1)
+    private = checkpoint.load(runs / "private").claim
+    assert [data.name for data in private.public_data] == [INVENTED]
+    assert private.training["unseen"] == 0.3
     options = (*QUICK, *FILLED, "--algorithm", "pa", "--held-out", 0.2)
     assert train(INVENTED, tmp_path / "run", *options) == 0
     pairs = checkpoint.load(tmp_path / "run")
     assert pairs.scheme.bigrams
     assert not pairs.claim.public_data
     assert pairs.claim.training["noise"] == 0.5
+
+
+def test_words_at_large_scale_a_private_table_by_its_makers_word(
+    tmp_path: Path, release: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = (*QUICK, "--mode", "private", "--expected-records", 80)
+    assert train(INVENTED, tmp_path / "run", *options, "--public-overlap", "none") == 0
+    assert "Scales:" not in capsys.readouterr().out
+    claim = checkpoint.load(tmp_path / "run").claim
+    assert [data.name for data in claim.public_data] == [INVENTED, word_ranks.NAME]
+    assert {data.overlap_with_protected for data in claim.public_data} == {"none"}
+    assert export(tmp_path / "run", tmp_path / "model", release) == 0
+    limits = ("--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document")
+    trust = ("--trust", f"{release}.trust.json")
+    assert main(["verify", str(tmp_path / "model"), *trust, *limits]) == 0
 
 
 def test_a_hardened_table_finds_clauses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

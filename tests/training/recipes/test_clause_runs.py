@@ -24,7 +24,7 @@ from hushdoc_training.data import invented_contracts
 from hushdoc_training.data.contracts import Contract
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes import clause_runs, hashed_crf, private_tables
-from hushdoc_training.recipes.clause_runs import PublicText
+from hushdoc_training.recipes.public_texts import PublicText
 from hushdoc_training.recipes.table_settings import CRFSettings
 
 LAW = "Governing Law"
@@ -48,7 +48,7 @@ def document_run(documents: Corpus, out: Path, **words: Any) -> TableCheckpoint:
         documents,
         scheme,
         plan,
-        public=PublicText(features=public, data=hashed_crf._word_clusters()),
+        public=PublicText(features=public, data=(hashed_crf._word_clusters(),)),
         out=out,
         name="contracts",
         settings=Settings(travel=200.0),

@@ -16,7 +16,7 @@ from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.data import invented_contracts
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes import clause_runs, hashed_crf, private_audits
-from hushdoc_training.recipes.clause_runs import PublicText
+from hushdoc_training.recipes.public_texts import PublicText
 
 WORDS = FeatureScheme(rows=5_003, bigrams=False, skip_grams=False)
 
@@ -29,7 +29,7 @@ def plan(epsilon: float = 8.0) -> PrivacyPlan:
 
 def public() -> PublicText:
     texts = corpus.sentence_corpus(invented_contracts.contracts(20, seed=1), [])
-    return PublicText(features=texts.features(WORDS), data=hashed_crf._word_clusters())
+    return PublicText(features=texts.features(WORDS), data=(hashed_crf._word_clusters(),))
 
 
 def test_canary_documents_are_seen_as_much_as_the_plan_allows_and_no_more() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from hushdoc.errors import OutputExistsError
 
 PRIVATE_TRAVEL = 350.0
-UNSEEN_IN_CONTRACTS, UNSEEN_IN_INVENTED = 0.02, 0.3
 MODES = ("published", "hardened", "bounded", "gaussian", "private", "none")
 
 
@@ -61,14 +60,16 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     scaled.add_argument(
         "--public",
-        help="public contracts in a file, which say how rare words are (default: invented ones)",
+        help="public contracts in a file, which say how rare words are (default: invented ones "
+        "and, where MiniLM is installed, how rare English words are at large; of private that "
+        "needs --public-overlap none)",
     )
     add_overlap(scaled)
     scaled.add_argument(
         "--unseen",
         type=float,
         help="weight of words that hardly a public contract has, beside the rarest (default: "
-        f"{UNSEEN_IN_CONTRACTS:g} with --public, else {UNSEEN_IN_INVENTED:g})",
+        "0.02 with --public, 0.1 with words at large, else 0.3)",
     )
 
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from hushdoc.hashing import Clusters, FeatureScheme
     from hushdoc_training.audit.roc import Attack
     from hushdoc_training.crf.checkpoint import TableCheckpoint
-    from hushdoc_training.crf.corpus import Corpus, LabelledText
+    from hushdoc_training.crf.corpus import Corpus
     from hushdoc_training.data.contracts import Contract, Sentence
     from hushdoc_training.privacy.ledger import Ledger
     from hushdoc_training.privacy.plan import PrivacyPlan
-    from hushdoc_training.recipes.clause_runs import PublicText
+    from hushdoc_training.recipes.public_texts import PublicText
 
 DESCRIPTION = """Learns to find clauses or entities in long texts by a table of hashed features.
 
@@ -42,6 +42,11 @@ No epsilon follows from the first two. Only `private` protects documents."""
 
 INVENTED = "invented:contract"
 NUM_INVENTED = 400
+ALONE = (
+    "from invented contracts alone, which lack most words. Give public ones with --public; or, "
+    "where MiniLM's package is installed and its sources (Wikipedia, books) hold no protected "
+    "document, declare --public-overlap none to add how rare words are at large"
+)
 SENTENCE = "one sentence of the file, which whoever trained declared to be a document of its own"
 
 
@@ -174,7 +179,7 @@ def _in_batches(options: argparse.Namespace, level: str) -> bool:
 def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) -> TableCheckpoint:
     from hushdoc_training.crf import checkpoint
     from hushdoc_training.crf.clusters import from_minilm
-    from hushdoc_training.crf.private_fitting import Settings
+    from hushdoc_training.crf.private_fitting import UNSEEN, Settings
     from hushdoc_training.recipes import hashed_crf, table_attacks, table_settings
 
     batches = _in_batches(options, corpus.level)
@@ -189,7 +194,7 @@ def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) 
             noise=options.noise,
             batch=Settings(travel=options.travel or table_settings.TRAVEL),
             loudest=options.loudest,
-            unseen=clause_options.UNSEEN_IN_CONTRACTS if public is None else public.unseen,
+            unseen=UNSEEN if public is None else public.unseen,
             least_documents=options.least_documents,
         )
     except ValueError as error:
@@ -203,7 +208,7 @@ def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) 
         name=name_of(options),
         clusters=clusters,
         public=None if public is None else public.features,
-        public_data=() if public is None else (public.data,),
+        public_data=() if public is None else public.data,
         attack=None
         if options.mode == "none"
         else lambda made: table_attacks.audits(made, report=print_attack),
@@ -283,34 +288,27 @@ def _public(
     options: argparse.Namespace, scheme: FeatureScheme, clusters: Clusters | None = None
 ) -> PublicText:
     """Returns the public sentences that scale the rows, with what is to be said of them."""
-    from hushdoc.claim import PublicData
-    from hushdoc_training.crf import corpus
-    from hushdoc_training.data import invented_contracts
-    from hushdoc_training.recipes.clause_runs import PublicText
+    from hushdoc_training.recipes import public_texts
 
-    texts: Sequence[LabelledText]
     if options.public is None:
-        # Of another seed than documents of invented:contract, which stand for protected ones.
-        texts, name, overlap = invented_contracts.contracts(400, seed=1), INVENTED, "none"
-        usual = clause_options.UNSEEN_IN_INVENTED
-    else:
-        texts, name = read_texts(options.public, None), Path(options.public).name
-        overlap = options.public_overlap
-        usual = clause_options.UNSEEN_IN_CONTRACTS
-    make = corpus.token_corpus if scheme.level == "token" else corpus.sentence_corpus
-    return PublicText(
-        features=make(texts, []).features(scheme, clusters),
-        unseen=usual if options.unseen is None else options.unseen,
-        data=PublicData(
-            name=name,
-            uses=("scales of rows",),
-            uri=None,
-            digest=None,
-            privacy_status="invented by a generator"
-            if options.public is None
-            else "declared public by the trainer",
-            overlap_with_protected=overlap,
-        ),
+        # Default policies refuse a promise where it is unknown what a public text holds.
+        declared = options.mode != "private" or options.public_overlap == "none"
+        made = public_texts.without_any(
+            scheme,
+            words=options.public_overlap if declared else None,
+            unseen=options.unseen,
+            clusters=clusters,
+        )
+        if len(made.data) == 1:
+            print(f"Scales:     {ALONE}")
+        return made
+    return public_texts.given(
+        read_texts(options.public, None),
+        scheme,
+        name=Path(options.public).name,
+        overlap=options.public_overlap,
+        unseen=options.unseen,
+        clusters=clusters,
     )
 
 

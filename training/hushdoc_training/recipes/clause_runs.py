@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from hushdoc.accounting import calibration
-from hushdoc.claim import DataAccess, PublicData
+from hushdoc.claim import DataAccess
 from hushdoc.errors import AnnotationError
-from hushdoc.hashing import Features, FeatureScheme
+from hushdoc.hashing import FeatureScheme
 from hushdoc.labels import OUTSIDE
 from hushdoc.runtime.chains import viterbi
 from hushdoc.runtime.hashed_table import HashedTable, item_scores
@@ -25,6 +25,7 @@ from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.privacy.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes import budget, private_audits, private_tables
+from hushdoc_training.recipes.public_texts import PublicText
 from hushdoc_training.recipes.run import Run
 
 DELTA = 1e-5
@@ -47,21 +48,6 @@ class Score:
     recall: float
     f1: float
     items: int
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PublicText:
-    """Public sentences that scale the rows of a private table.
-
-    Attributes:
-        features: Of each, by the table's scheme.
-        data: What the certificate says of them.
-        unseen: `private_fitting.public_scales` of rows that they do not use.
-    """
-
-    features: Features
-    data: PublicData
-    unseen: float = private_fitting.UNSEEN
 
 
 def protect_documents(
@@ -108,7 +94,7 @@ def protect_documents(
     alone = private_tables.document_claim(
         plan,
         name,
-        (public.data,),
+        public.data,
         hyperparameter_tuning=hyperparameter_tuning,
         unit_definition=unit_definition,
         training=training,
@@ -125,7 +111,7 @@ def protect_documents(
         plan,
         public=public.features,
         name=name,
-        public_data=(public.data,),
+        public_data=public.data,
         settings=settings,
         hyperparameter_tuning=hyperparameter_tuning,
         unit_definition=unit_definition,
