@@ -108,15 +108,31 @@ def test_more_rows_than_there_are_silence_none() -> None:
     )
 
 
-@pytest.mark.parametrize("kept", [0, 1, 5, 6, 100])
-def test_silenced_rows_are_the_least_of_all(kept: int) -> None:
+@pytest.mark.parametrize("kept", [0, 1, 5])
+def test_for_each_label_the_least_is_silenced(kept: int) -> None:
     rows = np.random.default_rng(0).normal(size=(6, 3)) + 5
     made = silenced(rows, kept)
-    said = rows.std(axis=1)
-    stays = made.any(axis=1)
-    assert stays.sum() == min(kept, 6)
-    assert np.array_equal(made[stays], rows[stays])
-    assert not stays.any() or stays.all() or said[stays].min() >= said[~stays].max()
+    said = rows - rows.mean(axis=1, keepdims=True)
+    stays = made != 0
+    assert (stays.sum(axis=0) == kept).all()
+    assert np.array_equal(made[stays], said[stays])
+    for label in range(3):
+        loud, quiet = np.abs(said[stays[:, label], label]), np.abs(said[~stays[:, label], label])
+        assert not kept or loud.min() >= quiet.max()
+
+
+@pytest.mark.parametrize("kept", [6, 100])
+def test_where_none_is_silenced_rows_stay_as_they_are(kept: int) -> None:
+    rows = np.random.default_rng(0).normal(size=(6, 3))
+    assert np.array_equal(silenced(rows, kept), rows)
+
+
+def test_of_two_labels_both_lose_the_same_rows() -> None:
+    rows = np.random.default_rng(1).normal(size=(50, 2))
+    rows[:, 0] = -rows[:, 1]
+    made = silenced(rows, 7)
+    assert np.array_equal(made[:, 0], -made[:, 1])
+    assert made.any(axis=1).sum() == 7
 
 
 def test_one_label_alone_is_nothing_to_learn() -> None:

@@ -2,9 +2,9 @@
 
 No promise follows from it: what comes out is not to be released, and `filling.hardened` makes a
 table to release of it. The gradient of a document is clipped as in private training, so that none
-says more than others. That every step leaves all but the loudest rows at zero (Blumensath, Davies
-2009, iterative hard thresholding) is what hides most words: a row that says nothing can't be told
-from a made-up one.
+says more than others. That every step leaves of each label all but the loudest rows at zero
+(Blumensath, Davies 2009, iterative hard thresholding) is what hides most words: a row that says
+nothing of a label can't be told from a made-up one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STEPS = 24
 """Steps, each over all documents."""
 
 LOUDEST = 128
-"""Rows of each label but one that are left a weight."""
+"""Rows that are left a weight for each label."""
 
 _FREE = 4
 """Steps before any row is silenced: what is loud has to show first."""
@@ -53,7 +53,7 @@ def fit_without_noise(
         start: What it begins with.
         settings: Everything else.
         steps: How many; at least 1.
-        loudest: How many rows keep a weight for each label but one; None for all.
+        loudest: How many rows keep a weight for each label; None for all.
 
     Raises:
         AnnotationError: Labels do not fit the items, or are all the same.
@@ -63,8 +63,7 @@ def fit_without_noise(
     data = data_of(features, labels, sequences, records, start)
     plan = _Noiseless(steps=steps, expected_records=max(1, len(data.records)))
     training = _Thrifty(data, start, plan, settings, SecretStream())
-    kept = len(data.rows) if loudest is None else loudest * (len(start.tags) - 1)
-    training.kept = kept
+    training.kept = kept = len(data.rows) if loudest is None else loudest
     rows, transitions = training.learn()
     scales = start.scales[data.rows][:, None]
     weights = np.full((len(start.scales), len(start.tags)), np.nan, dtype=np.float32)
@@ -78,11 +77,11 @@ def fit_without_noise(
 
 
 def silenced(rows: Floats, kept: int) -> Floats:
-    """Returns rows of which all but some are zero: those whose labels differ most.
+    """Returns rows of which some speak for or against a label, and all others are zero there.
 
     Args:
         rows: Shape [rows, labels], in units of their scales.
-        kept: How many stay as they are.
+        kept: How many keep a weight for each label, counted from the mean of their row.
 
     Example:
         >>> silenced(np.array([[3.0, 3.1], [-1.0, 1.0], [0.0, 0.5]]), 1).tolist()
@@ -90,10 +89,10 @@ def silenced(rows: Floats, kept: int) -> Floats:
     """
     if kept >= len(rows):
         return rows
-    said = np.square(rows - rows.mean(axis=1, keepdims=True)).sum(axis=1)
+    said = rows - rows.mean(axis=1, keepdims=True)
+    loud = np.argsort(np.abs(said), axis=0, kind="stable")[len(rows) - kept :]
     made = np.zeros_like(rows)
-    loud = np.argsort(said)[len(rows) - kept :]
-    made[loud] = rows[loud]
+    np.put_along_axis(made, loud, np.take_along_axis(said, loud, axis=0), axis=0)
     return made
 
 

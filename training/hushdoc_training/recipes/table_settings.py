@@ -42,8 +42,7 @@ class CRFSettings:
             and of "batch" for SCALED_NOISE.
         batch: Of the algorithm "batch": how its training goes on.
         unseen: Of the algorithm "batch": scale of rows that the public sentences do not use.
-        loudest: Of the algorithm "batch": how many rows keep a weight for each label but one; None
-            for all.
+        loudest: Of the algorithm "batch": how many rows keep a weight for each label; None for all.
         least_documents: Features in fewer documents are dropped before training. None stands for
             HARDENED_DOCUMENTS where the fill is "hardened", and for 1 elsewhere.
         norm: Of the Gaussian fill: the length to which rows are shortened, a public constant.
