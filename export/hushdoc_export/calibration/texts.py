@@ -70,7 +70,7 @@ def read(location: Path) -> list[Contract] | list[Message] | list[Labelled]:
     if "label" not in keys:
         return contracts.read_contracts(path)
     messages = contracts.read_messages(path)
-    _require_distinct(messages, path)
+    contracts.require_distinct(messages, path)
     if "spans" not in keys:
         return messages
     return [
@@ -87,19 +87,6 @@ def _keys(path: Path) -> frozenset[str]:
     except (OSError, EOFError, ValueError, zlib.error):
         return frozenset()  # which whoever reads all of it says better
     return frozenset(told) if isinstance(told, dict) else frozenset()
-
-
-def _require_distinct(messages: Sequence[Message], path: Path) -> None:
-    """Refuses a document in two lines, by the same marks as training: it would count twice."""
-    seen: set[tuple[str, str, str]] = set()
-    for message in messages:
-        marks = {(message.name, "label", message.label), (message.name, "text", message.text)}
-        if marks & seen:
-            raise AnnotationError(
-                f"Two lines of '{path}' have the id '{message.name[:80]}' and the same label or "
-                "text; expected one line for each document. Give different documents different ids."
-            )
-        seen |= marks
 
 
 def declared(location: Path, *, status: str, overlap: str) -> PublicData:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,7 +149,7 @@ def read_messages(location: str, invented: int) -> list[Message]:
         return _invented(source)
     path = contracts.find(Path(location))
     found = contracts.read_messages(path)
-    _require_distinct(found, path)
+    contracts.require_distinct(found, path)
     return found
 
 
@@ -168,20 +167,6 @@ def _invented(source: Any) -> list[Message]:
         )
         for number, labelled in enumerate(dataset.read(source))
     ]
-
-
-def _require_distinct(messages: Sequence[Message], path: Path) -> None:
-    """Refuses a document in two lines; ids that only tell those of one kind apart are none."""
-    seen: set[tuple[str, str, str]] = set()
-    for message in messages:
-        marks = {(message.name, "label", message.label), (message.name, "text", message.text)}
-        if marks & seen:
-            raise AnnotationError(
-                f"Two lines of '{path}' have the id '{message.name[:80]}' and the same label or "
-                "text; expected one line for each document, which is protected as one. Join them, "
-                "or give different documents different ids."
-            )
-        seen |= marks
 
 
 def _filled(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -153,6 +153,28 @@ def read_messages(path: Path) -> list[Message]:
         except (KeyError, TypeError, ValueError) as error:
             raise _bad_line(path, number, error, "id, label and text") from error
     return found
+
+
+def require_distinct(messages: Sequence[Message], path: Path) -> None:
+    """Refuses a document in two lines; ids that only tell those of one kind apart are none.
+
+    Args:
+        messages: All of a file.
+        path: The file, for the error.
+
+    Raises:
+        AnnotationError: Two have one id, and the same label or text.
+    """
+    seen: set[tuple[str, str, str]] = set()
+    for message in messages:
+        marks = {(message.name, "label", message.label), (message.name, "text", message.text)}
+        if marks & seen:
+            raise AnnotationError(
+                f"Two lines of '{path}' have the id '{message.name[:80]}' and the same label or "
+                "text; expected one line for each document, which counts as one. Join them, or "
+                "give different documents different ids."
+            )
+        seen |= marks
 
 
 def read_conll(path: Path, *, sentences_are_documents: bool = False) -> list[Sentence]:
