@@ -124,7 +124,7 @@ def add_overlap(group: argparse._ArgumentGroup) -> None:
         "--public-overlap",
         choices=("none", "unknown", "partial", "contained"),
         default="unknown",
-        help="how far --public may hold documents that are to be protected (default: unknown)",
+        help="how far public texts may hold documents that are to be protected (default: unknown)",
     )
 
 
