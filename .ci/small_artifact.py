@@ -10,10 +10,12 @@ from hushdoc.labels import LabelSet
 from hushdoc_training import checkpoint
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.recipes import kie
+from hushdoc_training.recipes.kie import start as kie_start
 
 out = Path(sys.argv[1])
-start = kie.start_from("small", LabelSet(fields=("total",)), vocabulary=lambda: ["Total 12.50"])
+start = kie_start.start_from(
+    "small", LabelSet(fields=("total",)), vocabulary=lambda: ["Total 12.50"]
+)
 plan = PrivacyPlan.calibrated(epsilon=8, sampling_rate=0.1, steps=10)
 checkpoint.save(
     out / "checkpoint",

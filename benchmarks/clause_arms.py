@@ -17,10 +17,10 @@ from hushdoc_training.audit import canaries
 from hushdoc_training.crf import bounded, filling, noiseless_fitting, private_fitting, term_cost
 from hushdoc_training.crf.fitting import FittedTable, fit, occurrences
 from hushdoc_training.crf.private_fitting import PrivateTable, Settings, Start
-from hushdoc_training.crf.randomness import SecretStream
-from hushdoc_training.recipes import public_texts
-from hushdoc_training.recipes.public_texts import PublicText
-from hushdoc_training.recipes.table_settings import TRAVEL
+from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.recipes.hashed import public_texts
+from hushdoc_training.recipes.hashed.public_texts import PublicText
+from hushdoc_training.recipes.hashed.settings import TRAVEL
 
 DELTA = 1e-5
 ITERATIONS = 10

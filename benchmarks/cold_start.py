@@ -185,11 +185,11 @@ def require_same_embedding(found: Mapping[str, list[float]]) -> None:
 
 def trusted_key(work: Path, store: str = "trust.json") -> Any:
     """Returns a key, and writes the trust store that trusts it."""
-    from hushdoc import signing
-    from hushdoc.trust import TrustedKey, TrustStore
+    from hushdoc.signing import keys
+    from hushdoc.signing.trust_store import TrustedKey, TrustStore
 
-    key = signing.generate_key()
-    trust = TrustStore.of([TrustedKey(name="benchmark", public_key=signing.public_key_of(key))])
+    key = keys.generate_key()
+    trust = TrustStore.of([TrustedKey(name="benchmark", public_key=keys.public_key_of(key))])
     (work / store).write_bytes(trust.to_json())
     return key
 
@@ -205,7 +205,7 @@ def prepare_fields(work: Path, key: Any, variants: Sequence[str]) -> None:
     """Writes a checkpoint of MiniLM's size, variants of it, sealed, and a document."""
     from hushdoc.labels import LabelSet
     from hushdoc.runtime.encoding import Preprocessing
-    from hushdoc_export.convert import export
+    from hushdoc_export.kie import export
     from hushdoc_training import checkpoint
     from hushdoc_training.data import invented
     from hushdoc_training.models import layout

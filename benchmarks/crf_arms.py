@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from hushdoc.hashing import Features, FeatureScheme, Lookups
-    from hushdoc.runtime.hashed_table import HashedTable
+    from hushdoc.runtime.hashed.table import HashedTable
 
 TAGS = {"sentence": ("O", "RELEVANT"), "token": ("O", "B-party", "I-party")}
 DECODING = ("ours_decoding", "peer_decoding")
@@ -139,8 +139,8 @@ def decoded(
     """Returns our labels of all items."""
     import numpy as np
 
-    from hushdoc.runtime import chains as linear
-    from hushdoc.runtime import hashed_table
+    from hushdoc.runtime.hashed import chains as linear
+    from hushdoc.runtime.hashed import table as hashed_table
 
     scores = hashed_table.item_scores(features, table)
     lengths = [len(sentences)] if scheme.level == "sentence" else list(map(len, sentences))
@@ -150,7 +150,7 @@ def decoded(
 
 def table_of(weights: Any, transitions: Any) -> HashedTable:
     """Returns a table of these parts."""
-    from hushdoc.runtime.hashed_table import HashedTable
+    from hushdoc.runtime.hashed.table import HashedTable
 
     return HashedTable(weights=weights, transitions=transitions)
 
@@ -159,7 +159,7 @@ def rounded_table(table: HashedTable, dtype: str, tags: Sequence[str]) -> Hashed
     """Returns the table as an artifact stores it; rows that were not filled stay zero."""
     import numpy as np
 
-    from hushdoc.runtime.hashed_table import ZERO_POINT, HashedTable
+    from hushdoc.runtime.hashed.table import ZERO_POINT, HashedTable
     from hushdoc_export.table import differences, rounded
 
     filled = table.weights.any(axis=1)

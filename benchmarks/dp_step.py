@@ -204,7 +204,7 @@ def take_whole_steps(
     kind: str, rows: int, size: int, *, quick: bool, device: str
 ) -> dict[str, Any]:
     """Takes private and normal steps in turn, each on a model of its own."""
-    from hushdoc_training.privacy.noise import NoiseStream
+    from hushdoc_training.randomness.noise import NoiseStream
 
     plain = accumulating_step(workload(kind, rows, size, quick=quick, device=device))
     private, model = private_step(workload(kind, rows, size, quick=quick, device=device))

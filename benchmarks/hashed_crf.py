@@ -220,14 +220,14 @@ def seal(folder: Path, public_key_file: Path) -> Path:
     """Writes an artifact with a made-up table of two labels in bytes, and who signed it."""
     import numpy as np
 
-    from hushdoc import signing
     from hushdoc.hashing import FeatureScheme
+    from hushdoc.signing import keys
     from hushdoc_export.table import seal_table
     from hushdoc_training.privacy import claims
     from hushdoc_training.privacy.plan import PrivacyPlan
 
-    key = signing.generate_key()
-    public_key_file.write_bytes(signing.public_key_of(key))
+    key = keys.generate_key()
+    public_key_file.write_bytes(keys.public_key_of(key))
     plan = PrivacyPlan.calibrated(
         epsilon=verify.EPSILON,
         delta=verify.DELTA,
@@ -253,7 +253,7 @@ def seal(folder: Path, public_key_file: Path) -> Path:
 
 def load(folder: Path, public_key_file: Path) -> Any:
     """Returns the model of the artifact, under a policy that recomputes its epsilon."""
-    from hushdoc.runtime.crf import HashedCRFModel
+    from hushdoc.runtime.hashed.model import HashedCRFModel
 
     policy = verify.demanding_policy(public_key_file.read_bytes())
     return HashedCRFModel.load(folder, policy=policy)
@@ -286,7 +286,7 @@ def measure_filling() -> dict[str, float]:
 
     from hushdoc_training.crf import filling
     from hushdoc_training.crf.fitting import FittedTable
-    from hushdoc_training.crf.randomness import SecretStream
+    from hushdoc_training.randomness.secret_stream import SecretStream
 
     generator = np.random.default_rng(4)
     seen = generator.random(ROWS) < 0.1
@@ -310,7 +310,7 @@ def print_peak(paths: Sequence[str]) -> int:
 
     np.zeros(1)
     if paths:
-        from hushdoc.document import Document
+        from hushdoc.document.document import Document
 
         model = load(Path(paths[0]), Path(paths[1]))
         text = "".join(

@@ -32,10 +32,12 @@ from hushdoc_training.data import funsd, invented
 from hushdoc_training.metrics import Score
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.recipes import kie
-from hushdoc_training.recipes.kie import PrivateSettings
-from hushdoc_training.recipes.presets import PRIED_KIE_FUNSD
-from hushdoc_training.recipes.records import records_of
+from hushdoc_training.recipes.kie import settings as kie_settings
+from hushdoc_training.recipes.kie import start as kie_start
+from hushdoc_training.recipes.kie import training
+from hushdoc_training.recipes.kie.records import records_of
+from hushdoc_training.recipes.kie.settings import PRIED_KIE_FUNSD, PrivateSettings
+from hushdoc_training.runs import loop
 
 HELD_OUT = 30
 WORKERS = 2
@@ -125,16 +127,16 @@ def run_arm(arm: str, data: Path, work: Path, scale: Scale, box_level: str) -> i
     if arm == "public":
         return exit_code(pretrain(out, scale, box_level))
     train, _ = split(list(funsd.read(data)), scale)
-    start = kie.start_from(str(work / "public"), funsd.LABELS)
+    start = kie_start.start_from(str(work / "public"), funsd.LABELS)
     if arm == "nonprivate":
-        settings = kie.PlainSettings(epochs=scale.epochs, batch_size=8, learning_rate=2e-4)
+        settings = kie_settings.PlainSettings(epochs=scale.epochs, batch_size=8, learning_rate=2e-4)
         claim = claims.not_private("funsd", (), training={})
         return exit_code(
-            kie.train_plain(start, train, settings, out=out, claim=claim, resume=out.exists())
+            training.train_plain(start, train, settings, out=out, claim=claim, resume=out.exists())
         )
     plan = plan_of(arm, scale, num_sequences(train, start))
     return exit_code(
-        kie.train_private(
+        training.train_private(
             start,
             train,
             plan,
@@ -147,27 +149,27 @@ def run_arm(arm: str, data: Path, work: Path, scale: Scale, box_level: str) -> i
     )
 
 
-def exit_code(outcome: kie.Outcome) -> int:
+def exit_code(outcome: loop.Outcome) -> int:
     """Returns 130 for an interrupted arm."""
     return 130 if outcome.interrupted else 0
 
 
-def pretrain(out: Path, scale: Scale, box_level: str) -> kie.Outcome:
+def pretrain(out: Path, scale: Scale, box_level: str) -> loop.Outcome:
     """Trains the public start on invented forms."""
     config = invented.InventedConfig(kinds=("form",), providers=(0, 20_000), labels="form")
     pages = list(invented.documents(seed=11, count=scale.pages, config=config))
-    start = kie.start_from(
+    start = kie_start.start_from(
         scale.start,
         funsd.LABELS,
         box_level=box_level,
         vocabulary=lambda: [word.text for item in pages for word in item.document.pages[0].words],
         resumed=out,
     )
-    settings = kie.PlainSettings(
+    settings = kie_settings.PlainSettings(
         learning_rate=5e-4, segment_shuffling=0.5, token_noise=0.5, label_smoothing=0.1
     )
     claim = claims.public((), training={})
-    return kie.train_plain(start, pages, settings, out=out, claim=claim, resume=out.exists())
+    return training.train_plain(start, pages, settings, out=out, claim=claim, resume=out.exists())
 
 
 def plan_of(arm: str, scale: Scale, sequences: int) -> PrivacyPlan:
@@ -221,7 +223,7 @@ def split(
     return ordered[HELD_OUT:][: scale.forms], ordered[:HELD_OUT][: scale.held_out]
 
 
-def num_sequences(documents: list[LabelledDocument], start: kie.Start) -> int:
+def num_sequences(documents: list[LabelledDocument], start: kie_start.Start) -> int:
     """Returns how many windows the documents are cut into."""
     return len(records_of(documents, start.encoder, start.labels, unit="sequence"))
 
@@ -233,8 +235,8 @@ def report(data: Path, work: Path, scale: Scale, box_level: str) -> dict[str, An
     print(" ".join(sorted(item.document.id for item in test)))
     scores: dict[str, Score] = {}
     for arm in ("public", *ARMS):
-        start = kie.start_from(str(work / arm), funsd.LABELS)
-        scores[arm] = kie.evaluate(start, test)
+        start = kie_start.start_from(str(work / arm), funsd.LABELS)
+        scores[arm] = training.evaluate(start, test)
         print(f"{arm}: {scores[arm].to_dict()}", flush=True)
     sequences = num_sequences(train, start)
     plans = {arm: plan_of(arm, scale, sequences) for arm in PRIVATE_ARMS}

@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hushdoc.policy import Policy
+    from hushdoc.policy.policy import Policy
 
 GOALS = {"ratio_20mb": 3.0, "ratio_500mb": 1.3, "peak_memory_mb": 64.0}
 ENTRY = "onnx/model.onnx"
@@ -82,11 +82,11 @@ def main() -> int:
 
 def compare(scale: Scale) -> dict[str, Any]:
     """Returns every figure; raises where the verifiers do not agree."""
-    from hushdoc import signing
+    from hushdoc.signing import keys
 
     with tempfile.TemporaryDirectory(prefix="hushdoc-verify-") as scratch:
-        key = signing.generate_key()
-        public = signing.public_key_of(key)
+        key = keys.generate_key()
+        public = keys.public_key_of(key)
         folders = {
             size: seal(Path(scratch) / f"{size}mb", size, key)
             for size in (scale.small_mb, scale.large_mb)
@@ -150,7 +150,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 def check_hushdoc(public_key: bytes) -> Check:
     """Returns `hushdoc.verify` under a policy that demands a recomputed epsilon."""
-    from hushdoc.artifact import verify
+    from hushdoc.artifact.artifact import verify
     from hushdoc.errors import ArtifactError
 
     policy = demanding_policy(public_key)
@@ -168,8 +168,8 @@ def check_hushdoc(public_key: bytes) -> Check:
 
 def demanding_policy(public_key: bytes) -> Policy:
     """Returns a policy that accepts the benchmark's artifacts and recomputes their epsilon."""
-    from hushdoc.policy import Policy
-    from hushdoc.trust import TrustedKey, TrustStore
+    from hushdoc.policy.policy import Policy
+    from hushdoc.signing.trust_store import TrustedKey, TrustStore
 
     return Policy(
         trust=TrustStore.of([TrustedKey(name="benchmark", public_key=public_key)]),
@@ -265,7 +265,7 @@ def measure(checks: Mapping[str, Check], folder: Path, rounds: int) -> dict[str,
 
 def verify_alone(folder: Path, public_key: bytes) -> int:
     """Verifies one artifact and prints how much memory the process has ever held."""
-    from hushdoc.artifact import verify
+    from hushdoc.artifact.artifact import verify
 
     verify(folder, demanding_policy(public_key))
     print(peak_memory_mb())
@@ -298,10 +298,12 @@ def in_fresh_python(*arguments: str) -> float:
 
 def seal(folder: Path, size_mb: int, key: Any) -> Path:
     """Writes an artifact of about so many bytes under a certificate of differential privacy."""
-    from hushdoc import artifact, signing
-    from hushdoc import certificate as certificates
-    from hushdoc.certificate import Certificate, ModelIdentity
-    from hushdoc.subjects import ENVELOPE_FILE
+    from hushdoc.artifact import folder as artifact_folder
+    from hushdoc.certificate import certificate as certificates
+    from hushdoc.certificate import statement as certificate_statement
+    from hushdoc.certificate.certificate import Certificate, ModelIdentity
+    from hushdoc.certificate.subjects import ENVELOPE_FILE
+    from hushdoc.signing import dsse
     from hushdoc_training.privacy import claims
     from hushdoc_training.privacy.plan import PrivacyPlan
 
@@ -336,8 +338,8 @@ def seal(folder: Path, size_mb: int, key: Any) -> Path:
     (folder / ENTRY).write_bytes(graph(size_mb * 1_000_000, certificate.certificate_id))
     (folder / "hushdoc.json").write_text(json.dumps(manifest))
     (folder / "tokenizer.json").write_bytes(os.urandom(50_000))
-    statement = certificates.statement(certificate, artifact.subjects_of(folder))
-    (folder / ENVELOPE_FILE).write_text(signing.sign(statement, key) + "\n")
+    statement = certificate_statement.statement(certificate, artifact_folder.subjects_of(folder))
+    (folder / ENVELOPE_FILE).write_text(dsse.sign(statement, key) + "\n")
     return folder
 
 

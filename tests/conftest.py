@@ -7,7 +7,7 @@ import shutil
 import pytest
 from hypothesis import HealthCheck, settings
 
-from hushdoc import telemetry
+from hushdoc.system import telemetry
 
 # A test that fails one day and not the next is no test: the same examples in every run, and no
 # bound on the time of one, which a busy machine may take. `--hypothesis-profile=default` searches.

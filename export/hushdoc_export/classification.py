@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from hushdoc.claim import Claim
+from hushdoc.certificate.claim import Claim
 from hushdoc.errors import CheckpointError, LabelMismatchError
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.classification import INPUTS, KIND_KEY, LABELS_FILE, TASK
 from hushdoc.runtime.encoding import Preprocessing
-from hushdoc.runtime.pictures import PicturePreprocessing
+from hushdoc.runtime.images import PicturePreprocessing
 from hushdoc_export import graph, sealing
 from hushdoc_export.embedding import freed
 from hushdoc_export.release import Inputs, Release, Traceable, seal, token_axes, token_probes

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hushdoc.keys import PrivateKey
+    from hushdoc.signing.keys import PrivateKey
 
 _Export = Callable[[argparse.Namespace, dict[str, Any], Path], Path]
 
@@ -208,9 +208,9 @@ def _is_classifier(options: argparse.Namespace) -> bool:
 
 
 def _key(options: argparse.Namespace) -> PrivateKey:
-    from hushdoc import signing
+    from hushdoc.signing import keys
 
-    return signing.load_private_key(options.key)
+    return keys.load_private_key(options.key)
 
 
 def _encoder(options: argparse.Namespace, stated: dict[str, Any]) -> Path:
@@ -238,7 +238,7 @@ def _table(options: argparse.Namespace, stated: dict[str, Any], out: Path) -> Pa
 
 
 def _network(options: argparse.Namespace, stated: dict[str, Any], out: Path) -> Path:
-    from hushdoc_export.convert import export
+    from hushdoc_export.kie import export
 
     chosen: dict[str, Any] = {"variant": options.variant or "fp32"}
     if options.max_f1_loss is not None:
@@ -248,11 +248,11 @@ def _network(options: argparse.Namespace, stated: dict[str, Any], out: Path) -> 
 
 def _calibrated(options: argparse.Namespace, stated: dict[str, Any], export: _Export) -> Path:
     """Exports a checkpoint, then the artifact once more with calibrated scores."""
-    from hushdoc import files
+    from hushdoc.system import atomic_files
     from hushdoc_export.calibration import artifacts, texts
     from hushdoc_export.release import Release
 
-    files.require_free(options.out)
+    atomic_files.require_free(options.out)
     release = Release(key=_key(options), **stated)
     told: dict[str, Any] = {}
     if options.threshold is not None:

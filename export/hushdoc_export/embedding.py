@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import hushdoc
-from hushdoc.claim import Accountant, Claim, Guarantee, PublicData
+from hushdoc.certificate.claim import Accountant, Claim, Guarantee, PublicData
 from hushdoc.errors import CheckpointError, MissingExtraError
 from hushdoc.runtime.embedding import POOLINGS, TASK
 from hushdoc.runtime.encoding import Preprocessing

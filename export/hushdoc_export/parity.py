@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc.document import BOX_SCALE
+from hushdoc.document.page import BOX_SCALE
 from hushdoc.errors import CheckpointError, ParityError
 from hushdoc.runtime.encoding import Batch, Preprocessing
-from hushdoc.runtime.pictures import PicturePreprocessing, Pixels
+from hushdoc.runtime.images import PicturePreprocessing, Pixels
 from hushdoc.runtime.session import Session
 
 TOLERANCE = 1e-4

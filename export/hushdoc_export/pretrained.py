@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hushdoc.claim import Claim
+from hushdoc.certificate.claim import Claim
 from hushdoc.errors import CheckpointError
 from hushdoc.runtime.encoding import Preprocessing
 from hushdoc_export import graph

@@ -12,14 +12,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc import certificate as certificates
-from hushdoc import files
-from hushdoc.certificate import Certificate, ModelIdentity, Subject
-from hushdoc.claim import Claim
+from hushdoc.certificate import certificate as certificates
+from hushdoc.certificate import statement
+from hushdoc.certificate.certificate import Certificate, ModelIdentity
+from hushdoc.certificate.claim import Claim
+from hushdoc.certificate.subjects import Subject
 from hushdoc.errors import CheckpointError, ParityError
-from hushdoc.keys import PrivateKey
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.session import Session
+from hushdoc.signing.keys import PrivateKey
+from hushdoc.system import atomic_files
 from hushdoc_export import graph, quantize, sealing
 from hushdoc_export.quantize import VARIANTS
 
@@ -117,11 +119,11 @@ def seal(
         OutputWriteError: The disk is full or not writable; nothing half-written stays.
         MissingExtraError: torch, onnx or onnxscript is not installed.
     """
-    files.require_free(out)
+    atomic_files.require_free(out)
     certificate = _certificate(release, task, claim)
     entry = certificate.model.entry
     # What signing would raise is raised before minutes were spent on the graph.
-    certificates.statement(certificate, (Subject(name=entry, sha256="0" * 64, size=0),))
+    statement.statement(certificate, (Subject(name=entry, sha256="0" * 64, size=0),))
     content, session, steps = _made(traceable, release, certificate)
     certificate = dataclasses.replace(certificate, derivation=steps)
     manifest = {

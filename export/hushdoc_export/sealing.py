@@ -17,14 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hushdoc import artifact, files, signing
-from hushdoc import certificate as certificates
-from hushdoc.certificate import Certificate, Claim
-from hushdoc.keys import PrivateKey
+from hushdoc.artifact import folder
+from hushdoc.certificate import statement
+from hushdoc.certificate.certificate import Certificate
+from hushdoc.certificate.claim import Claim
+from hushdoc.certificate.subjects import ENVELOPE_FILE
 from hushdoc.labels import LabelSet
+from hushdoc.reports.model_card import model_card
 from hushdoc.runtime.encoding import PIXELS, Preprocessing
-from hushdoc.subjects import ENVELOPE_FILE
-from hushdoc.viewing.model_card import model_card
+from hushdoc.signing import dsse
+from hushdoc.signing.keys import PrivateKey
+from hushdoc.system import atomic_files
 
 FORMAT_VERSION = 1
 ENTRY = "onnx/model.onnx"
@@ -99,15 +102,15 @@ def seal_files(
         labels: What it finds or tells apart, for the model card; None where that is nothing.
         key: Who says so.
     """
-    with files.new_folder(out) as partial:
+    with atomic_files.new_folder(out) as partial:
         for name, content in contents.items():
             (partial / name).parent.mkdir(exist_ok=True)
             (partial / name).write_bytes(content)
-        signed = certificates.statement(certificate, artifact.subjects_of(partial))
+        signed = statement.statement(certificate, folder.subjects_of(partial))
         digest = hashlib.sha256(signed).hexdigest()
         card = model_card(certificate, labels, payload_sha256=digest)
         (partial / "README.md").write_bytes(card.encode("utf-8"))
-        (partial / ENVELOPE_FILE).write_bytes(signing.sign(signed, key).encode("ascii") + b"\n")
+        (partial / ENVELOPE_FILE).write_bytes(dsse.sign(signed, key).encode("ascii") + b"\n")
     return out
 
 

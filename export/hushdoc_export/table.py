@@ -23,18 +23,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc import certificate as certificates
-from hushdoc import files, segmentation
-from hushdoc.certificate import Certificate, ModelIdentity
-from hushdoc.claim import Claim
-from hushdoc.contents import CERTIFICATE_ID_KEY, TABLE_KEY
+from hushdoc.artifact.manifest import CERTIFICATE_ID_KEY, TABLE_KEY
+from hushdoc.certificate import certificate as certificates
+from hushdoc.certificate.certificate import Certificate, ModelIdentity
+from hushdoc.certificate.claim import Claim
 from hushdoc.errors import CheckpointError, MissingExtraError
-from hushdoc.hashing import Clusters, FeatureScheme
-from hushdoc.keys import PrivateKey
+from hushdoc.hashing import Clusters, FeatureScheme, segmentation
 from hushdoc.labels import OUTSIDE
-from hushdoc.runtime import kind_scoring
-from hushdoc.runtime.crf import CLUSTERS_FILE, FORMAT, LABELS_FILE, TASK, label_set
-from hushdoc.runtime.hashed_table import HASHES, IDS, SCALE, TRANSITIONS, ZERO_POINT, HashedTable
+from hushdoc.runtime.hashed import class_scoring
+from hushdoc.runtime.hashed.model import CLUSTERS_FILE, FORMAT, LABELS_FILE, TASK, label_set
+from hushdoc.runtime.hashed.table import HASHES, IDS, SCALE, TRANSITIONS, ZERO_POINT, HashedTable
+from hushdoc.signing.keys import PrivateKey
+from hushdoc.system import atomic_files
 from hushdoc_export import sealing
 from hushdoc_training.crf import checkpoint
 
@@ -97,7 +97,7 @@ def export_table(
         OutputWriteError: The disk is full or not writable; nothing half-written stays.
         MissingExtraError: The package safetensors is not installed.
     """
-    files.require_free(out)
+    atomic_files.require_free(out)
     table = checkpoint.load(checkpoint_folder)
     return seal_table(
         out,
@@ -225,7 +225,7 @@ def seal_table(
         OutputWriteError: The disk is full or not writable; nothing half-written stays.
         MissingExtraError: The package safetensors is not installed.
     """
-    files.require_free(out)
+    atomic_files.require_free(out)
     _require_fit(weights, transitions, tags, scheme, clusters)
     _require_complete(weights)
     lean, reference = differences(weights, tags)
@@ -268,9 +268,9 @@ def _manifest(
     scheme: FeatureScheme, dtype: str, tags: Sequence[str], table: HashedTable
 ) -> dict[str, Any]:
     stated = {}
-    if kind_scoring.tells_kinds(tags, scheme.level, table.transitions):
+    if class_scoring.tells_kinds(tags, scheme.level, table.transitions):
         # Computed from what is released alone, as `_step` says of all that is done here.
-        stated = {kind_scoring.KEY: kind_scoring.KindScoring.of(table).to_dict()}
+        stated = {class_scoring.KEY: class_scoring.KindScoring.of(table).to_dict()}
     return {
         "formatVersion": sealing.FORMAT_VERSION,
         "task": TASK,

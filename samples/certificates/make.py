@@ -20,12 +20,15 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from stated import docldm, docvqa, dp_adam, feam_dp, fedavg, hash_fill, placeholders
 
-from hushdoc import artifact, signing
-from hushdoc import certificate as certificates
-from hushdoc.certificate import Certificate, Guarantee
-from hushdoc.policy import Policy
-from hushdoc.subjects import ENVELOPE_FILE
-from hushdoc.trust import TrustedKey, TrustStore
+from hushdoc.artifact import artifact
+from hushdoc.artifact import folder as artifact_folder
+from hushdoc.certificate import statement as certificate_statement
+from hushdoc.certificate.certificate import Certificate
+from hushdoc.certificate.claim import Guarantee
+from hushdoc.certificate.subjects import ENVELOPE_FILE
+from hushdoc.policy.policy import Policy
+from hushdoc.signing import dsse
+from hushdoc.signing.trust_store import TrustedKey, TrustStore
 
 PUBLIC_TEXT = "hushdoc example key: everybody has it, so it proves nothing"
 """The private key is the SHA-256 of this text."""
@@ -72,8 +75,8 @@ def write_artifact(folder: Path, certificate: Certificate, key: Ed25519PrivateKe
     """Writes one sealed example."""
     for name, content in placeholders.files(certificate).items():
         write(folder / name, content)
-    statement = certificates.statement(certificate, artifact.subjects_of(folder))
-    write(folder / ENVELOPE_FILE, signing.sign(statement, key).encode("ascii") + b"\n")
+    statement = certificate_statement.statement(certificate, artifact_folder.subjects_of(folder))
+    write(folder / ENVELOPE_FILE, dsse.sign(statement, key).encode("ascii") + b"\n")
 
 
 def found(folder: Path, policy: Policy) -> dict[str, Any]:

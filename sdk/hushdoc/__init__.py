@@ -10,9 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hushdoc.artifact import verify
-    from hushdoc.certificate import Certificate
-    from hushdoc.document import Box, Document, Page, Word
+    from hushdoc.artifact.artifact import verify
+    from hushdoc.certificate.certificate import Certificate
+    from hushdoc.document.document import Document
+    from hushdoc.document.limits import ReadingLimits
+    from hushdoc.document.page import Box, Page, Word
     from hushdoc.errors import (
         ArtifactError,
         BoxError,
@@ -33,18 +35,18 @@ if TYPE_CHECKING:
         UnsupportedFormatError,
         WordError,
     )
-    from hushdoc.policy import Policy
-    from hushdoc.reading_terms import ReadingLimits
+    from hushdoc.explanation.narrative import explain
+    from hushdoc.policy.policy import Policy
     from hushdoc.runtime.classification import ClassificationModel
-    from hushdoc.runtime.crf import HashedCRFModel
     from hushdoc.runtime.embedding import EmbeddingModel
     from hushdoc.runtime.extraction import Extraction, Failure, Field
+    from hushdoc.runtime.hashed.model import HashedCRFModel
     from hushdoc.runtime.kie import KIEModel
     from hushdoc.runtime.label_scores import Classification, LabelScore
     from hushdoc.runtime.loading import load
     from hushdoc.runtime.session import Runtime
     from hushdoc.runtime.vectors import Embedding
-    from hushdoc.signing import TrustStore
+    from hushdoc.signing.trust_store import TrustStore
     from hushdoc.viewing.hocr import to_hocr
     from hushdoc.viewing.html import to_html
     from hushdoc.viewing.overlay import overlay
@@ -91,6 +93,7 @@ __all__ = [
     "UnsupportedFormatError",
     "Word",
     "WordError",
+    "explain",
     "load",
     "overlay",
     "redact",
@@ -100,32 +103,33 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Box": "document",
-    "Certificate": "certificate",
+    "Box": "document.page",
+    "Certificate": "certificate.certificate",
     "Classification": "runtime.label_scores",
     "ClassificationModel": "runtime.classification",
-    "Document": "document",
+    "Document": "document.document",
     "Embedding": "runtime.vectors",
     "EmbeddingModel": "runtime.embedding",
     "Extraction": "runtime.extraction",
     "Failure": "runtime.extraction",
     "Field": "runtime.extraction",
-    "HashedCRFModel": "runtime.crf",
+    "HashedCRFModel": "runtime.hashed.model",
     "KIEModel": "runtime.kie",
     "LabelScore": "runtime.label_scores",
-    "Page": "document",
-    "Policy": "policy",
-    "ReadingLimits": "reading_terms",
+    "Page": "document.page",
+    "Policy": "policy.policy",
+    "ReadingLimits": "document.limits",
     "Redaction": "viewing.redaction",
     "Runtime": "runtime.session",
-    "TrustStore": "signing",
-    "Word": "document",
+    "TrustStore": "signing.trust_store",
+    "Word": "document.page",
+    "explain": "explanation.narrative",
     "load": "runtime.loading",
     "overlay": "viewing.overlay",
     "redact": "viewing.redaction",
     "to_hocr": "viewing.hocr",
     "to_html": "viewing.html",
-    "verify": "artifact",
+    "verify": "artifact.artifact",
 }
 """The module of each public name that is not an error."""
 

@@ -193,3 +193,21 @@ def made_of(what: str, parts: str) -> Iterator[None]:
 def _called(kind: type) -> str:
     article = "an" if kind.__name__[0] in "AEIOUaeiou" else "a"
     return f"{article} {kind.__name__}"
+
+
+def printable(text: str, limit: int = 4000) -> str:
+    r"""Returns text that can't steer a terminal: controls, bidi marks and so on are spelled out.
+
+    Args:
+        text: Anybody's text.
+        limit: Longest answer; the rest is cut.
+
+    Example:
+        >>> printable("safe" + chr(0x202E) + "evas" + chr(27) + "[2J")
+        'safe\\u202eevas\\x1b[2J'
+    """
+    safe = "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
+        for letter in text[:limit]
+    )
+    return safe if len(text) <= limit else safe + "..."

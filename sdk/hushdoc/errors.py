@@ -143,7 +143,7 @@ class PolicyViolationError(HushdocError):
 
         Args:
             message: What was found, what was allowed and what to do.
-            report: The `hushdoc.policy.PolicyReport` with every rule, failed or not.
+            report: The `hushdoc.policy.rules.PolicyReport` with every rule, failed or not.
             code: Code of the first rule that failed.
         """
         super().__init__(message, code=code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hushdoc.document import Document
+from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError
 
 OUTSIDE = "O"

@@ -12,27 +12,24 @@ from typing import Any
 
 import pytest
 
-from hushdoc import (
-    attestation,
-    audits,
-    certificate,
-    claim,
-    contents,
-    fields,
-    folder,
-    keys,
-    reproduction,
-    revocation,
-    signing,
-    strict_json,
-    subjects,
-    trust,
-)
 from hushdoc.accounting import mechanism, pld
 from hushdoc.accounting.mechanism import ClusterSampled, Composed, Gaussian, Grouped, PoissonSampled
+from hushdoc.artifact import folder, manifest
+from hushdoc.certificate import (
+    audit_reports,
+    certificate,
+    claim,
+    recompute,
+    statement,
+    subjects,
+    vocabulary,
+)
 from hushdoc.errors import CertificateError
-from hushdoc.fields import Codec
-from hushdoc.policy import Policy
+from hushdoc.policy.policy import Policy
+from hushdoc.serialization import records as fields
+from hushdoc.serialization import strict_json
+from hushdoc.serialization.records import Codec
+from hushdoc.signing import dsse, keys, revocation, trust_store
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/certificate-spec.md").read_text("utf-8")
@@ -46,40 +43,40 @@ RECORDS: dict[str, type[fields.Record]] = {
     "dataAccess": claim.DataAccess,
     "guarantee": claim.Guarantee,
     "accountant": claim.Accountant,
-    "preRegisteredAudit": audits.PreRegisteredAudit,
-    "audit": audits.Audit,
-    "auditReport": audits.AuditReport,
-    "manifest": contents._Manifest,
+    "preRegisteredAudit": audit_reports.PreRegisteredAudit,
+    "audit": audit_reports.Audit,
+    "auditReport": audit_reports.AuditReport,
+    "manifest": manifest._Manifest,
     "revocation list": revocation.RevocationList,
     "revokedKey": revocation.RevokedKey,
     "revokedCertificate": revocation.RevokedCertificate,
     **EVENTS,
 }
 WORDS: dict[str, tuple[str, ...]] = {
-    "STATEMENT": (audits.STATEMENT_TYPE,),
-    "CERTIFICATE": (certificate.PREDICATE_TYPE,),
-    "AUDIT": (audits.AUDIT_PREDICATE_TYPE,),
-    "AUDIT_SUBJECT": (audits.SUBJECT_NAME,),
+    "STATEMENT": (audit_reports.STATEMENT_TYPE,),
+    "CERTIFICATE": (statement.PREDICATE_TYPE,),
+    "AUDIT": (audit_reports.AUDIT_PREDICATE_TYPE,),
+    "AUDIT_SUBJECT": (audit_reports.SUBJECT_NAME,),
     "ALGORITHM": keys.ALGORITHMS,
-    "ROLE": trust.ROLES,
-    "ASSURANCE": mechanism.ASSURANCES,
+    "ROLE": trust_store.ROLES,
+    "ASSURANCE": vocabulary.ASSURANCES,
     "TASK": certificate.TASKS,
     "FORMAT": certificate.FORMATS,
     "RELEASE": claim.RELEASES,
-    "UNIT": mechanism.PRIVACY_UNITS,
+    "UNIT": vocabulary.PRIVACY_UNITS,
     "OVERLAP": claim.OVERLAPS,
     "TREATMENT": claim.TREATMENTS,
-    "ADVERSARY": mechanism.ADVERSARIES,
+    "ADVERSARY": vocabulary.ADVERSARIES,
     "AGGREGATION": claim.AGGREGATIONS,
-    "KIND": mechanism.KINDS,
+    "KIND": vocabulary.KINDS,
     "ADJACENCY": mechanism.ADJACENCIES,
-    "ACCOUNTANT": mechanism.ACCOUNTANTS,
+    "ACCOUNTANT": vocabulary.ACCOUNTANTS,
     "CERTIFYING": tuple(
-        name for name in mechanism.ACCOUNTANTS if name in reproduction.CERTIFYING_ACCOUNTANTS
+        name for name in vocabulary.ACCOUNTANTS if name in recompute.CERTIFYING_ACCOUNTANTS
     ),
-    "SAMPLING": mechanism.SAMPLINGS,
-    "TUNING": mechanism.TUNINGS,
-    "RNG": mechanism.RNGS,
+    "SAMPLING": vocabulary.SAMPLINGS,
+    "TUNING": vocabulary.TUNINGS,
+    "RNG": vocabulary.RNGS,
     "REPETITION": mechanism.REPETITIONS,
 }
 SOUND_AND_NOT: dict[str, tuple[list[Any], list[Any]]] = {
@@ -219,11 +216,11 @@ def test_every_event_is_explained() -> None:
 
 
 def test_the_trust_store_has_the_keys_of_the_page() -> None:
-    key = trust.TrustedKey.of(signing.generate_key(), name="a key")
-    data = json.loads(trust.TrustStore.of([key]).to_json())
+    key = trust_store.TrustedKey.of(keys.generate_key(), name="a key")
+    data = json.loads(trust_store.TrustStore.of([key]).to_json())
     assert data.keys() == tables()["trust store"].keys()
     assert data["keys"][0].keys() == tables()["key"].keys()
-    assert trust.STORE_VERSION == 2
+    assert trust_store.STORE_VERSION == 2
 
 
 def test_the_policy_has_the_settings_of_the_page() -> None:
@@ -251,10 +248,10 @@ def test_the_policy_has_the_settings_of_the_page() -> None:
         f"at most {subjects.MAX_NAME}\nletters and {subjects.MAX_SEGMENTS} segments",
         f"more than {folder.MAX_LINKS} links",
         f"more than {strict_json.MAX_DEPTH} lists and objects",
-        f"more than {strict_json.MAX_BYTES // 1024} KiB ({signing.MAX_ENVELOPE_BYTES // 1024} KiB",
-        f"Up to {attestation.MAX_AUDITS} further lines",
-        f"at most\n{attestation.MAX_AUDIT_BYTES // 1024} KiB each",
-        f"There are 0 to {signing.MAX_SIGNATURES} signatures",
+        f"more than {strict_json.MAX_BYTES // 1024} KiB ({dsse.MAX_ENVELOPE_BYTES // 1024} KiB",
+        f"Up to {audit_reports.MAX_AUDITS} further lines",
+        f"at most\n{audit_reports.MAX_AUDIT_BYTES // 1024} KiB each",
+        f"There are 0 to {dsse.MAX_SIGNATURES} signatures",
         f"1 to {fields.MAX_TEXT} Unicode",
         f"at most {fields.MAX_ITEMS} T",
         f"1 to {claim.MAX_GUARANTEES}, one for each",
@@ -264,8 +261,8 @@ def test_the_policy_has_the_settings_of_the_page() -> None:
         f"`{revocation.PAYLOAD_TYPE}`",
         f"at most {int(certificate.CLOCK_TOLERANCE.total_seconds() // 60)} minutes ahead",
         f"{certificate.EARLIEST_CLOCK[:10]} to\n   {certificate.LATEST_CLOCK[:10]}",
-        contents.CERTIFICATE_ID_KEY,
-        f"`{contents.TABLE_KEY}`",
+        manifest.CERTIFICATE_ID_KEY,
+        f"`{manifest.TABLE_KEY}`",
         "0x" + f"{keys._ORDER_EIGHT_Y:064x}",
         *sorted(f"`{name}`" for name in folder.UNSIGNED_FILES),
     ],

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from hushdoc.document.limits import MAX_SIDE
 from hushdoc.reading import ENGINES, FORMATS, ReadingLimits
 from hushdoc.reading.drafting import NOMINAL, PIXELS_PER_INCH
-from hushdoc.reading_terms import MAX_SIDE
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/reading.md").read_text("utf-8")

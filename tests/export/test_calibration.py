@@ -17,10 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hushdoc
-from hushdoc import signing
-from hushdoc.artifact import open_artifact
-from hushdoc.claim import PublicData
-from hushdoc.document import Document
+from hushdoc.artifact.artifact import open_artifact
+from hushdoc.certificate.claim import PublicData
+from hushdoc.document.document import Document
 from hushdoc.errors import InputError, OutputExistsError, TaskMismatchError
 from hushdoc.labels import LabelledDocument, LabelSet, Span
 from hushdoc.runtime.classification import ClassificationModel
@@ -28,6 +27,7 @@ from hushdoc.runtime.embedding import EmbeddingModel
 from hushdoc.runtime.extraction import Extraction
 from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Runtime
+from hushdoc.signing import keys
 from hushdoc_export import calibration, commands, quantize
 from hushdoc_export.calibration import Answers, export_calibrated, field_answers, fit, kind_answers
 from hushdoc_export.classification import export_text_classifier
@@ -293,7 +293,7 @@ def verb(tiny: ModuleType, place: Path, *arguments: str) -> int:
     parser = argparse.ArgumentParser(prog="hushdoc")
     commands.register(parser.add_subparsers())
     if not (place / "release.key").exists():
-        signing.write_private_key(tiny.KEY, place / "release.key")
+        keys.write_private_key(tiny.KEY, place / "release.key")
     told = parser.parse_args(["export", *arguments, "--key", str(place / "release.key")])
     code: int = told.run(told)
     return code

@@ -13,16 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushdoc import hashing, signing
+from hushdoc import hashing
 from hushdoc.__main__ import main
-from hushdoc.artifact import open_artifact
-from hushdoc.claim import PublicData
-from hushdoc.document import Document
+from hushdoc.artifact.artifact import open_artifact
+from hushdoc.certificate.claim import PublicData
+from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError, InputError, PolicyViolationError
 from hushdoc.hashing import FeatureScheme
-from hushdoc.runtime.crf import HashedCRFModel
-from hushdoc.runtime.kind_scoring import KEY, KindScoring
+from hushdoc.runtime.hashed.class_scoring import KEY, KindScoring
+from hushdoc.runtime.hashed.model import HashedCRFModel
 from hushdoc.runtime.scoring import Scoring
+from hushdoc.signing import keys
 from hushdoc_export import commands
 from hushdoc_export.calibration import (
     calibration_error,
@@ -32,7 +33,7 @@ from hushdoc_export.calibration import (
 )
 from hushdoc_export.release import Release
 from hushdoc_training.crf import checkpoint, whole_texts
-from hushdoc_training.data.contracts import Contract, Message
+from hushdoc_training.data.labelled_texts import Contract, Message
 
 KINDS = ("farm", "law", "sea")
 SCHEME = FeatureScheme(rows=20_011, bigrams=False, skip_grams=False)
@@ -99,7 +100,7 @@ def verb(tiny: ModuleType, place: Path, *arguments: object) -> int:
     parser = argparse.ArgumentParser(prog="hushdoc")
     commands.register(parser.add_subparsers())
     if not (place / "release.key").exists():
-        signing.write_private_key(tiny.KEY, place / "release.key")
+        keys.write_private_key(tiny.KEY, place / "release.key")
     told = parser.parse_args(["export", *map(str, arguments), "--key", str(place / "release.key")])
     code: int = told.run(told)
     return code

@@ -17,15 +17,16 @@ import pytest
 from safetensors.numpy import load
 
 import hushdoc
-from hushdoc import hashing, signing
+from hushdoc import hashing
 from hushdoc.__main__ import main
-from hushdoc.artifact import open_artifact
-from hushdoc.claim import PublicData
-from hushdoc.document import Document
+from hushdoc.artifact.artifact import open_artifact
+from hushdoc.certificate.claim import PublicData
+from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError, InputError, PolicyViolationError, TaskMismatchError
 from hushdoc.hashing import Clusters, FeatureScheme
-from hushdoc.runtime.crf import HashedCRFModel
+from hushdoc.runtime.hashed.model import HashedCRFModel
 from hushdoc.runtime.scoring import Scoring
+from hushdoc.signing import keys
 from hushdoc_export import commands
 from hushdoc_export.calibration import (
     calibration_error,
@@ -37,8 +38,8 @@ from hushdoc_export.calibration import (
 from hushdoc_export.release import Release
 from hushdoc_export.table import seal_table
 from hushdoc_training.crf import checkpoint
-from hushdoc_training.data.contracts import Contract
 from hushdoc_training.data.invented_contracts import CLAUSES
+from hushdoc_training.data.labelled_texts import Contract
 
 DATA = PublicData(
     name="invented contracts of the tests",
@@ -302,7 +303,7 @@ def verb(tiny: ModuleType, place: Path, *arguments: str) -> int:
     parser = argparse.ArgumentParser(prog="hushdoc")
     commands.register(parser.add_subparsers())
     if not (place / "release.key").exists():
-        signing.write_private_key(tiny.KEY, place / "release.key")
+        keys.write_private_key(tiny.KEY, place / "release.key")
     told = parser.parse_args(["export", *arguments, "--key", str(place / "release.key")])
     code: int = told.run(told)
     return code
@@ -349,7 +350,7 @@ def test_the_command_of_the_page_runs(
     saved(tiny, Path("runs/law"))
     written(Path("filings.jsonl"), labelled(60, seed=4))
     Path("keys").mkdir()
-    signing.write_private_key(tiny.KEY, Path("keys/release.key"))
+    keys.write_private_key(tiny.KEY, Path("keys/release.key"))
     assert main(shlex.split(line)) == 0
     model = HashedCRFModel.load("model", policy=tiny.policy())
     assert model.scoring is not None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from hushdoc.artifact import read_unverified
+from hushdoc.artifact.artifact import read_unverified
 from hushdoc.errors import CheckpointError, ParityError
 from hushdoc.runtime.session import Session
 from hushdoc_export import graph, parity

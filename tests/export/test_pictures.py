@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import hushdoc
-from hushdoc.artifact import open_artifact, read_unverified
+from hushdoc.artifact.artifact import open_artifact, read_unverified
 from hushdoc.errors import CheckpointError
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.session import Session
 from hushdoc_export import agreement, calibration, parity, quantize
-from hushdoc_export.convert import export
+from hushdoc_export.kie import export
 from hushdoc_export.release import Release
 from hushdoc_training.checkpoint import Checkpoint
 

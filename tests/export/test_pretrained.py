@@ -15,7 +15,7 @@ from PIL import Image
 
 import hushdoc
 from hushdoc.__main__ import main
-from hushdoc.document import Document
+from hushdoc.document.document import Document
 from hushdoc.errors import CheckpointError
 from hushdoc_export.pretrained import export_classifier, holds_classifier
 from hushdoc_export.release import Release

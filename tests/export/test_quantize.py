@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from hushdoc import onnx_format
+from hushdoc.artifact import onnx_scan
 from hushdoc.runtime.session import Session
 from hushdoc_export import graph, parity, quantize
 
@@ -57,7 +57,7 @@ def test_the_basic_level_changes_no_answer_and_uses_standard_operators(
     assert domains(extended) <= {"", "com.microsoft"}
     assert answers(extended, tiny) == pytest.approx(answers(proto, tiny), abs=1e-4)
     for made in (proto, extended):
-        assert onnx_format.scan(graph.serialize(made, notes=NOTES)) == NOTES
+        assert onnx_scan.scan(graph.serialize(made, notes=NOTES)) == NOTES
         assert not [node for node in made.graph.node if node.doc_string]
 
 

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 import hushdoc
-from hushdoc.artifact import read_unverified
+from hushdoc.artifact.artifact import read_unverified
 from hushdoc.runtime import session
 from hushdoc_export import agreement, parity
 from hushdoc_export.quantize import VARIANTS

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
 
-from hushdoc.artifact import open_artifact
+from hushdoc.artifact.artifact import open_artifact
 from hushdoc.errors import CheckpointError, OutputExistsError
 from hushdoc.hashing import Clusters, FeatureScheme
 from hushdoc_export.table import differences, rounded, seal_table

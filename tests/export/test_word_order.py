@@ -12,13 +12,13 @@ from types import ModuleType
 import pytest
 
 from hushdoc.__main__ import main
-from hushdoc.document import Document
+from hushdoc.document.document import Document
 from hushdoc.labels import LabelledDocument, Span, spans_from_words
-from hushdoc.policy import Policy
+from hushdoc.policy.policy import Policy
 from hushdoc.runtime.extraction import Extraction
 from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Runtime
-from hushdoc_export import agreement, convert
+from hushdoc_export import agreement, kie
 from hushdoc_export.calibration import field_answers
 from hushdoc_training.data import invented
 
@@ -48,7 +48,7 @@ def test_what_training_chose_is_what_the_artifact_does(
     small = ["--start", "small", "--max-tokens", "64", "--epochs", "0.1", "--quiet"]
     chosen = ["--word-order", "reading"] if order == "reading" else []
     assert main([*asked, *small, *chosen, "--out", str(run)]) == 0
-    convert.export(run, out, key=tiny.KEY, name="small-kie", issuer="the tests")
+    kie.export(run, out, key=tiny.KEY, name="small-kie", issuer="the tests")
     manifest = json.loads((out / "hushdoc.json").read_text())
     assert manifest["preprocessing"]["word_order"] == order
     model = KIEModel.load(

@@ -13,17 +13,24 @@ import torch
 import transformers
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from hushdoc import artifact, signing
 from hushdoc.accounting import rdp
 from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
-from hushdoc.certificate import Accountant, Claim, DataAccess, Guarantee, ProtectedData
-from hushdoc.claim import ProtectedUnit
+from hushdoc.artifact import artifact
+from hushdoc.certificate.claim import (
+    Accountant,
+    Claim,
+    DataAccess,
+    Guarantee,
+    ProtectedData,
+    ProtectedUnit,
+)
 from hushdoc.labels import LabelSet
-from hushdoc.policy import Policy
+from hushdoc.policy.policy import Policy
 from hushdoc.runtime.encoding import Preprocessing
-from hushdoc.runtime.pictures import PicturePreprocessing
-from hushdoc.trust import TrustedKey, TrustStore
-from hushdoc_export import convert, sealing
+from hushdoc.runtime.images import PicturePreprocessing
+from hushdoc.signing import keys
+from hushdoc.signing.trust_store import TrustedKey, TrustStore
+from hushdoc_export import kie, sealing
 from hushdoc_training import checkpoint
 from hushdoc_training.models.layout import TokenClassifier
 
@@ -172,8 +179,8 @@ def save_checkpoint(
     )
 
 
-KEY = signing.generate_key()
-TRUST = TrustStore(keys=(TrustedKey(name="tests", public_key=signing.public_key_of(KEY)),))
+KEY = keys.generate_key()
+TRUST = TrustStore(keys=(TrustedKey(name="tests", public_key=keys.public_key_of(KEY)),))
 
 _home = tempfile.TemporaryDirectory(prefix="hushdoc-tests-")
 
@@ -192,7 +199,7 @@ def sealed(architecture: str = "layoutlm") -> Path:
 def _sealed(architecture: str) -> Path:
     folder = Path(_home.name) / architecture
     save_checkpoint(folder / "checkpoint", architecture)
-    return convert.export(
+    return kie.export(
         folder / "checkpoint", folder / "artifact", key=KEY, name="tiny-kie", issuer="the tests"
     )
 
@@ -211,7 +218,7 @@ def _sealed_with_pictures() -> Path:
         classifier=picture_model(),
         settings=picture_preprocessing(),
     )
-    return convert.export(
+    return kie.export(
         folder / "checkpoint", folder / "artifact", key=KEY, name="tiny-kie", issuer="the tests"
     )
 
@@ -224,7 +231,7 @@ def sealed_variant(variant: str) -> Path:
 @functools.cache
 def _sealed_variant(variant: str) -> Path:
     # A model of random weights loses much; that it may is named.
-    return convert.export(
+    return kie.export(
         sealed().parent / "checkpoint",
         Path(_home.name) / variant,
         key=KEY,

@@ -9,9 +9,9 @@ from typing import Any
 
 from hushdoc_corruption import Scene
 
-from hushdoc import attestation, folder
-from hushdoc.signed_file import SignedFile
-from hushdoc.subjects import Subject
+from hushdoc.artifact import attestation, folder
+from hushdoc.artifact.signed_file import SignedFile
+from hushdoc.certificate.subjects import Subject
 
 Act = Callable[[Scene], object]
 

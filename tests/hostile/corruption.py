@@ -20,10 +20,11 @@ from typing import Any
 
 import pytest
 
-from hushdoc import artifact, signing
+from hushdoc.artifact import artifact
 from hushdoc.errors import HushdocError, PolicyViolationError
-from hushdoc.policy import Policy
+from hushdoc.policy.policy import Policy
 from hushdoc.runtime import loading, session
+from hushdoc.signing import dsse, trust_store
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 ENVELOPE = "privacy.intoto.jsonl"
@@ -96,9 +97,9 @@ class Scene:
         """Lets the application demand something else."""
         self.policy = dataclasses.replace(self.policy, **change)
 
-    def believe(self, *keys: signing.TrustedKey, **change: Any) -> None:
+    def believe(self, *keys: trust_store.TrustedKey, **change: Any) -> None:
         """Lets the application believe these keys and no others."""
-        self.demand(trust=signing.TrustStore(keys=keys), **change)
+        self.demand(trust=trust_store.TrustStore(keys=keys), **change)
 
     def seal(self, certified: Any = None, contents: dict[str, bytes] | None = None) -> None:
         """Seals the folder anew as an honest signer would."""
@@ -118,9 +119,9 @@ class Scene:
     def sign(self, payload: bytes, *keys: Any) -> None:
         """Writes an envelope around any payload, signed by these keys, or by the trusted one."""
         first, *more = keys or (self.key,)
-        line = signing.sign(payload, first)
+        line = dsse.sign(payload, first)
         for key in more:
-            line = signing.add_signature(line.encode(), key)
+            line = dsse.add_signature(line.encode(), key)
         (self / ENVELOPE).write_text(line + "\n")
 
     def payload(self) -> bytes:
@@ -215,7 +216,7 @@ def _load(scene: Scene) -> object:
 
 def _store(scene: Scene) -> object:
     """Opens with the trust store that stands in a file beside the artifact."""
-    store = signing.TrustStore.from_file(scene.outside / "trust.json")
+    store = trust_store.TrustStore.from_file(scene.outside / "trust.json")
     scene.demand(trust=store)
     return _open(scene)
 

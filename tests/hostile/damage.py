@@ -9,8 +9,8 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hushdoc.accounting.mechanism import (
-    ADJACENCIES,
+from hushdoc.accounting.mechanism import ADJACENCIES
+from hushdoc.certificate.vocabulary import (
     ADVERSARIES,
     KINDS,
     PRIVACY_UNITS,

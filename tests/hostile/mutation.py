@@ -22,10 +22,12 @@ from typing import Any
 
 from hushdoc_damage import damaged, edited, restated
 
-from hushdoc import artifact, revocation, signing
+from hushdoc.artifact import artifact
+from hushdoc.artifact import folder as artifact_folder
 from hushdoc.errors import HushdocError
-from hushdoc.policy import Policy
-from hushdoc.trust import TrustedKey, TrustStore
+from hushdoc.policy.policy import Policy
+from hushdoc.signing import dsse, revocation
+from hushdoc.signing.trust_store import TrustedKey, TrustStore
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 SECONDS = 5.0
@@ -79,7 +81,9 @@ class Toy:
         self.key = build.known_key(1)
         self.policy = build.policy(self.key)
         build.write_files(self.folder, self.files())
-        self.statement = build.raw_statement(self.certified(), artifact.subjects_of(self.folder))
+        self.statement = build.raw_statement(
+            self.certified(), artifact_folder.subjects_of(self.folder)
+        )
         self.write_statement(json.dumps(self.statement).encode())
 
     def files(self) -> dict[str, bytes]:
@@ -190,7 +194,7 @@ def targets(build: ModuleType, folder: Path) -> tuple[Target, ...]:
     )
 
     def read_list(content: bytes) -> object:
-        line = signing.sign(content, model.key, payload_type=revocation.PAYLOAD_TYPE)
+        line = dsse.sign(content, model.key, payload_type=revocation.PAYLOAD_TYPE)
         return revocation.read_list(line.encode(), revoker, now=NOW)
 
     def read_policy(content: bytes) -> object:

@@ -24,8 +24,8 @@ from hushdoc_corruption import (
     require_refused,
 )
 
-from hushdoc import revocation, signing
-from hushdoc.trust import TrustedKey
+from hushdoc.signing import dsse, revocation
+from hushdoc.signing.trust_store import TrustedKey
 
 OTHER_ID = "f" * 32
 
@@ -101,7 +101,7 @@ def _audited(scene: Scene, payload: bytes | None = None) -> None:
     if payload is None:
         scene.build.append_audit(scene.folder, scene.other_key)
         return
-    scene.build.append_line(scene.folder, signing.sign(payload, scene.other_key))
+    scene.build.append_line(scene.folder, dsse.sign(payload, scene.other_key))
 
 
 def _audit_of_another(scene: Scene) -> None:
@@ -293,7 +293,7 @@ def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
         lambda scene: (_audited(scene), scene.build.append_audit(scene.folder, scene.other_key)),
         # The one who may not audit says nothing, good or bad: its line is counted, never read.
         lambda scene: scene.build.append_line(
-            scene.folder, signing.sign(scene.payload(), scene.other_key)
+            scene.folder, dsse.sign(scene.payload(), scene.other_key)
         ),
     ],
     ids=[

@@ -21,11 +21,12 @@ from hushdoc_corruption import attempt
 from hushdoc_damage import damaged, damages, edited
 from hushdoc_oracles import same
 
-from hushdoc import certificate as certificates
-from hushdoc import signing, strict_json
+from hushdoc.certificate import statement
 from hushdoc.errors import CertificateError
-from hushdoc.keys import ECDSA_P256, ED25519, sign_message
-from hushdoc.trust import TrustedKey, TrustStore
+from hushdoc.serialization import strict_json
+from hushdoc.signing import dsse
+from hushdoc.signing.keys import ECDSA_P256, ED25519, sign_message
+from hushdoc.signing.trust_store import TrustedKey, TrustStore
 
 ED25519_ORDER = 2**252 + 27742317777372353535851937790883648493
 
@@ -36,7 +37,7 @@ LENIENT_JSON = re.compile(
     "twice in one object|NaN|Infinity|double can't hold|beyond 2\\*\\*53|stands alone"
     "|deeper than|byte order mark|not UTF-8"
 )
-"""Two readers could read these apart, so they are refused here: see `hushdoc.strict_json`."""
+"""Two readers could read these apart, so they are refused here: see `strict_json`."""
 
 
 def test_strict_json_reads_what_json_loads_reads_or_refuses_with_a_reason() -> None:
@@ -158,7 +159,7 @@ def _sslib_reads(content: bytes, keys: list[Any], threshold: int) -> tuple[Any, 
         found = envelope.verify(keys, threshold)
     except Exception:  # whatever malformed input runs into
         return None
-    if envelope.payload_type != signing.PAYLOAD_TYPE:
+    if envelope.payload_type != dsse.PAYLOAD_TYPE:
         return None  # left to its callers
     return envelope.payload, set(found)
 
@@ -179,15 +180,15 @@ def test_securesystemslib_believes_the_same_envelopes() -> None:
     tally: Counter[str] = Counter()
     for _ in range(2500):
         signers = rng.sample([*keys, *strangers], rng.randrange(1, 4))
-        line = signing.sign(rng.randbytes(60), signers[0]).encode()
+        line = dsse.sign(rng.randbytes(60), signers[0]).encode()
         for key in signers[1:]:
-            line = signing.add_signature(line, key).encode()
+            line = dsse.add_signature(line, key).encode()
         threshold = rng.randrange(1, 3)
         if rng.random() < 0.7:
             line = edited(line, rng) if rng.random() < 0.6 else damaged(line, rng, line)
         theirs = _sslib_reads(line, theirs_keys, threshold)
         found, refused = attempt(
-            lambda line=line, most=threshold: signing.verify(line, trust, threshold=most)
+            lambda line=line, most=threshold: dsse.verify(line, trust, threshold=most)
         )
         if refused is not None:
             assert theirs is None or WE_ARE_STRICTER.search(str(refused)), (line, refused)
@@ -224,7 +225,7 @@ def test_in_toto_reads_every_statement_that_we_read(build: ModuleType, tmp_path:
     read = 0
     for content in damages([sound], 1500, 5, is_json=True):
         try:
-            certificate, files = certificates.parse_statement(content)
+            certificate, files = statement.parse_statement(content)
         except CertificateError:
             continue
         read += 1
@@ -233,7 +234,7 @@ def test_in_toto_reads_every_statement_that_we_read(build: ModuleType, tmp_path:
         assert [(item.name, dict(item.digest)) for item in proto.subject] == [
             (file.name, {"sha256": file.sha256}) for file in files
         ]
-        assert proto.predicate_type == certificates.PREDICATE_TYPE
+        assert proto.predicate_type == statement.PREDICATE_TYPE
         # In a protobuf struct every number is a double.
         assert same(certificate.to_dict(), json_format.MessageToDict(proto.predicate))
     assert read > 30

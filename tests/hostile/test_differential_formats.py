@@ -14,7 +14,7 @@ from hushdoc_damage import damages
 from hushdoc_mutation import COLUMNS, ROWS, TableToy
 from hushdoc_oracles import OnnxFacts, onnx_facts, table_facts
 
-from hushdoc import onnx_format, safetensors_format
+from hushdoc.artifact import onnx_scan, safetensors_scan
 from hushdoc.errors import ArtifactError, HushdocError
 from hushdoc.runtime.session import Session
 
@@ -85,7 +85,7 @@ def test_onnx_reads_every_model_that_we_accept_and_finds_it_as_harmless(
     unreadable: list[bytes] = []
     for content in damages(_models(build), 6000, 6):
         facts = onnx_facts(content)
-        ours, refused = attempt(lambda content=content: onnx_format.scan(content))
+        ours, refused = attempt(lambda content=content: onnx_scan.scan(content))
         if refused is not None:
             harmless = facts is not None and _harmless(facts)
             known = [reason for reason in STRICTER_ONNX if reason in str(refused)]
@@ -130,7 +130,7 @@ def test_safetensors_reads_every_file_that_we_accept(build: ModuleType, tmp_path
     tally: Counter[str] = Counter()
     for content in damages(sound, 5000, 7):
         facts = table_facts_or_none(content)
-        ours, refused = attempt(lambda content=content: safetensors_format.scan(content))
+        ours, refused = attempt(lambda content=content: safetensors_scan.scan(content))
         if refused is not None:
             known = any(reason in str(refused) for reason in STRICTER_TABLES)
             assert facts is None or known, refused
@@ -195,4 +195,4 @@ def test_the_oracle_of_onnx_sees_what_is_wrong(build: ModuleType) -> None:
         assert facts is not None, name
         assert not _harmless(facts), name
         with pytest.raises(HushdocError):
-            onnx_format.scan(make())
+            onnx_scan.scan(make())

@@ -29,8 +29,9 @@ from hushdoc_corruption import (
     require_refused,
 )
 
-from hushdoc import artifact, signing
+from hushdoc.artifact import artifact
 from hushdoc.errors import HushdocError
+from hushdoc.signing import dsse
 
 LABELS = "labels.json"
 
@@ -106,7 +107,7 @@ def _surprise(error: type[BaseException]) -> Callable[[Scene], None]:
         def broken(*_: object) -> bytes:
             raise error("surprise")
 
-        scene.patch.setattr(signing, "pae", broken)
+        scene.patch.setattr(dsse, "pae", broken)
 
     return act
 
@@ -117,7 +118,7 @@ def _hardly_any_stack(scene: Scene) -> None:
     def deep(*given: Any) -> bytes:
         return deep(*given)
 
-    scene.patch.setattr(signing, "pae", deep)
+    scene.patch.setattr(dsse, "pae", deep)
 
 
 CASES: tuple[Case, ...] = (
@@ -308,8 +309,8 @@ def test_refusing_imports_no_runtime(scene: Scene) -> None:
     script = (
         "import sys\n"
         "import hushdoc\n"
-        "from hushdoc.policy import Policy\n"
-        "from hushdoc.trust import TrustStore\n"
+        "from hushdoc.policy.rules import Policy\n"
+        "from hushdoc.signing.trust_store import TrustStore\n"
         "folder, store = sys.argv[1:]\n"
         "policy = Policy(trust=TrustStore.from_file(store), max_epsilon=8, max_delta=1e-5,\n"
         "                privacy_units={'document'})\n"

@@ -25,11 +25,11 @@ from hushdoc_damage import damaged, edited
 from hushdoc_mutation import COLUMNS, ROWS, run, targets
 from hushdoc_oracles import onnx_facts, same, table_facts, without_duplicates
 
-from hushdoc import certificate as certificates
 from hushdoc.accounting import mechanism, pld
-from hushdoc.policy import Policy
-from hushdoc.revocation import RevocationList
-from hushdoc.trust import TrustStore
+from hushdoc.certificate import statement as certificate_statement
+from hushdoc.policy.policy import Policy
+from hushdoc.signing.revocation import RevocationList
+from hushdoc.signing.trust_store import TrustStore
 
 HERE = Path(__file__).parent
 DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}
@@ -69,7 +69,7 @@ class Judge:
     def _statement(self, content: bytes) -> None:
         """Signed again, so it may say something else, but nothing that the policy refuses."""
         written = without_duplicates(content)
-        certificate, _ = certificates.parse_statement(content)
+        certificate, _ = certificate_statement.parse_statement(content)
         assert same(certificate.to_dict(), written["predicate"])
         assert {
             item["name"]: (item["digest"]["sha256"], item["annotations"]["size"])

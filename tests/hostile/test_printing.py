@@ -19,10 +19,11 @@ import pytest
 from hushdoc_corruption import ENVELOPE, Scene
 
 from hushdoc import __main__ as program
-from hushdoc import certificate as certificates
-from hushdoc import signing
+from hushdoc.certificate import audit_reports
+from hushdoc.certificate import statement as certificate_statement
 from hushdoc.errors import HushdocError
-from hushdoc.trust import TrustedKey
+from hushdoc.signing import trust_store
+from hushdoc.signing.trust_store import TrustedKey
 
 STEERING = (
     "\x1b[2J\x1b]0;title\x07",  # clears the screen, renames the window
@@ -67,7 +68,7 @@ def _full_certificate(scene: Scene) -> Any:
     none = build.no_guarantee(unit="user")
     conditional = build.guarantee(unit="page", kind="dp-conditional", condition="if")
     data = build.claim().protected_data[0]
-    registered = certificates.PreRegisteredAudit(
+    registered = audit_reports.PreRegisteredAudit(
         protocol="asks", population="public", query_budget=9, seed_commitment="sha256:" + "0" * 64
     )
     public = build.PublicData(
@@ -105,25 +106,25 @@ def _hostile_statement(scene: Scene) -> tuple[dict[str, Any], int]:
     for path in list(_texts(statement)):
         attempt = _set(statement, path, HOSTILE)
         try:
-            certificates.parse_statement(json.dumps(attempt).encode())
+            certificate_statement.parse_statement(json.dumps(attempt).encode())
         except HushdocError:
             continue
         statement, found = attempt, found + 1
     # Names of what is measured and set are free as well.
     for field in ("training", "utility"):
         statement["predicate"][field][HOSTILE] = HOSTILE
-    certificates.parse_statement(json.dumps(statement).encode())
+    certificate_statement.parse_statement(json.dumps(statement).encode())
     return statement, found
 
 
 @pytest.fixture(autouse=True)
 def _patient_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets certificates be valid whatever the day on which these tests run."""
-    monkeypatch.setattr("hushdoc.certificate.CLOCK_TOLERANCE", timedelta(days=36_500))
+    monkeypatch.setattr("hushdoc.certificate.certificate.CLOCK_TOLERANCE", timedelta(days=36_500))
 
 
 def _trust_file(scene: Scene, name: str = "key") -> Path:
-    store = signing.TrustStore(
+    store = trust_store.TrustStore(
         keys=(
             TrustedKey.of(scene.key, name=name),
             TrustedKey.of(scene.other_key, name=name, roles=("audit",)),
@@ -349,7 +350,7 @@ def test_no_text_is_wrapped_into_a_line_of_the_programs_own(
     for path in list(_texts(statement)):
         attempt = _set(statement, path, wrapped)
         try:
-            certificates.parse_statement(json.dumps(attempt).encode())
+            certificate_statement.parse_statement(json.dumps(attempt).encode())
         except HushdocError:
             continue
         statement = attempt

@@ -39,7 +39,7 @@ from hushdoc_corruption import (
     watch_the_door,
 )
 
-from hushdoc import artifact
+from hushdoc.artifact import artifact
 from hushdoc.errors import ArtifactError
 from hushdoc.runtime import loading
 

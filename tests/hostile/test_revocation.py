@@ -20,9 +20,10 @@ from hushdoc_corruption import (
     require_refused,
 )
 
-from hushdoc import revocation, signing
-from hushdoc.revocation import RevocationList
-from hushdoc.trust import TrustedKey
+from hushdoc.signing import dsse, revocation
+from hushdoc.signing import keys as signing_keys
+from hushdoc.signing.revocation import RevocationList
+from hushdoc.signing.trust_store import TrustedKey
 
 OTHER_ID = "f" * 32
 
@@ -86,13 +87,13 @@ def _list_by_the_issuer(scene: Scene) -> None:
 def _certificate_as_a_list(scene: Scene) -> None:
     """A sound envelope of the revoker, but around something that is no list."""
     _revoke(scene)
-    line = signing.sign(scene.payload(), scene.other_key)
+    line = dsse.sign(scene.payload(), scene.other_key)
     scene.policy.revocations.write_text(line)
 
 
 def _revoked_of_two(scene: Scene) -> None:
     """Two must have signed and two have; one of them is revoked."""
-    second = signing.generate_key()
+    second = signing_keys.generate_key()
     scene.sign(scene.payload(), scene.key, second)
     scene.believe(TrustedKey.of(scene.key), TrustedKey.of(second), threshold=2)
     _revoke(scene, keys=[TrustedKey.of(second).keyid])
@@ -130,7 +131,7 @@ CASES: tuple[Case, ...] = (
     case("certificate/list-by-the-issuer", _list_by_the_issuer, "REVOCATION_UNAVAILABLE"),
     case(
         "certificate/list-by-nobody",
-        lambda s: _revoke(s, by=signing.generate_key()),
+        lambda s: _revoke(s, by=signing_keys.generate_key()),
         "REVOCATION_UNAVAILABLE",
     ),
     case("certificate/list-is-a-certificate", _certificate_as_a_list, "REVOCATION_UNAVAILABLE"),

@@ -28,7 +28,7 @@ from hushdoc.accounting.mechanism import (
     PoissonSampled,
     Sequence,
 )
-from hushdoc.trust import TrustedKey
+from hushdoc.signing.trust_store import TrustedKey
 
 NOISE = Gaussian(noise_multiplier=2.0)
 STEP = PoissonSampled(sampling_rate=1 / 7, event=NOISE)

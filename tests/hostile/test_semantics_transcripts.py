@@ -17,7 +17,6 @@ from hushdoc_corruption import (
     require_refused,
 )
 
-from hushdoc import artifact
 from hushdoc.accounting import pld
 from hushdoc.accounting.mechanism import (
     ClusterSampled,
@@ -31,6 +30,7 @@ from hushdoc.accounting.mechanism import (
     Sequence,
     WithoutReplacement,
 )
+from hushdoc.artifact import artifact
 from hushdoc.errors import HushdocError
 
 LARGEST = 2**53 - 1

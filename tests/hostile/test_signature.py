@@ -18,9 +18,9 @@ from hushdoc_corruption import (
     require_refused,
 )
 
-from hushdoc import revocation, signing
-from hushdoc.keys import ECDSA_P256, sign_message
-from hushdoc.trust import TrustedKey
+from hushdoc.signing import dsse, keys, revocation
+from hushdoc.signing.keys import ECDSA_P256, sign_message
+from hushdoc.signing.trust_store import TrustedKey
 
 ED25519_ORDER = 2**252 + 27742317777372353535851937790883648493
 
@@ -130,12 +130,12 @@ def _of_another_envelope(scene: Scene) -> None:
 
 def _of_another_type(scene: Scene) -> None:
     """A sound signature of the trusted key over these very bytes, but as a revocation list."""
-    line = signing.sign(scene.payload(), scene.key, payload_type=revocation.PAYLOAD_TYPE)
-    scene.write_envelope({**json.loads(line), "payloadType": signing.PAYLOAD_TYPE})
+    line = dsse.sign(scene.payload(), scene.key, payload_type=revocation.PAYLOAD_TYPE)
+    scene.write_envelope({**json.loads(line), "payloadType": dsse.PAYLOAD_TYPE})
 
 
 def _under_another_type(scene: Scene) -> None:
-    line = signing.sign(scene.payload(), scene.key, payload_type=revocation.PAYLOAD_TYPE)
+    line = dsse.sign(scene.payload(), scene.key, payload_type=revocation.PAYLOAD_TYPE)
     (scene / ENVELOPE).write_text(line)
 
 
@@ -175,7 +175,7 @@ def _key_in_the_envelope(scene: Scene) -> None:
     """The envelope brings its own key along."""
     scene.sign(scene.payload(), scene.other_key)
     data = scene.envelope()
-    data["publicKey"] = _b64(signing.public_key_of(scene.other_key))
+    data["publicKey"] = _b64(keys.public_key_of(scene.other_key))
     data["signatures"][0]["cert"] = data["publicKey"]
     scene.write_envelope(data)
 
@@ -214,7 +214,7 @@ CASES: tuple[Case, ...] = (
     ),
     case(
         "signature/of-the-other-algorithm",
-        lambda s: s.sign(s.payload(), signing.generate_key(ECDSA_P256)),
+        lambda s: s.sign(s.payload(), keys.generate_key(ECDSA_P256)),
         "NO_TRUSTED_SIGNATURE",
     ),
     case(
@@ -384,7 +384,7 @@ def test_base64_reads_what_is_refused_here(spelled: str) -> None:
 def test_securesystemslib_accepts_the_signature_that_is_refused_here() -> None:
     from securesystemslib._vendor.ed25519 import ed25519
 
-    key = signing.generate_key()
-    public, made = signing.public_key_of(key), sign_message(b"message", key)
+    key = keys.generate_key()
+    public, made = keys.public_key_of(key), sign_message(b"message", key)
     ed25519.checkvalid(_plus_order(made), b"message", public)
     assert not TrustedKey(name="", public_key=public).verifies(_plus_order(made), b"message")

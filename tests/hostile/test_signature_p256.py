@@ -17,9 +17,9 @@ from hushdoc_corruption import (
     require_refused,
 )
 
-from hushdoc import signing
-from hushdoc.keys import ECDSA_P256, sign_message
-from hushdoc.trust import TrustedKey
+from hushdoc.signing import dsse, keys
+from hushdoc.signing.keys import ECDSA_P256, sign_message
+from hushdoc.signing.trust_store import TrustedKey
 
 P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
@@ -54,7 +54,7 @@ def _on_signature(change: Callable[[bytes], bytes]) -> Callable[[Scene], None]:
 
 def _with_p256(scene: Scene, **options: Any) -> Any:
     """Seals with a P-256 key that the application believes, and returns it."""
-    key = signing.generate_key(ECDSA_P256)
+    key = keys.generate_key(ECDSA_P256)
     scene.sign(scene.payload(), key)
     scene.believe(TrustedKey.of(key), TrustedKey.of(scene.other_key), **options)
     return key
@@ -81,7 +81,7 @@ def _p256_again(scene: Scene) -> None:
     """ECDSA is random: one key makes as many different signatures as it likes."""
     key = _with_p256(scene, threshold=2)
     data = scene.envelope()
-    message = signing.pae(data["payloadType"], scene.payload())
+    message = dsse.pae(data["payloadType"], scene.payload())
     data["signatures"].append({"keyid": "", "sig": _b64(sign_message(message, key))})
     scene.write_envelope(data)
 

@@ -16,7 +16,7 @@ from hushdoc_corruption import (
     require_refused,
 )
 
-from hushdoc.keys import key_problem
+from hushdoc.signing.keys import key_problem
 
 PRIME = 2**255 - 19
 ORDER_EIGHT = int.from_bytes(

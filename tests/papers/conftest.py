@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from hushdoc import artifact
-from hushdoc.claim import Claim
+from hushdoc.artifact import artifact
+from hushdoc.certificate.claim import Claim
 
 EXAMPLES = Path(__file__).parents[2] / "samples" / "certificates"
 

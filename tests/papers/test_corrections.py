@@ -13,7 +13,6 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from hushdoc import reproduction
 from hushdoc.accounting import gdp, pld, rdp
 from hushdoc.accounting.mechanism import (
     ADJACENCIES,
@@ -27,7 +26,8 @@ from hushdoc.accounting.mechanism import (
     is_amplified,
     parts,
 )
-from hushdoc.claim import Claim, Guarantee
+from hushdoc.certificate import recompute
+from hushdoc.certificate.claim import Claim, Guarantee
 
 Golden = Callable[[str], Claim]
 
@@ -47,7 +47,7 @@ def is_hundredth_above(stated: float | None, truth: float) -> bool:
 def code_with(claim: Claim, guarantee: Guarantee, **change: object) -> str | None:
     """What recomputing finds where a guarantee states something else."""
     changed = dataclasses.replace(guarantee, profile=(), **change)
-    (finding,) = reproduction.reproduce(dataclasses.replace(claim, guarantees=(changed,)))
+    (finding,) = recompute.reproduce(dataclasses.replace(claim, guarantees=(changed,)))
     return finding.code
 
 

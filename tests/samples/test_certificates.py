@@ -18,12 +18,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from safetensors.numpy import load_file
 
-from hushdoc import artifact, policy_limits, reproduction
 from hushdoc.accounting.mechanism import HashFill
-from hushdoc.certificate import Certificate
+from hushdoc.artifact import artifact
+from hushdoc.certificate import recompute
+from hushdoc.certificate.certificate import Certificate
 from hushdoc.errors import ArtifactError, PolicyViolationError, SignatureError
-from hushdoc.policy import Policy
-from hushdoc.trust import TrustStore
+from hushdoc.policy import policy as policy_limits
+from hushdoc.policy.policy import Policy
+from hushdoc.signing.trust_store import TrustStore
 
 EXAMPLES = Path(__file__).parents[2] / "samples" / "certificates"
 NAMES = ("dp-adam", "fedavg", "feam-dp", "fl-provider-dp", "dp-docldm", "hash-fill")
@@ -106,14 +108,14 @@ def test_expected_json_says_what_the_certificates_say() -> None:
 def test_no_epsilon_is_larger_than_it_has_to_be(name: str, way: str) -> None:
     """Each is reproduced by its transcript, and one hundredth less is not."""
     claim = certificate(name).claim
-    assert all(finding.code is None for finding in reproduction.reproduce(claim, way=way))
+    assert all(finding.code is None for finding in recompute.reproduce(claim, way=way))
     less = tuple(
         dataclasses.replace(item, epsilon=item.epsilon - 0.01, profile=())
         if item.epsilon is not None
         else item
         for item in claim.guarantees
     )
-    findings = reproduction.reproduce(dataclasses.replace(claim, guarantees=less), way=way)
+    findings = recompute.reproduce(dataclasses.replace(claim, guarantees=less), way=way)
     assert {finding.code for finding in findings} <= {"EPSILON_NOT_REPRODUCED"}
     assert len(findings) == sum(item.epsilon is not None for item in claim.guarantees)
 

@@ -20,7 +20,6 @@ from typing import Any
 
 import pytest
 
-from hushdoc import artifact, claim, fields, keys, signing, strict_json, trust
 from hushdoc.accounting import mechanism, pld, rdp
 from hushdoc.accounting.mechanism import (
     ClusterSampled,
@@ -31,8 +30,12 @@ from hushdoc.accounting.mechanism import (
     PoissonSampled,
     WithoutReplacement,
 )
+from hushdoc.artifact import artifact
+from hushdoc.certificate import claim
 from hushdoc.errors import HushdocError
-from hushdoc.policy import Policy
+from hushdoc.policy.policy import Policy
+from hushdoc.serialization import records, strict_json
+from hushdoc.signing import dsse, keys, trust_store
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "verify-js"
 NODE = shutil.which("node")
@@ -51,8 +54,8 @@ def _builders() -> ModuleType:
 
 
 build = _builders()
-KEY, OTHER_KEY = signing.generate_key(), signing.generate_key()
-P256_KEY = signing.generate_key("ecdsa-p256")
+KEY, OTHER_KEY = keys.generate_key(), keys.generate_key()
+P256_KEY = keys.generate_key("ecdsa-p256")
 
 
 @needs_node
@@ -141,7 +144,7 @@ def _accountant(name: str) -> claim.Accountant:
 
 
 def _least(event: mechanism.Mechanism) -> float:
-    return fields.upwards(pld.epsilon(event, build.DELTA))
+    return records.upwards(pld.epsilon(event, build.DELTA))
 
 
 def _text(change: Callable[[bytes], bytes]) -> Callable[[Path], Path]:
@@ -150,7 +153,7 @@ def _text(change: Callable[[bytes], bytes]) -> Callable[[Path], Path]:
     def seal(folder: Path) -> Path:
         _seal(folder)
         line = (folder / build.ENVELOPE).read_bytes()
-        honest = signing.read_envelope(line.strip()).payload
+        honest = dsse.read_envelope(line.strip()).payload
         payload = change(honest)
         assert payload != honest
         return build.sign_into(folder, KEY, payload)
@@ -218,7 +221,7 @@ def _signed_by(*signers: Any) -> Callable[[Path], Path]:
     def seal(folder: Path) -> Path:
         path = _seal(folder, key=signers[0]) / build.ENVELOPE
         for key in signers[1:]:
-            path.write_text(signing.add_signature(path.read_bytes().strip(), key) + "\n")
+            path.write_text(dsse.add_signature(path.read_bytes().strip(), key) + "\n")
         return folder
 
     return seal
@@ -451,9 +454,9 @@ OTHER_WORDS = {
 """Where the sample refuses for the same reason and names it otherwise, or names less."""
 
 
-def _store(roles: Iterable[tuple[Any, tuple[str, ...]]]) -> trust.TrustStore:
-    return trust.TrustStore.of(
-        trust.TrustedKey.of(key, name="a key", roles=held, models=("invoice-kie",))
+def _store(roles: Iterable[tuple[Any, tuple[str, ...]]]) -> trust_store.TrustStore:
+    return trust_store.TrustStore.of(
+        trust_store.TrustedKey.of(key, name="a key", roles=held, models=("invoice-kie",))
         for key, held in roles
     )
 
@@ -482,7 +485,7 @@ def _verdict_py(
     folder: Path, store: bytes, limits: dict[str, Any] | None = None
 ) -> tuple[bool, str]:
     try:
-        policy = Policy(trust=trust.TrustStore.from_json(store), **LIMITS | (limits or {}))
+        policy = Policy(trust=trust_store.TrustStore.from_json(store), **LIMITS | (limits or {}))
         report = artifact.examine(folder, policy, now=NOW)
     except HushdocError as problem:
         return False, problem.code

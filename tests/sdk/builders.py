@@ -9,25 +9,29 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hushdoc import artifact, certificate, signing, strict_json
 from hushdoc.accounting import rdp
 from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
-from hushdoc.audits import Audit, AuditReport, audit_statement
-from hushdoc.certificate import (
+from hushdoc.artifact import folder as artifact_folder
+from hushdoc.certificate import audit_reports
+from hushdoc.certificate import statement as certificate_statement
+from hushdoc.certificate.audit_reports import Audit, AuditReport, audit_statement
+from hushdoc.certificate.certificate import Certificate, ModelIdentity
+from hushdoc.certificate.claim import (
     Accountant,
-    Certificate,
     Claim,
     DataAccess,
     Guarantee,
-    ModelIdentity,
     ProtectedData,
     ProtectedUnit,
     PublicData,
-    Subject,
 )
-from hushdoc.keys import ECDSA_P256, ED25519, PrivateKey
-from hushdoc.policy import Policy
-from hushdoc.trust import TrustedKey, TrustStore
+from hushdoc.certificate.subjects import Subject
+from hushdoc.policy.policy import Policy
+from hushdoc.serialization import strict_json
+from hushdoc.signing import dsse
+from hushdoc.signing import keys as signing_keys
+from hushdoc.signing.keys import ECDSA_P256, ED25519, PrivateKey
+from hushdoc.signing.trust_store import TrustedKey, TrustStore
 
 CERTIFICATE_ID = "0123456789abcdef0123456789abcdef"
 ENTRY = "onnx/model.onnx"
@@ -225,7 +229,8 @@ def seal(
 ) -> Path:
     """Writes an honest, sealed toy artifact."""
     write_files(folder, files() if contents is None else contents)
-    statement = certificate.statement(certified or certify(), artifact.subjects_of(folder))
+    subjects = artifact_folder.subjects_of(folder)
+    statement = certificate_statement.statement(certified or certify(), subjects)
     return sign_into(folder, key, statement)
 
 
@@ -238,14 +243,14 @@ def seal_anything(
 ) -> Path:
     """Seals as a dishonest signer would: the statement is edited and nothing is checked."""
     write_files(folder, files() if contents is None else contents)
-    statement = raw_statement(certified or certify(), artifact.subjects_of(folder))
+    statement = raw_statement(certified or certify(), artifact_folder.subjects_of(folder))
     edit(statement)
     return sign_into(folder, key, json.dumps(statement).encode())
 
 
 def raw_statement(certified: Certificate, subjects: tuple[Subject, ...]) -> dict[str, Any]:
     return {
-        "_type": certificate.STATEMENT_TYPE,
+        "_type": audit_reports.STATEMENT_TYPE,
         "subject": [
             {
                 "name": subject.name,
@@ -254,20 +259,20 @@ def raw_statement(certified: Certificate, subjects: tuple[Subject, ...]) -> dict
             }
             for subject in subjects
         ],
-        "predicateType": certificate.PREDICATE_TYPE,
+        "predicateType": certificate_statement.PREDICATE_TYPE,
         "predicate": strict_json.loads(strict_json.dumps(certified.to_dict()), what="toy"),
     }
 
 
 def sign_into(folder: Path, key: Any, payload: bytes) -> Path:
-    (folder / ENVELOPE).write_text(signing.sign(payload, key) + "\n")
+    (folder / ENVELOPE).write_text(dsse.sign(payload, key) + "\n")
     return folder
 
 
 def trust(*keys: Any, **options: Any) -> TrustStore:
     """Returns the store of these keys; `options` are those of TrustedKey."""
     return TrustStore.of(
-        TrustedKey(name=f"key {index}", public_key=signing.public_key_of(key), **options)
+        TrustedKey(name=f"key {index}", public_key=signing_keys.public_key_of(key), **options)
         for index, key in enumerate(keys)
     )
 
@@ -301,13 +306,13 @@ def audit_report(*audits: Audit, **change: Any) -> AuditReport:
 
 def payload_digest(folder: Path) -> str:
     line = (folder / ENVELOPE).read_bytes().split(b"\n")[0]
-    return hashlib.sha256(signing.read_envelope(line).payload).hexdigest()
+    return hashlib.sha256(dsse.read_envelope(line).payload).hexdigest()
 
 
 def append_audit(folder: Path, key: Any, report: AuditReport | None = None) -> None:
     """Appends an honest auditor's line to an artifact's envelope file."""
     payload = audit_statement(report or audit_report(), payload_digest(folder))
-    append_line(folder, signing.sign(payload, key))
+    append_line(folder, dsse.sign(payload, key))
 
 
 def append_line(folder: Path, line: str) -> None:

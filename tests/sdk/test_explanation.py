@@ -9,20 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushdoc import claim as claims
-from hushdoc import explanation
+from hushdoc import arguments, explanation
 from hushdoc.accounting import mechanism
-from hushdoc.audits import Audit, PreRegisteredAudit
+from hushdoc.certificate import claim as claims
+from hushdoc.certificate import vocabulary
+from hushdoc.certificate.audit_reports import Audit, PreRegisteredAudit
 
 
 def test_every_word_of_the_vocabulary_has_an_explanation() -> None:
-    assert set(explanation.UNIT_WORDS) == set(mechanism.PRIVACY_UNITS)
-    assert set(explanation.UNIT_LIMITS) == set(mechanism.PRIVACY_UNITS)
-    assert set(explanation.ADVERSARY_WORDS) == set(mechanism.ADVERSARIES)
+    assert set(explanation.UNIT_WORDS) == set(vocabulary.PRIVACY_UNITS)
+    assert set(explanation.UNIT_LIMITS) == set(vocabulary.PRIVACY_UNITS)
+    assert set(explanation.ADVERSARY_WORDS) == set(vocabulary.ADVERSARIES)
     assert set(explanation.ADJACENCY_WORDS) == set(mechanism.ADJACENCIES)
     assert set(explanation.ADJACENCY_PITFALLS) == set(mechanism.ADJACENCIES)
-    assert set(explanation.ASSURANCE_WORDS) == set(mechanism.ASSURANCES)
-    assert set(explanation.ACCOUNTANT_WORDS) == set(mechanism.ACCOUNTANTS)
+    assert set(explanation.ASSURANCE_WORDS) == set(vocabulary.ASSURANCES)
+    assert set(explanation.ACCOUNTANT_WORDS) == set(vocabulary.ACCOUNTANTS)
     assert set(explanation.AGGREGATION_WORDS) == set(claims.AGGREGATIONS)
     assert set(explanation.RELEASE_WORDS) == set(claims.RELEASES)
     assert set(explanation.WEIGHTS) <= set(claims.RELEASES)
@@ -35,18 +36,20 @@ def test_a_promise_names_whom_what_and_how_much(build: ModuleType) -> None:
 
 
 def test_document_privacy_says_that_authors_are_not_protected(build: ModuleType) -> None:
-    text = explanation.explain(build.claim())
+    text = explanation.explain_claim(build.claim())
     assert "person, author or issuer of several documents is not protected" in text
     assert "Nothing is promised without condition against: whoever receives the synth" in text
-    nothing = explanation.explain(build.claim(build.no_guarantee()))
+    nothing = explanation.explain_claim(build.claim(build.no_guarantee()))
     assert "Nothing is promised without condition against: whoever receives the model" in nothing
 
 
 def test_kind_none_says_so_first(build: ModuleType) -> None:
-    text = explanation.explain(build.claim(build.guarantee(), build.no_guarantee(unit="user")))
+    text = explanation.explain_claim(
+        build.claim(build.guarantee(), build.no_guarantee(unit="user"))
+    )
     assert text.startswith("NO PROMISE\n  - No privacy is promised to any person")
     assert text.index("NO PROMISE") < text.index("WHAT IS PROMISED")
-    alone = explanation.explain(build.claim(build.no_guarantee()))
+    alone = explanation.explain_claim(build.claim(build.no_guarantee()))
     assert "WHAT IS PROMISED" not in alone
 
 
@@ -54,12 +57,12 @@ def test_what_is_measured_or_conditional_never_stands_under_what_is_promised(
     build: ModuleType,
 ) -> None:
     empirical = build.guarantee(kind="empirical", epsilon=2.0)
-    text = explanation.explain(build.claim(empirical))
+    text = explanation.explain_claim(build.claim(empirical))
     assert text.startswith("MEASURED, NOT PROVEN\n  - Nothing is proven about any document")
     assert "WHAT IS PROMISED\n" not in text
     assert "epsilon 2 that is stated was measured. It rests on a model and bounds nothing" in text
     conditional = build.guarantee(kind="dp-conditional", condition="clients do not collude.")
-    text = explanation.explain(build.claim(conditional))
+    text = explanation.explain_claim(build.claim(conditional))
     assert text.startswith("WHAT IS PROMISED ON A CONDITION")
     assert "WHAT IS PROMISED\n" not in text
 
@@ -82,14 +85,14 @@ def test_gaps_are_named(build: ModuleType) -> None:
 
 def test_an_accountant_that_does_not_bound_is_a_gap(build: ModuleType) -> None:
     weak = build.Accountant(name="gdp-clt", library="x", version="1", error_bound=None)
-    text = explanation.explain(build.claim(build.guarantee(accountant=weak)))
+    text = explanation.explain_claim(build.claim(build.guarantee(accountant=weak)))
     assert "gdp-clt, which does not bound it" in text
     assert "the central limit theorem, which underestimates" in text
-    assert "does not bound it" not in explanation.explain(build.claim())
+    assert "does not bound it" not in explanation.explain_claim(build.claim())
 
 
 def test_the_central_limit_theorem_is_a_comparison_only(build: ModuleType) -> None:
-    text = explanation.explain(build.claim(build.guarantee(gdp_mu=1.25)))
+    text = explanation.explain_claim(build.claim(build.guarantee(gdp_mu=1.25)))
     assert "For comparison alone: the central limit theorem gives mu 1.25" in text
     assert "nothing is promised with it" in text
     assert explanation.comparison(build.guarantee()) == ()
@@ -105,28 +108,28 @@ def test_the_pitfall_of_each_unit_is_told(build: ModuleType, unit: str, words: s
 
 
 def test_replacing_is_told_from_adding(build: ModuleType) -> None:
-    replaced = explanation.explain(build.claim(build.guarantee(adjacency="replace-one")))
+    replaced = explanation.explain_claim(build.claim(build.guarantee(adjacency="replace-one")))
     assert "can't be compared with one for adding or removing" in replaced
-    assert "can't be compared" not in explanation.explain(build.claim())
+    assert "can't be compared" not in explanation.explain_claim(build.claim())
 
 
 def test_who_watches_training_is_told_what_they_see(build: ModuleType) -> None:
     server = build.guarantee(adversary="server", aggregation="individual-updates")
-    assert "only the noise that this client added" in explanation.explain(build.claim(server))
+    assert "only the noise that this client added" in explanation.explain_claim(build.claim(server))
     summed = build.guarantee(adversary="server", aggregation="secure-sum")
-    assert "this falls with the secure summation" in explanation.explain(build.claim(summed))
-    assert "Of training they see" not in explanation.explain(build.claim())
+    assert "this falls with the secure summation" in explanation.explain_claim(build.claim(summed))
+    assert "Of training they see" not in explanation.explain_claim(build.claim())
 
 
 def test_what_is_released_besides_the_model_is_a_limit(build: ModuleType) -> None:
-    text = explanation.explain(build.claim(releases=("final-weights", "logs")))
+    text = explanation.explain_claim(build.claim(releases=("final-weights", "logs")))
     assert "Besides the model itself these left the training site: logs" in text
-    assert "Besides the model itself" not in explanation.explain(build.claim())
-    assert "Nothing is stated about it" in explanation.explain(build.claim(releases=()))
+    assert "Besides the model itself" not in explanation.explain_claim(build.claim())
+    assert "Nothing is stated about it" in explanation.explain_claim(build.claim(releases=()))
 
 
 def test_an_audit_is_told_with_its_ceiling(build: ModuleType) -> None:
-    text = explanation.explain(build.claim(audits=(build.audit(),)))
+    text = explanation.explain_claim(build.claim(audits=(build.audit(),)))
     for part in (
         "epsilon is at least 0.5 at delta 1e-05, with 95 % confidence",
         "so many guesses can show 5.81 at best",
@@ -134,7 +137,7 @@ def test_an_audit_is_told_with_its_ceiling(build: ModuleType) -> None:
         "can refute a promise and never prove one",
     ):
         assert part in text
-    assert "No audit is stated" in explanation.explain(build.claim())
+    assert "No audit is stated" in explanation.explain_claim(build.claim())
 
 
 def test_a_bound_that_counting_can_not_show_is_questioned(build: ModuleType) -> None:
@@ -159,9 +162,9 @@ def test_the_ceiling_is_where_perfect_guesses_become_unlikely_enough(
 
 def test_an_issuers_own_bound_above_the_claim_refutes_it(build: ModuleType) -> None:
     refuted = build.guarantee(epsilon=1.0, profile=(), audit_lower_bound=2.0)
-    assert "THAT REFUTES the epsilon 1" in explanation.explain(build.claim(refuted))
+    assert "THAT REFUTES the epsilon 1" in explanation.explain_claim(build.claim(refuted))
     sound = build.guarantee(audit_lower_bound=0.5)
-    text = explanation.explain(build.claim(sound))
+    text = explanation.explain_claim(build.claim(sound))
     assert "own audits show that epsilon is at least 0.5." in text
     assert "REFUTES" not in text
 
@@ -170,7 +173,7 @@ def test_invited_audits_and_reports_of_others_are_told(build: ModuleType) -> Non
     invited = PreRegisteredAudit(
         protocol="Guess.", population="others", query_budget=10**6, seed_commitment="sha256:x"
     )
-    text = explanation.explain(build.claim(pre_registered_audits=(invited,)))
+    text = explanation.explain_claim(build.claim(pre_registered_audits=(invited,)))
     assert (
         "TESTS THAT ANYBODY IS INVITED TO RUN\n  - Guess. Population: others; up to 1,000,0" in text
     )
@@ -181,7 +184,7 @@ def test_invited_audits_and_reports_of_others_are_told(build: ModuleType) -> Non
 
 def test_no_text_of_a_claim_steers_a_terminal(build: ModuleType) -> None:
     hostile = "x\x1b[2J\u202ey\r\nz"
-    text = explanation.explain(
+    text = explanation.explain_claim(
         build.claim(
             build.guarantee(
                 unit_definition=hostile,
@@ -218,7 +221,7 @@ def test_a_large_delta_is_named_when_the_number_is_public(build: ModuleType) -> 
         commitment=None,
     )
     claim = build.claim(build.guarantee(delta=1 / 149, profile=()), protected_data=(data,))
-    assert "reveal 1 of them on average" in explanation.explain(claim)
+    assert "reveal 1 of them on average" in explanation.explain_claim(claim)
 
 
 def test_an_empirical_result_proves_nothing(build: ModuleType) -> None:
@@ -253,12 +256,12 @@ def test_words_for_numbers_never_round_downwards() -> None:
 
 @pytest.mark.parametrize("letter", ["\x1b", "\x07", "\n", "\u202e", "\u2066", "\u200b", "\x9b"])
 def test_no_text_can_steer_a_terminal(build: ModuleType, letter: str) -> None:
-    assert letter not in explanation.printable(f"a{letter}b")
+    assert letter not in arguments.printable(f"a{letter}b")
     claim = build.claim(build.guarantee(unit_definition=f"x{letter}y"), caveats=(f"a{letter}b",))
-    text = explanation.explain(claim)
+    text = explanation.explain_claim(claim)
     assert letter == "\n" or letter not in text
     assert "a\nb" not in text
-    assert explanation.printable("x" * 5000, limit=10) == "x" * 10 + "..."
+    assert arguments.printable("x" * 5000, limit=10) == "x" * 10 + "..."
 
 
 def _audit(canaries: int, confidence: float) -> Audit:

@@ -347,7 +347,7 @@ def test_a_scheme_is_read_whole_or_not_at_all(data: Any) -> None:
 
 def test_importing_it_costs_nothing() -> None:
     program = (
-        "import sys, hushdoc.hashing, hushdoc.segmentation; "
+        "import sys, hushdoc.hashing, hushdoc.hashing.segmentation; "
         "print({'numpy', 'mmh3', 'nacl', 'cryptography'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from hushdoc import certificate, keys, signing, strict_json
+from hushdoc.certificate import statement as certificate_statement
 from hushdoc.errors import CertificateError
-from hushdoc.trust import TrustedKey, TrustStore
+from hushdoc.serialization import strict_json
+from hushdoc.signing import dsse as signing
+from hushdoc.signing import keys
+from hushdoc.signing.trust_store import TrustedKey, TrustStore
 
 dsse = pytest.importorskip("securesystemslib.dsse")
 signers = pytest.importorskip("securesystemslib.signer")
@@ -178,20 +181,22 @@ def whole(content: str) -> bytes:
         return int(value) if value.is_integer() else value
 
     with pytest.raises(CertificateError):
-        certificate.parse_statement(content.encode())
+        certificate_statement.parse_statement(content.encode())
     return strict_json.dumps(json.loads(content, parse_float=number))
 
 
 def test_in_toto_reads_our_statement_and_we_read_theirs(build: ModuleType) -> None:
     json_format = pytest.importorskip("google.protobuf.json_format")
-    ours = certificate.statement(build.certify(), subjects(build))
+    ours = certificate_statement.statement(build.certify(), subjects(build))
     message = json_format.Parse(ours, attestation.Statement([], "", {}).pb)
     statement = attestation.Statement.copy_from_pb(message)
     statement.validate()
-    assert statement.pb.predicate_type == certificate.PREDICATE_TYPE
+    assert statement.pb.predicate_type == certificate_statement.PREDICATE_TYPE
     theirs = json_format.MessageToJson(statement.pb)
     assert json.loads(theirs) == json.loads(ours)
-    assert certificate.parse_statement(whole(theirs)) == certificate.parse_statement(ours)
+    assert certificate_statement.parse_statement(
+        whole(theirs)
+    ) == certificate_statement.parse_statement(ours)
 
 
 def test_a_statement_that_in_toto_builds_is_read(build: ModuleType) -> None:
@@ -208,10 +213,10 @@ def test_a_statement_that_in_toto_builds_is_read(build: ModuleType) -> None:
         for subject in subjects(build)
     ]
     predicate = strict_json.loads(strict_json.dumps(certified.to_dict()), what="toy")
-    built = attestation.Statement(described, certificate.PREDICATE_TYPE, predicate)
+    built = attestation.Statement(described, certificate_statement.PREDICATE_TYPE, predicate)
     built.validate()
     content = whole(json_format.MessageToJson(built.pb))
-    found, files = certificate.parse_statement(content)
+    found, files = certificate_statement.parse_statement(content)
     assert found.certificate_id == certified.certificate_id
     assert set(files) == set(subjects(build))
 
@@ -219,10 +224,10 @@ def test_a_statement_that_in_toto_builds_is_read(build: ModuleType) -> None:
 def test_we_are_stricter_about_subjects(build: ModuleType) -> None:
     """in-toto has subjects without a size, or with another digest; we hash and measure each."""
     json_format = pytest.importorskip("google.protobuf.json_format")
-    data = json.loads(certificate.statement(build.certify(), subjects(build)))
+    data = json.loads(certificate_statement.statement(build.certify(), subjects(build)))
     del data["subject"][0]["annotations"]
     message = json_format.ParseDict(data, attestation.Statement([], "", {}).pb)
     attestation.Statement.copy_from_pb(message).validate()
     with pytest.raises(CertificateError) as caught:
-        certificate.parse_statement(strict_json.dumps(data))
+        certificate_statement.parse_statement(strict_json.dumps(data))
     assert caught.value.code == "BAD_SUBJECT"

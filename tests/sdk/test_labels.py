@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushdoc.document import Document
+from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError
 from hushdoc.labels import (
     LabelledDocument,

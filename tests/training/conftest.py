@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import random
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -20,7 +21,11 @@ from transformers import (
 from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc_training.data import invented
 from hushdoc_training.models import layout
-from hushdoc_training.recipes import kie
+from hushdoc_training.recipes.kie import start
+
+# Tests are no package: what several of them share is imported by name.
+for folder in ("privacy", "runs"):
+    sys.path.append(str(Path(__file__).parent / folder))
 
 torch.set_num_threads(1)  # tiny models: a second thread costs more than it brings
 
@@ -47,8 +52,8 @@ def receipts() -> list[LabelledDocument]:
 
 
 @pytest.fixture
-def small_start(receipts: list[LabelledDocument]) -> kie.Start:
-    return kie.start_from(
+def small_start(receipts: list[LabelledDocument]) -> start.Start:
+    return start.start_from(
         "small",
         LabelSet.from_documents(receipts),
         max_tokens=64,

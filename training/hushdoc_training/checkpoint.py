@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hushdoc import files
-from hushdoc.claim import Claim
+from hushdoc.certificate.claim import Claim
 from hushdoc.errors import ArtifactError, CertificateError, CheckpointError, LabelMismatchError
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.encoding import Encoder, Preprocessing
+from hushdoc.system import atomic_files
 
 FORMAT_VERSION = 1
 TASKS = ("kie",)
@@ -115,7 +115,7 @@ def save(
         OutputExistsError: Something already stands there.
         OutputWriteError: The disk is full or not writable; nothing half-written stays.
     """
-    with files.new_folder(folder) as partial:
+    with atomic_files.new_folder(folder) as partial:
         save_weights(partial)
         parts: dict[str, str | bytes] = {
             "checkpoint.json": _dump(

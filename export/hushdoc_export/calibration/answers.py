@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from hushdoc import segmentation
-from hushdoc.document import Document
+from hushdoc.document.document import Document
+from hushdoc.hashing import segmentation
 from hushdoc.labels import OUTSIDE, LabelledDocument, spans_from_tags
-from hushdoc.runtime import classification, crf, kie
+from hushdoc.runtime import classification, kie
+from hushdoc.runtime.hashed import model as crf
 from hushdoc.runtime.scoring import Scoring
 from hushdoc_export.calibration.fitting import Answers
 from hushdoc_training.crf.corpus import (

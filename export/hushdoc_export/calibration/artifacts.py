@@ -13,18 +13,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from hushdoc import certificate as certificates
-from hushdoc import files
-from hushdoc.artifact import Artifact, open_artifact
-from hushdoc.certificate import Certificate
-from hushdoc.claim import PublicData
+from hushdoc.artifact.artifact import Artifact, open_artifact
+from hushdoc.certificate import certificate as certificates
+from hushdoc.certificate.certificate import Certificate
+from hushdoc.certificate.claim import PublicData
 from hushdoc.errors import InputError, MissingExtraError, TaskMismatchError
 from hushdoc.labels import LabelledDocument, LabelSet
-from hushdoc.policy import Policy
-from hushdoc.runtime import classification, crf, kie, kind_scoring
+from hushdoc.policy.policy import Policy
+from hushdoc.runtime import classification, kie
+from hushdoc.runtime.hashed import class_scoring
+from hushdoc.runtime.hashed import model as crf
 from hushdoc.runtime.scoring import Scoring
-from hushdoc.signing import public_key_of
-from hushdoc.trust import TrustedKey, TrustStore
+from hushdoc.signing.keys import public_key_of
+from hushdoc.signing.trust_store import TrustedKey, TrustStore
+from hushdoc.system import atomic_files
 from hushdoc_export import agreement, graph, sealing
 from hushdoc_export.calibration import texts as labelled_texts
 from hushdoc_export.calibration.answers import (
@@ -92,7 +94,7 @@ def export_calibrated(
         OutputWriteError: The disk is full or not writable; nothing half-written stays.
         HushdocError: What opening an artifact raises.
     """
-    files.require_free(out)
+    atomic_files.require_free(out)
     opened = open_artifact(folder, policy)
     _require_calibratable(opened, data, graph_model=True)
     answers = _answers(opened, documents)
@@ -130,7 +132,7 @@ def export_calibrated_table(
             or the texts are protected ones.
         HushdocError: What `export_calibrated` raises.
     """
-    files.require_free(out)
+    atomic_files.require_free(out)
     opened = open_artifact(folder, policy)
     _require_calibratable(opened, data, graph_model=False)
     model = crf.HashedCRFModel.from_artifact(opened)
@@ -139,7 +141,7 @@ def export_calibrated_table(
         answers = text_answers(model, labelled_texts.with_fields(model.labels.fields, texts))
         return _sealed(opened, out, release, answers, data, threshold)
     answers = whole_text_answers(model, labelled_texts.with_kinds(model.tags, texts))
-    stated = {kind_scoring.KEY: told.to_dict()}
+    stated = {class_scoring.KEY: told.to_dict()}
     return _sealed(opened, out, release, answers, data, threshold, stated)
 
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hushdoc.claim import PublicData
+from hushdoc.certificate.claim import PublicData
 from hushdoc.errors import AnnotationError, InputError
 from hushdoc_training.crf.corpus import LabelledText
 from hushdoc_training.crf.whole_texts import TextOfAKind
-from hushdoc_training.data import contracts, invented_contracts
-from hushdoc_training.data.contracts import Contract, Message
+from hushdoc_training.data import invented_contracts, labelled_texts
+from hushdoc_training.data.labelled_texts import Contract, Message
 
 USES = ("calibration of scores",)
 
@@ -59,7 +59,7 @@ def read(location: Path) -> list[Contract] | list[Message] | list[Labelled]:
             a document of a kind stands in two lines.
         InputError: The file is of another kind.
     """
-    path = contracts.find(location)
+    path = labelled_texts.find(location)
     if not path.name.endswith((".jsonl", ".jsonl.gz")):
         raise InputError(
             f"'{path}' is no file of JSON lines; tables are calibrated on whole texts, as "
@@ -68,14 +68,14 @@ def read(location: Path) -> list[Contract] | list[Message] | list[Labelled]:
         )
     keys = _keys(path)
     if "label" not in keys:
-        return contracts.read_contracts(path)
-    messages = contracts.read_messages(path)
-    contracts.require_distinct(messages, path)
+        return labelled_texts.read_contracts(path)
+    messages = labelled_texts.read_messages(path)
+    labelled_texts.require_distinct(messages, path)
     if "spans" not in keys:
         return messages
     return [
         Labelled(text=told.text, label=told.label, spans=also.spans)
-        for told, also in zip(messages, contracts.read_contracts(path), strict=True)
+        for told, also in zip(messages, labelled_texts.read_contracts(path), strict=True)
     ]
 
 
@@ -107,7 +107,7 @@ def declared(location: Path, *, status: str, overlap: str) -> PublicData:
     )
 
 
-def invented(fields: Sequence[str]) -> list[contracts.Contract]:
+def invented(fields: Sequence[str]) -> list[labelled_texts.Contract]:
     """Returns invented contracts that no training draws from by itself.
 
     Args:

@@ -10,8 +10,8 @@ import math
 from typing import Any
 
 from hushdoc.accounting.mechanism import ClusterSampled, Composed, Gaussian, Mechanism
-from hushdoc.certificate import Certificate
-from hushdoc.claim import Claim, ProtectedData, ProtectedUnit, PublicData
+from hushdoc.certificate.certificate import Certificate
+from hushdoc.certificate.claim import Claim, ProtectedData, ProtectedUnit, PublicData
 from stated import parts
 
 DATA = "invoices of ten clients"

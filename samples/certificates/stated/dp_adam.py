@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hushdoc.accounting.mechanism import Grouped, Mechanism
-from hushdoc.certificate import Certificate
+from hushdoc.certificate.certificate import Certificate
 from stated import funsd, parts
 
 MOST_WINDOWS = 8

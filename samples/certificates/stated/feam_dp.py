@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from hushdoc.accounting.mechanism import ClusterSampled, Mechanism
-from hushdoc.certificate import Certificate
+from hushdoc.certificate.certificate import Certificate
 from stated import funsd, parts
 
 NUM_CLIENTS, CLIENT_RATE = 16, 0.5

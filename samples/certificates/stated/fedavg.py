@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hushdoc.certificate import Certificate
+from hushdoc.certificate.certificate import Certificate
 from stated import funsd, parts
 
 NUM_CLIENTS, CLIENT_RATE = 16, 0.5

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from hushdoc.accounting.mechanism import Composed, Gaussian, Mechanism, PoissonSampled
-from hushdoc.certificate import Certificate
-from hushdoc.claim import Claim, DataAccess, ProtectedData, ProtectedUnit, PublicData
+from hushdoc.certificate.certificate import Certificate
+from hushdoc.certificate.claim import Claim, DataAccess, ProtectedData, ProtectedUnit, PublicData
 from stated import parts
 
 DATA = "FUNSD training forms"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from hushdoc.accounting.mechanism import HashFill
-from hushdoc.audits import Audit
-from hushdoc.certificate import Certificate
-from hushdoc.claim import Claim, Guarantee, ProtectedData, ProtectedUnit, PublicData
+from hushdoc.certificate.audit_reports import Audit
+from hushdoc.certificate.certificate import Certificate
+from hushdoc.certificate.claim import Claim, Guarantee, ProtectedData, ProtectedUnit, PublicData
 from stated import parts
 
 DATA = "contract clauses (CUAD)"

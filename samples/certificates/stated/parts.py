@@ -9,8 +9,8 @@ from typing import Any
 
 from hushdoc.accounting import gdp, pld
 from hushdoc.accounting.mechanism import Mechanism
-from hushdoc.certificate import Certificate, ModelIdentity
-from hushdoc.claim import Accountant, Claim, DataAccess, Guarantee
+from hushdoc.certificate.certificate import Certificate, ModelIdentity
+from hushdoc.certificate.claim import Accountant, Claim, DataAccess, Guarantee
 
 VERSION = "0.1.0"
 """Of the hushdoc that the examples were first made with; they stay as they are in later ones."""

@@ -6,7 +6,7 @@ import json
 import struct
 from typing import Any
 
-from hushdoc.certificate import Certificate
+from hushdoc.certificate.certificate import Certificate
 from stated import hash_fill
 
 CERTIFICATE_ID_KEY = "hushdoc.certificate_id"

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hushdoc.accounting.normal_form import Chance, Form, Product, Step
 from hushdoc.accounting.spectrum import StepLosses, cumulants, spectrum
-from hushdoc.accounting.steps import Chance, Form, Product, Step
 
 Array = NDArray[np.float64]
 

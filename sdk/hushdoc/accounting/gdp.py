@@ -16,10 +16,10 @@ import math
 
 import numpy as np
 
+from hushdoc.accounting.gaussian_mixture import log_tail
 from hushdoc.accounting.mechanism import Mechanism
-from hushdoc.accounting.normal import log_tail
+from hushdoc.accounting.normal_form import Form, Product, Step, inverse_square, normal_form
 from hushdoc.accounting.rdp import require_delta
-from hushdoc.accounting.steps import Form, Product, Step, inverse_square, normal_form
 
 _LARGEST_EXPONENT = 700.0
 

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushdoc.accounting.alternatives import executions, num_chances
-from hushdoc.accounting.coarsening import steps_of
 from hushdoc.accounting.curve import Curve, Ring, curve, ring
-from hushdoc.accounting.dominating import Cells, Losses, cells, optimistic, pessimistic
-from hushdoc.accounting.fixed_batches import exchanged
-from hushdoc.accounting.normal import log_mills
+from hushdoc.accounting.dominating import Cells, Losses, cells, exchanged, optimistic, pessimistic
+from hushdoc.accounting.gaussian_mixture import log_mills
+from hushdoc.accounting.normal_form import Form, Step
+from hushdoc.accounting.simplified_forms import executions, num_chances, steps_of
 from hushdoc.accounting.spectrum import Cumulants, StepLosses, cumulants
-from hushdoc.accounting.steps import Form, Step
 
 FINE = 1e-4
 """Relative error of epsilon that an answer aims at."""

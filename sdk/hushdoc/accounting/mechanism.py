@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hushdoc.errors import CertificateError
-from hushdoc.fields import (
+from hushdoc.serialization.records import (
     Codec,
     Record,
     bad_field,
@@ -26,48 +26,9 @@ from hushdoc.fields import (
     word,
 )
 
-PRIVACY_UNITS = (
-    "token-term",
-    "word-box",
-    "sequence",
-    "page",
-    "document",
-    "client",
-    "provider",
-    "user",
-)
-"""What one record is. There is no order among them: a policy names the units it accepts."""
-
 ADJACENCIES = ("add-remove", "replace-one", "zero-out", "all-occurrences-of-one-term")
 """How two neighbouring data sets differ."""
 
-ADVERSARIES = (
-    "model-recipient",
-    "api-user",
-    "synthetic-data-recipient",
-    "server",
-    "co-client",
-    "network-observer",
-)
-"""Against whom a guarantee holds."""
-
-KINDS = ("dp", "dp-conditional", "empirical", "none")
-"""How strong a statement a guarantee is."""
-
-ACCOUNTANTS = ("pld", "prv", "rdp", "zcdp", "analytic-gaussian", "gdp-clt", "none")
-"""How epsilon was computed. gdp-clt underestimates and never certifies."""
-
-ASSURANCES = ("self-attested", "reproduced", "third-party", "enclave-attested")
-"""Who vouches that training ran as stated; each is stronger than the one before."""
-
-SAMPLINGS = ("poisson", "full-batch", "shuffled", "fixed-size", "unknown")
-"""How batches were drawn in the code that ran."""
-
-TUNINGS = ("none", "public-data", "accounted", "unaccounted")
-"""On what hyperparameters were chosen; `none` means one run with values fixed beforehand."""
-
-RNGS = ("csprng", "seeded", "unknown")
-"""Where the noise came from: secret and unpredictable, reproducible from a seed, or unknown."""
 
 MAX_NODES = 10_000
 """Events in one transcript."""

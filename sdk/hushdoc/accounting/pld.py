@@ -20,11 +20,11 @@ from functools import lru_cache
 import numpy as np
 
 from hushdoc.accounting import loss_bounds, rdp
-from hushdoc.accounting.alternatives import alternatives
 from hushdoc.accounting.loss_bounds import FINE, SMALLEST_DELTA, Answer, Guess
 from hushdoc.accounting.mechanism import Mechanism
+from hushdoc.accounting.normal_form import Form, normal_form
 from hushdoc.accounting.rdp import ORDERS, ROUNDING, require_delta
-from hushdoc.accounting.steps import Form, normal_form
+from hushdoc.accounting.simplified_forms import alternatives
 
 _REFINEMENTS = 3
 _REFINEMENT_GAINS = 1.1

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushdoc.accounting.dominating import Losses
-from hushdoc.accounting.steps import SMALLEST, Chance, Form, Product, Step
+from hushdoc.accounting.normal_form import SMALLEST, Chance, Form, Product, Step
 
 Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]

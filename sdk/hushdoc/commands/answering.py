@@ -102,6 +102,6 @@ def write_jsonl(answers: Iterable[Told]) -> None:
 
 def shown(text: str, *, limit: int = 200) -> str:
     """Returns text that can't steer the terminal."""
-    from hushdoc.explanation import printable
+    from hushdoc.arguments import printable
 
     return printable(text, limit=limit)

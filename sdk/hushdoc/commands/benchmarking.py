@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hushdoc.commands.policy_options import policy_from, policy_options
 
 if TYPE_CHECKING:
-    from hushdoc.document import Document
+    from hushdoc.document.document import Document
 
 WORDS = (50, 200, 1000)
 CALLS = 5
@@ -116,8 +116,8 @@ def _asking(model: Any, home: Path) -> Callable[[int], object]:
 
 
 def _page(words: int, home: Path) -> Document:
-    from hushdoc.commands.plain_pictures import plain_picture
-    from hushdoc.document import Document
+    from hushdoc.commands.plain_images import plain_picture
+    from hushdoc.document.document import Document
 
     places = [(index % _COLUMNS, index // _COLUMNS) for index in range(words)]
     width, height = _PAGE // _COLUMNS, max(_PAGE, _LINE * (words // _COLUMNS + 1))

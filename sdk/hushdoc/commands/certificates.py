@@ -18,14 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushdoc.errors import ArtifactError, CertificateError, SignatureError
+from hushdoc.explanation import explain
 
 if TYPE_CHECKING:
-    from hushdoc.attestation import Attestation
-    from hushdoc.audits import AuditReport
-    from hushdoc.certificate import Certificate
+    from hushdoc.artifact.attestation import Attestation
+    from hushdoc.certificate.audit_reports import AuditReport
+    from hushdoc.certificate.certificate import Certificate
+    from hushdoc.certificate.subjects import Subject
     from hushdoc.labels import LabelSet
-    from hushdoc.subjects import Subject
-    from hushdoc.trust import TrustedKey
+    from hushdoc.signing.trust_store import TrustedKey
 
 LABELS_FILE = "labels.json"
 MAX_LABELS_BYTES = 2**20
@@ -111,10 +112,11 @@ def look(folder: Path, trust: Path | None) -> Seen:
         CertificateError: The certificate is missing or malformed.
         InputError: The trust store can't be read.
     """
-    from hushdoc import artifact, attestation, signing
-    from hushdoc import folder as folders
-    from hushdoc.policy import Policy
-    from hushdoc.trust import TrustStore
+    from hushdoc.artifact import artifact, attestation
+    from hushdoc.artifact import folder as folders
+    from hushdoc.policy.policy import Policy
+    from hushdoc.signing import dsse
+    from hushdoc.signing.trust_store import TrustStore
 
     problem = None
     if trust is not None:
@@ -125,7 +127,7 @@ def look(folder: Path, trust: Path | None) -> Seen:
         except CertificateError as error:
             problem = error
     found = artifact.read_unverified(folder)
-    payload = signing.read_envelope(found.envelope).payload
+    payload = dsse.read_envelope(found.envelope).payload
     return Seen(
         certificate=found.certificate,
         subjects=found.subjects,
@@ -157,8 +159,8 @@ def run_explain(options: argparse.Namespace) -> int:
 
 def run_export(options: argparse.Namespace) -> int:
     """Renders a certificate and returns 0; nothing is rendered that a given store disbelieves."""
-    from hushdoc import files
-    from hushdoc.explanation import printable
+    from hushdoc.arguments import printable
+    from hushdoc.system import atomic_files
 
     seen = look(options.artifact, options.trust)
     if seen.problem is not None:
@@ -167,14 +169,14 @@ def run_export(options: argparse.Namespace) -> int:
     if options.out is None:
         sys.stdout.write(text)
         return 0
-    files.write_file(options.out, text.encode("utf-8"))
+    atomic_files.write_file(options.out, text.encode("utf-8"))
     print(f"Written, an unsigned rendering: {printable(str(options.out))}")
     return 0
 
 
 def print_signature(seen: Seen) -> None:
     """Prints whether anybody is known to have signed, and that no file was looked at."""
-    from hushdoc.explanation import printable
+    from hushdoc.arguments import printable
 
     if isinstance(seen.problem, SignatureError):
         print(f"!!! SIGNATURE NOT TRUSTED ({seen.problem.code}): anybody may have written this.")
@@ -190,9 +192,9 @@ def print_signature(seen: Seen) -> None:
 
 def print_explanation(seen: Seen) -> None:
     """Prints the certificate in plain words, and the audits of others that are believed."""
-    from hushdoc.explanation import printable
+    from hushdoc.arguments import printable
 
-    print(wrapped(seen.certificate.explain()))
+    print(wrapped(explain(seen.certificate)))
     print_audits(seen.audits, seen.unbelieved_audits)
     for item in seen.certificate.recompute():
         if item.code is not None:
@@ -214,7 +216,7 @@ def print_audits(audits: Sequence[AuditReport], unbelieved: int) -> None:
 
 def names(signers: Sequence[TrustedKey]) -> str:
     """Returns who signed, in words."""
-    from hushdoc.explanation import printable
+    from hushdoc.arguments import printable
 
     return ", ".join(f"{printable(key.name)} (key {key.keyid[:16]})" for key in signers)
 
@@ -234,7 +236,7 @@ def wrapped(text: str) -> str:
 
 
 def _cyclonedx(folder: Path, seen: Seen) -> str:
-    from hushdoc.interchange import cyclonedx
+    from hushdoc.reports import cyclonedx
 
     document = cyclonedx.bill_of_materials(
         seen.certificate, seen.subjects, payload_sha256=seen.payload_sha256
@@ -243,22 +245,22 @@ def _cyclonedx(folder: Path, seen: Seen) -> str:
 
 
 def _opendp(folder: Path, seen: Seen) -> str:
-    from hushdoc.interchange import opendp
+    from hushdoc.reports import opendp
 
     return opendp.registry_entries(seen.certificate, payload_sha256=seen.payload_sha256)
 
 
 def _card(folder: Path, seen: Seen) -> str:
-    from hushdoc.viewing.model_card import model_card
+    from hushdoc.reports.model_card import model_card
 
     return model_card(seen.certificate, _labels(folder, seen), payload_sha256=seen.payload_sha256)
 
 
 def _labels(folder: Path, seen: Seen) -> LabelSet | None:
     """The fields that the model finds, if the file that says so is the one named as signed."""
-    from hushdoc import folder as folders
-    from hushdoc import strict_json
+    from hushdoc.artifact import folder as folders
     from hushdoc.labels import LabelSet
+    from hushdoc.serialization import strict_json
 
     subjects = [subject for subject in seen.subjects if subject.name == LABELS_FILE]
     if not subjects or subjects[0].size > MAX_LABELS_BYTES:

@@ -80,7 +80,7 @@ def _answer(
     model: ClassificationModel, options: argparse.Namespace, password: str | None, source: str
 ) -> Classification:
     if model.kind == "image" and source != "-" and options.format in ("auto", "pdf", "image"):
-        from hushdoc.runtime.pictures import pictured
+        from hushdoc.runtime.images import pictured
 
         return model.classify(pictured(source, password=password), top_k=options.top_k)
     document = read_document(source, format=options.format, ocr=options.ocr, password=password)

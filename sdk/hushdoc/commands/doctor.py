@@ -181,8 +181,8 @@ def runtime() -> Iterator[Check]:
 
     A host that imported it first, and two builds over one another, are found and explained.
     """
-    from hushdoc import telemetry
     from hushdoc.runtime import session
+    from hushdoc.system import telemetry
 
     builds = session.installed_builds()
     if not builds:
@@ -226,7 +226,7 @@ def offline(proof: Proof) -> Check:
 
 
 def _print(checks: Iterable[Check]) -> None:
-    from hushdoc.explanation import printable
+    from hushdoc.arguments import printable
 
     for check in checks:
         print(f"{check.state:<5}  {check.name}: {printable(check.found, limit=800)}")

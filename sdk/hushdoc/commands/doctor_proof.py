@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from hushdoc.commands.sockets import UNKNOWN, Watched, watch
 
 if TYPE_CHECKING:
-    from hushdoc.document import Document
-    from hushdoc.policy import Policy
+    from hushdoc.document.document import Document
+    from hushdoc.policy.policy import Policy
 
 _NEGATION = bytes.fromhex(
     "08083a320a0b0a017812017922034e65671201675a0f0a0178120a0a08080112040a0208"
@@ -143,7 +143,7 @@ def _run_model(artifact: Path, policy: Policy) -> str:
 
 
 def _page() -> Document:
-    from hushdoc.document import Document
+    from hushdoc.document.document import Document
 
     boxes = [(20, 20 + 50 * row, 300, 60 + 50 * row) for row in range(len(_WORDS))]
     image = _picture() if importlib.util.find_spec("PIL") else None
@@ -176,7 +176,7 @@ def _engines() -> Iterator[Callable[[], str]]:
 
 
 def _read(engine: Any) -> str:
-    from hushdoc.document import Document
+    from hushdoc.document.document import Document
     from hushdoc.errors import EmptyDocumentError
 
     try:

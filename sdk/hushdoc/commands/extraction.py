@@ -11,17 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from hushdoc import files
 from hushdoc.commands.passwords import password_from, password_option
 from hushdoc.commands.policy_options import policy_from, policy_options
-from hushdoc.document import Document
+from hushdoc.document.document import Document
+from hushdoc.document.limits import ReadingLimits
+from hushdoc.document.provenance import ENGINES, FORMATS, ReadingWarning
 from hushdoc.errors import DeviceUnavailableError, HushdocError, InputError, TaskMismatchError
-from hushdoc.reading_terms import ENGINES, FORMATS, ReadingLimits, ReadingWarning
+from hushdoc.system import atomic_files
 
 if TYPE_CHECKING:
-    from hushdoc.policy import Policy
-    from hushdoc.runtime.crf import HashedCRFModel
+    from hushdoc.policy.policy import Policy
     from hushdoc.runtime.extraction import Extraction, Failure, Field
+    from hushdoc.runtime.hashed.model import HashedCRFModel
     from hushdoc.runtime.kie import KIEModel
     from hushdoc.runtime.session import Runtime
 
@@ -120,8 +121,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _load(artifact: Path, policy: Policy, device: str, runtime: Runtime) -> Model:
     """Returns the model for fields that an artifact holds, of either kind."""
-    from hushdoc.artifact import open_artifact
-    from hushdoc.runtime import crf, kie
+    from hushdoc.artifact.artifact import open_artifact
+    from hushdoc.runtime import kie
+    from hushdoc.runtime.hashed import model as crf
 
     with open_artifact(artifact, policy) as checked:
         found = checked.certificate.model
@@ -218,11 +220,11 @@ def _show(
         from hushdoc.viewing.html import to_html
 
         shown = to_html(document, answer, labels=model.labels.fields)
-        files.write_file(options.html, shown.encode())
+        atomic_files.write_file(options.html, shown.encode())
     if options.hocr is not None:
         from hushdoc.viewing.hocr import to_hocr
 
-        files.write_file(options.hocr, to_hocr(document, answer.fields).encode())
+        atomic_files.write_file(options.hocr, to_hocr(document, answer.fields).encode())
 
 
 def _draw(
@@ -245,7 +247,7 @@ def _draw(
     )
     stream = io.BytesIO()
     picture.save(stream, format="PNG")
-    files.write_file(options.overlay, stream.getvalue())
+    atomic_files.write_file(options.overlay, stream.getvalue())
 
 
 def _write(answers: Iterator[Extraction | Failure], options: argparse.Namespace) -> None:
@@ -313,6 +315,6 @@ def _place(found: Field) -> str:
 
 
 def _shown(text: str, *, limit: int = 200) -> str:
-    from hushdoc.explanation import printable
+    from hushdoc.arguments import printable
 
     return printable(text, limit=limit)

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 from hushdoc.commands import certificates
 from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc.errors import HushdocError
+from hushdoc.explanation import explain
 
 if TYPE_CHECKING:
-    from hushdoc.artifact import VerificationReport
-    from hushdoc.audits import AuditReport
-    from hushdoc.certificate import Certificate, Subject
+    from hushdoc.artifact.artifact import VerificationReport
+    from hushdoc.certificate.audit_reports import AuditReport
+    from hushdoc.certificate.certificate import Certificate
+    from hushdoc.certificate.subjects import Subject
     from hushdoc.commands.certificates import Seen
 
 _ENGINES = {
@@ -87,7 +89,7 @@ def run_inspect(options: argparse.Namespace) -> int:
 
 def run_verify(options: argparse.Namespace) -> int:
     """Checks an artifact and returns 0, or 5 where the policy refuses it."""
-    from hushdoc import artifact
+    from hushdoc.artifact import artifact
 
     policy = policy_from(options)
     try:
@@ -139,11 +141,11 @@ def _audits(audits: Sequence[AuditReport], unbelieved: int) -> dict[str, Any]:
 
 
 def _print_inspected(seen: Seen) -> None:
-    from hushdoc.explanation import printable
+    from hushdoc.arguments import printable
 
     certificates.print_signature(seen)
     print()
-    print(certificates.wrapped(seen.certificate.explain()))
+    print(certificates.wrapped(explain(seen.certificate)))
     certificates.print_audits(seen.audits, seen.unbelieved_audits)
     print("RECOMPUTED FROM THE TRANSCRIPTS")
     findings = seen.certificate.recompute()
@@ -156,7 +158,7 @@ def _print_inspected(seen: Seen) -> None:
 
 
 def _print_report(report: VerificationReport) -> None:
-    from hushdoc.explanation import printable
+    from hushdoc.arguments import printable
 
     model = report.certificate.model
     print(f"{printable(model.name)}, version {model.version} ({model.task})")
@@ -190,7 +192,7 @@ def _print_report(report: VerificationReport) -> None:
 
 
 def _print_table(rows: list[tuple[str, ...]]) -> None:
-    from hushdoc.explanation import printable
+    from hushdoc.arguments import printable
 
     cells = [[printable(cell, limit=90) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
@@ -213,11 +215,11 @@ def _write_page(
     subjects: Sequence[Subject],
     **further: Any,
 ) -> None:
-    from hushdoc import files
-    from hushdoc.viewing.certificate_page import certificate_page
+    from hushdoc.reports.certificate_page import certificate_page
+    from hushdoc.system import atomic_files
 
     page = certificate_page(certificate, report, subjects, **further)
-    files.write_file(path, page.encode("utf-8"))
+    atomic_files.write_file(path, page.encode("utf-8"))
 
 
 def _print_json(value: dict[str, Any]) -> None:
@@ -226,6 +228,6 @@ def _print_json(value: dict[str, Any]) -> None:
 
 
 def _shown(path: Path) -> str:
-    from hushdoc.explanation import printable
+    from hushdoc.arguments import printable
 
     return printable(str(path))

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from hushdoc.keys import ALGORITHMS, ED25519
-from hushdoc.trust import ANY_MODEL, CERTIFICATE, REVOCATION, ROLES
+from hushdoc.signing.keys import ALGORITHMS, ED25519
+from hushdoc.signing.trust_store import ANY_MODEL, CERTIFICATE, REVOCATION, ROLES
 
 NEXT_STEPS = {
     CERTIFICATE: "hushdoc export ... --key {key}, or hushdoc sign ARTIFACT --key {key}",
@@ -68,13 +68,14 @@ def key_options(parser: argparse.ArgumentParser, *, name: str, model: str, role:
 
 def run(options: argparse.Namespace) -> int:
     """Writes both files, or neither."""
-    from hushdoc import files, keys
-    from hushdoc.trust import TrustedKey, TrustStore
+    from hushdoc.signing import keys
+    from hushdoc.signing.trust_store import TrustedKey, TrustStore
+    from hushdoc.system import atomic_files
 
     secret = options.out.with_name(options.out.name + ".key")
     public = options.out.with_name(options.out.name + ".trust.json")
     for path in (secret, public):
-        files.require_free(path)
+        atomic_files.require_free(path)
     key = keys.generate_key(options.algorithm)
     trusted = TrustedKey.of(
         key,
@@ -87,10 +88,10 @@ def run(options: argparse.Namespace) -> int:
     try:
         secret.parent.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise files.not_written(secret.parent, problem) from problem
+        raise atomic_files.not_written(secret.parent, problem) from problem
     keys.write_private_key(key, secret)
     try:
-        files.write_file(public, content, overwrite=False)
+        atomic_files.write_file(public, content, overwrite=False)
     except BaseException:
         secret.unlink(missing_ok=True)
         raise
@@ -99,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_result(secret: Path, public: Path, keyid: str, roles: tuple[str, ...]) -> None:
-    from hushdoc.explanation import printable
+    from hushdoc.arguments import printable
 
     shown = printable(str(secret))
     print(f"{shown}: secret. Keep it to whoever signs.")

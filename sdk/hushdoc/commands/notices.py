@@ -57,6 +57,6 @@ def _is_ours(category: type[Warning], filename: str) -> bool:
 
 
 def _shown(text: str) -> str:
-    from hushdoc.explanation import printable
+    from hushdoc.arguments import printable
 
     return printable(" ".join(text.split()), limit=2000)

@@ -10,8 +10,8 @@ import getpass
 import warnings
 from pathlib import Path
 
-from hushdoc import files
 from hushdoc.errors import InputError
+from hushdoc.system import atomic_files
 
 MAX_BYTES = 4096
 """No password is longer."""
@@ -53,7 +53,7 @@ def _asked() -> str:
 
 def _stored(path: Path) -> str:
     try:
-        content = files.read_file(path, max_bytes=MAX_BYTES)
+        content = atomic_files.read_file(path, max_bytes=MAX_BYTES)
         found = content.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) else "it is not UTF-8"

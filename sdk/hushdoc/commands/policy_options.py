@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hushdoc.policy import Policy
+    from hushdoc.policy.policy import Policy
 
 _LIMITS = ("max_epsilon", "max_delta", "unit")
 """Options without which --trust demands no privacy."""
@@ -113,8 +113,8 @@ def policy_from(options: argparse.Namespace) -> Policy:
 
 def _from_file(options: argparse.Namespace, given: list[str]) -> Policy:
     """The policy of a file; only recomputing may be asked for on top, and only more of it."""
-    from hushdoc.policy import Policy
-    from hushdoc.reproduction import RECOMPUTE_WAYS
+    from hushdoc.certificate.recompute import RECOMPUTE_WAYS
+    from hushdoc.policy.policy import Policy
 
     if given or options.integrity_only:
         options.refuse_usage(
@@ -132,8 +132,8 @@ def _from_file(options: argparse.Namespace, given: list[str]) -> Policy:
 
 
 def _integrity_only(options: argparse.Namespace, given: list[str]) -> Policy:
-    from hushdoc.policy import Policy
-    from hushdoc.trust import TrustStore
+    from hushdoc.policy.policy import Policy
+    from hushdoc.signing.trust_store import TrustStore
 
     privacy = [name for name in given if name != "model"]
     if options.recompute is not None:
@@ -144,8 +144,8 @@ def _integrity_only(options: argparse.Namespace, given: list[str]) -> Policy:
 
 
 def _from_limits(options: argparse.Namespace, given: list[str]) -> Policy:
-    from hushdoc.policy import Policy
-    from hushdoc.trust import TrustStore
+    from hushdoc.policy.policy import Policy
+    from hushdoc.signing.trust_store import TrustStore
 
     trust = TrustStore.from_file(options.trust)
     further = {name: getattr(options, name) for name in _FURTHER if name in given}

@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushdoc import files
 from hushdoc.commands import answering
 from hushdoc.commands.extraction import read_document, reading_options
 from hushdoc.commands.passwords import password_from
 from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc.errors import TaskMismatchError
+from hushdoc.system import atomic_files
 
 if TYPE_CHECKING:
     from hushdoc.runtime.extraction import Extraction
@@ -60,12 +60,12 @@ def run(options: argparse.Namespace) -> int:
     """Redacts one document and says what was removed."""
     policy = policy_from(options)
     password = password_from(options)
-    from hushdoc.runtime.crf import HashedCRFModel
+    from hushdoc.runtime.hashed.model import HashedCRFModel
     from hushdoc.runtime.kie import KIEModel
     from hushdoc.runtime.loading import load
     from hushdoc.viewing.redaction import redact
 
-    files.require_free(options.out)
+    atomic_files.require_free(options.out)
     model = load(
         options.artifact,
         policy=policy,

@@ -9,12 +9,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushdoc.commands import rewriting, stores
-from hushdoc.trust import REVOCATION, TrustedKey, TrustStore
+from hushdoc.commands import stores
+from hushdoc.signing.trust_store import REVOCATION, TrustedKey, TrustStore
+from hushdoc.system import locks
 
 if TYPE_CHECKING:
-    from hushdoc.keys import PrivateKey
-    from hushdoc.revocation import RevocationList
+    from hushdoc.signing.keys import PrivateKey
+    from hushdoc.signing.revocation import RevocationList
 
 MAX_DAYS = 3650
 """Longest promise of a next revocation list."""
@@ -76,11 +77,11 @@ def register(actions: Any) -> None:
 
 def run_revoke(options: argparse.Namespace) -> int:
     """Issues the next revocation list."""
-    from hushdoc import keys, revocation
+    from hushdoc.signing import keys, revocation
 
     path = options.list.resolve()
     private_key = keys.load_private_key(options.key)
-    with rewriting.locked(path.parent):
+    with locks.locked(path.parent):
         following = revocation.successor(
             _previous(path, private_key, options.store),
             keys=options.revoke_key,
@@ -90,7 +91,7 @@ def run_revoke(options: argparse.Namespace) -> int:
             now=datetime.now(UTC),
         )
         line = revocation.sign_list(following, private_key)
-        rewriting.rewrite(path, line.encode("ascii") + b"\n")
+        locks.rewrite(path, line.encode("ascii") + b"\n")
     _print_revoked(following)
     print("Publish it; whoever obeys it records it with `hushdoc trust update`.")
     return 0
@@ -98,7 +99,7 @@ def run_revoke(options: argparse.Namespace) -> int:
 
 def run_update(options: argparse.Namespace) -> int:
     """Records the number of a revocation list in a store."""
-    from hushdoc import revocation
+    from hushdoc.signing import revocation
 
     now = datetime.now(UTC)
     seen = []
@@ -119,7 +120,7 @@ def run_update(options: argparse.Namespace) -> int:
 
 def _previous(path: Path, private_key: PrivateKey, store: Path | None) -> RevocationList | None:
     """The list to continue: signed by the same key, or by one that the store believes."""
-    from hushdoc import revocation
+    from hushdoc.signing import revocation
 
     if not path.exists():
         return None
@@ -153,7 +154,7 @@ def _days(value: str) -> int:
 
 
 def _print_revoked(revoked: RevocationList) -> None:
-    from hushdoc.explanation import printable
+    from hushdoc.arguments import printable
 
     print(f"Revocation list number {revoked.sequence}, issued {revoked.issued_at}; it is believed")
     print(f"until {revoked.next_update}. Revoked in it:")

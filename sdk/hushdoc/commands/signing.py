@@ -13,17 +13,18 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushdoc.commands import rewriting, stores
+from hushdoc.commands import stores
 from hushdoc.errors import ArtifactError, CertificateError, InputError
+from hushdoc.system import locks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hushdoc.artifact import Unverified
-    from hushdoc.audits import AuditReport
-    from hushdoc.certificate import Certificate
-    from hushdoc.subjects import Subject
-    from hushdoc.trust import TrustedKey
+    from hushdoc.artifact.artifact import Unverified
+    from hushdoc.certificate.audit_reports import AuditReport
+    from hushdoc.certificate.certificate import Certificate
+    from hushdoc.certificate.subjects import Subject
+    from hushdoc.signing.trust_store import TrustedKey
 
 MAX_SIGNATURE_BYTES = 4096
 """A signature file is never longer, whatever spells it."""
@@ -75,16 +76,18 @@ as an auditor, who signs a line of their own and never the certificate:
 
 def run(options: argparse.Namespace) -> int:
     """Signs, writes the message or attaches a signature, and returns 0."""
-    from hushdoc import artifact, keys, signing
-    from hushdoc.trust import TrustedKey
+    from hushdoc.artifact import artifact
+    from hushdoc.artifact import folder as artifact_folder
+    from hushdoc.signing import dsse, keys
+    from hushdoc.signing.trust_store import TrustedKey
 
     if (options.signature is None) != (options.public_key is None):
         options.refuse_usage("--signature and --public-key belong together")
     if options.audit is not None and options.key is None:
         options.refuse_usage("--audit needs --key, the auditor's own")
-    with rewriting.locked(options.artifact):
+    with locks.locked(options.artifact):
         found = artifact.read_unverified(options.artifact)
-        _require_intact(found.subjects, artifact.subjects_of(options.artifact))
+        _require_intact(found.subjects, artifact_folder.subjects_of(options.artifact))
         if options.audit is not None:
             return _append_audit(options, found)
         _require_reproduced(found.certificate)
@@ -94,10 +97,10 @@ def run(options: argparse.Namespace) -> int:
         if options.key is not None:
             private_key = keys.load_private_key(options.key)
             signer = TrustedKey.of(private_key)
-            line = signing.add_signature(found.envelope, private_key)
+            line = dsse.add_signature(found.envelope, private_key)
         else:
             signer = _public_key(options.public_key)
-            line = signing.attach(found.envelope, signer, _signature(options.signature))
+            line = dsse.attach(found.envelope, signer, _signature(options.signature))
         _replace_line(options.artifact, found.envelope, line.encode("ascii"))
     print(f"Signed with the {signer.algorithm} key {signer.keyid}.")
     return 0
@@ -105,9 +108,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _append_audit(options: argparse.Namespace, found: Unverified) -> int:
     """Signs a report about the certificate, whatever that claims, and appends it as a line."""
-    from hushdoc import audits, keys, signing
-    from hushdoc.subjects import ENVELOPE_FILE
-    from hushdoc.trust import TrustedKey
+    from hushdoc.certificate import audit_reports
+    from hushdoc.certificate.subjects import ENVELOPE_FILE
+    from hushdoc.signing import dsse, keys
+    from hushdoc.signing.trust_store import TrustedKey
 
     _print_certificate(found)
     report = _report(options.audit, found.certificate.certificate_id)
@@ -117,35 +121,36 @@ def _append_audit(options: argparse.Namespace, found: Unverified) -> int:
             f"{found.certificate.certificate_id}. Sign it beside the one that was audited.",
             code="BAD_SUBJECT",
         )
-    payload = signing.read_envelope(found.envelope).payload
-    statement = audits.audit_statement(report, hashlib.sha256(payload).hexdigest())
+    payload = dsse.read_envelope(found.envelope).payload
+    statement = audit_reports.audit_statement(report, hashlib.sha256(payload).hexdigest())
     private_key = keys.load_private_key(options.key)
     path = options.artifact / ENVELOPE_FILE
     lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
     if lines[0] != found.envelope:
         raise _changed(path)
-    if len(lines) > audits.MAX_AUDITS:
+    if len(lines) > audit_reports.MAX_AUDITS:
         raise InputError(
-            f"The artifact holds {len(lines) - 1} audits, at most {audits.MAX_AUDITS} are read. "
-            "Publish this one elsewhere, or have an old one removed.",
+            f"The artifact holds {len(lines) - 1} audits, at most {audit_reports.MAX_AUDITS} are "
+            "read. Publish this one elsewhere, or have an old one removed.",
             code="LIMIT_EXCEEDED",
         )
-    line = signing.sign(statement, private_key).encode("ascii")
-    if len(line) > audits.MAX_AUDIT_BYTES:
+    line = dsse.sign(statement, private_key).encode("ascii")
+    if len(line) > audit_reports.MAX_AUDIT_BYTES:
         raise InputError(
-            f"The signed report has {len(line)} bytes, at most {audits.MAX_AUDIT_BYTES} are read. "
-            "Leave details to the evidence that it names by digest.",
+            f"The signed report has {len(line)} bytes, at most "
+            f"{audit_reports.MAX_AUDIT_BYTES} are read. Leave details to the evidence that it "
+            "names by digest.",
             code="LIMIT_EXCEEDED",
         )
-    rewriting.rewrite(path, b"\n".join([*lines, line]) + b"\n")
+    locks.rewrite(path, b"\n".join([*lines, line]) + b"\n")
     keyid = TrustedKey.of(private_key).keyid
     print(f"Report of {len(report.audits)} audits signed with the key {keyid}.")
     return 0
 
 
 def _report(path: Path, certificate_id: str) -> AuditReport:
-    from hushdoc import strict_json
-    from hushdoc.audits import AuditReport
+    from hushdoc.certificate.audit_reports import AuditReport
+    from hushdoc.serialization import strict_json
 
     data = strict_json.read_file(path, what="The report", code="BAD_AUDIT")
     stated = data if isinstance(data, dict) else {}
@@ -192,11 +197,12 @@ def _require_reproduced(certificate: Certificate) -> None:
 
 
 def _print_certificate(found: Unverified) -> None:
-    from hushdoc import explanation, signing
-    from hushdoc.explanation import printable
+    from hushdoc import explanation
+    from hushdoc.arguments import printable
+    from hushdoc.signing import dsse
 
     certificate, model = found.certificate, found.certificate.model
-    envelope = signing.read_envelope(found.envelope)
+    envelope = dsse.read_envelope(found.envelope)
     print(f"Certificate {certificate.certificate_id}, issued {certificate.issued_at} by")
     print(f"  {printable(certificate.issuer)}; expires: {certificate.expires_at or 'never'}")
     print(f"for the model {printable(model.name)}, version {model.version} ({model.task}).")
@@ -210,11 +216,12 @@ def _print_certificate(found: Unverified) -> None:
 
 
 def _write_message(found: Unverified, path: Path) -> int:
-    from hushdoc import files, signing
-    from hushdoc.explanation import printable
+    from hushdoc.arguments import printable
+    from hushdoc.signing import dsse
+    from hushdoc.system import atomic_files
 
-    message = signing.pae(signing.PAYLOAD_TYPE, signing.read_envelope(found.envelope).payload)
-    files.write_file(path, message, overwrite=False)
+    message = dsse.pae(dsse.PAYLOAD_TYPE, dsse.read_envelope(found.envelope).payload)
+    atomic_files.write_file(path, message, overwrite=False)
     print(f"Message written, {len(message)} bytes: {printable(str(path))}")
     print(f"Its SHA-256: {hashlib.sha256(message).hexdigest()}")
     return 0
@@ -232,11 +239,11 @@ def _public_key(path: Path) -> TrustedKey:
 
 def _signature(path: Path) -> bytes:
     """The signature in a file, decoded if the whole file is base64 as some services print it."""
-    from hushdoc import files
-    from hushdoc.trust import decode_base64
+    from hushdoc.signing.trust_store import decode_base64
+    from hushdoc.system import atomic_files
 
     try:
-        content = files.read_file(path, max_bytes=MAX_SIGNATURE_BYTES)
+        content = atomic_files.read_file(path, max_bytes=MAX_SIGNATURE_BYTES)
     except OSError as problem:
         raise InputError(
             f"The signature '{path}' can't be read: {problem.strerror or problem}. Check the path.",
@@ -250,13 +257,13 @@ def _signature(path: Path) -> bytes:
 
 def _replace_line(folder: Path, before: bytes, after: bytes) -> None:
     """Writes the first line of the envelope file anew and keeps the others."""
-    from hushdoc.subjects import ENVELOPE_FILE
+    from hushdoc.certificate.subjects import ENVELOPE_FILE
 
     path = folder / ENVELOPE_FILE
     first, _, rest = path.read_bytes().partition(b"\n")
     if first != before:
         raise _changed(path)
-    rewriting.rewrite(path, after + b"\n" + rest)
+    locks.rewrite(path, after + b"\n" + rest)
 
 
 def _changed(path: Path) -> ArtifactError:

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from hushdoc.commands import rewriting
 from hushdoc.errors import InputError
-from hushdoc.trust import TrustedKey, TrustStore
+from hushdoc.signing.trust_store import TrustedKey, TrustStore
+from hushdoc.system import locks
 
 
 def store_option(parser: argparse.ArgumentParser) -> None:
@@ -28,10 +28,11 @@ def public_keys(path: Path) -> tuple[TrustedKey, ...]:
         InputError: BAD_KEY or BAD_TRUST_STORE.
         SignatureError: WEAK_KEY: a key proves nothing.
     """
-    from hushdoc import files, keys
+    from hushdoc.signing import keys
+    from hushdoc.system import atomic_files
 
     try:
-        is_store = files.read_file(path, max_bytes=64).lstrip().startswith(b"{")
+        is_store = atomic_files.read_file(path, max_bytes=64).lstrip().startswith(b"{")
     except OSError as problem:
         raise InputError(
             f"The key '{path}' can't be read: {problem.strerror or problem}. Check the path.",
@@ -48,19 +49,19 @@ def change(
 ) -> tuple[TrustStore, TrustStore]:
     """Rewrites a store and returns it before and after; on any error it stays as it is."""
     path = path.resolve()
-    with rewriting.locked(path.parent):
+    with locks.locked(path.parent):
         empty = create and not path.exists()
         before = TrustStore(keys=()) if empty else TrustStore.from_file(path)
         after = change_store(before)
         content = after.to_json()
         TrustStore.from_json(content)  # what can't be read back is never written
-        rewriting.rewrite(path, content)
+        locks.rewrite(path, content)
     return before, after
 
 
 def print_key(key: TrustedKey) -> None:
     """Prints a key and what it may sign."""
-    from hushdoc.explanation import printable
+    from hushdoc.arguments import printable
 
     print(f"{printable(key.name, 200)} ({key.algorithm})")
     print(f"  key id  {key.keyid}")

@@ -10,7 +10,7 @@ from typing import Any
 from hushdoc.commands import revocation, stores
 from hushdoc.commands.keys import key_options
 from hushdoc.errors import InputError
-from hushdoc.trust import CERTIFICATE, TrustStore
+from hushdoc.signing.trust_store import CERTIFICATE, TrustStore
 
 MIN_PREFIX = 8
 """Hexadecimal digits that name a key of one store."""

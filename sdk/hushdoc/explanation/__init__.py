@@ -10,7 +10,7 @@ from hushdoc.explanation.measurements import (
     report_lines,
 )
 from hushdoc.explanation.mechanisms import mechanism_words
-from hushdoc.explanation.narrative import explain
+from hushdoc.explanation.narrative import explain, explain_claim
 from hushdoc.explanation.promises import (
     FALSE_ALARM_RATES,
     comparison,
@@ -34,7 +34,6 @@ from hushdoc.explanation.terms import (
     UNIT_LIMITS,
     UNIT_WORDS,
     WEIGHTS,
-    printable,
 )
 
 __all__ = [
@@ -56,6 +55,7 @@ __all__ = [
     "comparison",
     "computed_by",
     "explain",
+    "explain_claim",
     "foundations",
     "hit_rate_bound",
     "invitation_words",
@@ -65,7 +65,6 @@ __all__ = [
     "not_promised",
     "odds",
     "percent",
-    "printable",
     "promise",
     "report_lines",
 ]

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from hushdoc.claim import Claim, Guarantee
+from hushdoc.arguments import printable
+from hushdoc.certificate.claim import Claim, Guarantee
 from hushdoc.explanation.promises import is_covered, promise
-from hushdoc.explanation.terms import (
-    ADVERSARY_WORDS,
-    RELEASE_WORDS,
-    UNIT_LIMITS,
-    WEIGHTS,
-    printable,
-)
+from hushdoc.explanation.terms import ADVERSARY_WORDS, RELEASE_WORDS, UNIT_LIMITS, WEIGHTS
 
 
 def not_promised(claim: Claim) -> tuple[str, ...]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from hushdoc.audits import Audit, AuditReport, PreRegisteredAudit
-from hushdoc.explanation.terms import ADVERSARY_WORDS, UNIT_WORDS, printable
+from hushdoc.arguments import printable
+from hushdoc.certificate.audit_reports import Audit, AuditReport, PreRegisteredAudit
+from hushdoc.explanation.terms import ADVERSARY_WORDS, UNIT_WORDS
 
 WHAT_AUDITS_MEAN = (
     "An audit can refute a promise and never prove one: an attack that finds little may be a weak "

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hushdoc.claim import Claim, Guarantee
+from hushdoc.arguments import printable
+from hushdoc.certificate.certificate import Certificate
+from hushdoc.certificate.claim import Claim, Guarantee
 from hushdoc.explanation.limits import not_promised
 from hushdoc.explanation.measurements import WHAT_AUDITS_MEAN, audit_lines, invitation_words
 from hushdoc.explanation.promises import foundations, meaning, promise
-from hushdoc.explanation.terms import RELEASE_WORDS, printable
+from hushdoc.explanation.terms import ASSURANCE_WORDS, RELEASE_WORDS
 
 _HEADINGS = {
     "empirical": "MEASURED, NOT PROVEN",
@@ -17,7 +19,25 @@ _HEADINGS = {
 }
 
 
-def explain(claim: Claim) -> str:
+def explain(certificate: Certificate) -> str:
+    """Returns in plain words what is guaranteed, to whom, and what is not.
+
+    Args:
+        certificate: From `Certificate.from_dict`, or of a loaded model.
+    """
+    model = certificate.model
+    head = (
+        f"Certificate {certificate.certificate_id} for the model {printable(model.name)}, version "
+        f"{model.version} ({model.task}).\n"
+        f"Issued {certificate.issued_at} by {printable(certificate.issuer)}; "
+        f"{ASSURANCE_WORDS[certificate.assurance]}\n"
+    )
+    if certificate.expires_at is not None:
+        head += f"It expires {certificate.expires_at}.\n"
+    return head + "\n" + explain_claim(certificate.claim)
+
+
+def explain_claim(claim: Claim) -> str:
     """Returns the claim in plain words: kind none first, then promises, then limits."""
     none = [item for item in claim.guarantees if item.kind == "none"]
     lines = _titled("NO PROMISE", (f"  - {promise(item)}" for item in none))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from hushdoc.claim import WATCHES_TRAINING, Claim, Guarantee
+from hushdoc.arguments import printable
+from hushdoc.certificate.claim import WATCHES_TRAINING, Claim, Guarantee
 from hushdoc.explanation.terms import (
     ACCOUNTANT_WORDS,
     ADJACENCY_PITFALLS,
@@ -12,7 +13,6 @@ from hushdoc.explanation.terms import (
     ADVERSARY_WORDS,
     AGGREGATION_WORDS,
     UNIT_WORDS,
-    printable,
 )
 
 FALSE_ALARM_RATES = (0.1, 0.01, 0.001)

@@ -92,21 +92,3 @@ RELEASE_WORDS = {
 
 WEIGHTS = ("final-weights", "hash-table")
 """Releases that are the model itself."""
-
-
-def printable(text: str, limit: int = 4000) -> str:
-    r"""Returns text that can't steer a terminal: controls, bidi marks and so on are spelled out.
-
-    Args:
-        text: Anybody's text.
-        limit: Longest answer; the rest is cut.
-
-    Example:
-        >>> printable("safe" + chr(0x202E) + "evas" + chr(27) + "[2J")
-        'safe\\u202eevas\\x1b[2J'
-    """
-    safe = "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
-        for letter in text[:limit]
-    )
-    return safe if len(text) <= limit else safe + "..."

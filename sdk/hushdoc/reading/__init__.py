@@ -1,18 +1,19 @@
 """Other people's formats to documents: PDF, images through OCR, text, and OCR services' output."""
 
-from hushdoc.reading.azure_read import from_azure_read
-from hushdoc.reading.docling import from_docling
-from hushdoc.reading.doctr import from_doctr
-from hushdoc.reading.document_ai import from_document_ai
-from hushdoc.reading.hocr import from_hocr
+from hushdoc.document.limits import ReadingLimits
+from hushdoc.document.provenance import ENGINES, FORMATS, ReadingWarning, Source
+from hushdoc.reading.adapters.azure_read import from_azure_read
+from hushdoc.reading.adapters.docling import from_docling
+from hushdoc.reading.adapters.doctr import from_doctr
+from hushdoc.reading.adapters.document_ai import from_document_ai
+from hushdoc.reading.adapters.hocr import from_hocr
+from hushdoc.reading.adapters.tesseract_tsv import from_tesseract_tsv
+from hushdoc.reading.adapters.textract import from_textract
 from hushdoc.reading.layout import in_reading_order, reading_order, with_segments
 from hushdoc.reading.ocr import OCRCache, OCREngine
 from hushdoc.reading.opening import open_document, page_image
 from hushdoc.reading.rapidocr import RapidOCREngine, from_rapidocr
 from hushdoc.reading.tesseract import TesseractEngine
-from hushdoc.reading.tesseract_tsv import from_tesseract_tsv
-from hushdoc.reading.textract import from_textract
-from hushdoc.reading_terms import ENGINES, FORMATS, ReadingLimits, ReadingWarning, Source
 
 __all__ = [
     "ENGINES",

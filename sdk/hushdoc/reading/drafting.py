@@ -7,13 +7,17 @@ somebody else's file is an InputError that names the word and its page.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from hushdoc import arguments
-from hushdoc.document import Box, Document, Page, Word
+from hushdoc.document.document import Document
+from hushdoc.document.limits import MAX_SIDE, ReadingLimits, check_word, shown
+from hushdoc.document.page import Box, Page, Word
+from hushdoc.document.provenance import Source, Witness
 from hushdoc.errors import (
     BoxError,
     HushdocError,
@@ -21,7 +25,6 @@ from hushdoc.errors import (
     LimitExceededError,
     UnsupportedFormatError,
 )
-from hushdoc.reading_terms import MAX_SIDE, ReadingLimits, Source, Witness, check_word, shown
 
 SLACK = 0.01
 """A box may reach past its page by this share of the page's side, as services round and turned
@@ -328,3 +331,21 @@ def reading_as(form: str, id: str) -> Iterator[None]:
             f"'{id}' is not {form}: {type(error).__name__}: {str(error)[:200]}. Pass the output "
             "as it was written, or name its true format."
         ) from error
+
+
+def get(data: Mapping[str, Any], name: str) -> Any:
+    """Returns the value of a key in either spelling, or None.
+
+    Args:
+        data: What the service or its package wrote.
+        name: The key in camelCase.
+
+    Example:
+        >>> get({"page_number": 2}, "pageNumber")
+        2
+    """
+    if name in data:
+        return data[name]
+    return data.get(
+        "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+    )

@@ -8,19 +8,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hushdoc import arguments
-from hushdoc.document import Document
+from hushdoc.document.document import Document
+from hushdoc.document.limits import ReadingLimits
+from hushdoc.document.provenance import FORMATS
 from hushdoc.errors import UnsupportedFormatError
-from hushdoc.reading.azure_read import from_azure_read
-from hushdoc.reading.docling import from_docling
-from hushdoc.reading.doctr import from_doctr
-from hushdoc.reading.document_ai import from_document_ai
-from hushdoc.reading.hocr import PAGE, from_hocr
+from hushdoc.reading.adapters.azure_read import from_azure_read
+from hushdoc.reading.adapters.docling import from_docling
+from hushdoc.reading.adapters.doctr import from_doctr
+from hushdoc.reading.adapters.document_ai import from_document_ai
+from hushdoc.reading.adapters.hocr import PAGE, from_hocr
+from hushdoc.reading.adapters.tesseract_tsv import from_tesseract_tsv
+from hushdoc.reading.adapters.textract import from_textract
 from hushdoc.reading.pdf import is_pdf
 from hushdoc.reading.rapidocr import from_rapidocr
-from hushdoc.reading.tesseract_tsv import from_tesseract_tsv
 from hushdoc.reading.text import decoded
-from hushdoc.reading.textract import from_textract
-from hushdoc.reading_terms import FORMATS, ReadingLimits
 
 ADAPTERS: Mapping[str, Callable[..., Document]] = {
     "azure-read": from_azure_read,

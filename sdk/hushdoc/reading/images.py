@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.document.limits import ReadingLimits
 from hushdoc.errors import (
     HushdocError,
     LimitExceededError,
@@ -18,7 +19,6 @@ from hushdoc.errors import (
     UnsupportedFormatError,
 )
 from hushdoc.reading.drafting import too_many_pages
-from hushdoc.reading_terms import ReadingLimits
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from hushdoc import arguments
-from hushdoc.document import Box, Document, Page, Word, required, union
+from hushdoc.document.document import Document, required
+from hushdoc.document.page import Box, Page, Word, union
 
 LINE_GAP = 1.2
 """Words of one line are at most this far apart, in heights of the higher one."""

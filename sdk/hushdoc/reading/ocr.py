@@ -16,12 +16,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from hushdoc import arguments, files
-from hushdoc.document import Box, Word
+from hushdoc import arguments
+from hushdoc.document.limits import ReadingLimits
+from hushdoc.document.page import Box, Word
+from hushdoc.document.provenance import ENGINES
 from hushdoc.errors import HushdocError, MissingExtraError, OCRError
 from hushdoc.reading import rapidocr, tesseract
 from hushdoc.reading.drafting import Draft
-from hushdoc.reading_terms import ENGINES, ReadingLimits
+from hushdoc.system import atomic_files
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -106,7 +108,9 @@ class OCRCache:
         if self._folder is None:
             return None
         try:
-            content = files.read_file(self._folder / f"{key}.json", max_bytes=MAX_CACHED_BYTES)
+            content = atomic_files.read_file(
+                self._folder / f"{key}.json", max_bytes=MAX_CACHED_BYTES
+            )
             return tuple(
                 Word(
                     text=str(text),
@@ -125,9 +129,9 @@ class OCRCache:
         path = self._folder / f"{key}.json"
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            files.write_file(path, json.dumps(rows).encode("ascii"), mode=0o600)
+            atomic_files.write_file(path, json.dumps(rows).encode("ascii"), mode=0o600)
         except (OSError, ValueError) as error:  # ValueError: a NUL in the folder's name
-            raise files.not_written(path, OSError(str(error))) from error
+            raise atomic_files.not_written(path, OSError(str(error))) from error
 
 
 def _digest(engine: OCREngine, image: Image.Image) -> str:

@@ -10,8 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushdoc import arguments, files
-from hushdoc.document import Document, Page, Word
+from hushdoc import arguments
+from hushdoc.document.document import Document
+from hushdoc.document.limits import ReadingLimits
+from hushdoc.document.page import Page, Word
+from hushdoc.document.provenance import ReadingWarning, Source, Witness, pages_of
 from hushdoc.errors import (
     EmptyDocumentError,
     InputError,
@@ -23,7 +26,7 @@ from hushdoc.reading import formats, images, pdf
 from hushdoc.reading import text as texts
 from hushdoc.reading.drafting import Draft, limits_from
 from hushdoc.reading.ocr import OCRCache, OCREngine, Reader
-from hushdoc.reading_terms import ReadingLimits, ReadingWarning, Source, Witness, pages_of
+from hushdoc.system import atomic_files
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -148,7 +151,7 @@ def content_of(path: Path, limits: ReadingLimits) -> bytes:
         LimitExceededError: It is larger than the limits allow.
     """
     try:
-        content = files.read_file(path, max_bytes=limits.max_bytes)
+        content = atomic_files.read_file(path, max_bytes=limits.max_bytes)
     except OSError as error:
         raise InputError(
             f"It can't be read: {error.strerror or error}. Check the path '{path}'."

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.document.limits import ReadingLimits
 from hushdoc.errors import (
     EncryptedDocumentError,
     HushdocError,
@@ -21,7 +22,6 @@ from hushdoc.errors import (
 )
 from hushdoc.reading.drafting import too_many_pages
 from hushdoc.reading.pdf_text import TextPage, text_page
-from hushdoc.reading_terms import ReadingLimits
 
 if TYPE_CHECKING:
     from PIL import Image

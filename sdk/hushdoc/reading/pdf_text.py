@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hushdoc.document import Box
+from hushdoc.document.limits import ReadingLimits
+from hushdoc.document.page import Box
 from hushdoc.errors import LimitExceededError
 from hushdoc.reading.drafting import PIXELS_PER_INCH
-from hushdoc.reading.pdf_pictures import covering, num_unseen
-from hushdoc.reading_terms import ReadingLimits
+from hushdoc.reading.pdf_images import covering, num_unseen
 
 POINTS_PER_INCH = 72
 MIN_READABLE = 0.7

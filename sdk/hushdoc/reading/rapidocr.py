@@ -8,13 +8,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushdoc import arguments, telemetry
-from hushdoc.cores import usable_cores
-from hushdoc.document import Document, Word
+from hushdoc import arguments
+from hushdoc.document.document import Document
+from hushdoc.document.limits import ReadingLimits
+from hushdoc.document.page import Word
 from hushdoc.errors import MissingExtraError, OCRError
 from hushdoc.reading.drafting import Corners, Draft, around, number, reading_as
 from hushdoc.reading.images import MIN_SIDE, PAPER, no_longer
-from hushdoc.reading_terms import ReadingLimits
+from hushdoc.system import telemetry
+from hushdoc.system.cores import usable_cores
 
 if TYPE_CHECKING:
     from PIL import Image

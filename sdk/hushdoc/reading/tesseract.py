@@ -17,12 +17,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hushdoc import arguments
-from hushdoc.document import Word
+from hushdoc.document.limits import ReadingLimits
+from hushdoc.document.page import Word
 from hushdoc.errors import OCRError
+from hushdoc.reading.adapters.tesseract_tsv import add_rows
 from hushdoc.reading.drafting import Draft
 from hushdoc.reading.images import MIN_SIDE, no_longer
-from hushdoc.reading.tesseract_tsv import add_rows
-from hushdoc.reading_terms import ReadingLimits
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -5,9 +5,9 @@ from __future__ import annotations
 import codecs
 import re
 
-from hushdoc.document import Document
+from hushdoc.document.document import Document
+from hushdoc.document.provenance import Source
 from hushdoc.errors import UnsupportedFormatError
-from hushdoc.reading_terms import Source
 
 READER = "text"
 

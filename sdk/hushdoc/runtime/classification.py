@@ -16,19 +16,18 @@ from typing import Literal, Self
 import numpy as np
 
 from hushdoc import arguments
-from hushdoc.artifact import Artifact
-from hushdoc.certificate import Certificate
-from hushdoc.document import Document, required
+from hushdoc.artifact.artifact import Artifact
+from hushdoc.certificate.certificate import Certificate
+from hushdoc.document.document import Document, required
 from hushdoc.errors import ArtifactError
-from hushdoc.runtime import pictures, windows
+from hushdoc.runtime import images, windows
 from hushdoc.runtime.decoding import FloatArray, softmax
 from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing, in_order, laid_out
 from hushdoc.runtime.extraction import Failure, Timings
 from hushdoc.runtime.graph_model import GraphModel, in_halves
+from hushdoc.runtime.images import PicturePreprocessing
 from hushdoc.runtime.label_scores import Classification, LabelScore
-from hushdoc.runtime.pictures import PicturePreprocessing
-from hushdoc.runtime.ports import require_ports, require_task
-from hushdoc.runtime.session import Array, Runtime, Session
+from hushdoc.runtime.session import Array, Runtime, Session, require_ports, require_task
 from hushdoc.runtime.streaming import Item, answers
 
 TASK = "classification"
@@ -91,7 +90,7 @@ class ClassificationModel(GraphModel):
         encoder: Encoder | None = None
         preprocessing: Preprocessing | PicturePreprocessing
         if kind == "image":
-            pictures.require_pillow()
+            images.require_pillow()
             preprocessing = PicturePreprocessing.from_dict(settings)
         else:
             preprocessing = Preprocessing.from_dict(settings)
@@ -184,7 +183,7 @@ class ClassificationModel(GraphModel):
             workers=workers,
             on_error=on_error,
             progress=progress,
-            opened=pictures.pictured if self.kind == "image" else Document.open,
+            opened=images.pictured if self.kind == "image" else Document.open,
         )
 
     def _encoded(
@@ -237,7 +236,7 @@ class ClassificationModel(GraphModel):
         """Returns the mean logits over all pictures, and the seconds it took to draw them."""
         total = np.zeros(len(self.labels))
         drawn = 0.0
-        source = pictures.page_pixels(document, settings)
+        source = images.page_pixels(document, settings)
         at_once = 1 if self._session.scaled_by_run else MAX_BATCH_PICTURES
         while True:
             began = perf_counter()
@@ -259,7 +258,7 @@ class ClassificationModel(GraphModel):
         return scores, scoring is None or scoring.accepts(scores[0].score)
 
 
-def _stacked(batch: Sequence[pictures.Pixels]) -> Mapping[str, Array]:
+def _stacked(batch: Sequence[images.Pixels]) -> Mapping[str, Array]:
     return {"pixel_values": np.stack(batch)}
 
 

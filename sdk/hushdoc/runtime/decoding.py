@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc.document import Page
+from hushdoc.document.page import Page
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -17,16 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc import arguments
-from hushdoc.artifact import Artifact
-from hushdoc.certificate import Certificate
-from hushdoc.document import Document, required
+from hushdoc.artifact.artifact import Artifact
+from hushdoc.certificate.certificate import Certificate
+from hushdoc.document.document import Document, required
 from hushdoc.errors import ArtifactError, InputError
 from hushdoc.runtime import windows
 from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing, in_order
 from hushdoc.runtime.extraction import Failure, Field, Timings
 from hushdoc.runtime.graph_model import GraphModel
-from hushdoc.runtime.ports import require_ports, require_task
-from hushdoc.runtime.session import Array, Runtime, Session
+from hushdoc.runtime.session import Array, Runtime, Session, require_ports, require_task
 from hushdoc.runtime.streaming import Item, answers
 from hushdoc.runtime.vectors import Embedding, Vectors
 

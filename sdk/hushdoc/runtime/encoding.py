@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc.document import BOX_SCALE, Document, Page
+from hushdoc.document.document import Document
+from hushdoc.document.page import BOX_SCALE, Page
 from hushdoc.errors import ArtifactError, InputError, MissingExtraError
-from hushdoc.runtime.pictures import PicturePreprocessing, Pixels
+from hushdoc.runtime.images import PicturePreprocessing, Pixels
 from hushdoc.runtime.scoring import Scoring
 
 IntArray = npt.NDArray[np.int64]

@@ -15,9 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from hushdoc.document import Box
+import numpy as np
+
+from hushdoc.document.page import Box, Page, union
+from hushdoc.document.provenance import Source
 from hushdoc.errors import HushdocError, InputError, UnsupportedFormatError
-from hushdoc.reading_terms import Source
 
 SCHEMA_VERSION = 3
 _READABLE = (1, 2, 3)
@@ -309,3 +311,39 @@ class Failure:
     def to_json(self, *, indent: int | None = None) -> str:
         """Returns JSON text; without an indent it is one line, fit for a JSONL file."""
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
+
+
+Found = tuple[str, int, int, float]
+"""Label, first character, one past the last, score."""
+
+
+def of_text(text: str, label: str, start: int, stop: int, score: float) -> Field:
+    """Returns a field of a plain text."""
+    return Field(
+        label=label,
+        text=text[start:stop],
+        score=score,
+        box=None,
+        page=0,
+        word_ids=(),
+        normalized=None,
+        start=start,
+        stop=stop,
+    )
+
+
+def of_page(page: Page, number: int, label: str, start: int, stop: int, score: float) -> Field:
+    """Returns a field of the text that a page's words make, joined by single blanks."""
+    ends = np.cumsum([len(word.text) + 1 for word in page.words])
+    ids = range(int(np.searchsorted(ends, start, "right")), int(np.searchsorted(ends, stop)) + 1)
+    words = page.words[ids.start : ids.stop]
+    box = union(word.box for word in words)
+    return Field(
+        label=label,
+        text=" ".join(word.text for word in words),
+        score=score,
+        box=box,
+        page=number,
+        word_ids=tuple(ids),
+        normalized=box.normalized(width=page.width, height=page.height),
+    )

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from hushdoc import arguments
-from hushdoc.artifact import Artifact, open_artifact
+from hushdoc.artifact.artifact import Artifact, open_artifact
 from hushdoc.errors import LimitExceededError
-from hushdoc.policy import Policy
+from hushdoc.policy.policy import Policy
 from hushdoc.runtime import windows
-from hushdoc.runtime.ports import require_finite
-from hushdoc.runtime.session import Array, Runtime, Session
+from hushdoc.runtime.session import Array, Runtime, Session, require_finite
 from hushdoc.runtime.windows import Window
 
 Item = TypeVar("Item")

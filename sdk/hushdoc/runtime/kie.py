@@ -14,18 +14,18 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from hushdoc.artifact import Artifact
-from hushdoc.certificate import Certificate
-from hushdoc.document import Document, Page, required, union
+from hushdoc.artifact.artifact import Artifact
+from hushdoc.certificate.certificate import Certificate
+from hushdoc.document.document import Document, required
+from hushdoc.document.page import Page, union
 from hushdoc.errors import ArtifactError
 from hushdoc.labels import LabelSet, spans_from_tags
-from hushdoc.runtime import pictures, windows
+from hushdoc.runtime import images, windows
 from hushdoc.runtime.decoding import FloatArray, joined_words, softmax, viterbi
 from hushdoc.runtime.encoding import PIXELS, EncodedPage, Encoder, Preprocessing, in_order, laid_out
 from hushdoc.runtime.extraction import Extraction, Failure, Field, Timings
 from hushdoc.runtime.graph_model import GraphModel
-from hushdoc.runtime.ports import require_ports, require_task
-from hushdoc.runtime.session import Array, Runtime, Session
+from hushdoc.runtime.session import Array, Runtime, Session, require_ports, require_task
 from hushdoc.runtime.streaming import Item, answers
 from hushdoc.runtime.windows import Window
 
@@ -75,7 +75,7 @@ class KIEModel(GraphModel):
         labels = _labels_from(artifact.read("labels.json"))
         preprocessing = Preprocessing.from_dict(manifest["preprocessing"], pictures=True)
         if preprocessing.image is not None:
-            pictures.require_pillow()
+            images.require_pillow()
         encoder = Encoder(artifact.read("tokenizer.json"), preprocessing)
         with artifact.source(manifest["entry"]) as graph:
             session = Session(graph, device=device, runtime=runtime)
@@ -167,7 +167,7 @@ class KIEModel(GraphModel):
         for group in windows.by_pages(parts, at_once=PAGES_AT_ONCE):
             began = perf_counter()
             drawn = {
-                number: pictures.pixels_of_page(document, number, image)
+                number: images.pixels_of_page(document, number, image)
                 for number in {part.page: None for part in group}
             }
             drawing += perf_counter() - began
@@ -178,7 +178,7 @@ class KIEModel(GraphModel):
         self,
         pages: Sequence[EncodedPage],
         parts: Sequence[Window],
-        drawn: Mapping[int, pictures.Pixels] | None = None,
+        drawn: Mapping[int, images.Pixels] | None = None,
     ) -> dict[Window, FloatArray]:
         """Returns each window's tag probabilities, shape [tokens, tags]."""
         outputs: dict[Window, FloatArray] = {}
@@ -266,7 +266,7 @@ def _labels_from(content: bytes) -> LabelSet:
     return labels
 
 
-def _patches(image: pictures.PicturePreprocessing | None) -> int:
+def _patches(image: images.PicturePreprocessing | None) -> int:
     return 0 if image is None else image.height * image.width // PATCH**2 + 1
 
 

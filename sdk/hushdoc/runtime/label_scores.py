@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from hushdoc.reading_terms import Source
+from hushdoc.document.provenance import Source
 from hushdoc.runtime.extraction import Timings
 
 SCHEMA_VERSION = 2

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from hushdoc import arguments
-from hushdoc import artifact as artifacts
+from hushdoc.artifact import artifact as artifacts
 from hushdoc.errors import DeviceUnavailableError, TaskMismatchError
-from hushdoc.policy import Policy
-from hushdoc.runtime import classification, crf, embedding, kie
+from hushdoc.policy.policy import Policy
+from hushdoc.runtime import classification, embedding, kie
+from hushdoc.runtime.hashed import model as crf
 from hushdoc.runtime.session import PROVIDERS, Runtime
 
 Model = (

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
 
 from hushdoc import arguments
-from hushdoc.document import Document
+from hushdoc.document.document import Document
 from hushdoc.errors import HushdocError, InputError
 from hushdoc.runtime.extraction import Failure
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc.reading_terms import Source
+from hushdoc.document.provenance import Source
 from hushdoc.runtime.extraction import Timings
 
 SCHEMA_VERSION = 2

@@ -13,7 +13,8 @@ from itertools import groupby
 from typing import Protocol
 
 from hushdoc import arguments
-from hushdoc.document import Box, Document, Page, Word, required, union
+from hushdoc.document.document import Document, required
+from hushdoc.document.page import Box, Page, Word, union
 from hushdoc.errors import InputError
 
 HEAD = (

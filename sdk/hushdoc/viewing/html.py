@@ -13,8 +13,9 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from hushdoc import arguments
-from hushdoc.document import Box, Document, Page, required
-from hushdoc.reading_terms import Source
+from hushdoc.document.document import Document, required
+from hushdoc.document.page import Box, Page
+from hushdoc.document.provenance import Source
 from hushdoc.viewing import rendition
 from hushdoc.viewing.markup import bullets, figures, page, paragraph, safe, section
 from hushdoc.viewing.overlay import Style, styles

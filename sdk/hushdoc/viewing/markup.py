@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from hushdoc.explanation import printable
+from hushdoc.arguments import printable
 
 STYLE = """
 :root { color-scheme: light; --ink: #1d2530; --soft: #5a6572; --line: #dfe4ea; --pale: #f6f8fa;

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hushdoc import arguments
-from hushdoc.document import Box, Page
+from hushdoc.document.page import Box, Page
 from hushdoc.viewing import rendition
 from hushdoc.viewing.rendition import INK, PAPER, RULE, View, font_of, printable
 

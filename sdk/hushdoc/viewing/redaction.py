@@ -15,9 +15,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from hushdoc import arguments, files
-from hushdoc.document import Box, Document, Page, Word, required, union
+from hushdoc import arguments
+from hushdoc.document.document import Document, required
+from hushdoc.document.page import Box, Page, Word, union
 from hushdoc.errors import InputError
+from hushdoc.system import atomic_files
 from hushdoc.viewing import folded_text, rendition
 
 if TYPE_CHECKING:
@@ -329,7 +331,7 @@ def _write(
         )
         return replace(redacted, pages=pages)
 
-    with files.new_folder(folder) as partial:
+    with atomic_files.new_folder(folder) as partial:
         for page, name, boxes in zip(document.pages, names, covers, strict=False):
             picture = None if name is None else covered(page, boxes)
             if name is not None and picture is not None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hushdoc.document import Box, Page
+from hushdoc.document.limits import ReadingLimits
+from hushdoc.document.page import Box, Page
 from hushdoc.errors import InputError, LimitExceededError, MissingExtraError
-from hushdoc.reading_terms import ReadingLimits
 
 if TYPE_CHECKING:
     from PIL import Image, ImageFont

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from hushdoc.accounting.alternatives import alternatives, executions
-from hushdoc.accounting.steps import UNBOUNDED, Chance, Largest, Product, Selected, Step
+from hushdoc.accounting.normal_form import UNBOUNDED, Chance, Largest, Product, Selected, Step
+from hushdoc.accounting.simplified_forms import alternatives, executions
 
 SMALL, LARGE = Step(rate=0.1, noise=4.0), Step(rate=0.2, noise=2.0)
 MIXED = Step(rate=0.3, noise=5.0)

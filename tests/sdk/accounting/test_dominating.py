@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from hushdoc.accounting.dominating import Losses, cells, optimistic, pessimistic
-from hushdoc.accounting.fixed_batches import exchanged
-from hushdoc.accounting.steps import Step
+from hushdoc.accounting.dominating import Losses, cells, exchanged, optimistic, pessimistic
+from hushdoc.accounting.normal_form import Step
 
 mpmath = pytest.importorskip("mpmath")
 

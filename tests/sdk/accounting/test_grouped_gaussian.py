@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from hushdoc.accounting import rdp
-from hushdoc.accounting.grouped_gaussian import grouped_gaussian
 from hushdoc.accounting.mechanism import Composed, Gaussian, Grouped, PoissonSampled
-from hushdoc.accounting.sampled_gaussian import sampled_gaussian
+from hushdoc.accounting.sampled_gaussian import grouped_gaussian, sampled_gaussian
 
 mpmath = pytest.importorskip("mpmath")
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")

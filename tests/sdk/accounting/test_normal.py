@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from hushdoc.accounting.normal import log_mills, log_tail
+from hushdoc.accounting.gaussian_mixture import log_mills, log_tail
 
 mpmath = pytest.importorskip("mpmath")
 

@@ -43,7 +43,7 @@ def trust(build: ModuleType, key: Any, tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def patient_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets certificates be valid whatever the day on which these tests run."""
-    monkeypatch.setattr("hushdoc.certificate.CLOCK_TOLERANCE", timedelta(days=36_500))
+    monkeypatch.setattr("hushdoc.certificate.certificate.CLOCK_TOLERANCE", timedelta(days=36_500))
 
 
 def test_explaining_says_first_that_nothing_was_checked(

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hushdoc import signing
 from hushdoc.commands import keys
 from hushdoc.errors import InputError, OutputExistsError, OutputWriteError
-from hushdoc.trust import TrustStore
+from hushdoc.signing import dsse
+from hushdoc.signing import keys as signing_keys
+from hushdoc.signing.trust_store import TrustStore
 
 
 def run(*arguments: str) -> int:
@@ -34,8 +35,8 @@ def test_a_key_and_the_store_that_believes_it(
     (key,) = store.keys
     assert (key.name, key.models, key.roles) == ("Release 2026", ("*",), ("certificate",))
     assert key.algorithm == (algorithm or "ed25519")
-    line = signing.sign(b"{}", signing.load_private_key(private))
-    assert signing.verify(line.encode(), store).keys == (key,)
+    line = dsse.sign(b"{}", signing_keys.load_private_key(private))
+    assert dsse.verify(line.encode(), store).keys == (key,)
     shown = capsys.readouterr().out
     assert key.keyid in shown
     assert "PRIVATE" not in shown

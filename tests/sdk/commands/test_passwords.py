@@ -22,7 +22,7 @@ from hushdoc.commands.passwords import password_from, password_option
 from hushdoc.errors import EncryptedDocumentError, InputError
 from hushdoc.hashing import FeatureScheme
 from hushdoc.reading import page_image
-from hushdoc.runtime.pictures import pictured
+from hushdoc.runtime.images import pictured
 from hushdoc_export.table import seal_table
 
 SCHEME = FeatureScheme(rows=30_011, level="sentence", seed=9, bigrams=False, skip_grams=False)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from hushdoc.certificate.recompute import RECOMPUTE_WAYS
 from hushdoc.commands.policy_options import policy_from, policy_options
-from hushdoc.policy import Policy
-from hushdoc.reproduction import RECOMPUTE_WAYS
+from hushdoc.policy.policy import Policy
 
 LIMITS = "--max-epsilon 8 --max-delta 1e-5 --unit document"
 

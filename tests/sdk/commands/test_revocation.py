@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from hushdoc import keys, revocation
 from hushdoc.commands import keys as keygen
 from hushdoc.commands import trust
 from hushdoc.errors import HushdocError
-from hushdoc.trust import TrustStore
+from hushdoc.signing import keys, revocation
+from hushdoc.signing.trust_store import TrustStore
 
 KEYID, CERTIFICATE_ID = "ab" * 32, "cd" * 16
 DAYS = ("--next-update-days", "30")

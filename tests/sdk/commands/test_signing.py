@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from hushdoc import keys, signing
+from hushdoc.artifact.folder import subjects_of
 from hushdoc.commands import signing as command
 from hushdoc.errors import HushdocError
-from hushdoc.trust import TrustedKey, TrustStore
+from hushdoc.signing import dsse, keys
+from hushdoc.signing.trust_store import TrustedKey, TrustStore
 
 
 def run(*arguments: str | Path) -> int:
@@ -58,7 +59,7 @@ def signers_of(sealed: Path, build: ModuleType, *private: Any) -> int:
     """Returns how many of these keys have signed the certificate."""
     store = TrustStore.of(TrustedKey.of(item) for item in private)
     line = envelope(sealed, build).read_bytes().split(b"\n")[0]
-    return len(signing.verify(line, store).keys)
+    return len(dsse.verify(line, store).keys)
 
 
 def test_a_further_signature_meets_a_threshold(
@@ -69,7 +70,7 @@ def test_a_further_signature_meets_a_threshold(
     key_file: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from hushdoc import artifact
+    from hushdoc.artifact import artifact
 
     before = json.loads(envelope(sealed, build).read_bytes())
     assert run(sealed, "--key", key_file) == 0
@@ -77,7 +78,7 @@ def test_a_further_signature_meets_a_threshold(
     assert after["payload"] == before["payload"]
     assert after["signatures"][:1] == before["signatures"]
     assert signers_of(sealed, build, key, second) == 2
-    assert set(artifact.subjects_of(sealed)) == set(artifact.read_unverified(sealed).subjects)
+    assert set(subjects_of(sealed)) == set(artifact.read_unverified(sealed).subjects)
     shown = capsys.readouterr().out
     assert "invoice-kie" in shown
     assert "epsilon" in shown
@@ -89,7 +90,7 @@ def test_the_artifact_opens_under_a_threshold_of_two(
 ) -> None:
     from datetime import UTC, datetime
 
-    from hushdoc import artifact
+    from hushdoc.artifact import artifact
 
     other = keys.generate_key(keys.ECDSA_P256)
     keys.write_private_key(other, tmp_path / "other.key")
@@ -231,7 +232,7 @@ def test_a_signature_that_does_not_hold_is_not_attached(
     pem = public_pem(second, tmp_path / "service.pem")
     before = envelope(sealed, build).read_bytes()
     signature = tmp_path / "s"
-    payload = signing.read_envelope(before.strip()).payload
+    payload = dsse.read_envelope(before.strip()).payload
     for wrong in (b"", b"hello", b"\xff" * 64, keys.sign_message(payload, second)):
         signature.write_bytes(wrong)
         assert refusal(sealed, "--signature", signature, "--public-key", pem) == "BAD_SIGNATURE"
@@ -302,7 +303,7 @@ def test_two_signers_at_once_both_count(
 def test_an_envelope_that_changes_meanwhile_is_left_alone(
     build: ModuleType, sealed: Path, key_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = signing.sign(b"{}", keys.generate_key()) + "\n"
+    other = dsse.sign(b"{}", keys.generate_key()) + "\n"
     show = command._print_certificate
 
     def swap(found: Any) -> None:
@@ -324,7 +325,7 @@ def report_file(build: ModuleType, tmp_path: Path, **change: Any) -> Path:
 def test_an_auditor_appends_a_line_of_their_own(
     build: ModuleType, key: Any, second: Any, sealed: Path, key_file: Path, tmp_path: Path
 ) -> None:
-    from hushdoc import artifact
+    from hushdoc.artifact import artifact
 
     before = envelope(sealed, build).read_bytes()
     path = report_file(build, tmp_path, certificateId=None)
@@ -367,7 +368,7 @@ def test_a_report_that_could_not_be_read_is_not_signed(
 def test_an_audit_needs_a_key_and_room(
     build: ModuleType, sealed: Path, key_file: Path, tmp_path: Path
 ) -> None:
-    from hushdoc import audits
+    from hushdoc.certificate import audit_reports as audits
 
     path = report_file(build, tmp_path)
     with pytest.raises(SystemExit):

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from hushdoc import files, keys
 from hushdoc.commands import keys as keygen
 from hushdoc.commands import trust
 from hushdoc.errors import HushdocError, OutputWriteError
-from hushdoc.trust import TrustedKey, TrustStore
+from hushdoc.signing import keys
+from hushdoc.signing.trust_store import TrustedKey, TrustStore
+from hushdoc.system import atomic_files
 
 
 def run(*arguments: str | Path) -> int:
@@ -146,7 +147,7 @@ def test_a_full_disk_leaves_the_store_as_it_is(
     def full(source: Any, target: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "replace", full)
+    monkeypatch.setattr(atomic_files.os, "replace", full)
     with pytest.raises(OutputWriteError):
         run("trust", "add", "--store", store, "--key", pem)
     assert store.read_bytes() == before

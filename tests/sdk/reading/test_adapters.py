@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hushdoc import reading
-from hushdoc.document import Document
+from hushdoc.document.document import Document
 from hushdoc.errors import (
     BoxError,
     EmptyDocumentError,

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from hushdoc import reading
-from hushdoc.document import Box, Document, Page
+from hushdoc.document.document import Document
+from hushdoc.document.page import Box, Page
 from hushdoc.errors import BoxError, EmptyDocumentError, InputError, UnsupportedFormatError
 
 PIXELS_PER_INCH = 200

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from hushdoc import reading
-from hushdoc.document import Box, Document, Page
+from hushdoc.document.document import Document
+from hushdoc.document.page import Box, Page
 
 
 @pytest.fixture(scope="module")

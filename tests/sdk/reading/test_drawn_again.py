@@ -14,12 +14,13 @@ import pytest
 from PIL import Image
 
 import hushdoc
-from hushdoc.document import Box, Document, Page, Word
+from hushdoc.document.document import Document
+from hushdoc.document.page import Box, Page, Word
+from hushdoc.document.provenance import Witness
 from hushdoc.errors import InputError, LimitExceededError
 from hushdoc.reading import ReadingLimits, open_document, page_image
-from hushdoc.reading_terms import Witness
 from hushdoc.runtime.extraction import Extraction, Timings
-from hushdoc.runtime.pictures import pictured
+from hushdoc.runtime.images import pictured
 
 WHITE, OTHER = (255, 255, 255), (1, 2, 3)
 

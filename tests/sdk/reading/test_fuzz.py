@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from hushdoc.document import Document
+from hushdoc.document.document import Document
 from hushdoc.errors import InputError
 from hushdoc.reading import ReadingLimits, in_reading_order
 

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hushdoc.document import Box, Document, Page, Word
+from hushdoc.document.document import Document
+from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import (
     EmptyDocumentError,
     HushdocError,

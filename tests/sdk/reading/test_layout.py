@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushdoc.document import Document, Word
+from hushdoc.document.document import Document
+from hushdoc.document.page import Word
 from hushdoc.reading import in_reading_order, reading_order, with_segments
 from hushdoc_training.data import invented
 

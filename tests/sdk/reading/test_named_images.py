@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 import hushdoc
-from hushdoc.document import Document
+from hushdoc.document.document import Document
 from hushdoc.errors import InputError
 from hushdoc.reading import page_image
 from hushdoc.runtime.extraction import Extraction, Timings

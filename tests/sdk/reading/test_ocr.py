@@ -14,8 +14,8 @@ from types import ModuleType
 import pytest
 from PIL import Image
 
-from hushdoc import telemetry
-from hushdoc.document import Box, Document, Word
+from hushdoc.document.document import Document
+from hushdoc.document.page import Box, Word
 from hushdoc.errors import (
     BoxError,
     EmptyDocumentError,
@@ -33,6 +33,7 @@ from hushdoc.reading import (
     rapidocr,
     tesseract,
 )
+from hushdoc.system import telemetry
 
 PAGE = "Hollis Supply Ltd. Invoice INV-2207 Date 2026-03-14 Total due 12.50 EUR"
 TEXT = PAGE.split(" ")
@@ -235,7 +236,7 @@ def test_no_page_is_written_to_disk(fixtures: Path, tmp_path: Path) -> None:
         "def watch(event, arguments):\n"
         "    if event == 'open' and isinstance(arguments[0], (str, bytes)) and arguments[2] & 3:\n"
         "        opened.append(str(arguments[0]))\n"
-        "from hushdoc.document import Document\n"
+        "from hushdoc.document.document import Document\n"
         "sys.dont_write_bytecode = True\n"
         "sys.addaudithook(watch)\n"
         "for engine in ('rapidocr', 'tesseract'):\n"
@@ -259,14 +260,16 @@ def test_telemetry_is_off_before_rapidocr_imports_anything(fixtures: Path) -> No
     code = (
         "import os, sys\n"
         "os.environ.pop('ORT_DISABLE_TELEMETRY', None)\n"
-        "from hushdoc.document import Document\n"
+        "from hushdoc.document.document import Document\n"
         "Document.open(sys.argv[1], ocr='rapidocr')\n"
         "print(os.environ['ORT_DISABLE_TELEMETRY'], 'onnxruntime' in sys.modules)"
     )
     command = [sys.executable, "-c", code, str(fixtures / "page.png")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "1 True\n"
-    early = code.replace("from hushdoc.document", "import onnxruntime\nfrom hushdoc.document")
+    early = code.replace(
+        "from hushdoc.document.document", "import onnxruntime\nfrom hushdoc.document.document"
+    )
     command[2] = early
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "TelemetryActiveError" in done.stderr
@@ -325,7 +328,7 @@ def test_a_missing_package_names_its_extra(fixtures: Path, tmp_path: Path) -> No
     code = (
         "import sys\n"
         "sys.modules[sys.argv[2]] = None\n"
-        "from hushdoc.document import Document\n"
+        "from hushdoc.document.document import Document\n"
         "from hushdoc.errors import MissingExtraError\n"
         "try:\n"
         "    Document.open(sys.argv[1], ocr=sys.argv[3])\n"

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from hushdoc.document import Document
+from hushdoc.document.document import Document
 from hushdoc.errors import (
     EmptyDocumentError,
     HushdocError,
@@ -243,7 +243,7 @@ def test_text_that_could_steer_a_terminal_is_not_in_the_message() -> None:
 
 def test_readers_load_nothing_heavy_before_they_need_it() -> None:
     code = (
-        "import sys\nfrom hushdoc.document import Document\n"
+        "import sys\nfrom hushdoc.document.document import Document\n"
         "Document.open(b'plain text')\n"
         'Document.open(b\'{"pages": [{"page_idx": 0, "dimensions": [9, 9], "blocks": [{"lines": '
         '[{"words": [{"value": "a", "geometry": [[0, 0], [1, 1]]}]}]}]}]}\')\n'

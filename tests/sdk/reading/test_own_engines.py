@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from hushdoc.document import Box, Document, Word
+from hushdoc.document.document import Document
+from hushdoc.document.page import Box, Word
 from hushdoc.errors import OCRError, OutputWriteError
 from hushdoc.reading import OCRCache, open_document
 from hushdoc.runtime.extraction import Failure

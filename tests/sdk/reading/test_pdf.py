@@ -12,7 +12,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from hushdoc.document import Document, Page
+from hushdoc.document.document import Document
+from hushdoc.document.page import Page
 from hushdoc.errors import (
     EmptyDocumentError,
     EncryptedDocumentError,
@@ -22,7 +23,7 @@ from hushdoc.errors import (
     OCRRequiredError,
     UnsupportedFormatError,
 )
-from hushdoc.reading import ReadingLimits, ReadingWarning, Source, page_image, pdf_pictures
+from hushdoc.reading import ReadingLimits, ReadingWarning, Source, page_image, pdf_images
 from hushdoc.reading.drafting import PIXELS_PER_INCH
 from hushdoc.reading.pdf import text_pages
 from hushdoc.reading.pdf_text import TextPage
@@ -428,5 +429,5 @@ def test_so_many_objects_are_looked_at_and_no_more(
         shows="/XObject << /X 12 0 R /Im1 15 0 R >>",
     )
     assert pages(file)[0].scan
-    monkeypatch.setattr(pdf_pictures, "MAX_OBJECTS", 1000)
+    monkeypatch.setattr(pdf_images, "MAX_OBJECTS", 1000)
     assert not pages(file)[0].scan

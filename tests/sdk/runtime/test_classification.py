@@ -16,7 +16,8 @@ import torch
 import transformers
 from PIL import Image
 
-from hushdoc.document import Box, Document, Page, Word
+from hushdoc.document.document import Document
+from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import (
     ArtifactError,
     BoxError,
@@ -25,13 +26,13 @@ from hushdoc.errors import (
     LabelMismatchError,
     TaskMismatchError,
 )
-from hushdoc.policy import Policy
-from hushdoc.runtime import pictures
+from hushdoc.policy.policy import Policy
+from hushdoc.runtime import images
 from hushdoc.runtime.classification import ClassificationModel
 from hushdoc.runtime.extraction import Failure
+from hushdoc.runtime.images import PicturePreprocessing
 from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.label_scores import Classification
-from hushdoc.runtime.pictures import PicturePreprocessing
 from hushdoc.runtime.scoring import Scoring
 from hushdoc.runtime.session import Runtime
 from hushdoc_export.classification import (
@@ -222,10 +223,10 @@ def test_models_of_pictures_answer_like_torch(
         batch = torch.as_tensor(np.stack(tensors), dtype=torch.float32)
         expected = picture_model(kind)(batch).logits.numpy()
     for path, logits in zip(paths, expected, strict=True):
-        answer = loaded.classify(pictures.pictured(path), top_k=4)
+        answer = loaded.classify(images.pictured(path), top_k=4)
         assert by_label(answer) == pytest.approx(list(probabilities(logits)), abs=1e-4)
     # Several pages: the mean of what each of them says.
-    pages = tuple(pictures.pictured(path).pages[0] for path in paths * 2)
+    pages = tuple(images.pictured(path).pages[0] for path in paths * 2)
     together = loaded.classify(Document(id="d", pages=pages), top_k=4)
     assert by_label(together) == pytest.approx(list(probabilities(expected.mean(axis=0))), abs=1e-4)
 
@@ -310,14 +311,14 @@ def test_bad_input_is_a_typed_error_and_the_next_call_unaffected(
         text.classify(Document(id="d", pages=(replace(page(9), width=3),)))
     with pytest.raises(EmptyDocumentError):
         image.classify(Document(id="d", pages=()))
-    pictured = pictures.pictured(scan(tmp_path / "a.png", 1)).pages[0]
+    pictured = images.pictured(scan(tmp_path / "a.png", 1)).pages[0]
     with pytest.raises(InputError, match="Page 1 of document 'd' has no picture"):
         image.classify(Document(id="d", pages=(pictured, page(3))))
     (tmp_path / "b.png").write_bytes((tmp_path / "a.png").read_bytes()[:60])
     with pytest.raises(InputError):
         image.classify(Document(id="d", pages=(replace(pictured, image=tmp_path / "b.png"),)))
     with pytest.raises(InputError, match="can't be read"):
-        pictures.pictured(tmp_path / "gone.png")
+        images.pictured(tmp_path / "gone.png")
     assert text.classify(document(9)) == before
 
 
@@ -334,7 +335,7 @@ def test_many_pictures_are_opened_without_reading_their_words(
     paths.insert(2, tmp_path / "gone.png")
     found = list(image.classify_many(paths, workers=2, on_error="collect"))
     assert [type(item) for item in found].index(Failure) == 2
-    alone = [image.classify(pictures.pictured(path)) for path in paths if path.exists()]
+    alone = [image.classify(images.pictured(path)) for path in paths if path.exists()]
     assert [item for item in found if isinstance(item, Classification)] == alone
 
 
@@ -343,10 +344,10 @@ def test_several_pages_of_a_tiff_are_several_pictures(
 ) -> None:
     parts = [Image.open(scan(tmp_path / f"{number}.png", number)) for number in range(2)]
     parts[0].save(tmp_path / "both.tiff", save_all=True, append_images=parts[1:])
-    pages = pictures.pictured(tmp_path / "both.tiff").pages
+    pages = images.pictured(tmp_path / "both.tiff").pages
     assert [item.frame for item in pages] == [0, 1]
     apart = [by_label(image.classify(Document(id="d", pages=(item,)), top_k=4)) for item in pages]
-    whole = by_label(image.classify(pictures.pictured(tmp_path / "both.tiff"), top_k=4))
+    whole = by_label(image.classify(images.pictured(tmp_path / "both.tiff"), top_k=4))
     mean = np.exp(np.log(apart).mean(axis=0))
     assert whole == pytest.approx(list(mean / mean.sum()), abs=1e-5)
 
@@ -401,7 +402,7 @@ def test_published_processors_are_followed(processor: Any, size: int, tmp_path: 
     assert settings.width == size
     picture = Image.open(scan(tmp_path / "a.png", 3))
     expected = processor(picture.convert("RGB"), return_tensors="np")["pixel_values"][0]
-    found = pictures.pixels(picture, settings)
+    found = images.pixels(picture, settings)
     assert found.shape == expected.shape
     # Resizing rounds to whole steps of 1/255; libraries may differ by one of them.
     step = 1 / 255 / min(settings.std)
@@ -441,6 +442,6 @@ def test_settings_round_trip() -> None:
 @pytest.mark.parametrize("mode", ["L", "CMYK", "RGBA", "1", "P"])
 def test_any_picture_becomes_an_input(size: tuple[int, int], mode: str) -> None:
     for settings in (PICTURES, replace(PICTURES, fit="crop", crop_share=0.5, width=20)):
-        values = pictures.pixels(Image.new(mode, size), settings)
+        values = images.pixels(Image.new(mode, size), settings)
         assert values.shape == (3, settings.height, settings.width)
         assert np.isfinite(values).all()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushdoc.document import Document
+from hushdoc.document.document import Document
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.decoding import joined_words, softmax, viterbi
 

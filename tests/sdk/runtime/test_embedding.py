@@ -15,7 +15,8 @@ import pytest
 import torch
 import transformers
 
-from hushdoc.document import Box, Document, Page, Word
+from hushdoc.document.document import Document
+from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import (
     ArtifactError,
     BoxError,
@@ -25,7 +26,7 @@ from hushdoc.errors import (
     PolicyViolationError,
     TaskMismatchError,
 )
-from hushdoc.policy import Policy
+from hushdoc.policy.policy import Policy
 from hushdoc.runtime.embedding import EmbeddingModel
 from hushdoc.runtime.extraction import Failure, Field
 from hushdoc.runtime.kie import KIEModel

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from hushdoc.document import Document
+from hushdoc.document.document import Document
 from hushdoc.errors import ArtifactError
 from hushdoc.runtime import encoding
 from hushdoc.runtime.encoding import Encoder, Preprocessing
-from hushdoc.runtime.pictures import PicturePreprocessing
+from hushdoc.runtime.images import PicturePreprocessing
 from hushdoc.runtime.scoring import Scoring
 
 PREPROCESSING = Preprocessing(max_tokens=10, overlap=3, cls_id=2, sep_id=3, pad_id=0)

@@ -18,7 +18,7 @@ import pytest
 from PIL import Image
 
 from hushdoc.commands import extraction
-from hushdoc.document import Document
+from hushdoc.document.document import Document
 from hushdoc.errors import HushdocError, PolicyViolationError, TaskMismatchError
 from hushdoc.runtime.extraction import Extraction
 

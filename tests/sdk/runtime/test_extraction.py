@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushdoc.document import Box
+from hushdoc.document.page import Box
+from hushdoc.document.provenance import Source
 from hushdoc.errors import BoxError, InputError, UnsupportedFormatError
-from hushdoc.reading_terms import Source
 from hushdoc.runtime.extraction import COLUMNS, Extraction, Failure, Field, Timings
 
 NUMBERS = st.floats(0, 1000)

@@ -20,7 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hushdoc
-from hushdoc.document import Box, Document, Page, Word, union
+from hushdoc.document.document import Document
+from hushdoc.document.page import Box, Page, Word, union
 from hushdoc.errors import (
     ArtifactError,
     BoxError,

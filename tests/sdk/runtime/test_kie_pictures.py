@@ -18,10 +18,11 @@ from PIL import Image
 import hushdoc
 from hushdoc.__main__ import main
 from hushdoc.commands import doctor_proof, extraction
-from hushdoc.document import Box, Document, Page, Word
+from hushdoc.document.document import Document
+from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import ArtifactError, InputError
 from hushdoc.labels import spans_from_tags
-from hushdoc.runtime import kie, pictures
+from hushdoc.runtime import images, kie
 from hushdoc.runtime.decoding import viterbi
 from hushdoc.runtime.encoding import Encoder
 from hushdoc.runtime.kie import KIEModel
@@ -139,7 +140,7 @@ def test_a_page_is_drawn_once_for_all_its_windows_and_few_are_kept(
     before = told(Document(id="d", pages=pages), model)
     drawn: list[int] = []
     kept: list[int] = []
-    draw, run = pictures.pixels_of_page, model._run
+    draw, run = images.pixels_of_page, model._run
 
     def counted(document: Document, number: int, settings: Any) -> Any:
         drawn.append(number)
@@ -149,7 +150,7 @@ def test_a_page_is_drawn_once_for_all_its_windows_and_few_are_kept(
         kept.append(len(drawings))
         return run(encoded, parts, drawings)
 
-    monkeypatch.setattr(pictures, "pixels_of_page", counted)
+    monkeypatch.setattr(images, "pixels_of_page", counted)
     monkeypatch.setattr(model, "_run", watched)
     monkeypatch.setattr(kie, "PAGES_AT_ONCE", 2)
     after = told(Document(id="d", pages=pages), model)
@@ -180,7 +181,7 @@ def test_a_page_without_words_needs_no_picture(model: KIEModel, pages: tuple[Pag
 def test_drawing_counts_as_encoding(
     model: KIEModel, pages: tuple[Page, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draw = pictures.pixels_of_page
+    draw = images.pixels_of_page
     later = 0.0
 
     def slow(document: Document, number: int, settings: Any) -> Any:
@@ -188,7 +189,7 @@ def test_drawing_counts_as_encoding(
         later += 1000
         return draw(document, number, settings)
 
-    monkeypatch.setattr(pictures, "pixels_of_page", slow)
+    monkeypatch.setattr(images, "pixels_of_page", slow)
     monkeypatch.setattr(kie, "perf_counter", lambda: time.perf_counter() + later)
     timings = model.extract(Document(id="d", pages=pages)).timings
     assert timings.encoding_seconds >= 3000

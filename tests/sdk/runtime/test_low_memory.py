@@ -13,8 +13,9 @@ import onnx
 import pytest
 
 import hushdoc
-from hushdoc import artifact
-from hushdoc.document import Box, Document, Page, Word
+from hushdoc.artifact import artifact
+from hushdoc.document.document import Document
+from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import LimitExceededError
 from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Runtime, Session

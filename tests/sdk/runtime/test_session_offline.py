@@ -19,7 +19,7 @@ import transformers
 
 from hushdoc.commands.sockets import Attempt
 from hushdoc.hashing import FeatureScheme
-from hushdoc.runtime.pictures import PicturePreprocessing
+from hushdoc.runtime.images import PicturePreprocessing
 from hushdoc_export.classification import export_picture_classifier, export_text_classifier
 from hushdoc_export.embedding import export_embedding
 from hushdoc_export.release import Release
@@ -166,7 +166,7 @@ def test_models_of_every_task_run_and_ask_for_no_socket(
     told, printed = proof(tiny, tmp_path, home / task, 0, COUNTED)
     assert told["attempts"] == []
     assert told["ran"] == [f"a document through {TASKS[task]}"]
-    assert printed == f"ran {'hushdoc.runtime.crf' if task == 'table' else 'Session'}\n"
+    assert printed == f"ran {'hushdoc.runtime.hashed.model' if task == 'table' else 'Session'}\n"
 
 
 @pytest.mark.parametrize("seconds", [5, pytest.param(60, marks=pytest.mark.slow)])

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from hushdoc.document import Document
+from hushdoc.document.document import Document
 from hushdoc.errors import EmptyDocumentError, HushdocError, InputError
 from hushdoc.runtime import streaming
 from hushdoc.runtime.extraction import Failure
@@ -248,7 +248,7 @@ def test_an_interrupt_ends_it_cleanly() -> None:
         "import signal, sys, time\n"
         # A shell that starts tests in the background has them ignore it.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from hushdoc.document import Document\n"
+        "from hushdoc.document.document import Document\n"
         "from hushdoc.runtime.streaming import answers\n"
         "def slow(asked):\n"
         "    time.sleep(0.1)\n"

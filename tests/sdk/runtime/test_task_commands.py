@@ -21,9 +21,9 @@ from PIL import Image
 
 import hushdoc
 from hushdoc.commands import classification, embedding, redaction
-from hushdoc.document import Document
+from hushdoc.document.document import Document
 from hushdoc.errors import OutputExistsError, PolicyViolationError, TaskMismatchError
-from hushdoc.runtime.pictures import PicturePreprocessing
+from hushdoc.runtime.images import PicturePreprocessing
 from hushdoc_export.classification import export_picture_classifier, export_text_classifier
 from hushdoc_export.embedding import export_embedding, public_claim
 from hushdoc_export.release import Release

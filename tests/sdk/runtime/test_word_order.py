@@ -13,9 +13,10 @@ import pytest
 import torch
 import transformers
 
-from hushdoc.document import Document, Word
+from hushdoc.document.document import Document
+from hushdoc.document.page import Word
 from hushdoc.errors import ArtifactError
-from hushdoc.policy import Policy
+from hushdoc.policy.policy import Policy
 from hushdoc.reading import Source, with_segments
 from hushdoc.runtime.classification import ClassificationModel
 from hushdoc.runtime.embedding import EmbeddingModel

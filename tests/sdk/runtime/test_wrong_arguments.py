@@ -21,14 +21,14 @@ import transformers
 
 import hushdoc
 from hushdoc import hashing, reading
-from hushdoc.document import Document
+from hushdoc.document.document import Document
 from hushdoc.errors import HushdocError, InputError
 from hushdoc.hashing import FeatureScheme
-from hushdoc.interchange import cyclonedx, opendp
+from hushdoc.reports import cyclonedx, opendp
 from hushdoc.runtime.classification import ClassificationModel
-from hushdoc.runtime.crf import HashedCRFModel
 from hushdoc.runtime.embedding import EmbeddingModel
 from hushdoc.runtime.extraction import Extraction, Failure, Field, Timings
+from hushdoc.runtime.hashed.model import HashedCRFModel
 from hushdoc.runtime.kie import KIEModel
 from hushdoc_export.classification import export_text_classifier
 from hushdoc_export.embedding import export_embedding, public_claim

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from hushdoc.document import Box, Document, union
+from hushdoc.document.document import Document
+from hushdoc.document.page import Box, union
+from hushdoc.document.provenance import Source
 from hushdoc.errors import InputError
-from hushdoc.reading_terms import Source
 from hushdoc.viewing.html import to_html
 
 HOSTILE = [

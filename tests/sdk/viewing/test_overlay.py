@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 
 import hushdoc
-from hushdoc.document import Box, Document, Page, Word, union
+from hushdoc.document.document import Document
+from hushdoc.document.page import Box, Page, Word, union
 from hushdoc.errors import InputError, LimitExceededError, UnsupportedFormatError
 from hushdoc.viewing import overlay as drawing
 from hushdoc.viewing.overlay import PALETTE, overlay, styles

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 from PIL.PngImagePlugin import PngInfo
 
-from hushdoc.document import Box, Document, Page, Word
+from hushdoc.document.document import Document
+from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import InputError, OutputExistsError
 from hushdoc.viewing import folded_text
 from hushdoc.viewing.redaction import MARK, Redaction, redact

@@ -16,7 +16,7 @@ from hushdoc_training.audit.canaries import Canaries, Data
 from hushdoc_training.audit.roc import Attack, clopper_pearson
 from hushdoc_training.crf import private_fitting
 from hushdoc_training.crf.private_fitting import Settings, Start
-from hushdoc_training.crf.randomness import SecretStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 ROWS, STEPS, DELTA = 6000, 4, 1e-5
 SCALES = np.full(ROWS, 0.05)

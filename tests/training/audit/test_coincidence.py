@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from hushdoc import hashing
-from hushdoc.audits import Audit
+from hushdoc.certificate.audit_reports import Audit
 from hushdoc.hashing import FeatureScheme
 from hushdoc_training.audit import coincidence
 from hushdoc_training.audit.coincidence import Guesses, Puzzle
 from hushdoc_training.crf import filling
-from hushdoc_training.crf.randomness import SecretStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 SCHEME = FeatureScheme(rows=60_000)
 

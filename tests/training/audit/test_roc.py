@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hushdoc.audits import Audit
+from hushdoc.certificate.audit_reports import Audit
 from hushdoc_training.audit import roc
 
 

@@ -12,7 +12,7 @@ import pytest
 from hushdoc_training.audit import antisymmetry, float_pattern, multiplicity, two_sample, zeros
 from hushdoc_training.audit.roc import Attack
 from hushdoc_training.crf import bounded, filling
-from hushdoc_training.crf.randomness import SecretStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 ATTACKS: dict[str, Callable[..., Attack]] = {
     "zeros": zeros.zeros,

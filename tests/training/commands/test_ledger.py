@@ -12,7 +12,7 @@ import pytest
 from hushdoc.__main__ import main
 from hushdoc.accounting.mechanism import Gaussian, PoissonSampled, to_dict
 from hushdoc_training.checkpoint import Checkpoint
-from hushdoc_training.privacy.ledger import Ledger
+from hushdoc_training.ledger.ledger import Ledger
 
 STEP = PoissonSampled(sampling_rate=0.2, event=Gaussian(noise_multiplier=2.0))
 

@@ -8,7 +8,7 @@ from hushdoc.hashing import Features, FeatureScheme, features
 from hushdoc_training.crf import bounded
 from hushdoc_training.crf.bounded import BoundedSettings, BoundedTable
 from hushdoc_training.crf.private_fitting import transitions_of
-from hushdoc_training.crf.randomness import SecretStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 WORDS = FeatureScheme(rows=1009, bigrams=False, skip_grams=False)
 TRANSITIONS = transitions_of(("O", "TERM"), rarity=1.0)

@@ -6,7 +6,7 @@ import pytest
 from hushdoc.errors import AnnotationError
 from hushdoc.hashing import FeatureScheme
 from hushdoc_training.crf import corpus
-from hushdoc_training.data.contracts import Contract, Sentence
+from hushdoc_training.data.labelled_texts import Contract, Sentence
 
 TEXT = "This is Acme Corp. The law of Utah governs it. It ends soon. No more follows here."
 

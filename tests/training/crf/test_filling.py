@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from hushdoc.errors import InputError
-from hushdoc_training.crf import filling, laws
+from hushdoc_training.crf import distributions, filling
 from hushdoc_training.crf.filling import Floats, Update
 from hushdoc_training.crf.fitting import FittedTable
-from hushdoc_training.crf.randomness import SecretStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 
 def stream(number: int = 0) -> SecretStream:
@@ -78,7 +78,7 @@ class TestRandomness:
 class TestLaws:
     def test_a_missing_weight_follows_the_ones_that_are_there(self) -> None:
         covariance = np.array([[2.0, -1.2, 0.3], [-1.2, 1.0, 0.0], [0.3, 0.0, 0.5]])
-        law = laws.Mixture(
+        law = distributions.Mixture(
             shares=np.ones(1), means=np.array([[1.0, 2.0, 3.0]]), covariances=covariance[None]
         )
         rows = np.full((200_000, 3), np.nan)
@@ -93,7 +93,7 @@ class TestLaws:
         assert made[:, 1].var() == pytest.approx(variance, rel=0.02)
 
     def test_parts_of_a_mixture_are_chosen_by_what_is_known(self) -> None:
-        law = laws.Mixture(
+        law = distributions.Mixture(
             shares=np.array([0.5, 0.5]),
             means=np.array([[-5.0, 10.0], [5.0, -10.0]]),
             covariances=np.array([np.eye(2), 4 * np.eye(2)]),
@@ -106,11 +106,11 @@ class TestLaws:
         assert made[1000:].mean() == pytest.approx(-10, abs=0.3)
         assert made[1000:].std() == pytest.approx(2, abs=0.2)
 
-    @pytest.mark.parametrize("family", laws.FAMILIES)
+    @pytest.mark.parametrize("family", distributions.FAMILIES)
     def test_draws_have_the_moments_of_what_was_fitted(self, family: str) -> None:
         generator = np.random.default_rng(0)
         rows = generator.normal(size=(3000, 2)) @ np.array([[1.0, -0.8], [0.0, 0.3]]) + [2.0, -1.0]
-        drawn = laws.fitted(family, rows, stream()).draw(100_000, stream(1))
+        drawn = distributions.fitted(family, rows, stream()).draw(100_000, stream(1))
         assert drawn.mean(axis=0) == pytest.approx(rows.mean(axis=0), abs=0.1)
         assert drawn.std(axis=0) == pytest.approx(rows.std(axis=0), rel=0.1)
         correlation = np.corrcoef(drawn.T)[0, 1]
@@ -121,23 +121,23 @@ class TestLaws:
 
     def test_a_singular_law_can_be_completed(self) -> None:
         rows = np.random.default_rng(0).normal(size=(500, 1)) @ np.array([[1.0, -1.0]])
-        law = laws.fitted("joint-normal", rows, stream())
+        law = distributions.fitted("joint-normal", rows, stream())
         made = law.complete(np.array([[0.7, np.nan], [np.nan, 0.2]]), stream())
         assert made.sum(axis=1) == pytest.approx(np.zeros(2), abs=1e-5)
 
     def test_one_row_is_no_law(self) -> None:
         with pytest.raises(InputError, match="at least 2") as caught:
-            laws.fitted("normals", np.zeros((1, 2)), stream())
+            distributions.fitted("normals", np.zeros((1, 2)), stream())
         assert caught.value.code == "TOO_FEW_ROWS"
 
     def test_an_unknown_family_is_refused(self) -> None:
         with pytest.raises(ValueError, match="cauchy"):
-            laws.fitted("cauchy", np.zeros((3, 2)), stream())
+            distributions.fitted("cauchy", np.zeros((3, 2)), stream())
 
 
 class TestPublished:
     @pytest.mark.parametrize(
-        ("family", "columns"), list(itertools.product(laws.FAMILIES, (1, 2, 5)))
+        ("family", "columns"), list(itertools.product(distributions.FAMILIES, (1, 2, 5)))
     )
     def test_learned_weights_stay_and_no_other_is_missing(self, family: str, columns: int) -> None:
         weights = learned(columns=columns)

@@ -9,8 +9,8 @@ import pytest
 from hushdoc import hashing
 from hushdoc.errors import AnnotationError
 from hushdoc.hashing import Features, FeatureScheme
-from hushdoc.runtime.chains import viterbi
-from hushdoc.runtime.hashed_table import HashedTable, item_scores
+from hushdoc.runtime.hashed.chains import viterbi
+from hushdoc.runtime.hashed.table import HashedTable, item_scores
 from hushdoc_training.crf import fitting
 
 WORDS = [

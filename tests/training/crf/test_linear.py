@@ -9,7 +9,7 @@ import pytest
 from hushdoc.errors import AnnotationError
 from hushdoc.hashing import FeatureScheme, features
 from hushdoc_training.crf import filling, linear
-from hushdoc_training.crf.randomness import SecretStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 ROWS = 4099
 TOPICS = {"law": "court judge statute appeal", "sea": "harbour sail anchor tide",

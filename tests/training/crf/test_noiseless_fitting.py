@@ -13,7 +13,7 @@ from hushdoc_training.crf import noiseless_fitting, private_fitting
 from hushdoc_training.crf.fitting import FittedTable
 from hushdoc_training.crf.noiseless_fitting import silenced
 from hushdoc_training.crf.private_fitting import Settings, Start
-from hushdoc_training.crf.randomness import SecretStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 ROWS = 1024
 TAGS = ("O", "TERM")

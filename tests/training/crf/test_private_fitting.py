@@ -11,8 +11,8 @@ from hushdoc_training.audit.roc import measured
 from hushdoc_training.crf import private_fitting
 from hushdoc_training.crf.chain import RecordSet, record_set
 from hushdoc_training.crf.private_fitting import PrivateTable, Settings, Start, Training
-from hushdoc_training.crf.randomness import SecretStream
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 TAGS = ("O", "TERM")
 DEFAULTS = Settings()

@@ -8,8 +8,8 @@ import pytest
 from hushdoc.hashing import FeatureScheme, features
 from hushdoc_training.crf import private_linear
 from hushdoc_training.crf.private_fitting import public_scales
-from hushdoc_training.crf.randomness import SecretStream
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 SCHEME = FeatureScheme(rows=2003, bigrams=False, skip_grams=False)
 NAMES = ("cars", "faith", "space")

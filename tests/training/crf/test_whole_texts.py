@@ -7,10 +7,10 @@ import pytest
 
 from hushdoc.errors import AnnotationError
 from hushdoc.hashing import FeatureScheme
-from hushdoc.runtime import kind_scoring
-from hushdoc.runtime.chains import viterbi
-from hushdoc.runtime.hashed_table import HashedTable, item_scores
-from hushdoc.runtime.kind_scoring import tells_kinds
+from hushdoc.runtime.hashed import class_scoring
+from hushdoc.runtime.hashed.chains import viterbi
+from hushdoc.runtime.hashed.class_scoring import tells_kinds
+from hushdoc.runtime.hashed.table import HashedTable, item_scores
 from hushdoc_training.crf import chain, whole_texts
 from hushdoc_training.crf.corpus import Corpus
 
@@ -90,7 +90,7 @@ def test_texts_without_words_and_of_other_kinds_are_left_out() -> None:
 
 def test_readers_see_that_a_text_has_one_kind() -> None:
     assert tells_kinds(NAMES, SCHEME.level, whole_texts.one_kind(NAMES))
-    assert whole_texts.FORBIDDEN == kind_scoring.FORBIDDEN
+    assert whole_texts.FORBIDDEN == class_scoring.FORBIDDEN
 
 
 @pytest.mark.parametrize("name", ["O", "", " "])

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushdoc.document import Document
+from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError, OutputExistsError
 from hushdoc.labels import LabelledDocument, tags_from_spans
 from hushdoc_training.data import invented

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hushdoc import segmentation
+from hushdoc.hashing import segmentation
 from hushdoc_training.crf import corpus
 from hushdoc_training.data import invented_contracts as invented
 

@@ -25,7 +25,7 @@ from torch import distributed as dist
 from torch import nn
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.privacy.noise import NoiseStream
+from hushdoc_training.randomness.noise import NoiseStream
 
 DRAWS = [[0, 1, 2, 5, 7, 8], [], [3], list(range(9))]
 SIZE = 2

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from hushdoc_training.privacy.engine import PrivateTraining
-from hushdoc_training.privacy.noise import NoiseStream
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.randomness.noise import NoiseStream
 
 CLIP = 0.1
 DIVISOR = 4

@@ -24,7 +24,7 @@ from torch.utils.checkpoint import checkpoint
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping.placement import place
 from hushdoc_training.privacy.engine import PrivateTraining
-from hushdoc_training.privacy.noise import NoiseStream
+from hushdoc_training.randomness.noise import NoiseStream
 
 SIZE = 2
 WIDTH, WORDS, TOKENS, BLOCKS = 12, 23, 5, 5

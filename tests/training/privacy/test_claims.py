@@ -8,10 +8,10 @@ import pytest
 
 from hushdoc.accounting import gdp, pld
 from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled, Sequence
-from hushdoc.claim import Claim
-from hushdoc.reproduction import reproduce
+from hushdoc.certificate.claim import Claim
+from hushdoc.certificate.recompute import reproduce
+from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy import claims
-from hushdoc_training.privacy.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
 
 PLAN = PrivacyPlan.calibrated(epsilon=2, sampling_rate=0.3, steps=20)

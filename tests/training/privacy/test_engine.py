@@ -26,13 +26,15 @@ from torch import nn
 
 from hushdoc.accounting import pld
 from hushdoc.errors import CheckpointError, OutputExistsError, PrivacyError
-from hushdoc_training.privacy import guards, masks, resuming
+from hushdoc_training.privacy import guards
 from hushdoc_training.privacy.engine import PrivateTraining
-from hushdoc_training.privacy.noise import NoiseStream
 from hushdoc_training.privacy.physical import PADDING, pack
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.privacy.private_run import PrivateRun
-from hushdoc_training.privacy.sampling import system_uniforms
+from hushdoc_training.randomness import dropout_seeds
+from hushdoc_training.randomness.noise import NoiseStream
+from hushdoc_training.randomness.sampling import system_uniforms
+from hushdoc_training.runs import state
+from hushdoc_training.runs.private_run import PrivateRun
 
 PLAN = PrivacyPlan.calibrated(
     epsilon=8, sampling_rate=0.3, steps=4, expected_records=4, accountant="rdp"
@@ -57,7 +59,7 @@ def test_claim_and_mechanism_are_the_plans_own() -> None:
     assert claim.transcripts == {"training": PLAN.mechanism()}
     assert pld.epsilon(claim.transcripts["training"], 1e-5) <= 8
     assert any("self-test" in access.purpose for access in claim.data_accesses)
-    assert guarantee.assumes[-1] == masks.ASSUMED
+    assert guarantee.assumes[-1] == dropout_seeds.ASSUMED
     assert not any("processes" in access.purpose for access in claim.data_accesses)
     claim.to_json()
 
@@ -464,15 +466,15 @@ def test_ctrl_c_finishes_the_step_and_saves(tmp_path: Path) -> None:
 
 def test_a_cut_charge_counts(tmp_path: Path) -> None:
     path = tmp_path / "charges"
-    assert resuming.Charges.begin(path).charged == 0
-    resuming.Charges(path).charge(1)
+    assert state.Charges.begin(path).charged == 0
+    state.Charges(path).charge(1)
     for cut in (b"", b"2", b"garb"):
         path.write_bytes(b"0\n1\n" + cut)
-        assert resuming.Charges(path).charged == (2 if cut else 1)
-        assert resuming.Charges(path).charged == (2 if cut else 1)
+        assert state.Charges(path).charged == (2 if cut else 1)
+        assert state.Charges(path).charged == (2 if cut else 1)
     path.write_bytes(b"0\nx\n")
     with pytest.raises(CheckpointError, match="no step"):
-        resuming.Charges(path)
+        state.Charges(path)
 
 
 @pytest.mark.parametrize("left", [None, b"", b"1\n2\n", b"0"])
@@ -504,7 +506,7 @@ def test_a_state_beyond_its_charges_is_refused(tmp_path: Path) -> None:
 def test_a_run_that_was_killed_before_it_began_is_begun_anew(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
-    resuming.Charges.begin(folder / "charges")
+    state.Charges.begin(folder / "charges")
     (folder / ".charges.0123abcd.partial").write_bytes(b"")
     PrivateRun.open(folder, PLAN).charge(1)
     assert sorted(path.name for path in folder.iterdir()) == ["charges", "plan.json"]

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.privacy import fingerprints
+from hushdoc_training.privacy import same_records
 
 
 class Colour(enum.Enum):
@@ -48,7 +48,7 @@ DIFFERENT = [
 
 
 def test_different_contents_have_different_fingerprints() -> None:
-    digests = [fingerprints.of(value) for value in DIFFERENT]
+    digests = [same_records.of(value) for value in DIFFERENT]
     for at, digest in enumerate(digests):
         assert digests.index(digest) == at, (DIFFERENT[at], DIFFERENT[digests.index(digest)])
 
@@ -68,19 +68,19 @@ def test_different_contents_have_different_fingerprints() -> None:
     ],
 )
 def test_equal_contents_have_equal_fingerprints(one: object, other: object) -> None:
-    assert fingerprints.of(one) == fingerprints.of(other)
+    assert same_records.of(one) == same_records.of(other)
 
 
 @given(st.recursive(st.integers() | st.text() | st.floats() | st.binary(), st.lists, max_leaves=8))
 def test_a_copy_is_alike_and_one_more_is_not(value: object) -> None:
-    assert fingerprints.of(value) == fingerprints.of(value)
-    assert fingerprints.of([value]) != fingerprints.of([value, value]) != fingerprints.of(value)
+    assert same_records.of(value) == same_records.of(value)
+    assert same_records.of([value]) != same_records.of([value, value]) != same_records.of(value)
 
 
 def test_pictures_are_read() -> None:
     image = pytest.importorskip("PIL.Image")
     one, other = (image.new("RGB", (4, 3), colour) for colour in ("red", "blue"))
-    assert fingerprints.of(one) == fingerprints.of(one.copy()) != fingerprints.of(other)
+    assert same_records.of(one) == same_records.of(one.copy()) != same_records.of(other)
 
 
 def itself() -> list[object]:
@@ -103,9 +103,9 @@ def itself() -> list[object]:
 )
 def test_what_can_not_be_seen_is_asked_for(row: object, where: str) -> None:
     with pytest.raises(PrivacyError, match=f"Row 1 of record 2 holds a {where}") as caught:
-        fingerprints.of_records([[1], [2], [3, row]])
+        same_records.of_records([[1], [2], [3, row]])
     assert "Give `fingerprint`" in str(caught.value)
-    assert fingerprints.of_records([[1], [2], [3, row]], lambda _: 1)
+    assert same_records.of_records([[1], [2], [3, row]], lambda _: 1)
 
 
 def test_records_are_known_by_order_and_by_what_belongs_together() -> None:
@@ -117,4 +117,4 @@ def test_records_are_known_by_order_and_by_what_belongs_together() -> None:
         [[1, 2], [3], []],
         [[2, 1], [3]],
     ]
-    assert len({fingerprints.of_records(way) for way in ways}) == len(ways)
+    assert len({same_records.of_records(way) for way in ways}) == len(ways)

@@ -22,8 +22,8 @@ from scipy import stats
 from torch import nn
 
 from hushdoc_training.privacy.engine import BACKENDS, PrivateTraining
-from hushdoc_training.privacy.noise import NoiseStream
-from hushdoc_training.privacy.sampling import SharedCoins, poisson_sample, system_uniforms
+from hushdoc_training.randomness.noise import NoiseStream
+from hushdoc_training.randomness.sampling import SharedCoins, poisson_sample, system_uniforms
 
 EVERY = list(range(9))
 

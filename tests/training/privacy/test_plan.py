@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hushdoc.accounting import pld, rdp
-from hushdoc.accounting.mechanism import PRIVACY_UNITS, Composed, Gaussian, PoissonSampled
-from hushdoc.claim import Claim
+from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
+from hushdoc.certificate.claim import Claim
+from hushdoc.certificate.vocabulary import PRIVACY_UNITS
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import UNIT_DEFINITIONS, PrivacyPlan
 

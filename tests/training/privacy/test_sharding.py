@@ -15,7 +15,7 @@ import torch
 from private_simulator import make_plan
 from sharded_driver import BLOCKS, CLIP, SIZE, Language
 
-from hushdoc_training.privacy.noise import NoiseStream
+from hushdoc_training.randomness.noise import NoiseStream
 
 pytestmark = pytest.mark.timeout(900)  # two processes on one core that is busy besides
 DRIVER = Path(__file__).with_name("sharded_driver.py")

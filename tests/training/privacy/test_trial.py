@@ -12,8 +12,9 @@ from private_simulator import make_plan, small_model, squares, training
 from torch import nn
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.privacy import clipping, masks, trial
+from hushdoc_training.privacy import clipping, trial
 from hushdoc_training.privacy.trial import require_exact, tried_rows
+from hushdoc_training.randomness import dropout_seeds
 
 
 def test_rows_come_from_the_first_record_to_the_last() -> None:
@@ -145,7 +146,7 @@ def test_a_claim_says_that_the_self_test_ran_on_other_losses(backend: str) -> No
         model, draws=[], plan=plan, coins=None, noise=None, losses=noisy(model), **settings
     ) as made:
         claim = made.claim("pages")
-    assert claim.guarantees[0].assumes[-2:] == (masks.ASSUMED, trial.ASSUMED)
+    assert claim.guarantees[0].assumes[-2:] == (dropout_seeds.ASSUMED, trial.ASSUMED)
     claim.to_json()
     assert trial.ASSUMED not in assumed(backend=backend)
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from hushdoc.accounting import calibration
+from hushdoc.certificate.recompute import reproduce
 from hushdoc.errors import AnnotationError
 from hushdoc.hashing import FeatureScheme
-from hushdoc.reproduction import reproduce
 from hushdoc_training.crf import corpus
 from hushdoc_training.data import invented_contracts
-from hushdoc_training.recipes import bounded_tables, private_audits
+from hushdoc_training.recipes import bounded_tables
+from hushdoc_training.recipes.hashed import crf, private_audits
 
 SCHEME = FeatureScheme(rows=30_011)
 SETTINGS = bounded_tables.settings_of(bound=0.1, passes=1)
@@ -24,7 +25,7 @@ def contracts(count: int, *names: str) -> corpus.Corpus:
     return corpus.sentence_corpus(invented_contracts.contracts(count), names)
 
 
-def attacked(noise_std: float, changed_rows: int) -> list[private_audits.Attack]:
+def attacked(noise_std: float, changed_rows: int) -> list[crf.Attack]:
     return private_audits.attacks_on_rows(
         SCHEME,
         lambda invented: bounded_tables.fit(invented, SCHEME, SETTINGS),

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc.audits import Audit
+from hushdoc.certificate.audit_reports import Audit
 from hushdoc.errors import MissingExtraError
 
 Scores = npt.NDArray[np.float64]
@@ -33,7 +33,7 @@ class Attack:
 
     Attributes:
         method: Which attack, in words.
-        unit: What it told apart, one of `mechanism.PRIVACY_UNITS`.
+        unit: What it told apart, one of `vocabulary.PRIVACY_UNITS`.
         auc: Area under the curve; .5 is guessing.
         auc_interval: With probability CONFIDENCE the area lies in here.
         tpr: True positive rate at `fpr`.

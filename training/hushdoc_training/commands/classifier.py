@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from hushdoc.hashing import FeatureScheme
     from hushdoc_training.crf.checkpoint import TableCheckpoint
     from hushdoc_training.crf.corpus import Corpus
-    from hushdoc_training.data.contracts import Message
-    from hushdoc_training.recipes.private_classifier import PublicText
+    from hushdoc_training.data.labelled_texts import Message
+    from hushdoc_training.recipes.hashed.private_classifier import PublicText
 
 DESCRIPTION = """Learns to tell kinds of documents apart, by a table of hashed words.
 
@@ -61,13 +61,11 @@ def run(options: argparse.Namespace) -> int:
         import numpy as np  # noqa: F401
     except ImportError as error:
         raise MissingExtraError("numpy", "crf") from error
-    from hushdoc_training.recipes import classifier_updates, hashed_classifier
+    from hushdoc_training.recipes.hashed import classifier, classifier_updates
 
     before = None if options.update is None else classifier_updates.released(options.update)
     try:
-        own = hashed_classifier.scheme(
-            classifier_options.ROWS if options.rows is None else options.rows
-        )
+        own = classifier.scheme(classifier_options.ROWS if options.rows is None else options.rows)
     except ValueError as error:
         options.refuse_usage(str(error))
         raise
@@ -84,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
         make = _private if options.mode == "private" else _filled
         table = make(options, train, own, before)
     if len(test.owners):
-        found = hashed_classifier.score(table, test)
+        found = classifier.score(table, test)
         print(
             f"Held out:   {found.right:.3f} of {found.texts} documents get their own kind; the "
             f"commonest kind for all would be right for {found.commonest:.3f}"
@@ -142,20 +140,20 @@ def read_messages(location: str, invented: int) -> list[Message]:
     Raises:
         AnnotationError: There are none, they can't be read, or one stands in two lines.
     """
-    from hushdoc_training.data import contracts, dataset
+    from hushdoc_training.data import dataset, labelled_texts
 
     source = dataset.Source(location=location, documents=invented)
     if source.is_invented:
         return _invented(source)
-    path = contracts.find(Path(location))
-    found = contracts.read_messages(path)
-    contracts.require_distinct(found, path)
+    path = labelled_texts.find(Path(location))
+    found = labelled_texts.read_messages(path)
+    labelled_texts.require_distinct(found, path)
     return found
 
 
 def _invented(source: Any) -> list[Message]:
     from hushdoc_training.data import dataset
-    from hushdoc_training.data.contracts import Message
+    from hushdoc_training.data.labelled_texts import Message
 
     return [
         Message(
@@ -175,15 +173,15 @@ def _filled(
     own: FeatureScheme,
     before: TableCheckpoint | None,
 ) -> TableCheckpoint:
-    from hushdoc_training.recipes import classifier_updates, hashed_classifier
-    from hushdoc_training.recipes.table_settings import CRFSettings
+    from hushdoc_training.recipes.hashed import classifier, classifier_updates
+    from hushdoc_training.recipes.hashed.settings import CRFSettings
 
     settings = CRFSettings(
         fill=options.mode,
         noise=options.noise,
         least_documents=options.least_documents,
     )
-    return hashed_classifier.train_filled(
+    return classifier.train_filled(
         corpus,
         own,
         settings if before is None else classifier_updates.as_stated(settings),
@@ -204,8 +202,8 @@ def _private(
 ) -> TableCheckpoint:
     from dataclasses import replace
 
-    from hushdoc_training.privacy.ledger import Ledger
-    from hushdoc_training.recipes import private_classifier
+    from hushdoc_training.ledger.ledger import Ledger
+    from hushdoc_training.recipes.hashed import private_classifier
 
     ledger = None if options.ledger is None else Ledger.open(options.ledger)
     plan = clauses.plan_of(options, ledger)
@@ -229,10 +227,10 @@ def _private(
 
 def _public(options: argparse.Namespace, own: FeatureScheme) -> PublicText:
     """Returns the public texts that scale the rows, with what is to be said of them."""
-    from hushdoc.claim import PublicData
+    from hushdoc.certificate.claim import PublicData
     from hushdoc_training.crf import corpus, whole_texts
     from hushdoc_training.data import invented_contracts
-    from hushdoc_training.recipes.private_classifier import PublicText
+    from hushdoc_training.recipes.hashed.private_classifier import PublicText
 
     if options.public is None:
         texts = corpus.sentence_corpus(invented_contracts.contracts(400, seed=1), [])
@@ -264,7 +262,7 @@ def _with_names(messages: list[Message]) -> tuple[list[Message], list[str]]:
 
 
 def _gaussian(options: argparse.Namespace, corpus: Corpus, own: FeatureScheme) -> TableCheckpoint:
-    from hushdoc_training.recipes import clause_runs, private_classifier
+    from hushdoc_training.recipes.hashed import private_classifier, private_runs
 
     name = clauses.name_of(options)
     try:
@@ -272,7 +270,7 @@ def _gaussian(options: argparse.Namespace, corpus: Corpus, own: FeatureScheme) -
             corpus,
             own,
             epsilon=options.epsilon,
-            delta=clause_runs.DELTA if options.delta is None else options.delta,
+            delta=private_runs.DELTA if options.delta is None else options.delta,
             out=options.out,
             name=name,
             accesses=clauses.scoring(options, name),

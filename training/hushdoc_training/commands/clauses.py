@@ -11,15 +11,15 @@ from hushdoc.errors import MissingExtraError
 from hushdoc_training.commands import clause_options
 
 if TYPE_CHECKING:
-    from hushdoc.claim import DataAccess
+    from hushdoc.certificate.claim import DataAccess
     from hushdoc.hashing import Clusters, FeatureScheme
     from hushdoc_training.audit.roc import Attack
     from hushdoc_training.crf.checkpoint import TableCheckpoint
     from hushdoc_training.crf.corpus import Corpus
-    from hushdoc_training.data.contracts import Contract, Sentence
-    from hushdoc_training.privacy.ledger import Ledger
+    from hushdoc_training.data.labelled_texts import Contract, Sentence
+    from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.privacy.plan import PrivacyPlan
-    from hushdoc_training.recipes.public_texts import PublicText
+    from hushdoc_training.recipes.hashed.public_texts import PublicText
 
 DESCRIPTION = """Learns to find clauses or entities in long texts by a table of hashed features.
 
@@ -79,9 +79,9 @@ def run(options: argparse.Namespace) -> int:
     modes = {"private": _private, "gaussian": _gaussian, "bounded": _bounded}
     table = modes.get(options.mode, _filled)(options, train, scheme)
     if len(test.labels):
-        from hushdoc_training.recipes import clause_runs
+        from hushdoc_training.recipes.hashed import private_runs
 
-        found = clause_runs.score(table, test)
+        found = private_runs.score(table, test)
         print(
             f"Held out:   precision {found.precision:.3f}, recall {found.recall:.3f}, F1 "
             f"{found.f1:.3f} on {found.items} {test.level}s with a label"
@@ -94,14 +94,14 @@ def run(options: argparse.Namespace) -> int:
 def _corpora(options: argparse.Namespace) -> tuple[Corpus, Corpus]:
     """Returns what to train on and what to score on."""
     from hushdoc_training.crf import corpus
-    from hushdoc_training.data import contracts
+    from hushdoc_training.data import labelled_texts
 
     location = options.data
     if not location.startswith("invented:"):
-        path = contracts.find(Path(location))
+        path = labelled_texts.find(Path(location))
         if path.suffix in (".conll", ".txt"):
             alone = options.sentences_are_documents
-            return _tagged(options, contracts.read_conll(path, sentences_are_documents=alone))
+            return _tagged(options, labelled_texts.read_conll(path, sentences_are_documents=alone))
     texts: Sequence[Contract] = read_texts(location, options.documents)
     names = options.label or sorted({label for text in texts for label, _, _ in text.spans})
     make = corpus.token_corpus if options.level == "token" else corpus.sentence_corpus
@@ -136,7 +136,7 @@ def read_texts(location: str, documents: int | None) -> list[Contract]:
         AnnotationError: There are none, or they can't be read.
     """
     from hushdoc.errors import AnnotationError
-    from hushdoc_training.data import contracts, invented_contracts
+    from hushdoc_training.data import invented_contracts, labelled_texts
 
     if location == INVENTED:
         return invented_contracts.contracts(documents or NUM_INVENTED)
@@ -144,7 +144,7 @@ def read_texts(location: str, documents: int | None) -> list[Contract]:
         raise AnnotationError(
             f"'{location}' is not known; expected '{INVENTED}'. Give that, or a file."
         )
-    return contracts.read_contracts(contracts.find(Path(location)))[:documents]
+    return labelled_texts.read_contracts(labelled_texts.find(Path(location)))[:documents]
 
 
 def _scheme(options: argparse.Namespace, level: str) -> FeatureScheme:
@@ -180,7 +180,8 @@ def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) 
     from hushdoc_training.crf import checkpoint
     from hushdoc_training.crf.clusters import from_minilm
     from hushdoc_training.crf.private_fitting import UNSEEN, Settings
-    from hushdoc_training.recipes import hashed_crf, table_attacks, table_settings
+    from hushdoc_training.recipes.hashed import crf, table_attacks
+    from hushdoc_training.recipes.hashed import settings as table_settings
 
     batches = _in_batches(options, corpus.level)
     clusters = from_minilm(scheme) if scheme.clusters else None
@@ -200,7 +201,7 @@ def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) 
     except ValueError as error:
         options.refuse_usage(str(error))
         raise
-    trained = hashed_crf.train(
+    trained = crf.train(
         corpus,
         scheme,
         settings,
@@ -235,13 +236,13 @@ def print_attack(attack: Attack) -> None:
 
 def _private(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) -> TableCheckpoint:
     from hushdoc_training.crf.private_fitting import Settings
-    from hushdoc_training.privacy.ledger import Ledger
-    from hushdoc_training.recipes import clause_runs
+    from hushdoc_training.ledger.ledger import Ledger
+    from hushdoc_training.recipes.hashed import private_runs
 
     ledger = None if options.ledger is None else Ledger.open(options.ledger)
     plan = plan_of(options, ledger)
     name = options.name or (ledger.data if ledger is not None else name_of(options))
-    return clause_runs.protect_documents(
+    return private_runs.protect_documents(
         corpus,
         scheme,
         plan,
@@ -265,11 +266,11 @@ def plan_of(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
         ledger: The budget of the documents, whose delta holds where none is given.
     """
     from hushdoc_training.privacy.plan import PrivacyPlan
-    from hushdoc_training.recipes import clause_runs
+    from hushdoc_training.recipes.hashed import private_runs
 
     delta = options.delta
     if delta is None:
-        delta = clause_runs.DELTA if ledger is None else ledger.delta
+        delta = private_runs.DELTA if ledger is None else ledger.delta
     try:
         return PrivacyPlan.calibrated(
             epsilon=options.epsilon,
@@ -288,7 +289,7 @@ def _public(
     options: argparse.Namespace, scheme: FeatureScheme, clusters: Clusters | None = None
 ) -> PublicText:
     """Returns the public sentences that scale the rows, with what is to be said of them."""
-    from hushdoc_training.recipes import public_texts
+    from hushdoc_training.recipes.hashed import public_texts
 
     if options.public is None:
         # Default policies refuse a promise where it is unknown what a public text holds.
@@ -315,14 +316,14 @@ def _public(
 def _gaussian(
     options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme
 ) -> TableCheckpoint:
-    from hushdoc_training.recipes import clause_runs
+    from hushdoc_training.recipes.hashed import private_runs
 
     try:
-        return clause_runs.protect_terms(
+        return private_runs.protect_terms(
             corpus,
             scheme,
             epsilon=options.epsilon,
-            delta=clause_runs.DELTA if options.delta is None else options.delta,
+            delta=private_runs.DELTA if options.delta is None else options.delta,
             out=options.out,
             name=name_of(options),
             accesses=scoring(options, name_of(options)),
@@ -334,7 +335,8 @@ def _gaussian(
 
 def _bounded(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) -> TableCheckpoint:
     from hushdoc_training.crf import clusters
-    from hushdoc_training.recipes import bounded_tables, clause_runs
+    from hushdoc_training.recipes import bounded_tables
+    from hushdoc_training.recipes.hashed import private_runs
 
     settings = bounded_tables.settings_of(bound=options.row_bound, passes=options.iterations)
     try:
@@ -342,7 +344,7 @@ def _bounded(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme)
             corpus,
             scheme,
             epsilon=options.epsilon,
-            delta=clause_runs.DELTA if options.delta is None else options.delta,
+            delta=private_runs.DELTA if options.delta is None else options.delta,
             changed_rows=options.changed_rows,
             settings=settings,
             out=options.out,
@@ -378,7 +380,7 @@ def scoring(options: argparse.Namespace, name: str) -> tuple[DataAccess, ...]:
         options: With --held-out.
         name: What the certificate calls the documents.
     """
-    from hushdoc.claim import DataAccess
+    from hushdoc.certificate.claim import DataAccess
 
     why = "score on held-out documents, shown to whoever trained; nothing was learned from them"
     read = (DataAccess(data=name, purpose=why, accounted_in=(), treatment="not-released"),)

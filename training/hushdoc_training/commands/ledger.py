@@ -11,7 +11,7 @@ from hushdoc.errors import HushdocError
 
 if TYPE_CHECKING:
     from hushdoc.accounting.mechanism import Mechanism
-    from hushdoc_training.privacy.ledger import Ledger
+    from hushdoc_training.ledger.ledger import Ledger
 
 DESCRIPTION = """Keeps the privacy budget of one data set over all training runs, in one file.
 
@@ -93,7 +93,7 @@ def _deed(deeds: Any, name: str, run: Any, about: str, more: str = "") -> argpar
 
 def run_init(options: argparse.Namespace) -> int:
     """Writes an empty ledger and returns 0."""
-    from hushdoc_training.privacy.ledger import Ledger
+    from hushdoc_training.ledger.ledger import Ledger
 
     try:
         ledger = Ledger.create(
@@ -116,7 +116,7 @@ def run_init(options: argparse.Namespace) -> int:
 
 def run_show(options: argparse.Namespace) -> int:
     """Prints where the budget stands and returns 0."""
-    from hushdoc_training.privacy.ledger import Ledger
+    from hushdoc_training.ledger.ledger import Ledger
 
     ledger = Ledger.open(options.ledger)
     if options.json:
@@ -128,8 +128,8 @@ def run_show(options: argparse.Namespace) -> int:
 
 def run_audit(options: argparse.Namespace) -> int:
     """Prints every finding; returns 0, 4 for a damaged file, 5 for a broken rule."""
-    from hushdoc_training.privacy.ledger import Ledger
-    from hushdoc_training.recipes import ledger_audit
+    from hushdoc_training.ledger.ledger import Ledger
+    from hushdoc_training.runs import ledger_audit
 
     try:
         findings = ledger_audit.audit(Ledger.open(options.ledger), options.folders)
@@ -148,7 +148,7 @@ def run_audit(options: argparse.Namespace) -> int:
 
 def run_close(options: argparse.Namespace) -> int:
     """Closes a run and returns 0."""
-    from hushdoc_training.privacy.ledger import Ledger
+    from hushdoc_training.ledger.ledger import Ledger
 
     run = Ledger.open(options.ledger).close(options.run_id, reason="closed by hand")
     print(
@@ -219,7 +219,7 @@ def _step(step: Mechanism) -> str:
 
 
 def _safe(text: str) -> str:
-    from hushdoc.explanation import printable
+    from hushdoc.arguments import printable
 
     return printable(text)
 

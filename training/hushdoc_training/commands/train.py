@@ -13,12 +13,12 @@ from hushdoc_training.commands import classifier, clauses
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hushdoc.claim import PublicData
+    from hushdoc.certificate.claim import PublicData
     from hushdoc.labels import LabelledDocument
     from hushdoc_training.data.dataset import Source
-    from hushdoc_training.privacy.ledger import Ledger
+    from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.privacy.plan import PrivacyPlan
-    from hushdoc_training.recipes.kie import Start
+    from hushdoc_training.recipes.kie.start import Start
 
 DESCRIPTION = """Trains a model that finds fields in documents, privately unless told otherwise.
 
@@ -179,7 +179,7 @@ def run(options: argparse.Namespace) -> int:
     plan = None if options.public or options.not_private else _plan(options, ledger)
 
     from hushdoc_training.data import dataset
-    from hushdoc_training.recipes import start
+    from hushdoc_training.recipes.kie import start
 
     source = dataset.Source(
         location=options.data,
@@ -202,10 +202,12 @@ def _train(
 ) -> int:
     from hushdoc.labels import LabelSet
     from hushdoc_training.privacy import claims
-    from hushdoc_training.recipes import kie
+    from hushdoc_training.recipes.kie import settings
+    from hushdoc_training.recipes.kie import start as kie_start
+    from hushdoc_training.recipes.kie import training as kie
 
     public_texts = source.is_invented or options.public
-    start = kie.start_from(
+    start = kie_start.start_from(
         options.start,
         LabelSet.from_documents(documents),
         max_tokens=options.max_tokens,
@@ -229,7 +231,7 @@ def _train(
     name = options.name or _name(source, ledger)
     weights = _weights(start, options)
     if plan is not None:
-        private = kie.PrivateSettings(
+        private = settings.PrivateSettings(
             learning_rate=options.learning_rate or 5e-4,
             trained=options.trained,
             backend=options.backend,
@@ -249,7 +251,7 @@ def _train(
             quiet=options.quiet,
         )
     else:
-        plain = kie.PlainSettings(
+        plain = settings.PlainSettings(
             epochs=options.epochs,
             batch_size=options.batch_size,
             learning_rate=options.learning_rate or 3e-4,
@@ -293,7 +295,7 @@ def _ledger(options: argparse.Namespace) -> Ledger | None:
         return None
     if options.public or options.not_private:
         options.refuse_usage("--ledger counts private training; leave --public or --not-private")
-    from hushdoc_training.privacy.ledger import Ledger
+    from hushdoc_training.ledger.ledger import Ledger
 
     return Ledger.open(options.ledger)
 
@@ -330,7 +332,7 @@ def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
 
 def _weights(start: Start, options: argparse.Namespace) -> tuple[PublicData, ...]:
     """Returns what published starting weights had learned from; a checkpoint says so itself."""
-    from hushdoc.claim import PublicData
+    from hushdoc.certificate.claim import PublicData
 
     if start.claim is not None or start.name == "small":
         return ()
@@ -347,7 +349,7 @@ def _weights(start: Start, options: argparse.Namespace) -> tuple[PublicData, ...
 
 
 def _public(name: str, invented: bool, options: argparse.Namespace) -> PublicData:
-    from hushdoc.claim import PublicData
+    from hushdoc.certificate.claim import PublicData
 
     return PublicData(
         name=name,

@@ -24,7 +24,7 @@ from hushdoc import hashing
 from hushdoc.accounting.mechanism import Gaussian
 from hushdoc.hashing import Clusters, Features, FeatureScheme
 from hushdoc_training.crf.chain import Floats, Numbers, Record, gradients, record_set
-from hushdoc_training.crf.randomness import SecretStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 _CHUNK_ROWS = 1 << 18
 _TINY = 1e-12

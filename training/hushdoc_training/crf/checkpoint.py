@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc import files
-from hushdoc.claim import Claim
+from hushdoc.certificate.claim import Claim
 from hushdoc.errors import ArtifactError, CertificateError, CheckpointError, MissingExtraError
 from hushdoc.hashing import Clusters, FeatureScheme
+from hushdoc.system import atomic_files
 
 FORMAT_VERSION = 1
 KIND = "hashed-crf"
@@ -93,7 +93,7 @@ def save(folder: Path, table: TableCheckpoint) -> None:
         "labels.json": {"tags": list(table.tags)},
         "scheme.json": table.scheme.to_dict(),
     }
-    with files.new_folder(folder) as partial:
+    with atomic_files.new_folder(folder) as partial:
         save_file(_packed(weights=table.weights, transitions=table.transitions), partial / TABLE)
         if (clusters := table.clusters) is not None:
             save_file(_packed(hashes=clusters.hashes, ids=clusters.ids), partial / CLUSTERS)

@@ -12,8 +12,8 @@ from typing import Any
 
 import hushdoc
 from hushdoc.accounting.mechanism import HashFill
-from hushdoc.audits import Audit
-from hushdoc.claim import (
+from hushdoc.certificate.audit_reports import Audit
+from hushdoc.certificate.claim import (
     Accountant,
     Claim,
     DataAccess,
@@ -22,7 +22,7 @@ from hushdoc.claim import (
     ProtectedUnit,
     PublicData,
 )
-from hushdoc_training.crf.randomness import RNG
+from hushdoc_training.randomness.secret_stream import RNG
 
 FILLS = ("published", "hardened", "gaussian", "none")
 """How a table is made ready for release; see `filling`. "none" leaves missing weights at zero."""

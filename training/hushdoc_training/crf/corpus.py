@@ -20,9 +20,9 @@ from typing import Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc import hashing, segmentation
+from hushdoc import hashing
 from hushdoc.errors import AnnotationError
-from hushdoc.hashing import Clusters, Features, FeatureScheme
+from hushdoc.hashing import Clusters, Features, FeatureScheme, segmentation
 from hushdoc.labels import OUTSIDE
 from hushdoc_training.crf import frequency
 

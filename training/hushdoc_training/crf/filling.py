@@ -28,9 +28,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.errors import InputError
-from hushdoc_training.crf import laws
+from hushdoc_training.crf import distributions
 from hushdoc_training.crf.fitting import FittedTable
-from hushdoc_training.crf.randomness import SecretStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -89,7 +89,7 @@ def published(
     """
     _require_learned(int(table.genuine.sum()))
     rows = table.weights if zeros_drawn else table.realized
-    law = laws.fitted(family, complete_rows(rows), stream, parts=parts)
+    law = distributions.fitted(family, complete_rows(rows), stream, parts=parts)
     return law.complete(rows.astype(np.float64), stream).astype(np.float32)
 
 
@@ -229,7 +229,7 @@ def updated_published(
         InputError: Fewer than two rows were changed.
     """
     columns = update.released.shape[1]
-    law = laws.fitted(family, changed_rows(update), stream)
+    law = distributions.fitted(family, changed_rows(update), stream)
     amounts = law.complete(_both(update), stream)[:, columns:]
     return (update.released + amounts).astype(np.float32)
 

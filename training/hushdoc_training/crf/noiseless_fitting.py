@@ -18,7 +18,7 @@ from hushdoc.hashing import Features
 from hushdoc_training.crf.chain import Numbers
 from hushdoc_training.crf.fitting import FittedTable, occurrences, require_labels
 from hushdoc_training.crf.private_fitting import Settings, Start, Training, data_of
-from hushdoc_training.crf.randomness import SecretStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 Floats = npt.NDArray[np.float64]
 

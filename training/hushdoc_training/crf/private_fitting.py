@@ -23,7 +23,7 @@ import numpy.typing as npt
 from hushdoc.hashing import Features
 from hushdoc.labels import OUTSIDE
 from hushdoc_training.crf.chain import Gradient, Numbers, RecordSet, gradients, record_set
-from hushdoc_training.crf.randomness import SecretStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 Floats = npt.NDArray[np.float64]
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from hushdoc.hashing import Features
 from hushdoc_training.crf.chain import Floats
 from hushdoc_training.crf.private_fitting import Plan, PrivateTable, Settings, Start, fit_private
-from hushdoc_training.crf.randomness import SecretStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 LINEAR = Settings(travel=350.0, emphasis=1.0, transition_scale=0.0)
 

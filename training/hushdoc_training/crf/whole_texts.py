@@ -15,9 +15,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc import segmentation
 from hushdoc.errors import AnnotationError
-from hushdoc.hashing import Features
+from hushdoc.hashing import Features, segmentation
 from hushdoc.labels import OUTSIDE
 from hushdoc_training.crf.corpus import Corpus
 

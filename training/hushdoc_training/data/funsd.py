@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hushdoc.document import Box, Document, Page, Word
+from hushdoc.document.document import Document
+from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import AnnotationError, BoxError, EmptyDocumentError
 from hushdoc.labels import LabelledDocument, LabelSet, Question, Span
 

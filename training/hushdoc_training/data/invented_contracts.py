@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import random
 
-from hushdoc_training.data.contracts import Contract
 from hushdoc_training.data.invented.wordlist import words
+from hushdoc_training.data.labelled_texts import Contract
 
 NAME = "invented contracts"
 

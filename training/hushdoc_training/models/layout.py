@@ -16,7 +16,7 @@ from torch import nn
 
 from hushdoc.errors import CheckpointError, MissingExtraError
 from hushdoc.labels import LabelSet
-from hushdoc.runtime.pictures import PicturePreprocessing
+from hushdoc.runtime.images import PicturePreprocessing
 
 ARCHITECTURES = {
     "layoutlm": "LayoutLMForTokenClassification",

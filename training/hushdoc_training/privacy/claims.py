@@ -8,7 +8,7 @@ from typing import Any
 
 import hushdoc
 from hushdoc.accounting import gdp
-from hushdoc.claim import (
+from hushdoc.certificate.claim import (
     Accountant,
     Claim,
     DataAccess,
@@ -17,9 +17,9 @@ from hushdoc.claim import (
     ProtectedUnit,
     PublicData,
 )
-from hushdoc_training.privacy.ledger_runs import Statement
-from hushdoc_training.privacy.noise import FLOATING_POINT, RNG
+from hushdoc_training.ledger.runs import Statement
 from hushdoc_training.privacy.plan import ACCOUNTANTS, UNIT_DEFINITIONS, PrivacyPlan
+from hushdoc_training.randomness.noise import FLOATING_POINT, RNG
 
 PROFILE_DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 TRANSCRIPT = "training"
@@ -132,7 +132,7 @@ def private(
         name: What the protected data are called.
         public_data: What the model learned from before.
         training: Settings, for people.
-        hyperparameter_tuning: One of `mechanism.TUNINGS`: on what the settings were chosen.
+        hyperparameter_tuning: One of `vocabulary.TUNINGS`: on what the settings were chosen.
         ledger: What the documents' ledger says of all runs, this one included; the guarantee then
             covers them all, so that settings may have been chosen by them.
         accesses: Further accesses to the data, besides training, labels and log.

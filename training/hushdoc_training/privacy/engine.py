@@ -22,34 +22,26 @@ import torch
 from torch import nn
 
 from hushdoc.accounting.mechanism import Mechanism
-from hushdoc.claim import Claim, PublicData
-from hushdoc_training.privacy import (
-    alike,
-    claims,
-    clipping,
-    fingerprints,
-    guards,
-    masks,
-    reach,
-    sharding,
-)
-from hushdoc_training.privacy.distributed import Group
-from hushdoc_training.privacy.entrance import watched
-from hushdoc_training.privacy.ledger_runs import Statement
-from hushdoc_training.privacy.noise import NoiseStream
+from hushdoc.certificate.claim import Claim, PublicData
+from hushdoc_training.ledger.runs import Statement
+from hushdoc_training.privacy import claims, clipping, guards, same_records, sharding
+from hushdoc_training.privacy import trial as reach
+from hushdoc_training.privacy.example_losses import checked, watched
 from hushdoc_training.privacy.physical import pack, require_rows
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.privacy.released import Released
-from hushdoc_training.privacy.row_losses import checked
-from hushdoc_training.privacy.sampling import (
+from hushdoc_training.privacy.process_group import Group
+from hushdoc_training.privacy.released_state import Released
+from hushdoc_training.privacy.step import Step
+from hushdoc_training.privacy.summing import noised, share_of, sum_clipped
+from hushdoc_training.privacy.trial import assumed_of_losses, require_exact
+from hushdoc_training.randomness import dropout_seeds
+from hushdoc_training.randomness.noise import NoiseStream
+from hushdoc_training.randomness.sampling import (
     SharedCoins,
     Uniforms,
     poisson_sample,
     system_uniforms,
 )
-from hushdoc_training.privacy.step import Step
-from hushdoc_training.privacy.summing import noised, share_of, sum_clipped
-from hushdoc_training.privacy.trial import assumed_of_losses, require_exact
 
 Row = TypeVar("Row")
 
@@ -179,7 +171,7 @@ class PrivateTraining(Generic[Row]):
                     length=length,
                     drawing=trained_with if trial_losses else None,
                 )
-                alike.require_same_losses(
+                same_records.require_same_losses(
                     model, tried, records, self._group, max_rows=max_rows, tolerance=tolerance
                 )
             self._released.begin(self._parameters)
@@ -268,7 +260,7 @@ class PrivateTraining(Generic[Row]):
         Raises:
             PrivacyError: A row holds something whose content can't be seen.
         """
-        self._digest = self._digest or fingerprints.of_records(self._records, self._fingerprint)
+        self._digest = self._digest or same_records.of_records(self._records, self._fingerprint)
         return self._digest
 
     @property
@@ -298,7 +290,7 @@ class PrivateTraining(Generic[Row]):
             name: What the protected data are called.
             public_data: What the model learned from before.
             training: More settings, for people.
-            hyperparameter_tuning: One of `mechanism.TUNINGS`.
+            hyperparameter_tuning: One of `vocabulary.TUNINGS`.
             ledger: What the data's ledger says of all runs.
 
         Raises:
@@ -334,7 +326,7 @@ class PrivateTraining(Generic[Row]):
                 left_out=bool(self.left_out),
             ),
             assumes=(
-                *alike.assumed(self._records, self._fingerprint, self._group),
+                *same_records.assumed(self._records, self._fingerprint, self._group),
                 *assumed_of_losses(self._tried_as_trained),
             ),
         )
@@ -358,7 +350,7 @@ class PrivateTraining(Generic[Row]):
                 "whether coins and noise are secret": self._is_secret,
             }
         )
-        alike.require_same_content(self.fingerprint, self._group)
+        same_records.require_same_content(self.fingerprint, self._group)
         if not self._sharded:
             values = [*self.model.parameters(), *self.model.buffers()]
             self._group.copy_from_first(value.detach() for value in values)
@@ -373,7 +365,7 @@ class PrivateTraining(Generic[Row]):
         packed = share_of(records, self._records, self._pack, self._group, sharded=self._sharded)
         with (
             torch.enable_grad(),
-            masks.secret(self._parameters.values()),
+            dropout_seeds.secret(self._parameters.values()),
             self._released.unwritten(),
             sharding.by_module(self.model),
             watched(self.model, reach.closed(self._losses, self.left_out)) as losses_of,

@@ -20,9 +20,9 @@ from torch import nn
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping.placement import sharded_modules
-from hushdoc_training.privacy.distributed import Group
-from hushdoc_training.privacy.noise import NoiseStream
 from hushdoc_training.privacy.physical import PADDING, Packed, PhysicalBatch
+from hushdoc_training.privacy.process_group import Group
+from hushdoc_training.randomness.noise import NoiseStream
 
 Row = TypeVar("Row")
 

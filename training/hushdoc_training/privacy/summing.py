@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from hushdoc_training.privacy import clipping, sharding
-from hushdoc_training.privacy.distributed import Group
-from hushdoc_training.privacy.noise import NoiseStream
+from hushdoc_training.privacy.example_losses import by_record, weighted
 from hushdoc_training.privacy.physical import Packed
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.privacy.row_losses import by_record, weighted
+from hushdoc_training.privacy.process_group import Group
+from hushdoc_training.randomness.noise import NoiseStream
 
 Row = TypeVar("Row")
 

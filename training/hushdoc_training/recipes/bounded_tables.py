@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 
 from hushdoc.accounting import calibration
-from hushdoc.claim import DataAccess, PublicData
+from hushdoc.certificate.claim import DataAccess, PublicData
 from hushdoc.errors import AnnotationError
 from hushdoc.hashing import Clusters, FeatureScheme
 from hushdoc_training.crf import bounded, checkpoint, private_fitting
 from hushdoc_training.crf.bounded import BoundedSettings, BoundedTable
 from hushdoc_training.crf.checkpoint import TableCheckpoint
 from hushdoc_training.crf.corpus import Corpus
-from hushdoc_training.recipes import private_audits, private_tables
-from hushdoc_training.recipes.hashed_crf import CLUSTERS_NAME
+from hushdoc_training.recipes.hashed import private_audits, private_tables
+from hushdoc_training.recipes.hashed.crf import CLUSTERS_NAME
 
 PASSES = 4
 """Over the documents; with the rate and the emphasis below what the benchmark was run with."""

@@ -12,7 +12,7 @@ from torch import nn
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping import book_keeping, check
-from hushdoc_training.privacy.clipping.chance import Chance
+from hushdoc_training.privacy.clipping.replayed_draws import Chance
 
 LossesOf = Callable[[Sequence[int]], torch.Tensor]
 TOKENS, WIDTH = 8, 6

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hushdoc_training.data.invented import phrases, providers, values, wordings
-from hushdoc_training.data.invented.deals import Deal, Item
-from hushdoc_training.data.invented.dice import Dice
+from hushdoc_training.data.invented import phrases, phrasing_variants, providers, values
+from hushdoc_training.data.invented.contracts import Deal, Item
 from hushdoc_training.data.invented.providers import Provider
+from hushdoc_training.data.invented.random_draws import Dice
 from hushdoc_training.data.invented.sheet import Block, Colour, Face, Role, Sheet
 
 
@@ -31,7 +31,7 @@ class Bill:
 
     def word(self, what: str, place: int) -> str:
         """Returns this provider's own word for something."""
-        return self.provider.wording(place, wordings.FACTS[what])
+        return self.provider.wording(place, phrasing_variants.FACTS[what])
 
 
 class Fact(NamedTuple):
@@ -188,7 +188,7 @@ def table(
         if sum(fill) < 360:
             head = Face(family=head.family, size=head.size, bold=True, colour=(255, 255, 255))
     for place, column in enumerate(columns):
-        label = bill.provider.wording((place + 5) % 16, wordings.HEADS[column])
+        label = bill.provider.wording((place + 5) % 16, phrasing_variants.HEADS[column])
         _cell(bill, label, column, stops[place], stops[place + 1], y + 4, head, "question", None)
     top, y = y, y + high
     edges = [top, y]

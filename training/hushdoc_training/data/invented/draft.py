@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hushdoc_training.data.invented import entries, look, prose
-from hushdoc_training.data.invented.dice import Dice
 from hushdoc_training.data.invented.entries import Entry
 from hushdoc_training.data.invented.providers import Provider
+from hushdoc_training.data.invented.random_draws import Dice
 from hushdoc_training.data.invented.sheet import Block, Face, Role, Sheet
 
 

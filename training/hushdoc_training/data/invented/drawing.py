@@ -7,8 +7,8 @@ import numpy.typing as npt
 from PIL import Image, ImageChops, ImageDraw, ImageFilter
 
 from hushdoc.labels import LabelledDocument
-from hushdoc_training.data.invented import dice as dices
 from hushdoc_training.data.invented import fonts
+from hushdoc_training.data.invented import random_draws as dices
 from hushdoc_training.data.invented.planning import Plan
 from hushdoc_training.data.invented.sheet import Colour, Ink, Mark
 

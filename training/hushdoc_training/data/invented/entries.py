@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hushdoc_training.data.invented import (
+    form_prompts,
     people,
     phrases,
     places,
-    prompts,
     prose,
     qualities,
     values,
 )
-from hushdoc_training.data.invented.dice import Dice
+from hushdoc_training.data.invented.random_draws import Dice
 
 
 class Entry(NamedTuple):
@@ -34,9 +34,9 @@ _KINDS = (
 def entry(dice: Dice, trade: str, kind: str | None = None) -> Entry:
     """Returns something a form of this trade may ask for, of the wanted kind if one is given."""
     kind = kind or dice.weighted(_KINDS)
-    made = prompts.PATTERNS.get(kind)
+    made = form_prompts.PATTERNS.get(kind)
     if made is None or dice.chance(0.45):
-        return Entry(dice.pick(prompts.PLAIN[kind]), kind)
+        return Entry(dice.pick(form_prompts.PLAIN[kind]), kind)
     return Entry(prose.filled(dice.pick(made), dice, trade), kind)
 
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hushdoc_training.data.invented import furniture, letters, look, reports, requests, ticks
-from hushdoc_training.data.invented.dice import Dice
+from hushdoc_training.data.invented import (
+    checkboxes,
+    letters,
+    look,
+    page_elements,
+    reports,
+    requests,
+)
 from hushdoc_training.data.invented.draft import Draft
 from hushdoc_training.data.invented.prose import trade
 from hushdoc_training.data.invented.providers import Provider
+from hushdoc_training.data.invented.random_draws import Dice
 from hushdoc_training.data.invented.sheet import Sheet
 
 FAMILIES: Mapping[str, Callable[[Draft, int], int]] = {
@@ -47,12 +54,12 @@ def form(family: str, provider: Provider, dice: Dice) -> Sheet:
         goal=round(sheet.height * min(0.94, dice.real(0.45, 1.4))) - 60,
         air=dice.real(0.5, 1.9),
         blank=dice.weighted(((0.04, 4.0), (0.15, 3.0), (0.35, 1.5), (0.7, 0.7))),
-        boxes=dice.weighted(ticks.BOXES),
+        boxes=dice.weighted(checkboxes.BOXES),
     )
     y = FAMILIES[family](draft, dice.integer(30, 90))
-    furniture.footer(draft, y)
+    page_elements.footer(draft, y)
     if dice.chance(0.5):
-        furniture.margin_code(draft)
+        page_elements.margin_code(draft)
     if dice.chance(0.14):
-        furniture.stamp(draft, 30, sheet.height - 60)
+        page_elements.stamp(draft, 30, sheet.height - 60)
     return sheet

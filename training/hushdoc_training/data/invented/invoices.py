@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from hushdoc_training.data.invented import billing, letterheads, logos, providers
 from hushdoc_training.data.invented.billing import Bill
-from hushdoc_training.data.invented.deals import deal
-from hushdoc_training.data.invented.dice import Dice
+from hushdoc_training.data.invented.contracts import deal
 from hushdoc_training.data.invented.providers import Provider
+from hushdoc_training.data.invented.random_draws import Dice
 from hushdoc_training.data.invented.sheet import Align, Colour, Face, Sheet
 
 _WHITE: Colour = (255, 255, 255)

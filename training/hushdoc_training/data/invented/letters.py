@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from hushdoc_training.data.invented import (
+    checkboxes,
     entries,
-    furniture,
-    keys,
+    form_labels,
     logos,
     look,
+    page_elements,
     people,
     phrases,
     prose,
     qualities,
     signatures,
-    ticks,
     values,
 )
 from hushdoc_training.data.invented.draft import Draft
@@ -83,7 +83,9 @@ def _head(draft: Draft, wanted: list[tuple[str, str, str | None]], y: int) -> in
         for label, text, field in half:
             stop = None if tab is None else x0 + tab - indent
             what = Entry(label, "phrase")
-            top = keys.beside(draft, what, x0, x1, top, tab=stop, lines=6, field=field, text=text)
+            top = form_labels.beside(
+                draft, what, x0, x1, top, tab=stop, lines=6, field=field, text=text
+            )
             top += spread
         bottom = max(bottom, top)
     if dice.chance(0.35):
@@ -95,9 +97,9 @@ def memo(draft: Draft, y: int) -> int:
     """Lays out a memo."""
     dice = draft.dice
     if dice.chance(0.65):
-        y = furniture.letterhead(draft, y)
+        y = page_elements.letterhead(draft, y)
     if dice.chance(0.75):
-        y = furniture.title(draft, y, dice.pick(_MEMO_TITLES))
+        y = page_elements.title(draft, y, dice.pick(_MEMO_TITLES))
     date = values.spell_date(values.day(dice, 1965, 2005), draft.look.date_style)
     wanted: list[tuple[str, str, str | None]] = [
         (dice.pick(_TO), _names(draft, dice.pick((1, 1, 1, 2, 3, 5))), None),
@@ -130,7 +132,7 @@ def memo(draft: Draft, y: int) -> int:
     if dice.chance(0.4) and y < draft.limit - 60:
         copies = Entry(dice.pick(_COPIES), "person")
         names = _names(draft, dice.integer(1, 5))
-        y = keys.beside(draft, copies, draft.left, draft.right, y + 8, lines=6, text=names)
+        y = form_labels.beside(draft, copies, draft.left, draft.right, y + 8, lines=6, text=names)
     return y
 
 
@@ -150,13 +152,13 @@ def _body(draft: Draft, y: int, parts: int) -> int:
             break
         manner = dice.unit()
         if manner < 0.7:
-            y = furniture.paragraph(draft, x0, x1, y)
+            y = page_elements.paragraph(draft, x0, x1, y)
         elif manner < 0.82:
-            y = furniture.listing(draft, x0, x1, y)
+            y = page_elements.listing(draft, x0, x1, y)
         elif manner < 0.92:
-            y = keys.passage(draft, draft.entry("text"), x0, x1, y)
+            y = form_labels.passage(draft, draft.entry("text"), x0, x1, y)
         else:
-            y = keys.some(draft, x0, x1, y, most=5)
+            y = form_labels.some(draft, x0, x1, y, most=5)
         y += dice.integer(2, 12)
     return y
 
@@ -165,10 +167,10 @@ def fax(draft: Draft, y: int) -> int:
     """Lays out the cover sheet of a fax."""
     dice = draft.dice
     if dice.chance(0.6):
-        furniture.fax_line(draft)
+        page_elements.fax_line(draft)
         y += 14
     if dice.chance(0.75):
-        y = furniture.letterhead(draft, y)
+        y = page_elements.letterhead(draft, y)
     text = dice.pick(_FAX_TITLES)
     if dice.chance(0.2):
         big = Face(
@@ -176,10 +178,10 @@ def fax(draft: Draft, y: int) -> int:
         )
         y = draft.sheet.put("FAX", draft.left, y, big, role="header").y1 + 8
     else:
-        y = furniture.title(draft, y, text)
+        y = page_elements.title(draft, y, text)
     wanted = _fax_keys(draft)
     if dice.chance(0.3):
-        y = keys.ledger(
+        y = form_labels.ledger(
             draft, [Entry(label, kind) for label, kind in wanted], draft.left, draft.right, y
         )
     else:
@@ -190,13 +192,16 @@ def fax(draft: Draft, y: int) -> int:
         y = _head(draft, [*filled], y)
     if dice.chance(0.35):
         found = ("Urgent", "For review", "Please comment", "Please reply", "Original to follow")
-        y = ticks.choice(draft, draft.left, draft.right, y, found=found[: dice.integer(2, 5)]) + 6
+        y = (
+            checkboxes.choice(draft, draft.left, draft.right, y, found=found[: dice.integer(2, 5)])
+            + 6
+        )
     if dice.chance(0.7):
         label = dice.pick(
             ("Comments", "Message", "Notes", "Remarks", "Special instructions", "Comments/Notes")
         )
         y = (
-            keys.passage(
+            form_labels.passage(
                 draft,
                 Entry(label, "text"),
                 draft.left,
@@ -308,7 +313,7 @@ def notice(draft: Draft, y: int) -> int:
     """Lays out a letter or notice with few keys and much text, maybe with a slip to return."""
     dice = draft.dice
     if dice.chance(0.8):
-        y = furniture.letterhead(draft, y)
+        y = page_elements.letterhead(draft, y)
     day = values.spell_date(values.day(dice, 1965, 2005), draft.look.date_style)
     where = dice.pick((draft.left, (draft.left + draft.right) // 2, draft.right - 200))
     y = draft.put(day, where, draft.right, y, draft.look.body, field="date").y1 + 10
@@ -318,7 +323,7 @@ def notice(draft: Draft, y: int) -> int:
         y = draft.put(name, draft.left, draft.right, y, draft.look.body).y1 + 10
     if dice.chance(0.6):
         what = Entry(dice.pick(_ABOUT), "phrase")
-        y = keys.beside(draft, what, draft.left, draft.right, y, text=_subject(draft)) + 10
+        y = form_labels.beside(draft, what, draft.left, draft.right, y, text=_subject(draft)) + 10
     if dice.chance(0.6):
         y = (
             draft.put(f"Dear {people.name(dice)}:", draft.left, draft.right, y, draft.look.body).y1
@@ -333,6 +338,6 @@ def notice(draft: Draft, y: int) -> int:
         y = draft.put(people.name(dice), x, draft.right, y + 38, draft.look.body).y1 + 6
     if dice.chance(0.55) and y < draft.limit - 140:
         draft.sheet.dots(draft.left, draft.right, y + 4)
-        y = keys.some(draft, draft.left, draft.right, y + 12, most=5)
+        y = form_labels.some(draft, draft.left, draft.right, y + 12, most=5)
         y = signatures.line(draft, draft.left, draft.right, y)
     return y

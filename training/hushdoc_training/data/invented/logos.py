@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hushdoc_training.data.invented.dice import Dice
 from hushdoc_training.data.invented.providers import Provider
+from hushdoc_training.data.invented.random_draws import Dice
 from hushdoc_training.data.invented.sheet import Colour, Sheet
 
 _WHITE: Colour = (255, 255, 255)

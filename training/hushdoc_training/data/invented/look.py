@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hushdoc_training.data.invented import phrases, values
-from hushdoc_training.data.invented.dice import Dice
+from hushdoc_training.data.invented.random_draws import Dice
 from hushdoc_training.data.invented.sheet import Colour, Face
 
 Case = Literal["upper", "title", "sentence"]

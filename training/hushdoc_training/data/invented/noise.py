@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from hushdoc.document import Box
-from hushdoc_training.data.invented.dice import Dice
+from hushdoc.document.page import Box
+from hushdoc_training.data.invented.random_draws import Dice
 from hushdoc_training.data.invented.settings import InventedConfig
 
 _ALIKE = {

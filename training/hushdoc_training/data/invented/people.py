@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hushdoc_training.data.invented.dice import Dice
+from hushdoc_training.data.invented.random_draws import Dice
 from hushdoc_training.data.invented.wordlist import terms, words
 
 GIVEN = words(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from hushdoc.document import Document, Page, Word
+from hushdoc.document.document import Document
+from hushdoc.document.page import Page, Word
 from hushdoc.labels import LabelledDocument, Span
 from hushdoc_training.data.invented import forms, invoices, noise, providers, questions, receipts
-from hushdoc_training.data.invented.dice import Dice
+from hushdoc_training.data.invented.random_draws import Dice
 from hushdoc_training.data.invented.settings import InventedConfig
 from hushdoc_training.data.invented.sheet import NOTHING, Ink, Sheet
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from hushdoc_training.data.invented import people, phrases, places, qualities, values, vocabulary
-from hushdoc_training.data.invented.dice import Dice
+from hushdoc_training.data.invented.random_draws import Dice
 from hushdoc_training.data.invented.wordlist import lines
 
 _SENTENCES = lines(

@@ -14,7 +14,7 @@ from hushdoc_training.data.invented import (
     values,
     vocabulary,
 )
-from hushdoc_training.data.invented.dice import Dice
+from hushdoc_training.data.invented.random_draws import Dice
 from hushdoc_training.data.invented.sheet import Colour
 from hushdoc_training.data.invented.wordlist import terms, words
 

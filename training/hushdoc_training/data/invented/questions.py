@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from hushdoc.labels import Question
-from hushdoc_training.data.invented.dice import Dice
+from hushdoc_training.data.invented.random_draws import Dice
 
 _ABOUT_FIELDS: dict[str, tuple[str, ...]] = {
     "customer_address": (

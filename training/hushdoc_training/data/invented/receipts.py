@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hushdoc_training.data.invented import slips
-from hushdoc_training.data.invented.deals import deal
-from hushdoc_training.data.invented.dice import Dice
+from hushdoc_training.data.invented import remittance_slips
+from hushdoc_training.data.invented.contracts import deal
 from hushdoc_training.data.invented.providers import Provider
+from hushdoc_training.data.invented.random_draws import Dice
+from hushdoc_training.data.invented.remittance_slips import Slip
 from hushdoc_training.data.invented.sheet import Block, Face, Role, Sheet
-from hushdoc_training.data.invented.slips import Slip
 
 _FACES = ("mono", "typewriter", "typewriter", "mono", "grotesque", "plain")
 
@@ -29,51 +29,51 @@ def receipt(family: str, provider: Provider, dice: Dice) -> Sheet:
 
 def supermarket(slip: Slip) -> None:
     """A till's long slip, counts and prices below the names where more than one was bought."""
-    slips.head(slip)
+    remittance_slips.head(slip)
     if slip.provider.habits[12] < 0.5:
-        slips.facts(slip)
+        remittance_slips.facts(slip)
     slip.rule()
     for item in slip.deal.items:
-        slips.item(slip, item, below=item.quantity > 1, first=False)
+        remittance_slips.item(slip, item, below=item.quantity > 1, first=False)
     slip.rule()
-    slips.sums(slip)
+    remittance_slips.sums(slip)
     slip.rule()
     if slip.provider.habits[12] >= 0.5:
-        slips.facts(slip)
-    slips.foot(slip)
+        remittance_slips.facts(slip)
+    remittance_slips.foot(slip)
 
 
 def narrow(slip: Slip) -> None:
     """A narrow slip: everything on its own line."""
-    slips.head(slip)
+    remittance_slips.head(slip)
     slip.center(
         slip.provider.wording(14, ("RECEIPT", "CASH RECEIPT", "SALES RECEIPT")), role="header"
     )
     slip.rule()
-    slips.facts(slip)
+    remittance_slips.facts(slip)
     slip.rule()
     for item in slip.deal.items[:7]:
-        slips.item(slip, item, below=True, first=False)
+        remittance_slips.item(slip, item, below=True, first=False)
     slip.rule()
-    slips.sums(slip)
-    slips.foot(slip)
+    remittance_slips.sums(slip)
+    remittance_slips.foot(slip)
 
 
 def restaurant(slip: Slip) -> None:
     """A bill with counts in front, a table's number and a line for the tip."""
     dice, sheet = slip.dice, slip.sheet
-    slips.head(slip)
+    remittance_slips.head(slip)
     slip.rule()
-    slips.facts(slip)
+    remittance_slips.facts(slip)
     slip.fact(dice.pick(("Table", "TABLE", "Tbl")), dice.digits(2), None)
     slip.fact(dice.pick(("Guests", "Covers", "GST")), dice.digits(1), None)
     slip.rule()
     if slip.provider.habits[15] < 0.5:
         slip.y = _columns(slip)
     for item in slip.deal.items:
-        slips.item(slip, item, below=False, first=True)
+        remittance_slips.item(slip, item, below=False, first=True)
     slip.rule()
-    slips.sums(slip)
+    remittance_slips.sums(slip)
     if slip.provider.habits[13] < 0.6:
         slip.y += 10
         for label in ("Tip", "Total", "Signature"):
@@ -81,7 +81,7 @@ def restaurant(slip: Slip) -> None:
             sheet.line(key.x1 + 6, key.y1 - 3, sheet.right, key.y1 - 3)
             sheet.pair(key, None)
             slip.y = key.y1 + 8
-    slips.foot(slip)
+    remittance_slips.foot(slip)
 
 
 def _columns(slip: Slip) -> int:
@@ -98,8 +98,8 @@ def slip(slip: Slip) -> None:
     sheet, face, deal_ = slip.sheet, slip.face, slip.deal
     title = slip.provider.wording(14, ("SALES RECEIPT", "Receipt", "CASH SALE", "Tax Receipt"))
     slip.center(title, face=face.strong(), role="header")
-    slips.head(slip)
-    slips.facts(slip)
+    remittance_slips.head(slip)
+    remittance_slips.facts(slip)
     slip.rule()
     x0, x1 = sheet.left, sheet.right
     stops = (x0, x0 + round((x1 - x0) * 0.5), x0 + round((x1 - x0) * 0.66), x1)
@@ -122,8 +122,8 @@ def slip(slip: Slip) -> None:
         sheet.rows.append(tuple(block.segment for block in blocks))
         slip.y = max(block.y1 for block in blocks)
     slip.rule()
-    slips.sums(slip)
-    slips.foot(slip)
+    remittance_slips.sums(slip)
+    remittance_slips.foot(slip)
 
 
 def _column(

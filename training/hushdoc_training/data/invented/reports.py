@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from hushdoc_training.data.invented import (
-    furniture,
-    keys,
+    checkboxes,
+    form_labels,
     look,
+    page_elements,
     phrases,
     prose,
     requests,
     signatures,
     tables,
-    ticks,
 )
 from hushdoc_training.data.invented.draft import Draft
 from hushdoc_training.data.invented.entries import Entry
@@ -67,9 +67,9 @@ _TITLES = {
 
 def _top(draft: Draft, y: int, family: str) -> int:
     if draft.dice.chance(0.5):
-        y = furniture.letterhead(draft, y)
+        y = page_elements.letterhead(draft, y)
     if draft.dice.chance(0.92):
-        y = furniture.title(draft, y, requests.title(draft, _TITLES[family]))
+        y = page_elements.title(draft, y, requests.title(draft, _TITLES[family]))
     return y
 
 
@@ -78,22 +78,22 @@ def laboratory(draft: Draft, y: int) -> int:
     dice = draft.dice
     x0, x1 = draft.left, draft.right
     y = _top(draft, y, "laboratory")
-    y = keys.some(draft, x0, x1, y, most=8) + draft.gap
+    y = form_labels.some(draft, x0, x1, y, most=8) + draft.gap
     for _ in range(4):
         if not draft.more(y + 120):
             break
         if dice.chance(0.45):
-            y = furniture.heading(draft, x0, x1, y)
+            y = page_elements.heading(draft, x0, x1, y)
         if dice.chance(0.65):
             y = tables.table(draft, x0, x1 - dice.pick((0, 0, 80, 200)), y)
         else:
             wanted = [_measured(draft) for _ in range(dice.integer(3, 10))]
-            y = keys.columns(draft, wanted, x0, x1, y)
+            y = form_labels.columns(draft, wanted, x0, x1, y)
         y += draft.gap
     for _ in range(dice.integer(0, 3)):
         if y < draft.limit - 80:
             sentences = dice.integer(0, 2)
-            y = keys.passage(draft, draft.entry("text"), x0, x1, y, sentences=sentences)
+            y = form_labels.passage(draft, draft.entry("text"), x0, x1, y, sentences=sentences)
             y += draft.gap
     if dice.chance(0.65) and y < draft.limit:
         y = signatures.lines(draft, x0, x1, y)
@@ -111,23 +111,23 @@ def report(draft: Draft, y: int) -> int:
     dice = draft.dice
     x0, x1 = draft.left, draft.right
     y = _top(draft, y, "report")
-    y = keys.some(draft, x0, x1, y, most=6) + draft.gap
+    y = form_labels.some(draft, x0, x1, y, most=6) + draft.gap
     numbered = dice.chance(0.3)
     for number in range(12):
         if not draft.more(y + 30):
             break
         if dice.chance(0.15):
-            y = furniture.heading(draft, x0, x1, y)
+            y = page_elements.heading(draft, x0, x1, y)
         what = draft.entry("text")
         if numbered:
             what = Entry(f"{number + 1}. {what.label}", "text")
         manner = dice.unit()
         if manner < 0.75:
-            y = keys.passage(draft, what, x0, x1, y, sentences=dice.integer(0, 3))
+            y = form_labels.passage(draft, what, x0, x1, y, sentences=dice.integer(0, 3))
         elif manner < 0.88:
             y = tables.table(draft, x0, x1, y, rows=dice.integer(2, 6))
         else:
-            y = keys.some(draft, x0, x1, y, most=4)
+            y = form_labels.some(draft, x0, x1, y, most=4)
         y += draft.gap
     if dice.chance(0.3) and y < draft.limit:
         y = signatures.lines(draft, x0, x1, y)
@@ -140,14 +140,16 @@ def proposal(draft: Draft, y: int) -> int:
     x0, x1 = draft.left, draft.right
     y = _top(draft, y, "proposal")
     if dice.chance(0.75):
-        y = keys.some(draft, x0, x1, y, most=5) + draft.gap
+        y = form_labels.some(draft, x0, x1, y, most=5) + draft.gap
     style = dice.pick(("{n}. ", "{n}. ", "{r}. ", "{a}. ", "({n}) ", "", ""))
     for number in range(8):
         if not draft.more(y + 30):
             break
         mark = style.format(n=number + 1, r=_ROMAN[number], a="ABCDEFGH"[number])
         label = f"{mark}{draft.entry('text').label}"
-        y = keys.passage(draft, Entry(label, "text"), x0, x1, y, sentences=dice.integer(1, 3))
+        y = form_labels.passage(
+            draft, Entry(label, "text"), x0, x1, y, sentences=dice.integer(1, 3)
+        )
         y += draft.gap
     if dice.chance(0.35) and y < draft.limit - 120:
         y = tables.table(draft, x0, x1, y, rows=dice.integer(2, 4))
@@ -165,9 +167,9 @@ def survey(draft: Draft, y: int) -> int:
     x0, x1 = draft.left, draft.right
     y = _top(draft, y, "survey")
     if dice.chance(0.5):
-        y = keys.some(draft, x0, x1, y, most=4) + draft.gap
+        y = form_labels.some(draft, x0, x1, y, most=4) + draft.gap
     if dice.chance(0.4):
-        y = furniture.paragraph(draft, x0, x1, y, sentences=dice.integer(1, 2))
+        y = page_elements.paragraph(draft, x0, x1, y, sentences=dice.integer(1, 2))
     numbered = dice.chance(0.6)
     for number in range(1, 15):
         if not draft.more(y + 20):
@@ -185,16 +187,16 @@ def survey(draft: Draft, y: int) -> int:
                 role="question",
                 lines=3,
             )
-            y = ticks.choice(draft, x0 + 24, x1, key.y1)
+            y = checkboxes.choice(draft, x0 + 24, x1, key.y1)
         elif manner < 0.6:
-            y = keys.passage(draft, asked, x0, x1, y, sentences=dice.integer(0, 1))
+            y = form_labels.passage(draft, asked, x0, x1, y, sentences=dice.integer(0, 1))
         elif manner < 0.75:
             kind = dice.pick(("count", "percent", "phrase", "date", "amount", "person"))
-            y = keys.beside(draft, Entry(asked.label, kind), x0, x1, y)
+            y = form_labels.beside(draft, Entry(asked.label, kind), x0, x1, y)
         elif manner < 0.88:
-            y = ticks.rating(draft, x0, x1, y)
+            y = checkboxes.rating(draft, x0, x1, y)
         else:
-            y = ticks.yes_no(draft, x0, x1, y)
+            y = checkboxes.yes_no(draft, x0, x1, y)
         y += draft.gap
     return y
 
@@ -205,12 +207,12 @@ def data_sheet(draft: Draft, y: int) -> int:
     x0, x1 = draft.left, draft.right
     y = _top(draft, y, "data_sheet")
     if dice.chance(0.6):
-        y = keys.some(draft, x0, x1, y, most=4) + draft.gap
+        y = form_labels.some(draft, x0, x1, y, most=4) + draft.gap
     for _ in range(6):
         if not draft.more(y + 60):
             break
         if dice.chance(0.5):
-            y = furniture.heading(draft, x0, x1, y)
+            y = page_elements.heading(draft, x0, x1, y)
         y = tables.table(draft, x0, x1 - dice.pick((0, 0, 0, 120)), y) + draft.gap
     if dice.chance(0.4) and y < draft.limit - 40:
         text = dice.pick(("Note: ", "* ", "Source: ", "")) + prose.sentence(dice, draft.trade)
@@ -224,22 +226,22 @@ def tick_boxes(draft: Draft, y: int) -> int:
     x0, x1 = draft.left, draft.right
     y = _top(draft, y, "tick_boxes")
     if dice.chance(0.8):
-        y = keys.some(draft, x0, x1, y, most=5) + draft.gap
+        y = form_labels.some(draft, x0, x1, y, most=5) + draft.gap
     for _ in range(9):
         if not draft.more(y + 60):
             break
         if dice.chance(0.35):
-            y = furniture.heading(draft, x0, x1, y)
+            y = page_elements.heading(draft, x0, x1, y)
         manner = dice.unit()
         if manner < 0.6:
-            y = ticks.choice(draft, x0, x1, y)
+            y = checkboxes.choice(draft, x0, x1, y)
         elif manner < 0.8:
-            y = ticks.yes_no(draft, x0, x1, y)
+            y = checkboxes.yes_no(draft, x0, x1, y)
         else:
-            y = keys.some(draft, x0, x1, y, most=4)
+            y = form_labels.some(draft, x0, x1, y, most=4)
         y += draft.gap
     if dice.chance(0.5) and y < draft.limit - 60:
-        y = keys.passage(draft, draft.entry("text"), x0, x1, y, sentences=dice.integer(0, 2))
+        y = form_labels.passage(draft, draft.entry("text"), x0, x1, y, sentences=dice.integer(0, 2))
     if dice.chance(0.5) and y < draft.limit:
         y = signatures.lines(draft, x0, x1, y)
     return y
@@ -284,23 +286,25 @@ def part(draft: Draft, x0: int, x1: int, y: int) -> int:
     dice = draft.dice
     match dice.weighted(_PARTS):
         case "passage":
-            return keys.passage(draft, draft.entry("text"), x0, x1, y, sentences=dice.integer(0, 2))
+            return form_labels.passage(
+                draft, draft.entry("text"), x0, x1, y, sentences=dice.integer(0, 2)
+            )
         case "table":
             return tables.table(draft, x0, x1, y, rows=dice.integer(2, 8))
         case "ticks":
-            return ticks.choice(draft, x0, x1, y)
+            return checkboxes.choice(draft, x0, x1, y)
         case "yes_no" if x1 - x0 > 380:
-            return ticks.yes_no(draft, x0, x1, y)
+            return checkboxes.yes_no(draft, x0, x1, y)
         case "rating":
-            return ticks.rating(draft, x0, x1, y)
+            return checkboxes.rating(draft, x0, x1, y)
         case "paragraph":
-            return furniture.paragraph(draft, x0, x1, y)
+            return page_elements.paragraph(draft, x0, x1, y)
         case "listing":
-            return furniture.listing(draft, x0, x1, y)
+            return page_elements.listing(draft, x0, x1, y)
         case "heading":
-            return furniture.heading(draft, x0, x1, y)
+            return page_elements.heading(draft, x0, x1, y)
         case "signatures":
             return signatures.lines(draft, x0, x1, y)
         case "approvals" if x1 - x0 > 480:
             return signatures.approvals(draft, x0, x1, y)
-    return keys.some(draft, x0, x1, y)
+    return form_labels.some(draft, x0, x1, y)

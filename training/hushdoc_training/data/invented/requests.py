@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from hushdoc_training.data.invented import (
+    checkboxes,
     entries,
-    furniture,
-    keys,
+    form_labels,
     look,
+    page_elements,
     people,
     phrases,
     signatures,
     tables,
-    ticks,
     values,
 )
 from hushdoc_training.data.invented.draft import Draft
@@ -65,13 +65,13 @@ def title(draft: Draft, patterns: tuple[str, ...]) -> str:
 def _top(draft: Draft, y: int, family: str) -> int:
     dice = draft.dice
     if dice.chance(0.55):
-        y = furniture.letterhead(draft, y)
+        y = page_elements.letterhead(draft, y)
     if dice.chance(0.25):
         what = draft.entry(dice.pick(("code", "date")))
-        keys.beside(draft, what, draft.right - 210, draft.right, y)
+        form_labels.beside(draft, what, draft.right - 210, draft.right, y)
         y += draft.look.step + 4
     if dice.chance(0.92):
-        y = furniture.title(draft, y, title(draft, _TITLES[family]))
+        y = page_elements.title(draft, y, title(draft, _TITLES[family]))
     return y
 
 
@@ -81,34 +81,34 @@ def application(draft: Draft, y: int) -> int:
     x0, x1 = draft.left, draft.right
     y = _top(draft, y, "application")
     if dice.chance(0.4):
-        y = furniture.paragraph(draft, x0, x1, y, sentences=dice.integer(1, 2))
+        y = page_elements.paragraph(draft, x0, x1, y, sentences=dice.integer(1, 2))
     for _ in range(9):
         if not draft.more(y + 70):
             break
         if dice.chance(0.6):
-            y = furniture.heading(draft, x0, x1, y)
+            y = page_elements.heading(draft, x0, x1, y)
         for _ in range(dice.integer(1, 3)):
             if y > draft.limit - 60:
                 break
             manner = dice.unit()
             if manner < 0.6:
-                y = keys.some(draft, x0, x1, y, most=6)
+                y = form_labels.some(draft, x0, x1, y, most=6)
             elif manner < 0.8:
-                y = ticks.choice(draft, x0, x1, y)
+                y = checkboxes.choice(draft, x0, x1, y)
             elif manner < 0.9:
-                y = keys.passage(
+                y = form_labels.passage(
                     draft, draft.entry("text"), x0, x1, y, sentences=dice.integer(0, 1)
                 )
             else:
-                y = ticks.yes_no(draft, x0, x1, y)
+                y = checkboxes.yes_no(draft, x0, x1, y)
             y += dice.integer(0, 8)
         y += draft.gap
     if dice.chance(0.3) and y < draft.limit - 60:
-        y = furniture.paragraph(draft, x0, x1, y, sentences=1)
+        y = page_elements.paragraph(draft, x0, x1, y, sentences=1)
     if dice.chance(0.75) and y < draft.limit:
         y = signatures.lines(draft, x0, x1, y)
     if dice.chance(0.25) and y < draft.limit - 80:
-        y = furniture.heading(
+        y = page_elements.heading(
             draft,
             x0,
             x1,
@@ -122,7 +122,7 @@ def application(draft: Draft, y: int) -> int:
                 )
             ),
         )
-        y = keys.some(draft, x0, x1, y, most=3)
+        y = form_labels.some(draft, x0, x1, y, most=3)
     return y
 
 
@@ -131,19 +131,19 @@ def authorization(draft: Draft, y: int) -> int:
     dice = draft.dice
     x0, x1 = draft.left, draft.right
     y = _top(draft, y, "authorization")
-    y = keys.some(draft, x0, x1, y, most=7) + draft.gap
+    y = form_labels.some(draft, x0, x1, y, most=7) + draft.gap
     for _ in range(dice.integer(1, 6)):
         if draft.more(y + 160):
             sentences = dice.integer(0, 3)
-            y = keys.passage(draft, draft.entry("text"), x0, x1, y, sentences=sentences)
+            y = form_labels.passage(draft, draft.entry("text"), x0, x1, y, sentences=sentences)
             y += draft.gap
     if dice.chance(0.5) and y < draft.limit - 200:
-        y = keys.some(draft, x0, x1, y, most=5) + draft.gap
+        y = form_labels.some(draft, x0, x1, y, most=5) + draft.gap
     if dice.chance(0.4) and y < draft.limit - 220:
         y = tables.table(draft, x0, x1 - dice.pick((0, 100, 200)), y, rows=dice.integer(2, 5))
         y += draft.gap
     if dice.chance(0.3) and y < draft.limit - 100:
-        y = ticks.choice(draft, x0, x1, y) + 6
+        y = checkboxes.choice(draft, x0, x1, y) + 6
     if y < draft.limit - 40:
         if dice.chance(0.45):
             y = signatures.approvals(draft, x0, x1, y)
@@ -160,13 +160,13 @@ def grid(draft: Draft, y: int) -> int:
     for _ in range(7):
         if not draft.more(y + 60):
             break
-        y = keys.grid(draft, x0, x1, y, dice.integer(2, 6))
+        y = form_labels.grid(draft, x0, x1, y, dice.integer(2, 6))
         if dice.chance(0.4):
-            y = furniture.heading(draft, x0, x1, y)
+            y = page_elements.heading(draft, x0, x1, y)
         if dice.chance(0.4) and y < draft.limit - 120:
             y = tables.table(draft, x0, x1, y, rows=dice.integer(2, 6))
         elif dice.chance(0.3) and y < draft.limit - 120:
-            y = ticks.choice(draft, x0, x1, y)
+            y = checkboxes.choice(draft, x0, x1, y)
     if dice.chance(0.4) and y < draft.limit - 60:
         y = signatures.lines(draft, x0, x1, y)
     return y
@@ -180,10 +180,10 @@ def order(draft: Draft, y: int) -> int:
     y = _top(draft, y, "order")
     number = Entry(dice.pick(("P.O. no.", "Order no.", "No.", "Number", "Order number")), "code")
     text = values.code(dice)
-    top = keys.beside(draft, number, middle + 60, x1, y, field="document_number", text=text)
+    top = form_labels.beside(draft, number, middle + 60, x1, y, field="document_number", text=text)
     day = values.spell_date(values.day(dice, 1970, 2008), draft.look.date_style)
     what = Entry(dice.pick(("Date", "Order date", "Date of order")), "date")
-    top = keys.beside(draft, what, middle + 60, x1, top + 3, field="date", text=day)
+    top = form_labels.beside(draft, what, middle + 60, x1, top + 3, field="date", text=day)
     left = _party(
         draft, dice.pick(("To", "Vendor", "Supplier", "Order from", "Seller")), x0, middle - 10, y
     )
@@ -199,14 +199,16 @@ def order(draft: Draft, y: int) -> int:
             Entry(label, kind) for label, kind in dice.sample(_CONDITIONS, dice.integer(2, 4))
         ]
         y = (
-            keys.stacked(draft, wanted, x0, x1, y)
+            form_labels.stacked(draft, wanted, x0, x1, y)
             if dice.chance(0.4)
-            else keys.row(draft, wanted[:3], x0, x1, y)
+            else form_labels.row(draft, wanted[:3], x0, x1, y)
         )
         y += 8
     y = items(draft, x0, x1, y)
     if dice.chance(0.4) and y < draft.limit - 60:
-        y = keys.passage(draft, draft.entry("text"), x0, x1, y + 6, sentences=dice.integer(0, 1))
+        y = form_labels.passage(
+            draft, draft.entry("text"), x0, x1, y + 6, sentences=dice.integer(0, 1)
+        )
     if dice.chance(0.6) and y < draft.limit - 20:
         y = signatures.lines(draft, x0, x1, y)
     sheet.by_line = True

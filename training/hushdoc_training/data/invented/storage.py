@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hushdoc import files
-from hushdoc.document import Document
+from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError, InputError
 from hushdoc.labels import LabelledDocument, Question, Span, tags_from_spans
+from hushdoc.system import atomic_files
 from hushdoc_training.data.invented import drawing, planning
 from hushdoc_training.data.invented.settings import InventedConfig
 
@@ -49,7 +49,7 @@ def write(
         OutputWriteError: The disk is full or not writable; nothing half-written stays.
     """
     names: list[str] = []
-    with files.new_folder(folder) as beside:
+    with atomic_files.new_folder(folder) as beside:
         for index in range(start, start + count):
             made = planning.plan(seed=seed, index=index, config=config)
             found = planning.labelled(made, config.labels)

@@ -24,9 +24,9 @@ from hushdoc_training.privacy.clipping.book_keeping import BookKeeping, book_kee
 from hushdoc_training.privacy.clipping.contract import ClippedBatch, Clipper, Losses
 from hushdoc_training.privacy.clipping.one_by_one import OneByOne, one_by_one
 from hushdoc_training.privacy.clipping.opacus_backend import OpacusHooks, opacus_hooks
-from hushdoc_training.privacy.clipping.opening import uncompiled
 from hushdoc_training.privacy.clipping.placement import Placement, place
 from hushdoc_training.privacy.clipping.self_test import check, check_drawing
+from hushdoc_training.privacy.clipping.unwrapped_torch import uncompiled
 
 __all__ = [
     "BookKeeping",

@@ -20,14 +20,14 @@ from hushdoc_training.privacy.clipping.contract import (
     Losses,
     positive_norm,
 )
-from hushdoc_training.privacy.clipping.entering import Entering
 from hushdoc_training.privacy.clipping.gradients import handed_over
 from hushdoc_training.privacy.clipping.grouping import Grouping
 from hushdoc_training.privacy.clipping.interception import Interception
 from hushdoc_training.privacy.clipping.locality import require_local
-from hushdoc_training.privacy.clipping.opening import backward, uncompiled
+from hushdoc_training.privacy.clipping.model_inputs import Entering
 from hushdoc_training.privacy.clipping.placement import place
 from hushdoc_training.privacy.clipping.tape import Tape
+from hushdoc_training.privacy.clipping.unwrapped_torch import backward, uncompiled
 from hushdoc_training.privacy.clipping.whole_record import (
     add_large,
     losses_of_rows,

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch.nn import functional as F  # noqa: N812
 
+from hushdoc_training.privacy.clipping.gradient_terms import CANCELLED, gram, kept_rows
 from hushdoc_training.privacy.clipping.grouping import Grouping
-from hushdoc_training.privacy.clipping.parts import CANCELLED, gram, kept_rows
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.privacy.clipping.opening import backward
+from hushdoc_training.privacy.clipping.unwrapped_torch import backward
 
 Take = Callable[[str, torch.Tensor], None]
 """Is given a parameter's name and its gradient, which nobody else keeps."""

@@ -30,11 +30,11 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from hushdoc_training.privacy.clipping.calls import Call
-from hushdoc_training.privacy.clipping.meetings import meet
-from hushdoc_training.privacy.clipping.opening import composite
 from hushdoc_training.privacy.clipping.placement import Placement
 from hushdoc_training.privacy.clipping.reordering import reorders
+from hushdoc_training.privacy.clipping.rules import meet
 from hushdoc_training.privacy.clipping.tape import Tape, leaves
+from hushdoc_training.privacy.clipping.unwrapped_torch import composite
 
 _ROWWISE, _SHARED = "rowwise", "shared"
 _CONSTANT, _SCATTERED = "constant", "scattered"

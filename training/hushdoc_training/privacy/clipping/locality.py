@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.privacy.clipping.opening import grad
+from hushdoc_training.privacy.clipping.unwrapped_torch import grad
 
 # Of a row's largest gradient: more than bfloat16 rounds, and less than other rows' scales differ.
 _ROUNDING = 2e-2

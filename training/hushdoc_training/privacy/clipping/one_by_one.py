@@ -21,8 +21,8 @@ from hushdoc_training.privacy.clipping.contract import (
 )
 from hushdoc_training.privacy.clipping.gradients import differentiate
 from hushdoc_training.privacy.clipping.grouping import Grouping
-from hushdoc_training.privacy.clipping.opening import grad, uncompiled
 from hushdoc_training.privacy.clipping.placement import place
+from hushdoc_training.privacy.clipping.unwrapped_torch import grad, uncompiled
 from hushdoc_training.privacy.clipping.whole_record import (
     add_large,
     losses_of_rows,

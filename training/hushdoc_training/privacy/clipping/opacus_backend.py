@@ -24,10 +24,10 @@ from hushdoc_training.privacy.clipping.contract import (
     clip_factors,
     positive_norm,
 )
+from hushdoc_training.privacy.clipping.gradient_terms import kept_rows
 from hushdoc_training.privacy.clipping.grouping import Grouping
-from hushdoc_training.privacy.clipping.opening import backward, uncompiled
-from hushdoc_training.privacy.clipping.parts import kept_rows
 from hushdoc_training.privacy.clipping.placement import place
+from hushdoc_training.privacy.clipping.unwrapped_torch import backward, uncompiled
 from hushdoc_training.privacy.clipping.whole_record import (
     add_large,
     losses_of_rows,

@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.privacy.clipping.chance import Careful, Chance
 from hushdoc_training.privacy.clipping.contract import ClippedBatch, Clipper
 from hushdoc_training.privacy.clipping.one_by_one import one_by_one
-from hushdoc_training.privacy.clipping.opening import uncompiled
 from hushdoc_training.privacy.clipping.placement import Placement
+from hushdoc_training.privacy.clipping.replayed_draws import Careful, Chance
+from hushdoc_training.privacy.clipping.unwrapped_torch import uncompiled
 
 LossesOf = Callable[[Sequence[int]], torch.Tensor]
 """Returns the losses of some rows of a sample, in that order, from one forward pass over them."""

@@ -10,8 +10,7 @@ import torch
 
 from hushdoc_training.privacy.clipping.contract import clip_factors
 from hushdoc_training.privacy.clipping.convolutions import Convolution, Convolved
-from hushdoc_training.privacy.clipping.grouping import Grouping
-from hushdoc_training.privacy.clipping.parts import (
+from hushdoc_training.privacy.clipping.gradient_terms import (
     Formed,
     Lookups,
     Part,
@@ -21,6 +20,7 @@ from hushdoc_training.privacy.clipping.parts import (
     kept_rows,
     lookup_squares,
 )
+from hushdoc_training.privacy.clipping.grouping import Grouping
 from hushdoc_training.privacy.clipping.placement import Placement
 
 # How many times larger than its pair a layer's per-record gradients may be and still be formed at

@@ -11,8 +11,8 @@ from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping.contract import ClippedBatch, Losses, clip_factors
 from hushdoc_training.privacy.clipping.gradients import differentiate
 from hushdoc_training.privacy.clipping.grouping import Grouping
-from hushdoc_training.privacy.clipping.opening import grad
 from hushdoc_training.privacy.clipping.placement import Placement
+from hushdoc_training.privacy.clipping.unwrapped_torch import grad
 
 
 def add_large(

@@ -1,0 +1,380 @@
+"""Artifact: a sealed folder, opened only after everything in it has been checked.
+
+The order is fixed: caps, envelope, signature, the statement from the very bytes that were signed,
+identity and time, recomputation and policy, then every file with size and digest, files that were
+not signed, the formats of what a runtime loads, and the certificate id inside the model. Nothing is
+constructed here, and what is handed on are the very bytes that were hashed. Anything unforeseen is
+an error, never a pass.
+
+Verifying holds no file in memory. Opening holds them all, unless `low_memory` leaves them on disk:
+then the open files are handed on, and whatever was loaded from one is believed only if the file is
+still as it was when it was hashed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from hushdoc.artifact import attestation, folder
+from hushdoc.artifact import manifest as contents
+from hushdoc.artifact.attestation import Attestation
+from hushdoc.artifact.directory_handle import HeldFolder
+from hushdoc.artifact.manifest import MANIFEST_FILE, Finding
+from hushdoc.artifact.signed_file import Memory, SignedFile
+from hushdoc.certificate import statement
+from hushdoc.certificate.audit_reports import AuditReport
+from hushdoc.certificate.certificate import Certificate, ModelIdentity
+from hushdoc.certificate.subjects import Subject
+from hushdoc.errors import ArtifactError, HushdocError
+from hushdoc.policy import rules as policies
+from hushdoc.policy.policy import Policy
+from hushdoc.policy.report import PolicyReport
+from hushdoc.serialization import strict_json
+from hushdoc.signing import dsse
+from hushdoc.signing.trust_store import TrustedKey
+
+_Keep = Literal["nothing", "bytes", "open"]
+"""What stays of a file that was checked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifact:
+    """A folder whose every file was checked, with what was checked: bytes, or open files.
+
+    With `low_memory` it holds its files open until it is closed; it is its own context manager.
+
+    Attributes:
+        path: Where it was read, for messages.
+        certificate: What was signed about it.
+        manifest: `hushdoc.json` as parsed: formatVersion, task, entry, inputs, outputs,
+            preprocessing. Its task and entry are those of the certificate.
+        subjects: Its signed files.
+        signers: The trusted keys that signed; empty where the policy demands no signature.
+        report: What every rule of the policy found.
+    """
+
+    path: Path
+    certificate: Certificate
+    manifest: Mapping[str, Any]
+    subjects: tuple[Subject, ...]
+    signers: tuple[TrustedKey, ...]
+    report: PolicyReport
+    _files: Mapping[str, bytes | SignedFile] = field(repr=False)
+
+    def read(self, name: str) -> bytes:
+        """Returns a signed file: the very bytes that were hashed, not what stands there now.
+
+        Raises:
+            ArtifactError: MISSING_FILE: no file of that name was signed. With `low_memory` it is
+                read and hashed again, so CHANGED_DURING_LOAD, DIGEST_MISMATCH or READ_FAILED.
+        """
+        file = self._file(name)
+        return file if isinstance(file, bytes) else file.read()
+
+    def view(self, name: str) -> memoryview:
+        """Returns a signed file as memory; with `low_memory` it is mapped, not read.
+
+        What is mapped is checked here once. Who may write to the file can change it under the
+        reader's eyes later, as with any mapped file, so map what nobody else can write.
+
+        Raises:
+            ArtifactError: MISSING_FILE, CHANGED_DURING_LOAD or READ_FAILED.
+        """
+        file = self._file(name)
+        return memoryview(file) if isinstance(file, bytes) else file.mapped()
+
+    @contextmanager
+    def source(self, name: str) -> Iterator[bytes | str]:
+        """Yields what a runtime loads a signed file from: bytes, or with `low_memory` a path.
+
+        The path opens the very file that was hashed. At the end of the block the file must still
+        be as it was then: what was loaded otherwise is not to be used.
+
+        Raises:
+            ArtifactError: MISSING_FILE, CHANGED_DURING_LOAD or LOW_MEMORY_UNAVAILABLE.
+        """
+        file = self._file(name)
+        if isinstance(file, bytes):
+            yield file
+            return
+        try:
+            yield file.path()
+        finally:
+            # Also where the runtime failed: a file that changed is the better explanation.
+            file.require_unchanged()
+
+    def close(self) -> None:
+        """Lets go of the open files; what is in memory stays."""
+        for file in self._files.values():
+            if isinstance(file, SignedFile):
+                file.close()
+
+    def __enter__(self) -> Self:
+        """Returns the artifact, which is closed at the end of the block."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Lets go of the open files."""
+        self.close()
+
+    def _file(self, name: str) -> bytes | SignedFile:
+        if name not in self._files:
+            raise ArtifactError(
+                f"The artifact has no signed file {ascii(name)[:120]}, it has "
+                f"{', '.join(sorted(self._files))}. Ask for one of these.",
+                code="MISSING_FILE",
+            )
+        return self._files[name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerificationReport:
+    """What checking an artifact found.
+
+    Attributes:
+        certificate: What was signed.
+        signers: The trusted keys that signed.
+        payload_sha256: Digest of the signed bytes, in hexadecimal: what audits are bound to.
+        audits: What trusted auditors signed about it.
+        unbelieved_audits: Further lines that no trusted auditor signed; nothing was read of them.
+        policy: What every rule found.
+        recompute: How epsilon was recomputed, one of `reproduction.RECOMPUTE_WAYS`; None where
+            the policy demands no privacy.
+        files: The signed files.
+        files_checked: Whether each of them was found as it was signed; False if the policy
+            refused before.
+    """
+
+    certificate: Certificate
+    signers: tuple[TrustedKey, ...]
+    payload_sha256: str
+    audits: tuple[AuditReport, ...]
+    unbelieved_audits: int
+    policy: PolicyReport
+    recompute: str | None
+    files: tuple[Subject, ...]
+    files_checked: bool
+
+    @property
+    def passed(self) -> bool:
+        """Whether the policy accepts the model and every file is as it was signed."""
+        return self.policy.passed and self.files_checked
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain data for JSON."""
+        return {
+            "passed": self.passed,
+            "certificateId": self.certificate.certificate_id,
+            "model": self.certificate.model.to_dict(),
+            "signers": [{"name": key.name, "keyid": key.keyid} for key in self.signers],
+            "payloadSha256": self.payload_sha256,
+            "audits": [audit.to_dict() for audit in self.audits],
+            "unbelievedAudits": self.unbelieved_audits,
+            "policy": self.policy.to_dict(),
+            "recompute": self.recompute,
+            "filesChecked": self.files_checked,
+            "files": [dataclasses.asdict(subject) for subject in self.files],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unverified:
+    """A certificate as it stands in a folder. Nobody has checked who wrote it.
+
+    Attributes:
+        certificate: What it says.
+        subjects: The files it says it about.
+        envelope: The envelope's line, for `signing.verify`.
+    """
+
+    certificate: Certificate
+    subjects: tuple[Subject, ...]
+    envelope: bytes
+
+
+def open_artifact(
+    path: str | Path, policy: Policy, *, now: datetime | None = None, low_memory: bool = False
+) -> Artifact:
+    """Returns an artifact that the policy accepts and whose every file is as it was signed.
+
+    Args:
+        path: The folder.
+        policy: The application's limits.
+        now: The time, with its zone; the clock's by default.
+        low_memory: Whether files are left on disk and held open, rather than read into memory.
+            Close the artifact then. Needs Linux.
+
+    Raises:
+        ArtifactError: A file is missing, changed, unlisted or unsafe.
+        CertificateError: The certificate is missing, malformed, unsigned, or for another model.
+        PolicyViolationError: The policy refuses it; `.report` lists every rule.
+    """
+    with _fail_closed(), folder.pinned(Path(path)) as pinned:
+        signed = attestation.read(pinned, policy, now=now)
+        report = policies.check(policy, signed.certificate, audits=signed.audits)
+        report.require_passed()
+        manifest, files = _check_files(
+            pinned, signed, policy, keep="open" if low_memory else "bytes"
+        )
+        return Artifact(
+            path=Path(path),
+            certificate=signed.certificate,
+            manifest=manifest,
+            subjects=signed.subjects,
+            signers=signed.signers,
+            report=report,
+            _files=files,
+        )
+
+
+def verify(path: str | Path, policy: Policy, *, now: datetime | None = None) -> VerificationReport:
+    """Returns the report of an artifact that passed every check; anything else raises.
+
+    Loads no model, needs no runtime, and holds no file in memory.
+
+    Args:
+        path: The folder.
+        policy: The application's limits.
+        now: The time, with its zone; the clock's by default.
+
+    Raises:
+        ArtifactError: A file is missing, changed, unlisted or unsafe.
+        CertificateError: The certificate is missing, malformed, unsigned, or for another model.
+        PolicyViolationError: The policy refuses it; `.report` lists every rule.
+    """
+    report = examine(path, policy, now=now)
+    report.policy.require_passed()
+    return report
+
+
+def examine(path: str | Path, policy: Policy, *, now: datetime | None = None) -> VerificationReport:
+    """Returns what checking an artifact finds, for people who want to see a refusal as well.
+
+    A policy that refuses is part of the report, so look at `.passed`; `verify` raises instead.
+    Files are read only if the policy accepts.
+
+    Args:
+        path: The folder.
+        policy: The application's limits.
+        now: The time, with its zone; the clock's by default.
+
+    Raises:
+        ArtifactError: A file is missing, changed, unlisted or unsafe.
+        CertificateError: The certificate is missing, malformed, unsigned, or for another model.
+    """
+    with _fail_closed(), folder.pinned(Path(path)) as pinned:
+        signed = attestation.read(pinned, policy, now=now)
+        report = policies.check(policy, signed.certificate, audits=signed.audits)
+        if report.passed:
+            _check_files(pinned, signed, policy, keep="nothing")
+        return VerificationReport(
+            certificate=signed.certificate,
+            signers=signed.signers,
+            payload_sha256=signed.digest,
+            audits=signed.audits,
+            unbelieved_audits=signed.unbelieved_audits,
+            policy=report,
+            recompute=policy.recompute if policy.privacy_required else None,
+            files=signed.subjects,
+            files_checked=report.passed,
+        )
+
+
+def read_unverified(path: str | Path) -> Unverified:
+    """Returns the certificate of a folder to look at. It proves nothing until it is verified.
+
+    Raises:
+        ArtifactError: There is no such folder.
+        CertificateError: The certificate is missing or malformed.
+    """
+    with _fail_closed(), folder.pinned(Path(path)) as pinned:
+        line = attestation.read_lines(pinned)[0]
+    certificate, subjects = statement.parse_statement(dsse.read_envelope(line).payload)
+    return Unverified(certificate=certificate, subjects=subjects, envelope=line)
+
+
+@contextmanager
+def _fail_closed() -> Iterator[None]:
+    try:
+        yield
+    except (HushdocError, MemoryError):
+        raise
+    except Exception as problem:
+        raise ArtifactError(
+            f"Checking the artifact failed in an unforeseen way ({type(problem).__name__}: "
+            f"{problem}). It is refused; please report this.",
+            code="INTERNAL_ERROR",
+        ) from problem
+
+
+def _check_files(
+    pinned: HeldFolder, signed: Attestation, policy: Policy, *, keep: _Keep
+) -> tuple[Mapping[str, Any], Mapping[str, bytes | SignedFile]]:
+    """Returns the manifest, and of every file what is to be kept, once all of them are sound."""
+    model = signed.certificate.model
+    _require_within(signed.subjects, policy)
+    findings: dict[str, Finding] = {}
+    kept: dict[str, bytes | SignedFile] = {}
+    manifest = b""
+    with ExitStack() as opened:
+        for subject in signed.subjects:
+            file = opened.enter_context(folder.open_signed(pinned, subject))
+            whole = keep == "bytes" or subject.name == MANIFEST_FILE
+            content, findings[subject.name] = _look_into(file, model, whole=whole)
+            if subject.name == MANIFEST_FILE:
+                manifest = content
+            kept[subject.name] = file if keep == "open" else content
+            if keep != "open":
+                file.close()
+        names = {subject.name for subject in signed.subjects}
+        folder.require_listed(pinned, names)
+        stated = contents.read_manifest(manifest, model)
+        contents.require_agreement(findings, stated, signed.certificate)
+        if keep == "open":
+            opened.pop_all()
+    return stated, kept
+
+
+def _look_into(file: SignedFile, model: ModelIdentity, *, whole: bool) -> tuple[bytes, Finding]:
+    """Returns a file's bytes, none unless `whole`, and what they say; they are the signed ones."""
+    name = file.subject.name
+    if whole:
+        content = file.read()
+        return content, contents.scan(name, Memory(content), model)
+    finding = contents.scan(name, file, model)
+    file.finish()
+    return b"", finding
+
+
+def _require_within(subjects: tuple[Subject, ...], policy: Policy) -> None:
+    sizes = {subject.name: subject.size for subject in subjects}
+    total = sum(sizes.values())
+    if total > policy.max_total_bytes or len(subjects) > policy.max_files:
+        raise ArtifactError(
+            f"The artifact has {len(subjects)} files with {total} bytes; the policy allows "
+            f"{policy.max_files} files with {policy.max_total_bytes} bytes. Raise the limits if "
+            "the model is meant to be this large.",
+            code="TOO_LARGE",
+        )
+    if MANIFEST_FILE not in sizes:
+        raise ArtifactError(
+            f"'{MANIFEST_FILE}' was not signed. Export the model again.", code="MISSING_FILE"
+        )
+    if sizes[MANIFEST_FILE] > strict_json.MAX_BYTES:
+        raise ArtifactError(
+            f"'{MANIFEST_FILE}' has {sizes[MANIFEST_FILE]} bytes; at most {strict_json.MAX_BYTES} "
+            "are read. Export the model again.",
+            code="BAD_MANIFEST",
+        )

@@ -1,0 +1,205 @@
+"""Contents: what the files of an artifact say about themselves, held against its certificate.
+
+A file that a runtime loads is looked into while it is hashed (`scan`), and what it says is judged
+once all files are known to be the signed ones (`require_agreement`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from hushdoc.accounting import mechanism
+from hushdoc.accounting.mechanism import HashFill, Mechanism
+from hushdoc.artifact import onnx_scan, safetensors_scan
+from hushdoc.artifact.safetensors_scan import Contents as Tensors
+from hushdoc.artifact.signed_file import Source
+from hushdoc.certificate.certificate import TASKS, Certificate, ModelIdentity
+from hushdoc.errors import ArtifactError, CertificateError
+from hushdoc.serialization import strict_json
+from hushdoc.serialization.records import (
+    Record,
+    anything,
+    integer,
+    keyed,
+    listed,
+    optional,
+    record,
+    stored,
+    text,
+    word,
+)
+
+MANIFEST_FILE = "hushdoc.json"
+FORMAT_VERSION = 1
+CERTIFICATE_ID_KEY = "hushdoc.certificate_id"
+"""Key of the metadata, in ONNX and safetensors files, that holds the certificate's id."""
+
+TABLE_KEY = "hashTable"
+"""Key of the manifest's preprocessing that states the table of an artifact of hashed features."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Manifest(Record):
+    """How `hushdoc.json` is spelled: what the runtime must know to feed the model."""
+
+    format_version: int = stored(integer(minimum=1))
+    task: str = stored(word(TASKS))
+    entry: str = stored(text)
+    inputs: tuple[Any, ...] = stored(listed(anything))
+    outputs: tuple[Any, ...] = stored(listed(anything))
+    preprocessing: Mapping[str, Any] = stored(keyed(anything))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Table(Record):
+    """How the manifest states a table of hashed features."""
+
+    tensor: str = stored(text)
+    rows: int = stored(integer(minimum=1))
+    columns: int = stored(integer(minimum=1))
+    reference: int | None = stored(optional(integer()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What a look into one file found.
+
+    Attributes:
+        metadata: Its free texts, among which must be the certificate's id; None for files that
+            carry none, such as a tokenizer.
+        tensors: What a safetensors file holds.
+        problem: Why it is refused.
+    """
+
+    metadata: Mapping[str, str] | None = None
+    tensors: Tensors | None = None
+    problem: ArtifactError | None = None
+
+
+def scan(name: str, source: Source, model: ModelIdentity) -> Finding:
+    """Returns what a file says about itself; a malformed file is a finding, not an error.
+
+    So that the error is the right one: whether the bytes are the signed ones is known at their
+    end only.
+
+    Args:
+        name: The file, as it was signed.
+        source: Its bytes. Some may be left; they matter to nobody but the hash.
+        model: What was signed about the model; its entry is in the model's format, whatever it is
+            called.
+    """
+    try:
+        match _format_of(name, model):
+            case "onnx":
+                return Finding(metadata=onnx_scan.scan(source))
+            case "safetensors":
+                tensors = safetensors_scan.scan(source)
+                return Finding(metadata=tensors.metadata, tensors=tensors)
+    except ArtifactError as problem:
+        return Finding(problem=problem)
+    return Finding()
+
+
+def _format_of(name: str, model: ModelIdentity) -> str:
+    return model.format if name == model.entry else name.lower().rpartition(".")[2]
+
+
+def read_manifest(content: bytes, model: ModelIdentity) -> Mapping[str, Any]:
+    """Returns the manifest as plain data.
+
+    Args:
+        content: Of `hushdoc.json`.
+        model: What was signed about the model, which the manifest must not contradict.
+
+    Raises:
+        ArtifactError: BAD_MANIFEST.
+    """
+    try:
+        data = strict_json.loads(content, what=f"'{MANIFEST_FILE}'")
+        manifest = _Manifest.from_dict(data, MANIFEST_FILE)
+    except CertificateError as problem:
+        raise _bad_manifest(str(problem)) from problem
+    stated = (FORMAT_VERSION, model.task, model.entry)
+    found = (manifest.format_version, manifest.task, manifest.entry)
+    if found != stated:
+        raise _bad_manifest(
+            f"'{MANIFEST_FILE}' says (version, task, entry) {found}, the certificate {stated}. "
+            "Export the model again with this hushdoc."
+        )
+    return MappingProxyType(data)
+
+
+def require_agreement(
+    findings: Mapping[str, Finding], manifest: Mapping[str, Any], certificate: Certificate
+) -> None:
+    """Raises unless every file is sound and agrees with what was signed.
+
+    Args:
+        findings: What `scan` found, for each file.
+        manifest: As `read_manifest` returned it.
+        certificate: What was signed.
+
+    Raises:
+        ArtifactError: BAD_ONNX, CUSTOM_OP, EXTERNAL_DATA_NOT_LISTED, BAD_SAFETENSORS,
+            BAD_MANIFEST, EMBEDDED_METADATA_MISSING or EMBEDDED_METADATA_MISMATCH.
+    """
+    for finding in findings.values():
+        if finding.problem is not None:
+            raise finding.problem
+    tensors = findings[certificate.model.entry].tensors
+    if tensors is not None:
+        _require_stated_table(tensors, manifest, certificate.claim.transcripts.values())
+    for name, finding in findings.items():
+        if finding.metadata is not None:
+            _require_same_id(name, finding.metadata, certificate.certificate_id)
+
+
+def _require_stated_table(
+    tensors: Tensors, manifest: Mapping[str, Any], transcripts: Iterable[Mechanism]
+) -> None:
+    """Raises unless the table is filled and as large as manifest and transcripts say."""
+    where = f"{MANIFEST_FILE}.preprocessing.{TABLE_KEY}"
+    try:
+        table = record(_Table).read(manifest["preprocessing"].get(TABLE_KEY), where)
+    except CertificateError as problem:
+        raise _bad_manifest(str(problem)) from problem
+    if table.reference is not None and (table.columns < 2 or table.reference >= table.columns):
+        raise _bad_manifest(
+            f"{where} leaves out the column {table.reference} of {table.columns}; expected one of "
+            "two or more. Export the model again with this hushdoc."
+        )
+    sizes = {(table.rows, table.columns)}
+    sizes |= {(fill.rows, fill.columns) for event in transcripts for fill in _fills(event)}
+    left_out = int(table.reference is not None)
+    for rows, columns in sorted(sizes):
+        safetensors_scan.require_table(tensors, table.tensor, rows=rows, columns=columns - left_out)
+
+
+def _fills(event: Mechanism) -> Iterator[HashFill]:
+    if isinstance(event, HashFill):
+        yield event
+    for part in mechanism.parts(event):
+        yield from _fills(part)
+
+
+def _require_same_id(name: str, metadata: Mapping[str, str], certificate_id: str) -> None:
+    embedded = metadata.get(CERTIFICATE_ID_KEY)
+    if embedded is None:
+        raise ArtifactError(
+            f"'{name}' names no certificate in its metadata ({CERTIFICATE_ID_KEY}). Export the "
+            "model again.",
+            code="EMBEDDED_METADATA_MISSING",
+        )
+    if embedded != certificate_id:
+        raise ArtifactError(
+            f"'{name}' names the certificate {ascii(embedded)[:60]}, the signed one is "
+            f"{certificate_id}. Files of two models were mixed; fetch the artifact again.",
+            code="EMBEDDED_METADATA_MISMATCH",
+        )
+
+
+def _bad_manifest(found: str) -> ArtifactError:
+    return ArtifactError(found, code="BAD_MANIFEST")

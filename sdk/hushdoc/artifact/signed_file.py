@@ -1,0 +1,273 @@
+"""SignedFile: one open file of an artifact, read once and hashed while it is read.
+
+What looks into a file pulls its bytes from here, so that the bytes it saw are the bytes that were
+hashed: between the two nothing can be swapped. The file is held by its descriptor; its name is
+never opened again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import stat
+from types import TracebackType
+from typing import Protocol, Self
+
+from hushdoc.certificate.subjects import Subject
+from hushdoc.errors import ArtifactError
+
+_CHUNK_BYTES = 1 << 18
+"""Small enough to stay in the processor's cache between reading and hashing."""
+
+_DESCRIPTORS = "/proc/self/fd"
+"""Where Linux shows a process's open files; opening one of these opens that very file again."""
+
+
+class Source(Protocol):
+    """Bytes that are looked at once, from the first to the last."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are in all."""
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fills the buffer's beginning with the next bytes; returns how many, 0 at the end."""
+
+    def skip(self, num_bytes: int) -> int:
+        """Passes over the next bytes; returns how many, fewer than asked for at the end."""
+
+
+class Memory:
+    """A source over bytes in memory."""
+
+    def __init__(self, content: bytes) -> None:
+        """Begins at the first byte."""
+        self._rest = memoryview(content)
+        self.size = len(content)
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fills the buffer's beginning with the next bytes; returns how many, 0 at the end."""
+        taken = self._rest[: len(buffer)]
+        buffer[: len(taken)] = taken
+        return self.skip(len(taken))
+
+    def skip(self, num_bytes: int) -> int:
+        """Passes over the next bytes; returns how many, fewer than asked for at the end."""
+        passed = min(num_bytes, len(self._rest))
+        self._rest = self._rest[passed:]
+        return passed
+
+
+class SignedFile:
+    """A file of an artifact that is held open: a source that hashes what it gives.
+
+    Attributes:
+        subject: The file as it was signed.
+    """
+
+    def __init__(self, descriptor: int, subject: Subject) -> None:
+        """Takes over an open descriptor; a file that can't be the signed one is refused unread.
+
+        Args:
+            descriptor: Of the file, at its first byte. It is closed here, also on a refusal.
+            subject: The file as it was signed.
+
+        Raises:
+            ArtifactError: NOT_REGULAR_FILE or SIZE_MISMATCH.
+        """
+        try:
+            found = os.fstat(descriptor)
+            _require_candidate(found, subject)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self.subject = subject
+        # Raw and unbuffered; the object closes the descriptor even if nobody else does.
+        self._stream = os.fdopen(descriptor, "rb", buffering=0)
+        self._identity = _identity(found)
+        self._digest = hashlib.sha256()
+        self._num_read = 0
+        self._problem: ArtifactError | None = None
+
+    @property
+    def size(self) -> int:
+        """How many bytes were signed, which is how many there are."""
+        return self.subject.size
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fills the buffer's beginning with the next bytes; returns how many, 0 at the end.
+
+        Raises:
+            ArtifactError: READ_FAILED, or CHANGED_DURING_LOAD: the file grew.
+        """
+        if self._problem is not None:
+            raise self._problem
+        try:
+            num_bytes = self._stream.readinto(buffer) or 0
+        except OSError as problem:
+            self._problem = _unreadable(self.subject, problem)
+            raise self._problem from problem
+        self._num_read += num_bytes
+        if self._num_read > self.subject.size:
+            self._problem = _changed(self.subject)
+            raise self._problem
+        self._digest.update(buffer[:num_bytes])
+        return num_bytes
+
+    def skip(self, num_bytes: int) -> int:
+        """Reads and hashes the next bytes and forgets them; returns how many there were.
+
+        Raises:
+            ArtifactError: As `readinto`.
+        """
+        buffer = memoryview(bytearray(min(_CHUNK_BYTES, num_bytes)))
+        passed = 0
+        while passed < num_bytes and (got := self.readinto(buffer[: num_bytes - passed])):
+            passed += got
+        return passed
+
+    def finish(self) -> None:
+        """Reads what nobody asked for, and raises unless all of it is what was signed.
+
+        Raises:
+            ArtifactError: READ_FAILED, CHANGED_DURING_LOAD or DIGEST_MISMATCH.
+        """
+        # One byte more than there may be: a file that has grown shows.
+        self.skip(self.subject.size - self._num_read + 1)
+        self.require_unchanged()
+        if self._num_read != self.subject.size:
+            raise _changed(self.subject)
+        self._require_digest(self._digest.hexdigest())
+
+    def read(self) -> bytes:
+        """Returns the whole content; the bytes that are returned are the bytes that were hashed.
+
+        Raises:
+            ArtifactError: READ_FAILED, CHANGED_DURING_LOAD or DIGEST_MISMATCH.
+        """
+        try:
+            self._stream.seek(0)
+            with os.fdopen(self._stream.fileno(), "rb", closefd=False) as whole:
+                content = whole.read(self.subject.size + 1)
+        except OSError as problem:
+            raise _unreadable(self.subject, problem) from problem
+        self.require_unchanged()
+        if len(content) != self.subject.size:
+            raise _changed(self.subject)
+        self._require_digest(hashlib.sha256(content).hexdigest())
+        return content
+
+    def mapped(self) -> memoryview:
+        """Returns the content as memory that the system reads from disk when it is touched.
+
+        Raises:
+            ArtifactError: READ_FAILED, or CHANGED_DURING_LOAD: it is not the file that was hashed.
+        """
+        if self.subject.size == 0:
+            return memoryview(b"")
+        try:
+            content = mmap.mmap(self._stream.fileno(), self.subject.size, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as problem:  # ValueError: it became shorter
+            raise _unreadable(self.subject, problem) from problem
+        self.require_unchanged()
+        return memoryview(content)
+
+    def path(self) -> str:
+        """Returns a path that opens this very file, whatever became of its name.
+
+        Raises:
+            ArtifactError: LOW_MEMORY_UNAVAILABLE: this system has no such paths.
+        """
+        path = f"{_DESCRIPTORS}/{self._stream.fileno()}"
+        try:
+            same = _identity(os.stat(path)) == _identity(os.fstat(self._stream.fileno()))
+        except OSError:
+            same = False
+        if not same:
+            raise ArtifactError(
+                f"This system doesn't show open files under {_DESCRIPTORS}, which loading in low "
+                "memory needs. Load without low_memory.",
+                code="LOW_MEMORY_UNAVAILABLE",
+            )
+        return path
+
+    def require_unchanged(self) -> None:
+        """Raises unless the file is as it was when it was opened.
+
+        A write that resets the file's time is noticed as well, by the time of the last change of
+        its status, which no call sets. It is as fine as the file system's clock: before Linux 6.13
+        a write within a few milliseconds of the last one before the file was opened is not told
+        from it.
+
+        Raises:
+            ArtifactError: CHANGED_DURING_LOAD.
+        """
+        if _identity(os.fstat(self._stream.fileno())) != self._identity:
+            raise _changed(self.subject)
+
+    def close(self) -> None:
+        """Lets the file go."""
+        self._stream.close()
+
+    def __enter__(self) -> Self:
+        """Returns the file, which is closed at the end of the block."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Lets the file go."""
+        self.close()
+
+    def _require_digest(self, found: str) -> None:
+        if found != self.subject.sha256:
+            raise ArtifactError(
+                f"The file '{self.subject.name}' has the SHA-256 {found}, {self.subject.sha256} "
+                "was signed. Fetch the artifact again.",
+                code="DIGEST_MISMATCH",
+            )
+
+
+def not_regular(name: str) -> ArtifactError:
+    """Returns the error for what is neither a file nor a folder that was signed."""
+    return ArtifactError(
+        f"{ascii(name)[:120]} is neither a file nor a folder that was signed. Remove it, or fetch "
+        "the artifact again.",
+        code="NOT_REGULAR_FILE",
+    )
+
+
+def _identity(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _require_candidate(found: os.stat_result, subject: Subject) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise not_regular(subject.name)
+    if found.st_size != subject.size:
+        raise ArtifactError(
+            f"The file '{subject.name}' has {found.st_size} bytes, {subject.size} were signed. "
+            "Fetch the artifact again.",
+            code="SIZE_MISMATCH",
+        )
+
+
+def _changed(subject: Subject) -> ArtifactError:
+    return ArtifactError(
+        f"The file '{subject.name}' changed while it was read. Let nobody write to an artifact in "
+        "use, and load it again.",
+        code="CHANGED_DURING_LOAD",
+    )
+
+
+def _unreadable(subject: Subject, problem: Exception) -> ArtifactError:
+    found = getattr(problem, "strerror", None) or problem
+    return ArtifactError(
+        f"The file '{subject.name}' can't be read: {found}. Check the disk, then fetch the "
+        "artifact again.",
+        code="READ_FAILED",
+    )

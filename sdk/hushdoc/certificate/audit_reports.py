@@ -1,0 +1,215 @@
+"""Audits: what attacks measured, and what outside auditors are invited to measure.
+
+A certificate may carry its issuer's own audits. Anybody else signs a line of their own in the
+artifact's envelope file, an in-toto statement whose subject is the digest of the certificate's
+signed bytes, so that it can't be moved to another certificate. An audit only ever weakens a
+claim: a lower bound above the stated epsilon refutes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hushdoc.certificate.vocabulary import ADVERSARIES, PRIVACY_UNITS
+from hushdoc.errors import CertificateError
+from hushdoc.serialization import strict_json
+from hushdoc.serialization.records import (
+    Record,
+    integer,
+    listed,
+    number,
+    optional,
+    pair,
+    record,
+    require_keys,
+    sha256,
+    spelled,
+    stored,
+    text,
+    time,
+    word,
+)
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+AUDIT_PREDICATE_TYPE = "https://hushdoc.dev/privacy-audit/v1"
+AUDIT_SCHEMA_VERSION = 1
+SUBJECT_NAME = "certificate"
+"""What an audit statement calls the certificate it is about."""
+
+MAX_AUDITS = 16
+"""Audits by others that an artifact can carry."""
+
+MAX_AUDIT_BYTES = 64 * 1024
+"""One audit's line, in bytes."""
+
+certificate_id = spelled("[0-9a-f]{32}", "32 hexadecimal digits")
+_share = number(maximum=1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreRegisteredAudit(Record):
+    """An empirical test that the issuer agreed to be judged by, before anybody ran it.
+
+    Attributes:
+        protocol: What is done, in words, or where the protocol is written down.
+        population: From whom canaries and non-members are drawn.
+        query_budget: How many questions the auditor may ask the model.
+        seed_commitment: SHA-256 of the salted seed, so that nobody picks it afterwards.
+    """
+
+    protocol: str = stored(text)
+    population: str = stored(text)
+    query_budget: int = stored(integer(minimum=1))
+    seed_commitment: str = stored(sha256)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit(Record):
+    """What one attack measured.
+
+    Attributes:
+        method: Which attack, in words.
+        adversary: Whose view it had, one of ADVERSARIES.
+        unit: What it told apart, one of PRIVACY_UNITS.
+        canaries: Records that were put in or left out for it, if any were.
+        runs: Trainings it looked at.
+        confidence: Probability that epsilon_lower is right, if there is one.
+        epsilon_lower: No (epsilon, delta) below this can be true.
+        delta: The delta of that bound.
+        tpr_at_fpr: ((true positive rate, false positive rate), ...).
+        auc: Area under that curve.
+        evidence: Digest of what can be looked at.
+    """
+
+    method: str = stored(text)
+    adversary: str = stored(word(ADVERSARIES))
+    unit: str = stored(word(PRIVACY_UNITS))
+    canaries: int | None = stored(optional(integer()))
+    runs: int = stored(integer(minimum=1))
+    confidence: float | None = stored(optional(_share))
+    epsilon_lower: float | None = stored(optional(number()))
+    delta: float | None = stored(optional(_share))
+    tpr_at_fpr: tuple[tuple[float, float], ...] = stored(listed(pair(_share, _share)))
+    auc: float | None = stored(optional(_share))
+    evidence: str | None = stored(optional(sha256))
+
+    def problem(self) -> str | None:
+        """Returns which part of a lower bound is missing, or None."""
+        parts = (self.epsilon_lower, self.delta, self.confidence)
+        if len({part is None for part in parts}) > 1:
+            return (
+                f"epsilonLower, delta, confidence are {parts}; a bound needs all three, and no "
+                "bound none of them"
+            )
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditReport(Record):
+    """What somebody who checked a model signs about it.
+
+    Attributes:
+        certificate_id: Of the certificate that was put to the test.
+        auditor: Who did it.
+        conducted_at: When, UTC.
+        audits: What was measured.
+    """
+
+    certificate_id: str = stored(certificate_id)
+    auditor: str = stored(text)
+    conducted_at: str = stored(time)
+    audits: tuple[Audit, ...] = stored(listed(record(Audit)))
+
+
+def audit_statement(report: AuditReport, certificate_digest: str) -> bytes:
+    """Returns the in-toto Statement v1 that an auditor signs.
+
+    Args:
+        report: What was measured.
+        certificate_digest: SHA-256 of the certificate's signed payload, 64 hexadecimal digits.
+
+    Raises:
+        CertificateError: A field is wrong; what can't be read back is never written.
+    """
+    content = strict_json.dumps(
+        {
+            "_type": STATEMENT_TYPE,
+            "subject": [{"name": SUBJECT_NAME, "digest": {"sha256": certificate_digest}}],
+            "predicateType": AUDIT_PREDICATE_TYPE,
+            "predicate": {"schemaVersion": AUDIT_SCHEMA_VERSION, **report.to_dict()},
+        }
+    )
+    parse_audit_statement(content, certificate_digest)
+    return content
+
+
+def parse_audit_statement(content: bytes, certificate_digest: str) -> AuditReport:
+    """Returns the report of an audit statement that is about this certificate.
+
+    Args:
+        content: The payload of a verified envelope.
+        certificate_digest: SHA-256 of the certificate's signed payload, 64 hexadecimal digits.
+
+    Raises:
+        CertificateError: BAD_STATEMENT, WRONG_PREDICATE, BAD_SUBJECT, BAD_FIELD or UNKNOWN_VALUE.
+    """
+    data = strict_json.loads(content, what="The audit")
+    keys = {"_type", "subject", "predicateType", "predicate"}
+    if not isinstance(data, dict) or data.keys() != keys or data["_type"] != STATEMENT_TYPE:
+        raise CertificateError(
+            f"The audit's payload is no in-toto statement: expected the keys {sorted(keys)} and "
+            f"the type {STATEMENT_TYPE}. Ask the auditor for a sound one."
+        )
+    if data["predicateType"] != AUDIT_PREDICATE_TYPE:
+        raise CertificateError(
+            f"A further line has the predicate {ascii(data['predicateType'])[:80]}, expected "
+            f"{AUDIT_PREDICATE_TYPE}. Only audits may follow the certificate.",
+            code="WRONG_PREDICATE",
+        )
+    if data["subject"] != [{"name": SUBJECT_NAME, "digest": {"sha256": certificate_digest}}]:
+        raise CertificateError(
+            "The audit is about another certificate than the one in the first line. Fetch the "
+            "artifact again.",
+            code="BAD_SUBJECT",
+        )
+    return _report_from(data["predicate"])
+
+
+def _report_from(data: Any) -> AuditReport:
+    keys = {"schemaVersion", "certificateId", "auditor", "conductedAt", "audits"}
+    require_keys(data, keys, "audit")
+    version = integer().read(data["schemaVersion"], "audit.schemaVersion")
+    if version != AUDIT_SCHEMA_VERSION:
+        raise CertificateError(
+            f"The audit has the schema version {version}; this hushdoc reads "
+            f"{AUDIT_SCHEMA_VERSION}. Update hushdoc.",
+            code="UNKNOWN_VALUE",
+        )
+    return AuditReport.from_dict(
+        {key: value for key, value in data.items() if key != "schemaVersion"}, "audit"
+    )
+
+
+def refuted(
+    points: Sequence[tuple[float, float]], audits: Sequence[Audit]
+) -> tuple[Audit, tuple[float, float]] | None:
+    """Returns an audit and the (epsilon, delta) that it refutes, or None.
+
+    A bound at delta speaks about every promise with that delta or a smaller one. Where all stated
+    deltas are larger, the one nearest to it is held against it: an audit above the claim never
+    passes.
+
+    Args:
+        points: What is promised, as ((epsilon, delta), ...).
+        audits: Those about the same unit, from a view that the adversary has as well.
+    """
+    for audit in audits:
+        if audit.epsilon_lower is None or audit.delta is None or not points:
+            continue
+        limit = max(audit.delta, min(delta for _, delta in points))
+        for epsilon, delta in points:
+            if delta <= limit and epsilon < audit.epsilon_lower:
+                return audit, (epsilon, delta)
+    return None

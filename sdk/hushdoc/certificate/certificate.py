@@ -1,0 +1,247 @@
+"""Certificate: who says what about which model, as the signed statement of an artifact.
+
+The statement is an in-toto Statement v1 with a predicate of our own. Its schema version is part
+of it; a reader knows all fields of a version and refuses any other, so nothing that would weaken
+a promise can be overlooked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hushdoc.certificate.audit_reports import (
+    certificate_id,
+)
+from hushdoc.certificate.claim import (
+    Claim,
+)
+from hushdoc.certificate.recompute import Reproduction, reproduce
+from hushdoc.certificate.vocabulary import ASSURANCES
+from hushdoc.errors import CertificateError
+from hushdoc.serialization.records import (
+    TIME_FORMAT,
+    Codec,
+    Record,
+    bad_field,
+    camel,
+    flag,
+    integer,
+    listed,
+    optional,
+    record,
+    require_keys,
+    stored,
+    text,
+    time,
+    word,
+)
+
+SCHEMA_VERSION = 1
+TASKS = ("kie", "docvqa", "classification", "embedding")
+FORMATS = ("onnx", "safetensors")
+CLOCK_TOLERANCE = timedelta(minutes=5)
+"""How far the issuer's clock may be ahead of ours."""
+
+EARLIEST_CLOCK, LATEST_CLOCK = "2026-11-01T00:00:00Z", "2126-11-01T00:00:00Z"
+"""A clock before this code was written, or a hundred years after, is wrong."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelIdentity(Record):
+    """Which model this is; held against replay and rollback.
+
+    Attributes:
+        name: The name that keys are authorised for, such as "invoice-kie".
+        version: Grows with every release.
+        task: One of TASKS.
+        format: One of FORMATS.
+        entry: The file that the runtime loads, such as "onnx/model.onnx".
+    """
+
+    name: str = stored(text)
+    version: int = stored(integer())
+    task: str = stored(word(TASKS))
+    format: str = stored(word(FORMATS))
+    entry: str = stored(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """A claim with a name, a date and a model.
+
+    Attributes:
+        certificate_id: 128 random bits as 32 hexadecimal digits (`new_certificate_id`).
+        issued_at: UTC as "2026-11-21T08:00:00Z" (`utc_now`).
+        expires_at: In the same form, or None.
+        issuer: Who says so.
+        assurance: One of ASSURANCES.
+        model: Which model.
+        claim: What training says.
+        derivation: What was done to the weights since training. Each step has "step" (a word) and
+            "dataDependent" (whether it read protected data); other keys are for people.
+        critical: Names of extensions that a reader must understand; none is known yet.
+    """
+
+    certificate_id: str
+    issued_at: str
+    expires_at: str | None
+    issuer: str
+    assurance: str
+    model: ModelIdentity
+    claim: Claim
+    derivation: tuple[Mapping[str, Any], ...] = ()
+    critical: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the predicate as plain data; the claim's fields stand beside the others."""
+        head = {key: codec.write(getattr(self, name)) for name, key, codec in _HEAD}
+        return {"schemaVersion": SCHEMA_VERSION, **head, **self.claim.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Certificate:
+        """Returns the certificate that `to_dict` wrote.
+
+        Raises:
+            CertificateError: BAD_FIELD, UNKNOWN_VALUE or UNKNOWN_CRITICAL.
+        """
+        _require_version(data)
+        claim_keys = {camel(field.name) for field in dataclasses.fields(Claim)}
+        head_keys = {key for _, key, _ in _HEAD}
+        require_keys(data, {"schemaVersion"} | head_keys | claim_keys, "predicate")
+        head = {name: codec.read(data[key], f"predicate.{key}") for name, key, codec in _HEAD}
+        claim = Claim.from_dict({key: data[key] for key in claim_keys}, "predicate")
+        certificate = cls(claim=claim, **head)
+        if certificate.expires_at is not None and certificate.expires_at <= certificate.issued_at:
+            raise bad_field("predicate.expiresAt", "found a time that is not after issuedAt")
+        return certificate
+
+    def recompute(self, way: str = "fast") -> tuple[Reproduction, ...]:
+        """Returns for each dp guarantee whether its numbers follow from its transcript.
+
+        Args:
+            way: One of `reproduction.RECOMPUTE_WAYS`.
+
+        Raises:
+            MissingExtraError: `offline` needs dp-accounting.
+        """
+        return reproduce(self.claim, way=way)
+
+
+def new_certificate_id() -> str:
+    """Returns 128 random bits as 32 hexadecimal digits."""
+    return secrets.token_hex(16)
+
+
+def utc_now() -> str:
+    """Returns the time in the form that certificates use."""
+    return datetime.now(UTC).strftime(TIME_FORMAT)
+
+
+def require_valid(
+    certificate: Certificate,
+    *,
+    model: str | None,
+    min_version: int,
+    now: datetime,
+    max_age: timedelta | None = None,
+) -> None:
+    """Raises unless the certificate is valid now and for the model that the application wants.
+
+    Args:
+        certificate: One whose signature has been checked.
+        model: The name the model must have, or None for any.
+        min_version: The least version of it.
+        now: The time, with its zone.
+        max_age: How long ago it may have been issued, or None for any time.
+
+    Raises:
+        CertificateError: WRONG_MODEL, ROLLBACK, CLOCK_IMPLAUSIBLE, NOT_YET_VALID, EXPIRED or
+            STALE.
+    """
+    found = certificate.model
+    if model is not None and found.name != model:
+        raise CertificateError(
+            f"The certificate is for the model {ascii(found.name)[:80]}, the policy allows "
+            f"{ascii(model)}. Take the artifact of the right model.",
+            code="WRONG_MODEL",
+        )
+    if found.version < min_version:
+        raise CertificateError(
+            f"The model has version {found.version}, the policy allows from {min_version}. "
+            "Take a newer release.",
+            code="ROLLBACK",
+        )
+    clock = now.astimezone(UTC).strftime(TIME_FORMAT)
+    if not EARLIEST_CLOCK <= clock <= LATEST_CLOCK:
+        raise CertificateError(
+            f"This clock says {clock}, expected {EARLIEST_CLOCK} to {LATEST_CLOCK}. Nothing can be "
+            "said about validity by it; set the clock right.",
+            code="CLOCK_IMPLAUSIBLE",
+        )
+    if certificate.issued_at > (now.astimezone(UTC) + CLOCK_TOLERANCE).strftime(TIME_FORMAT):
+        raise CertificateError(
+            f"The certificate is valid from {certificate.issued_at}, and this clock says {clock}. "
+            "Set the clock right, or wait.",
+            code="NOT_YET_VALID",
+        )
+    if certificate.expires_at is not None and certificate.expires_at <= clock:
+        raise CertificateError(
+            f"The certificate expired {certificate.expires_at}, and this clock says {clock}. "
+            "Ask its issuer for a new one.",
+            code="EXPIRED",
+        )
+    if max_age is not None:
+        oldest = (now.astimezone(UTC) - max_age).strftime(TIME_FORMAT)
+        if certificate.issued_at < oldest:
+            raise CertificateError(
+                f"The certificate was issued {certificate.issued_at}, the policy allows from "
+                f"{oldest}. Ask its issuer for a new one.",
+                code="STALE",
+            )
+
+
+def _require_version(data: Any) -> None:
+    if not isinstance(data, dict) or "schemaVersion" not in data:
+        raise bad_field("predicate", "found no schemaVersion, expected an object with one")
+    version = integer().read(data["schemaVersion"], "predicate.schemaVersion")
+    if version != SCHEMA_VERSION:
+        raise CertificateError(
+            f"The certificate has the schema version {version}; this hushdoc reads "
+            f"{SCHEMA_VERSION}. Update hushdoc, or ask for a certificate of that version.",
+            code="UNKNOWN_VALUE",
+        )
+    critical = listed(text).read(data.get("critical"), "predicate.critical")
+    if critical:
+        raise CertificateError(
+            f"The certificate demands that its reader understands {ascii(critical)[:120]}; this "
+            "hushdoc knows no extension. Update hushdoc.",
+            code="UNKNOWN_CRITICAL",
+        )
+
+
+def _read_step(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict) or not {"step", "dataDependent"} <= value.keys():
+        raise bad_field(where, "found no step with the keys step and dataDependent")
+    text.read(value["step"], f"{where}.step")
+    flag.read(value["dataDependent"], f"{where}.dataDependent")
+    return value
+
+
+_step: Codec[Mapping[str, Any]] = Codec(read=_read_step, write=dict)
+
+_HEAD: list[tuple[str, str, Codec[Any]]] = [
+    ("certificate_id", "certificateId", certificate_id),
+    ("issued_at", "issuedAt", time),
+    ("expires_at", "expiresAt", optional(time)),
+    ("issuer", "issuer", text),
+    ("assurance", "assurance", word(ASSURANCES)),
+    ("model", "model", record(ModelIdentity)),
+    ("derivation", "derivation", listed(_step)),
+    ("critical", "critical", listed(text)),
+]
+"""The certificate's own fields beside its claim: attribute, JSON key, how it is spelled."""

@@ -1,0 +1,88 @@
+"""The in-toto statement that carries a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hushdoc.certificate.audit_reports import (
+    STATEMENT_TYPE,
+)
+from hushdoc.certificate.certificate import Certificate
+from hushdoc.certificate.subjects import Subject, read_subjects
+from hushdoc.errors import CertificateError
+from hushdoc.serialization import strict_json
+
+PREDICATE_TYPE = "https://hushdoc.dev/privacy-certificate/v1"
+
+
+def statement(certificate: Certificate, subjects: Sequence[Subject]) -> bytes:
+    """Returns the in-toto Statement v1 to sign.
+
+    What can't be read back is never written, and neither is a claim of differential privacy that
+    its own transcript does not reproduce.
+
+    Args:
+        certificate: What is said.
+        subjects: The files it is said about; the model's entry is one of them.
+
+    Raises:
+        CertificateError: A field is wrong, or EPSILON_NOT_REPRODUCED or NO_TRANSCRIPT.
+    """
+    for finding in certificate.recompute():
+        if finding.code is not None:
+            raise CertificateError(
+                f"Guarantee {finding.index} is not signed: {finding.message}. Expected a promise "
+                "that its own transcript reproduces; recompute epsilon, or state kind none.",
+                code=finding.code,
+            )
+    content = strict_json.dumps(
+        {
+            "_type": STATEMENT_TYPE,
+            "subject": [
+                {
+                    "name": subject.name,
+                    "digest": {"sha256": subject.sha256},
+                    "annotations": {"size": subject.size},
+                }
+                for subject in sorted(subjects, key=lambda subject: subject.name)
+            ],
+            "predicateType": PREDICATE_TYPE,
+            "predicate": certificate.to_dict(),
+        }
+    )
+    parse_statement(content)
+    return content
+
+
+def parse_statement(content: bytes) -> tuple[Certificate, tuple[Subject, ...]]:
+    """Returns the certificate and the files of a statement, each checked.
+
+    Args:
+        content: The payload of a verified envelope.
+
+    Raises:
+        CertificateError: BAD_STATEMENT, WRONG_PREDICATE, UNKNOWN_CRITICAL, BAD_FIELD,
+            UNKNOWN_VALUE, BAD_SUBJECT, BAD_PATH or CERT_TOO_LARGE.
+    """
+    data = strict_json.loads(content, what="The certificate")
+    keys = {"_type", "subject", "predicateType", "predicate"}
+    if not isinstance(data, dict) or data.keys() != keys or data["_type"] != STATEMENT_TYPE:
+        raise CertificateError(
+            f"The signed payload is no in-toto statement: expected the keys {sorted(keys)} and the "
+            f"type {STATEMENT_TYPE}. Ask its issuer for a certificate of this schema."
+        )
+    if data["predicateType"] != PREDICATE_TYPE:
+        raise CertificateError(
+            f"The statement has the predicate {ascii(data['predicateType'])[:80]}, expected "
+            f"{PREDICATE_TYPE}. It says something else than a privacy certificate does.",
+            code="WRONG_PREDICATE",
+        )
+    subjects = read_subjects(data["subject"])
+    certificate = Certificate.from_dict(data["predicate"])
+    if certificate.model.entry not in {subject.name for subject in subjects}:
+        raise CertificateError(
+            f"The model's entry {ascii(certificate.model.entry)[:80]} is not among the signed "
+            "files. Sign every file that the runtime opens.",
+            code="BAD_SUBJECT",
+        )
+    return certificate, subjects

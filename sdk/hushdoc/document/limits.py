@@ -1,0 +1,175 @@
+"""What readers and documents agree on: what a word is, how much is read, and how it was read."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from hushdoc.errors import InputError, LimitExceededError, WordError
+
+MAX_WORD_CHARACTERS = 10_000
+"""No word of any document is longer."""
+
+MAX_SIDE = 10_000_000
+"""No page of any document is longer (pixels, or the units of the file it is read from)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadingLimits:
+    """How much of somebody else's file is read; anything larger is refused, never cut.
+
+    Attributes:
+        max_bytes: Size of the file.
+        max_pages: Pages of one document.
+        max_pixels: Pixels of one page, told from the file's head before any is decoded; pages of
+            PDF files are drawn no larger.
+        max_words: Words of one document.
+        max_word_characters: Characters of one word; MAX_WORD_CHARACTERS at most.
+
+    Example:
+        >>> ReadingLimits(max_pages=3).max_pages
+        3
+    """
+
+    max_bytes: int = 128 * 2**20
+    max_pages: int = 1000
+    max_pixels: int = 80_000_000
+    max_words: int = 1_000_000
+    max_word_characters: int = MAX_WORD_CHARACTERS
+
+    def __post_init__(self) -> None:
+        """Refuses limits that let nothing through."""
+        for found in fields(self):
+            value = getattr(self, found.name)
+            if type(value) is not int or value < 1:
+                raise ValueError(f"{found.name} is {value!r}; expected an integer >= 1.")
+        if self.max_word_characters > MAX_WORD_CHARACTERS:
+            raise ValueError(
+                f"max_word_characters is {self.max_word_characters}; no document holds words of "
+                f"more than {MAX_WORD_CHARACTERS} characters."
+            )
+
+
+def check_size(width: object, height: object, *, where: str) -> None:
+    """Raises unless a page can have this size.
+
+    Args:
+        width: In pixels.
+        height: In pixels.
+        where: Which page it is, for the message.
+
+    Raises:
+        InputError: A side is no number, not positive, or longer than MAX_SIDE.
+    """
+    for length in (width, height):
+        if not (isinstance(length, int | float) and 0 < length <= MAX_SIDE):
+            raise InputError(
+                f"A side of {where} is {_digits(length)} pixels; both must be positive numbers "
+                f"and at most {MAX_SIDE}. Give the size of the image the boxes refer to."
+            )
+
+
+def _digits(value: object) -> str:
+    try:
+        return repr(value)[:40]
+    except ValueError:  # Python writes no integer of more than some thousand digits
+        return "very many"
+
+
+def image_name(image: Path | bytes | None, folder: Path | None) -> str | None:
+    """Returns how a document's JSON calls a page's image; None where it names none.
+
+    Args:
+        image: The page's.
+        folder: Where the JSON stands: images in it are named from there, others not at all. None
+            names every file as the page does.
+    """
+    if not isinstance(image, Path):
+        return None
+    if folder is None:
+        return str(image)
+    place, home = image.resolve(), folder.resolve()
+    return place.relative_to(home).as_posix() if place.is_relative_to(home) else None
+
+
+def named_image(name: object, folder: Path | None) -> Path | None:
+    """Returns the image file that a document's JSON names, which must stand in its own folder.
+
+    Whoever opens, shows or redacts the document opens that file, and whoever wrote the JSON could
+    otherwise have any file of the machine shown.
+
+    Args:
+        name: As the JSON has it, from its folder or in full.
+        folder: Where the JSON stands; without one there is no image.
+
+    Raises:
+        TypeError: The name is none.
+        InputError: The file lies outside, be it by "..", in full or through a link
+            (IMAGE_OUTSIDE).
+    """
+    if name is None or folder is None:
+        return None
+    if not isinstance(name, str):
+        raise TypeError(f"the name of an image is {type(name).__name__}, not a string")
+    path = folder / name
+    try:
+        inside = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):  # links in a circle, or a NUL
+        inside = False
+    if inside:
+        return path
+    raise InputError(
+        f"It names the image {shown(name)}, which is not in the folder of the file that names it; "
+        "only images there, or in folders below, are opened. Put the image beside that file, write "
+        "it with Document.to_dict(folder=...), or pass its content as bytes: then without images.",
+        code="IMAGE_OUTSIDE",
+    )
+
+
+def is_plain(text: object) -> bool:
+    """Returns whether a text surely is a word; `check_word` decides of all others."""
+    return (
+        isinstance(text, str)
+        and len(text) <= MAX_WORD_CHARACTERS
+        and text.isprintable()
+        and not text.isspace()
+        and text != ""
+    )
+
+
+def check_word(text: object, *, where: str, max_characters: int = MAX_WORD_CHARACTERS) -> str:
+    """Returns a text that can be a word.
+
+    Args:
+        text: The text.
+        where: Which word it is, for the message.
+        max_characters: Longest word.
+
+    Raises:
+        WordError: It is empty, no text, or holds control characters or halves of characters.
+        LimitExceededError: It is too long.
+    """
+    if not isinstance(text, str):
+        raise WordError(f"The {where} is {type(text).__name__}, not text. Pass a string.")
+    if len(text) > max_characters:
+        raise LimitExceededError(
+            f"The {where} has {len(text)} characters; a word has {max_characters} at most. Split "
+            "the text at its blanks."
+        )
+    if not text or text.isspace():
+        raise WordError(f"The {where} is empty or blank. Leave it out, and its box with it.")
+    for letter in "" if text.isprintable() else text:
+        if unicodedata.category(letter) in ("Cc", "Cs"):
+            half = "\ud800" <= letter <= "\udfff"
+            raise WordError(
+                f"The {where} holds U+{ord(letter):04X}, "
+                f"{'which is not valid Unicode' if half else 'a character that no page shows'}. "
+                "Mend the text where it was decoded, or remove the character."
+            )
+    return text
+
+
+def shown(text: object) -> str:
+    """Returns the start of a text for a message, so that it can't steer a terminal."""
+    return ascii(text[:40]) if isinstance(text, str) else type(text).__name__

@@ -1,0 +1,241 @@
+"""Policy: what an application demands of a model; what is not stated is denied.
+
+A policy is frozen data, from Python or from TOML; `hushdoc.policy.rules.check` holds a certificate
+against it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hushdoc import arguments
+from hushdoc.accounting import mechanism
+from hushdoc.certificate import vocabulary
+from hushdoc.certificate.claim import OVERLAPS
+from hushdoc.certificate.recompute import CERTIFYING_ACCOUNTANTS, RECOMPUTE_WAYS
+from hushdoc.errors import InputError
+from hushdoc.signing.trust_store import TrustStore
+from hushdoc.system import atomic_files
+
+REVOCATION_WAYS = ("if-present", "required")
+"""Whether a model is loaded where no revocation list is there: a list that is there is obeyed in
+either way, and one that is stale, older than one seen before, or signed by nobody refuses."""
+
+
+MAX_BYTES = 64 * 1024
+"""A policy file is never larger."""
+
+_LONGEST_AGE = 36_500
+"""Days; certificates are not older than a hundred years."""
+
+_LARGEST_LIMIT = 1e9
+"""No limit means more than this; infinity would hide that nothing is demanded."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """An application's limits. What is not named here is not accepted.
+
+    Attributes:
+        trust: The keys that are believed.
+        max_epsilon: Largest epsilon of any accepted guarantee.
+        max_delta: Largest delta.
+        privacy_units: Units that count; there is no order among them.
+        adversary: Against whom the guarantee must hold.
+        adjacency: Neighbouring relations that count.
+        kinds: Kinds of guarantee that count.
+        accountants: Accountants that are believed; gdp-clt and none never are.
+        threshold: How many different trusted keys must have signed.
+        require_signature: Whether a trusted signature is needed at all.
+        require_full_coverage: Whether every access to protected data must be in the promise.
+        require_sampling_as_implemented: Whether batches must have been drawn as accounted.
+        hyperparameter_tuning: Ways of choosing settings that are accepted.
+        public_overlap: Accepted overlaps of public with protected data.
+        rngs: Accepted sources of noise.
+        min_assurance: The least assurance.
+        model: The name the model must have, or None for any.
+        min_version: The least version of it.
+        max_age_days: How long ago the certificate may have been issued, or None for any time.
+        revocation: One of REVOCATION_WAYS.
+        revocations: The file of the revocation list, or None where there is none.
+        recompute: One of `reproduction.RECOMPUTE_WAYS`.
+        max_total_bytes: Largest sum of all files.
+        max_files: Most files.
+        privacy_required: False only by `integrity_only`.
+
+    Example:
+        >>> policy = Policy(
+        ...     trust=TrustStore(keys=()), max_epsilon=8, max_delta=1e-5,
+        ...     privacy_units={"document"},
+        ... )
+        >>> policy.adversary, sorted(policy.kinds)
+        ('model-recipient', ['dp'])
+    """
+
+    trust: TrustStore
+    max_epsilon: float
+    max_delta: float
+    privacy_units: Collection[str]
+    adversary: str = "model-recipient"
+    adjacency: Collection[str] = frozenset({"add-remove"})
+    kinds: Collection[str] = frozenset({"dp"})
+    accountants: Collection[str] = CERTIFYING_ACCOUNTANTS
+    threshold: int = 1
+    require_signature: bool = True
+    require_full_coverage: bool = True
+    require_sampling_as_implemented: bool = True
+    hyperparameter_tuning: Collection[str] = frozenset({"none", "public-data", "accounted"})
+    public_overlap: Collection[str] = frozenset({"none"})
+    rngs: Collection[str] = frozenset({"csprng"})
+    min_assurance: str = "self-attested"
+    model: str | None = None
+    min_version: int = 0
+    max_age_days: float | None = None
+    revocation: str = "if-present"
+    revocations: Path | None = None
+    recompute: str = "fast"
+    max_total_bytes: int = 1 << 30
+    max_files: int = 64
+    privacy_required: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        """Freezes the sets and refuses words and numbers that no policy can mean."""
+        for name, words in _VOCABULARIES.items():
+            chosen = getattr(self, name)
+            if not _are_words(chosen, words):
+                raise ValueError(
+                    f"{name} is {arguments.shown(chosen)}; expected a set of words out of {words}."
+                )
+            object.__setattr__(self, name, frozenset(chosen))
+        for name, words in _WORDS.items():
+            if getattr(self, name) not in words:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; expected one of {words}.")
+        for name in ("max_epsilon", "max_delta"):
+            value = getattr(self, name)
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not 0 <= value <= _LARGEST_LIMIT
+            ):
+                raise ValueError(
+                    f"{name} is {str(value)[:40]}; expected a number from 0 to {_LARGEST_LIMIT:g}."
+                )
+        for name, least in _WHOLE_NUMBERS.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(f"{name} is {value!r}; expected a whole number from {least}.")
+        for name in _FLAGS:
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} is {getattr(self, name)!r}; expected True or False.")
+        self._check_freshness()
+        trust: object = self.trust
+        if not isinstance(trust, TrustStore):
+            told = arguments.described(trust)
+            raise ValueError(
+                f"trust is {told}; expected a TrustStore. Read one with TrustStore.from_file(path)."
+            )
+        if self.model is not None and not (isinstance(self.model, str) and self.model):
+            raise ValueError(f"model is {self.model!r}; expected a name or None.")
+
+    def _check_freshness(self) -> None:
+        days = self.max_age_days
+        if days is not None and (
+            isinstance(days, bool)
+            or not isinstance(days, int | float)
+            or not 0 < days <= _LONGEST_AGE
+        ):
+            raise ValueError(
+                f"max_age_days is {str(days)[:40]}; expected a number of days up to "
+                f"{_LONGEST_AGE}, or None."
+            )
+        if self.revocations is not None:
+            given: object = self.revocations
+            if not isinstance(given, str | Path):
+                told = arguments.described(given)
+                raise ValueError(f"revocations is {told}; expected the path of a list, or None.")
+            object.__setattr__(self, "revocations", Path(self.revocations))
+        elif self.revocation == "required":
+            raise ValueError("revocation is 'required'; say in revocations where the list stands.")
+
+    @classmethod
+    def integrity_only(cls, trust: TrustStore, *, model: str | None = None) -> Policy:
+        """Returns the policy that demands a trusted signature and intact files, no privacy.
+
+        Args:
+            trust: The keys that are believed.
+            model: The name the model must have, or None for any.
+        """
+        policy = cls(trust=trust, max_epsilon=0, max_delta=0, privacy_units=(), model=model)
+        object.__setattr__(policy, "privacy_required", False)
+        return policy
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Policy:
+        """Returns the policy that a TOML file states; its keys are the arguments of Policy.
+
+        Args:
+            path: The file. `trust` in it is the path of a trust store and `revocations` that of a
+                revocation list, relative to the file.
+
+        Raises:
+            InputError: BAD_POLICY: a key is unknown or missing, or a value is wrong.
+        """
+        path = Path(path)
+        try:
+            content = atomic_files.read_file(path, max_bytes=MAX_BYTES)
+            if len(content) > MAX_BYTES:
+                raise ValueError(f"more than {MAX_BYTES} bytes")
+            values = tomllib.loads(content.decode("utf-8"))
+        except (OSError, ValueError, RecursionError) as problem:
+            raise _bad_policy(path, f"it can't be read as TOML: {str(problem)[:200]}") from problem
+        known = {item.name for item in dataclasses.fields(cls) if item.init}
+        unknown = sorted(values.keys() - known)
+        if unknown:
+            raise _bad_policy(path, f"unknown keys {unknown}, expected some of {sorted(known)}")
+        if not isinstance(values.get("trust"), str):
+            raise _bad_policy(path, "no key 'trust' with the path of a trust store")
+        if "\0" in str(values.get("revocations")):
+            raise _bad_policy(path, "the path 'revocations' holds a NUL")
+        values["trust"] = TrustStore.from_file(path.parent / values["trust"])
+        if isinstance(values.get("revocations"), str):
+            values["revocations"] = path.parent / values["revocations"]
+        try:
+            return cls(**values)
+        except (TypeError, ValueError) as problem:
+            raise _bad_policy(path, str(problem)) from problem
+
+
+_VOCABULARIES: Mapping[str, Collection[str]] = {
+    "privacy_units": vocabulary.PRIVACY_UNITS,
+    "adjacency": mechanism.ADJACENCIES,
+    "kinds": vocabulary.KINDS,
+    "accountants": sorted(CERTIFYING_ACCOUNTANTS),
+    "hyperparameter_tuning": vocabulary.TUNINGS,
+    "public_overlap": OVERLAPS,
+    "rngs": vocabulary.RNGS,
+}
+_WORDS = {
+    "adversary": vocabulary.ADVERSARIES,
+    "min_assurance": vocabulary.ASSURANCES,
+    "recompute": RECOMPUTE_WAYS,
+    "revocation": REVOCATION_WAYS,
+}
+_WHOLE_NUMBERS = {"threshold": 1, "min_version": 0, "max_files": 1, "max_total_bytes": 1}
+_FLAGS = ("require_signature", "require_full_coverage", "require_sampling_as_implemented")
+
+
+def _are_words(chosen: Any, words: Collection[str]) -> bool:
+    """Returns whether these are some of the words; one text is no collection of them."""
+    try:
+        return not isinstance(chosen, str) and set(chosen) <= set(words)
+    except TypeError:
+        return False
+
+
+def _bad_policy(path: Path, found: str) -> InputError:
+    return InputError(f"The policy '{path}' is refused: {found}. Mend the file.", code="BAD_POLICY")

@@ -1,0 +1,90 @@
+"""docTR: what `result.export()` returns, its KIE predictor's too, and what its server answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from hushdoc.document.document import Document
+from hushdoc.document.limits import ReadingLimits
+from hushdoc.reading.drafting import Corners, Draft, around, reading_as
+from hushdoc.reading.layout import in_reading_order
+
+READER = "doctr"
+
+_Item = Mapping[str, Any]
+
+
+def from_doctr(
+    data: _Item | Sequence[_Item], *, id: str = "document", limits: ReadingLimits | None = None
+) -> Document:
+    """Returns the document of an export; words of one line share a segment.
+
+    The KIE predictor tells words in no order and without lines, so both are found by their boxes.
+
+    Args:
+        data: The export of a document or of one page, with geometry in shares of the page; or the
+            answer of docTR's server, which has one object for each page.
+        id: A name for messages and results.
+        limits: How much is read.
+
+    Raises:
+        UnsupportedFormatError: It is no export of docTR.
+        InputError: A box or a word can't be used; the message names it.
+    """
+    draft = Draft(id=id, reader=READER, limits=limits)
+    lines_told = True
+    with reading_as("an export of docTR", id):
+        for page in _pages(data):
+            height, width = page["dimensions"]
+            if type(height) is not int or type(width) is not int:
+                raise TypeError("the dimensions of a page are no integers")
+            draft.page(1, 1, pixels=_positive(width, height))
+            lines_told = lines_told and "predictions" not in page
+            for segment, words in enumerate(_lines(page)):
+                for word in words:
+                    draft.word(word.get("value"), _corners(word), segment=segment)
+    document = draft.document()
+    return document if lines_told else in_reading_order(document)
+
+
+def _pages(data: _Item | Sequence[_Item]) -> Sequence[_Item]:
+    if not isinstance(data, Mapping):
+        return data
+    pages: Sequence[_Item] = [data] if "dimensions" in data else data["pages"]
+    return pages
+
+
+def _lines(page: _Item) -> Iterator[Sequence[_Item]]:
+    """Yields the words of each line, or of each class that the KIE predictor tells."""
+    if "predictions" in page:
+        found = page["predictions"]
+        if isinstance(found, Mapping):
+            yield from found.values()
+        else:
+            yield from (kind["items"] for kind in found)
+        return
+    for part in page.get("items", [page]):
+        for block in part["blocks"]:
+            yield from (line["words"] for line in block["lines"])
+
+
+def _positive(width: int, height: int) -> tuple[int, int]:
+    if min(width, height) < 1:
+        raise ValueError(f"a page is {width} x {height} pixels")
+    return width, height
+
+
+def _corners(word: _Item) -> Corners | None:
+    """Returns the box around two corners, or around the four of a turned word.
+
+    They are points, or one list of coordinates in the server's answers.
+    """
+    geometry: Any = word.get("geometry")
+    if hasattr(geometry, "tolist"):  # an array, where the export was never written as JSON
+        geometry = geometry.tolist()
+    if not geometry:
+        return None
+    if isinstance(geometry[0], Sequence):
+        return around(geometry)
+    return around(zip(geometry[::2], geometry[1::2], strict=True))

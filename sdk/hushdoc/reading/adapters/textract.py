@@ -1,0 +1,139 @@
+"""Amazon Textract: the blocks of its answers about text, forms, expenses and identity documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from hushdoc.document.document import Document
+from hushdoc.document.limits import ReadingLimits, shown
+from hushdoc.errors import InputError, UnsupportedFormatError
+from hushdoc.reading.drafting import NOMINAL, Corners, Draft, around, reading_as
+
+READER = "textract"
+PARTS = ("ExpenseDocuments", "IdentityDocuments")
+"""Where AnalyzeExpense and AnalyzeID keep the blocks of each document that they found."""
+
+PageSizes = Sequence[tuple[int, int]]
+
+
+def from_textract(
+    data: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    *,
+    page_sizes: PageSizes | None = None,
+    id: str = "document",
+    limits: ReadingLimits | None = None,
+) -> Document:
+    """Returns the document of Textract's answer; words of one LINE share a segment.
+
+    Boxes stay where Textract saw them: a page that was scanned sideways is not turned.
+
+    Args:
+        data: The response of DetectDocumentText, AnalyzeDocument, AnalyzeExpense or AnalyzeID, or
+            all responses of an asynchronous job in their order.
+        page_sizes: (width, height) in pixels of each page. Textract tells shares of the page
+            alone; without sizes every page is NOMINAL x NOMINAL.
+        id: A name for messages and results.
+        limits: How much is read.
+
+    Raises:
+        UnsupportedFormatError: It is not Textract's answer, or one of a job that is not done.
+        InputError: Responses are missing; or a box or a word can't be used, and the message names
+            it.
+    """
+    draft = Draft(id=id, reader=READER, limits=limits)
+    with reading_as("Textract's answer", id):
+        responses = [data] if isinstance(data, Mapping) else data
+        _check_whole(responses, id)
+        blocks = [block for response in responses for block in _blocks(response, id)]
+        words = {str(block["Id"]): block for block in blocks if block["BlockType"] == "WORD"}
+        pages = _pages(blocks, words)
+        for number in range(max(pages, default=0)):
+            size = (NOMINAL, NOMINAL) if page_sizes is None else page_sizes[number]
+            draft.page(1, 1, pixels=(int(size[0]), int(size[1])))
+            for block, segment in pages.get(number + 1, ()):
+                draft.word(_text(block), _corners(block), segment=segment)
+    return draft.document()
+
+
+_Found = tuple[Mapping[str, Any], int | None]
+
+
+def _check_whole(responses: Sequence[Mapping[str, Any]], id: str) -> None:
+    """Raises where the last response says that others follow."""
+    if responses and responses[-1].get("NextToken"):
+        raise InputError(
+            f"'{id}' is a part of Textract's answer: its last response has a NextToken. Pass the "
+            "list of all responses; where they were joined into one, remove that key."
+        )
+
+
+def _blocks(response: Mapping[str, Any], id: str) -> Iterator[Mapping[str, Any]]:
+    """Yields the blocks of one response."""
+    for name in PARTS:
+        if name in response:
+            for part in response[name]:
+                yield from part["Blocks"]
+            return
+    if "JobStatus" in response and "Blocks" not in response:
+        raise UnsupportedFormatError(
+            f"'{id}' is Textract's word that a job's status is {shown(response['JobStatus'])}, "
+            "without any blocks. Pass the answer of a job that has succeeded."
+        )
+    yield from response["Blocks"]
+
+
+def _pages(
+    blocks: Sequence[Mapping[str, Any]], words: Mapping[str, Mapping[str, Any]]
+) -> dict[int, list[_Found]]:
+    """Returns each page's words in the order of their lines; words of no line come last."""
+    pages: dict[int, list[_Found]] = {}
+    counts: dict[int, int] = {}
+    seen: set[str] = set()
+    for block in blocks:
+        if block["BlockType"] == "PAGE":
+            pages.setdefault(_page(block), [])
+        if block["BlockType"] != "LINE":
+            continue
+        page = _page(block)
+        segment = counts[page] = counts.get(page, -1) + 1
+        for name in _children(block):
+            if name not in words:
+                raise KeyError(f"a line's word {name[:40]!r} is in none of the responses")
+            if name not in seen:
+                seen.add(name)
+                pages.setdefault(page, []).append((words[name], segment))
+    for name, block in words.items():
+        if name not in seen:
+            pages.setdefault(_page(block), []).append((block, None))
+    return pages
+
+
+def _children(block: Mapping[str, Any]) -> Iterator[str]:
+    for relation in block.get("Relationships") or ():
+        if relation["Type"] == "CHILD":
+            yield from map(str, relation["Ids"])
+
+
+def _page(block: Mapping[str, Any]) -> int:
+    """Returns a block's page, from 1; answers about a single image leave it out."""
+    page = block.get("Page")
+    if page is None:
+        return 1
+    if type(page) is not int or not 1 <= page <= 1_000_000:
+        raise ValueError(f"a block's page is {page!r}")
+    return page
+
+
+def _text(block: Mapping[str, Any]) -> object:
+    return block.get("Text")
+
+
+def _corners(block: Mapping[str, Any]) -> Corners | None:
+    geometry = block.get("Geometry") or {}
+    box = geometry.get("BoundingBox")
+    if box is not None:
+        left, top = box["Left"], box["Top"]
+        return (left, top, left + box["Width"], top + box["Height"])
+    polygon = geometry.get("Polygon")
+    return around((point["X"], point["Y"]) for point in polygon) if polygon else None

@@ -1,0 +1,60 @@
+"""Audits as HTML: what attacks measured and could have shown, and what anybody may still test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hushdoc.certificate.audit_reports import Audit, AuditReport
+from hushdoc.certificate.claim import Claim
+from hushdoc.explanation import (
+    ADVERSARY_WORDS,
+    UNIT_WORDS,
+    WHAT_AUDITS_MEAN,
+    audit_ceiling,
+    audit_words,
+    invitation_words,
+)
+from hushdoc.viewing.markup import bullets, paragraph, safe, section, table
+
+_HEADER = ("attack", "about", "view of", "shows at least", "could show at best")
+
+
+def measured(claim: Claim, reports: Sequence[AuditReport]) -> str:
+    """Returns what the issuer's own attacks and those of believed auditors measured.
+
+    Args:
+        claim: What training says.
+        reports: What trusted keys other than the issuer's signed about the certificate.
+    """
+    parts = ["<h3>By the issuer</h3>", _table(claim.audits) or paragraph("No audit is stated.")]
+    for report in reports:
+        parts.append(f"<h3>By {safe(report.auditor)}, {report.conducted_at}, signed</h3>")
+        parts.append(_table(report.audits) or paragraph("No result."))
+    return section("What attacks measured", *parts, paragraph(WHAT_AUDITS_MEAN, style="soft"))
+
+
+def invited(claim: Claim) -> str:
+    """Returns the tests that the issuer agreed to be judged by; nothing where there is none."""
+    return section(
+        "Tests that anybody is invited to run",
+        bullets(invitation_words(audit) for audit in claim.pre_registered_audits),
+    )
+
+
+def _table(audits: Sequence[Audit]) -> str:
+    rows = [
+        (
+            audit.method,
+            UNIT_WORDS[audit.unit],
+            ADVERSARY_WORDS[audit.adversary],
+            _number(audit.epsilon_lower),
+            _number(audit_ceiling(audit)),
+        )
+        for audit in audits
+    ]
+    details = [words for audit in audits for words in audit_words(audit)]
+    return table(_HEADER, rows) + bullets(details)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"epsilon {value:.4g}"

@@ -1,0 +1,252 @@
+"""A certificate as one page that a privacy officer can read, print and file.
+
+The page loads nothing and runs nothing. What it says is what the certificate says, in plain words,
+and whether anybody checked it; where nothing was checked, it says that first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hushdoc.certificate.claim import Guarantee
+from hushdoc.explanation import (
+    ADVERSARY_WORDS,
+    ASSURANCE_WORDS,
+    FALSE_ALARM_RATES,
+    UNIT_WORDS,
+    comparison,
+    hit_rate_bound,
+    not_promised,
+    odds,
+    percent,
+    promise,
+)
+from hushdoc.reports import audit_sections as audit_sections
+from hushdoc.reports import page_sections
+from hushdoc.reports.profile_chart import profile_chart
+from hushdoc.viewing.markup import (
+    banner,
+    bars,
+    bullets,
+    figures,
+    page,
+    paragraph,
+    safe,
+    section,
+)
+
+if TYPE_CHECKING:
+    from hushdoc.artifact.artifact import VerificationReport
+    from hushdoc.certificate.audit_reports import AuditReport
+    from hushdoc.certificate.certificate import Certificate
+    from hushdoc.certificate.subjects import Subject
+    from hushdoc.signing.trust_store import TrustedKey
+
+
+def certificate_page(
+    certificate: Certificate,
+    report: VerificationReport | None,
+    subjects: Sequence[Subject],
+    *,
+    signers: Sequence[TrustedKey] | None = None,
+    audits: Sequence[AuditReport] = (),
+    recompute: str = "fast",
+    payload_sha256: str | None = None,
+) -> str:
+    """Returns the page as HTML.
+
+    Args:
+        certificate: What is said.
+        report: What checking the artifact found, or None where nobody checked it.
+        subjects: The signed files.
+        signers: Who signed, by a trust store that was asked; none of its keys: empty; nobody
+            asked: None. A report's own signers go before.
+        audits: What believed auditors signed about the certificate.
+        recompute: How the page recomputes epsilon, one of `reproduction.RECOMPUTE_WAYS`.
+        payload_sha256: Digest of the signed statement that the page is written from, if known.
+
+    Raises:
+        MissingExtraError: `recompute` is offline, which needs dp-accounting.
+    """
+    if report is not None:
+        signers = report.signers
+    model = certificate.model
+    return page(
+        f"Privacy certificate of {model.name}, version {model.version}",
+        (
+            _head(certificate),
+            '<div class="banners">' + _verdicts(certificate, report, signers, recompute) + "</div>",
+            *(_meaning(item) for item in _promised(certificate)),
+            page_sections.against_whom(certificate),
+            section("What is not promised", bullets(not_promised(certificate.claim))),
+            section("Caveats of the issuer", bullets(certificate.claim.caveats)),
+            audit_sections.measured(certificate.claim, audits),
+            audit_sections.invited(certificate.claim),
+            page_sections.data(certificate),
+            page_sections.transcripts(certificate),
+            page_sections.rules(report),
+            page_sections.notes("Training, as stated by the issuer", certificate.claim.training),
+            page_sections.notes("Usefulness, as stated by the issuer", certificate.claim.utility),
+            page_sections.origin(certificate, subjects, signers),
+            _foot(certificate, payload_sha256),
+        ),
+    )
+
+
+def _promised(certificate: Certificate) -> list[Guarantee]:
+    return [item for item in certificate.claim.guarantees if item.kind in ("dp", "dp-conditional")]
+
+
+def _head(certificate: Certificate) -> str:
+    model = certificate.model
+    return (
+        '<header><p class="kicker">Privacy certificate</p>'
+        f"<h1>{safe(model.name)}, version {model.version}</h1>"
+        + "".join(paragraph(_headline(item), style="lead") for item in _spoken(certificate))
+        + paragraph(
+            f"Task {model.task}. Issued {certificate.issued_at} by {certificate.issuer}; "
+            + ASSURANCE_WORDS[certificate.assurance],
+            style="soft",
+        )
+        + "</header>"
+    )
+
+
+def _spoken(certificate: Certificate) -> list[Guarantee]:
+    """The guarantees that the headline speaks of: what is refused goes before what is promised."""
+    order = {"none": 0, "empirical": 1, "dp-conditional": 2, "dp": 3}
+    return sorted(certificate.claim.guarantees, key=lambda item: order[item.kind])[:3]
+
+
+def _headline(item: Guarantee) -> str:
+    if item.epsilon is None or item.delta is None or item.kind in ("none", "empirical"):
+        return promise(item)
+    condition = f", if {item.condition}" if item.condition else ""
+    return (
+        f"Every single {UNIT_WORDS[item.unit]} used in training is promised differential privacy "
+        f"against {ADVERSARY_WORDS[item.adversary]}: epsilon {item.epsilon:g}, delta "
+        f"{item.delta:g}{condition}."
+    )
+
+
+def _verdicts(
+    certificate: Certificate,
+    report: VerificationReport | None,
+    signers: Sequence[TrustedKey] | None,
+    recompute: str,
+) -> str:
+    found = [_signature(signers), _policy(report)]
+    if report is None or not report.files_checked:
+        why = (
+            "Run hushdoc verify to check each of them."
+            if report is None
+            else "The policy refused the model before."
+        )
+        found.append(banner("warn", "Files not checked", why))
+    else:
+        words = f"{len(report.files)} files are as they were signed"
+        found.append(banner("good", words))
+    found.append(_recomputed(certificate, recompute))
+    if not _promised(certificate):
+        found.insert(0, banner("bad", "No differential privacy is promised by this certificate"))
+    return "".join(found)
+
+
+def _signature(signers: Sequence[TrustedKey] | None) -> str:
+    if signers is None:
+        return banner(
+            "bad", "Signature not checked", "Anybody may have written what this page says."
+        )
+    if not signers:
+        return banner(
+            "bad", "Not signed by a trusted key", "Anybody may have written what this page says."
+        )
+    return banner("good", "Signed by " + ", ".join(key.name for key in signers))
+
+
+def _policy(report: VerificationReport | None) -> str:
+    if report is None:
+        return banner("warn", "Not compared with a policy", "Whether it is enough, nobody said.")
+    failed = report.policy.failed
+    if failed:
+        return banner(
+            "bad",
+            f"Refused: {len(failed)} of {len(report.policy.rules)} rules of the policy failed",
+            *(f"{rule.rule}: found {rule.found}, allowed {rule.allowed}" for rule in failed),
+        )
+    if any(rule.rule == "integrity only" for rule in report.policy.rules):
+        return banner("warn", "Signature and files only: the policy demanded no privacy")
+    return banner("good", f"Accepted: all {len(report.policy.rules)} rules of the policy passed")
+
+
+def _recomputed(certificate: Certificate, way: str) -> str:
+    findings = certificate.recompute(way)
+    if not findings:
+        return ""
+    false = [item for item in findings if item.code is not None]
+    if false:
+        return banner(
+            "bad",
+            "The numbers do not follow from the stated mechanism",
+            *(f"{item.code}: {item.message}" for item in false),
+        )
+    return banner(
+        "good",
+        "The numbers follow from the stated mechanism",
+        f"Recomputed for this page ({way}).",
+        "That proves arithmetic, not that training ran that way.",
+    )
+
+
+def _meaning(item: Guarantee) -> str:
+    if item.epsilon is None or item.delta is None:
+        return ""
+    unit = UNIT_WORDS[item.unit]
+    bounds = [(rate, hit_rate_bound(item.epsilon, item.delta, rate)) for rate in FALSE_ALARM_RATES]
+    weak = any(bound > 0.95 for _, bound in bounds)
+    return section(
+        f"What epsilon {item.epsilon:g} means, per {unit}",
+        figures(
+            (
+                (f"{item.epsilon:g}", "epsilon: smaller is stronger, 0 is perfect"),
+                (f"{item.delta:g}", "delta: what epsilon does not cover"),
+                (f"x {odds(item.epsilon)}", "largest change of any probability (e to the epsilon)"),
+            )
+        ),
+        paragraph(promise(item)),
+        f"<h3>How many used {safe(unit)}s an attacker can recognise at most</h3>",
+        bars(
+            (f"at 1 false alarm in {round(1 / rate):,}", bound, percent(bound))
+            for rate, bound in bounds
+        ),
+        paragraph(
+            "This is a bound on the worst case, against an attacker who knows everything else. "
+            + (
+                "Where it is nearly all of them, the numbers alone rule out next to nothing; known "
+                "attacks usually reach far less, but that is not proven."
+                if weak
+                else "Known attacks usually reach less."
+            ),
+            style="soft",
+        ),
+        _chart(item),
+        *(paragraph(words, style="soft") for words in comparison(item)),
+    )
+
+
+def _chart(item: Guarantee) -> str:
+    if item.epsilon is None or item.delta is None:
+        return ""
+    drawn = profile_chart(item.profile, (item.epsilon, item.delta))
+    return f"<h3>The same promise at other deltas</h3>\n{drawn}" if drawn else ""
+
+
+def _foot(certificate: Certificate, payload_sha256: str | None) -> str:
+    expiry = certificate.expires_at or "without end"
+    digest = f" SHA-256 of it: <code>{safe(payload_sha256)}</code>." if payload_sha256 else ""
+    return (
+        f"<footer><p>Certificate <code>{safe(certificate.certificate_id)}</code>, valid from "
+        f"{safe(certificate.issued_at)} to {safe(expiry)}. This page is a rendering; the signed "
+        f"statement in the artifact is what counts.{digest}</p></footer>"
+    )

@@ -1,0 +1,268 @@
+"""A certificate as a CycloneDX ML-BOM: one machine-learning model with its model card.
+
+CycloneDX has no field for a privacy guarantee. Every one is written as properties under
+`hushdoc:guarantee:`, and what it does not promise as limitations of the model, so that a reader
+who knows nothing of those properties still reads the limits. The same certificate always gives
+the same document; it carries no time of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+from hushdoc import arguments
+from hushdoc.arguments import printable
+from hushdoc.certificate.audit_reports import Audit
+from hushdoc.certificate.certificate import Certificate
+from hushdoc.certificate.claim import Claim, Guarantee, ProtectedData, PublicData
+from hushdoc.certificate.subjects import ENVELOPE_FILE, Subject
+from hushdoc.explanation import (
+    UNIT_WORDS,
+    WHAT_AUDITS_MEAN,
+    audit_ceiling,
+    audit_words,
+    comparison,
+    promise,
+)
+from hushdoc.reports.rendering import failures, limits, notice, require_told
+
+SPEC_VERSIONS = ("1.6", "1.7")
+"""Versions of CycloneDX that can be written; for what stands here they differ in the number."""
+
+Json = dict[str, Any]
+
+
+def bill_of_materials(
+    certificate: Certificate,
+    subjects: Sequence[Subject],
+    *,
+    payload_sha256: str,
+    spec_version: str = "1.6",
+) -> Json:
+    """Returns the ML-BOM as plain data for JSON.
+
+    Args:
+        certificate: What is said.
+        subjects: The signed files.
+        payload_sha256: Digest of the signed statement, 64 hexadecimal digits.
+        spec_version: One of SPEC_VERSIONS.
+
+    Raises:
+        InputError: The certificate, its files or the digest are none.
+        ValueError: The version is not one of them.
+    """
+    arguments.choice(spec_version, SPEC_VERSIONS, what="spec_version")
+    require_told(certificate, payload_sha256)
+    subjects = [
+        arguments.instance(found, Subject, what=f"File {number}", advice="Pass Artifact.subjects.")
+        for number, found in enumerate(
+            arguments.each(subjects, what="What should be the signed files", of="subjects")
+        )
+    ]
+    serial = uuid.uuid5(uuid.NAMESPACE_URL, f"hushdoc:{payload_sha256}")
+    return {
+        "$schema": f"http://cyclonedx.org/schema/bom-{spec_version}.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": spec_version,
+        "serialNumber": f"urn:uuid:{serial}",
+        "version": 1,
+        "metadata": {
+            "tools": {
+                "components": [
+                    {
+                        "type": "application",
+                        "name": "hushdoc",
+                        "version": metadata.version("hushdoc"),
+                    }
+                ]
+            },
+            "component": _model(certificate, subjects, payload_sha256),
+            "properties": _properties(
+                {
+                    "hushdoc:rendering": notice(payload_sha256),
+                    "hushdoc:payload:sha256": payload_sha256,
+                }
+            ),
+        },
+    }
+
+
+def _model(certificate: Certificate, subjects: Sequence[Subject], payload_sha256: str) -> Json:
+    model, failed = certificate.model, failures(certificate)
+    entry = [subject for subject in subjects if subject.name == model.entry]
+    return {
+        "type": "machine-learning-model",
+        "bom-ref": f"certificate-{certificate.certificate_id}",
+        "publisher": printable(certificate.issuer),
+        "name": printable(model.name),
+        "version": str(model.version),
+        "description": notice(payload_sha256),
+        "hashes": [_hash(subject.sha256) for subject in entry],
+        "externalReferences": [
+            {
+                "type": "attestation",
+                "url": ENVELOPE_FILE,
+                "comment": "DSSE envelopes, one a line; the first holds the privacy certificate. "
+                f"SHA-256 of its signed payload: {payload_sha256}.",
+            }
+        ],
+        "components": [_file(subject) for subject in subjects],
+        "modelCard": _model_card(certificate, failed),
+        "properties": _certificate_properties(certificate, failed),
+    }
+
+
+def _file(subject: Subject) -> Json:
+    return {
+        "type": "file",
+        "bom-ref": f"file-{subject.name}",
+        "name": subject.name,
+        "hashes": [_hash(subject.sha256)],
+        "properties": _properties({"hushdoc:file:bytes": subject.size}),
+    }
+
+
+def _hash(sha256: str) -> Json:
+    return {"alg": "SHA-256", "content": sha256}
+
+
+def _model_card(certificate: Certificate, failed: Mapping[int, str]) -> Json:
+    claim = certificate.claim
+    metrics = [*_utility(claim.utility), *(_audit(audit) for audit in claim.audits)]
+    return {
+        "modelParameters": {
+            "task": certificate.model.task,
+            "datasets": [
+                *(_protected(data) for data in claim.protected_data),
+                *(_public(data) for data in claim.public_data),
+            ],
+        },
+        **({"quantitativeAnalysis": {"performanceMetrics": metrics}} if metrics else {}),
+        "considerations": {
+            "technicalLimitations": list(limits(claim, failed)),
+            "ethicalConsiderations": [
+                _risk(item, failed.get(index)) for index, item in enumerate(claim.guarantees)
+            ],
+        },
+    }
+
+
+def _protected(data: ProtectedData) -> Json:
+    units = [
+        f"{unit.unit}: {'number not public' if unit.count is None else unit.count}"
+        for unit in data.units
+    ]
+    return {
+        "type": "dataset",
+        "name": printable(data.name),
+        "classification": "protected",
+        "description": f"Units: {', '.join(units) or 'none stated'}. One unit contributes at most: "
+        f"{printable(data.contribution_bound)}",
+    }
+
+
+def _public(data: PublicData) -> Json:
+    return {
+        "type": "dataset",
+        "name": printable(data.name),
+        "classification": "used without any promise",
+        "description": f"Used for {', '.join(printable(use) for use in data.uses)}; status: "
+        f"{printable(data.privacy_status)}; overlap with protected data: "
+        f"{data.overlap_with_protected}.",
+    }
+
+
+def _utility(utility: Mapping[str, Any]) -> list[Json]:
+    return [
+        {"type": f"as stated by the issuer: {printable(key, limit=200)}", "value": _text(value)}
+        for key, value in sorted(utility.items())
+    ]
+
+
+def _audit(audit: Audit) -> Json:
+    """An attack as a metric; its bound is from below, so there is no upper one."""
+    ceiling = audit_ceiling(audit)
+    bound = {} if audit.epsilon_lower is None else {"lowerBound": f"{audit.epsilon_lower:g}"}
+    return {
+        "type": "attack by the issuer, lower bound of epsilon (can refute, never prove)",
+        "value": " ".join([*audit_words(audit), WHAT_AUDITS_MEAN]),
+        "slice": f"{audit.unit}, {audit.adversary}"
+        + ("" if ceiling is None else f", could show at best {ceiling:.4g}"),
+        **({"confidenceInterval": bound} if bound else {}),
+    }
+
+
+def _risk(guarantee: Guarantee, failure: str | None) -> Json:
+    """A risk with what is promised against it; where nothing is, that is what stands there."""
+    return {
+        "name": f"Somebody ({guarantee.adversary}) learns whether, or with what content, one "
+        f"{UNIT_WORDS[guarantee.unit]} was used in training",
+        "mitigationStrategy": failure or promise(guarantee),
+    }
+
+
+def _certificate_properties(certificate: Certificate, failed: Mapping[int, str]) -> list[Json]:
+    claim = certificate.claim
+    head = {
+        "hushdoc:certificate:id": certificate.certificate_id,
+        "hushdoc:certificate:issuedAt": certificate.issued_at,
+        "hushdoc:certificate:expiresAt": certificate.expires_at,
+        "hushdoc:certificate:assurance": certificate.assurance,
+        "hushdoc:differentialPrivacyPromised": _promised(claim, failed),
+        "hushdoc:releases": ", ".join(claim.releases) or "none stated",
+    }
+    guarantees = (
+        item
+        for index, guarantee in enumerate(claim.guarantees)
+        for item in _properties(
+            _flat(f"hushdoc:guarantee:{index}", _facts(guarantee, failed.get(index)))
+        )
+    )
+    invited = (
+        item
+        for index, audit in enumerate(claim.pre_registered_audits)
+        for item in _properties(_flat(f"hushdoc:preRegisteredAudit:{index}", audit.to_dict()))
+    )
+    return [*_properties(head), *guarantees, *invited]
+
+
+def _facts(guarantee: Guarantee, failure: str | None) -> dict[str, Any]:
+    """Its fields; a number that is no promise does not carry the name of one."""
+    facts = guarantee.to_dict()
+    facts.pop("gdpMu")
+    if guarantee.kind == "empirical":
+        for key in ("epsilon", "delta", "profile"):
+            facts[f"measured{key.capitalize()}"] = facts.pop(key)
+    return {**facts, "beside": " ".join(comparison(guarantee)) or None, "notReproduced": failure}
+
+
+def _promised(claim: Claim, failed: Mapping[int, str]) -> str:
+    kinds = {item.kind for index, item in enumerate(claim.guarantees) if index not in failed}
+    if "dp" in kinds:
+        return "yes, to the adversaries and units of the guarantees of kind dp"
+    return "only on a condition" if "dp-conditional" in kinds else "no"
+
+
+def _flat(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested records as `prefix:key`; lists stay whole."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            found |= _flat(f"{prefix}:{key}", value)
+        else:
+            found[f"{prefix}:{key}"] = value
+    return found
+
+
+def _properties(values: Mapping[str, Any]) -> list[Json]:
+    """Properties of a component; what is null is left out, as it is not stated."""
+    found: Iterable[tuple[str, Any]] = values.items()
+    return [{"name": name, "value": _text(value)} for name, value in found if value is not None]
+
+
+def _text(value: Any) -> str:
+    return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

@@ -1,0 +1,166 @@
+"""The model card: README.md of an artifact, written from its certificate for people.
+
+It is unsigned and never parsed; whoever decides anything reads the certificate.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+
+from hushdoc.arguments import printable
+from hushdoc.certificate.certificate import Certificate
+from hushdoc.certificate.claim import Guarantee
+from hushdoc.certificate.subjects import ENVELOPE_FILE
+from hushdoc.explanation import explain
+from hushdoc.labels import LabelSet
+
+_PIPELINES = {
+    "kie": "token-classification",
+    "docvqa": "document-question-answering",
+    "classification": "image-classification",
+    "embedding": "feature-extraction",
+}
+"""What model hubs call our tasks."""
+
+_VERBS = {"kie": "extract", "classification": "classify", "embedding": "embed"}
+"""The verb of the command line that runs a model of each task."""
+
+
+def model_card(
+    certificate: Certificate, labels: LabelSet | None = None, *, payload_sha256: str
+) -> str:
+    """Returns the card's Markdown; the same certificate always gives the same text.
+
+    Args:
+        certificate: What is said.
+        labels: The fields that the model finds, or the kinds it tells apart, if any.
+        payload_sha256: Digest of the signed statement that the card is written from.
+    """
+    model = certificate.model
+    failed = [item for item in certificate.recompute() if item.code is not None]
+    parts = [
+        _front_matter(certificate, {item.index for item in failed}),
+        f"# {_escaped(printable(model.name))}, version {model.version}",
+        f"A model for the task **{model.task}**, sealed by hushdoc with a signed statement of what "
+        f"its training promises about privacy. Certificate `{certificate.certificate_id}`, issued "
+        f"{certificate.issued_at} by {_escaped(printable(certificate.issuer))}.",
+        f"This page is a rendering and is not signed. What counts is the signed statement in "
+        f"`{ENVELOPE_FILE}` (SHA-256 of its payload `{payload_sha256}`), which hushdoc checks "
+        "before a weight is used.",
+        *_labels(labels, model.task),
+        "## Privacy",
+        *(
+            f"**Guarantee {item.index} does NOT follow from its own transcript ({item.code}): "
+            f"{_escaped(printable(item.message))}. Do not rely on it.**"
+            for item in failed
+        ),
+        _guarantees(certificate),
+        f"```text\n{_fenced(explain(certificate))}```",
+        "## Use",
+        _usage(certificate),
+        *_utility(certificate),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _front_matter(certificate: Certificate, failed: Collection[int]) -> str:
+    """Returns the few keys that model hubs read; no free text of anybody stands here."""
+    tags = ["document-understanding", certificate.model.task]
+    guarantees = certificate.claim.guarantees
+    if any(item.kind == "dp" and index not in failed for index, item in enumerate(guarantees)):
+        tags.append("differential-privacy")
+    return "\n".join(
+        [
+            "---",
+            "library_name: hushdoc",
+            f"pipeline_tag: {_PIPELINES[certificate.model.task]}",
+            "tags:",
+            *(f"  - {tag}" for tag in tags),
+            "---",
+        ]
+    )
+
+
+def _labels(labels: LabelSet | None, task: str) -> list[str]:
+    if labels is None:
+        return []
+    names = ", ".join(f"`{_code(label)}`" for label in labels.fields)
+    told = "Kinds it tells apart" if task == "classification" else "Fields it finds"
+    return [f"## {told}", names or "None."]
+
+
+def _guarantees(certificate: Certificate) -> str:
+    rows = [_row(guarantee) for guarantee in certificate.claim.guarantees]
+    head = "| against | unit | kind | epsilon | delta | neighbours | sees of training |"
+    return "\n".join([head, "|---|---|---|---|---|---|---|", *rows])
+
+
+def _row(guarantee: Guarantee) -> str:
+    measured = "measured " if guarantee.kind == "empirical" else ""
+    epsilon, delta = (
+        "-" if number is None else f"{measured}{number:g}"
+        for number in (guarantee.epsilon, guarantee.delta)
+    )
+    cells = (
+        guarantee.adversary,
+        guarantee.unit,
+        guarantee.kind,
+        epsilon,
+        delta,
+        guarantee.adjacency,
+        guarantee.aggregation,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _usage(certificate: Certificate) -> str:
+    commands = ["hushdoc verify . --policy policy.toml"]
+    verb = _VERBS.get(certificate.model.task)
+    if verb is not None:
+        commands.append(f"hushdoc {verb} . document.pdf --policy policy.toml")
+    return (
+        "```bash\n" + "\n".join(commands) + "\n```\n\n"
+        "```python\n"
+        "import hushdoc\n\n"
+        'policy = hushdoc.Policy.from_toml("policy.toml")\n'
+        'model = hushdoc.load(".", policy=policy)\n'
+        "```"
+    )
+
+
+def _utility(certificate: Certificate) -> list[str]:
+    utility = certificate.claim.utility
+    if not utility:
+        return []
+    rows = [
+        f"| {_cell(key)} | {_cell(json.dumps(value, ensure_ascii=False))} |"
+        for key, value in sorted(utility.items())
+    ]
+    return [
+        "## Utility, as stated by the issuer",
+        "\n".join(["| what | value |", "|---|---|", *rows]),
+    ]
+
+
+def _escaped(text: str) -> str:
+    r"""Returns text in which nothing is Markdown or HTML.
+
+    Example:
+        >>> _escaped("a*b <script>")
+        'a\\*b &lt;script&gt;'
+    """
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return "".join(f"\\{letter}" if letter in r"\`*_{}[]()#+!|~" else letter for letter in text)
+
+
+def _cell(text: str) -> str:
+    return _escaped(printable(text, limit=200))
+
+
+def _code(text: str) -> str:
+    return printable(text).replace("`", "'")
+
+
+def _fenced(text: str) -> str:
+    return text.replace("```", "'''")

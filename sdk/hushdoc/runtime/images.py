@@ -1,0 +1,248 @@
+"""Pictures to model inputs: sizes, crops and colours as the model was trained with them.
+
+The settings that shaped a model's training (`PicturePreprocessing`) travel in its artifact, so an
+application feeds it exactly what it was trained on.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc.document.document import Document
+from hushdoc.document.page import Page
+from hushdoc.errors import ArtifactError, EmptyDocumentError, InputError, MissingExtraError
+from hushdoc.runtime.scoring import Scoring
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from hushdoc.reading import ReadingLimits
+
+FITS = ("stretch", "crop")
+RESAMPLES = ("nearest", "bilinear", "bicubic", "lanczos")
+MAX_SIDE = 4096
+
+Pixels = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PicturePreprocessing:
+    """How a page's picture becomes an input; part of the artifact's signed manifest.
+
+    Attributes:
+        height: Of the input, in pixels.
+        width: Of the input, in pixels.
+        fit: "stretch" squeezes the whole picture into that size; "crop" keeps its proportions and
+            cuts the middle out.
+        crop_share: For "crop": which share of the picture's shorter side, once it is made smaller,
+            the shorter side of the input shows.
+        resample: One of RESAMPLES, as Pillow computes them.
+        mean: What is subtracted from red, green and blue, each from 0 to 1.
+        std: What is divided by then.
+        scores: How scores are calibrated and when the model abstains; None for raw scores.
+    """
+
+    height: int
+    width: int
+    fit: str = "stretch"
+    crop_share: float = 1.0
+    resample: str = "bicubic"
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    scores: Scoring | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses settings that no picture can satisfy."""
+        sides = (self.height, self.width)
+        if any(type(side) is not int or not 1 <= side <= MAX_SIDE for side in sides):
+            raise ValueError(f"The size is {sides}; expected integers from 1 to {MAX_SIDE}.")
+        if self.fit not in FITS or self.resample not in RESAMPLES:
+            raise ValueError(
+                f"fit is {self.fit!r} and resample {self.resample!r}; expected one of {FITS} and "
+                f"one of {RESAMPLES}."
+            )
+        if not 0.1 <= self.crop_share <= 1:
+            raise ValueError(f"crop_share is {self.crop_share!r}; expected 0.1 to 1.")
+        if (
+            len(self.mean) != 3
+            or len(self.std) != 3
+            or not all(map(math.isfinite, (*self.mean, *self.std)))
+        ):
+            raise ValueError(
+                f"mean is {self.mean} and std {self.std}; expected three numbers each."
+            )
+        if min(self.std) <= 0:
+            raise ValueError(f"std is {self.std}; expected numbers above 0.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain data for the manifest; without calibration there is no key for it."""
+        data = {item.name: getattr(self, item.name) for item in fields(self)}
+        scores = data.pop("scores")
+        data |= {"mean": list(self.mean), "std": list(self.std)}
+        return data if scores is None else {**data, "scores": scores.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> PicturePreprocessing:
+        """Returns the settings a manifest holds.
+
+        Raises:
+            ArtifactError: A key is unknown, missing or of the wrong type.
+        """
+        try:
+            told = data.get("scores")
+            return cls(
+                **{
+                    **data,
+                    "mean": tuple(float(value) for value in data["mean"]),
+                    "std": tuple(float(value) for value in data["std"]),
+                    "crop_share": float(data["crop_share"]),
+                    "scores": None if told is None else Scoring.from_dict(told),
+                }
+            )
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
+            raise ArtifactError(
+                f"The preprocessing contract can't be read: {error}. Export the artifact again "
+                "with this version of hushdoc."
+            ) from error
+
+
+def pixels(picture: Image.Image, settings: PicturePreprocessing) -> Pixels:
+    """Returns a picture as a model reads it, shape [3, height, width].
+
+    Args:
+        picture: Upright; any mode.
+        settings: The model's.
+    """
+    from PIL import Image
+
+    resample = Image.Resampling[settings.resample.upper()]
+    picture = picture.convert("RGB")
+    if settings.fit == "stretch":
+        picture = picture.resize((settings.width, settings.height), resample)
+    else:
+        picture = _middle(picture, settings, resample)
+    values = np.asarray(picture, dtype=np.float32) / np.float32(255)
+    mean, std = (np.asarray(told, dtype=np.float32) for told in (settings.mean, settings.std))
+    return np.ascontiguousarray(((values - mean) / std).transpose(2, 0, 1))
+
+
+def _middle(
+    picture: Image.Image, settings: PicturePreprocessing, resample: Image.Resampling
+) -> Image.Image:
+    """Returns the middle of a picture whose shorter side was made as long as the crop needs."""
+    shorter = int(min(settings.height, settings.width) / settings.crop_share)
+    scale = shorter / min(picture.size)
+    # Wide inputs of narrow pages: the crop must not leave the picture.
+    width = max(settings.width, int(picture.width * scale))
+    height = max(settings.height, int(picture.height * scale))
+    picture = picture.resize((width, height), resample)
+    left, top = (width - settings.width) // 2, (height - settings.height) // 2
+    return picture.crop((left, top, left + settings.width, top + settings.height))
+
+
+def pixels_of_page(document: Document, number: int, settings: PicturePreprocessing) -> Pixels:
+    """Returns one page's picture as a model reads it; it is drawn anew at each call.
+
+    Args:
+        document: Whose page it is.
+        number: Of the page, from 0.
+        settings: The model's.
+
+    Raises:
+        InputError: The page has no picture (NO_PICTURE), or one that can't be read.
+        MissingExtraError: A package that the picture needs is not installed.
+    """
+    from hushdoc.reading import page_image
+
+    picture = page_image(document.pages[number])
+    if picture is None:
+        raise InputError(
+            f"Page {number} of document '{document.id}' has no picture, and the model reads the "
+            "pictures of pages. Open the document from its file, or name the page's image.",
+            code="NO_PICTURE",
+        )
+    return pixels(picture, settings)
+
+
+def page_pixels(document: Document, settings: PicturePreprocessing) -> Iterator[Pixels]:
+    """Yields every page's picture as a model reads it; each is drawn when it is asked for.
+
+    Args:
+        document: Each of its pages must have a picture; words are not needed.
+        settings: The model's.
+
+    Raises:
+        EmptyDocumentError: There is no page.
+        InputError: A page has no picture, or one that can't be read.
+        MissingExtraError: A package that a picture needs is not installed.
+    """
+    if not document.pages:
+        raise EmptyDocumentError(
+            f"Document '{document.id}' has no page, and the model reads pictures of pages. Open "
+            "the file it came from."
+        )
+    for number in range(len(document.pages)):
+        yield pixels_of_page(document, number, settings)
+
+
+def pictured(
+    path: str | os.PathLike[str],
+    *,
+    password: str | None = None,
+    limits: ReadingLimits | None = None,
+) -> Document:
+    """Returns the pages of an image or PDF file without reading any word of them.
+
+    Args:
+        path: The file.
+        password: Opens an encrypted PDF file.
+        limits: How much is read.
+
+    Raises:
+        InputError: The file can't be read; its subclasses say why.
+        MissingExtraError: A package that its format needs is not installed.
+    """
+    from hushdoc.reading import ReadingLimits, images, opening, pdf
+
+    limits = limits or ReadingLimits()
+    path = Path(path)
+    content = opening.content_of(path, limits)
+    file: bytes | None = None
+    if pdf.is_pdf(content):
+        if password is not None:
+            file = pdf.unlocked(content, id=path.name, password=password)
+        told = pdf.text_pages(content, id=path.name, limits=limits, password=password)
+        sizes = [(number, page.width, page.height) for number, page in enumerate(told)]
+    else:
+        shown = images.pictures(content, id=path.name, limits=limits, extra="cpu")
+        sizes = [(frame, picture.width, picture.height) for frame, picture in shown]
+    seen = opening.witness(content, path) if file is None else None
+    pages = tuple(
+        Page(
+            width=width,
+            height=height,
+            words=(),
+            image=file or path,
+            frame=frame,
+            limits=limits,
+            witness=seen,
+        )
+        for frame, width, height in sizes
+    )
+    return Document(id=path.stem, pages=pages)
+
+
+def require_pillow() -> None:
+    """Raises MissingExtraError unless Pillow is installed."""
+    try:
+        import PIL  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("PIL", "images") from error

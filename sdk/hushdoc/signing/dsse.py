@@ -1,0 +1,267 @@
+"""Signing: DSSE v1 envelopes, one JSON line each.
+
+What is signed is the pre-authentication encoding of payload type and payload, so that neither
+can be read as anything else: a revocation list never passes as a certificate, nor the other way
+round. The algorithm comes from the trust store, never from the envelope; `cryptography` does the
+maths.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+from hushdoc.errors import CertificateError, InputError, LimitExceededError, SignatureError
+from hushdoc.serialization import strict_json
+from hushdoc.signing.keys import (
+    PrivateKey,
+    sign_message,
+)
+from hushdoc.signing.trust_store import CERTIFICATE, TrustedKey, TrustStore, decode_base64
+
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+"""Certificates and audits: in-toto statements, told apart by their predicate type."""
+
+MAX_ENVELOPE_BYTES = 512 * 1024
+"""A statement of 256 KiB in base64, with its signatures."""
+
+MAX_SIGNATURES = 16
+"""Signatures on one envelope; each is tried, so a thousand would only cost time."""
+
+
+def pae(payload_type: str, payload: bytes) -> bytes:
+    """Returns the pre-authentication encoding of DSSE v1: the very bytes that are signed.
+
+    Example:
+        >>> pae("http://example.com/HelloWorld", b"hello world")
+        b'DSSEv1 29 http://example.com/HelloWorld 11 hello world'
+    """
+    kind = payload_type.encode("utf-8")
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
+
+
+def sign(payload: bytes, private_key: PrivateKey, *, payload_type: str = PAYLOAD_TYPE) -> str:
+    """Returns a DSSE v1 envelope around a payload, as one JSON line without its end.
+
+    Args:
+        payload: What is said, an in-toto statement by default.
+        private_key: Who says so.
+        payload_type: How the payload is to be read; it is signed as well.
+
+    Raises:
+        CertificateError: CERT_TOO_LARGE: no reader would read the envelope.
+    """
+    unsigned = {
+        "payload": base64.b64encode(payload).decode("ascii"),
+        "payloadType": payload_type,
+        "signatures": [],
+    }
+    return add_signature(strict_json.dumps(unsigned), private_key, payload_type=payload_type)
+
+
+def add_signature(line: bytes, private_key: PrivateKey, *, payload_type: str = PAYLOAD_TYPE) -> str:
+    """Returns the envelope with one more signature over the same payload.
+
+    The payload is not read; look at it before you sign it.
+
+    Args:
+        line: The envelope.
+        private_key: Who says so as well.
+        payload_type: How the payload is to be read.
+
+    Raises:
+        CertificateError: BAD_ENVELOPE or CERT_TOO_LARGE.
+        InputError: ALREADY_SIGNED or LIMIT_EXCEEDED.
+    """
+    message = pae(payload_type, read_envelope(line, payload_type=payload_type).payload)
+    return attach(
+        line,
+        TrustedKey.of(private_key),
+        sign_message(message, private_key),
+        payload_type=payload_type,
+    )
+
+
+def attach(
+    line: bytes, key: TrustedKey, signature: bytes, *, payload_type: str = PAYLOAD_TYPE
+) -> str:
+    """Returns the envelope with a signature that was made elsewhere, once it has been verified.
+
+    Args:
+        line: The envelope.
+        key: Whose signature it is; its name, models and roles don't matter here.
+        signature: What that key made of `pae(payload_type, payload)`.
+        payload_type: How the payload is to be read.
+
+    Raises:
+        CertificateError: BAD_ENVELOPE or CERT_TOO_LARGE.
+        InputError: BAD_SIGNATURE, ALREADY_SIGNED or LIMIT_EXCEEDED.
+    """
+    data, envelope = _parsed(line, payload_type)
+    message = pae(payload_type, envelope.payload)
+    if len(envelope.signatures) >= MAX_SIGNATURES:
+        raise LimitExceededError(
+            f"The envelope has {len(envelope.signatures)} signatures, and readers take up to "
+            f"{MAX_SIGNATURES}. Sign a copy with fewer."
+        )
+    if any(
+        keyid == key.keyid or key.verifies(made, message) for keyid, made in envelope.signatures
+    ):
+        raise InputError(
+            f"The key {key.keyid} has already signed this, and a key counts once. Sign with "
+            "another one.",
+            code="ALREADY_SIGNED",
+        )
+    if not key.verifies(signature, message):
+        raise InputError(
+            f"The signature of {len(signature)} bytes does not hold for this message under the "
+            f"{key.algorithm} key {key.keyid}. Sign exactly the message that was written, with "
+            "that key; a P-256 signature is expected in DER.",
+            code="BAD_SIGNATURE",
+        )
+    data["signatures"].append({"keyid": key.keyid, "sig": base64.b64encode(signature).decode()})
+    signed = strict_json.dumps(data)
+    read_envelope(signed, payload_type=payload_type)
+    return signed.decode("ascii")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Envelope:
+    """An envelope as it was read. Nothing in it has been verified.
+
+    Attributes:
+        payload: What somebody may have signed.
+        signatures: (key id or "", signature) in their order; the key id is a hint.
+    """
+
+    payload: bytes
+    signatures: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verified:
+    """A payload with the trusted keys that signed it.
+
+    Attributes:
+        payload: The very bytes that were signed.
+        keys: Each once.
+    """
+
+    payload: bytes
+    keys: tuple[TrustedKey, ...]
+
+
+def read_envelope(content: bytes, *, payload_type: str = PAYLOAD_TYPE) -> Envelope:
+    """Returns the envelope that one line holds, without verifying it.
+
+    Fields that DSSE does not name are ignored, as it demands; nothing is read from them.
+
+    Args:
+        content: The line.
+        payload_type: The payload type it must have.
+
+    Raises:
+        CertificateError: BAD_ENVELOPE or CERT_TOO_LARGE.
+    """
+    return _parsed(content, payload_type)[1]
+
+
+def _parsed(content: bytes, payload_type: str) -> tuple[dict[str, Any], Envelope]:
+    def refuse(found: str) -> CertificateError:
+        return CertificateError(
+            f"The envelope {found}. Expected a DSSE v1 envelope of type {payload_type}; "
+            "ask its issuer for a sound copy.",
+            code="BAD_ENVELOPE",
+        )
+
+    data = strict_json.loads(
+        content, what="The envelope", code="BAD_ENVELOPE", max_bytes=MAX_ENVELOPE_BYTES
+    )
+    if not isinstance(data, dict):
+        raise refuse("is not an object")
+    if data.get("payloadType") != payload_type:
+        raise refuse(f"has the payload type {ascii(data.get('payloadType'))[:80]}")
+    if not isinstance(data.get("payload"), str):
+        raise refuse("has no payload")
+    listed = data.get("signatures")
+    if not isinstance(listed, list) or len(listed) > MAX_SIGNATURES:
+        raise refuse(f"has no list of up to {MAX_SIGNATURES} signatures")
+    signatures = [_signature_from(item) for item in listed]
+    if None in signatures:
+        raise refuse("has a signature that is not an object with keyid and sig")
+    payload = decode_base64(data["payload"], "The payload", code="BAD_ENVELOPE")
+    return data, Envelope(payload=payload, signatures=tuple(filter(None, signatures)))
+
+
+def _signature_from(data: Any) -> tuple[str, bytes] | None:
+    keyid = data.get("keyid", "") if isinstance(data, dict) else None
+    if not isinstance(keyid, str) or not isinstance(data.get("sig"), str):
+        return None
+    return keyid, decode_base64(data["sig"], "A signature", code="BAD_ENVELOPE")
+
+
+def verify(
+    content: bytes,
+    trust: TrustStore,
+    *,
+    threshold: int = 1,
+    payload_type: str = PAYLOAD_TYPE,
+    role: str = CERTIFICATE,
+) -> Verified:
+    """Returns the payload of an envelope that enough trusted keys signed.
+
+    Args:
+        content: One line of an envelope file.
+        trust: The keys the application believes.
+        threshold: How many different keys must have signed.
+        payload_type: The payload type it must have.
+        role: What the keys must be trusted for, one of trust.ROLES; signatures of others don't
+            count.
+
+    Raises:
+        CertificateError: BAD_ENVELOPE or CERT_TOO_LARGE.
+        SignatureError: NO_TRUSTED_KEYS or NO_TRUSTED_SIGNATURE.
+        ValueError: The threshold is below 1, or there is no such role.
+    """
+    if threshold < 1:
+        raise ValueError(f"threshold is {threshold!r}; expected a whole number from 1.")
+    trusted = trust.with_role(role)
+    if not trusted:
+        raise SignatureError(
+            f"The trust store has {len(trust.keys)} keys and none with the role {role}, so no "
+            "such signature can be believed. Add the issuer's key.",
+            code="NO_TRUSTED_KEYS",
+        )
+    envelope = read_envelope(content, payload_type=payload_type)
+    message = pae(payload_type, envelope.payload)
+    signers = {
+        key.keyid: key
+        for keyid, signature in envelope.signatures
+        for key in trusted
+        if keyid in ("", key.keyid) and key.verifies(signature, message)
+    }
+    if len(signers) < threshold:
+        named = ", ".join(ascii(keyid)[1:17] for keyid, _ in envelope.signatures) or "none"
+        raise SignatureError(
+            f"{len(signers)} keys that are trusted with the role {role} signed this, expected "
+            f"{threshold}. The envelope names the keys: {named}. Add the issuer's key to the trust "
+            "store if you believe it; otherwise do not use what it signed.",
+        )
+    return Verified(payload=envelope.payload, keys=tuple(signers.values()))
+
+
+def require_authorised(keys: tuple[TrustedKey, ...], model: str, *, threshold: int = 1) -> None:
+    """Raises unless enough of these keys may speak for the model.
+
+    Raises:
+        SignatureError: KEY_NOT_AUTHORISED_FOR_MODEL.
+    """
+    speaking = [key for key in keys if key.speaks_for(model)]
+    if len(speaking) < threshold:
+        allowed = sorted({name for key in keys for name in key.models})
+        raise SignatureError(
+            f"{len(speaking)} of the signing keys may speak for the model {ascii(model)[:80]}, "
+            f"expected {threshold}. The trust store lets them sign for: {ascii(allowed)[1:-1]}.",
+            code="KEY_NOT_AUTHORISED_FOR_MODEL",
+        )

@@ -1,0 +1,352 @@
+"""RevocationList: which keys and certificates are no longer believed, signed and numbered.
+
+A list replaces the one before and holds everything that is revoked. Its number grows by every
+issue, so that an old list can't be passed off as the newest (rollback: the trust store remembers
+the largest number seen), and it names the time of the next one, so that it can't be passed off for
+ever (freeze). It is signed by a key with the role "revocation", under a payload type of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from hushdoc.errors import CertificateError
+from hushdoc.serialization import strict_json
+from hushdoc.serialization.records import (
+    TIME_FORMAT,
+    Record,
+    bad_field,
+    integer,
+    listed,
+    optional,
+    record,
+    spelled,
+    stored,
+    text,
+    time,
+)
+from hushdoc.signing import dsse
+from hushdoc.signing.keys import PrivateKey
+from hushdoc.signing.trust_store import REVOCATION, TrustedKey, TrustStore
+from hushdoc.system import atomic_files
+
+PAYLOAD_TYPE = "application/vnd.hushdoc.revocation+json"
+SCHEMA_VERSION = 1
+
+CLOCK_TOLERANCE = timedelta(minutes=5)
+"""How far the issuer's clock may be ahead of ours."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevokedKey(Record):
+    """A key whose signatures no longer count, whenever they were made.
+
+    Attributes:
+        keyid: SHA-256 of the raw public key, 64 hexadecimal digits.
+        reason: Why, for people, or None.
+    """
+
+    keyid: str = stored(spelled("[0-9a-f]{64}", "a key id of 64 hexadecimal digits"))
+    reason: str | None = stored(optional(text))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevokedCertificate(Record):
+    """A certificate that no longer counts, whoever signed it.
+
+    Attributes:
+        certificate_id: 32 hexadecimal digits.
+        reason: Why, for people, or None.
+    """
+
+    certificate_id: str = stored(
+        spelled("[0-9a-f]{32}", "a certificate id of 32 hexadecimal digits")
+    )
+    reason: str | None = stored(optional(text))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevocationList(Record):
+    """Everything that is revoked at one time.
+
+    Attributes:
+        sequence: Number of the list; a newer one has a larger number.
+        issued_at: UTC as "2026-11-21T08:00:00Z".
+        next_update: When it is no longer believed, in the same form.
+        revoked_keys: Each key once.
+        revoked_certificates: Each certificate once.
+    """
+
+    sequence: int = stored(integer(minimum=1))
+    issued_at: str = stored(time)
+    next_update: str = stored(time)
+    revoked_keys: tuple[RevokedKey, ...] = stored(listed(record(RevokedKey)))
+    revoked_certificates: tuple[RevokedCertificate, ...] = stored(
+        listed(record(RevokedCertificate))
+    )
+
+    @property
+    def keyids(self) -> frozenset[str]:
+        """The revoked keys."""
+        return frozenset(item.keyid for item in self.revoked_keys)
+
+    @property
+    def certificate_ids(self) -> frozenset[str]:
+        """The revoked certificates."""
+        return frozenset(item.certificate_id for item in self.revoked_certificates)
+
+    def problem(self) -> str | None:
+        """Returns what is wrong between the fields, or None."""
+        if self.next_update <= self.issued_at:
+            return f"nextUpdate {self.next_update} is not after issuedAt {self.issued_at}"
+        if len(self.keyids) < len(self.revoked_keys):
+            return "a key is revoked twice, expected each once"
+        if len(self.certificate_ids) < len(self.revoked_certificates):
+            return "a certificate is revoked twice, expected each once"
+        return None
+
+    def to_json(self) -> bytes:
+        """Returns the payload to sign; `from_json` reads it back."""
+        return strict_json.dumps({"schemaVersion": SCHEMA_VERSION, **self.to_dict()})
+
+    @classmethod
+    def from_json(cls, content: bytes) -> RevocationList:
+        """Returns the list that a payload holds.
+
+        Args:
+            content: The payload of a verified envelope.
+
+        Raises:
+            CertificateError: BAD_STATEMENT, BAD_FIELD, UNKNOWN_VALUE or CERT_TOO_LARGE.
+        """
+        data = strict_json.loads(content, what="The revocation list")
+        if not isinstance(data, dict) or "schemaVersion" not in data:
+            raise bad_field("revocation list", "found no schemaVersion, expected one")
+        version = integer().read(data["schemaVersion"], "schemaVersion")
+        if version != SCHEMA_VERSION:
+            raise CertificateError(
+                f"The revocation list has the schema version {version}; this hushdoc reads "
+                f"{SCHEMA_VERSION}. Update hushdoc.",
+                code="UNKNOWN_VALUE",
+            )
+        fields = {key: value for key, value in data.items() if key != "schemaVersion"}
+        return cls.from_dict(fields, "revocation list")
+
+
+def sign_list(revoked: RevocationList, private_key: PrivateKey) -> str:
+    """Returns a signed revocation list, as one line without its end.
+
+    Args:
+        revoked: The list.
+        private_key: A key that applications trust with the role "revocation".
+
+    Raises:
+        CertificateError: A field is wrong; what can't be read back is never written.
+    """
+    content = revoked.to_json()
+    RevocationList.from_json(content)
+    return dsse.sign(content, private_key, payload_type=PAYLOAD_TYPE)
+
+
+def successor(
+    previous: RevocationList | None,
+    *,
+    keys: Iterable[str] = (),
+    certificates: Iterable[str] = (),
+    reason: str | None = None,
+    valid_for: timedelta,
+    now: datetime,
+) -> RevocationList:
+    """Returns the next list: all that was revoked before, and what is added.
+
+    What was revoked before keeps its reason.
+
+    Args:
+        previous: The list before, or None for the first.
+        keys: Key ids to add.
+        certificates: Certificate ids to add.
+        reason: Why these are added.
+        valid_for: Until when the list after it is promised.
+        now: The time, with its zone.
+
+    Example:
+        >>> first = successor(
+        ...     None, certificates=["ab" * 16], valid_for=timedelta(days=30),
+        ...     now=datetime(2026, 12, 1, tzinfo=UTC),
+        ... )
+        >>> first.sequence, first.next_update, first.certificate_ids == {"ab" * 16}
+        (1, '2026-12-31T00:00:00Z', True)
+    """
+    old = previous.revoked_keys if previous else ()
+    old_certificates = previous.revoked_certificates if previous else ()
+    known = {item.keyid for item in old}
+    known |= {item.certificate_id for item in old_certificates}
+    return RevocationList(
+        sequence=1 + (previous.sequence if previous else 0),
+        issued_at=_spelled(now),
+        next_update=_spelled(now + valid_for),
+        revoked_keys=(
+            *old,
+            *(RevokedKey(keyid=keyid, reason=reason) for keyid in _unknown(keys, known)),
+        ),
+        revoked_certificates=(
+            *old_certificates,
+            *(
+                RevokedCertificate(certificate_id=name, reason=reason)
+                for name in _unknown(certificates, known)
+            ),
+        ),
+    )
+
+
+def read_list_file(path: Path, trust: TrustStore, *, now: datetime) -> RevocationList:
+    """Returns the revocation list that a file holds, if it is to be obeyed now.
+
+    Args:
+        path: The file, one signed line.
+        trust: The keys the application believes, and the newest sequence number it has seen.
+        now: The time, with its zone.
+
+    Raises:
+        CertificateError: REVOCATION_UNAVAILABLE or REVOCATION_ROLLBACK.
+    """
+    return read_list(list_content(path), trust, now=now)
+
+
+def read_list(content: bytes | None, trust: TrustStore, *, now: datetime) -> RevocationList:
+    """Returns a revocation list, if it is to be obeyed now.
+
+    Args:
+        content: The signed line; None or nothing where there is no list.
+        trust: The keys the application believes, and the newest sequence number it has seen.
+        now: The time, with its zone.
+
+    Raises:
+        CertificateError: REVOCATION_UNAVAILABLE: there is none, no key with the role "revocation"
+            signed it, it is malformed, out of date or issued in the future;
+            REVOCATION_ROLLBACK: a newer one has been seen.
+    """
+    found = verify_list(content, trust)
+    if found.sequence < trust.min_revocation_sequence:
+        raise CertificateError(
+            f"The revocation list has the number {found.sequence}, and number "
+            f"{trust.min_revocation_sequence} has been seen. Somebody may be hiding what was "
+            "revoked since; fetch the newest list.",
+            code="REVOCATION_ROLLBACK",
+        )
+    clock = _spelled(now)
+    if found.issued_at > _spelled(now + CLOCK_TOLERANCE):
+        raise _unavailable(f"was issued {found.issued_at}, and this clock says {clock}")
+    if found.next_update <= clock:
+        raise _unavailable(
+            f"promised a newer one by {found.next_update}, and this clock says {clock}"
+        )
+    return found
+
+
+def list_content(path: Path) -> bytes | None:
+    """Returns what a revocation list's file holds, or None without one; nothing is checked.
+
+    Raises:
+        CertificateError: REVOCATION_UNAVAILABLE: it is there and can't be read.
+    """
+    try:
+        # With the end of the line; a line too long is seen as such.
+        return atomic_files.read_file(path, max_bytes=dsse.MAX_ENVELOPE_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as problem:
+        raise _unavailable(f"'{path}' can't be read: {problem.strerror or problem}") from problem
+
+
+def verify_list(content: bytes | None, trust: TrustStore) -> RevocationList:
+    """Returns a revocation list that a trusted key signed, of whatever age and number.
+
+    That is enough to issue the next one, and never enough to obey it: `read_list` is for that.
+
+    Args:
+        content: The signed line; None or nothing where there is no list.
+        trust: The keys that are believed.
+
+    Raises:
+        CertificateError: REVOCATION_UNAVAILABLE.
+    """
+    if not content:
+        raise _unavailable("is missing")
+    try:
+        verified = dsse.verify(
+            content.removesuffix(b"\n"), trust, payload_type=PAYLOAD_TYPE, role=REVOCATION
+        )
+        return RevocationList.from_json(verified.payload)
+    except CertificateError as problem:
+        raise _unavailable(f"can't be believed ({problem.code}: {problem})") from problem
+
+
+def require_not_revoked(
+    certificate_id: str,
+    signers: tuple[TrustedKey, ...],
+    revoked: RevocationList,
+    *,
+    threshold: int,
+) -> tuple[TrustedKey, ...]:
+    """Raises if a certificate is revoked, or too few of its signers are left.
+
+    Args:
+        certificate_id: Of the certificate.
+        signers: The trusted keys that signed it.
+        revoked: A list from `read_list`.
+        threshold: How many signers must be left; 0 where no signature is demanded.
+
+    Returns:
+        The signers that are left; nobody else speaks for the certificate.
+
+    Raises:
+        CertificateError: REVOKED.
+    """
+    for item in revoked.revoked_certificates:
+        if item.certificate_id == certificate_id:
+            raise CertificateError(
+                f"The certificate {certificate_id} was revoked by list number {revoked.sequence}: "
+                f"{_reason(item.reason)}. Do not use this model; ask its issuer for a newer one.",
+                code="REVOKED",
+            )
+    left = unrevoked(signers, revoked)
+    if len(left) < threshold:
+        reasons = {item.keyid: item.reason for item in revoked.revoked_keys}
+        gone = [key for key in signers if key not in left]
+        named = "; ".join(f"{key.keyid[:16]}: {_reason(reasons[key.keyid])}" for key in gone)
+        raise CertificateError(
+            f"{len(left)} signers of the certificate are left, expected {threshold}. Revoked by "
+            f"list number {revoked.sequence}: {named or 'none of them'}. Ask the issuer for a "
+            "certificate signed by another key.",
+            code="REVOKED",
+        )
+    return left
+
+
+def unrevoked(keys: Iterable[TrustedKey], revoked: RevocationList) -> tuple[TrustedKey, ...]:
+    """Returns the keys that the list does not revoke."""
+    return tuple(key for key in keys if key.keyid not in revoked.keyids)
+
+
+def _unknown(names: Iterable[str], known: set[str]) -> list[str]:
+    return [name for name in dict.fromkeys(names) if name not in known]
+
+
+def _spelled(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime(TIME_FORMAT)
+
+
+def _reason(reason: str | None) -> str:
+    return "no reason given" if reason is None else ascii(reason)[1:-1][:200]
+
+
+def _unavailable(found: str) -> CertificateError:
+    return CertificateError(
+        f"The revocation list {found}. Expected one that a key with the role {REVOCATION} signed "
+        "and that is valid now; fetch the newest list, or set the clock right.",
+        code="REVOCATION_UNAVAILABLE",
+    )

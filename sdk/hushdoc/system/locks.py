@@ -1,0 +1,111 @@
+"""Rewriting: files that a verb reads, changes and writes back, one process at a time."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from hushdoc.system import atomic_files
+
+PAUSE_SECONDS = 0.05
+"""How long a verb waits before it tries again, where the system does not wait for it (Windows)."""
+
+_TAKEN = (errno.EACCES, errno.EDEADLK)
+"""What Windows says of a file that another process has locked."""
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keeps other verbs out that rewrite files of the same folder, until the block ends.
+
+    Two signers at once would otherwise each write the file back without the other's signature.
+    The lock is on the folder itself: a lock file in an artifact would be an unsigned file. Windows
+    locks no folders; there it is on a file among the user's temporary ones, so that it keeps out
+    the verbs of the same user.
+    """
+    with ExitStack() as held:
+        # No such folder is for the verb to say; some network file systems can't lock a folder, and
+        # a Python that has neither module runs one program at a time.
+        with suppress(OSError, ImportError):
+            held.enter_context(_lock(folder))
+        yield
+
+
+def _lock(folder: Path) -> AbstractContextManager[None]:
+    try:
+        import fcntl  # noqa: F401
+    except ImportError:
+        return _by_file(folder)
+    return _by_folder(folder)
+
+
+@contextmanager
+def _by_folder(folder: Path) -> Iterator[None]:
+    """Holds a folder locked (POSIX)."""
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY | atomic_files.flags("directory", "cloexec"))
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _by_file(folder: Path) -> Iterator[None]:
+    """Holds a file locked that stands for a folder (Windows)."""
+    # By name: what it holds is known to type checkers on Windows alone.
+    msvcrt = import_module("msvcrt")
+    descriptor = os.open(
+        _lock_file(folder), atomic_files.flags("rdwr", "creat", "noinherit"), 0o600
+    )
+    try:
+        while not _is_mine(msvcrt, descriptor):
+            time.sleep(PAUSE_SECONDS)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+    finally:
+        os.close(descriptor)
+
+
+def _lock_file(folder: Path) -> Path:
+    """Returns the one file that stands for a folder, however the folder is spelled."""
+    place = os.path.normcase(folder.resolve())
+    digest = hashlib.sha256(place.encode("utf-8", errors="surrogatepass")).hexdigest()
+    return Path(tempfile.gettempdir()) / f"hushdoc-{digest[:32]}.lock"
+
+
+def _is_mine(msvcrt: ModuleType, descriptor: int) -> bool:
+    """Locks the first byte, which need not be there, and returns whether that was possible."""
+    try:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    except OSError as error:
+        if error.errno in _TAKEN:
+            return False
+        raise
+    return True
+
+
+def rewrite(path: Path, content: bytes) -> None:
+    """Replaces a file whole, with the permissions it has, or writes a new one.
+
+    Raises:
+        OutputWriteError: The disk is full or not writable; the old content stays.
+    """
+    mode = 0o644
+    with suppress(OSError):
+        mode = stat.S_IMODE(path.stat().st_mode)
+    atomic_files.write_file(path, content, mode=mode)

@@ -1,0 +1,636 @@
+"""Sealed folders in hostile hands: every change is refused, each with its own code."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from hushdoc.artifact import artifact, folder
+from hushdoc.artifact import manifest as contents
+from hushdoc.errors import ArtifactError, HushdocError, PolicyViolationError
+from hushdoc.policy.policy import Policy
+from hushdoc.serialization import strict_json
+from hushdoc.signing import dsse, keys
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+@pytest.fixture
+def sealed(build: ModuleType, key: Any, tmp_path: Path) -> Path:
+    return build.seal(tmp_path / "invoice-kie", key)
+
+
+open_low = functools.partial(artifact.open_artifact, low_memory=True)
+
+
+def code_of(path: Path, policy: Policy, **options: Any) -> str:
+    """Returns the code with which all ways of opening refuse; none leaves a file open."""
+    codes = set()
+    before = len(os.listdir("/proc/self/fd"))
+    for opened in (artifact.open_artifact, artifact.verify, open_low):
+        with pytest.raises(HushdocError) as caught:
+            opened(path, policy, **{"now": NOW, **options})
+        codes.add(caught.value.code)
+    assert len(os.listdir("/proc/self/fd")) <= before
+    assert len(codes) == 1
+    return codes.pop()
+
+
+def test_a_sound_artifact_is_opened(build: ModuleType, key: Any, sealed: Path) -> None:
+    found = artifact.open_artifact(sealed, build.policy(key), now=NOW)
+    assert found.certificate.certificate_id == build.CERTIFICATE_ID
+    assert found.manifest["entry"] == build.ENTRY
+    assert found.read(build.ENTRY) == build.onnx()
+    assert [item.name for item in found.signers] == ["key 0"]
+    assert found.report.passed
+    with pytest.raises(ArtifactError) as caught:
+        found.read("README.md")
+    assert caught.value.code == "MISSING_FILE"
+
+
+def test_verification_lists_rules_and_files(build: ModuleType, key: Any, sealed: Path) -> None:
+    report = artifact.verify(sealed, build.policy(key), now=NOW)
+    assert report.passed
+    assert [item.name for item in report.files] == sorted(build.files())
+    assert json.dumps(report.to_dict())
+
+
+def test_a_refusing_policy_is_a_report_and_an_error(
+    build: ModuleType, key: Any, sealed: Path
+) -> None:
+    policy = build.policy(key, max_epsilon=1, privacy_units={"user"})
+    with pytest.raises(PolicyViolationError) as refused:
+        artifact.verify(sealed, policy, now=NOW)
+    report = artifact.examine(sealed, policy, now=NOW)
+    assert refused.value.report == report.policy
+    assert not report.passed
+    assert not report.files_checked
+    with pytest.raises(PolicyViolationError) as caught:
+        artifact.open_artifact(sealed, policy, now=NOW)
+    assert {rule.code for rule in caught.value.report.failed} == {
+        "UNIT_NOT_ACCEPTED",
+        "EPSILON_TOO_LARGE",
+    }
+
+
+def test_what_was_read_is_what_was_hashed(build: ModuleType, key: Any, sealed: Path) -> None:
+    found = artifact.open_artifact(sealed, build.policy(key), now=NOW)
+    (sealed / build.ENTRY).write_bytes(b"swapped after loading")
+    assert found.read(build.ENTRY) == build.onnx()
+
+
+def test_files_beside_that_nobody_reads_may_stand_there(
+    build: ModuleType, key: Any, sealed: Path
+) -> None:
+    for name in folder.UNSIGNED_FILES:
+        (sealed / name).write_text("x")
+    (sealed / ".git" / "objects").mkdir(parents=True)
+    (sealed / ".git" / "HEAD").write_text("x")
+    assert artifact.verify(sealed, build.policy(key), now=NOW).passed
+
+
+NAMES = ["hushdoc.json", "labels.json", "onnx/model.onnx", "tokenizer.json"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_flipped_bit_is_refused(build: ModuleType, key: Any, sealed: Path, name: str) -> None:
+    content = bytearray((sealed / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (sealed / name).write_bytes(content)
+    assert code_of(sealed, build.policy(key)) == "DIGEST_MISMATCH"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "SIZE_MISMATCH"),
+        (lambda path: path.write_bytes(path.read_bytes() + b"x"), "SIZE_MISMATCH"),
+        (lambda path: os.truncate(path, 1 << 40), "SIZE_MISMATCH"),
+        (lambda path: path.write_bytes(b""), "SIZE_MISMATCH"),
+        (lambda path: path.unlink(), "MISSING_FILE"),
+        (lambda path: (path.unlink(), path.mkdir()), "NOT_REGULAR_FILE"),
+        (lambda path: (path.unlink(), os.mkfifo(path)), "NOT_REGULAR_FILE"),
+        (lambda path: (path.unlink(), path.symlink_to("/dev/zero")), "PATH_ESCAPE"),
+        (lambda path: (path.unlink(), path.symlink_to(path.name)), "SYMLINK"),
+        (lambda path: (path.rename(path.with_name("x")), path.symlink_to("x")), "UNLISTED_FILE"),
+    ],
+)
+def test_a_changed_file_is_refused(
+    build: ModuleType,
+    key: Any,
+    sealed: Path,
+    name: str,
+    change: Callable[[Path], object],
+    code: str,
+) -> None:
+    change(sealed / name)
+    assert code_of(sealed, build.policy(key)) == code
+
+
+def test_swapped_files_are_refused(build: ModuleType, key: Any, sealed: Path) -> None:
+    one, other = sealed / "labels.json", sealed / "tokenizer.json"
+    one.rename(sealed / "x")
+    other.rename(one)
+    (sealed / "x").rename(other)
+    assert code_of(sealed, build.policy(key)) == "SIZE_MISMATCH"
+
+
+def test_a_swapped_folder_is_refused(build: ModuleType, key: Any, sealed: Path) -> None:
+    (sealed / "onnx").rename(sealed.parent / "outside")
+    (sealed / "onnx").symlink_to(sealed.parent / "outside")
+    assert code_of(sealed, build.policy(key)) == "SYMLINK"
+
+
+@pytest.mark.parametrize(
+    ("plant", "code"),
+    [
+        (lambda at: (at / "evil.so").write_bytes(b"x"), "UNLISTED_FILE"),
+        (lambda at: (at / "model.pkl").write_bytes(b"x"), "UNLISTED_FILE"),
+        (lambda at: (at / "onnx" / "weights.bin").write_bytes(b"x"), "UNLISTED_FILE"),
+        (lambda at: (at / "onnx" / "README.md").write_bytes(b"x"), "UNLISTED_FILE"),
+        (lambda at: (at / "onnx" / ".git").mkdir(), "UNLISTED_FILE"),
+        (lambda at: (at / ".hidden").write_bytes(b"x"), "UNLISTED_FILE"),
+        (lambda at: (at / "readme.md").write_bytes(b"x"), "UNLISTED_FILE"),
+        (lambda at: (at / ".git").write_bytes(b"gitdir: /"), "UNLISTED_FILE"),
+        (lambda at: (at / "README.md").mkdir(), "UNLISTED_FILE"),
+        (lambda at: (at / "empty").mkdir(), "UNLISTED_FILE"),
+        (lambda at: (at / "evil\x1b[2J").write_bytes(b"x"), "UNLISTED_FILE"),
+        (lambda at: (at / "README.md").symlink_to("/etc/passwd"), "PATH_ESCAPE"),
+        (lambda at: (at / ".git").symlink_to("/"), "SYMLINK"),
+        (lambda at: (at / "link").symlink_to("labels.json"), "SYMLINK"),
+        (lambda at: os.mkfifo(at / "pipe"), "NOT_REGULAR_FILE"),
+    ],
+)
+def test_planted_files_are_refused(
+    build: ModuleType, key: Any, sealed: Path, plant: Callable[[Path], object], code: str
+) -> None:
+    plant(sealed)
+    assert code_of(sealed, build.policy(key)) == code
+
+
+def test_thousands_of_planted_files_are_refused(build: ModuleType, key: Any, sealed: Path) -> None:
+    for index in range(3000):
+        (sealed / f"README{index}").write_bytes(b"")
+    assert code_of(sealed, build.policy(key)) == "UNLISTED_FILE"
+
+
+def test_limits_are_held_before_anything_is_read(build: ModuleType, key: Any, sealed: Path) -> None:
+    assert code_of(sealed, build.policy(key, max_files=3)) == "TOO_LARGE"
+    assert code_of(sealed, build.policy(key, max_total_bytes=10)) == "TOO_LARGE"
+
+
+def test_a_folder_behind_a_link_is_the_callers_choice(
+    build: ModuleType, key: Any, sealed: Path
+) -> None:
+    link = sealed.parent / "link"
+    link.symlink_to(sealed)
+    assert artifact.verify(link, build.policy(key), now=NOW).passed
+
+
+def test_a_path_that_is_no_folder_is_refused(build: ModuleType, key: Any, sealed: Path) -> None:
+    for path in (sealed / "none", sealed / "labels.json"):
+        assert code_of(path, build.policy(key)) == "BAD_ARTIFACT"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda path: path.unlink(), "MISSING_CERTIFICATE"),
+        (lambda path: path.write_bytes(b""), "BAD_ENVELOPE"),
+        (lambda path: path.write_bytes(b"[]"), "BAD_ENVELOPE"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-20]), "BAD_ENVELOPE"),
+        (lambda path: path.write_bytes(b"\n" + path.read_bytes()), "BAD_ENVELOPE"),
+        (lambda path: path.write_bytes(b"x" * 10_000_000), "CERT_TOO_LARGE"),
+        (lambda path: os.truncate(path, 1 << 40), "CERT_TOO_LARGE"),
+        (lambda path: (path.unlink(), path.mkdir()), "NOT_REGULAR_FILE"),
+        (lambda path: (path.unlink(), os.mkfifo(path)), "NOT_REGULAR_FILE"),
+        (lambda path: (path.unlink(), path.symlink_to("/dev/zero")), "PATH_ESCAPE"),
+        (lambda path: (path.unlink(), path.symlink_to(path.name)), "SYMLINK"),
+    ],
+)
+def test_a_changed_certificate_is_refused(
+    build: ModuleType, key: Any, sealed: Path, change: Callable[[Path], object], code: str
+) -> None:
+    change(sealed / build.ENVELOPE)
+    assert code_of(sealed, build.policy(key)) == code
+
+
+def test_one_flipped_bit_of_the_certificate_is_refused(
+    build: ModuleType, key: Any, sealed: Path
+) -> None:
+    path = sealed / build.ENVELOPE
+    sound = path.read_bytes()
+    policy = build.policy(key)
+    accepted = {"BAD_ENVELOPE", "NO_TRUSTED_SIGNATURE"}
+    for position in range(0, len(sound) - 1, max(1, len(sound) // 60)):
+        content = bytearray(sound)
+        content[position] ^= 1
+        path.write_bytes(content)
+        with pytest.raises(HushdocError) as caught:
+            artifact.open_artifact(sealed, policy, now=NOW)
+        assert caught.value.code in accepted
+
+
+def test_an_unknown_signer_is_refused(
+    build: ModuleType, key: Any, other_key: Any, sealed: Path
+) -> None:
+    assert code_of(sealed, build.policy(other_key)) == "NO_TRUSTED_SIGNATURE"
+    assert code_of(sealed, build.policy()) == "NO_TRUSTED_KEYS"
+    assert code_of(sealed, build.policy(key, other_key, threshold=2)) == "NO_TRUSTED_SIGNATURE"
+
+
+def test_a_key_for_other_models_is_refused(build: ModuleType, key: Any, sealed: Path) -> None:
+    policy = build.policy(key, trust=build.trust(key, models=("receipts",)))
+    assert code_of(sealed, policy) == "KEY_NOT_AUTHORISED_FOR_MODEL"
+
+
+def test_another_models_certificate_does_not_fit(
+    build: ModuleType, key: Any, sealed: Path, tmp_path: Path
+) -> None:
+    other = build.seal(
+        tmp_path / "other",
+        key,
+        build.certify(certificate_id="f" * 32),
+        build.files(onnx__model_DOT_onnx=build.onnx(metadata={"hushdoc.certificate_id": "f" * 32})),
+    )
+    shutil.copy(other / build.ENVELOPE, sealed / build.ENVELOPE)
+    assert code_of(sealed, build.policy(key)) == "DIGEST_MISMATCH"
+
+
+@pytest.mark.parametrize(
+    ("demand", "options", "code"),
+    [
+        ({"model": "receipt-kie"}, {}, "WRONG_MODEL"),
+        ({"min_version": 4}, {}, "ROLLBACK"),
+        ({}, {"now": datetime(1970, 1, 1, tzinfo=UTC)}, "CLOCK_IMPLAUSIBLE"),
+        ({}, {"now": datetime(2030, 1, 1, tzinfo=UTC)}, "EXPIRED"),
+    ],
+)
+def test_identity_and_time_are_held(
+    build: ModuleType,
+    key: Any,
+    tmp_path: Path,
+    demand: dict[str, Any],
+    options: dict[str, Any],
+    code: str,
+) -> None:
+    certified = build.certify(expires_at="2027-11-21T00:00:00Z")
+    path = build.seal(tmp_path / "a", key, certified)
+    assert code_of(path, build.policy(key, **demand), **options) == code
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (lambda build: build.onnx(metadata={}), "EMBEDDED_METADATA_MISSING"),
+        (
+            lambda build: build.onnx(metadata={"hushdoc.certificate_id": "f" * 32}),
+            "EMBEDDED_METADATA_MISMATCH",
+        ),
+        (
+            lambda build: build.onnx(
+                graph=build.message(5, build.message(13, build.message(1, "location")))
+            ),
+            "EXTERNAL_DATA_NOT_LISTED",
+        ),
+        (
+            lambda build: build.onnx(graph=build.message(1, build.message(7, "com.evil"))),
+            "CUSTOM_OP",
+        ),
+        (lambda build: b"no model", "BAD_ONNX"),
+    ],
+)
+def test_an_unsafe_graph_is_refused_though_it_was_signed(
+    build: ModuleType, key: Any, tmp_path: Path, content: Callable[[Any], bytes], code: str
+) -> None:
+    files = build.files(onnx__model_DOT_onnx=content(build))
+    path = build.seal(tmp_path / "a", key, contents=files)
+    assert code_of(path, build.policy(key)) == code
+    second = build.files(onnx__second_DOT_ONNX=content(build))
+    path = build.seal(tmp_path / "b", key, contents=second)
+    assert code_of(path, build.policy(key)) == code
+
+
+@pytest.mark.parametrize(
+    ("manifest", "code"),
+    [
+        (None, "MISSING_FILE"),
+        (b"", "BAD_MANIFEST"),
+        (b"[]", "BAD_MANIFEST"),
+        (b'{"formatVersion": 1, "formatVersion": 1}', "BAD_MANIFEST"),
+        ({"formatVersion": 2}, "BAD_MANIFEST"),
+        ({"task": "docvqa"}, "BAD_MANIFEST"),
+        ({"task": "anything"}, "BAD_MANIFEST"),
+        ({"entry": "onnx/other.onnx"}, "BAD_MANIFEST"),
+        ({"inputs": None}, "BAD_MANIFEST"),
+        ({"more": 1}, "BAD_MANIFEST"),
+    ],
+)
+def test_a_wrong_manifest_is_refused(
+    build: ModuleType, key: Any, tmp_path: Path, manifest: Any, code: str
+) -> None:
+    if isinstance(manifest, dict):
+        manifest = json.dumps({**build.MANIFEST, **manifest}).encode()
+    files = build.files(hushdoc_DOT_json=manifest)
+    assert code_of(build.seal(tmp_path / "a", key, contents=files), build.policy(key)) == code
+
+
+def test_a_dishonest_signer_is_refused(build: ModuleType, key: Any, tmp_path: Path) -> None:
+    def lower(statement: dict[str, Any]) -> None:
+        statement["predicate"]["guarantees"][0]["epsilon"] = 1.0
+        statement["predicate"]["guarantees"][0]["profile"] = []
+
+    path = build.seal_anything(tmp_path / "a", key, lower)
+    report = artifact.examine(path, build.policy(key), now=NOW)
+    assert [rule.code for rule in report.policy.failed] == ["EPSILON_NOT_REPRODUCED"]
+    with pytest.raises(PolicyViolationError) as caught:
+        artifact.open_artifact(path, build.policy(key), now=NOW)
+    assert caught.value.code == "EPSILON_NOT_REPRODUCED"
+
+
+@pytest.mark.parametrize("name", ["../labels.json", "/etc/passwd", "a\\b", "nul.json"])
+def test_signed_names_that_lead_outside_are_refused(
+    build: ModuleType, key: Any, tmp_path: Path, name: str
+) -> None:
+    def rename(statement: dict[str, Any]) -> None:
+        statement["subject"][0]["name"] = name
+
+    path = build.seal_anything(tmp_path / "a", key, rename)
+    assert code_of(path, build.policy(key)) == "BAD_PATH"
+
+
+@pytest.mark.parametrize(
+    ("replace", "code"),
+    [
+        ((b'"schemaVersion": 1', b'"schemaVersion": 1, "schemaVersion": 1'), "BAD_STATEMENT"),
+        ((b'"delta": 1e-05', b'"delta": NaN'), "BAD_STATEMENT"),
+        ((b'"critical": []', b'"critical": ["tomorrow"]'), "UNKNOWN_CRITICAL"),
+        ((b'"unit": "document"', b'"unit": "d\xd0\xbecument"'), "UNKNOWN_VALUE"),
+        ((b"privacy-certificate/v1", b"privacy-certificate/v2"), "WRONG_PREDICATE"),
+    ],
+)
+def test_signed_statements_are_read_strictly(
+    build: ModuleType, key: Any, sealed: Path, replace: tuple[bytes, bytes], code: str
+) -> None:
+    subjects = folder.subjects_of(sealed)
+    payload = json.dumps(build.raw_statement(build.certify(), subjects)).encode()
+    assert replace[0] in payload
+    build.sign_into(sealed, key, payload.replace(*replace))
+    assert code_of(sealed, build.policy(key)) == code
+
+
+def test_without_a_policy_nothing_is_opened(sealed: Path) -> None:
+    assert code_of(sealed, None) == "NO_POLICY"  # type: ignore[arg-type]
+
+
+def test_without_a_signature_only_where_the_policy_says_so(
+    build: ModuleType, key: Any, other_key: Any, sealed: Path
+) -> None:
+    found = artifact.open_artifact(
+        sealed, build.policy(other_key, require_signature=False), now=NOW
+    )
+    assert found.signers == ()
+
+
+def test_integrity_only_still_checks_signature_and_files(
+    build: ModuleType, key: Any, other_key: Any, tmp_path: Path
+) -> None:
+    path = build.seal(tmp_path / "a", key, build.certify(build.no_guarantee()))
+    assert artifact.verify(path, Policy.integrity_only(build.trust(key)), now=NOW).passed
+    assert code_of(path, Policy.integrity_only(build.trust(other_key))) == "NO_TRUSTED_SIGNATURE"
+    (path / "labels.json").write_bytes(b"{}")
+    assert code_of(path, Policy.integrity_only(build.trust(key))) == "SIZE_MISMATCH"
+
+
+def test_low_memory_hands_on_the_files_that_were_checked(
+    build: ModuleType, key: Any, sealed: Path
+) -> None:
+    with artifact.open_artifact(sealed, build.policy(key), now=NOW, low_memory=True) as found:
+        assert found.manifest["entry"] == build.ENTRY
+        (sealed / build.ENTRY).rename(sealed / "moved")
+        sealed.rename(sealed.parent / "elsewhere")
+        build.write_files(sealed, {name: b"planted" for name in NAMES})
+        for name in set(NAMES) - {build.ENTRY}:
+            assert found.read(name) == bytes(found.view(name)) == build.files()[name]
+        with found.source("labels.json") as source:
+            assert Path(source).read_bytes() == build.files()["labels.json"]
+    with pytest.raises(ValueError, match="closed"):
+        found.read("labels.json")
+
+
+def in_place(path: Path) -> None:
+    """Writes other bytes of the same number into the file, and sets its time back."""
+    time.sleep(0.02)  # older kernels stamp a file with a clock of some milliseconds
+    before = path.stat()
+    with path.open("r+b") as stream:
+        stream.write(b"{")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_low_memory_refuses_a_file_that_changed_since(
+    build: ModuleType, key: Any, sealed: Path
+) -> None:
+    policy = build.policy(key)
+    with artifact.open_artifact(sealed, policy, now=NOW, low_memory=True) as found:
+        in_place(sealed / "labels.json")
+
+        for use in (found.read, found.view):
+            with pytest.raises(ArtifactError) as caught:
+                use("labels.json")
+            assert caught.value.code == "CHANGED_DURING_LOAD"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_was_loaded_while_the_file_changed_is_refused(
+    build: ModuleType, key: Any, sealed: Path, fails: bool
+) -> None:
+    def load() -> None:
+        with found.source("labels.json"):
+            in_place(sealed / "labels.json")
+            if fails:
+                raise RuntimeError("what a runtime says of a file that changed under it")
+
+    with artifact.open_artifact(sealed, build.policy(key), now=NOW, low_memory=True) as found:
+        with pytest.raises(ArtifactError) as caught:
+            load()
+        assert caught.value.code == "CHANGED_DURING_LOAD"
+
+
+def test_a_swap_between_scan_and_load_never_reaches_the_runtime(
+    build: ModuleType, key: Any, sealed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A racer swaps the model by name right after it was looked into."""
+    evil = build.onnx(metadata={"hushdoc.certificate_id": "f" * 32})
+    honest = contents.scan
+    racing = {"on": True}
+
+    def scan(name: str, *rest: Any) -> Any:
+        found = honest(name, *rest)
+        if name == build.ENTRY and racing["on"]:
+            (sealed / "onnx" / "x").write_bytes(evil)
+            (sealed / "onnx" / "x").replace(sealed / name)
+        return found
+
+    monkeypatch.setattr(contents, "scan", scan)
+    policy = build.policy(key)
+    found = artifact.open_artifact(sealed, policy, now=NOW)
+    assert found.read(build.ENTRY) == build.onnx()
+    with found.source(build.ENTRY) as handed_on:
+        assert handed_on == build.onnx()
+    racing["on"] = False
+    assert code_of(sealed, policy) == "DIGEST_MISMATCH"
+
+
+def test_a_write_during_verification_is_noticed(
+    build: ModuleType, key: Any, sealed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = contents.scan
+
+    def scan(name: str, *rest: Any) -> Any:
+        found = honest(name, *rest)
+        if name == "labels.json":
+            in_place(sealed / name)
+        return found
+
+    monkeypatch.setattr(contents, "scan", scan)
+    with pytest.raises(ArtifactError) as caught:
+        artifact.verify(sealed, build.policy(key), now=NOW)
+    assert caught.value.code == "CHANGED_DURING_LOAD"
+
+
+def test_a_hub_cache_is_verified_and_opened(
+    build: ModuleType, key: Any, sealed: Path, tmp_path: Path
+) -> None:
+    cache = tmp_path / "models--org--name"
+    snapshot = cache / "snapshots" / "abc"
+    (cache / "blobs").mkdir(parents=True)
+    shutil.copytree(sealed, snapshot)
+    for number, path in enumerate(sorted(snapshot.rglob("*.*"))):
+        blob = cache / "blobs" / str(number)
+        path.replace(blob)
+        path.symlink_to(os.path.relpath(blob, path.parent))
+    policy = build.policy(key)
+    assert artifact.verify(snapshot, policy, now=NOW).passed
+    assert artifact.open_artifact(snapshot, policy, now=NOW).read(build.ENTRY) == build.onnx()
+    with open_low(snapshot, policy, now=NOW) as found:
+        assert found.read(build.ENTRY) == build.onnx()
+    (snapshot / "labels.json").resolve().write_bytes(b'{"fields": ["date", "totaI"]}')
+    assert code_of(snapshot, policy) == "DIGEST_MISMATCH"
+    outside = tmp_path / "outside"
+    outside.write_bytes(build.files()["labels.json"])
+    (snapshot / "labels.json").unlink()
+    (snapshot / "labels.json").symlink_to("../../../outside")
+    assert code_of(snapshot, policy) == "PATH_ESCAPE"
+
+
+def test_a_manifest_of_any_size_is_not_read_into_memory(
+    build: ModuleType, key: Any, tmp_path: Path
+) -> None:
+    files = build.files(hushdoc_DOT_json=b" " * (strict_json.MAX_BYTES + 1))
+    path = build.seal(tmp_path / "a", key, contents=files)
+    assert code_of(path, build.policy(key)) == "BAD_MANIFEST"
+
+
+def test_verification_holds_no_file_in_memory(build: ModuleType, key: Any, tmp_path: Path) -> None:
+    weight = build.message(5, build.message(9, b"\x01" * (48 << 20)))
+    files = build.files(
+        onnx__model_DOT_onnx=build.onnx(graph=weight), tokenizer_DOT_json=b"x" * (16 << 20)
+    )
+    path = build.seal(tmp_path / "a", key, contents=files)
+    policy = build.policy(key)
+    artifact.verify(path, policy, now=NOW)
+    tracemalloc.start()
+    try:
+        artifact.verify(path, policy, now=NOW)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+        tracemalloc.reset_peak()
+        with open_low(path, policy, now=NOW):
+            assert tracemalloc.get_traced_memory()[1] < 8 << 20
+        artifact.open_artifact(path, policy, now=NOW)
+        assert tracemalloc.get_traced_memory()[1] > 64 << 20  # so the measure measures
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_nobody_foresaw_is_an_error_and_never_a_pass(
+    build: ModuleType, key: Any, sealed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("surprise")
+
+    monkeypatch.setattr(dsse, "pae", broken)
+    assert code_of(sealed, build.policy(key)) == "INTERNAL_ERROR"
+
+
+def test_subjects_are_all_files_but_those_that_nobody_signs(
+    build: ModuleType, key: Any, sealed: Path
+) -> None:
+    (sealed / "README.md").write_text("x")
+    (sealed / ".git").mkdir()
+    (sealed / ".git" / "HEAD").write_text("x")
+    assert [item.name for item in folder.subjects_of(sealed)] == NAMES
+    (sealed / "link").symlink_to("labels.json")
+    with pytest.raises(ArtifactError) as caught:
+        folder.subjects_of(sealed)
+    assert caught.value.code == "SYMLINK"
+
+
+def test_reading_unverified_proves_nothing_and_still_reads_strictly(
+    build: ModuleType, key: Any, sealed: Path
+) -> None:
+    found = artifact.read_unverified(sealed)
+    assert found.certificate.model.name == "invoice-kie"
+    assert dsse.verify(found.envelope, build.trust(key)).keys
+    (sealed / build.ENVELOPE).unlink()
+    with pytest.raises(HushdocError) as caught:
+        artifact.read_unverified(sealed)
+    assert caught.value.code == "MISSING_CERTIFICATE"
+
+
+def test_verification_needs_no_runtime_and_importing_is_light() -> None:
+    script = (
+        "import sys; import hushdoc.certificate.certificate; light = 'numpy' in sys.modules; "
+        "import hushdoc.artifact.artifact; "
+        "heavy = {'onnxruntime', 'onnx', 'torch', 'numpy', 'nacl', 'cryptography'}; "
+        "found = heavy & set(sys.modules); "
+        "print(light, sorted(found))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False []"
+
+
+def test_where_nothing_is_recomputed_not_even_numpy_is_loaded(
+    build: ModuleType, key: Any, sealed: Path
+) -> None:
+    script = (
+        "import sys; from hushdoc.artifact.artifact import verify; "
+        "from hushdoc.policy.rules import Policy; "
+        "from hushdoc.signing.trust_store import TrustedKey, TrustStore; "
+        "key = TrustedKey(name='k', public_key=bytes.fromhex(sys.argv[2])); "
+        "policy = Policy.integrity_only(TrustStore.of([key])); "
+        "assert verify(sys.argv[1], policy).passed; "
+        "print(sorted({'onnxruntime', 'onnx', 'torch', 'numpy', 'safetensors'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, sealed, keys.public_key_of(key).hex()],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,150 @@
+"""Contents: tables of hashed features as the manifest and the transcript state them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hushdoc.accounting.mechanism import Composed, HashFill
+from hushdoc.artifact import artifact
+from hushdoc.artifact import manifest as contents
+from hushdoc.artifact.signed_file import Memory
+from hushdoc.certificate.certificate import ModelIdentity
+from hushdoc.errors import HushdocError
+from hushdoc.policy.policy import Policy
+
+ENTRY = "table.safetensors"
+STATED = {"tensor": "weights", "rows": 64, "columns": 3, "reference": None}
+
+
+def table(rows: int = 64, columns: int = 3) -> np.ndarray:
+    return np.random.default_rng(1).normal(size=(rows, columns)).astype("f4")
+
+
+def encoded(build: ModuleType, weights: np.ndarray, metadata: Any = None) -> bytes:
+    """Returns the file of a table and transitions, spelled without any library."""
+    header = {
+        "__metadata__": metadata or {"hushdoc.certificate_id": build.CERTIFICATE_ID},
+        "weights": {
+            "dtype": "F32",
+            "shape": list(weights.shape),
+            "data_offsets": [0, weights.nbytes],
+        },
+        "transitions": {
+            "dtype": "F32",
+            "shape": [2, 2],
+            "data_offsets": [weights.nbytes, weights.nbytes + 16],
+        },
+    }
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + weights.tobytes() + bytes(16)
+
+
+def seal(
+    build: ModuleType,
+    key: Any,
+    folder: Path,
+    content: bytes,
+    *,
+    stated: Any = STATED,
+    fill: HashFill | None = None,
+    name: str = ENTRY,
+) -> Path:
+    """Writes a sealed artifact whose model is a table."""
+    preprocessing = {} if stated is None else {contents.TABLE_KEY: stated}
+    manifest = {**build.MANIFEST, "entry": name, "preprocessing": preprocessing}
+    certified = build.certify(
+        build.no_guarantee(),
+        model=ModelIdentity(name="tags", version=1, task="kie", format="safetensors", entry=name),
+        data_accesses=(),
+        transcripts={"fill": Composed(event=fill, count=1)} if fill else {},
+    )
+    files = {"hushdoc.json": json.dumps(manifest).encode(), name: content}
+    return build.seal(folder, key, certified, files)
+
+
+def code_of(build: ModuleType, key: Any, path: Path) -> str:
+    policy = Policy.integrity_only(build.trust(key))
+    codes = set()
+    for opened in (artifact.verify, artifact.open_artifact):
+        with pytest.raises(HushdocError) as caught:
+            opened(path, policy)
+        codes.add(caught.value.code)
+    assert len(codes) == 1
+    return codes.pop()
+
+
+def test_a_table_is_sealed_and_opened(build: ModuleType, key: Any, tmp_path: Path) -> None:
+    fill = HashFill(rows=64, columns=3)
+    path = seal(build, key, tmp_path / "a", encoded(build, table()), fill=fill)
+    policy = Policy.integrity_only(build.trust(key))
+    assert artifact.verify(path, policy).passed
+    with artifact.open_artifact(path, policy, low_memory=True) as opened:
+        view = opened.view(ENTRY)
+        start = len(view) - 16 - table().nbytes
+        mapped = np.frombuffer(view[start : start + table().nbytes], "<f4").reshape(64, 3)
+    assert (mapped == table()).all()
+
+
+def test_tables_that_are_not_filled_as_stated_are_refused(
+    build: ModuleType, key: Any, tmp_path: Path
+) -> None:
+    unfilled, broken = table(), table()
+    unfilled[12] = 0
+    broken[3, 1] = np.nan
+    cases: list[tuple[bytes, dict[str, Any], str]] = [
+        (encoded(build, unfilled), {}, "BAD_SAFETENSORS"),
+        (encoded(build, broken), {}, "BAD_SAFETENSORS"),
+        (encoded(build, table(63)), {}, "BAD_SAFETENSORS"),
+        (encoded(build, table()), {"stated": {**STATED, "rows": 65}}, "BAD_SAFETENSORS"),
+        (encoded(build, table()), {"stated": {**STATED, "tensor": "w"}}, "BAD_SAFETENSORS"),
+        (encoded(build, table()), {"fill": HashFill(rows=65, columns=3)}, "BAD_SAFETENSORS"),
+        (encoded(build, table()), {"fill": HashFill(rows=64, columns=4)}, "BAD_SAFETENSORS"),
+        (encoded(build, table()), {"stated": None}, "BAD_MANIFEST"),
+        (encoded(build, table()), {"stated": {**STATED, "rows": True}}, "BAD_MANIFEST"),
+        (encoded(build, table()), {"stated": {**STATED, "more": 1}}, "BAD_MANIFEST"),
+        (encoded(build, table(), {"x": "y"}), {}, "EMBEDDED_METADATA_MISSING"),
+        (
+            encoded(build, table(), {"hushdoc.certificate_id": "f" * 32}),
+            {},
+            "EMBEDDED_METADATA_MISMATCH",
+        ),
+        (build.onnx(), {}, "BAD_SAFETENSORS"),
+        (build.onnx(), {"name": "onnx/model.onnx"}, "BAD_SAFETENSORS"),
+    ]
+    for number, (content, options, code) in enumerate(cases):
+        path = seal(build, key, tmp_path / str(number), content, **options)
+        assert code_of(build, key, path) == code, number
+
+
+def test_files_beside_the_model_are_looked_into_as_well(
+    build: ModuleType, key: Any, tmp_path: Path
+) -> None:
+    """Whatever a runtime might load is held to its format, the entry or not."""
+    for number, (content, code) in enumerate(
+        [
+            (b"x", "BAD_SAFETENSORS"),
+            (encoded(build, table(), {"x": "y"}), "EMBEDDED_METADATA_MISSING"),
+        ]
+    ):
+        files = build.files(evidence__canaries_DOT_SafeTensors=content)
+        path = build.seal(tmp_path / str(number), key, contents=files)
+        assert code_of(build, key, path) == code
+
+
+def test_a_malformed_file_is_a_finding_so_that_the_hash_has_the_first_word(
+    build: ModuleType,
+) -> None:
+    model = build.certify().model
+    found = contents.scan(build.ENTRY, Memory(b"no model"), model)
+    assert found.problem is not None
+    assert found.problem.code == "BAD_ONNX"
+    odd = dataclasses.replace(model, entry="weights.bin")
+    assert contents.scan("weights.bin", Memory(build.onnx()), odd).metadata
+    assert contents.scan("tokenizer.json", Memory(b"{}"), odd) == contents.Finding()

@@ -1,0 +1,140 @@
+"""What auditors measured: strict to read, bound to one certificate, only ever against a claim."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from hushdoc.certificate import audit_reports
+from hushdoc.certificate.audit_reports import AuditReport
+from hushdoc.errors import CertificateError
+from hushdoc.serialization import strict_json
+
+DIGEST = "cd" * 32
+
+
+def statement(build: ModuleType, **change: Any) -> dict[str, Any]:
+    content = audit_reports.audit_statement(build.audit_report(), DIGEST)
+    return {**json.loads(content), **change}
+
+
+def code_of(data: Any) -> str:
+    with pytest.raises(CertificateError) as caught:
+        audit_reports.parse_audit_statement(json.dumps(data).encode(), DIGEST)
+    return caught.value.code
+
+
+def test_a_report_is_read_as_it_was_written(build: ModuleType) -> None:
+    report = build.audit_report(
+        build.audit(), build.audit(epsilon_lower=None, delta=None, confidence=None)
+    )
+    assert (
+        audit_reports.parse_audit_statement(audit_reports.audit_statement(report, DIGEST), DIGEST)
+        == report
+    )
+
+
+def test_a_report_is_about_one_certificate(build: ModuleType) -> None:
+    content = audit_reports.audit_statement(build.audit_report(), DIGEST)
+    with pytest.raises(CertificateError) as caught:
+        audit_reports.parse_audit_statement(content, "ab" * 32)
+    assert caught.value.code == "BAD_SUBJECT"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"_type": "https://in-toto.io/Statement/v0.1"}, "BAD_STATEMENT"),
+        ({"predicateType": "https://hushdoc.dev/privacy-certificate/v1"}, "WRONG_PREDICATE"),
+        ({"predicateType": None}, "WRONG_PREDICATE"),
+        ({"subject": []}, "BAD_SUBJECT"),
+        ({"subject": None}, "BAD_SUBJECT"),
+        ({"predicate": None}, "BAD_FIELD"),
+        ({"more": 1}, "BAD_STATEMENT"),
+    ],
+)
+def test_a_wrong_statement_is_refused(build: ModuleType, change: dict[str, Any], code: str) -> None:
+    assert code_of(statement(build, **change)) == code
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"schemaVersion": 2}, "UNKNOWN_VALUE"),
+        ({"schemaVersion": True}, "BAD_FIELD"),
+        ({"certificateId": "0" * 31}, "BAD_FIELD"),
+        ({"conductedAt": "yesterday"}, "BAD_FIELD"),
+        ({"auditor": ""}, "BAD_FIELD"),
+        ({"audits": {}}, "BAD_FIELD"),
+        ({"note": "x"}, "BAD_FIELD"),
+    ],
+)
+def test_a_wrong_report_is_refused(build: ModuleType, change: dict[str, Any], code: str) -> None:
+    data = statement(build)
+    data["predicate"].update(change)
+    assert code_of(data) == code
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"adversary": "anybody"}, "UNKNOWN_VALUE"),
+        ({"unit": "d\u043ecument"}, "UNKNOWN_VALUE"),
+        ({"runs": 0}, "BAD_FIELD"),
+        ({"confidence": 1.1}, "BAD_FIELD"),
+        ({"confidence": None}, "BAD_FIELD"),
+        ({"delta": None}, "BAD_FIELD"),
+        ({"epsilonLower": -1}, "BAD_FIELD"),
+        ({"auc": 2}, "BAD_FIELD"),
+        ({"tprAtFpr": [[1, 2]]}, "BAD_FIELD"),
+        ({"evidence": "ab" * 32}, "BAD_FIELD"),
+    ],
+)
+def test_a_wrong_audit_is_refused(build: ModuleType, change: dict[str, Any], code: str) -> None:
+    data = statement(build)
+    data["predicate"]["audits"][0].update(change)
+    assert code_of(data) == code
+
+
+def test_what_can_not_be_read_is_never_written(build: ModuleType) -> None:
+    wrong = dataclasses.replace(build.audit_report(), conducted_at="now")
+    with pytest.raises(CertificateError):
+        audit_reports.audit_statement(wrong, DIGEST)
+
+
+@pytest.mark.parametrize(
+    ("points", "lower", "delta", "refuted"),
+    [
+        ([(8.0, 1e-5)], 7.9, 1e-5, None),
+        ([(8.0, 1e-5)], 8.0, 1e-5, None),
+        ([(8.0, 1e-5)], 8.1, 1e-5, (8.0, 1e-5)),
+        # A bound at a larger delta holds at every smaller one.
+        ([(8.0, 1e-5)], 8.1, 1e-3, (8.0, 1e-5)),
+        # The point at 1e-3 promises more, and it is the one that the bound speaks about.
+        ([(8.0, 1e-5), (5.0, 1e-3)], 6.0, 1e-3, (5.0, 1e-3)),
+        ([(8.0, 1e-5), (5.0, 1e-3)], 6.0, 1e-4, None),
+        # Below every stated delta nothing is comparable; a bound above the claim rejects anyhow.
+        ([(8.0, 1e-5)], 9.0, 1e-7, (8.0, 1e-5)),
+        ([], 9.0, 1e-5, None),
+    ],
+)
+def test_a_lower_bound_refutes_what_lies_below_it(
+    build: ModuleType,
+    points: list[tuple[float, float]],
+    lower: float,
+    delta: float,
+    refuted: tuple[float, float] | None,
+) -> None:
+    audit = build.audit(epsilon_lower=lower, delta=delta)
+    without = build.audit(epsilon_lower=None, delta=None, confidence=None)
+    found = audit_reports.refuted(points, [without, audit])
+    assert found == (None if refuted is None else (audit, refuted))
+
+
+def test_a_report_stays_small(build: ModuleType) -> None:
+    many = AuditReport.from_dict({**build.audit_report().to_dict(), "audits": []})
+    assert strict_json.loads(audit_reports.audit_statement(many, DIGEST), what="It")

@@ -1,0 +1,139 @@
+"""Numbers that follow from their transcript, and numbers that don't."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from hushdoc.accounting import pld, rdp
+from hushdoc.accounting.mechanism import ClusterSampled, Composed, Gaussian, Sequence
+from hushdoc.certificate import recompute
+
+
+def code_of(build: ModuleType, **change: Any) -> str | None:
+    claim = build.claim(build.guarantee(**change))
+    (finding,) = recompute.reproduce(claim)
+    return finding.code
+
+
+def test_an_honest_claim_is_reproduced(build: ModuleType) -> None:
+    (finding,) = recompute.reproduce(build.claim())
+    assert finding.code is None
+    assert finding.recomputed == finding.claimed
+
+
+def test_a_claim_above_its_transcript_is_true_as_well(build: ModuleType) -> None:
+    assert code_of(build, epsilon=20.0, profile=()) is None
+
+
+def test_a_claim_below_its_transcript_is_not_reproduced(build: ModuleType) -> None:
+    bounds = pld.bounds(build.TRANSCRIPT, build.DELTA)
+    for epsilon in (bounds.lower * (1 - 1e-6), build.guarantee().epsilon / 2, 0.0):
+        assert code_of(build, epsilon=epsilon, profile=()) == "EPSILON_NOT_REPRODUCED"
+
+
+@pytest.mark.parametrize("way", recompute.RECOMPUTE_WAYS)
+def test_a_claim_below_renyi_accounting_is_proven_by_the_exact_engine(
+    build: ModuleType, way: str
+) -> None:
+    renyi = rdp.epsilon(build.TRANSCRIPT, build.DELTA)
+    exact = pld.epsilon(build.TRANSCRIPT, build.DELTA)
+    assert exact < 0.98 * renyi
+    for epsilon, code in (
+        (renyi, None),
+        (exact, None),
+        (exact * 0.97, "EPSILON_NOT_REPRODUCED"),
+    ):
+        claim = build.claim(build.guarantee(epsilon=epsilon, profile=()))
+        (finding,) = recompute.reproduce(claim, way=way)
+        assert finding.code == code
+        assert finding.recomputed is not None
+        assert finding.recomputed <= renyi
+
+
+def test_what_was_recomputed_comes_from_the_engine_that_decided(build: ModuleType) -> None:
+    claim = build.claim(build.guarantee(profile=()))
+    (fast,) = recompute.reproduce(claim)
+    (exact,) = recompute.reproduce(claim, way="exact")
+    assert fast.recomputed == rdp.epsilon(build.TRANSCRIPT, build.DELTA)
+    assert exact.recomputed == pld.epsilon(build.TRANSCRIPT, build.DELTA)
+
+
+def test_a_smaller_delta_is_another_claim(build: ModuleType) -> None:
+    assert code_of(build, delta=1e-6, profile=()) == "EPSILON_NOT_REPRODUCED"
+    assert code_of(build, delta=0.0, profile=()) == "EPSILON_NOT_REPRODUCED"
+
+
+@pytest.mark.parametrize("profile", [((1.0, 1e-6),), ((20.0, 1e-4),), ((5.0, 1e-5),)])
+def test_a_profile_may_not_promise_more_or_contradict(
+    build: ModuleType, profile: tuple[tuple[float, float], ...]
+) -> None:
+    assert code_of(build, profile=profile) == "EPSILON_NOT_REPRODUCED"
+
+
+def test_without_a_transcript_nothing_is_proven(build: ModuleType) -> None:
+    assert code_of(build, transcript=None) == "NO_TRANSCRIPT"
+
+
+def test_an_empty_record_in_place_of_one_is_the_same_as_none(build: ModuleType) -> None:
+    assert code_of(build, adjacency="zero-out") is None
+
+
+def test_another_record_in_place_of_one_costs_more(build: ModuleType) -> None:
+    assert code_of(build, adjacency="replace-one") == "EPSILON_NOT_REPRODUCED"
+
+
+def test_whole_terms_are_not_what_this_engine_computes(build: ModuleType) -> None:
+    adjacency = "all-occurrences-of-one-term"
+    found = code_of(build, adjacency=adjacency, epsilon=1e6, profile=())
+    assert found == "EPSILON_NOT_REPRODUCED"
+
+
+def test_what_dp_accounting_has_no_words_for_is_not_confirmed(build: ModuleType) -> None:
+    event = ClusterSampled(sampling_rate=0.5, event=build.STEP)
+    claim = build.claim(
+        build.guarantee(epsilon=8.0, profile=()),
+        transcripts={"training": Composed(event=event, count=10)},
+    )
+    assert recompute.reproduce(claim, way="exact")[0].code is None
+    assert recompute.reproduce(claim, way="offline")[0].code == "EPSILON_NOT_REPRODUCED"
+
+
+@pytest.mark.parametrize("name", ["gdp-clt", "none"])
+def test_some_accountants_never_certify(build: ModuleType, name: str) -> None:
+    accountant = build.Accountant(name=name, library="x", version="1", error_bound=None)
+    assert code_of(build, accountant=accountant, epsilon=100.0) == "EPSILON_NOT_REPRODUCED"
+
+
+def test_many_different_steps_are_still_recomputed(build: ModuleType) -> None:
+    steps = tuple(Gaussian(noise_multiplier=100 + index / 10) for index in range(300))
+    transcript = Sequence(events=steps)
+    for epsilon, code in (
+        (pld.epsilon(transcript, build.DELTA), None),
+        (0.01, "EPSILON_NOT_REPRODUCED"),
+    ):
+        guarantee = build.guarantee(epsilon=epsilon, profile=())
+        claim = build.claim(guarantee, transcripts={"training": transcript})
+        assert recompute.reproduce(claim)[0].code == code
+
+
+def test_no_noise_reproduces_nothing(build: ModuleType) -> None:
+    claim = build.claim(transcripts={"training": Gaussian(noise_multiplier=0.0)})
+    assert recompute.reproduce(claim)[0].code == "EPSILON_NOT_REPRODUCED"
+
+
+def test_only_promises_of_differential_privacy_are_recomputed(build: ModuleType) -> None:
+    assert recompute.reproduce(build.claim(build.no_guarantee())) == ()
+    conditional = build.guarantee(kind="dp-conditional", condition="if secure", epsilon=1.0)
+    assert recompute.reproduce(build.claim(conditional))[0].code == "EPSILON_NOT_REPRODUCED"
+
+
+def test_rounding_on_another_machine_is_forgiven(build: ModuleType) -> None:
+    """Only within the allowance that the engine adds on top of the truth."""
+    truth = rdp.epsilon(build.TRANSCRIPT, build.DELTA) / (1 + rdp.ROUNDING)
+    claim = build.claim(build.guarantee(epsilon=truth * (1 + rdp.ROUNDING * 0.6), profile=()))
+    (finding,) = recompute.reproduce(claim)
+    assert finding.code is None
+    assert finding.recomputed == rdp.epsilon(build.TRANSCRIPT, build.DELTA)

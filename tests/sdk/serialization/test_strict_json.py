@@ -1,0 +1,105 @@
+"""One text has one reading; everything else is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hushdoc.errors import CertificateError, InputError
+from hushdoc.serialization import strict_json
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("abc"), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(VALUES)
+def test_what_is_written_is_read_back(value: object) -> None:
+    assert strict_json.loads(strict_json.dumps(value), what="The value") == value
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b'{"a":1}x',
+        b'{"a":1,}',
+        b'{"a":1,"a":2}',
+        b'{"a":1,"\\u0061":2}',
+        b'[{"b":{"a":1,"a":1}}]',
+        b"NaN",
+        b"[Infinity]",
+        b"[-Infinity]",
+        b"1e400",
+        b"-1e400",
+        b"1e-400",
+        b"0.0000001e-400",
+        b"9007199254740992",
+        b"-9007199254740992",
+        b"1" * 5000,
+        b"01",
+        b"+1",
+        b".5",
+        b"'a'",
+        b'"\\ud800"',
+        b'{"\\udc00":1}',
+        b'"\\ud800\\u0041"',
+        b'"\xed\xa0\x80"',
+        b'"\xff"',
+        b'"\x00"',
+        b'"\n"',
+        b"\xef\xbb\xbf{}",
+        '{"a":1}'.encode("utf-16"),
+        '{"a":1}'.encode("utf-16-le"),
+        b"[" * 33 + b"]" * 33,
+        b'{"a":' * 33 + b"1" + b"}" * 33,
+        b"[" * 100_000,
+        b"\xc2\xa0{}",
+        b"{}\x00",
+    ],
+)
+def test_everything_else_is_refused(content: bytes) -> None:
+    with pytest.raises(CertificateError) as caught:
+        strict_json.loads(content, what="The value")
+    assert caught.value.code == "BAD_STATEMENT"
+
+
+def test_depth_counts_brackets_outside_of_strings_only() -> None:
+    assert strict_json.loads(b"[" * 32 + b"]" * 32, what="The value")
+    text = b'["' + b"[" * 100 + b'\\"]"]'
+    assert strict_json.loads(text, what="The value") == ["[" * 100 + '"]']
+
+
+def test_a_paired_surrogate_is_one_letter() -> None:
+    assert strict_json.loads(b'"\\ud83d\\ude00"', what="The value") == "\U0001f600"
+
+
+def test_zero_may_be_spelled_as_one_likes() -> None:
+    assert strict_json.loads(b"[0.0, 0e-400, -0.0]", what="The value") == [0, 0, 0]
+
+
+def test_long_texts_are_not_even_parsed() -> None:
+    with pytest.raises(CertificateError) as caught:
+        strict_json.loads(b" " * (strict_json.MAX_BYTES + 1), what="The value")
+    assert caught.value.code == "CERT_TOO_LARGE"
+
+
+def test_a_file_that_is_not_there_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        strict_json.read_file(tmp_path / "none.json", what="The store", code="BAD_TRUST_STORE")
+    assert caught.value.code == "BAD_TRUST_STORE"
+
+
+def test_nan_is_never_written() -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        strict_json.dumps(float("nan"))

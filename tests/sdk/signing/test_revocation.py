@@ -1,0 +1,261 @@
+"""Revocation lists: what they take back, and lists that are old, late, early or anybody's."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hushdoc.errors import CertificateError
+from hushdoc.signing import dsse, keys, revocation
+from hushdoc.signing.revocation import RevocationList, RevokedCertificate, RevokedKey
+from hushdoc.signing.trust_store import TrustedKey, TrustStore
+
+NOW = datetime(2026, 12, 1, 12, tzinfo=UTC)
+CERTIFICATE_ID = "0123456789abcdef0123456789abcdef"
+
+LIST = RevocationList(
+    sequence=5,
+    issued_at="2026-12-01T08:00:00Z",
+    next_update="2026-12-31T08:00:00Z",
+    revoked_keys=(RevokedKey(keyid="ab" * 32, reason="lost"),),
+    revoked_certificates=(RevokedCertificate(certificate_id=CERTIFICATE_ID, reason=None),),
+)
+
+
+@pytest.fixture(scope="module")
+def revoker() -> Any:
+    return keys.generate_key()
+
+
+@pytest.fixture(scope="module")
+def store(revoker: Any, key: Any) -> TrustStore:
+    return TrustStore(
+        keys=(
+            TrustedKey.of(revoker, name="revoker", roles=("revocation",)),
+            TrustedKey.of(key, name="release", roles=("certificate", "audit")),
+        ),
+        min_revocation_sequence=5,
+    )
+
+
+def refused(content: bytes | None, store: TrustStore, now: datetime = NOW) -> str:
+    with pytest.raises(CertificateError) as caught:
+        revocation.read_list(content, store, now=now)
+    return caught.value.code
+
+
+def signed(private: Any, **change: Any) -> bytes:
+    return revocation.sign_list(dataclasses.replace(LIST, **change), private).encode()
+
+
+def test_a_list_is_read_back(revoker: Any, store: TrustStore, tmp_path: Path) -> None:
+    line = signed(revoker)
+    assert b"\n" not in line
+    assert revocation.read_list(line, store, now=NOW) == LIST
+    path = tmp_path / "list.json"
+    path.write_bytes(line + b"\n")
+    assert revocation.read_list_file(path, store, now=NOW) == LIST
+
+
+def test_an_old_list_is_a_rollback(revoker: Any, store: TrustStore) -> None:
+    assert revocation.read_list(signed(revoker, sequence=6), store, now=NOW).sequence == 6
+    assert refused(signed(revoker, sequence=4), store) == "REVOCATION_ROLLBACK"
+    fresh = dataclasses.replace(store, min_revocation_sequence=0)
+    assert revocation.read_list(signed(revoker, sequence=1), fresh, now=NOW).sequence == 1
+
+
+def test_a_list_is_not_believed_for_ever(revoker: Any, store: TrustStore) -> None:
+    """An attacker who withholds newer lists can freeze the world until nextUpdate only."""
+    end = datetime(2026, 12, 31, 8, tzinfo=UTC)
+    assert revocation.read_list(signed(revoker), store, now=end - timedelta(seconds=1)) == LIST
+    assert refused(signed(revoker), store, end) == "REVOCATION_UNAVAILABLE"
+    assert refused(signed(revoker), store, end + timedelta(days=400)) == "REVOCATION_UNAVAILABLE"
+
+
+def test_a_list_from_the_future_is_not_believed(revoker: Any, store: TrustStore) -> None:
+    issued = datetime(2026, 12, 1, 8, tzinfo=UTC)
+    early = issued - revocation.CLOCK_TOLERANCE
+    assert revocation.read_list(signed(revoker), store, now=early) == LIST
+    assert refused(signed(revoker), store, early - timedelta(seconds=1)) == "REVOCATION_UNAVAILABLE"
+    assert refused(signed(revoker), store, datetime(1970, 1, 1, tzinfo=UTC)) == (
+        "REVOCATION_UNAVAILABLE"
+    )
+
+
+def test_the_zone_of_the_clock_is_heeded(revoker: Any, store: TrustStore) -> None:
+    east = timezone(timedelta(hours=9))
+    last = datetime(2026, 12, 31, 16, 59, 59, tzinfo=east)  # 07:59:59 in UTC
+    assert revocation.read_list(signed(revoker), store, now=last) == LIST
+    late = last + timedelta(seconds=1)
+    assert refused(signed(revoker), store, late) == "REVOCATION_UNAVAILABLE"
+
+
+def test_a_missing_or_broken_list_is_unavailable(
+    revoker: Any, store: TrustStore, tmp_path: Path
+) -> None:
+    line = signed(revoker)
+    unsigned = json.dumps({**json.loads(line), "signatures": []}).encode()
+    for content in (None, b"", b"\n", b"{}", b"[]", line[:-1], line * 2, unsigned, LIST.to_json()):
+        assert refused(content, store) == "REVOCATION_UNAVAILABLE"
+    for path in (tmp_path / "none.json", tmp_path):
+        with pytest.raises(CertificateError) as caught:
+            revocation.read_list_file(path, store, now=NOW)
+        assert caught.value.code == "REVOCATION_UNAVAILABLE"
+    big = tmp_path / "big.json"
+    big.write_bytes(b" " * (dsse.MAX_ENVELOPE_BYTES + 1) + line)
+    with pytest.raises(CertificateError) as caught:
+        revocation.read_list_file(big, store, now=NOW)
+    assert caught.value.code == "REVOCATION_UNAVAILABLE"
+
+
+def test_only_keys_with_the_role_revoke(revoker: Any, key: Any, store: TrustStore) -> None:
+    assert refused(signed(key), store) == "REVOCATION_UNAVAILABLE"
+    assert refused(signed(keys.generate_key()), store) == "REVOCATION_UNAVAILABLE"
+    nobody = TrustStore.of(store.keys[1:])
+    assert refused(signed(revoker), nobody) == "REVOCATION_UNAVAILABLE"
+    assert refused(signed(revoker), TrustStore(keys=())) == "REVOCATION_UNAVAILABLE"
+
+
+def test_a_list_is_no_certificate_and_no_certificate_a_list(revoker: Any) -> None:
+    """The payload type is signed, so that even a key with every role can't be tricked."""
+    everything = TrustStore.of(
+        [TrustedKey.of(revoker, name="x", roles=("certificate", "audit", "revocation"))]
+    )
+    line = signed(revoker)
+    with pytest.raises(CertificateError) as caught:
+        dsse.verify(line, everything)
+    assert caught.value.code == "BAD_ENVELOPE"
+    relabelled = {**json.loads(line), "payloadType": dsse.PAYLOAD_TYPE}
+    with pytest.raises(CertificateError) as caught:
+        dsse.verify(json.dumps(relabelled).encode(), everything)
+    assert caught.value.code == "NO_TRUSTED_SIGNATURE"
+    as_statement = dsse.sign(LIST.to_json(), revoker).encode()
+    assert refused(as_statement, everything) == "REVOCATION_UNAVAILABLE"
+    disguised = {**json.loads(as_statement), "payloadType": revocation.PAYLOAD_TYPE}
+    assert refused(json.dumps(disguised).encode(), everything) == "REVOCATION_UNAVAILABLE"
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"schemaVersion": 2},
+        {"schemaVersion": True},
+        {"sequence": 0},
+        {"sequence": -1},
+        {"sequence": True},
+        {"sequence": 5.0},
+        {"sequence": "5"},
+        {"issuedAt": "2026-12-01"},
+        {"issuedAt": "2026-12-01T08:00:00+00:00"},
+        {"issuedAt": "2026-12-31T08:00:00Z"},
+        {"nextUpdate": None},
+        {"nextUpdate": "2026-13-31T08:00:00Z"},
+        {"revokedKeys": {}},
+        {"revokedKeys": ["ab" * 32]},
+        {"revokedKeys": [{"keyid": "ab" * 32}]},
+        {"revokedKeys": [{"keyid": "AB" * 32, "reason": None}]},
+        {"revokedKeys": [{"keyid": "ab" * 31, "reason": None}]},
+        {"revokedKeys": [{"keyid": "ab" * 32, "reason": ""}]},
+        {"revokedKeys": [{"keyid": "ab" * 32, "reason": None}] * 2},
+        {"revokedCertificates": [{"certificateId": "ab" * 32, "reason": None}]},
+        {"revokedCertificates": [{"certificateId": "ab" * 16, "reason": None}] * 2},
+        {"extra": 1},
+    ],
+)
+def test_a_malformed_list_is_unavailable(
+    revoker: Any, store: TrustStore, edit: dict[str, Any]
+) -> None:
+    data = {**json.loads(LIST.to_json()), **edit}
+
+    def line(payload: dict[str, Any]) -> bytes:
+        content = json.dumps(payload).encode()
+        return dsse.sign(content, revoker, payload_type=revocation.PAYLOAD_TYPE).encode()
+
+    assert refused(line(data), store) == "REVOCATION_UNAVAILABLE"
+    for name in edit.keys() - {"extra"}:
+        missing = {key: value for key, value in json.loads(LIST.to_json()).items() if key != name}
+        assert refused(line(missing), store) == "REVOCATION_UNAVAILABLE"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sequence": 0},
+        {"next_update": LIST.issued_at},
+        {"issued_at": "now"},
+        {"revoked_keys": LIST.revoked_keys * 2},
+        {"revoked_certificates": (RevokedCertificate(certificate_id="x", reason=None),)},
+        {"revoked_keys": (RevokedKey(keyid="ab" * 32, reason=""),)},
+    ],
+)
+def test_what_can_not_be_read_back_is_not_signed(revoker: Any, change: dict[str, Any]) -> None:
+    with pytest.raises(CertificateError):
+        signed(revoker, **change)
+
+
+def test_a_revoked_certificate_is_refused_whoever_signed_it(store: TrustStore) -> None:
+    with pytest.raises(CertificateError) as caught:
+        revocation.require_not_revoked(CERTIFICATE_ID, store.keys, LIST, threshold=0)
+    assert caught.value.code == "REVOKED"
+    left = revocation.require_not_revoked("ab" * 16, store.keys, LIST, threshold=2)
+    assert left == store.keys
+
+
+def test_revoked_keys_no_longer_count(store: TrustStore) -> None:
+    lost = dataclasses.replace(
+        LIST, revoked_keys=(RevokedKey(keyid=store.keys[0].keyid, reason="\x1b[2Jlost"),)
+    )
+    arguments = ("ab" * 16, store.keys, lost)
+    assert revocation.require_not_revoked(*arguments, threshold=1) == store.keys[1:]
+    assert revocation.unrevoked(store.keys, lost) == store.keys[1:]
+    with pytest.raises(CertificateError) as caught:
+        revocation.require_not_revoked(*arguments, threshold=2)
+    assert caught.value.code == "REVOKED"
+    assert "lost" in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+
+
+def test_without_signers_only_a_threshold_of_nothing_is_met() -> None:
+    assert revocation.require_not_revoked("ab" * 16, (), LIST, threshold=0) == ()
+    with pytest.raises(CertificateError):
+        revocation.require_not_revoked("ab" * 16, (), LIST, threshold=1)
+
+
+def test_the_next_list_holds_all_that_was_revoked(revoker: Any, store: TrustStore) -> None:
+    following = revocation.successor(
+        LIST,
+        keys=["cd" * 32, "ab" * 32, "cd" * 32],
+        certificates=[CERTIFICATE_ID, "ef" * 16],
+        reason="stolen",
+        valid_for=timedelta(days=7),
+        now=NOW,
+    )
+    assert following.sequence == 6
+    assert (following.issued_at, following.next_update) == (
+        "2026-12-01T12:00:00Z",
+        "2026-12-08T12:00:00Z",
+    )
+    assert [(item.keyid, item.reason) for item in following.revoked_keys] == [
+        ("ab" * 32, "lost"),
+        ("cd" * 32, "stolen"),
+    ]
+    assert [item.certificate_id for item in following.revoked_certificates] == [
+        CERTIFICATE_ID,
+        "ef" * 16,
+    ]
+    line = revocation.sign_list(following, revoker).encode()
+    assert revocation.read_list(line, store, now=NOW) == following
+
+
+def test_a_list_of_any_age_can_be_continued(revoker: Any, key: Any, store: TrustStore) -> None:
+    old = signed(revoker, sequence=1, next_update="2026-12-01T09:00:00Z")
+    assert refused(old, store) == "REVOCATION_ROLLBACK"
+    assert revocation.verify_list(old, store).sequence == 1
+    with pytest.raises(CertificateError) as caught:
+        revocation.verify_list(signed(key), store)
+    assert caught.value.code == "REVOCATION_UNAVAILABLE"

@@ -1,0 +1,185 @@
+"""Trust stores: sound keys, each once, each for what it is trusted with."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from hushdoc.errors import InputError, SignatureError
+from hushdoc.signing import keys, trust_store
+
+
+def code_of(path: Path, data: Any) -> str:
+    path.write_text(json.dumps(data))
+    with pytest.raises((InputError, SignatureError)) as caught:
+        trust_store.TrustStore.from_file(path)
+    return caught.value.code
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "trust.json"
+
+
+@pytest.fixture(scope="module")
+def store() -> trust_store.TrustStore:
+    """A store with every algorithm and every role."""
+    first, second = keys.generate_key(), keys.generate_key(keys.ECDSA_P256)
+    return trust_store.TrustStore(
+        keys=(
+            trust_store.TrustedKey.of(first, name="é", models=("invoices", "receipts")),
+            trust_store.TrustedKey.of(second, name="service", roles=trust_store.ROLES),
+        ),
+        min_revocation_sequence=7,
+    )
+
+
+def test_a_trust_store_is_read_back(path: Path, store: trust_store.TrustStore) -> None:
+    path.write_bytes(store.to_json())
+    assert trust_store.TrustStore.from_file(path) == store
+    assert trust_store.TrustStore.from_json(store.to_json()) == store
+
+
+def test_version_1_is_still_read(path: Path, key: Any) -> None:
+    """It had Ed25519 keys, certificates and nothing to remember."""
+    public = keys.public_key_of(key)
+    old = {
+        "version": 1,
+        "keys": [
+            {
+                "keyid": keys.key_id(public),
+                "algorithm": "ed25519",
+                "publicKey": base64.b64encode(public).decode("ascii"),
+                "name": "release",
+                "models": ["*"],
+            }
+        ],
+    }
+    path.write_text(json.dumps(old))
+    found = trust_store.TrustStore.from_file(path)
+    assert found == trust_store.TrustStore.of([trust_store.TrustedKey.of(key, name="release")])
+    assert found.keys[0].roles == ("certificate",)
+    assert json.loads(found.to_json())["version"] == 2
+
+
+def test_version_1_says_nothing_of_version_2(path: Path, store: trust_store.TrustStore) -> None:
+    data = json.loads(store.to_json())
+    old = {"version": 1, "keys": data["keys"]}
+    assert code_of(path, old) == "BAD_TRUST_STORE"
+    for key in data["keys"]:
+        del key["roles"]
+    assert code_of(path, old) == "BAD_TRUST_STORE"
+    assert code_of(path, {**old, "version": 2}) == "BAD_TRUST_STORE"
+    assert code_of(path, {**old, "minRevocationSequence": 1}) == "BAD_TRUST_STORE"
+
+
+def test_a_key_stands_once_in_a_store(build: ModuleType, key: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        build.trust(key, key)
+    assert caught.value.code == "BAD_TRUST_STORE"
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"version": 0},
+        {"version": 3},
+        {"version": True},
+        {"version": "2"},
+        {"extra": 1},
+        {"minRevocationSequence": -1},
+        {"minRevocationSequence": None},
+        {"minRevocationSequence": 1.5},
+        {"minRevocationSequence": True},
+        {"keys": {}},
+        {"keys": [{}]},
+        {"keys": [{"extra": 1}]},
+        {"keys": [{"keyid": "0" * 64}]},
+        {"keys": [{"algorithm": "none"}]},
+        {"keys": [{"algorithm": "ed25519ph"}]},
+        {"keys": [{"algorithm": "Ed25519"}]},
+        {"keys": [{"publicKey": "AA"}]},
+        {"keys": [{"models": "*"}]},
+        {"keys": [{"name": ""}]},
+        {"keys": [{"roles": []}]},
+        {"keys": [{"roles": "certificate"}]},
+        {"keys": [{"roles": ["certificate", "certificate"]}]},
+        {"keys": [{"roles": ["Certificate"]}]},
+        {"keys": [{"roles": ["root"]}]},
+        {"keys": [{"roles": [1]}]},
+    ],
+)
+def test_a_malformed_store_is_refused(
+    build: ModuleType, key: Any, path: Path, edit: dict[str, Any]
+) -> None:
+    data = json.loads(build.trust(key).to_json())
+    if isinstance(edit.get("keys"), list) and edit["keys"][0]:
+        edit = {"keys": [{**data["keys"][0], **edit["keys"][0]}]}
+    assert code_of(path, {**data, **edit}) == "BAD_TRUST_STORE"
+
+
+def test_what_is_missing_is_not_guessed(path: Path, store: trust_store.TrustStore) -> None:
+    sound = json.loads(store.to_json())
+    for name in sound:
+        assert code_of(path, {k: v for k, v in sound.items() if k != name}) == "BAD_TRUST_STORE"
+    for name in sound["keys"][0]:
+        first = {k: v for k, v in sound["keys"][0].items() if k != name}
+        assert code_of(path, {**sound, "keys": [first]}) == "BAD_TRUST_STORE"
+
+
+def test_a_store_with_a_weak_key_is_refused(path: Path, build: ModuleType, key: Any) -> None:
+    data = json.loads(build.trust(key).to_json())
+    weak = (1).to_bytes(32, "little")
+    data["keys"][0].update(
+        keyid=keys.key_id(weak), publicKey=base64.b64encode(weak).decode("ascii")
+    )
+    assert code_of(path, data) == "WEAK_KEY"
+
+
+def test_a_key_under_another_algorithm_is_refused(
+    path: Path, store: trust_store.TrustStore
+) -> None:
+    data = json.loads(store.to_json())
+    names = [key["algorithm"] for key in data["keys"]]
+    for key, other in zip(data["keys"], reversed(names), strict=True):
+        assert code_of(path, {**data, "keys": [{**key, "algorithm": other}]}) == "WEAK_KEY"
+
+
+def test_the_messages_of_hostile_stores_steer_no_terminal(path: Path, key: Any) -> None:
+    data = json.loads(
+        trust_store.TrustStore.of([trust_store.TrustedKey.of(key, name="x")]).to_json()
+    )
+    weak = (1).to_bytes(32, "little")
+    data["keys"][0].update(
+        name="\x1b[2Jme",
+        keyid=keys.key_id(weak),
+        publicKey=base64.b64encode(weak).decode("ascii"),
+    )
+    path.write_text(json.dumps(data))
+    with pytest.raises(SignatureError) as caught:
+        trust_store.TrustStore.from_file(path)
+    assert "\x1b" not in str(caught.value)
+
+
+def test_keys_are_found_by_their_role(store: trust_store.TrustStore) -> None:
+    first, second = store.keys
+    assert store.with_role("certificate") == (first, second)
+    assert store.with_role("audit") == store.with_role("revocation") == (second,)
+    with pytest.raises(ValueError, match="expected one of"):
+        store.with_role("root")
+
+
+@pytest.mark.parametrize("roles", [(), ("root",), ("audit", "audit"), ("certificate", "")])
+def test_roles_are_those_there_are(key: Any, roles: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="expected some of"):
+        trust_store.TrustedKey.of(key, roles=roles)
+
+
+def test_a_sequence_number_is_never_negative() -> None:
+    with pytest.raises(ValueError, match="expected 0 or more"):
+        trust_store.TrustStore(keys=(), min_revocation_sequence=-1)

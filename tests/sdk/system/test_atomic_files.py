@@ -1,0 +1,188 @@
+"""Files and folders appear whole or not at all, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hushdoc.errors import OutputExistsError, OutputWriteError
+from hushdoc.system import atomic_files
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets every fsync fail as it does on a full disk, whoever runs the tests."""
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fail)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_written_and_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    atomic_files.write_file(path, b"one", mode=0o600)
+    atomic_files.write_file(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert names(tmp_path) == ["a.json"]
+
+
+def test_a_secret_file_is_never_readable_by_others(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    atomic_files.write_file(path, b"secret", mode=0o600)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_existing_file_is_kept_where_that_was_asked(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    atomic_files.write_file(path, b"one", overwrite=False)
+    with pytest.raises(OutputExistsError, match="never overwritten"):
+        atomic_files.write_file(path, b"two", overwrite=False)
+    assert path.read_bytes() == b"one"
+    assert names(tmp_path) == ["a"]
+
+
+@pytest.mark.usefixtures("full_disk")
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_a_full_disk_leaves_no_half_file(tmp_path: Path, overwrite: bool) -> None:
+    with pytest.raises(OutputWriteError, match="No space left on device.*Free some space"):
+        atomic_files.write_file(tmp_path / "a", b"one", overwrite=overwrite)
+    assert names(tmp_path) == []
+
+
+def test_a_full_disk_keeps_the_old_file(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    atomic_files.write_file(tmp_path / "a", b"one")
+    request.getfixturevalue("full_disk")
+    with pytest.raises(OutputWriteError):
+        atomic_files.write_file(tmp_path / "a", b"two")
+    assert (tmp_path / "a").read_bytes() == b"one"
+    assert names(tmp_path) == ["a"]
+
+
+def test_a_folder_appears_only_when_its_block_ends(tmp_path: Path) -> None:
+    goal = tmp_path / "deep" / "run"
+    with atomic_files.new_folder(goal) as partial:
+        (partial / "sub").mkdir()
+        (partial / "sub" / "a").write_bytes(b"one")
+        assert not goal.exists()
+    assert (goal / "sub" / "a").read_bytes() == b"one"
+    assert names(tmp_path / "deep") == ["run"]
+
+
+def test_an_empty_folder_may_be_filled(tmp_path: Path) -> None:
+    goal = tmp_path / "run"
+    goal.mkdir()
+    with atomic_files.new_folder(goal) as partial:
+        (partial / "a").write_bytes(b"one")
+    assert names(goal) == ["a"]
+
+
+def test_results_of_two_runs_never_mix(tmp_path: Path) -> None:
+    goal = tmp_path / "run"
+    with atomic_files.new_folder(goal) as partial:
+        (partial / "a").write_bytes(b"one")
+    with (
+        pytest.raises(OutputExistsError, match="already holds something"),
+        atomic_files.new_folder(goal),
+    ):
+        pytest.fail("the block must not run")
+    assert (goal / "a").read_bytes() == b"one"
+
+
+def test_a_folder_that_was_filled_meanwhile_is_kept(tmp_path: Path) -> None:
+    goal = tmp_path / "run"
+
+    def run() -> None:
+        with atomic_files.new_folder(goal) as partial:
+            (partial / "a").write_bytes(b"one")
+            goal.mkdir()
+            (goal / "b").write_bytes(b"two")
+
+    with pytest.raises(OutputExistsError):
+        run()
+    assert names(goal) == ["b"]
+    assert names(tmp_path) == ["run"]
+
+
+def test_an_error_in_the_block_leaves_nothing(tmp_path: Path) -> None:
+
+    def run() -> None:
+        with atomic_files.new_folder(tmp_path / "run") as partial:
+            (partial / "a").write_bytes(b"one")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run()
+    assert names(tmp_path) == []
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_a_full_disk_leaves_no_folder(tmp_path: Path) -> None:
+
+    def run() -> None:
+        with atomic_files.new_folder(tmp_path / "run") as partial:
+            (partial / "a").write_bytes(b"one")
+
+    with pytest.raises(OutputWriteError, match="Nothing half-written"):
+        run()
+    assert names(tmp_path) == []
+
+
+def test_a_limit_on_file_size_leaves_no_half_file(tmp_path: Path) -> None:
+    """The real thing: the kernel refuses to write on."""
+    code = (
+        "import resource, signal, sys\n"
+        "from pathlib import Path\n"
+        "from hushdoc import files\n"
+        "from hushdoc.errors import OutputWriteError\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "try:\n    files.write_file(Path(sys.argv[1]), bytes(5000))\n"
+        "except OutputWriteError as error:\n    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "a")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "File too large" in done.stdout
+    assert names(tmp_path) == []
+
+
+def test_a_folder_that_is_a_file_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(OutputWriteError), atomic_files.new_folder(tmp_path / "file" / "run"):
+        pytest.fail("the block must not run")
+    with pytest.raises(OutputWriteError, match="Not a directory"):
+        atomic_files.write_file(tmp_path / "file" / "a", b"one")
+    with pytest.raises(OutputWriteError, match="No such file"):
+        atomic_files.write_file(tmp_path / "missing" / "a", b"one")
+
+
+def test_only_regular_files_are_read_or_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, tmp_path, tmp_path / "none", Path("a\0b")):
+        with pytest.raises(OSError):  # noqa: PT011 - every reason is another errno
+            atomic_files.read_file(path, max_bytes=10)
+    with pytest.raises(OutputWriteError, match="no regular file"):
+        atomic_files.write_file(pipe, b"x")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_file_is_read_up_to_one_byte_more_than_wanted(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"12345")
+    assert atomic_files.read_file(path, max_bytes=5) == b"12345"
+    assert atomic_files.read_file(path, max_bytes=3) == b"1234"

@@ -1,0 +1,153 @@
+"""Tables of kinds of whole texts, and what their certificates may say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from hushdoc.certificate.recompute import reproduce
+from hushdoc.errors import AnnotationError
+from hushdoc_training.crf import bounded, linear, whole_texts
+from hushdoc_training.crf.corpus import Corpus
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.recipes.hashed import classifier, crf, private_audits, private_classifier
+from hushdoc_training.recipes.hashed.crf import Trained
+from hushdoc_training.recipes.hashed.settings import CRFSettings
+
+OWN = classifier.scheme(8009)
+NAMES = ("farm", "law", "sea")
+
+
+@dataclass(frozen=True)
+class Told:
+    text: str
+    label: str
+
+
+def spelled(number: int) -> str:
+    """Letters alone: attacks ask for words, not for numbers."""
+    return "".join(chr(97 + int(digit)) for digit in str(number))
+
+
+def corpus(count: int, seed: int, *, names: tuple[str, ...] = NAMES) -> Corpus:
+    """Texts of three sentences: 60 words of each kind, 400 of all, and one of each text alone."""
+    chance = np.random.default_rng(seed)
+    told = []
+    for number in range(count):
+        kind = NAMES[chance.integers(3)]
+        own = [f"{kind}{spelled(word)}" for word in chance.integers(60, size=6)]
+        rest = [f"all{spelled(word)}" for word in chance.integers(400, size=10)]
+        alone = f"name{spelled(number)}of{kind}"
+        told.append(Told(f"{' '.join(own)}.\n\n{' '.join(rest)}.\n\n{alone}", kind))
+    return whole_texts.kind_corpus(told, names)
+
+
+def filled(fill: str, made: Corpus) -> Trained:
+    settings = CRFSettings(fill=fill)
+    return classifier.fit_and_fill(made, OWN, settings, stream=SecretStream(key=bytes(32)))
+
+
+def right(weights: np.ndarray, made: Corpus) -> float:
+    found = whole_texts.whole(made.features(OWN), made)
+    given = [weights[found.rows_of(item)].sum(axis=0).argmax() for item in range(found.num_items)]
+    return float((np.array(given) == whole_texts.kinds(made)).mean())
+
+
+@pytest.mark.parametrize("names", [NAMES, NAMES[1:]])
+def test_an_unfilled_table_answers_as_scikit_learn_does(names: tuple[str, ...]) -> None:
+    train, test = corpus(300, 0, names=names), corpus(100, 1, names=names)
+    matrices = [
+        linear.counted(whole_texts.whole(made.features(OWN), made), OWN.rows)
+        for made in (train, test)
+    ]
+    peer = linear.support_vectors(intercept=False)
+    peer.fit(matrices[0], whole_texts.kinds(train))
+    features = whole_texts.whole(test.features(OWN), test)
+    weights = filled("none", train).weights.astype(np.float64)
+    scores = [weights[features.rows_of(item)].sum(axis=0) for item in range(features.num_items)]
+    given, asked = np.array(scores).argmax(axis=1), peer.predict(matrices[1])
+    top = np.sort(np.array(scores), axis=1)
+    clear = top[:, -1] - top[:, -2] > 1e-3
+    assert clear.sum() > 0.9 * len(asked)
+    assert np.array_equal(given[clear], asked[clear])
+
+
+@pytest.mark.parametrize("fill", ["published", "hardened"])
+def test_filled_tables_still_know_and_attacks_tell_which_fill_it_was(fill: str) -> None:
+    trained = filled(fill, corpus(400, 0))
+    assert trained.weights.any(axis=1).all()
+    assert right(trained.weights, corpus(200, 1)) > 0.9
+    found = {attack.method: attack for attack in classifier.attacks(trained)}
+    assert any("terms of more than" in method for method in found)
+    if fill == "published":
+        assert found["classifier two-sample test"].auc > 0.8
+    else:
+        assert found["classifier two-sample test"].auc < 0.6
+        assert 0.4 < found["candidate score, terms of at most 9 documents"].auc < 0.6
+
+
+def test_canary_texts_are_seen_as_much_as_the_plan_allows_and_no_more() -> None:
+    plan = PrivacyPlan.calibrated(
+        epsilon=8, sampling_rate=1.0, steps=4, clipping_norm=1.0, expected_records=80
+    )
+    public = whole_texts.whole(corpus(100, 2).features(OWN), corpus(100, 2))
+    scales = whole_texts.rarity_scales(public, OWN.rows, unseen=1.0)
+    settings = private_classifier.SETTINGS
+
+    def canary(used: PrivacyPlan) -> crf.Attack:
+        found = private_audits.attacks_on_whole_texts(OWN, used, scales=scales, settings=settings)
+        assert len(found) == 6
+        assert found[0].unit == "document"
+        return found[0]
+
+    mu = plan.steps**0.5 / plan.noise_multiplier
+    attack = canary(plan)
+    # The area under the curve of one Gaussian mechanism: what an attack can reach at most.
+    assert attack.auc_interval[0] <= NormalDist().cdf(mu / 2**0.5)
+    assert attack.auc > 0.6
+    assert canary(replace(plan, noise_multiplier=1e-6, epsilon=1e15)).auc > 0.99
+
+
+def test_emptying_a_term_changes_its_own_row_and_no_other() -> None:
+    made = corpus(200, 0)
+    term = "lawh"
+    emptied = replace(
+        made,
+        sentences=tuple([token for token in tokens if token != term] for tokens in made.sentences),
+    )
+    tables = [
+        bounded.log_odds(
+            private_classifier.texts_of(side),
+            whole_texts.kinds(side),
+            OWN,
+            num_labels=3,
+            bound=1.0,
+        ).weights
+        for side in (made, emptied)
+    ]
+    changed = np.flatnonzero((tables[0] != tables[1]).any(axis=1))
+    assert len(changed) == 1
+
+
+def test_terms_are_promised_what_the_noise_gives(tmp_path: Path) -> None:
+    made = private_classifier.protect_terms(
+        corpus(200, 0), OWN, epsilon=4, delta=1e-6, out=tmp_path, name="mail", audited=False
+    )
+    [guarantee] = made.claim.guarantees
+    assert guarantee.epsilon is not None
+    assert 3.9 < guarantee.epsilon <= 4
+    assert "texts, their labels" in guarantee.unit_definition
+    assert all(found.code is None for found in reproduce(made.claim))
+    assert made.claim.training["bound"] == 1.0
+    assert 0.2 < classifier.score(made, corpus(150, 1)).right <= 1
+
+
+def test_every_kind_must_have_a_text(tmp_path: Path) -> None:
+    made = corpus(50, 0, names=(*NAMES, "moon"))
+    with pytest.raises(AnnotationError, match="'moon'"):
+        classifier.train_filled(made, OWN, CRFSettings(), out=tmp_path, name="mail")

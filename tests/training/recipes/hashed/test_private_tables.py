@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hushdoc.accounting import pld
+from hushdoc.certificate.claim import Claim
+from hushdoc.hashing import FeatureScheme, features
+from hushdoc_training.crf import bounded, checkpoint
+from hushdoc_training.crf.corpus import Corpus
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.recipes.hashed import private_tables
+
+SCHEME = FeatureScheme(rows=601, bigrams=False, skip_grams=False)
+
+
+def corpus() -> Corpus:
+    chance = np.random.default_rng(0)
+    sentences, labels = [], []
+    for _ in range(60):
+        place = int(chance.integers(8))
+        for item in range(8):
+            words = [f"w{number}" for number in chance.integers(100, size=6)]
+            sentences.append([*words, "governed"] if item == place else words)
+            labels.append(int(item == place))
+    return Corpus(
+        sentences=tuple(sentences),
+        labels=np.array(labels),
+        documents=np.arange(0, len(labels) + 1, 8),
+        owners=np.arange(60),
+        names=("O", "LAW"),
+        level="sentence",
+    )
+
+
+def plan() -> PrivacyPlan:
+    return PrivacyPlan.calibrated(
+        epsilon=8, sampling_rate=1.0, steps=4, clipping_norm=1.0, expected_records=60
+    )
+
+
+def recomputed(claim: Claim) -> None:
+    """Every claim is stored, and states the epsilon of its own transcript."""
+    assert Claim.from_json(claim.to_json()).to_json() == claim.to_json()
+    for guarantee in claim.guarantees:
+        assert guarantee.transcript is not None
+        assert guarantee.epsilon is not None
+        assert guarantee.delta is not None
+        event = claim.transcripts[guarantee.transcript]
+        found = pld.epsilon(event, guarantee.delta, adjacency=guarantee.adjacency)
+        assert guarantee.epsilon == pytest.approx(found)
+
+
+def test_documents_are_promised_what_the_plan_spends() -> None:
+    data = corpus()
+    table, claim = private_tables.train_documents(
+        data, SCHEME, plan(), public=features([["w1", "w2"]], SCHEME), name="c", public_data=()
+    )
+    assert table.weights.shape == (601, 2)
+    assert (table.weights != 0).all()
+    [guarantee] = claim.guarantees
+    assert (guarantee.kind, guarantee.unit, guarantee.adjacency) == ("dp", "document", "add-remove")
+    assert guarantee.epsilon is not None
+    assert guarantee.epsilon <= 8
+    assert claim.releases == ("hash-table",)
+    recomputed(claim)
+
+
+def test_other_units_are_refused() -> None:
+    with pytest.raises(ValueError, match="expected 'document'"):
+        private_tables.train_documents(
+            corpus(),
+            SCHEME,
+            replace(plan(), privacy_unit="sequence"),
+            public=features([["w1"]], SCHEME),
+            name="c",
+            public_data=(),
+        )
+
+
+def test_all_sequences_of_a_document_are_one_record() -> None:
+    data = corpus()
+    owners = np.arange(60) // 3
+    assert private_tables.records_of(replace(data, owners=owners)).tolist() == list(
+        range(0, 481, 24)
+    )
+    with pytest.raises(ValueError, match="stand together"):
+        private_tables.records_of(replace(data, owners=np.arange(60) % 2))
+
+
+def test_terms_are_promised_something_where_their_rows_are_bounded() -> None:
+    data = corpus()
+    table = bounded.log_odds(data.sentences, data.labels, SCHEME, num_labels=2, bound=0.5)
+    noisy, claim = private_tables.release_terms(table, noise_std=1.0, delta=1e-5, name="c")
+    assert (noisy != table.weights).all()
+    [guarantee] = claim.guarantees
+    assert (guarantee.kind, guarantee.unit) == ("dp", "token-term")
+    recomputed(claim)
+    with pytest.raises(ValueError, match="bounded number of rows"):
+        bounded.log_odds(
+            data.sentences, data.labels, FeatureScheme(rows=601), num_labels=2, bound=0.5
+        )
+    other: Any = bounded.BoundedTable(weights=table.weights, bound=table.bound)
+    with pytest.raises(TypeError, match="expected one of bounded.log_odds"):
+        private_tables.release_terms(other, noise_std=1.0, delta=1e-5, name="c")
+
+
+def test_more_rows_of_a_table_cost_more_and_the_promise_stays_conditional() -> None:
+    table = bounded.BoundedTable(weights=np.zeros((601, 2), np.float32), bound=0.5)
+    spent = []
+    for rows in (1, 4):
+        _, claim = private_tables.release_rows(
+            table, noise_std=2.0, delta=1e-5, name="c", rows=rows
+        )
+        [guarantee] = claim.guarantees
+        assert guarantee.kind == "dp-conditional"
+        assert guarantee.condition is not None
+        recomputed(claim)
+        spent.append(guarantee.epsilon or 0.0)
+    assert spent[1] > 1.8 * spent[0]
+
+
+def test_the_sample_in_the_docs_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "hashed-crf.md").read_text()
+    [sample] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    line = "The laws of Ohio govern this Agreement."
+    contract = f"Invoices are due monthly.\n\n{line}\n\nNotices are in writing.\n"
+    span = ["Governing Law", contract.index(line), contract.index(line) + len(line)]
+    lines = [json.dumps({"id": i, "text": contract, "spans": [span]}) for i in range(4)]
+    for name in ("contracts.jsonl", "public.jsonl"):
+        (tmp_path / name).write_text("\n".join(lines))
+    monkeypatch.chdir(tmp_path)
+    exec(compile(sample, "docs/hashed-crf.md", "exec"), {})
+    found = checkpoint.load(tmp_path / "governing-law")
+    assert found.tags == ("O", "Governing Law")
+    assert found.claim.guarantees[0].kind == "dp"
+    assert (found.weights != 0).any(axis=1).all()

@@ -1,0 +1,120 @@
+"""Certificates of tables that were trained further: nothing of the first is taken back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hushdoc.accounting import pld
+from hushdoc.accounting.mechanism import Sequence
+from hushdoc.certificate.audit_reports import Audit
+from hushdoc.certificate.claim import Claim
+from hushdoc.certificate.recompute import reproduce
+from hushdoc.errors import CheckpointError
+from hushdoc_training.crf import claims
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.recipes.hashed import private_tables, updates
+
+AUDIT = Audit(
+    method="two samples", adversary="model-recipient", unit="token-term", canaries=None, runs=1,
+    confidence=None, epsilon_lower=None, delta=None, tpr_at_fpr=(), auc=0.5, evidence=None,
+)  # fmt: skip
+
+
+def private(name: str, epsilon: float, **told: str) -> Claim:
+    plan = PrivacyPlan.calibrated(
+        epsilon=epsilon, sampling_rate=1.0, steps=16, clipping_norm=1.0, expected_records=10_000
+    )
+    return private_tables.document_claim(plan, name, (), training={"of": name}, **told)
+
+
+def filled(name: str, *audits: Audit, fill: str = "hardened") -> Claim:
+    made = claims.Made(name=name, fill=fill, rows=8, columns=2, settings={}, audits=audits)
+    return claims.claim(made)
+
+
+def test_two_private_trainings_are_one_sequence_that_anybody_recomputes() -> None:
+    first, second = private("old mail", 3), private("new mail", 2)
+    both = updates.added(second, first)
+    [guarantee] = both.guarantees
+    events = tuple(claim.transcripts["training"] for claim in (first, second))
+    assert both.transcripts == {"training": Sequence(events=events)}
+    assert guarantee.epsilon == pld.epsilon(Sequence(events=events), 1e-5)
+    assert 3 < guarantee.epsilon < 5
+    assert all(found.code is None for found in reproduce(Claim.from_json(both.to_json())))
+    assert [data.name for data in both.protected_data] == ["old mail", "new mail"]
+    assert both.training["startedFrom"]["of"] == "old mail"
+    third = updates.added(private("newest mail", 2), both)
+    assert len(third.transcripts["training"].events) == 3  # type: ignore[union-attr]
+    assert (third.guarantees[0].epsilon or 0.0) > guarantee.epsilon
+
+
+def test_the_same_documents_are_named_once_and_cost_twice() -> None:
+    both = updates.added(private("mail", 3), private("mail", 3))
+    assert len(both.protected_data) == 1
+    assert (both.guarantees[0].epsilon or 0.0) > 4
+
+
+def test_a_ledger_that_was_set_back_counts_nothing_of_the_first_training() -> None:
+    def of_one_ledger(claim: Claim, *epsilons: float) -> Claim:
+        (data,) = claim.protected_data
+        counted = tuple(private("mail", each).transcripts["training"] for each in epsilons)
+        return replace(
+            claim,
+            protected_data=(replace(data, commitment="ab" * 32),),
+            transcripts={"training": Sequence(events=counted)},
+        )
+
+    first = of_one_ledger(private("mail", 3), 3)
+    kept = updates.added(of_one_ledger(private("mail", 2), 3, 2), first)
+    assert len(kept.transcripts["training"].events) == 2  # type: ignore[union-attr]
+    for counted in ((2,), (3,)):  # the second as if it were the first itself
+        lost = updates.added(of_one_ledger(private("mail", 2), *counted), first)
+        assert len(lost.transcripts["training"].events) == 2  # type: ignore[union-attr]
+
+
+def test_settings_chosen_by_results_stay_so() -> None:
+    tuned = private("mail", 3, hyperparameter_tuning="unaccounted")
+    for both in (
+        updates.added(private("mail", 3), tuned),
+        updates.added(tuned, private("mail", 3)),
+    ):
+        assert both.guarantees[0].hyperparameter_tuning == "unaccounted"
+        assert any("not part of epsilon" in caveat for caveat in both.caveats)
+
+
+def test_documents_of_another_meaning_are_not_added_up() -> None:
+    tweets = private("tweets", 3, unit_definition="one sentence")
+    with pytest.raises(CheckpointError, match="expected dp for each document"):
+        updates.added(private("mail", 3), tweets)
+    with pytest.raises(CheckpointError, match="expected dp for each document"):
+        updates.added(private("mail", 3), filled("mail", AUDIT))
+
+
+def test_a_filled_update_promises_nothing_and_keeps_what_the_first_one_told() -> None:
+    both = updates.beside(filled("new", AUDIT), filled("old", AUDIT))
+    [guarantee] = both.guarantees
+    assert guarantee.kind == "empirical"
+    assert [audit.method for audit in both.audits] == ["two samples", "earlier table: two samples"]
+    assert {access.data for access in both.data_accesses} == {"old", "new"}
+    Claim.from_json(both.to_json())
+    mixed = updates.beside(filled("new", AUDIT), filled("old", AUDIT, fill="published"))
+    # What was given away once stays true of both.
+    assert any("as they were learned" in caveat for caveat in mixed.caveats)
+    thrice = updates.beside(filled("newest", AUDIT), both)
+    assert thrice.audits[-1].method == "earlier table: two samples"
+    with pytest.raises(CheckpointError, match="promises less"):
+        updates.beside(filled("new", AUDIT), private("old", 3))
+
+
+def test_what_promised_nothing_gives_nothing() -> None:
+    for fill, audits in (("none", ()), ("hardened", ())):
+        both = updates.beside(filled("new", AUDIT), filled("old", *audits, fill=fill))
+        [guarantee] = both.guarantees
+        assert guarantee.kind == "none"
+        assert "promised nothing" in (guarantee.reason or "")
+        Claim.from_json(both.to_json())
+    two = replace(filled("old"), guarantees=filled("old").guarantees * 2)
+    with pytest.raises(CheckpointError, match="2 guarantees"):
+        updates.beside(filled("new", AUDIT), two)

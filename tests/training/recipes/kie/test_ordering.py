@@ -1,0 +1,166 @@
+"""Labelled documents in a model's order of words: no word, label or tag is lost on the way."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hushdoc.document.document import Document
+from hushdoc.labels import LabelledDocument, Question, Span, tags_from_spans
+from hushdoc.reading import reading_order
+from hushdoc.runtime.encoding import Preprocessing
+from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.recipes.kie import records as ordering
+from hushdoc_training.recipes.kie import start as kie_start
+from hushdoc_training.recipes.kie import training
+from hushdoc_training.recipes.kie.records import Window, records_of, shuffled_windows
+
+READING = Preprocessing(word_order="reading", cls_id=2, sep_id=3, pad_id=0)
+GIVEN = replace(READING, word_order="given")
+
+
+def scrambled(labelled: LabelledDocument, seed: int) -> LabelledDocument:
+    """Returns the document with its fields, and the words between them, in another order."""
+    (page,) = labelled.document.pages
+    inside = {w for span in labelled.spans for w in range(span.start + 1, span.stop)}
+    starts = [index for index in range(len(page.words)) if index not in inside]
+    blocks = [
+        range(start, stop)
+        for start, stop in zip(starts, [*starts[1:], len(page.words)], strict=True)
+    ]
+    random.Random(seed).shuffle(blocks)
+    order = [index for block in blocks for index in block]
+    moved = {old: new for new, old in enumerate(order)}
+    words = tuple(page.words[index] for index in order)
+    return replace(
+        labelled,
+        document=replace(labelled.document, pages=(replace(page, words=words),)),
+        spans=tuple(
+            replace(span, start=moved[span.start], stop=moved[span.start] + span.stop - span.start)
+            for span in labelled.spans
+        ),
+    )
+
+
+def tagged(labelled: LabelledDocument) -> set[tuple[str, tuple[float, ...], str]]:
+    """Returns every word with its box and its label."""
+    (page,) = labelled.document.pages
+    tags = tags_from_spans(len(page.words), labelled.spans)
+    return {
+        (word.text, tuple(word.box.to_list()), tag.partition("-")[2])
+        for word, tag in zip(page.words, tags, strict=True)
+    }
+
+
+def test_given_words_stay(receipts: list[LabelledDocument]) -> None:
+    assert ordering.in_order(receipts, GIVEN) == receipts
+
+
+def test_labels_move_with_their_words(receipts: list[LabelledDocument]) -> None:
+    for labelled in receipts:
+        other = scrambled(labelled, 3)
+        assert other != labelled
+        (ordered,), (again,) = (ordering.in_order([item], READING) for item in (labelled, other))
+        assert ordered.document == again.document
+        assert sorted(ordered.spans) == sorted(again.spans)
+        assert tagged(ordered) == tagged(labelled)
+        words = ordered.document.pages[0].words
+        assert reading_order(ordered.document.pages[0]) == tuple(range(len(words)))
+        assert ordering.in_order([ordered], READING) == [ordered]
+
+
+def test_a_field_that_others_tear_apart_becomes_its_parts() -> None:
+    document = Document.from_words(
+        ["below", "left", "right", "middle"],
+        [(10, 50, 60, 70), (10, 10, 60, 30), (130, 10, 180, 30), (70, 10, 120, 30)],
+        width=200,
+        height=100,
+    )
+    labelled = LabelledDocument(
+        document=document,
+        spans=(Span(page=0, start=0, stop=3, label="a"), Span(page=0, start=3, stop=4, label="b")),
+        questions=(Question(text="?", answers=("left below",), word_ids=(1, 0)),),
+    )
+    (ordered,) = ordering.in_order([labelled], READING)
+    assert [word.text for word in ordered.document.pages[0].words] == [
+        "left", "middle", "right", "below"
+    ]  # fmt: skip
+    assert ordered.spans == (
+        Span(page=0, start=0, stop=1, label="a"),
+        Span(page=0, start=2, stop=4, label="a"),
+        Span(page=0, start=1, stop=2, label="b"),
+    )
+    assert ordered.questions[0].word_ids == (0, 3)
+
+
+@pytest.fixture
+def reading_start(small_start: kie_start.Start) -> kie_start.Start:
+    return replace(
+        small_start, preprocessing=replace(small_start.preprocessing, word_order="reading")
+    )
+
+
+def private_ids(start: kie_start.Start, documents: list[LabelledDocument]) -> list[list[int]]:
+    records = records_of(documents, start.encoder, start.labels, unit="sequence")
+    return [ids_of(window) for record in records for window in record]
+
+
+def plain_ids(
+    start: kie_start.Start, documents: list[LabelledDocument], *, share: float = 0.0
+) -> list[list[int]]:
+    generator = np.random.default_rng(0)
+    found = shuffled_windows(
+        documents, start.encoder, start.labels, share=share, generator=generator
+    )
+    return [ids_of(window) for window in found]
+
+
+def ids_of(window: Window) -> list[int]:
+    ids: list[int] = window.page.ids[window.start : window.stop].tolist()
+    return ids
+
+
+def test_windows_for_training_hold_sorted_words(
+    reading_start: kie_start.Start, small_start: kie_start.Start, receipts: list[LabelledDocument]
+) -> None:
+    moved = [scrambled(labelled, 7) for labelled in receipts]
+    for ids in (private_ids, plain_ids):
+        assert ids(reading_start, receipts) == ids(reading_start, moved)
+        assert ids(small_start, receipts) != ids(small_start, moved)
+
+
+def test_sorting_does_not_undo_the_shuffling_of_segments(
+    reading_start: kie_start.Start, receipts: list[LabelledDocument]
+) -> None:
+    assert plain_ids(reading_start, receipts, share=1.0) != plain_ids(reading_start, receipts)
+
+
+def test_scores_of_an_evaluation_do_not_hang_on_the_order(
+    reading_start: kie_start.Start, receipts: list[LabelledDocument]
+) -> None:
+    moved = [scrambled(labelled, 9) for labelled in receipts[:4]]
+    found = [training.evaluate(reading_start, items) for items in (receipts[:4], moved)]
+    assert found[0] == found[1]
+    assert found[0].found > 0
+
+
+def test_the_command_writes_the_order_into_the_checkpoint(tmp_path: Path) -> None:
+    from hushdoc.__main__ import main
+
+    asked = ["train", "kie", "--data", "invented:receipt", "--documents", "6", "--public"]
+    small = ["--start", "small", "--max-tokens", "64", "--epochs", "0.2", "--quiet"]
+    for order in ("given", "reading"):
+        chosen = ["--word-order", order] if order == "reading" else []
+        assert main([*asked, *small, *chosen, "--out", str(tmp_path / order)]) == 0
+        stored = Checkpoint.load(tmp_path / order)
+        assert stored.preprocessing.word_order == order
+        told = json.loads((stored.folder / "preprocessing.json").read_text())
+        assert told["word_order"] == order
+    # What was trained on it goes on as it was.
+    start = kie_start.start_from(str(tmp_path / "reading"), stored.labels, word_order="given")
+    assert start.preprocessing.word_order == "reading"

@@ -1,0 +1,622 @@
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from hushdoc.certificate.claim import Claim
+from hushdoc.errors import (
+    CertificateError,
+    CheckpointError,
+    EmptyDocumentError,
+    LabelMismatchError,
+    OutputExistsError,
+    OutputWriteError,
+    PrivacyError,
+)
+from hushdoc.labels import LabelledDocument, LabelSet
+from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.models import layout
+from hushdoc_training.privacy import claims
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.randomness import dropout_seeds
+from hushdoc_training.randomness.noise import NoiseStream
+from hushdoc_training.recipes.kie import private
+from hushdoc_training.recipes.kie import training as kie
+from hushdoc_training.recipes.kie.records import (
+    collate,
+    loss_of,
+    records_of,
+    shuffled_segments,
+    windows_of,
+)
+from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
+from hushdoc_training.recipes.kie.start import Start, start_from
+from hushdoc_training.runs.step_log import StepLog, read_log
+
+PLAN = PrivacyPlan.calibrated(epsilon=8, sampling_rate=0.3, steps=6, expected_records=6)
+CPU = torch.device("cpu")
+
+
+def private_claim() -> Claim:
+    return claims.private(PLAN, "receipts", (), training={})
+
+
+def test_private_training_writes_a_checkpoint_whose_claim_is_its_plan(
+    tmp_path: Path, small_start: Start, receipts: list[LabelledDocument]
+) -> None:
+    out = tmp_path / "run"
+    outcome = kie.train_private(
+        small_start,
+        receipts,
+        PLAN,
+        PrivateSettings(),
+        out=out,
+        name="receipts",
+        quiet=True,
+    )
+    assert (outcome.charged, outcome.interrupted) == (6, False)
+    stored = Checkpoint.load(out)
+    (guarantee,) = stored.claim.guarantees
+    assert guarantee.unit == "document"
+    assert guarantee.epsilon is not None
+    assert PLAN.epsilon_after(6) <= guarantee.epsilon <= 8
+    assert stored.claim.transcripts["training"] == PLAN.mechanism()
+    again = layout.load(stored.folder, stored.architecture)
+    for (name, left), (_, right) in zip(
+        again.named_parameters(), small_start.model.named_parameters(), strict=True
+    ):
+        assert torch.equal(left, right), name
+    assert (out / "training.png").read_bytes().startswith(b"\x89PNG")
+    log = [entry for entry in read_log(out / "steps.jsonl") if "step" in entry]
+    assert [entry["step"] for entry in log] == [1, 2, 3, 4, 5, 6]
+    assert log[-1]["epsilon"] == pytest.approx(PLAN.epsilon_after(6))
+    assert not list(out.glob("state-*"))
+
+
+def test_all_windows_of_a_document_are_one_record(
+    small_start: Start, receipts: list[LabelledDocument]
+) -> None:
+    start = small_start
+    by_document = records_of(receipts, start.encoder, start.labels, unit="document")
+    by_sequence = records_of(receipts, start.encoder, start.labels, unit="sequence")
+    assert len(by_document) == len(receipts)
+    assert max(len(record) for record in by_document) > 1
+    assert len(by_sequence) == sum(len(record) for record in by_document)
+    for labelled, record in zip(receipts, by_document, strict=True):
+        words = {
+            int(word) for window in record for word in window.page.words[window.start : window.stop]
+        }
+        targets = np.concatenate([window.targets for window in record])
+        assert words == set(range(labelled.document.num_words))
+        assert (targets >= 0).sum() == labelled.document.num_words
+
+
+def test_a_records_loss_does_not_depend_on_its_neighbours(
+    small_start: Start, receipts: list[LabelledDocument]
+) -> None:
+    start = small_start
+    start.model.eval()
+    records = records_of(receipts, start.encoder, start.labels, unit="document")
+    alone = loss_of(start.model, collate(start.encoder, records[0]), device=CPU)
+    records_without = records_of(receipts[:1], start.encoder, start.labels, unit="document")
+    assert torch.equal(
+        alone, loss_of(start.model, collate(start.encoder, records_without[0]), device=CPU)
+    )
+
+
+UNUSED = {"layoutlm": "pooler", "layoutlmv3": "rel_pos_bias", "lilt": "layout_output"}
+
+
+@pytest.mark.parametrize("architecture", UNUSED)
+def test_every_architecture_trains_privately_and_comes_back(
+    tmp_path: Path,
+    receipts: list[LabelledDocument],
+    architecture: str,
+    small_start: Start,
+) -> None:
+    from tokenizers import Tokenizer
+    from transformers import (
+        LayoutLMConfig,
+        LayoutLMv3Config,
+        LiltConfig,
+        PreTrainedTokenizerFast,
+    )
+
+    folder = tmp_path / "published"
+    sizes: dict[str, Any] = {
+        "hidden_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+        "max_position_embeddings": 130,
+    }
+    tokenizer = Tokenizer.from_str(small_start.tokenizer_json)
+    sizes["vocab_size"] = tokenizer.get_vocab_size()
+    config = {
+        "layoutlm": lambda: LayoutLMConfig(**sizes),
+        "layoutlmv3": lambda: LayoutLMv3Config(
+            **sizes, coordinate_size=8, shape_size=8, input_size=32, patch_size=16, pad_token_id=0
+        ),
+        "lilt": lambda: LiltConfig(**sizes, pad_token_id=0),
+    }[architecture]()
+    layout._class(architecture)(config).save_pretrained(folder)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+    ).save_pretrained(folder)
+    labels = LabelSet.from_documents(receipts)
+    start = start_from(str(folder), labels, max_tokens=64)
+    assert start.model.architecture == architecture
+    before = {name: value.detach().clone() for name, value in start.model.named_parameters()}
+    kie.train_private(
+        start,
+        receipts[:6],
+        PLAN,
+        PrivateSettings(),
+        out=tmp_path / "run",
+        name="receipts",
+        quiet=True,
+    )
+    moved = [n for n, v in start.model.named_parameters() if not torch.equal(v, before[n])]
+    assert any("classifier" in name or "out_proj" in name for name in moved)
+    assert not any("word_embeddings" in name for name in moved)
+    claim = Checkpoint.load(tmp_path / "run").claim
+    kept = set(before) - set(moved)
+    unused = {name for name in kept if "word_embeddings" not in name}
+    assert any(UNUSED[architecture] in name for name in unused)
+    assert set(claim.training["left_as_they_were"]) == unused
+    assert dropout_seeds.ASSUMED in claim.guarantees[0].assumes
+    back = start_from(str(tmp_path / "run"), labels)
+    batch = collate(back.encoder, windows_of(receipts[0], back.encoder, labels))
+    inputs = (batch.input_ids, batch.bbox, batch.attention_mask)
+    start.model.eval()
+    assert torch.equal(back.model(*inputs), start.model(*inputs))
+
+
+def test_plain_training_learns(
+    tmp_path: Path, small_start: Start, receipts: list[LabelledDocument]
+) -> None:
+    before = kie.evaluate(small_start, receipts).f1
+    settings = PlainSettings(epochs=25, learning_rate=1e-3, batch_size=8)
+    kie.train_plain(
+        small_start,
+        receipts,
+        settings,
+        out=tmp_path / "run",
+        claim=claims.public((), training={}),
+        quiet=True,
+    )
+    assert kie.evaluate(small_start, receipts).f1 > max(0.5, before + 0.3)
+
+
+def test_a_second_run_into_the_same_folder_is_refused(
+    tmp_path: Path, small_start: Start, receipts: list[LabelledDocument]
+) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").write_text("mine")
+    for _ in range(2):
+        with pytest.raises(OutputExistsError, match="--resume"):
+            kie.train_private(
+                small_start,
+                receipts,
+                PLAN,
+                PrivateSettings(),
+                out=tmp_path / "kept",
+                name="receipts",
+                quiet=True,
+            )
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["file"]
+
+
+def test_resume_needs_the_same_run(
+    tmp_path: Path, small_start: Start, receipts: list[LabelledDocument]
+) -> None:
+    def train(plan: PrivacyPlan, documents: list[LabelledDocument]) -> None:
+        kie.train_private(
+            small_start,
+            documents,
+            plan,
+            PrivateSettings(),
+            out=tmp_path / "run",
+            name="receipts",
+            resume=True,
+            quiet=True,
+        )
+
+    with pytest.raises(CheckpointError, match="no run to resume"):
+        train(PLAN, receipts)
+    kie.train_private(
+        small_start,
+        receipts,
+        PLAN,
+        PrivateSettings(),
+        out=tmp_path / "run",
+        name="receipts",
+        quiet=True,
+    )
+    with pytest.raises(CheckpointError, match="documents"):
+        train(PLAN, receipts[1:])
+    with pytest.raises(CheckpointError, match="other settings: claim"):
+        kie.train_private(
+            small_start,
+            receipts,
+            PLAN,
+            PrivateSettings(),
+            out=tmp_path / "run",
+            name="other documents",
+            resume=True,
+            quiet=True,
+        )
+    other = PrivacyPlan.calibrated(epsilon=9, sampling_rate=0.3, steps=6, expected_records=6)
+    with pytest.raises(CheckpointError, match="epsilon, noise_multiplier"):
+        train(other, receipts)
+
+
+def test_a_cut_line_of_the_log_never_swallows_a_charge(tmp_path: Path) -> None:
+    path = tmp_path / "steps.jsonl"
+    StepLog(path).charge(1)
+    with path.open("a") as stream:
+        stream.write('{"charge": ')
+    resumed = StepLog(path)
+    resumed.charge(3)
+    assert (resumed.charged, StepLog(path).charged) == (3, 3)
+
+
+def test_what_could_not_be_certified_is_refused_before_training(
+    tmp_path: Path, small_start: Start, receipts: list[LabelledDocument]
+) -> None:
+    with pytest.raises(CertificateError, match="sometimes"):
+        kie.train_private(
+            small_start,
+            receipts,
+            PLAN,
+            PrivateSettings(),
+            out=tmp_path / "run",
+            name="receipts",
+            hyperparameter_tuning="sometimes",
+            quiet=True,
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_lost_step_stays_charged(
+    tmp_path: Path, small_start: Start, receipts: list[LabelledDocument]
+) -> None:
+    run = tmp_path / "run"
+    kie.train_private(
+        small_start,
+        receipts,
+        PLAN,
+        PrivateSettings(),
+        out=run,
+        name="receipts",
+        quiet=True,
+    )
+    # As if the machine had been switched off after four noise draws, with no state saved at all
+    # and a fifth line of the log cut in the middle.
+    shutil.rmtree(run / "checkpoint")
+    lines = [json.dumps({"charge": step}) + "\n" for step in range(1, 5)]
+    (run / "steps.jsonl").write_text("".join(lines) + '{"charge": ')
+    outcome = kie.train_private(
+        small_start,
+        receipts,
+        PLAN,
+        PrivateSettings(),
+        out=run,
+        name="receipts",
+        resume=True,
+        quiet=True,
+    )
+    assert outcome.charged == 6
+    taken = [entry["step"] for entry in read_log(run / "steps.jsonl") if "step" in entry]
+    assert taken == [6]
+
+
+def test_a_run_without_any_state_is_not_finished_with_untrained_weights(
+    tmp_path: Path, small_start: Start, receipts: list[LabelledDocument]
+) -> None:
+    def train(*, resume: bool) -> None:
+        kie.train_private(
+            small_start,
+            receipts,
+            PLAN,
+            PrivateSettings(),
+            out=tmp_path / "run",
+            name="receipts",
+            resume=resume,
+            quiet=True,
+        )
+
+    train(resume=False)
+    shutil.rmtree(tmp_path / "run" / "checkpoint")
+    with pytest.raises(CheckpointError, match="All 6 steps"):
+        train(resume=True)
+    assert not (tmp_path / "run" / "checkpoint").exists()
+
+
+def test_what_is_written_between_two_steps_is_found(
+    small_start: Start, receipts: list[LabelledDocument]
+) -> None:
+    settings = PrivateSettings()
+    with private.private_training(
+        small_start,
+        receipts,
+        PLAN,
+        settings,
+        charge=lambda step: None,
+        noise=NoiseStream(),
+        device=CPU,
+    ) as training:
+        step = kie._private_step(training, settings)
+        step(1)
+        step(2)
+        frozen = next(v for v in small_start.model.parameters() if not v.requires_grad)
+        frozen.data.view(-1)[0] += 1
+        for number in (3, 4):  # what is refused once does not pass as the new start
+            with pytest.raises(PrivacyError, match="word_embeddings.*other than by a private step"):
+                step(number)
+
+
+def test_finding_what_is_unused_leaves_the_model_as_it_was(small_start: Start) -> None:
+    model = small_start.model
+    first = next(model.parameters())
+    first.requires_grad_(False)
+    name = next(name for name, value in model.named_parameters() if value is first)
+    unused = private.unreached(small_start)
+    assert name not in unused
+    assert [n for n, value in model.named_parameters() if not value.requires_grad] == [name]
+    assert all(value.grad is None for value in model.parameters())
+
+
+SCRIPT = textwrap.dedent("""
+    import sys
+    from hushdoc.__main__ import main
+    sys.exit(main(sys.argv[1:]))
+""")
+# Somebody who presses Ctrl-C on seeing the first step. The process does it itself: on a busy
+# machine another one may come to it when all steps are done.
+PRESSING = textwrap.dedent("""
+    import os, signal, sys
+
+    class Pressing:
+        def __init__(self, stream):
+            self.stream = stream
+
+        def __getattr__(self, name):
+            return getattr(self.stream, name)
+
+        def write(self, text):
+            self.stream.write(text)
+            if text.startswith("step 1/"):
+                os.kill(os.getpid(), signal.SIGINT)
+
+    sys.stderr = Pressing(sys.stderr)
+""")
+
+
+def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    arguments = [
+        "train",
+        "kie",
+        "--data",
+        "invented:receipt",
+        "--documents",
+        "24",
+        "--labels",
+        "fields",
+        "--start",
+        "small",
+        "--steps",
+        "20",
+        "--expected-records",
+        "8",
+        "--sampling-rate",
+        "0.3",
+        "--out",
+        str(out),
+    ]
+    pressed = subprocess.run(
+        [sys.executable, "-c", PRESSING + SCRIPT, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert pressed.returncode == 130, pressed.stderr
+    assert "--resume" in pressed.stdout
+    entries = read_log(out / "steps.jsonl")
+    charged = sum("charge" in entry for entry in entries)
+    assert charged == sum("step" in entry for entry in entries) == 1
+    assert len(list(out.glob("state-*"))) == 1
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *arguments, "--resume", "--quiet"],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    entries = read_log(out / "steps.jsonl")
+    assert [entry["step"] for entry in entries if "step" in entry] == list(range(1, 21))
+    (guarantee,) = Checkpoint.load(out).claim.guarantees
+    assert guarantee.epsilon is not None
+    assert guarantee.epsilon <= 8
+
+
+def test_labels_that_differ_are_named(
+    tmp_path: Path, small_start: Start, receipts: list[LabelledDocument]
+) -> None:
+    kie.train_plain(
+        small_start,
+        receipts[:4],
+        PlainSettings(),
+        out=tmp_path / "run",
+        claim=claims.public((), training={}),
+        quiet=True,
+    )
+    other = LabelSet(fields=("question", "answer"))
+    with pytest.raises(LabelMismatchError, match="answer, question.*--new-labels"):
+        start_from(str(tmp_path / "run"), other)
+    assert start_from(str(tmp_path / "run"), other, new_labels=True).labels == other
+
+
+def test_weights_that_saw_protected_documents_are_no_start(
+    tmp_path: Path, small_start: Start, receipts: list[LabelledDocument]
+) -> None:
+    kie.train_plain(
+        small_start,
+        receipts[:4],
+        PlainSettings(),
+        out=tmp_path / "run",
+        claim=claims.not_private("receipts", (), training={}),
+        quiet=True,
+    )
+    start = start_from(str(tmp_path / "run"), small_start.labels)
+    with pytest.raises(PrivacyError, match="protected documents"):
+        kie.train_private(
+            start,
+            receipts,
+            PLAN,
+            PrivateSettings(),
+            out=tmp_path / "second",
+            name="receipts",
+            quiet=True,
+        )
+    # Nor can public documents wash them: the claim would say that nothing protected was read.
+    with pytest.raises(PrivacyError, match="protected documents"):
+        kie.train_plain(
+            start,
+            receipts,
+            PlainSettings(),
+            out=tmp_path / "second",
+            claim=claims.public((), training={}),
+            quiet=True,
+        )
+    assert not (tmp_path / "second").exists()
+
+
+def test_no_documents_no_vocabulary_no_checkpoint(tmp_path: Path, small_start: Start) -> None:
+    with pytest.raises(EmptyDocumentError):
+        kie.train_private(
+            small_start,
+            [],
+            PLAN,
+            PrivateSettings(),
+            out=tmp_path / "run",
+            name="receipts",
+            quiet=True,
+        )
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(CheckpointError, match="vocabulary"):
+        start_from("small", LabelSet(fields=("a",)))
+    with pytest.raises(CheckpointError, match="layout encoder"):
+        start_from(str(tmp_path / "nowhere"), LabelSet(fields=("a",)))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text("{}")
+    with pytest.raises(CheckpointError, match="has not finished"):
+        start_from(str(tmp_path / "run"), LabelSet(fields=("a",)))
+
+
+def test_a_full_disk_leaves_no_half_checkpoint(
+    tmp_path: Path,
+    small_start: Start,
+    receipts: list[LabelledDocument],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(folder: Path) -> None:
+        (folder / "model.safetensors").write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(small_start.model, "save", full)
+    with pytest.raises(OutputWriteError, match="No space left"):
+        kie.train_plain(
+            small_start,
+            receipts[:4],
+            PlainSettings(),
+            out=tmp_path / "run",
+            claim=claims.public((), training={}),
+            quiet=True,
+        )
+    assert not list((tmp_path / "run").glob("*checkpoint*"))
+    assert not list((tmp_path / "run").glob(".*partial"))
+
+
+def test_shuffling_segments_moves_labels_along(receipts: list[LabelledDocument]) -> None:
+    generator = np.random.default_rng(1)
+    for labelled in receipts:
+        shuffled = shuffled_segments(labelled, generator)
+
+        def texts(item: LabelledDocument) -> list[tuple[str, str]]:
+            words = item.document.pages[0].words
+            return sorted(
+                (s.label, " ".join(w.text for w in words[s.start : s.stop])) for s in item.spans
+            )
+
+        assert texts(shuffled) == texts(labelled)
+        assert sorted(map(str, shuffled.document.pages[0].words)) == sorted(
+            map(str, labelled.document.pages[0].words)
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("checkpoint.json", "{", "can't be read"),
+        ("checkpoint.json", '{"formatVersion": 9, "task": "kie"}', "format 9"),
+        ("labels.json", "[]", "expected an object"),
+        ("labels.json", "{}", "damaged"),
+        ("preprocessing.json", '{"max_tokens": "many"}', "damaged"),
+        ("claim.json", '{"guarantees": []}', "damaged"),
+        ("tokenizer.json", None, ""),
+        ("claim.json", None, "damaged"),
+        ("checkpoint.json", None, "--resume"),
+    ],
+)
+def test_a_damaged_checkpoint_is_named(
+    tmp_path: Path,
+    small_start: Start,
+    receipts: list[LabelledDocument],
+    name: str,
+    content: str | None,
+    says: str,
+) -> None:
+    kie.train_plain(
+        small_start,
+        receipts[:2],
+        PlainSettings(),
+        out=tmp_path / "run",
+        claim=claims.public((), training={}),
+        quiet=True,
+    )
+    victim = tmp_path / "run" / "checkpoint" / name
+    if content is None:
+        victim.unlink()
+    else:
+        victim.write_text(content)
+    if name == "tokenizer.json":
+        with pytest.raises(CheckpointError):
+            start_from(str(tmp_path / "run"), small_start.labels)
+        return
+    with pytest.raises(CheckpointError, match=says):
+        Checkpoint.load(tmp_path / "run")
+
+
+def test_the_claim_survives_its_json() -> None:
+    for claim in (
+        private_claim(),
+        claims.public((), training={"a": 1}),
+        claims.not_private("x", (), training={}),
+    ):
+        assert Claim.from_json(claim.to_json()).to_json() == claim.to_json()
+        json.loads(claim.to_json())

@@ -1,0 +1,294 @@
+"""Training with a ledger: reserved before, charged before noise, resumed within, told after."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from hushdoc.accounting import pld
+from hushdoc.accounting.mechanism import Sequence
+from hushdoc.errors import CheckpointError, InputError, PrivacyError
+from hushdoc.labels import LabelledDocument
+from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.randomness.noise import NoiseStream
+from hushdoc_training.recipes.kie import settings as kie_settings
+from hushdoc_training.recipes.kie import start, training
+from hushdoc_training.runs import account as budget
+from hushdoc_training.runs import ledger_audit, loop
+from hushdoc_training.runs.run_folder import Run
+from hushdoc_training.runs.step_log import read_log
+
+PLAN = PrivacyPlan.calibrated(epsilon=2, sampling_rate=0.3, steps=5, expected_records=4)
+TWICE = Sequence(events=(PLAN.mechanism(), PLAN.mechanism()))
+CAP = pld.epsilon(TWICE, 1e-5)
+Train = Callable[..., loop.Outcome]
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger.create(tmp_path / "ledger", data="receipts", epsilon=CAP, delta=1e-5)
+
+
+@pytest.fixture
+def train(
+    tmp_path: Path, small_start: start.Start, receipts: list[LabelledDocument], ledger: Ledger
+) -> Train:
+    def run(folder: str, **changed: Any) -> loop.Outcome:
+        settings: dict[str, Any] = {"plan": PLAN, "documents": receipts[:6], "ledger": ledger}
+        settings |= changed
+        return training.train_private(
+            small_start,
+            settings.pop("documents"),
+            settings.pop("plan"),
+            kie_settings.PrivateSettings(trained="output"),
+            out=tmp_path / folder,
+            name="receipts",
+            **{"quiet": True, **settings},
+        )
+
+    return run
+
+
+class PowerCut(BaseException):
+    """Stands for the end of the process."""
+
+
+def cut_noise(monkeypatch: pytest.MonkeyPatch, *, at: int) -> None:
+    """Ends the process at the n-th step's noise."""
+    left = at
+
+    class Cut(NoiseStream):
+        def normal(self, shape: torch.Size | tuple[int, ...], *, std: float) -> torch.Tensor:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise PowerCut
+            return super().normal(shape, std=std)
+
+    # The output layer has a weight and a bias.
+    left = 2 * (at - 1)
+    monkeypatch.setattr(training, "NoiseStream", Cut)
+
+
+def only(ledger: Ledger) -> Any:
+    (run,) = ledger.runs()
+    return run
+
+
+def test_a_run_reserves_charges_closes_and_states_all_runs(
+    train: Train, ledger: Ledger, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train("first").charged == 5
+    first = only(ledger)
+    assert (first.charged, first.reserved, first.closed) == (5, 5, True)
+    assert first.run_id == Run.read(tmp_path / "first").run_id
+    assert train("second", quiet=False).charged == 5
+    (guarantee,) = Checkpoint.load(tmp_path / "second").claim.guarantees
+    assert Checkpoint.load(tmp_path / "second").claim.transcripts == {"training": TWICE}
+    assert guarantee.epsilon == pytest.approx(CAP, rel=1e-5)
+    told = capsys.readouterr().err
+    assert (
+        f"this run and 1 other on these documents come to epsilon {guarantee.epsilon:.4g}" in told
+    )
+    folders = [tmp_path / "first", tmp_path / "second"]
+    findings = ledger_audit.audit(Ledger.open(ledger.path), folders)
+    assert [found.problem for found in findings] == [None] * 6
+    # A third does not fit, and leaves nothing behind.
+    with pytest.raises(PrivacyError) as refused:
+        train("third")
+    assert refused.value.code == "BUDGET_EXCEEDED"
+    assert not (tmp_path / "third").exists()
+    assert len(ledger.runs()) == 2
+
+
+def test_a_run_that_is_open_counts_in_the_claim_of_another(
+    train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        cut_noise(patch, at=3)
+        with pytest.raises(PowerCut):
+            train("first")
+    train("second")
+    # The first may still take all its steps, and which of the two is released may depend on both.
+    claim = Checkpoint.load(tmp_path / "second").claim
+    assert claim.transcripts == {"training": TWICE}
+    train("first", resume=True)
+    assert Checkpoint.load(tmp_path / "first").claim.transcripts == {"training": TWICE}
+
+
+def test_every_draw_is_charged_in_the_ledger_before_and_in_the_log(
+    train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, int]] = []
+
+    class Witness(NoiseStream):
+        def normal(self, shape: torch.Size | tuple[int, ...], *, std: float) -> torch.Tensor:
+            logged = sum("charge" in entry for entry in read_log(tmp_path / "run" / "steps.jsonl"))
+            seen.append((only(ledger).charged, logged))
+            return super().normal(shape, std=std)
+
+    monkeypatch.setattr(training, "NoiseStream", Witness)
+    train("run")
+    assert seen == [(step, step) for step in (1, 2, 3, 4, 5) for _ in ("weight", "bias")]
+
+
+def test_a_resumed_run_stays_within_its_reservation(
+    train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for at in (1, 3):
+        with monkeypatch.context() as patch:
+            cut_noise(patch, at=at)
+            with pytest.raises(PowerCut):
+                train("run", resume=at > 1)
+    # Charged: one lost, two taken, one more lost.
+    assert (only(ledger).charged, only(ledger).closed) == (4, False)
+    assert ledger.spent().reserved == pld.epsilon(PLAN.mechanism(), 1e-5)
+    assert train("run", resume=True).charged == 5
+    assert (only(ledger).charged, only(ledger).closed) == (5, True)
+    taken = [entry["step"] for entry in read_log(tmp_path / "run/steps.jsonl") if "step" in entry]
+    assert taken == [2, 3, 5]
+    (guarantee,) = Checkpoint.load(tmp_path / "run").claim.guarantees
+    assert guarantee.epsilon == pytest.approx(PLAN.epsilon_after(5), rel=1e-5)
+
+
+def test_a_kill_between_the_two_charges_counts_the_step(
+    train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        cut_noise(patch, at=2)
+        with pytest.raises(PowerCut):
+            train("run")
+    ledger.charge(only(ledger).run_id, 3)  # and the log was never told
+    assert train("run", resume=True).charged == 5
+    charges = [
+        entry["charge"] for entry in read_log(tmp_path / "run/steps.jsonl") if "charge" in entry
+    ]
+    assert charges == [1, 2, 4, 5]
+    assert only(ledger).charged == 5
+
+
+def test_a_kill_before_the_reservation_is_made_good(
+    train: Train, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(*arguments: Any, **settings: Any) -> Any:
+        raise PowerCut
+
+    with monkeypatch.context() as patch:
+        patch.setattr(budget, "join", cut)
+        with pytest.raises(PowerCut):
+            train("run")
+    assert ledger.runs() == ()
+    assert train("run", resume=True).charged == 5
+    assert only(ledger).charged == 5
+
+
+def test_a_kill_between_checkpoint_and_closing_is_made_good(
+    train: Train, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(account: budget.Account) -> None:
+        raise PowerCut
+
+    with monkeypatch.context() as patch:
+        patch.setattr(budget.Account, "close", cut)
+        with pytest.raises(PowerCut):
+            train("run")
+    assert not only(ledger).closed
+    for _ in range(2):
+        assert train("run", resume=True) == loop.Outcome(charged=5, interrupted=False)
+        assert only(ledger).closed
+
+
+def test_an_older_copy_of_the_ledger_is_noticed(
+    train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = ledger.path.read_bytes()
+    with monkeypatch.context() as patch:
+        cut_noise(patch, at=3)
+        with pytest.raises(PowerCut):
+            train("run")
+    ledger.path.write_bytes(empty)
+    with pytest.raises(PrivacyError, match="older copy") as refused:
+        train("run", resume=True)
+    assert refused.value.code == "LEDGER_BEHIND"
+    (*_, found) = ledger_audit.audit(ledger, [tmp_path / "run"])
+    assert found.problem == ledger_audit.BROKEN
+    assert "older copy" in found.text
+
+
+def test_a_run_that_was_closed_by_hand_does_not_go_on(
+    train: Train, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        cut_noise(patch, at=3)
+        with pytest.raises(PowerCut):
+            train("run")
+    ledger.close(only(ledger).run_id, reason="given up")
+    with pytest.raises(PrivacyError) as refused:
+        train("run", resume=True)
+    assert refused.value.code == "RUN_CLOSED"
+
+
+def test_a_run_keeps_to_the_ledger_it_began_with(
+    train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        cut_noise(patch, at=3)
+        with pytest.raises(PowerCut):
+            train("run")
+    other = Ledger.create(tmp_path / "other", data="receipts", epsilon=9, delta=1e-5)
+    for wrong in (None, other):
+        with pytest.raises(CheckpointError, match="other settings: ledger"):
+            train("run", resume=True, ledger=wrong)
+    train("outside", ledger=None)
+    (found,) = ledger_audit.audit(ledger, [tmp_path / "outside"])[-1:]
+    assert found.problem == ledger_audit.BROKEN
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [({"privacy_unit": "sequence"}, "WRONG_UNIT"), ({"delta": 1e-6}, "WRONG_DELTA")],
+)
+def test_plan_and_ledger_speak_of_the_same_thing(
+    train: Train, tmp_path: Path, changed: dict[str, Any], code: str
+) -> None:
+    plan = PrivacyPlan.calibrated(epsilon=2, sampling_rate=0.3, steps=5, **changed)
+    with pytest.raises(InputError) as refused:
+        train("run", plan=plan)
+    assert refused.value.code == code
+    assert not (tmp_path / "run").exists()
+
+
+def test_changed_documents_are_said_to_be_changed(
+    train: Train, ledger: Ledger, tmp_path: Path, receipts: list[LabelledDocument]
+) -> None:
+    train("first")
+    with pytest.raises(PrivacyError) as refused:
+        train("second", documents=receipts[:7])
+    assert refused.value.code == "OTHER_DOCUMENTS"
+    assert not (tmp_path / "second").exists()
+    train("second", documents=receipts[:7], documents_changed=True)
+    claim = Checkpoint.load(tmp_path / "second").claim
+    assert len(claim.transcripts["training"].events) == 2  # type: ignore[union-attr]
+    commitments = {run.commitment for run in ledger.runs()}
+    assert claim.protected_data[0].commitment in commitments
+    assert len(commitments) == 2
+    # The order of the documents does not make them others.
+    with pytest.raises(PrivacyError) as refused:
+        train("third", documents=receipts[6::-1])
+    assert refused.value.code == "BUDGET_EXCEEDED"
+
+
+def test_an_interrupted_write_of_the_run_folder_is_cleared(train: Train, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / ".run.json.0123abcd.partial").write_text("{")
+    train("run")
+    assert not list(folder.glob(".*"))
+    assert json.loads((folder / "run.json").read_text())["run"]

@@ -1,0 +1,197 @@
+"""A run's folder is one process's at a time, and any number of processes go on with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import shared_run_driver
+import torch
+from private_simulator import small_model, training
+from shared_run_driver import DRAWS, PLAN, STOP
+
+from hushdoc.errors import PrivacyError
+from hushdoc_training.runs.private_run import PrivateRun
+
+DRIVER = Path(__file__).with_name("shared_run_driver.py")
+KILL_DRIVER = DRIVER.with_name("shared_run_kill_driver.py")
+WAYS = ["replicated", "sharded"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Holds what two processes did with runs that they or one process had begun."""
+    made = tmp_path_factory.mktemp("runs")
+    for way in WAYS:
+        begun = shared_run_driver.begin(
+            made / f"one-{way}", small_model(), shared_run_driver.press_at(STOP)
+        )
+        assert begun == {"finished": False, "charged": STOP, "told": STOP}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(DRIVER), str(made), str(rank)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        for rank in range(2)
+    ]
+    try:
+        for process in processes:
+            said, _ = process.communicate(timeout=200)
+            assert process.returncode == 0, said
+    finally:
+        for process in processes:
+            process.kill()
+    return made
+
+
+@pytest.fixture(scope="module")
+def ranks(folder: Path) -> list[dict[str, Any]]:
+    return [torch.load(folder / f"rank{rank}.pt") for rank in range(2)]
+
+
+def weights_of_one(kind: type[torch.optim.Optimizer]) -> torch.Tensor:
+    """Returns what one process gets to that nobody interrupts."""
+    model = small_model()
+    optimizer = kind(model.parameters(), lr=0.02)  # type: ignore[call-arg]
+    with training(model, draws=DRAWS, plan=PLAN, optimizer=optimizer) as made:
+        list(made)
+    return shared_run_driver.whole(model)
+
+
+def require_same(found: dict[str, Any], expected: torch.Tensor) -> None:
+    assert found["finished"] is True
+    assert found["told"] == STOP
+    assert found["rate"] == 0.02
+    assert torch.equal(found["mark"], torch.full((3,), 7.0))
+    assert float((found["weights"] - expected).norm() / expected.norm()) < 1e-5
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ctrl_c_in_one_process_stops_all_after_the_same_step(
+    ranks: list[dict[str, Any]], way: str
+) -> None:
+    for found in ranks:
+        assert found[f"begin {way}"] == {"finished": False, "charged": STOP, "told": STOP}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("how", ["{} by the same", "{} by the other", "one, then {}"])
+def test_two_processes_go_on_with_what_two_or_one_left(
+    ranks: list[dict[str, Any]], way: str, how: str
+) -> None:
+    """Weights, buffers, Adam's state and the learning rate go over, to both processes alike."""
+    for found in ranks:
+        require_same(found[how.format(way)], weights_of_one(torch.optim.Adam))
+    first, second = (found[how.format(way)]["weights"] for found in ranks)
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_optimizer_without_state_goes_on_too(ranks: list[dict[str, Any]], way: str) -> None:
+    for found in ranks:
+        require_same(found[f"stateless {way}"], weights_of_one(torch.optim.SGD))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_one_process_goes_on_with_what_two_left(folder: Path, way: str) -> None:
+    found = shared_run_driver.go_on(folder / f"alone-{way}", small_model())
+    require_same(found, weights_of_one(torch.optim.Adam))
+    charges = (folder / f"alone-{way}" / "charges").read_text().split()
+    assert charges == ["0", "1", "2", "3", "4", "5", "6"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_only_the_first_process_writes(folder: Path, way: str) -> None:
+    assert not (folder / "another machine").exists()
+    assert sorted(path.name for path in (folder / f"same-{way}").iterdir()) == [
+        "charges",
+        "plan.json",
+        "records",
+        "state-00000006",
+    ]
+
+
+def test_what_fails_in_the_first_process_is_raised_in_all(ranks: list[dict[str, Any]]) -> None:
+    expected = {
+        "taken": ("OutputExistsError", "already holds something"),
+        "planned otherwise": ("CheckpointError", "was planned otherwise"),
+        "nothing there": ("CheckpointError", "holds no run to resume"),
+        "another model": ("CheckpointError", "has shape (5, 6), the model's (9, 6)"),
+        "damaged": ("CheckpointError", "can't be read"),
+        "full": ("OutputWriteError", "Could not write"),
+    }
+    first, second = (found["refusals"] for found in ranks)
+    for name, (kind, words) in expected.items():
+        assert first[name].startswith(f"{kind}: ")
+        assert second[name].startswith("PrivacyError: The first process could not go on: ")
+        assert words in first[name]
+        assert words in second[name]
+    for found in (first, second):
+        assert found["plans"].startswith("PrivacyError: The 2 processes differ in the plan")
+        assert found["uncharged"].startswith("ValueError: training was made without this run's")
+    assert first["charged elsewhere"] == "not refused"
+    assert "same `processes`" in second["charged elsewhere"]
+
+
+def test_two_trainings_of_one_run_never_share_a_charge(tmp_path: Path) -> None:
+    """A second one is refused while the first trains, and then takes no step that was taken."""
+    run = PrivateRun.open(tmp_path / "run", PLAN)
+    again = PrivateRun.open(tmp_path / "run", PLAN, resume=True)
+    taken: list[int] = []
+
+    def train_again(step: object) -> None:
+        other = small_model()
+        with training(other, draws=DRAWS, plan=PLAN, charge=again.charge) as second:
+            if not taken:
+                with pytest.raises(PrivacyError, match="by another process"):
+                    again.train(second)
+            else:
+                again.train(second, seen=lambda step: taken.append(step.number))
+
+    with training(small_model(), draws=DRAWS, plan=PLAN, charge=run.charge) as made:
+        assert run.train(made, seen=train_again)
+    taken.append(PLAN.steps)
+    train_again(None)
+    assert taken == [PLAN.steps]
+    assert again.charges.charged == PLAN.steps
+
+
+def shoot(folder: Path, way: str, *, kills: int) -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            str(KILL_DRIVER),
+            str(folder),
+            way,
+            str(kills),
+            "3",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=550,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    result = json.loads(done.stdout.splitlines()[-1])
+    print(result)
+    assert result["inside"] == kills  # besides those while the processes were starting
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_killed_process_costs_no_run_and_no_charge(tmp_path: Path, way: str) -> None:
+    shoot(tmp_path, way, kills=3)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("way", WAYS)
+def test_thirty_kills_cost_no_run_and_no_charge(tmp_path: Path, way: str) -> None:
+    shoot(tmp_path, way, kills=30)

@@ -1,0 +1,71 @@
+"""The progress line: cheap, and never above the target."""
+
+from __future__ import annotations
+
+import io
+import time
+from pathlib import Path
+
+import pytest
+
+from hushdoc_training.runs.step_log import Progress, StepLog, last_charge, read_log
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_epsilon_is_computed_for_shown_lines_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    asked: list[int] = []
+
+    def epsilon_after(step: int) -> float:
+        nonlocal now
+        asked.append(step)
+        now += 0.1  # what exact accounting may take
+        return step / 10
+
+    stream = Terminal()
+    progress = Progress(400, epsilon_after=epsilon_after, stream=stream)
+    shown = []
+    for step in range(1, 401):
+        now += 0.01
+        shown.append(progress.show(step, loss=1.0))
+    # Four seconds of steps: at the start, every two seconds (20 times its cost), and at the end.
+    assert asked[0] == 1
+    assert asked[-1] == 400
+    assert len(asked) <= 4
+    assert [value for value in shown if value is not None] == [step / 10 for step in asked]
+    assert stream.getvalue().count("epsilon") == len(asked)
+    assert "step 400/400  loss 1.000  epsilon 40.00  0:00 left" in stream.getvalue()
+
+
+def test_quiet_training_still_logs_epsilon_now_and_then() -> None:
+    stream = Terminal()
+    progress = Progress(50, epsilon_after=float, stream=stream, quiet=True)
+    values = [progress.show(step, loss=1.0) for step in range(1, 51)]
+    progress.close()
+    assert [value for value in values if value is not None] == [1.0, 50.0]
+    assert stream.getvalue() == ""
+
+
+def test_where_nothing_is_promised_no_epsilon_is_shown() -> None:
+    stream = io.StringIO()
+    progress = Progress(1, stream=stream)
+    assert progress.show(1, loss=2.0) is None
+    assert stream.getvalue() == "step 1/1  loss 2.000  0:00 left\n"
+
+
+def test_the_last_charge_is_the_largest_that_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "steps.jsonl"
+    assert last_charge(read_log(path)) == 0
+    log = StepLog(path)
+    log.charge(1)
+    log.finish(1, loss=1.0)
+    log.charge(4)
+    with path.open("ab") as stream:
+        stream.write(b'{"charge": 5\xff\n[]\n')
+    assert last_charge(read_log(path)) == 4
+    assert StepLog(path).charged == 4  # what can't be read counts as a charge

@@ -1,0 +1,395 @@
+"""The budget of one protected data set across all its training runs, kept in one file.
+
+A run reserves its steps before it reads a document, and charges each of them before that step's
+noise is drawn. The rule: all runs together, with the charged steps of closed runs and all reserved
+steps of open ones, stay within the cap as privacy loss distributions compose them. So a run that
+would pass the cap never starts, a run that was reserved can always finish, and whatever a crash
+cuts off stays charged.
+
+**Documents that change.** A ledger is bound to its documents by a salted digest of their content,
+and a run on others is refused. Where documents were added, removed or relabelled since, say so
+with `admit`: every run of the file then counts for every document that was ever in it. That is
+never too little for any of them; a document that joined late is protected better than it says.
+What must not be is a new ledger for documents that an older one already counts.
+
+**Settings that follow results.** Composition is proven where noise, sampling rate and number of
+steps of each run do not depend on what earlier runs showed; everything else (learning rate,
+clipping norm, the model) may. Claims that are made from a ledger say so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import secrets
+import sqlite3
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+from hushdoc.accounting import mechanism as words
+from hushdoc.accounting import pld
+from hushdoc.accounting.mechanism import Mechanism, Sequence
+from hushdoc.arguments import printable
+from hushdoc.certificate import vocabulary
+from hushdoc.errors import PrivacyError
+from hushdoc_training.ledger import runs as ledger_runs
+from hushdoc_training.ledger import storage
+from hushdoc_training.ledger.runs import LedgerRun, Spent, Statement, composed
+
+ADJACENCIES = ("add-remove",)
+"""Relations between neighbouring data sets that a ledger counts."""
+
+MAX_TEXT = 200
+"""Longest name or title (characters)."""
+
+MAX_STEPS = 1_000_000
+"""Most steps of one run."""
+
+_FACTS = ("ledger_id", "data", "unit", "adjacency", "epsilon", "delta", "salt")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ledger:
+    """The budget of one data set; make one with `create` or `open`.
+
+    Attributes:
+        path: The file.
+        ledger_id: Random name of the file, by which another in its place is noticed.
+        data: What the documents are called.
+        unit: One of PRIVACY_UNITS: what the cap protects.
+        adjacency: How neighbouring data sets differ.
+        epsilon: The cap.
+        delta: Where the cap holds.
+        salt: Secret; commitments are made with it.
+    """
+
+    path: Path
+    ledger_id: str
+    data: str
+    unit: str
+    adjacency: str
+    epsilon: float
+    delta: float
+    salt: bytes = field(repr=False)
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        *,
+        data: str,
+        unit: str = "document",
+        adjacency: str = "add-remove",
+        epsilon: float,
+        delta: float,
+    ) -> Self:
+        """Writes the empty ledger of a data set that nothing was trained on yet.
+
+        Args:
+            path: A new file.
+            data: What the documents are called.
+            unit: One of PRIVACY_UNITS.
+            adjacency: One of ADJACENCIES.
+            epsilon: The cap, above 0.
+            delta: Between 0 and 1.
+
+        Raises:
+            ValueError: An argument is out of range.
+            OutputExistsError: Something already stands at `path`.
+            OutputWriteError: The disk is full or not writable.
+        """
+        made = cls(
+            path=path,
+            ledger_id=secrets.token_hex(16),
+            data=data,
+            unit=unit,
+            adjacency=adjacency,
+            epsilon=float(epsilon),
+            delta=float(delta),
+            salt=secrets.token_bytes(32),
+        )
+        problem = made.problem()
+        if problem is not None:
+            raise ValueError(f"{problem}.")
+        facts = {name: getattr(made, name) for name in _FACTS}
+        storage.create(path, {"one": 1, **facts, "at": _now()})
+        return made
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Returns the ledger that stands in a file.
+
+        Raises:
+            InputError: NO_LEDGER, BAD_LEDGER or LEDGER_TOO_NEW.
+            OutputWriteError: LEDGER_BUSY, or what a crash left can't be tidied up.
+        """
+        with storage.reading(path) as database:
+            account = storage.account(database, path)
+            storage.require_sound(database, path, account["salt"])
+        opened = cls(path=path, **{name: account[name] for name in _FACTS})
+        problem = opened.problem()
+        if problem is not None:
+            raise storage.bad_ledger(path, problem)
+        return opened
+
+    def problem(self) -> str | None:
+        """Returns what is wrong with the ledger's own words and numbers, or None."""
+        name = self.data if isinstance(self.data, str) else ""
+        if not (0 < len(name) <= MAX_TEXT and name.isprintable()):
+            return f"data is {self.data!r}; expected a name of up to {MAX_TEXT} printable letters"
+        if self.unit not in vocabulary.PRIVACY_UNITS:
+            return f"unit is {self.unit!r}; expected one of {', '.join(vocabulary.PRIVACY_UNITS)}"
+        if self.adjacency not in ADJACENCIES:
+            return f"adjacency is {self.adjacency!r}; expected {' or '.join(ADJACENCIES)}"
+        if not (isinstance(self.epsilon, float) and 0 < self.epsilon < math.inf):
+            return f"epsilon is {self.epsilon!r}; expected a finite number above 0"
+        if not (isinstance(self.delta, float) and 0 < self.delta < 1):
+            return f"delta is {self.delta!r}; expected a number between 0 and 1"
+        if not (isinstance(self.salt, bytes) and len(self.salt) == 32):
+            return "its salt is not 32 bytes"
+        return None if isinstance(self.ledger_id, str) else "it has no id"
+
+    def commitment(self, documents: str) -> str:
+        """Returns the salted commitment to documents, fit for a certificate.
+
+        Args:
+            documents: Digest of their content; it never leaves the trainer.
+        """
+        return "salted-sha256:" + hashlib.sha256(self.salt + documents.encode()).hexdigest()
+
+    def runs(self) -> tuple[LedgerRun, ...]:
+        """Returns all runs in the order of their reservation.
+
+        Raises:
+            InputError: NO_LEDGER, BAD_LEDGER or LEDGER_TOO_NEW.
+        """
+        with storage.reading(self.path) as database:
+            return self._runs(database)
+
+    def find(self, run_id: str) -> LedgerRun | None:
+        """Returns a run, or None where the ledger does not know it."""
+        return next((run for run in self.runs() if run.run_id == run_id), None)
+
+    def mechanism(self) -> Sequence:
+        """Returns all runs as a transcript: closed ones as charged, open ones as reserved."""
+        return composed((run.step, run.counted) for run in self.runs())
+
+    def spent(self) -> Spent:
+        """Returns epsilon charged, epsilon reserved, and the cap."""
+        runs = self.runs()
+        return Spent(
+            charged=self._epsilon(composed((run.step, run.charged) for run in runs)),
+            reserved=self._epsilon(composed((run.step, run.counted) for run in runs)),
+            cap=self.epsilon,
+        )
+
+    def room(self, step: Mechanism) -> int:
+        """Returns how many more such steps fit, up to 2 % less than the most that do."""
+        counts = [(run.step, run.counted) for run in self.runs()]
+
+        def fits(number: int) -> bool:
+            return self._epsilon(composed([*counts, (step, number)])) <= self.epsilon
+
+        fails = 1
+        while fits(fails):
+            if fails >= MAX_STEPS:
+                return MAX_STEPS
+            fails *= 4
+        return ledger_runs.most_steps(fits, fails=fails, tolerance=0.02)
+
+    def statement(self, documents: str) -> Statement:
+        """Returns what a claim can say of all runs up to now."""
+        return self._statement(self.mechanism(), documents)
+
+    def require_room(self, *, step: Mechanism, steps: int, documents: str) -> Statement:
+        """Returns what a claim would say after such a run; reserves nothing.
+
+        Raises:
+            InputError: NO_LEDGER, BAD_LEDGER or LEDGER_TOO_NEW.
+            PrivacyError: BUDGET_EXCEEDED or OTHER_DOCUMENTS.
+        """
+        with storage.reading(self.path) as database:
+            runs = self._runs(database)
+            self._require_admitted(database, documents)
+        return self._statement(self._require_within(runs, step, steps), documents)
+
+    def reserve(
+        self,
+        run_id: str,
+        *,
+        title: str,
+        step: Mechanism,
+        steps: int,
+        claim: str,
+        documents: str,
+    ) -> LedgerRun:
+        """Reserves the steps of a run, or finds the reservation that it already has.
+
+        Args:
+            run_id: A new random name, or that of the run to go on with.
+            title: For people.
+            step: What one step is.
+            steps: How many it may take.
+            claim: Digest of the claim that it begins with.
+            documents: Digest of the documents' content.
+
+        Raises:
+            ValueError: An argument is out of range.
+            InputError: NO_LEDGER, BAD_LEDGER or LEDGER_TOO_NEW.
+            PrivacyError: BUDGET_EXCEEDED, OTHER_DOCUMENTS, RUN_CLOSED, or RUN_DIFFERS where the id
+                was reserved for something else.
+            OutputWriteError: LEDGER_BUSY, or the file can't be written.
+        """
+        if not run_id or not 1 <= steps <= MAX_STEPS:
+            raise ValueError(
+                f"run_id {run_id!r}, steps {steps}; expected a name, 1 to {MAX_STEPS}."
+            )
+        commitment = self.commitment(documents)
+        with storage.writing(self.path) as database:
+            runs = self._runs(database)
+            for known in runs:
+                if known.run_id == run_id:
+                    known.require_same(step, steps, claim, commitment)
+                    return known
+            self._require_admitted(database, documents)
+            self._require_within(runs, step, steps)
+            if not runs:
+                self._admit(database, commitment, "documents of the first run")
+            told = (run_id, _line(title), json.dumps(words.to_dict(step)), steps)
+            row = (len(runs) + 1, *told, claim, commitment, _now())
+            storage.add(database, "runs", self.salt, row)
+            return self._run(database, run_id)
+
+    def charge(self, run_id: str, step: int) -> None:
+        """Charges a step, on the disk when this returns; only then may its noise be drawn.
+
+        Args:
+            run_id: A run that is reserved and open.
+            step: Its number, above all that were charged; numbers left out count as charged.
+
+        Raises:
+            InputError: NO_LEDGER, BAD_LEDGER, LEDGER_TOO_NEW, or UNKNOWN_RUN.
+            PrivacyError: RUN_CLOSED, or NOT_RESERVED where the step is charged already or was
+                never reserved.
+            OutputWriteError: LEDGER_BUSY, or the file can't be written.
+        """
+        with storage.writing(self.path) as database:
+            run = self._run(database, run_id)
+            run.require_open()
+            if not run.charged < step <= run.reserved:
+                raise PrivacyError(
+                    f"Run {run_id} asks to charge step {step}; it charged up to {run.charged} and "
+                    f"reserved {run.reserved}. A step is charged once, in order, and within the "
+                    "reservation; start a new run.",
+                    code="NOT_RESERVED",
+                )
+            storage.add(database, "charges", self.salt, (run.number, step, _now()))
+
+    def close(self, run_id: str, *, reason: str) -> LedgerRun:
+        """Ends a run for good and frees what it reserved but did not charge.
+
+        Closing a closed run changes nothing.
+
+        Args:
+            run_id: Whose.
+            reason: For people: finished, abandoned.
+
+        Raises:
+            InputError: NO_LEDGER, BAD_LEDGER, LEDGER_TOO_NEW, or UNKNOWN_RUN.
+            OutputWriteError: LEDGER_BUSY, or the file can't be written.
+        """
+        with storage.writing(self.path) as database:
+            run = self._run(database, run_id)
+            if not run.closed:
+                row = (run.number, _line(reason), _now())
+                storage.add(database, "closings", self.salt, row)
+            return self._run(database, run_id)
+
+    def admit(self, documents: str, *, reason: str) -> None:
+        """Binds the ledger to changed documents as well; every run counts for all of them.
+
+        Args:
+            documents: Digest of the changed documents' content.
+            reason: For people: what changed.
+
+        Raises:
+            InputError: NO_LEDGER, BAD_LEDGER or LEDGER_TOO_NEW.
+            OutputWriteError: LEDGER_BUSY, or the file can't be written.
+        """
+        with storage.writing(self.path) as database:
+            self._require_this(database)
+            self._admit(database, self.commitment(documents), _line(reason))
+
+    def _runs(self, database: sqlite3.Connection) -> tuple[LedgerRun, ...]:
+        self._require_this(database)
+        return ledger_runs.read(database, self.path, self.salt)
+
+    def _run(self, database: sqlite3.Connection, run_id: str) -> LedgerRun:
+        self._require_this(database)
+        return ledger_runs.read(database, self.path, self.salt, run_id)[0]
+
+    def _commitments(self, database: sqlite3.Connection) -> set[str]:
+        return {row[0] for row in storage.rows(database, self.path, "contents", self.salt)}
+
+    def _admit(self, database: sqlite3.Connection, commitment: str, reason: str) -> None:
+        if commitment not in self._commitments(database):
+            storage.add(database, "contents", self.salt, (commitment, reason, _now()))
+
+    def _require_this(self, database: sqlite3.Connection) -> None:
+        if storage.account(database, self.path)["ledger_id"] != self.ledger_id:
+            raise storage.bad_ledger(self.path, "another ledger was put in its place")
+
+    def _require_admitted(self, database: sqlite3.Connection, documents: str) -> None:
+        known = self._commitments(database)
+        if known and self.commitment(documents) not in known:
+            raise PrivacyError(
+                f"The ledger '{self.path}' counts for '{self.data}', and these documents are not "
+                "the ones that its runs read. Give the ledger of these documents; where documents "
+                "of the same data set were added, removed or relabelled, say so with "
+                "--documents-changed, and every run counts for all of them.",
+                code="OTHER_DOCUMENTS",
+            )
+
+    def _require_within(self, runs: tuple[LedgerRun, ...], step: Mechanism, steps: int) -> Sequence:
+        """Returns all runs and the new one composed, if that keeps the cap."""
+        counts = [(run.step, run.counted) for run in runs]
+        planned = composed([*counts, (step, steps)])
+        found = self._epsilon(planned)
+        if found <= self.epsilon:
+            return planned
+        fitting = ledger_runs.most_steps(
+            lambda number: self._epsilon(composed([*counts, (step, number)])) <= self.epsilon,
+            fails=steps,
+        )
+        advice = f"At most {fitting} such steps fit" if fitting else "Not one such step fits"
+        raise PrivacyError(
+            f"With this run of {steps} steps, '{self.data}' would have spent "
+            f"epsilon={found:.4g} at delta={self.delta:g}; its ledger allows {self.epsilon:g}, and "
+            f"{self._epsilon(composed(counts)):.4g} is spent or reserved. {advice}: take fewer "
+            "steps or more noise (a smaller --epsilon), or free what an abandoned run reserved "
+            "with `hushdoc ledger close`.",
+            code="BUDGET_EXCEEDED",
+        )
+
+    def _epsilon(self, mechanism: Sequence) -> float:
+        return pld.epsilon(mechanism, self.delta) if mechanism.events else 0.0
+
+    def _statement(self, mechanism: Sequence, documents: str) -> Statement:
+        return Statement(
+            mechanism=mechanism,
+            commitment=self.commitment(documents),
+            epsilon=self.epsilon,
+            delta=self.delta,
+        )
+
+
+def _line(text: str) -> str:
+    """Text for people as one short line that no terminal obeys."""
+    return printable(text, limit=MAX_TEXT)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,201 @@
+"""Runs as a ledger's file holds them: rows read with suspicion, and what they compose to."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hushdoc.accounting import mechanism as words
+from hushdoc.accounting.mechanism import Composed, Mechanism, Sequence
+from hushdoc.errors import HushdocError, InputError, PrivacyError
+from hushdoc.serialization import strict_json
+from hushdoc_training.ledger import storage
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerRun:
+    """One run as the ledger knows it.
+
+    Attributes:
+        number: Its place in the file, from 1.
+        run_id: The name that run folder and ledger share.
+        title: For people.
+        step: What one step is.
+        reserved: Steps it may take.
+        charged: The last step that was charged; all up to it count, lost ones included.
+        closed: Whether it can take no further step.
+        claim: Digest of the claim that it began with.
+        commitment: To the documents that it reads.
+        at: When it was reserved, UTC.
+    """
+
+    number: int
+    run_id: str
+    title: str
+    step: Mechanism
+    reserved: int
+    charged: int
+    closed: bool
+    claim: str
+    commitment: str
+    at: str
+
+    @property
+    def counted(self) -> int:
+        """Steps that the cap has to hold: reserved ones until the run is closed."""
+        return self.charged if self.closed else self.reserved
+
+    def require_open(self) -> None:
+        """Raises PrivacyError if the run can take no further step."""
+        if self.closed:
+            raise PrivacyError(
+                f"Run {self.run_id} is closed in the ledger after {self.charged} of "
+                f"{self.reserved} steps, and what it left was freed for other runs. It can't go "
+                "on; start a new run in another folder.",
+                code="RUN_CLOSED",
+            )
+
+    def require_same(self, step: Mechanism, steps: int, claim: str, commitment: str) -> None:
+        """Raises PrivacyError if the run is closed or was reserved for something else."""
+        self.require_open()
+        wanted = (step, steps, claim, commitment)
+        if (self.step, self.reserved, self.claim, self.commitment) != wanted:
+            raise PrivacyError(
+                f"Run {self.run_id} was reserved for {self.reserved} steps with another plan, "
+                "another claim or other documents. Resume it as it was started, or start a new "
+                "run.",
+                code="RUN_DIFFERS",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """Where a budget stands, all at the ledger's delta.
+
+    Attributes:
+        charged: Epsilon of every step that was charged.
+        reserved: Epsilon if open runs take all steps that they reserved; never below `charged`.
+        cap: Epsilon that `reserved` may not pass.
+    """
+
+    charged: float
+    reserved: float
+    cap: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """What a ledger says of all its runs at one moment; claims are made from it.
+
+    Attributes:
+        mechanism: All runs in the order of their reservation.
+        commitment: To the documents of the run that asks.
+        epsilon: The ledger's cap.
+        delta: Where the cap holds.
+    """
+
+    mechanism: Sequence
+    commitment: str
+    epsilon: float
+    delta: float
+
+    @property
+    def num_runs(self) -> int:
+        """How many runs took or may take a step."""
+        return len(self.mechanism.events)
+
+
+def read(
+    database: sqlite3.Connection, path: Path, key: bytes, run_id: str | None = None
+) -> tuple[LedgerRun, ...]:
+    """Returns every run in the order of reservation, or the one of an id.
+
+    Args:
+        database: From `ledger_file.reading` or `writing`.
+        path: For messages.
+        key: The ledger's salt.
+        run_id: The one that is wanted; by default all.
+
+    Raises:
+        InputError: UNKNOWN_RUN, or BAD_LEDGER where a row is not a run.
+    """
+    where = "ORDER BY number"
+    if run_id is not None:
+        number = database.execute("SELECT number FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        if number is None:
+            raise InputError(
+                f"The ledger '{path}' knows no run '{run_id}'. `hushdoc ledger show` lists its "
+                "runs.",
+                code="UNKNOWN_RUN",
+            )
+        where = f"WHERE number = {int(number[0])}"
+    found = storage.rows(database, path, "runs", key, where)
+    return tuple(_read(database, path, key, row) for row in found)
+
+
+def composed(counts: Iterable[tuple[Mechanism, int]]) -> Sequence:
+    """Returns steps and how often each was taken as one transcript; none taken, none listed.
+
+    Example:
+        >>> from hushdoc.accounting.mechanism import Gaussian
+        >>> step = Gaussian(noise_multiplier=2.0)
+        >>> [event.count for event in composed([(step, 3), (step, 0), (step, 5)]).events]
+        [3, 5]
+    """
+    return Sequence(
+        events=tuple(Composed(event=step, count=count) for step, count in counts if count)
+    )
+
+
+def most_steps(fits: Callable[[int], bool], *, fails: int, tolerance: float = 0.0) -> int:
+    """Returns the largest number of steps that fits, by halving.
+
+    Args:
+        fits: Whether a number does; with every one all smaller ones do.
+        fails: A number that does not.
+        tolerance: The answer may be smaller by this share.
+
+    Example:
+        >>> most_steps(lambda number: number <= 37, fails=100)
+        37
+    """
+    most = 0
+    while fails - most > max(1, tolerance * most):
+        middle = (most + fails) // 2
+        if fits(middle):
+            most = middle
+        else:
+            fails = middle
+    return most
+
+
+def _read(database: sqlite3.Connection, path: Path, key: bytes, row: tuple[Any, ...]) -> LedgerRun:
+    values = dict(zip(storage.COLUMNS["runs"], row, strict=True))
+    number, step = values["number"], values["step"]
+    last = f"WHERE run = {number} ORDER BY step DESC LIMIT 1"
+    charged = [row[1] for row in storage.rows(database, path, "charges", key, last)]
+    closings = storage.rows(database, path, "closings", key, f"WHERE run = {number}")
+    whole = [number, values["reserved"], *charged]
+    texts = [text for name, text in values.items() if name not in ("number", "reserved")]
+    if not all(isinstance(value, int) and value > 0 for value in whole):
+        raise storage.bad_ledger(path, f"run {number} counts steps with no whole number")
+    if not all(isinstance(text, str) for text in texts):
+        raise storage.bad_ledger(path, f"run {number} holds a value that is no text")
+    return LedgerRun(
+        **{**values, "step": _step(step, path, number)},
+        charged=charged[0] if charged else 0,
+        closed=bool(closings),
+    )
+
+
+def _step(text: str, path: Path, number: int) -> Mechanism:
+    try:
+        content = text.encode("utf-8")
+        return words.from_dict(strict_json.loads(content, what="The step"), "step")
+    except (HushdocError, UnicodeEncodeError) as error:
+        raise storage.bad_ledger(
+            path, f"the step of run {number} can't be read ({error})"
+        ) from error

@@ -1,0 +1,271 @@
+"""Whether processes that train together read the same records, in the same order.
+
+Each computes its part of one draw, so a document that stands at two places of two lists would be
+clipped twice. What rows hold is compared in full. What rows only point to (an index says nothing of
+the table behind it) shows in their losses, which are compared on a few, chosen by chance.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import hashlib
+import pathlib
+import random
+import struct
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AnySet
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import distributed as dist
+from torch import nn
+
+from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy.process_group import Group
+from hushdoc_training.randomness import dropout_seeds
+
+Row = TypeVar("Row")
+Losses = Callable[[Sequence[Row]], torch.Tensor]
+
+COMPARED = 32
+"""Rows whose losses are compared. Lists in different orders differ almost everywhere."""
+
+ASSUMED = (
+    "rows that are numbers pointed to the same data in every process; the losses of "
+    f"{COMPARED} of them were compared"
+)
+
+
+def assumed(
+    records: Sequence[Sequence[Row]], fingerprint: Callable[[Row], object] | None, group: Group
+) -> tuple[str, ...]:
+    """Returns what a guarantee rests on besides what every claim says.
+
+    Args:
+        records: What this process has.
+        fingerprint: Returns what stands for a row.
+        group: The processes.
+    """
+    first = next((record[0] for record in records if len(record)), None)
+    bare = fingerprint is None and isinstance(first, int | np.integer)
+    return (dropout_seeds.ASSUMED, ASSUMED) if bare and group.size > 1 else (dropout_seeds.ASSUMED,)
+
+
+def require_same_content(fingerprint: Callable[[], str], group: Group) -> None:
+    """Raises PrivacyError, in every process, where the records are not the same in all.
+
+    Args:
+        fingerprint: Returns the digest of this process's records.
+        group: All of its processes call this.
+    """
+    if group.size == 1:
+        return
+    failure: Exception | None = None
+    try:
+        told = fingerprint()
+    except Exception as error:  # told to the others first, which would wait
+        failure, told = error, f"{type(error).__name__} in process {group.rank}"
+    try:
+        group.require_agreement({"the records": told})
+    except PrivacyError:
+        if failure is not None:
+            raise failure from None
+        raise
+
+
+def require_same_losses(
+    model: nn.Module,
+    losses: Losses[Row],
+    records: Sequence[Sequence[Row]],
+    group: Group,
+    *,
+    max_rows: int,
+    tolerance: float,
+) -> None:
+    """Raises PrivacyError, in every process, where the same places have other losses.
+
+    Args:
+        model: The same weights in all processes; dropout is off while it is compared.
+        losses: One for each row.
+        records: Of equal content in all processes.
+        group: All of its processes call this.
+        max_rows: Most rows in one forward pass.
+        tolerance: Largest relative difference.
+    """
+    if group.size == 1:
+        return
+    dice = random.Random(group.secret())
+    places = [place for place in _shuffled(len(records), dice) if len(records[place])][:COMPARED]
+    rows = [dice.choice(records[place]) for place in places]
+    with torch.no_grad(), _calm(model):
+        found = [
+            float(one)
+            for at in range(0, len(rows), max_rows)
+            for one in losses(rows[at : at + max_rows])
+        ]
+    told: list[list[float]] = [[] for _ in range(group.size)]
+    dist.all_gather_object(told, found, group=group.handle)
+    _refuse_others(torch.tensor(told, dtype=torch.float64), places, tolerance)
+
+
+def _refuse_others(told: torch.Tensor, places: Sequence[int], tolerance: float) -> None:
+    first = told[0]
+    allowed = tolerance * torch.maximum(first.abs(), first.abs().nanmean())
+    same = ((told - first).abs() <= allowed) | (told.isnan() & first.isnan()) | (told == first)
+    if bool(same.all()):
+        return
+    process, at = (int(one) for one in (~same).nonzero()[0])
+    raise PrivacyError(
+        f"Record {places[at]} has the loss {float(told[0, at]):.6g} in the first process and "
+        f"{float(told[process, at]):.6g} in process {process}, with the same weights: they read "
+        "other data, or compute otherwise. Give all of them the same data in the same order, and "
+        "the same loss; each takes its own part by itself."
+    )
+
+
+def _shuffled(count: int, dice: random.Random) -> Iterator[int]:
+    """Yields places by chance, and all of them in the end where the first have no row."""
+    some = min(count, 4 * COMPARED)
+    yield from dice.sample(range(count), some)
+    yield from range(count if some < count else 0)
+
+
+@contextmanager
+def _calm(model: nn.Module) -> Iterator[None]:
+    """Turns off whatever draws at random; what goes on drawing draws alike in all processes."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        with dropout_seeds.repeated(model.parameters()):
+            yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
+_SPELLED = (
+    *(type(None), bool, int, complex, str, range, slice, enum.Enum),
+    *(pathlib.PurePath, uuid.UUID, decimal.Decimal),
+    *(datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo),
+)
+"""What `repr` tells all of."""
+
+_DEEPEST = 40
+
+
+def of_records(
+    records: Sequence[Sequence[Row]], fingerprint: Callable[[Row], object] | None = None
+) -> str:
+    """Returns a digest of all records with their rows, in their order.
+
+    Args:
+        records: The rows of each.
+        fingerprint: Returns what stands for a row; the row itself by default.
+
+    Raises:
+        PrivacyError: A row holds something whose content can't be seen; the message says where.
+
+    Example:
+        >>> of_records([[1], [2, 3]]) == of_records([(1,), range(2, 4)])
+        True
+        >>> of_records([[1], [2, 3]]) == of_records([[2, 3], [1]])
+        False
+        >>> of_records([[1]], lambda row: "a") == of_records([["a"]])
+        True
+    """
+    whole = hashlib.sha256()
+    for number in range(len(records)):
+        whole.update(b"record")
+        for at, row in enumerate(records[number]):
+            told = row if fingerprint is None else fingerprint(row)
+            try:
+                whole.update(of(told))
+            except _UnknownError as unknown:
+                raise PrivacyError(
+                    f"Row {at} of record {number} holds a {unknown.kind} (row{unknown.where}), "
+                    "whose content can't be compared, and whether the data are the same has to be "
+                    "known here. Give `fingerprint`, a function that returns what stands for a "
+                    "row: numbers, text or tensors; a file's name, size and time, say."
+                ) from None
+    return whole.hexdigest()
+
+
+def of(value: object) -> bytes:
+    """Returns 32 bytes that differ where contents differ."""
+    digest = hashlib.sha256()
+    _feed(digest, value, "")
+    return digest.digest()
+
+
+class _UnknownError(Exception):
+    def __init__(self, value: object, where: str) -> None:
+        super().__init__(where)
+        self.kind = f"'{type(value).__name__}'"
+        self.where = where
+
+
+def _feed(digest: Any, value: Any, where: str, depth: int = 0) -> None:
+    if depth > _DEEPEST:  # it may hold itself
+        raise _UnknownError(value, where)
+    if isinstance(value, _SPELLED):
+        _put(digest, type(value).__qualname__, repr(value).encode())
+    elif isinstance(value, float):
+        _put(digest, "float", struct.pack("<d", value))
+    elif isinstance(value, bytes | bytearray | memoryview):
+        _put(digest, "bytes", bytes(value))
+    elif isinstance(value, torch.Tensor):
+        _put_tensor(digest, value, where)
+    elif _is_array(value):
+        _put_array(digest, np.asarray(value), where)
+    else:
+        _feed_parts(digest, value, where, depth)
+
+
+def _feed_parts(digest: Any, value: Any, where: str, depth: int) -> None:
+    if isinstance(value, Mapping):
+        kind, keys = "mapping", sorted(value, key=of)
+        parts = [(f"[{key!r}]", pair) for key in keys for pair in (key, value[key])]
+    elif isinstance(value, AnySet):
+        kind, parts = "set", [("", one) for one in sorted(value, key=of)]
+    elif is_dataclass(value) and not isinstance(value, type):
+        kind = type(value).__qualname__
+        parts = [(f".{field.name}", getattr(value, field.name)) for field in fields(value)]
+    elif isinstance(value, Sequence):
+        kind, parts = "sequence", [(f"[{at}]", one) for at, one in enumerate(value)]
+    else:
+        raise _UnknownError(value, where)
+    _put(digest, kind, str(len(parts)).encode())
+    for name, part in parts:
+        _feed(digest, part, where + name, depth + 1)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray | np.generic) or hasattr(value, "__array_interface__")
+
+
+def _put_array(digest: Any, array: Any, where: str) -> None:
+    if array.dtype.hasobject:
+        _feed(digest, array.tolist(), where, 1)
+        return
+    _put(digest, f"{array.dtype.str}{array.shape}", np.ascontiguousarray(array).tobytes())
+
+
+def _put_tensor(digest: Any, tensor: torch.Tensor, where: str) -> None:
+    try:
+        plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+        content = plain.reshape(-1).view(torch.uint8).numpy()
+    except (RuntimeError, TypeError, NotImplementedError):  # sparse, quantized, on no device
+        raise _UnknownError(tensor, where) from None
+    _put(digest, f"{tensor.dtype}{tuple(tensor.shape)}", content)
+
+
+def _put(digest: Any, kind: str, content: Any) -> None:
+    """Adds lengths too, so that no two values run into the same bytes."""
+    digest.update(f"{kind}:{len(content)}:".encode())
+    digest.update(content)

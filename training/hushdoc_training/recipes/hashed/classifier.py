@@ -1,0 +1,292 @@
+"""Kinds of whole texts by a table of hashed features: a linear classifier that is released filled.
+
+`train_filled` bolts a fill on a linear classifier of scikit-learn ("Hash the Universe", section 3)
+and attacks what comes out. It writes the checkpoint of a table whose transitions, a public
+constant, let a text have one kind alone; so do the tables with noise of `private_classifier`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc.certificate.audit_reports import Audit
+from hushdoc.certificate.claim import Claim, DataAccess
+from hushdoc.errors import AnnotationError
+from hushdoc.hashing import FeatureScheme
+from hushdoc.runtime.hashed.table import HashedTable, item_scores
+from hushdoc_training.audit import coincidence
+from hushdoc_training.audit.coincidence import Puzzle
+from hushdoc_training.audit.roc import Attack
+from hushdoc_training.crf import checkpoint, claims, linear, whole_texts
+from hushdoc_training.crf.checkpoint import TableCheckpoint
+from hushdoc_training.crf.corpus import Corpus
+from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.recipes.hashed import classifier_updates, crf, updates
+from hushdoc_training.recipes.hashed import table_attacks as attacks_on_tables
+from hushdoc_training.recipes.hashed.crf import Trained
+from hushdoc_training.recipes.hashed.settings import CRFSettings
+
+ALGORITHM = "linear support vectors by stochastic gradients (scikit-learn's SGDClassifier)"
+FURTHER = "passive-aggressive, one kind against the rest, from the released table"
+ONE_KIND = "a public constant: all sentences of a text have one label"
+
+Floats = npt.NDArray[np.floating]
+Say = Callable[[str], None]
+Report = Callable[[Attack], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accuracy:
+    """How many texts get their own kind.
+
+    Attributes:
+        right: The share that does.
+        commonest: What answering the commonest kind to all would reach.
+        texts: How many were asked.
+    """
+
+    right: float
+    commonest: float
+    texts: int
+
+
+def scheme(rows: int) -> FeatureScheme:
+    """Returns the features of all these tables: tokens alone.
+
+    They bring the least noise to a sum, and a term has one row.
+
+    Args:
+        rows: Of the table.
+
+    Raises:
+        ValueError: No table can have so many.
+    """
+    return FeatureScheme(rows=rows, bigrams=False, skip_grams=False)
+
+
+def train_filled(
+    corpus: Corpus,
+    own: FeatureScheme,
+    settings: CRFSettings,
+    *,
+    out: Path,
+    name: str,
+    released: TableCheckpoint | None = None,
+    accesses: tuple[DataAccess, ...] = (),
+    report: Report | None = None,
+    progress: Say | None = None,
+) -> TableCheckpoint:
+    """Fits, fills, attacks, and writes `out/checkpoint`.
+
+    Args:
+        corpus: Texts of at least two kinds.
+        own: What their features are.
+        settings: How to fill: of them only fill, noise and threshold are asked for.
+        out: A new folder for the run.
+        name: What the certificate calls the texts.
+        released: The table that training goes on from, if there is one.
+        accesses: How else they are read, for the certificate.
+        report: Called with what each attack achieved.
+        progress: Told in a word or two what comes next.
+
+    Raises:
+        AnnotationError: There is nothing to learn.
+        CheckpointError: The released table has a promise that this one could not keep.
+        InputError: Too little was learned to fill a table.
+        OutputExistsError: A checkpoint stands there already.
+        MissingExtraError: scikit-learn or safetensors is not installed.
+    """
+    require_kinds(corpus, released)
+    if released is not None:
+        updates.require_filled(released.claim)
+    say = progress or (lambda what: None)
+    say("Fitting and filling")
+    if released is None:
+        trained = fit_and_fill(corpus, own, settings)
+        weights = trained.weights
+    else:
+        trained, weights = classifier_updates.fit_and_fill(corpus, released, settings)
+    audits: tuple[Audit, ...] = ()
+    if settings.fill != "none":
+        say("Attacking the table")
+        audits = tuple(attack.audit() for attack in _told(attacks(trained), report))
+    claim = claims.claim(
+        claims.Made(
+            name=name,
+            fill=settings.fill,
+            rows=own.rows,
+            columns=len(corpus.names),
+            settings={
+                "algorithm": ALGORITHM if released is None else FURTHER,
+                "least_documents": settings.threshold,
+                "transitions": ONE_KIND,
+                **({"noise": settings.spreads} if settings.fill == "hardened" else {}),
+                **({"family": settings.family} if settings.fill == "published" else {}),
+            },
+            audits=audits,
+        )
+    )
+    if released is not None:
+        claim = updates.beside(claim, released.claim)
+    return written(weights, corpus, own, claim, accesses, out)
+
+
+def fit_and_fill(
+    corpus: Corpus,
+    own: FeatureScheme,
+    settings: CRFSettings,
+    *,
+    stream: SecretStream | None = None,
+) -> Trained:
+    """Returns a linear classifier as a filled table.
+
+    Args:
+        corpus: Texts of at least two kinds.
+        own: What their features are.
+        settings: How to fill.
+        stream: For tests; chance comes from the operating system otherwise.
+
+    Raises:
+        InputError: Too little was learned to fill a table.
+        MissingExtraError: scikit-learn is not installed.
+    """
+    features = corpus.features(own, least_documents=settings.threshold)
+    numbers = whole_texts.kinds(corpus)
+    model = linear.fit(
+        linear.counted(whole_texts.whole(features, corpus), own.rows),
+        [f"{number:09}" for number in numbers.tolist()],  # in the order of the corpus's names
+        classifier=linear.support_vectors(intercept=False),
+    )
+    filled = model.filled(lambda table: crf.fill(table, settings, stream=stream))
+    return Trained(
+        fitted=model.table(),
+        settings=settings,
+        weights=filled.columns(),
+        features=features,
+        corpus=corpus,
+        scheme=own,
+        clusters=None,
+    )
+
+
+def attacks(trained: Trained) -> Iterator[Attack]:
+    """Yields what attacks on a filled table achieve: on its rows, and on terms of few texts.
+
+    Terms that more texts have are asked for apart, as `table_attacks` does.
+
+    Args:
+        trained: What `fit_and_fill` made.
+    """
+    yield from attacks_on_tables.attacks_on_rows(trained)
+    counts = attacks_on_tables.documents_of_terms(trained.corpus)
+    few = max(attacks_on_tables.RARE_DOCUMENTS, trained.settings.threshold - 1)
+    for wanted, whose in (
+        (range(1, few + 1), f"at most {few} documents"),
+        (range(few + 1, max(counts.values(), default=0) + 1), f"more than {few} documents"),
+    ):
+        found = _puzzles(trained.corpus, counts, wanted)
+        if len(found) >= attacks_on_tables.LEAST_PUZZLES:
+            table = trained.weights, found, trained.scheme
+            scores = coincidence.candidate_scores(*table)
+            for method, guesses in (
+                (coincidence.TRACES, coincidence.traces(*table)),
+                (coincidence.SCORE, scores),
+                (coincidence.RANK, scores.standing()),
+            ):
+                yield guesses.attack(f"{method}, terms of {whose}")
+
+
+def score(table: TableCheckpoint, corpus: Corpus) -> Accuracy:
+    """Returns how many texts a table gives their own kind, as whoever reads it would.
+
+    Args:
+        table: Of the corpus's kinds.
+        corpus: Texts, at least one.
+    """
+    weights = HashedTable(
+        weights=table.weights, transitions=table.transitions.astype(np.float64), scale=None
+    )
+    features = whole_texts.whole(corpus.features(table.scheme), corpus)
+    there = whole_texts.kinds(corpus)
+    given = item_scores(features, weights).argmax(axis=1)
+    return Accuracy(
+        right=float((given == there).mean()),
+        commonest=float(np.bincount(there).max() / len(there)),
+        texts=len(there),
+    )
+
+
+def written(
+    weights: Floats,
+    corpus: Corpus,
+    own: FeatureScheme,
+    claim: Claim,
+    accesses: tuple[DataAccess, ...],
+    out: Path,
+) -> TableCheckpoint:
+    """Writes a table with its claim, and returns them.
+
+    Args:
+        weights: Of the kinds.
+        corpus: Has their names.
+        own: The features.
+        claim: What may be said of the table.
+        accesses: How else the texts are read.
+        out: The run folder.
+
+    Raises:
+        OutputExistsError: A checkpoint stands there already.
+    """
+    made = TableCheckpoint(
+        weights=weights.astype(np.float32, copy=False),
+        transitions=whole_texts.one_kind(corpus.names),
+        tags=corpus.names,
+        scheme=own,
+        claim=replace(claim, data_accesses=(*claim.data_accesses, *accesses)),
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    checkpoint.save(out / "checkpoint", made)
+    return made
+
+
+def _told(found: Iterator[Attack], report: Report | None) -> Iterator[Attack]:
+    for attack in found:
+        if report is not None:
+            report(attack)
+        yield attack
+
+
+def _puzzles(corpus: Corpus, counts: Any, wanted: range) -> list[Puzzle]:
+    """Returns places in texts, to be guessed among names that no text has; every kind counts."""
+    # Elsewhere the label 0 says that there is none, and nothing is asked of it.
+    shifted = replace(corpus, labels=corpus.labels + 1)
+    found = attacks_on_tables.puzzles_of(shifted, counts, wanted)
+    return [replace(puzzle, label=puzzle.label - 1) for puzzle in found]
+
+
+def require_kinds(corpus: Corpus, released: TableCheckpoint | None = None) -> None:
+    """Refuses texts that teach nothing; a table that knows all kinds may learn more of some.
+
+    Args:
+        corpus: What to learn from.
+        released: The table that training goes on from, if there is one.
+
+    Raises:
+        AnnotationError: There are too few kinds.
+    """
+    there = set(np.unique(corpus.labels).tolist())
+    missing = [name for number, name in enumerate(corpus.names) if number not in there]
+    if there and released is not None:
+        return
+    if missing or len(there) < 2:
+        found = f"none of the kind '{missing[0]}'" if missing else f"{len(there)} kind"
+        raise AnnotationError(
+            f"Of the texts to learn from there is {found}; expected some with words of each kind, "
+            "and at least 2 kinds. Give more texts, or name the kinds to learn."
+        )

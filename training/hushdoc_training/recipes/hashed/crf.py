@@ -1,0 +1,343 @@
+"""Hashed CRF: labelled documents become a filled table that can be sealed.
+
+corpus -> features -> fit -> fill -> attack -> claim -> checkpoint
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc.certificate.audit_reports import Audit
+from hushdoc.certificate.claim import DataAccess, PublicData
+from hushdoc.errors import InputError
+from hushdoc.hashing import Clusters, Features, FeatureScheme
+from hushdoc_training.crf import (
+    checkpoint,
+    claims,
+    filling,
+    fitting,
+    noiseless_fitting,
+    private_fitting,
+    term_cost,
+)
+from hushdoc_training.crf.checkpoint import TableCheckpoint
+from hushdoc_training.crf.corpus import Corpus
+from hushdoc_training.crf.fitting import FittedTable
+from hushdoc_training.crf.private_fitting import Start
+from hushdoc_training.crf.term_cost import AdjacentLaws, TermCost, Terms
+from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.recipes.hashed.settings import BATCH, CRFSettings
+
+Floats = npt.NDArray[np.float32]
+
+RANKS = (1, 10, 100, 1000)
+"""The frequency ranks of figure 2 of the paper."""
+
+CLUSTERS_NAME = "clusters of public word vectors"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trained:
+    """What training made, of which only `weights` and what follows from them may leave.
+
+    Attributes:
+        fitted: What was learned, with its gaps.
+        settings: How it was fitted and filled.
+        weights: The table to release, shape [rows, labels].
+        features: Of the training documents, without those that were dropped.
+        corpus: The training documents.
+        scheme: How text becomes rows.
+        clusters: The scheme's clusters of words.
+        scales: Shape [rows]; how loud each row is by public knowledge, by which whoever attacks can
+            divide. None where all are alike.
+    """
+
+    fitted: FittedTable
+    settings: CRFSettings
+    weights: Floats
+    features: Features
+    corpus: Corpus
+    scheme: FeatureScheme
+    clusters: Clusters | None
+    scales: npt.NDArray[np.float64] | None = None
+
+    @property
+    def even_weights(self) -> Floats:
+        """The table to release in units of its rows' scales, as whoever attacks sees it."""
+        if self.scales is None:
+            return self.weights
+        return np.asarray(self.weights / self.scales[:, None], dtype=np.float32)
+
+
+Attack = Callable[[Trained], Sequence[Audit]]
+"""Attacks a table, knowing all that there is to know."""
+
+
+def train(
+    corpus: Corpus,
+    scheme: FeatureScheme,
+    settings: CRFSettings,
+    *,
+    out: Path,
+    name: str,
+    clusters: Clusters | None = None,
+    public: Features | None = None,
+    public_data: tuple[PublicData, ...] = (),
+    attack: Attack | None = None,
+    with_costs: bool = False,
+    accesses: tuple[DataAccess, ...] = (),
+    caveats: tuple[str, ...] = (),
+    progress: Callable[[str], None] | None = None,
+) -> Trained:
+    """Fits, fills and attacks a table and writes its checkpoint.
+
+    Args:
+        corpus: Labelled documents.
+        scheme: What their features are.
+        settings: How to fit and fill.
+        out: The run folder; the checkpoint stands in it as `checkpoint`.
+        name: What the certificate calls the documents.
+        clusters: The scheme's clusters of words, public data.
+        public: Of the algorithm "batch": features of public sentences, which scale the rows.
+        public_data: What else was used, such as these sentences.
+        attack: Measures the finished table; without it the claim's kind is "none".
+        with_costs: Whether the paper's measured cost of frequent terms is stated. It is computed
+            from the documents and released with the claim.
+        accesses: How else the documents are read, for the certificate.
+        caveats: What else its reader should know.
+        progress: Told in a word or two what comes next.
+
+    Raises:
+        AnnotationError: There is nothing to learn.
+        InputError: Too little was learned to fill a table.
+        OutputExistsError: A checkpoint stands there already.
+        MissingExtraError: python-crfsuite or safetensors is not installed.
+    """
+    say = progress or (lambda what: None)
+    say("Fitting and filling")
+    trained = fit_and_fill(corpus, scheme, settings, clusters=clusters, public=public)
+    if attack is not None:
+        say("Attacking the table")
+    made = claims.Made(
+        name=name,
+        fill=settings.fill,
+        rows=scheme.rows,
+        columns=len(corpus.names),
+        settings=settings.stated(),
+        public_data=public_data + (() if clusters is None else (_word_clusters(),)),
+        audits=() if attack is None else tuple(attack(trained)),
+        costs=_stated_costs(trained) if with_costs else {},
+    )
+    claim = claims.claim(made)
+    table = TableCheckpoint(
+        weights=trained.weights,
+        transitions=trained.fitted.transitions,
+        tags=corpus.names,
+        scheme=scheme,
+        claim=replace(
+            claim,
+            data_accesses=(*claim.data_accesses, *accesses),
+            caveats=(*claim.caveats, *caveats),
+        ),
+        clusters=clusters,
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    checkpoint.save(out / "checkpoint", table)
+    return trained
+
+
+def fit_and_fill(
+    corpus: Corpus,
+    scheme: FeatureScheme,
+    settings: CRFSettings,
+    *,
+    clusters: Clusters | None = None,
+    public: Features | None = None,
+    stream: SecretStream | None = None,
+) -> Trained:
+    """Returns a fitted and filled table.
+
+    Args:
+        corpus: Labelled documents.
+        scheme: What their features are.
+        settings: How to fit and fill.
+        clusters: The scheme's clusters of words.
+        public: Of the algorithm "batch": features of public sentences, which scale the rows.
+        stream: For tests; chance comes from the operating system otherwise.
+
+    Raises:
+        AnnotationError: There is nothing to learn.
+        InputError: Too little was learned to fill a table.
+        ValueError: The algorithm is "batch" and there are no public sentences.
+    """
+    features = corpus.features(scheme, clusters, least_documents=settings.threshold)
+    scales = _scales(scheme, settings, public)
+    if scales is not None:
+        fitted = noiseless_fitting.fit_without_noise(
+            features,
+            corpus.labels,
+            sequences=corpus.documents,
+            records=corpus.records,
+            start=Start(
+                tags=corpus.names,
+                scales=scales,
+                transitions=private_fitting.transitions_of(corpus.names),
+            ),
+            settings=settings.batch,
+            steps=settings.passes,
+            loudest=settings.loudest,
+        )
+    else:
+        fitted = fitting.fit(
+            features,
+            corpus.labels,
+            corpus.documents,
+            scheme=scheme,
+            names=corpus.names,
+            algorithm=settings.algorithm,
+            iterations=settings.passes,
+            settings={"c": settings.aggressiveness} if settings.algorithm == "pa" else None,
+        )
+    return Trained(
+        fitted=fitted,
+        settings=settings,
+        weights=fill(fitted, settings, scales=scales, stream=stream),
+        features=features,
+        corpus=corpus,
+        scheme=scheme,
+        clusters=clusters,
+        scales=scales,
+    )
+
+
+def _scales(
+    scheme: FeatureScheme, settings: CRFSettings, public: Features | None
+) -> npt.NDArray[np.float64] | None:
+    if settings.algorithm != BATCH:
+        return None
+    if public is None:
+        raise ValueError(
+            "The algorithm 'batch' scales rows by public sentences; none are given. Pass their "
+            "features as `public`."
+        )
+    return private_fitting.public_scales(public, scheme.rows, unseen=settings.unseen)
+
+
+def fill(
+    fitted: FittedTable,
+    settings: CRFSettings,
+    *,
+    scales: npt.NDArray[np.float64] | None = None,
+    stream: SecretStream | None = None,
+) -> Floats:
+    """Returns the table to release.
+
+    Args:
+        fitted: What was learned.
+        settings: How to fill it.
+        scales: Shape [rows]; of the hardened fill: how loud each row may be.
+        stream: For tests; chance comes from the operating system otherwise.
+
+    Raises:
+        InputError: Too little was learned to fill a table.
+    """
+    stream = stream or SecretStream()
+    match settings.fill:
+        case "published":
+            return _sealable(filling.published(fitted, stream=stream, family=settings.family))
+        case "hardened":
+            return filling.hardened(fitted, stream=stream, noise=settings.spreads, scales=scales)
+        case "gaussian":
+            return filling.gaussian(
+                fitted.weights,
+                stream=stream,
+                norm=settings.norm,
+                noise_multiplier=settings.noise_multiplier,
+            )
+    return fitted.unfilled()
+
+
+def _sealable(weights: Floats) -> Floats:
+    """Returns a table without a row of zeros, by which verifiers tell one that nobody filled.
+
+    The published fill keeps rows that training left at zero. Their first weight becomes the least
+    that a file of half precision can hold, and no label changes by it.
+    """
+    empty = ~weights.any(axis=1)
+    made = weights.copy()
+    made[empty, 0] = np.finfo(np.float16).smallest_subnormal
+    return made
+
+
+def costs(trained: Trained, ranks: Sequence[int] = RANKS) -> dict[int, TermCost]:
+    """Returns the paper's measured cost of the words of some frequency ranks.
+
+    It is a divergence of fitted laws, whatever the fill: see `term_cost.KIND`.
+
+    Args:
+        trained: What training made.
+        ranks: From 1, the word in most features; ranks beyond the last word are left out.
+
+    Raises:
+        InputError: Fewer than two rows were learned.
+    """
+    found = terms(trained)
+    rows = filling.complete_rows(trained.fitted.realized)
+    if len(rows) < 2:
+        raise InputError(
+            f"{len(rows)} rows of the table were learned; a cost needs at least 2. Train on more "
+            "documents.",
+            code="TOO_FEW_ROWS",
+        )
+    laws_of_rows = AdjacentLaws(rows)
+    return {
+        rank: laws_of_rows.cost_of_share(float(found.shares[rank - 1]))
+        for rank in ranks
+        if rank <= len(found.words)
+    }
+
+
+def terms(trained: Trained) -> Terms:
+    """Returns the words of the training documents, the one in most features first.
+
+    Args:
+        trained: What training made.
+    """
+    return term_cost.terms(trained.corpus.sentences, trained.scheme)
+
+
+def _stated_costs(trained: Trained) -> dict[str, Any]:
+    return {
+        "termCost": term_cost.KIND,
+        "delta": term_cost.DELTA,
+        "byFrequencyRank": [
+            {
+                "rank": rank,
+                # JSON has no infinity; null says that there is no bound.
+                "withoutTermFirst": _finite(cost.without_term),
+                "withTermFirst": _finite(cost.with_term),
+            }
+            for rank, cost in costs(trained).items()
+        ],
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _word_clusters() -> PublicData:
+    return PublicData(
+        name=CLUSTERS_NAME,
+        uses=("one feature of each word",),
+        uri=None,
+        digest=None,
+        privacy_status="public",
+        overlap_with_protected="unknown",
+    )

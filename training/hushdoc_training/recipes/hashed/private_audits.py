@@ -1,0 +1,235 @@
+"""Audits of private tables, for which no protected document is read.
+
+What is attacked is the code and the plan that made a table: the same training runs once more on
+invented documents, among which canaries stand, and what its table tells of them is written into the
+certificate. Nothing more is learned about the protected documents, so it costs no privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc import hashing
+from hushdoc.certificate.claim import Claim
+from hushdoc.hashing import Features, FeatureScheme
+from hushdoc_training.audit import canaries
+from hushdoc_training.audit.canaries import Data
+from hushdoc_training.audit.roc import Attack, Scores, measured
+from hushdoc_training.crf import bounded, corpus, private_fitting, whole_texts
+from hushdoc_training.crf.bounded import BoundedTable
+from hushdoc_training.crf.corpus import Corpus
+from hushdoc_training.crf.private_fitting import Plan, Settings, Start
+from hushdoc_training.data import invented_contracts
+from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.recipes.hashed.table_attacks import LEAST_ROWS, ROW_ATTACKS
+
+CANARIES = 200
+"""Canaries that are trained on, and as many that are not, where the table has rows for them."""
+
+DOCUMENTS, PLACES = 40, 64
+LABEL = "Governing Law"
+METHOD_OF_TERMS, METHOD_OF_ROWS = "canary terms", "canary rows"
+
+CAVEAT = (
+    "The audits are of a training under the same settings on invented documents: they test how "
+    "this table was made, and read none of the protected documents."
+)
+
+Weights = npt.NDArray[np.floating]
+
+
+def with_attacks(claim: Claim, attacks: Sequence[Attack]) -> Claim:
+    """Returns a claim that says what attacks achieved; without attacks the same claim.
+
+    Args:
+        claim: Of a private table.
+        attacks: `attacks_on_documents` or `attacks_on_terms`.
+    """
+    if not attacks:
+        return claim
+    found = tuple(attack.audit() for attack in attacks)
+    return replace(claim, audits=(*claim.audits, *found), caveats=(*claim.caveats, CAVEAT))
+
+
+def attacks_on_documents(
+    scheme: FeatureScheme,
+    plan: Plan,
+    *,
+    public: Features,
+    settings: Settings,
+    unseen: float = private_fitting.UNSEEN,
+) -> list[Attack]:
+    """Returns what is told of canary documents and of rows by DP-SGD under a plan.
+
+    Args:
+        scheme: The table's features.
+        plan: How the table was trained.
+        public: What scaled its rows.
+        settings: All else.
+        unseen: Scale of rows that the public sentences do not use.
+    """
+    make = corpus.token_corpus if scheme.level == "token" else corpus.sentence_corpus
+    texts = make(invented_contracts.contracts(DOCUMENTS, seed=2), [LABEL])
+    data = Data(
+        features=texts.features(scheme),
+        labels=texts.labels,
+        sequences=texts.documents,
+        records=texts.records,
+    )
+    start = Start(
+        tags=texts.names,
+        scales=private_fitting.public_scales(public, scheme.rows, unseen=unseen),
+        transitions=private_fitting.transitions_of(texts.names),
+    )
+    return _attacked(data, scheme, plan, start=start, settings=settings)
+
+
+def _attacked(
+    data: Data, scheme: FeatureScheme, plan: Plan, *, start: Start, settings: Settings
+) -> list[Attack]:
+    """Returns what a training tells of canaries among its documents, and of rows."""
+    had = np.bincount(data.features.indices, minlength=scheme.rows) > 0
+    count = min(CANARIES, int((~had).sum()) // 2)
+    if count < LEAST_ROWS:
+        return []
+    data, planted = canaries.plant(
+        data,
+        rows=scheme.rows,
+        count=count,
+        label=len(start.tags) - 1,
+        # An audit's choice, and no secret.
+        generator=np.random.default_rng(0),
+    )
+    table = private_fitting.fit_private(
+        data.features,
+        data.labels,
+        sequences=data.sequences,
+        records=data.records,
+        start=start,
+        plan=plan,
+        settings=settings,
+        stream=SecretStream(),
+    )
+    rows = (table.weights / start.scales[:, None]).astype(np.float32)
+    return [planted.attack(rows), *_on_rows(rows, had)]
+
+
+def attacks_on_whole_texts(
+    scheme: FeatureScheme, plan: Plan, *, scales: npt.NDArray[np.float64], settings: Settings
+) -> list[Attack]:
+    """Returns what is told of canary texts and of rows by DP-SGD of kinds of whole texts.
+
+    Args:
+        scheme: The table's features.
+        plan: How the table was trained.
+        scales: Of its rows.
+        settings: All else.
+    """
+    texts = corpus.sentence_corpus(invented_contracts.contracts(DOCUMENTS, seed=2), [])
+    whole = whole_texts.whole(texts.features(scheme), texts)
+    each = np.arange(whole.num_items + 1)
+    # Two kinds that their words do not tell apart: canaries are all that can be learned.
+    data = Data(features=whole, labels=each[:-1] % 2, sequences=each, records=each)
+    names = ("one kind", "another")
+    start = Start(tags=names, scales=scales, transitions=np.zeros((2, 2)))
+    return _attacked(data, scheme, plan, start=start, settings=settings)
+
+
+def attacks_on_terms(scheme: FeatureScheme, *, bound: float, noise_std: float) -> list[Attack]:
+    """Returns what is told of canary terms and of rows by one release of log-odds.
+
+    Args:
+        scheme: The table's features, tokens alone.
+        bound: Length of a row.
+        noise_std: Standard deviation of the noise on every cell.
+    """
+    planted, left_out = _own_rows(scheme)
+    if len(planted) < LEAST_ROWS:
+        return []
+    said = [[term] for term in planted for _ in range(PLACES)]
+    # As many sentences that say nothing of the kind: without them no word would speak for a label.
+    sentences = said + [["headings"]] * len(said)
+    labels = np.repeat([1, 0], len(said))
+    table = bounded.log_odds(sentences, labels, scheme, num_labels=2, bound=bound)
+    weights = bounded.released(table, noise_std=noise_std, stream=SecretStream())
+    true, false = (_spoken(weights, scheme, terms) for terms in (planted, left_out))
+    attack = measured(METHOD_OF_TERMS, true, false, unit="token-term")
+    had = np.zeros(scheme.rows, dtype=bool)
+    had[hashing.features([[term] for term in planted], scheme).indices] = True
+    return [attack, *_on_rows(weights, had)]
+
+
+def attacks_on_rows(
+    scheme: FeatureScheme,
+    fit: Callable[[Corpus], BoundedTable],
+    *,
+    noise_std: float,
+    changed_rows: int,
+) -> list[Attack]:
+    """Returns what is told of the content of rows by one release of a bounded table.
+
+    Canaries are rows at one end of the ball, which have to be told from rows at the other: as far
+    apart as rows can be. Where several rows are to be hidden together, a canary is so many.
+
+    Args:
+        scheme: The table's features.
+        fit: Learns a bounded table of invented documents as the protected ones' was.
+        noise_std: Standard deviation of the noise on every cell.
+        changed_rows: In how many rows neighbouring tables may differ.
+    """
+    make = corpus.token_corpus if scheme.level == "token" else corpus.sentence_corpus
+    table = fit(make(invented_contracts.contracts(DOCUMENTS, seed=2), [LABEL]))
+    had = np.asarray(table.weights.any(axis=1))
+    free = np.flatnonzero(~had)
+    half = min(CANARIES, len(free) // (2 * changed_rows) // 2)
+    if half < LEAST_ROWS:
+        return []
+    # An audit's choice, and no secret. As many rows stay as they are, for the attacks below.
+    chosen = np.random.default_rng(0).permutation(free)[: 2 * half * changed_rows]
+    groups = chosen.reshape(2 * half, changed_rows)
+    towards = np.full(table.weights.shape[1], table.weights.shape[1] ** -0.5)
+    towards[0] *= -1
+    weights = table.weights.copy()
+    weights[groups[:half]] = table.bound * towards
+    weights[groups[half:]] = -table.bound * towards
+    seen = bounded.released(
+        replace(table, weights=weights), noise_std=noise_std, stream=SecretStream()
+    )
+    said = (seen[groups] @ towards).sum(axis=1)
+    attack = measured(METHOD_OF_ROWS, said[:half], said[half:], unit="token-term")
+    others = np.setdiff1d(np.arange(len(seen)), chosen)
+    return [attack, *_on_rows(seen[others], had[others])]
+
+
+def _own_rows(scheme: FeatureScheme) -> tuple[list[str], list[str]]:
+    """Returns invented terms, none with a row of another: half for each side."""
+    names = invented_contracts.names(2 * CANARIES, seed=3)
+    rows = hashing.features([[name] for name in names], scheme)
+    first = [rows.rows_of(number)[0] for number in range(len(names))]
+    taken = hashing.features([["headings"]], scheme).indices.tolist()
+    alone = [
+        name
+        for name, row in zip(names, first, strict=True)
+        if first.count(row) == 1 and row not in taken
+    ]
+    half = len(alone) // 2
+    return alone[:half], alone[half : 2 * half]
+
+
+def _spoken(weights: Weights, scheme: FeatureScheme, terms: Sequence[str]) -> Scores:
+    """Returns how much the rows of terms speak for the label."""
+    found = hashing.features([[term] for term in terms], scheme)
+    rows = weights[found.indices[found.offsets[:-1]]].astype(np.float64)
+    said: Scores = rows[:, 1] - rows[:, 0]
+    return said
+
+
+def _on_rows(weights: Weights, had: npt.NDArray[np.bool_]) -> Iterator[Attack]:
+    """Yields how well rows that documents had are told from the others."""
+    if min(had.sum(), (~had).sum()) >= LEAST_ROWS:
+        for attack in ROW_ATTACKS:
+            yield attack(weights, had)

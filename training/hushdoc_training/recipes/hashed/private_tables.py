@@ -1,0 +1,363 @@
+"""Private tables: a corpus becomes a table that may be given away, with the claim it carries.
+
+Three promises, from strong to weak. `document` is differential privacy of whole documents: DP-SGD.
+`term` is differential privacy of all places of one term, where rows are learned from their own
+counts alone. `row` hides the content of a few rows of a finished table and says nothing about the
+texts by itself, which is why it is conditional. Tables of the last two go with transitions that are
+public (`private_fitting.transitions_of`); learned ones would be a release of their own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+import hushdoc
+from hushdoc.accounting import gdp, pld
+from hushdoc.accounting.mechanism import Gaussian
+from hushdoc.certificate.claim import Accountant, Claim, DataAccess, Guarantee, PublicData
+from hushdoc.hashing import Features, FeatureScheme
+from hushdoc_training.crf import private_fitting
+from hushdoc_training.crf.bounded import (
+    BoundedTable,
+    LogOddsTable,
+    released,
+    row_mechanism,
+    rows_of_a_term,
+)
+from hushdoc_training.crf.corpus import Corpus
+from hushdoc_training.crf.private_fitting import PrivateTable, Settings, Start
+from hushdoc_training.privacy import claims
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.randomness.secret_stream import RNG, SecretStream
+
+if TYPE_CHECKING:
+    from hushdoc_training.ledger.runs import Statement
+    from hushdoc_training.runs.account import Account
+
+FLOATING_POINT = (
+    "noise drawn and added in float64, cells rounded to float32 at the end; rounding of the noise "
+    "is not covered by the guarantee"
+)
+TRANSCRIPT = "release"
+_DEFAULTS = Settings()
+
+
+def train_documents(
+    corpus: Corpus,
+    scheme: FeatureScheme,
+    plan: PrivacyPlan,
+    *,
+    public: Features,
+    name: str,
+    public_data: tuple[PublicData, ...],
+    settings: Settings = _DEFAULTS,
+    hyperparameter_tuning: str = "none",
+    unit_definition: str | None = None,
+    training: Mapping[str, Any] | None = None,
+    account: Account | None = None,
+    unseen: float = private_fitting.UNSEEN,
+) -> tuple[PrivateTable, Claim]:
+    """Returns a table trained by DP-SGD with a document as one record, and its claim.
+
+    Args:
+        corpus: Labelled items; all sequences of one owner are one record.
+        scheme: What the features are, without clusters.
+        plan: What the guarantee is made from; of the unit "document".
+        public: Features of public sentences by the same scheme: they scale the rows.
+        name: What the protected documents are called.
+        public_data: What the public sentences are.
+        settings: Of training.
+        hyperparameter_tuning: One of `vocabulary.TUNINGS`: on what the settings were chosen.
+        unit_definition: What a document is, where it is not what the word says.
+        training: More settings, for people.
+        account: The run's place in the ledger of the documents. All steps are charged before the
+            first, since the run can't be interrupted and resumed; the claim then covers all runs.
+        unseen: `private_fitting.public_scales` of rows that the public sentences do not use.
+
+    Raises:
+        ValueError: The plan is for another unit than documents.
+        PrivacyError: The ledger has no room.
+    """
+    if plan.privacy_unit != "document":
+        raise ValueError(f"The plan's unit is '{plan.privacy_unit}'; expected 'document'.")
+    if account is not None:
+        account.charge(plan.steps)
+    table = private_fitting.fit_private(
+        corpus.features(scheme),
+        corpus.labels,
+        sequences=corpus.documents,
+        records=records_of(corpus),
+        start=Start(
+            tags=corpus.names,
+            scales=private_fitting.public_scales(public, scheme.rows, unseen=unseen),
+            transitions=private_fitting.transitions_of(corpus.names),
+        ),
+        plan=plan,
+        settings=settings,
+        stream=SecretStream(),
+    )
+    return table, document_claim(
+        plan,
+        name,
+        public_data,
+        hyperparameter_tuning=hyperparameter_tuning,
+        unit_definition=unit_definition,
+        training={**(training or {}), "features": scheme.to_dict(), "unseen": unseen},
+        ledger=None if account is None else account.statement(),
+    )
+
+
+def corpus_digest(corpus: Corpus) -> str:
+    """Returns a digest of the tokens and labels of a corpus, whatever the order of its documents.
+
+    A ledger knows documents by it.
+
+    Args:
+        corpus: Labelled documents.
+    """
+    ends = records_of(corpus).tolist()
+    each = sorted(
+        hashlib.sha256(
+            json.dumps(
+                [
+                    corpus.level,
+                    corpus.sentences_of(first, last),
+                    [corpus.names[label] for label in corpus.labels[first:last].tolist()],
+                ]
+            ).encode()
+        ).digest()
+        for first, last in itertools.pairwise(ends)
+    )
+    return hashlib.sha256(b"".join(each)).hexdigest()
+
+
+def records_of(corpus: Corpus) -> npt.NDArray[np.int64]:
+    """Returns where each document begins, in items, and the number of items at the end.
+
+    Raises:
+        ValueError: The sequences of a document do not stand together, so that it would be two
+            records.
+    """
+    first = np.flatnonzero(np.diff(corpus.owners, prepend=-1))
+    if len(np.unique(corpus.owners)) != len(first):
+        raise ValueError("The sequences of each document must stand together in the corpus.")
+    return np.append(corpus.documents[first], corpus.documents[-1])
+
+
+def document_claim(
+    plan: PrivacyPlan,
+    name: str,
+    public_data: tuple[PublicData, ...],
+    *,
+    hyperparameter_tuning: str = "none",
+    unit_definition: str | None = None,
+    training: Mapping[str, Any],
+    ledger: Statement | None = None,
+) -> Claim:
+    """Returns the claim of a table trained under a plan: kind dp, unit document.
+
+    Args:
+        plan: What the guarantee is made from.
+        name: What the protected documents are called.
+        public_data: What row scales and start were made from.
+        hyperparameter_tuning: One of `vocabulary.TUNINGS`.
+        unit_definition: What a document is, where it is not what the word says.
+        training: Settings, for people.
+        ledger: What the documents' ledger says of all runs, this one included.
+    """
+    claim = claims.private(
+        plan,
+        name,
+        public_data,
+        training=training,
+        hyperparameter_tuning=hyperparameter_tuning,
+        ledger=ledger,
+    )
+    guarantees = tuple(
+        replace(
+            told,
+            floating_point=FLOATING_POINT,
+            unit_definition=unit_definition or told.unit_definition,
+        )
+        for told in claim.guarantees
+    )
+    return replace(claim, guarantees=guarantees, releases=("hash-table",))
+
+
+def release_terms(
+    table: LogOddsTable,
+    *,
+    noise_std: float,
+    delta: float,
+    name: str,
+    public_data: tuple[PublicData, ...] = (),
+    items: str = "sentences",
+) -> tuple[npt.NDArray[np.float32], Claim]:
+    """Returns a table of `bounded.log_odds` with noise, and its claim: kind dp, unit term.
+
+    Args:
+        table: Made by `bounded.log_odds`; the guarantee holds for no other.
+        noise_std: Standard deviation of the noise on every cell.
+        delta: At which epsilon is stated.
+        name: What the protected documents are called.
+        public_data: What clusters were made from, if there are some.
+        items: What has labels, in words.
+
+    Raises:
+        TypeError: It is another table.
+    """
+    if not isinstance(table, LogOddsTable):
+        raise TypeError(
+            f"The table is a {type(table).__name__}; expected one of bounded.log_odds, whose rows "
+            "do not know of one another. Release any other by `release_rows`."
+        )
+    rows = rows_of_a_term(table.scheme)
+    event = row_mechanism(bound=table.bound, noise_std=noise_std, rows=rows)
+    guarantee = replace(
+        _guarantee(event, delta),
+        kind="dp",
+        unit_definition=f"all places of one term in all documents, emptied; {items}, their labels "
+        "and all other terms stay",
+        assumes=(
+            "each row was learned from its own counts alone",
+            f"how many {items} there are and which labels they have is public",
+        ),
+    )
+    claim = _claim(
+        guarantee,
+        event,
+        name,
+        public_data,
+        f"a term is in at most {rows} rows; each lies in a ball of radius {table.bound:g}",
+        caveats=(
+            "A sentence or a document is many terms, and is protected far less than a term.",
+            f"The labels of the {items} are not protected: they count as public.",
+        ),
+    )
+    return released(table, noise_std=noise_std, stream=SecretStream()), claim
+
+
+def release_rows(
+    table: BoundedTable,
+    *,
+    noise_std: float,
+    delta: float,
+    name: str,
+    rows: int = 1,
+    public_data: tuple[PublicData, ...] = (),
+) -> tuple[npt.NDArray[np.float32], Claim]:
+    """Returns a bounded table with noise, and its claim: kind dp-conditional.
+
+    Args:
+        table: Of any training that kept its rows in the ball.
+        noise_std: Standard deviation of the noise on every cell.
+        delta: At which epsilon is stated.
+        name: What the protected documents are called.
+        rows: In how many rows neighbouring tables may differ.
+        public_data: What else was used.
+    """
+    event = row_mechanism(bound=table.bound, noise_std=noise_std, rows=rows)
+    guarantee = replace(
+        _guarantee(event, delta),
+        kind="dp-conditional",
+        unit_definition=f"the content of {rows} row(s) of the trained table",
+        condition=f"Whatever is to be hidden changes at most {rows} row(s) of the trained table. "
+        "Training does not ensure that for any term or document: it may change every row.",
+    )
+    claim = _claim(
+        guarantee,
+        event,
+        name,
+        public_data,
+        f"each row lies in a ball of radius {table.bound:g} throughout training",
+        caveats=("This is a statement about tables, not about terms or documents.",),
+    )
+    return released(table, noise_std=noise_std, stream=SecretStream()), claim
+
+
+def _guarantee(event: Gaussian, delta: float) -> Guarantee:
+    """Returns a promise of one release of noise; kind and unit are still to be said."""
+    points = tuple((_epsilon(event, point), point) for point in claims.PROFILE_DELTAS)
+    return Guarantee(
+        adversary="model-recipient",
+        observes=claims.OBSERVES,
+        knows="all rows but those in question, all settings, and how training works",
+        assumes=(),
+        aggregation="central",
+        kind="dp",
+        unit="token-term",
+        unit_definition="",
+        adjacency="zero-out",
+        epsilon=_epsilon(event, delta),
+        delta=delta,
+        profile=points,
+        gdp_mu=gdp.mu(event),
+        accountant=Accountant(
+            name="pld", library="hushdoc", version=hushdoc.__version__, error_bound=None
+        ),
+        transcript=TRANSCRIPT,
+        composition="one release of one table",
+        covers_all_private_accesses=True,
+        sampling_as_implemented="full-batch",
+        hyperparameter_tuning="none",
+        rng="csprng",
+        floating_point=FLOATING_POINT,
+        audit_lower_bound=None,
+        reason=None,
+        condition=None,
+    )
+
+
+def _epsilon(event: Gaussian, delta: float) -> float:
+    found = pld.epsilon(event, delta, adjacency="zero-out")
+    if not math.isfinite(found):
+        raise ValueError(f"{event} has no finite epsilon at delta {delta:g}; raise the noise.")
+    return found
+
+
+def _claim(
+    guarantee: Guarantee,
+    event: Gaussian,
+    name: str,
+    public_data: tuple[PublicData, ...],
+    contribution_bound: str,
+    *,
+    caveats: tuple[str, ...],
+) -> Claim:
+    base = claims.not_private(name, public_data, training={"noise": RNG})
+    [protected] = base.protected_data
+    [unit] = protected.units
+    return replace(
+        base,
+        protected_data=(
+            replace(
+                protected,
+                units=(replace(unit, unit="token-term"),),
+                contribution_bound=contribution_bound,
+            ),
+        ),
+        data_accesses=(
+            DataAccess(
+                data=name, purpose="training", accounted_in=(TRANSCRIPT,), treatment="accounted"
+            ),
+            DataAccess(
+                data=name,
+                purpose="names and number of labels",
+                accounted_in=(),
+                treatment="declared-public",
+            ),
+        ),
+        releases=("hash-table",),
+        guarantees=(guarantee,),
+        transcripts={TRANSCRIPT: event},
+        caveats=caveats,
+    )

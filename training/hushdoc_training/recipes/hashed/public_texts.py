@@ -1,0 +1,134 @@
+"""Public texts: what scales the rows of a table, and what the certificate says of it.
+
+Contracts that somebody holds to be public are best. Who gives none gets invented contracts and, if
+told what to state of its source and where MiniLM's package is installed, how rare English words
+are at large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hushdoc import hashing
+from hushdoc.certificate.claim import PublicData
+from hushdoc.errors import MissingExtraError
+from hushdoc.hashing import Clusters, Features, FeatureScheme
+from hushdoc_training.crf import corpus, private_fitting, word_ranks
+from hushdoc_training.crf.corpus import LabelledText
+from hushdoc_training.data import invented_contracts
+
+INVENTED = "invented:contract"
+UNSEEN_IN_WORDS, UNSEEN_IN_INVENTED = 0.1, 0.3
+"""Scales of rows that words at large do not use, and that invented contracts alone do not."""
+
+_USES = ("scales of rows",)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PublicText:
+    """Public sentences that scale the rows of a table.
+
+    Attributes:
+        features: Of each, by the table's scheme.
+        data: What the certificate says of them.
+        unseen: `private_fitting.public_scales` of rows that they do not use.
+    """
+
+    features: Features
+    data: tuple[PublicData, ...]
+    unseen: float = private_fitting.UNSEEN
+
+
+def given(
+    texts: Sequence[LabelledText],
+    scheme: FeatureScheme,
+    *,
+    name: str,
+    overlap: str,
+    unseen: float | None = None,
+    clusters: Clusters | None = None,
+) -> PublicText:
+    """Returns texts that somebody declares public.
+
+    Args:
+        texts: Each is a document; its labels are not looked at.
+        scheme: What the features are.
+        name: What the certificate calls them.
+        overlap: How far they may hold protected documents.
+        unseen: Scale of rows that they do not use.
+        clusters: What the scheme's clusters are.
+    """
+    found = corpus.sentence_corpus(texts, []).sentences
+    return PublicText(
+        features=hashing.features(found, scheme, clusters),
+        unseen=private_fitting.UNSEEN if unseen is None else unseen,
+        data=(
+            PublicData(
+                name=name,
+                uses=_USES,
+                uri=None,
+                digest=None,
+                privacy_status="declared public by the trainer",
+                overlap_with_protected=overlap,
+            ),
+        ),
+    )
+
+
+def without_any(
+    scheme: FeatureScheme,
+    *,
+    words: str | None,
+    unseen: float | None = None,
+    clusters: Clusters | None = None,
+) -> PublicText:
+    """Returns invented contracts, with words at large where MiniLM's package is installed.
+
+    Args:
+        scheme: What the features are.
+        words: How far the texts that MiniLM's vocabulary comes from may hold protected documents;
+            None leaves words at large out.
+        unseen: Scale of rows that neither uses.
+        clusters: What the scheme's clusters are.
+    """
+    # Of another seed than documents of invented:contract, which stand for protected ones.
+    texts = invented_contracts.contracts(400, seed=1)
+    found = [*corpus.sentence_corpus(texts, []).sentences]
+    data = [
+        PublicData(
+            name=INVENTED,
+            uses=_USES,
+            uri=None,
+            digest=None,
+            privacy_status="invented by a generator",
+            overlap_with_protected="none",
+        )
+    ]
+    usual = UNSEEN_IN_INVENTED
+    ranked = [] if words is None else _ranked()
+    if ranked:
+        found += word_ranks.sentences(ranked)
+        usual = UNSEEN_IN_WORDS
+        data.append(
+            PublicData(
+                name=word_ranks.NAME,
+                uses=_USES,
+                uri=None,
+                digest=None,
+                privacy_status="public",
+                overlap_with_protected=str(words),
+            )
+        )
+    return PublicText(
+        features=hashing.features(found, scheme, clusters),
+        unseen=usual if unseen is None else unseen,
+        data=tuple(data),
+    )
+
+
+def _ranked() -> list[str]:
+    try:
+        return word_ranks.minilm_words()
+    except MissingExtraError:
+        return []

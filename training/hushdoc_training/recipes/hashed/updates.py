@@ -1,0 +1,186 @@
+"""What is certified of a table that was trained further after it had been released.
+
+Whoever receives the next table holds the first one too. So nothing that the first gave away is
+taken back, and what is promised is promised of both together, for a document that was in both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from hushdoc.accounting import gdp, pld
+from hushdoc.accounting.mechanism import Mechanism, Sequence
+from hushdoc.certificate.audit_reports import Audit
+from hushdoc.certificate.claim import Claim, Guarantee
+from hushdoc.errors import CheckpointError
+from hushdoc_training.privacy import claims
+
+Item = TypeVar("Item")
+
+BEFORE = "earlier table: "
+"""Begins the method of an audit that was of the table that training went on from."""
+
+_TUNINGS = ("accounted", "public-data", "none", "unaccounted")
+"""From what says most of how settings were chosen to what says least."""
+
+
+def added(claim: Claim, before: Claim) -> Claim:
+    """Returns the claim of DP-SGD that went on from a table of DP-SGD: both are added up.
+
+    Args:
+        claim: Of the further training alone, or of all runs in its ledger.
+        before: Of the table that it went on from. Where a ledger of the same documents holds that
+            run as well, it is counted there and not again; a ledger that was set back does not.
+
+    Raises:
+        CheckpointError: The earlier table does not protect whole documents.
+    """
+    (told,), (new,) = _one_guarantee(before), _one_guarantee(claim)
+    units = told.unit_definition == new.unit_definition and told.adjacency == new.adjacency
+    if told.kind != "dp" or told.unit != new.unit or not units:
+        raise CheckpointError(
+            f"The released table promises kind {told.kind}, unit {told.unit}; expected dp for each "
+            f"{new.unit}, or the next one could not promise that either. Update it by the mode "
+            "that it was made by, or train anew."
+        )
+    commitment = claim.protected_data[0].commitment
+    same = commitment is not None and commitment == before.protected_data[0].commitment
+    known = same and _holds(_transcript(claim, new), _transcript(before, told))
+    return replace(
+        claim,
+        protected_data=_both(before.protected_data, claim.protected_data),
+        public_data=_both(before.public_data, claim.public_data),
+        data_accesses=_both(before.data_accesses, claim.data_accesses),
+        guarantees=(new if known else _composed(new, told, claim, before),),
+        transcripts=claim.transcripts
+        if known
+        else {claims.TRANSCRIPT: _mechanism(before, told, claim, new)},
+        audits=_audits(claim, before),
+        training={**claim.training, "startedFrom": dict(before.training)},
+        caveats=_both(before.caveats, claim.caveats),
+    )
+
+
+def beside(claim: Claim, before: Claim) -> Claim:
+    """Returns the claim of a filled table that was trained further: no promise, both measured.
+
+    Args:
+        claim: Of the further training, whose attacks hold both tables.
+        before: Of the table that it went on from.
+
+    Raises:
+        CheckpointError: The earlier table has a promise, which the next one could not keep.
+    """
+    require_filled(before)
+    (told,), (new,) = _one_guarantee(before), _one_guarantee(claim)
+    guarantee = replace(
+        new,
+        composition="two releases: the table that training went on from, and this one; whoever "
+        "holds both sees by how much each row changed",
+        assumes=_both(told.assumes, new.assumes),
+    )
+    if told.kind == "none" and new.kind != "none":
+        guarantee = replace(
+            guarantee,
+            kind="none",
+            transcript=None,
+            assumes=(),
+            reason=f"The table that training went on from promised nothing: {told.reason}",
+        )
+    return replace(
+        claim,
+        protected_data=_both(before.protected_data, claim.protected_data),
+        public_data=_both(before.public_data, claim.public_data),
+        data_accesses=_both(before.data_accesses, claim.data_accesses),
+        guarantees=(guarantee,),
+        audits=_audits(claim, before),
+        training={**claim.training, "startedFrom": dict(before.training)},
+        caveats=_both(
+            _both(before.caveats, claim.caveats),
+            (
+                "Attacks on this table were attacks on what changed, by somebody who holds the "
+                f"earlier table as well; those marked '{BEFORE.strip()}' were on that one.",
+            ),
+        ),
+    )
+
+
+def require_filled(before: Claim) -> None:
+    """Refuses a table with a promise, which a filled update of it would not keep.
+
+    Args:
+        before: Of the table that training shall go on from.
+
+    Raises:
+        CheckpointError: It has a promise.
+    """
+    (told,) = _one_guarantee(before)
+    if told.kind not in ("empirical", "none") or told.unit != "token-term":
+        raise CheckpointError(
+            f"The released table promises kind {told.kind}, unit {told.unit}; expected a filled "
+            "table, for a filled update promises less. Update it by the mode that it was made by."
+        )
+
+
+def _one_guarantee(claim: Claim) -> tuple[Guarantee]:
+    if len(claim.guarantees) != 1:
+        raise CheckpointError(
+            f"The claim of a table has {len(claim.guarantees)} guarantees; expected one. Train it "
+            "again with this version."
+        )
+    return (claim.guarantees[0],)
+
+
+def _composed(new: Guarantee, told: Guarantee, claim: Claim, before: Claim) -> Guarantee:
+    mechanism = _mechanism(before, told, claim, new)
+    if new.delta is None:
+        raise ValueError("The guarantee of the further training has no delta.")
+    return replace(
+        new,
+        assumes=_both(told.assumes, new.assumes),
+        epsilon=pld.epsilon(mechanism, new.delta),
+        profile=tuple((pld.epsilon(mechanism, delta), delta) for _, delta in new.profile),
+        gdp_mu=gdp.mu(mechanism),
+        composition=f"two trainings, the second went on from the released table of the first, and "
+        f"both are added up for a document that was in both; the first: {told.composition}; the "
+        f"second: {new.composition}",
+        hyperparameter_tuning=max(
+            told.hyperparameter_tuning, new.hyperparameter_tuning, key=_TUNINGS.index
+        ),
+    )
+
+
+def _holds(ledger: Mechanism, earlier: Mechanism) -> bool:
+    """Returns whether a ledger counts earlier events and more; a copy set back would not."""
+    left = list(_events(ledger))
+    for event in _events(earlier):
+        if event not in left:
+            return False
+        left.remove(event)
+    return bool(left)
+
+
+def _transcript(claim: Claim, guarantee: Guarantee) -> Mechanism:
+    return claim.transcripts[str(guarantee.transcript)]
+
+
+def _mechanism(before: Claim, told: Guarantee, claim: Claim, new: Guarantee) -> Sequence:
+    both = _transcript(before, told), _transcript(claim, new)
+    return Sequence(events=tuple(event for made in both for event in _events(made)))
+
+
+def _events(mechanism: Mechanism) -> tuple[Mechanism, ...]:
+    return mechanism.events if isinstance(mechanism, Sequence) else (mechanism,)
+
+
+def _audits(claim: Claim, before: Claim) -> tuple[Audit, ...]:
+    earlier = tuple(
+        replace(audit, method=BEFORE + audit.method.removeprefix(BEFORE)) for audit in before.audits
+    )
+    return (*claim.audits, *earlier)
+
+
+def _both(first: tuple[Item, ...], second: tuple[Item, ...]) -> tuple[Item, ...]:
+    """Returns the items of both, each once: equal ones are said once."""
+    return (*first, *(item for item in second if item not in first))

@@ -1,0 +1,111 @@
+"""Rows of private training: a record's windows, each with its share of the record's loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from hushdoc.runtime.encoding import EncodedPage, Encoder
+from hushdoc.runtime.images import PicturePreprocessing, Pixels
+from hushdoc_training.models.layout import TokenClassifier
+from hushdoc_training.recipes.kie.records import IGNORED, Record, Window, collate
+
+TRIAL_WINDOWS = ((9, 6), (5,), (7, 3, 8))
+"""Lengths (tokens) of the windows of the invented records that the clipper is tested on."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """One window of a record.
+
+    Attributes:
+        window: Its tokens and targets.
+        scale: What the sum over its tokens is multiplied by, so that the mean over a record's rows
+            is the mean over the record's labelled tokens.
+    """
+
+    window: Window
+    scale: float
+
+
+def rows_of(record: Record) -> tuple[Row, ...]:
+    """Returns a record's windows as rows; none where no token carries a label."""
+    labelled = sum(int((window.targets != IGNORED).sum()) for window in record)
+    if not labelled:
+        return ()
+    return tuple(Row(window=window, scale=len(record) / labelled) for window in record)
+
+
+def length_of(row: Row) -> int:
+    """Returns how many tokens a row has."""
+    return row.window.stop - row.window.start
+
+
+def losses_of(
+    model: TokenClassifier, encoder: Encoder, rows: Sequence[Row], *, device: torch.device
+) -> torch.Tensor:
+    """Returns the scaled sum of every row's cross-entropies, shape [rows]."""
+    batch = collate(encoder, [row.window for row in rows])
+    with torch.autocast(device.type, dtype=torch.bfloat16), _attention(device):
+        logits = model(*batch.inputs(device))
+    each = functional.cross_entropy(
+        logits.float().transpose(1, 2),
+        batch.targets.to(device),
+        ignore_index=IGNORED,
+        reduction="none",
+    )
+    return each.sum(1) * each.new_tensor([row.scale for row in rows])
+
+
+def _attention(device: torch.device) -> AbstractContextManager[None]:
+    # On a CPU the fused kernel's backward pass takes more time than it saves at these lengths.
+    return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
+
+
+def trial_records(
+    *, vocabulary: int, tags: int, image: PicturePreprocessing | None = None
+) -> list[tuple[Row, ...]]:
+    """Returns invented records, so that a test of the clipper reads no protected document.
+
+    Args:
+        vocabulary: How many token ids there are.
+        tags: How many tags there are.
+        image: How the model reads pictures, if it does; each record then has one of noise.
+    """
+    generator = np.random.default_rng(0)
+    records = [
+        rows_of(tuple(_window(length, vocabulary, tags, generator) for length in lengths))
+        for lengths in TRIAL_WINDOWS
+    ]
+    return records if image is None else [_pictured(rows, image, generator) for rows in records]
+
+
+def _pictured(
+    rows: Sequence[Row], image: PicturePreprocessing, generator: np.random.Generator
+) -> tuple[Row, ...]:
+    noise = generator.standard_normal((3, image.height, image.width), dtype=np.float32)
+
+    def picture() -> Pixels:
+        return noise
+
+    return tuple(replace(row, window=replace(row.window, picture=picture)) for row in rows)
+
+
+def _window(length: int, vocabulary: int, tags: int, generator: np.random.Generator) -> Window:
+    corners = np.sort(generator.integers(0, 1001, (length, 2, 2)), axis=1)
+    page = EncodedPage(
+        ids=generator.integers(0, vocabulary, length),
+        boxes=corners.reshape(length, 4),
+        words=np.arange(length),
+        first=np.ones(length, dtype=np.bool_),
+        num_words=length,
+        cut_words=(),
+    )
+    targets = np.where(np.arange(length) % 4, generator.integers(0, tags, length), IGNORED)
+    return Window(page=page, start=0, stop=length, targets=targets)

@@ -1,0 +1,74 @@
+"""What makes a run the same run: its start, its labels, the very documents, and its claim."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from hushdoc.certificate.claim import Claim
+from hushdoc.document.page import Page
+from hushdoc.labels import LabelledDocument
+from hushdoc_training.recipes.kie.start import Start
+from hushdoc_training.runs.account import claim_digest
+
+
+def documents_digest(documents: Sequence[LabelledDocument]) -> str:
+    """Returns a digest of ids, words, boxes and labels, whatever the order of the documents.
+
+    It answers whether a guessed document is among them, so it stays with the trainer; certificates
+    carry a salted commitment to it.
+    """
+    each = sorted(hashlib.sha256(_content(labelled)).digest() for labelled in documents)
+    return hashlib.sha256(b"".join(each)).hexdigest()
+
+
+def pictures_digest(documents: Sequence[LabelledDocument]) -> str:
+    """Returns a digest of the files with the pictures of pages that have words.
+
+    It stays with the trainer too.
+    """
+    each = sorted(
+        hashlib.sha256(
+            f"{labelled.document.id} {number} {page.frame} ".encode() + _file(page)
+        ).digest()
+        for labelled in documents
+        for number, page in enumerate(labelled.document.pages)
+        if page.words
+    )
+    return hashlib.sha256(b"".join(each)).hexdigest()
+
+
+def identity(start: Start, documents: str, claim: Claim) -> dict[str, Any]:
+    """Returns what a resumed run must share with the run that began.
+
+    Args:
+        start: The model that training starts from.
+        documents: From `documents_digest`.
+        claim: What the run alone promises.
+    """
+    return {
+        "start": start.name,
+        "labels": list(start.labels.fields),
+        "preprocessing": start.preprocessing.to_dict(),
+        "tokenizer": hashlib.sha256(start.tokenizer_json.encode("utf-8")).hexdigest(),
+        "claim": claim_digest(claim),
+        "documents": documents,
+    }
+
+
+def _file(page: Page) -> bytes:
+    if page.image is None:
+        return b""
+    if isinstance(page.image, bytes):
+        return hashlib.sha256(page.image).digest()
+    with page.image.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").digest()
+
+
+def _content(labelled: LabelledDocument) -> bytes:
+    document = labelled.document
+    pages = [[[word.text, word.box.to_list()] for word in page.words] for page in document.pages]
+    spans = [[span.page, span.start, span.stop, span.label] for span in labelled.spans]
+    return json.dumps([document.id, pages, spans]).encode()

@@ -1,0 +1,128 @@
+"""What private key information extraction puts together: documents, a layout model and a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+
+from hushdoc.errors import PrivacyError
+from hushdoc.labels import LabelledDocument
+from hushdoc_training.models import layout
+from hushdoc_training.models.layout import TokenClassifier
+from hushdoc_training.privacy import guards
+from hushdoc_training.privacy.engine import PrivateTraining
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.randomness.noise import NoiseStream
+from hushdoc_training.recipes.kie.examples import Row, length_of, losses_of, rows_of, trial_records
+from hushdoc_training.recipes.kie.records import records_of
+from hushdoc_training.recipes.kie.settings import PrivateSettings
+from hushdoc_training.recipes.kie.start import Start
+
+UNITS = ("document", "sequence")
+"""Privacy units that records can be made of here."""
+
+MAX_ROWS, MAX_TOKENS = 32, 4096
+"""Most windows and tokens in one physical batch: bounds memory and time, changes nothing else."""
+
+BF16_TOLERANCE = 3e-2
+"""Difference that rounding to bfloat16 makes in a norm."""
+
+
+def private_training(
+    start: Start,
+    documents: Sequence[LabelledDocument],
+    plan: PrivacyPlan,
+    settings: PrivateSettings,
+    *,
+    charge: Callable[[int], None],
+    noise: NoiseStream,
+    device: torch.device,
+) -> PrivateTraining[Row]:
+    """Returns private training by Adam, with all that is not to be trained frozen.
+
+    The clipper is tried on invented windows, so that no document is read before a step is charged.
+
+    Args:
+        start: Its model is moved to the device and changed.
+        documents: The private ones; a document without a labelled token has no gradient.
+        plan: Unit, budget, sampling, clipping and noise.
+        settings: Learning rate, what is trained, and by which backend.
+        charge: Writes down a step for good.
+        noise: Fresh, from the operating system.
+        device: Where to train.
+
+    Raises:
+        PrivacyError: The model or the documents can't be trained on privately under this plan.
+        ValueError: Records can't be made of the plan's unit.
+    """
+    if plan.privacy_unit not in UNITS:
+        raise ValueError(
+            f"privacy_unit is '{plan.privacy_unit}'; expected one of {', '.join(UNITS)}."
+        )
+    image = start.preprocessing.image
+    if image is not None and plan.privacy_unit != "document":
+        raise PrivacyError(
+            f"The privacy unit is '{plan.privacy_unit}' and the model reads pictures of pages: "
+            "what one window says is seen in the picture beside all others of its page, so that "
+            "it would not be protected. Choose the unit 'document', or train without pictures."
+        )
+    model, encoder = start.model, start.encoder
+    model.eval()  # the probe in freeze must not draw dropout masks
+    layout.freeze(model, trained=settings.trained, image=image)
+    model.to(device)
+    _set_dropout(model, settings.dropout)
+    parameters = guards.trainable(model).values()
+    windows = records_of(documents, encoder, start.labels, unit=plan.privacy_unit)
+    return PrivateTraining(
+        plan,
+        model,
+        torch.optim.Adam(parameters, lr=settings.learning_rate),
+        records=[rows_of(record) for record in windows],
+        losses=partial(losses_of, model, encoder, device=device),
+        backend=settings.backend,
+        max_rows=max(1, min(MAX_ROWS, MAX_TOKENS // _row_tokens(start))),
+        length=length_of,
+        trial=trial_records(
+            vocabulary=len(model.word_embeddings), tags=len(start.labels.tags), image=image
+        ),
+        tolerance=BF16_TOLERANCE,
+        charge=charge,
+        noise=noise,
+    )
+
+
+def unreached(start: Start) -> list[str]:
+    """Returns the names of parameters that no window reaches, whatever is to be trained.
+
+    An invented window shows it, so that a claim may name them without telling of a document.
+
+    Args:
+        start: Its model is left as it was, but in evaluation mode.
+    """
+    model = start.model.eval()  # the probe in freeze must not draw dropout masks
+    before = {value: value.requires_grad for value in model.parameters()}
+    model.requires_grad_(True)
+    try:
+        return layout.freeze(model, trained="all", image=start.preprocessing.image)
+    finally:
+        for value, required in before.items():
+            value.requires_grad_(required)
+
+
+def _row_tokens(start: Start) -> int:
+    """Returns the most tokens of one row, the patches of its page's picture included."""
+    tokens = start.preprocessing.max_tokens
+    image = start.preprocessing.image
+    return tokens if image is None else tokens + layout.num_patches(start.model, image)
+
+
+def _set_dropout(model: TokenClassifier, probability: float) -> None:
+    model.train()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = probability
+        if isinstance(getattr(module, "attention_dropout", None), float):
+            # LayoutLM's, which no layer of it holds.
+            module.attention_dropout = probability  # type: ignore[assignment]

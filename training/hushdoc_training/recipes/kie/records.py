@@ -1,0 +1,348 @@
+"""Records: labelled documents cut into windows, grouped by the privacy unit they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from hushdoc.document.document import Document
+from hushdoc.document.page import Page
+from hushdoc.labels import (
+    LabelledDocument,
+    LabelSet,
+    Span,
+    spans_from_tags,
+    spans_from_words,
+    tags_from_spans,
+)
+from hushdoc.runtime import decoding, encoding, windows
+from hushdoc.runtime.encoding import EncodedPage, Encoder, IntArray, Preprocessing
+from hushdoc.runtime.images import Pixels, pixels_of_page
+from hushdoc_training.models.layout import TokenClassifier
+
+Picture = Callable[[], Pixels]
+"""Draws a page's picture as the model reads it. It is asked for each batch anew, so that the pixels
+of a whole data set are never in memory."""
+
+IGNORED = -100
+"""The target of tokens that carry no label: special ones, padding, and all but a word's first."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Window:
+    """A range of a page's tokens with a target for each; the papers call it a sequence.
+
+    Windows of one page share one `picture`; it is None where the model reads words and boxes alone.
+    """
+
+    page: EncodedPage
+    start: int
+    stop: int
+    targets: IntArray
+    picture: Picture | None = None
+
+
+Record = tuple[Window, ...]
+"""What is clipped once: all windows of a document, or one window, as the privacy unit says."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TensorBatch:
+    """Model inputs and targets; targets have shape [batch, sequence]."""
+
+    input_ids: torch.Tensor
+    bbox: torch.Tensor
+    attention_mask: torch.Tensor
+    targets: torch.Tensor
+    pixel_values: torch.Tensor | None = None
+
+    def inputs(self, device: torch.device) -> list[torch.Tensor]:
+        """Returns what a TokenClassifier takes, in its order, on a device."""
+        told = [self.input_ids, self.bbox, self.attention_mask]
+        if self.pixel_values is not None:
+            told.append(self.pixel_values)
+        return [value.to(device) for value in told]
+
+
+def windows_of(
+    labelled: LabelledDocument, encoder: Encoder, labels: LabelSet, *, overlap: int = 0
+) -> list[Window]:
+    """Returns a document's windows with their targets.
+
+    Only the first token of a word carries its label (PrIeD-KIE, section 4.2).
+    """
+    number = {tag: index for index, tag in enumerate(labels.tags)}
+    made = []
+    for index, page in enumerate(labelled.document.pages):
+        spans = [span for span in labelled.spans if span.page == index]
+        tags = np.asarray([number[tag] for tag in tags_from_spans(len(page.words), spans)])
+        encoded = encoder.encode(page)
+        picture = _picture(labelled.document, index, encoder.preprocessing)
+        targets = np.where(encoded.first, tags[encoded.words], IGNORED)
+        capacity = encoder.preprocessing.capacity
+        for start, stop in windows.split(encoded, capacity=capacity, overlap=overlap):
+            made.append(
+                Window(
+                    page=encoded,
+                    start=start,
+                    stop=stop,
+                    targets=targets[start:stop],
+                    picture=picture,
+                )
+            )
+    return made
+
+
+def _picture(document: Document, number: int, settings: Preprocessing) -> Picture | None:
+    if settings.image is None:
+        return None
+    return partial(pixels_of_page, document, number, settings.image)
+
+
+def _pixels(pictures: Sequence[Picture | None]) -> list[Pixels] | None:
+    """Returns a batch's pictures, each page's drawn once; None where the model reads none."""
+    asked = {id(picture): picture for picture in pictures if picture is not None}
+    drawn = {key: picture() for key, picture in asked.items()}
+    return [drawn[id(picture)] for picture in pictures] if drawn else None
+
+
+def records_of(
+    documents: Iterable[LabelledDocument], encoder: Encoder, labels: LabelSet, *, unit: str
+) -> list[Record]:
+    """Returns the records that a privacy unit makes of documents.
+
+    Args:
+        documents: Labelled documents, their words in any order.
+        encoder: Tokenizer and preprocessing.
+        labels: The fields the model finds.
+        unit: "document", or "sequence" for each window alone.
+    """
+    ordered = in_order(documents, encoder.preprocessing)
+    grouped = [tuple(windows_of(labelled, encoder, labels)) for labelled in ordered]
+    if unit == "sequence":
+        return [(window,) for record in grouped for window in record]
+    return grouped
+
+
+def shuffled_segments(
+    labelled: LabelledDocument, generator: np.random.Generator
+) -> LabelledDocument:
+    """Returns the document with each page's segments in a random order, labels moved along."""
+    pages: list[Page] = []
+    spans: list[Span] = []
+    for number, page in enumerate(labelled.document.pages):
+        starts = [
+            index
+            for index, word in enumerate(page.words)
+            if index == 0 or word.segment is None or word.segment != page.words[index - 1].segment
+        ]
+        inside = {
+            index
+            for span in labelled.spans
+            if span.page == number
+            for index in range(span.start + 1, span.stop)
+        }
+        starts = [index for index in starts if index not in inside]
+        blocks = list(zip(starts, [*starts[1:], len(page.words)], strict=True))
+        order = [index for at in generator.permutation(len(blocks)) for index in range(*blocks[at])]
+        moved = {old: new for new, old in enumerate(order)}
+        pages.append(replace(page, words=tuple(page.words[index] for index in order)))
+        spans.extend(
+            replace(span, start=moved[span.start], stop=moved[span.start] + span.stop - span.start)
+            for span in labelled.spans
+            if span.page == number
+        )
+    document = replace(labelled.document, pages=tuple(pages))
+    return LabelledDocument(
+        document=document, spans=tuple(spans), provider=labelled.provider, kind=labelled.kind
+    )
+
+
+def collate(encoder: Encoder, parts: Sequence[Window]) -> TensorBatch:
+    """Returns windows padded into one batch."""
+    batch = encoder.batch(
+        [(part.page, part.start, part.stop) for part in parts],
+        pixel_values=_pixels([part.picture for part in parts]),
+    )
+    targets = np.full(batch.input_ids.shape, IGNORED, dtype=np.int64)
+    for row, part in enumerate(parts):
+        targets[row, 1 : 1 + len(part.targets)] = part.targets
+    return TensorBatch(
+        input_ids=torch.from_numpy(batch.input_ids),
+        bbox=torch.from_numpy(batch.bbox),
+        attention_mask=torch.from_numpy(batch.attention_mask),
+        targets=torch.from_numpy(targets),
+        pixel_values=(None if batch.pixel_values is None else torch.from_numpy(batch.pixel_values)),
+    )
+
+
+def with_token_noise(batch: TensorBatch, share: float) -> TensorBatch:
+    """Returns the batch with some tokens replaced by others of it; boxes and targets stay.
+
+    Args:
+        batch: The batch.
+        share: Each window loses a share of its word tokens drawn between 0 and this.
+    """
+    inside = batch.attention_mask.bool()
+    inside[:, 0] = False
+    inside &= batch.bbox[..., 0] < batch.bbox[..., 2]  # not the closing token, a box of one point
+    rates = torch.rand(len(inside), 1) * share
+    chosen = inside & (torch.rand(inside.shape) < rates)
+    ids = batch.input_ids.clone()
+    pool = ids[inside]
+    ids[chosen] = pool[torch.randint(len(pool), (int(chosen.sum()),))]
+    return replace(batch, input_ids=ids)
+
+
+def loss_of(
+    model: TokenClassifier,
+    batch: TensorBatch,
+    *,
+    device: torch.device,
+    label_smoothing: float = 0.0,
+) -> torch.Tensor:
+    """Returns the mean cross-entropy over the batch's labelled tokens; 0 where there is none."""
+    with torch.autocast(device.type, dtype=torch.bfloat16):
+        logits = model(*batch.inputs(device))
+    targets = batch.targets.to(device).flatten()
+    total = functional.cross_entropy(
+        logits.float().flatten(0, 1),
+        targets,
+        ignore_index=IGNORED,
+        reduction="sum",
+        label_smoothing=label_smoothing,
+    )
+    return total / (targets != IGNORED).sum().clamp(min=1)
+
+
+def predict(
+    model: TokenClassifier,
+    encoder: Encoder,
+    labels: LabelSet,
+    documents: Sequence[LabelledDocument],
+    *,
+    device: torch.device,
+    batch_size: int = 16,
+) -> list[list[Span]]:
+    """Returns the spans the model finds, windows overlapped and merged as at run time."""
+    settings = encoder.preprocessing
+    pages = [
+        (item, number, encoder.encode(page))
+        for item, labelled in enumerate(documents)
+        for number, page in enumerate(labelled.document.pages)
+    ]
+    pictures = [_picture(documents[item].document, number, settings) for item, number, _ in pages]
+    ranges = [
+        windows.split(page, capacity=settings.capacity, overlap=settings.overlap)
+        for _, _, page in pages
+    ]
+    work = [(at, part) for at, parts in enumerate(ranges) for part in range(len(parts))]
+    work.sort(key=lambda place: ranges[place[0]][place[1]][1] - ranges[place[0]][place[1]][0])
+    outputs: list[list[windows.FloatArray]] = [
+        [np.empty((0, 0), dtype=np.float32)] * len(parts) for parts in ranges
+    ]
+    was_training = model.training
+    model.eval()
+    with torch.inference_mode():
+        for first in range(0, len(work), batch_size):
+            chosen = work[first : first + batch_size]
+            batch = encoder.batch(
+                [(pages[at][2], *ranges[at][part]) for at, part in chosen],
+                pixel_values=_pixels([pictures[at] for at, _ in chosen]),
+            )
+            logits = model(
+                *(torch.from_numpy(value).to(device) for value in batch.to_inputs().values())
+            )
+            scores = logits.float().softmax(-1).cpu().numpy()
+            for row, (at, part) in enumerate(chosen):
+                start, stop = ranges[at][part]
+                outputs[at][part] = scores[row, 1 : 1 + stop - start]
+    model.train(was_training)
+    found: list[list[Span]] = [[] for _ in documents]
+    for (item, number, page), parts, scored in zip(pages, ranges, outputs, strict=True):
+        if not parts:
+            continue
+        words = documents[item].document.pages[number]
+        joined = decoding.joined_words(words) if settings.box_level == "segment" else None
+        path = decoding.viterbi(windows.merge(page, parts, scored).astype(np.float64), joined)
+        tags = [labels.tags[index] for index in path]
+        found[item].extend(spans_from_tags(tags, page=number))
+    return found
+
+
+POOL = 32
+"""Batches that are sorted by length together."""
+
+
+def shuffled_windows(
+    documents: Sequence[LabelledDocument],
+    encoder: Encoder,
+    labels: LabelSet,
+    *,
+    share: float,
+    generator: np.random.Generator,
+) -> list[Window]:
+    """Returns all windows; in a share of the documents segments come in another order."""
+    made = []
+    for labelled in in_order(documents, encoder.preprocessing):
+        moved = generator.random() < share
+        item = shuffled_segments(labelled, generator) if moved else labelled
+        made.extend(windows_of(item, encoder, labels))
+    return made
+
+
+def epoch_batches(
+    windows: Sequence[Window], batch_size: int, *, generator: np.random.Generator
+) -> list[list[Window]]:
+    """Returns an epoch's batches: random, but of similar lengths so that little is padding."""
+    order = generator.permutation(len(windows))
+    batches = []
+    for first in range(0, len(order), POOL * batch_size):
+        chosen = sorted(
+            order[first : first + POOL * batch_size],
+            key=lambda index: windows[index].stop - windows[index].start,
+        )
+        for at in range(0, len(chosen), batch_size):
+            batches.append([windows[index] for index in chosen[at : at + batch_size]])
+    return [batches[index] for index in generator.permutation(len(batches))]
+
+
+def in_order(
+    documents: Iterable[LabelledDocument], preprocessing: Preprocessing
+) -> list[LabelledDocument]:
+    """Returns documents with their words as the model reads them, labels moved along.
+
+    A field between whose words others now stand becomes one field for each part, because that is
+    all its tags can say. Documents that are in order stay as they are.
+
+    Args:
+        documents: Their words in any order.
+        preprocessing: The model's; run time orders words by the same function.
+    """
+    if preprocessing.word_order == "given":
+        return list(documents)
+    return [_ordered(labelled, preprocessing) for labelled in documents]
+
+
+def _ordered(labelled: LabelledDocument, preprocessing: Preprocessing) -> LabelledDocument:
+    document, numbers = encoding.in_order(labelled.document, preprocessing)
+    places = [{old: new for new, old in enumerate(order)} for order in numbers]
+    return replace(
+        labelled,
+        document=document,
+        spans=tuple(part for span in labelled.spans for part in _parts(span, places[span.page])),
+        questions=tuple(
+            replace(asked, word_ids=tuple(places[asked.page][word] for word in asked.word_ids))
+            for asked in labelled.questions
+        ),
+    )
+
+
+def _parts(span: Span, places: Mapping[int, int]) -> list[Span]:
+    words = [places[word] for word in range(span.start, span.stop)]
+    return spans_from_words(words, label=span.label, page=span.page)

@@ -1,0 +1,149 @@
+"""Start: the model that training starts from, with its tokenizer, preprocessing and history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from hushdoc.certificate.claim import Claim
+from hushdoc.errors import CheckpointError
+from hushdoc.labels import LabelSet
+from hushdoc.runtime.encoding import Encoder, Preprocessing
+from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.models import layout
+from hushdoc_training.models.layout import TokenClassifier
+
+TOKENIZER = "tokenizer.json"
+"""Kept in the run folder, so that a resumed run spells words as it did before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """Where training starts: a model with its tokenizer, preprocessing and history."""
+
+    model: TokenClassifier
+    tokenizer_json: str
+    preprocessing: Preprocessing
+    labels: LabelSet
+    claim: Claim | None
+    name: str
+
+    @property
+    def encoder(self) -> Encoder:
+        """The tokenizer with its preprocessing."""
+        return Encoder(self.tokenizer_json, self.preprocessing)
+
+
+def start_from(
+    source: str,
+    labels: LabelSet,
+    *,
+    max_tokens: int = 128,
+    box_level: str = "word",
+    images: bool = False,
+    word_order: str = "given",
+    new_labels: bool = False,
+    vocabulary: Callable[[], Sequence[str]] | None = None,
+    resumed: Path | None = None,
+    seed: int = 0,
+) -> Start:
+    """Returns the model that training starts from.
+
+    Args:
+        source: "minilm", "small", a hushdoc checkpoint or run folder, a transformers folder, or
+            a hub id.
+        labels: The fields the documents have.
+        max_tokens: Window length; a hushdoc checkpoint keeps its own.
+        box_level: "word" or "segment"; a hushdoc checkpoint keeps its own.
+        word_order: "given" or "reading"; a hushdoc checkpoint keeps its own.
+        images: The model reads the pictures of pages too: LayoutLMv3 alone. A hushdoc checkpoint
+            keeps its own way.
+        new_labels: Put a fresh output layer on a checkpoint with other labels.
+        vocabulary: Public texts for the small model's tokenizer.
+        resumed: The run folder that is continued; the small model takes its tokenizer from there,
+            because learning one anew gives another.
+        seed: Of fresh weights.
+
+    Raises:
+        CheckpointError: The source can't be read, or can't read pictures and shall.
+        LabelMismatchError: The checkpoint knows other labels and `new_labels` is off.
+        MissingExtraError: MiniLM's package is not installed.
+    """
+    torch.manual_seed(seed)
+    folder = Path(source)
+    if (folder / "checkpoint.json").is_file() or (folder / "checkpoint").is_dir():
+        stored = Checkpoint.load(folder)
+        if images and stored.preprocessing.image is None:
+            raise CheckpointError(
+                f"The checkpoint '{stored.folder}' was trained without pictures and keeps to that. "
+                "Train it with pictures from the start, or leave them out here."
+            )
+        model = layout.load(stored.folder, stored.architecture)
+        if new_labels:
+            layout.replace_output_layer(model, labels)
+        else:
+            stored.require_labels(labels)
+            labels = stored.labels
+        return Start(
+            model=model,
+            tokenizer_json=stored.tokenizer_json,
+            preprocessing=stored.preprocessing,
+            labels=labels,
+            claim=stored.claim,
+            name=f"checkpoint of {stored.architecture}",
+        )
+    if (folder / "run.json").is_file():
+        raise CheckpointError(
+            f"The run in '{folder}' has not finished, so it has no checkpoint to start from. "
+            "Finish it with --resume first."
+        )
+    if source == "minilm":
+        model, tokenizer_json, special = layout.minilm(labels)
+    elif source == "small":
+        model, tokenizer_json, special = layout.small(labels, _vocabulary(vocabulary, resumed))
+    else:
+        model, tokenizer_json, special = layout.pretrained(source, labels)
+    return Start(
+        model=model,
+        tokenizer_json=tokenizer_json,
+        preprocessing=Preprocessing(
+            max_tokens=max_tokens,
+            overlap=max_tokens // 4,
+            box_level=box_level,
+            word_order=word_order,
+            cls_id=special.cls_id,
+            sep_id=special.sep_id,
+            pad_id=special.pad_id,
+            image=layout.picture_preprocessing(model) if images else None,
+        ),
+        labels=labels,
+        claim=None,
+        name=source,
+    )
+
+
+def reads_pictures(source: str) -> bool:
+    """Returns whether a start is a hushdoc checkpoint or run folder that reads pictures.
+
+    Raises:
+        CheckpointError: It is one and can't be read.
+    """
+    folder = Path(source)
+    if not ((folder / "checkpoint.json").is_file() or (folder / "checkpoint").is_dir()):
+        return False
+    return Checkpoint.load(folder).preprocessing.image is not None
+
+
+def _vocabulary(texts: Callable[[], Sequence[str]] | None, resumed: Path | None) -> str:
+    if resumed is not None and (resumed / TOKENIZER).is_file():
+        return (resumed / TOKENIZER).read_text(encoding="utf-8")
+    found = texts() if texts else ()
+    if not found:
+        raise CheckpointError(
+            "The small model learns its vocabulary from public documents, and none are given. "
+            "Train it on --data invented:... --public first."
+        )
+    return layout.wordpiece(found)

@@ -1,0 +1,381 @@
+"""Key information extraction: from labelled documents to a checkpoint with its claim."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from hushdoc.certificate.claim import Claim, PublicData
+from hushdoc.errors import CheckpointError, EmptyDocumentError, PrivacyError
+from hushdoc.labels import LabelledDocument
+from hushdoc.runtime.images import pixels_of_page
+from hushdoc.system import atomic_files
+from hushdoc_training import checkpoint, metrics
+from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.privacy import claims, trial
+from hushdoc_training.privacy.engine import PrivateTraining
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.randomness.noise import NoiseStream
+from hushdoc_training.recipes.kie.examples import Row
+from hushdoc_training.recipes.kie.identity import documents_digest, identity, pictures_digest
+from hushdoc_training.recipes.kie.private import private_training, unreached
+from hushdoc_training.recipes.kie.records import (
+    Window,
+    collate,
+    epoch_batches,
+    in_order,
+    loss_of,
+    predict,
+    shuffled_windows,
+    with_token_noise,
+)
+from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
+from hushdoc_training.recipes.kie.start import TOKENIZER, Start
+from hushdoc_training.runs import account as budget
+from hushdoc_training.runs import loop, state
+from hushdoc_training.runs.loop import Outcome, StepFunction
+from hushdoc_training.runs.run_folder import STEPS, Run
+from hushdoc_training.runs.step_log import StepLog
+
+CHECKPOINT = "checkpoint"
+"""The folder that a finished run leaves."""
+
+
+def train_plain(
+    start: Start,
+    documents: Sequence[LabelledDocument],
+    settings: PlainSettings,
+    *,
+    out: Path,
+    claim: Claim,
+    resume: bool = False,
+    quiet: bool = False,
+    device: torch.device | None = None,
+) -> Outcome:
+    """Trains without privacy and writes `out/checkpoint`.
+
+    Args:
+        start: From `start_from`; its model is changed.
+        documents: The training documents.
+        settings: Epochs, batch size, rate.
+        out: The run folder.
+        claim: What the checkpoint says about privacy: `claims.public` or `claims.not_private`.
+        resume: Continue an interrupted run.
+        quiet: Show no progress.
+        device: Where to train; a GPU if there is one.
+
+    Raises:
+        PrivacyError: The start has seen protected documents.
+    """
+    device = device or best_device()
+    _require_readable(documents, start)
+    _require_public(start)
+    claim.to_json()  # refuses what could not be certified before an hour is spent on it
+    windows = shuffled_windows(
+        documents,
+        start.encoder,
+        start.labels,
+        share=settings.segment_shuffling,
+        generator=np.random.default_rng(settings.seed),
+    )
+    per_epoch = math.ceil(len(windows) / settings.batch_size)
+    steps = max(1, round(per_epoch * settings.epochs))
+    same = identity(start, documents_digest(documents), claim) | _pictures_of(documents, start)
+    run = _open(out, {"mode": "plain", **asdict(settings), **same}, start, resume=resume)
+    torch.manual_seed(settings.seed)
+    log = StepLog(run.folder / STEPS)
+    model = start.model.to(device).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=0.01)
+    batches: list[list[Window]] = []
+    made_for = -1
+
+    def step(number: int) -> float:
+        nonlocal batches, made_for
+        log.charge(number, sync=False)  # counted for resuming; nothing is spent
+        epoch, at = divmod(number - 1, per_epoch)
+        if epoch != made_for:
+            batches = epoch_batches(
+                windows,
+                settings.batch_size,
+                generator=np.random.default_rng((settings.seed, epoch)),
+            )
+            made_for = epoch
+        _set_rate(optimizer, settings.learning_rate * _warmup_decay(number, steps))
+        batch = collate(start.encoder, batches[at])
+        if settings.token_noise:
+            batch = with_token_noise(batch, settings.token_noise)
+        loss = loss_of(
+            model,
+            batch,
+            device=device,
+            label_smoothing=settings.label_smoothing,
+        )
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return float(loss.detach())
+
+    outcome = loop.run_steps(
+        run,
+        log,
+        steps=steps,
+        model=model,
+        optimizer=optimizer,
+        step=step,
+        epsilon_after=None,
+        title=f"{start.name}: training without privacy",
+        quiet=quiet,
+    )
+    if not outcome.interrupted:
+        _finish(run, start, claim)
+    return outcome
+
+
+def train_private(
+    start: Start,
+    documents: Sequence[LabelledDocument],
+    plan: PrivacyPlan,
+    settings: PrivateSettings,
+    *,
+    out: Path,
+    name: str,
+    public_data: tuple[PublicData, ...] = (),
+    hyperparameter_tuning: str = "none",
+    ledger: Ledger | None = None,
+    documents_changed: bool = False,
+    resume: bool = False,
+    quiet: bool = False,
+    device: torch.device | None = None,
+) -> Outcome:
+    """Trains with differential privacy (DP-Adam) and writes `out/checkpoint`.
+
+    Args:
+        start: From `start_from`; its model is changed. It must not have seen private documents.
+        documents: The private documents.
+        plan: Unit, budget, sampling, clipping and noise.
+        settings: Learning rate and what is trained.
+        out: The run folder.
+        name: What the certificate calls the documents.
+        public_data: What the start's weights had learned from, besides what its own claim says.
+        hyperparameter_tuning: One of `vocabulary.TUNINGS`: on what the settings were chosen.
+        ledger: The budget of the documents. The run starts only if it fits, and its claim then
+            states what all runs of the ledger spend together.
+        documents_changed: Documents were added, removed or relabelled since the ledger's last run.
+        resume: Continue an interrupted run, with fresh noise and the old charge.
+        quiet: Show no progress.
+        device: Where to train; a GPU if there is one.
+
+    Raises:
+        PrivacyError: The start has seen private documents, the model can't be trained privately,
+            or the ledger has no room for the run.
+        InputError: The ledger can't be read, or counts another unit or at another delta.
+        CheckpointError: There is nothing to resume, or what a run without a ledger has spent is
+            lost.
+    """
+    device = device or best_device()
+    _require_readable(documents, start)
+    _require_public(start)
+    told_of_settings = {**described(start), **asdict(settings)}
+    claim_of = partial(
+        claims.private,
+        plan,
+        name,
+        (*history(start), *public_data),
+        training=told_of_settings,
+        hyperparameter_tuning=hyperparameter_tuning,
+    )
+    alone = claim_of()
+    budget.require_certifiable(alone)
+    digest = documents_digest(documents)
+    asked = {"mode": "private", **asdict(plan), **asdict(settings)}
+    asked |= identity(start, digest, alone) | _pictures_of(documents, start)
+    if ledger is not None:
+        asked["ledger"] = ledger.ledger_id
+    if ledger is not None and not resume:  # before the folder is taken
+        room = budget.require_room(ledger, plan, digest, documents_changed=documents_changed)
+        planned = claim_of(ledger=room)
+        budget.require_certifiable(planned)
+        if not quiet:
+            print(budget.announcement(room, planned), file=sys.stderr)
+    if resume and (out / CHECKPOINT).is_dir():
+        return _already_finished(_open(out, asked, start, resume=True), ledger, plan)
+
+    def charge(step: int) -> None:
+        account.charge(step)  # before the run's own log, so that the ledger never holds less
+        log.charge(step)
+
+    unused = unreached(start)
+    # What refuses to train does so before the folder is taken and steps are reserved.
+    with private_training(
+        start, documents, plan, settings, charge=charge, noise=NoiseStream(), device=device
+    ) as training:
+        run = _open(out, asked, start, resume=resume)
+        _begin_log(run, new=not resume, in_ledger=ledger is not None)
+        account = budget.join(
+            ledger, run, plan, alone, documents=digest, title=f"{start.name}, in {out}"
+        )
+        log = StepLog(run.folder / STEPS)
+        outcome = loop.run_steps(
+            run,
+            log,
+            steps=plan.steps,
+            model=start.model,
+            optimizer=training.optimizer,
+            step=_private_step(training, settings),
+            epsilon_after=plan.epsilon_after,
+            title=(
+                f"{start.name}: epsilon {plan.epsilon:g}, delta {plan.delta:g}, "
+                f"unit {plan.privacy_unit}"
+            ),
+            already_charged=account.charged,
+            quiet=quiet,
+        )
+    if not outcome.interrupted:
+        # Made at the end, so that runs which the ledger took in meanwhile are in it.
+        told = training.particulars(name)
+        claim = claim_of(
+            training={**told_of_settings, **trial.settings({*unused, *training.left_out})},
+            ledger=account.statement(),
+            accesses=told.accesses,
+            assumes=told.assumes,
+        )
+        _finish(run, start, claim)
+        account.close()
+    return outcome
+
+
+def history(start: Start) -> tuple[PublicData, ...]:
+    """Returns the public data that the start's own claim lists."""
+    return start.claim.public_data if start.claim is not None else ()
+
+
+def described(start: Start) -> dict[str, Any]:
+    """Returns what a claim says about the model that training started from."""
+    told = {"start": start.name, "architecture": start.model.architecture}
+    return told if start.preprocessing.image is None else {**told, "images": True}
+
+
+def evaluate(
+    start: Start, documents: Sequence[LabelledDocument], *, device: torch.device | None = None
+) -> metrics.Score:
+    """Returns the entity-level score of the start's model on documents, as it reads their words."""
+    device = device or best_device()
+    ordered = in_order(documents, start.preprocessing)
+    found = predict(start.model.to(device), start.encoder, start.labels, ordered, device=device)
+    return metrics.entity_score(
+        (labelled.spans, spans) for labelled, spans in zip(ordered, found, strict=True)
+    )
+
+
+def best_device() -> torch.device:
+    """Returns the GPU if there is one, the CPU otherwise."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _open(out: Path, settings: dict[str, Any], start: Start, *, resume: bool) -> Run:
+    run = Run.open(out, settings, resume=resume)
+    if not (out / TOKENIZER).is_file():
+        atomic_files.write_file(out / TOKENIZER, start.tokenizer_json.encode("utf-8"))
+    return run
+
+
+def _begin_log(run: Run, *, new: bool, in_ledger: bool) -> None:
+    """Writes a log's first line, without which the log of a resumed run is lost.
+
+    Where a ledger holds the charges, such a run goes on after them; elsewhere nothing knows them.
+    """
+    path = run.folder / STEPS
+    if path.is_file() and path.read_bytes().strip():
+        return
+    if not (new or in_ledger):
+        raise CheckpointError(
+            f"'{path}' is gone or empty, and with it what the run has spent. Restore the file, or "
+            "start a new run in another folder; what this one spent stays spent."
+        )
+    atomic_files.write_file(path, json.dumps({"run": run.run_id}).encode("ascii") + b"\n")
+
+
+def _private_step(training: PrivateTraining[Row], settings: PrivateSettings) -> StepFunction:
+    def step(number: int) -> float | None:
+        if training.charged != number - 1:  # what is released is compared with the start since then
+            training.resume(number - 1)
+        if settings.decay:
+            share = 1 - (number - 1) / training.plan.steps
+            _set_rate(training.optimizer, settings.learning_rate * share)
+        loss = training.step().loss
+        training.require_kept()  # the loop may save now, and a resumed run begins from that
+        return loss
+
+    return step
+
+
+def _finish(run: Run, start: Start, claim: Claim) -> None:
+    checkpoint.save(
+        run.folder / CHECKPOINT,
+        architecture=start.model.architecture,
+        labels=start.labels,
+        preprocessing=start.preprocessing,
+        claim=claim,
+        tokenizer_json=start.tokenizer_json,
+        save_weights=start.model.to("cpu").save,
+    )
+    state.discard_states(run.folder)
+
+
+def _already_finished(run: Run, ledger: Ledger | None, plan: PrivacyPlan) -> Outcome:
+    """Tidies up after a run that was killed between its checkpoint and its end."""
+    if ledger is not None:
+        ledger.close(run.run_id, reason="finished")
+    state.discard_states(run.folder)
+    return Outcome(charged=plan.steps, interrupted=False)
+
+
+def _pictures_of(documents: Sequence[LabelledDocument], start: Start) -> dict[str, str]:
+    """Returns what a resumed run must share besides, where the model reads pictures."""
+    return {} if start.preprocessing.image is None else {"pictures": pictures_digest(documents)}
+
+
+def _require_readable(documents: Sequence[LabelledDocument], start: Start) -> None:
+    """Raises unless all can be read, so that no step is charged before one can't."""
+    if not documents:
+        raise EmptyDocumentError(
+            "There is no document to train on; at least one is needed. Check the data path."
+        )
+    for labelled in documents:
+        labelled.document.check()
+    if start.preprocessing.image is not None:
+        for labelled in documents:
+            for number, page in enumerate(labelled.document.pages):
+                if page.words:
+                    pixels_of_page(labelled.document, number, start.preprocessing.image)
+
+
+def _require_public(start: Start) -> None:
+    """Raises if the start's claim would be lost: what it promised of its documents, or did not."""
+    if start.claim is not None and start.claim.protected_data:
+        raise PrivacyError(
+            f"The start '{start.name}' was itself trained on protected documents, and what several "
+            "trainings spend or leak is not yet added up. Start from public weights."
+        )
+
+
+def _set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def _warmup_decay(number: int, steps: int) -> float:
+    warmup = max(1, round(0.06 * steps))
+    if number <= warmup:
+        return number / warmup
+    return max(0.0, (steps - number + 1) / max(1, steps - warmup))

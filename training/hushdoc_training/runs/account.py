@@ -1,0 +1,174 @@
+"""A private run's account in the ledger of its documents.
+
+Written in this order, so that a kill between any two writes never undercounts: run folder,
+reservation, then for each step the ledger's charge, the folder's own charge, the noise; at the end
+the checkpoint, then the closing. Drawn steps <= charges in the folder <= charges in the ledger <=
+reserved steps, always.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from hushdoc.certificate.claim import Claim
+from hushdoc.certificate.recompute import reproduce
+from hushdoc.errors import InputError, PrivacyError
+from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.ledger.runs import Statement
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.runs.run_folder import STEPS, Run
+from hushdoc_training.runs.step_log import last_charge, read_log
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """One run in a ledger, or outside of any.
+
+    Attributes:
+        ledger: The budget of the documents, if one is kept.
+        documents: Digest of the documents' content.
+        run_id: What the ledger calls the run.
+        charged: What it held when the run was begun or resumed.
+    """
+
+    ledger: Ledger | None
+    documents: str
+    run_id: str
+    charged: int
+
+    def charge(self, step: int) -> None:
+        """Charges a step for good; its noise may be drawn when this returns."""
+        if self.ledger is not None:
+            self.ledger.charge(self.run_id, step)
+
+    def statement(self) -> Statement | None:
+        """Returns what the ledger says of all runs up to now."""
+        return None if self.ledger is None else self.ledger.statement(self.documents)
+
+    def close(self) -> None:
+        """Says that the run is finished."""
+        if self.ledger is not None:
+            self.ledger.close(self.run_id, reason="finished")
+
+
+def require_certifiable(claim: Claim) -> None:
+    """Refuses what no certificate could say, before a step is spent on it.
+
+    Raises:
+        CertificateError: A field of the claim is wrong.
+        PrivacyError: NOT_REPRODUCED, where a checker would not find the claim's epsilon.
+    """
+    written = Claim.from_json(claim.to_json())
+    for found in reproduce(written):
+        if found.code is not None:
+            raise PrivacyError(
+                f"The run's certificate would not be believed: {found.message}. Choose other "
+                "settings; with a ledger, runs of equal settings are added up most easily.",
+                code="NOT_REPRODUCED",
+            )
+
+
+def require_room(
+    ledger: Ledger, plan: PrivacyPlan, documents: str, *, documents_changed: bool
+) -> Statement:
+    """Returns what the ledger would say with this run in it; reserves nothing.
+
+    Args:
+        ledger: The budget of the documents.
+        plan: What the run will do.
+        documents: Digest of their content.
+        documents_changed: Whether some were added, removed or relabelled since the last run.
+
+    Raises:
+        InputError: WRONG_UNIT or WRONG_DELTA, or the ledger can't be read.
+        PrivacyError: BUDGET_EXCEEDED or OTHER_DOCUMENTS.
+    """
+    _require_fit(ledger, plan)
+    if documents_changed:
+        ledger.admit(documents, reason="documents were added, removed or relabelled")
+    return ledger.require_room(step=plan.step, steps=plan.steps, documents=documents)
+
+
+def join(
+    ledger: Ledger | None, run: Run, plan: PrivacyPlan, claim: Claim, *, documents: str, title: str
+) -> Account:
+    """Reserves a run's steps, or returns to what it reserved before.
+
+    Args:
+        ledger: The budget of the documents, if one is kept.
+        run: The run folder.
+        plan: What the run does in each step, and how often.
+        claim: What the run alone promises.
+        documents: Digest of their content.
+        title: For people.
+
+    Raises:
+        InputError: The ledger can't be read.
+        PrivacyError: The run does not fit into the budget, is closed, or LEDGER_BEHIND where its
+            folder holds charges that the ledger lacks.
+        OutputWriteError: The ledger can't be written.
+    """
+    if ledger is None:
+        return Account(ledger=None, documents=documents, run_id=run.run_id, charged=0)
+    _require_newest(ledger, run)
+    reserved = ledger.reserve(
+        run.run_id,
+        title=title,
+        step=plan.step,
+        steps=plan.steps,
+        claim=claim_digest(claim),
+        documents=documents,
+    )
+    return Account(ledger=ledger, documents=documents, run_id=run.run_id, charged=reserved.charged)
+
+
+def announcement(statement: Statement, claim: Claim) -> str:
+    """Returns what is to be known before the first step: the epsilon that will be certified.
+
+    Args:
+        statement: What the ledger says with this run in it.
+        claim: The claim made from it.
+    """
+    (guarantee,) = claim.guarantees
+    others = statement.num_runs - 1
+    runs = "no other run" if not others else "1 other" if others == 1 else f"{others} others"
+    return (
+        f"Ledger: this run and {runs} on these documents come to epsilon {guarantee.epsilon:.4g} "
+        f"at delta {guarantee.delta:g}, and the certificate will state that; at most "
+        f"{statement.epsilon:g} is allowed."
+    )
+
+
+def _require_newest(ledger: Ledger, run: Run) -> None:
+    known = ledger.find(run.run_id)
+    held = known.charged if known is not None else 0
+    last = last_charge(read_log(run.folder / STEPS))
+    if last > held:
+        raise PrivacyError(
+            f"The run in '{run.folder}' has charged step {last}, its ledger '{ledger.path}' only "
+            f"step {held}: the ledger is an older copy. Put the newest copy back; with this one "
+            "steps would be spent twice.",
+            code="LEDGER_BEHIND",
+        )
+
+
+def _require_fit(ledger: Ledger, plan: PrivacyPlan) -> None:
+    if plan.privacy_unit != ledger.unit:
+        raise InputError(
+            f"The run protects each {plan.privacy_unit}, the ledger '{ledger.path}' counts for "
+            f"each {ledger.unit}. Plan with --privacy-unit {ledger.unit}, or give the ledger that "
+            "was made for this unit.",
+            code="WRONG_UNIT",
+        )
+    if plan.delta != ledger.delta:
+        raise InputError(
+            f"The run is planned at delta={plan.delta:g}, the ledger '{ledger.path}' counts at "
+            f"delta={ledger.delta:g}. Plan with --delta {ledger.delta:g}.",
+            code="WRONG_DELTA",
+        )
+
+
+def claim_digest(claim: Claim) -> str:
+    """Returns the digest of a claim as it is written."""
+    return hashlib.sha256(claim.to_json()).hexdigest()

@@ -1,0 +1,92 @@
+"""Whether a ledger's own rows, its cap and the run folders agree with one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hushdoc_training.ledger import storage
+from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.ledger.runs import LedgerRun
+from hushdoc_training.runs.run_folder import STEPS, Run
+from hushdoc_training.runs.step_log import last_charge, read_log
+
+DAMAGED, BROKEN = "damaged", "broken"
+"""What can be wrong: the file itself, or a rule that it has to keep."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that was checked.
+
+    Attributes:
+        problem: DAMAGED or BROKEN, None where all is well.
+        text: What was found, in words.
+    """
+
+    problem: str | None
+    text: str
+
+
+def audit(ledger: Ledger, folders: Sequence[Path] = ()) -> tuple[Finding, ...]:
+    """Returns what was checked and found.
+
+    Args:
+        ledger: The ledger; opening it has checked that it is one.
+        folders: Run folders that were trained with it.
+
+    Raises:
+        InputError: The file vanished or was swapped meanwhile.
+        CheckpointError: A folder holds no run.
+    """
+    damages = storage.damages(ledger.path)
+    if damages:
+        return tuple(Finding(problem=DAMAGED, text=f"the file: {found}") for found in damages)
+    runs = ledger.runs()
+    return (
+        Finding(problem=None, text="the file: sound by SQLite's own check"),
+        *_charges(runs),
+        _cap(ledger),
+        *(_folder(ledger, runs, folder) for folder in folders),
+    )
+
+
+def _charges(runs: Iterable[LedgerRun]) -> list[Finding]:
+    return [
+        Finding(
+            problem=None if run.charged <= run.reserved else BROKEN,
+            text=f"run {run.run_id}: charged {run.charged} of {run.reserved} reserved steps",
+        )
+        for run in runs
+    ]
+
+
+def _cap(ledger: Ledger) -> Finding:
+    spent = ledger.spent()
+    return Finding(
+        problem=None if spent.reserved <= spent.cap else BROKEN,
+        text=(
+            f"the cap: epsilon {spent.charged:.4g} is charged and {spent.reserved:.4g} with all "
+            f"reserved steps, recomputed; {spent.cap:g} is allowed"
+        ),
+    )
+
+
+def _folder(ledger: Ledger, runs: Sequence[LedgerRun], folder: Path) -> Finding:
+    """A folder may hold fewer charges than the ledger (a kill lost the last), never more."""
+    run = Run.read(folder)
+    if run.settings.get("ledger") != ledger.ledger_id:
+        return Finding(
+            problem=BROKEN, text=f"folder '{folder}': its run was not trained with this ledger"
+        )
+    known = next((item for item in runs if item.run_id == run.run_id), None)
+    held = 0 if known is None else known.charged
+    last = last_charge(read_log(folder / STEPS))
+    return Finding(
+        problem=None if last <= held else BROKEN,
+        text=(
+            f"folder '{folder}': step {last} is the last it charged, the ledger holds {held} for "
+            f"run {run.run_id}" + ("" if last <= held else "; the ledger is an older copy")
+        ),
+    )

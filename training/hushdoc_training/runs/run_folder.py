@@ -1,0 +1,105 @@
+"""Run folders: what was asked for, kept where a resumed run and an audit can read it.
+
+A folder holds `run.json` (the settings and the run's random id), `steps.jsonl` (the log; a private
+step is charged there before its noise is drawn), `state-<step>/` (to resume from), `training.png`,
+and in the end `checkpoint/`. Log and plot show losses on private records: they stay with the
+trainer and are no part of what is exported.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hushdoc.errors import CheckpointError, OutputExistsError
+from hushdoc.system import atomic_files
+from hushdoc_training.runs import state
+
+SETTINGS = "run.json"
+STEPS = "steps.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run folder and what was asked for.
+
+    Attributes:
+        folder: Where it stands.
+        run_id: A random name; a ledger knows the run by it. Empty in folders of old versions.
+        settings: What a resumed run must share.
+    """
+
+    folder: Path
+    run_id: str
+    settings: dict[str, Any]
+
+    @classmethod
+    def open(cls, folder: Path, settings: dict[str, Any], *, resume: bool) -> Run:
+        """Claims an empty folder, or returns to one with the same settings.
+
+        Raises:
+            OutputExistsError: The folder holds another run and `resume` is off.
+            CheckpointError: There is nothing to resume, or it was asked for otherwise.
+            PrivacyError: Another process trains in the folder.
+        """
+        if resume:
+            return _resumed(folder, settings)
+        state.clear_partial(folder, only=f".{SETTINGS}.")
+        if folder.exists() and any(folder.iterdir()):
+            raise OutputExistsError(
+                f"'{folder}' already holds something, and two runs are never mixed. Choose "
+                "another folder, or continue an interrupted run with --resume."
+            )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise atomic_files.not_written(folder, error) from error
+        run = cls(folder=folder, run_id=secrets.token_hex(8), settings=settings)
+        text = json.dumps({"run": run.run_id, **settings}, indent=2, sort_keys=True) + "\n"
+        atomic_files.write_file(folder / SETTINGS, text.encode("utf-8"))
+        return run
+
+    @classmethod
+    def read(cls, folder: Path) -> Run:
+        """Returns the run that a folder holds.
+
+        Raises:
+            CheckpointError: There is none, or it is damaged.
+        """
+        try:
+            stored = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise CheckpointError(
+                f"'{folder}' holds no run to resume. Start it without --resume first."
+            ) from error
+        except (OSError, ValueError) as error:
+            raise CheckpointError(
+                f"'{folder / SETTINGS}' can't be read: {error}. Start a new run in another folder; "
+                "what this one spent stays spent."
+            ) from error
+        if not isinstance(stored, dict):
+            raise CheckpointError(
+                f"'{folder / SETTINGS}' holds no settings. Start a new run in another folder; what "
+                "this one spent stays spent."
+            )
+        return cls(folder=folder, run_id=str(stored.pop("run", "")), settings=stored)
+
+
+def _resumed(folder: Path, settings: dict[str, Any]) -> Run:
+    run = Run.read(folder)
+    asked = json.loads(json.dumps(settings))
+    changed = sorted(
+        key for key in {*run.settings, *asked} if run.settings.get(key) != asked.get(key)
+    )
+    if changed:
+        raise CheckpointError(
+            f"The run in '{folder}' was started with other settings: {', '.join(changed)}. A "
+            "budget holds for one run as it was planned; resume with the same options and data, "
+            "or start a new run in another folder."
+        )
+    with state.held(folder / SETTINGS):  # what another process is writing is not left behind
+        state.clear_partial(folder)
+    return run

@@ -1,0 +1,322 @@
+"""What a run needs to be killed at any moment and go on: charges, states, Ctrl-C that waits.
+
+A state is a folder that appears whole or not at all: written beside, synced, renamed. It holds
+weights, buffers, the optimizer's state and numbers; sampling and noise have no state to keep,
+because a resumed run draws fresh coins and fresh noise and pays for them again.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from hushdoc.errors import CheckpointError, PrivacyError
+from hushdoc.system import atomic_files
+
+if TYPE_CHECKING:  # folders of runs are looked into where torch is not installed
+    import torch
+    from torch import nn
+
+    from hushdoc_training.privacy.process_group import Group
+    from hushdoc_training.runs import gathering
+
+STATE = "state.safetensors"
+_GROUPS = "optimizer"
+_NOTHING = b"0\n"
+_PARTIAL = re.compile(r"\..+\.[0-9a-f]{8}\.partial")
+
+
+@contextmanager
+def interrupts() -> Iterator[Callable[[], bool]]:
+    """Yields a question: has Ctrl-C been pressed? A second press stops at once."""
+    pressed = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+
+    try:
+        previous = signal.signal(signal.SIGINT, note)
+    except ValueError:  # not the main thread: whoever runs it keeps its own handling
+        yield lambda: False
+        return
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def save(
+    folder: Path,
+    step: int,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    group: Group | None = None,
+) -> None:
+    """Writes the state after a step and removes older ones.
+
+    Args:
+        folder: Of the run; states stand in it side by side until one is whole.
+        step: The last step that is in it.
+        model: Its parameters and buffers.
+        optimizer: Its state and its groups' numbers.
+        group: Processes that train together: all call this, and the first alone writes.
+
+    Raises:
+        OutputWriteError: The disk is full; the last saved state stays.
+        PrivacyError: The first process of several could not write.
+    """
+    from hushdoc_training.runs import gathering
+
+    group = group or _alone()
+    target = folder / f"state-{step:08d}"
+    if gathering.first_finds(group, target.exists):
+        return
+    whole = gathering.gather(model, optimizer, group)
+    group.first_does(lambda: _write(target, whole))
+
+
+def restore(
+    folder: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    group: Group | None = None,
+) -> int:
+    """Loads the newest state and returns the last step that is in it; 0 where there is none.
+
+    Args:
+        folder: Of the run.
+        model: As it was when the run began.
+        optimizer: Over the same parameters.
+        group: Processes that train together: all call this, and the first alone reads.
+
+    Raises:
+        CheckpointError: The state can't be read, or is another model's; nothing was loaded.
+        PrivacyError: The first process of several found so.
+    """
+    from hushdoc_training.runs import gathering
+
+    group = group or _alone()
+    found: list[gathering.Whole] = []
+
+    def read() -> int:
+        states = sorted(folder.glob("state-*"))
+        found.extend(_read(state, model, optimizer) for state in states[-1:])
+        return int(states[-1].name.removeprefix("state-")) if states else 0
+
+    step = gathering.first_finds(group, read)
+    if step:
+        gathering.give_out(found[0] if found else None, model, optimizer, group)
+    return step
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Keeps other processes out of the block, where the file system knows locks; a kill lets go.
+
+    Two that went on with one run would take the same charged steps twice.
+
+    Args:
+        path: A file of the run that is never replaced.
+
+    Raises:
+        OutputWriteError: The file is gone or not writable.
+        PrivacyError: Somebody trains there now.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except OSError as error:
+        raise atomic_files.not_written(path, error) from error
+    try:
+        if not _lock(descriptor):
+            raise PrivacyError(
+                f"The run in '{path.parent}' is being trained by another process, and two would "
+                "take steps twice that are charged once. Wait for it, or end it; then resume."
+            )
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def clear_partial(folder: Path, *, only: str = ".") -> None:
+    """Removes what a killed process was about to write and never named.
+
+    Args:
+        folder: Of the run.
+        only: How the names begin that are removed.
+    """
+    if not folder.is_dir():
+        return
+    for found in folder.iterdir():
+        if found.name.startswith(only) and _PARTIAL.fullmatch(found.name):
+            remove: Callable[[Path], None] = shutil.rmtree if found.is_dir() else Path.unlink
+            remove(found)
+
+
+def discard_states(folder: Path) -> None:
+    """Removes what only a resumed run would need."""
+    for state in folder.glob("state-*"):
+        shutil.rmtree(state, ignore_errors=True)
+
+
+def clear_unbegun(path: Path) -> None:
+    """Removes the charges of a run that was killed before it began, and their half-written file.
+
+    Args:
+        path: Of charges in a folder that holds no plan.
+    """
+    clear_partial(path.parent, only=f".{path.name}.")
+    if path.is_file() and path.read_bytes() == _NOTHING:
+        path.unlink()
+
+
+class Charges:
+    """A file with a line for every step, on the disk before that step's records are drawn."""
+
+    def __init__(self, path: Path) -> None:
+        """Opens the file of a run that was begun; raises as `read` does."""
+        self._path = path
+        self.charged = 0
+        self.read()
+
+    @classmethod
+    def begin(cls, path: Path) -> Charges:
+        """Writes the file of a new run.
+
+        Raises:
+            OutputWriteError: It can't be written.
+        """
+        atomic_files.write_file(path, _NOTHING)
+        return cls(path)
+
+    def read(self) -> int:
+        """Returns the last step that was charged, by whomever.
+
+        Raises:
+            CheckpointError: It is gone, or a line is no number; a last one that a crash cut is.
+            OutputWriteError: It can't be written.
+        """
+        path = self._path
+        content = path.read_bytes() if path.exists() else b""
+        if not content.startswith(_NOTHING):
+            raise CheckpointError(
+                f"'{path}' is gone or cut, and with it what the run has spent. Restore the file, "
+                "or start a new run in another folder; what this one spent stays spent."
+            )
+        if not content.endswith(b"\n"):  # cut by a crash: a cut charge counts
+            whole = content[: content.rfind(b"\n") + 1]
+            content = whole + b"%d\n" % (_last(whole, path) + 1)
+            atomic_files.write_file(path, content)
+        self.charged = _last(content, path)
+        return self.charged
+
+    def charge(self, step: int) -> None:
+        """Charges a step for good.
+
+        Raises:
+            OutputWriteError: The disk is full or not writable.
+        """
+        try:
+            with self._path.open("ab") as stream:
+                stream.write(b"%d\n" % step)
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError as error:
+            raise atomic_files.not_written(self._path, error) from error
+        self.charged = step
+
+
+class Followed:
+    """What the first of several processes has charged, as the others know it."""
+
+    def __init__(self, charged: int) -> None:
+        """Begins with what the first process read."""
+        self.charged = charged
+
+    def read(self) -> int:
+        """Returns what the first process told last."""
+        return self.charged
+
+    def charge(self, step: int) -> None:
+        """Raises PrivacyError: this process holds no file."""
+        raise PrivacyError(
+            f"Step {step} was to be charged by a process that is not the run's first, and only "
+            "the first writes the run's folder. Give `PrivateRun.open` and `PrivateTraining` the "
+            "same `processes`."
+        )
+
+
+def _lock(descriptor: int) -> bool:
+    """Returns whether nobody else holds the file; also where that can't be known."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:  # not POSIX
+        return True
+    except OSError as error:
+        return error.errno not in (errno.EAGAIN, errno.EACCES)
+    return True
+
+
+def _last(content: bytes, path: Path) -> int:
+    try:
+        return max((int(line) for line in content.split()), default=0)
+    except ValueError as error:
+        raise CheckpointError(
+            f"'{path}' holds a line that is no step ({error}). Restore the file, or start a new "
+            "run in another folder; what this one spent stays spent."
+        ) from error
+
+
+def _alone() -> Group:
+    from hushdoc_training.privacy.process_group import Group
+
+    return Group(rank=0, size=1)
+
+
+def _write(target: Path, whole: gathering.Whole) -> None:
+    from safetensors.torch import save_file
+
+    words = {_GROUPS: json.dumps(whole.numbers)}
+    try:
+        with atomic_files.new_folder(target) as partial:
+            save_file(dict(whole.tensors), partial / STATE, metadata=words)
+    except Exception as error:
+        if isinstance(error, OSError) or "No space left" in str(error):
+            cause = error if isinstance(error, OSError) else OSError(28, str(error))
+            raise atomic_files.not_written(target, cause) from error
+        raise
+    for old in sorted(target.parent.glob("state-*"))[:-1]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _read(state: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> gathering.Whole:
+    from safetensors import SafetensorError, safe_open
+    from safetensors.torch import load_file
+
+    from hushdoc_training.runs import gathering
+
+    try:
+        tensors = load_file(state / STATE)
+        with safe_open(state / STATE, framework="pt") as opened:
+            words = opened.metadata() or {}
+        whole = gathering.Whole(tensors=tensors, numbers=json.loads(words.get(_GROUPS, "[]")))
+        gathering.require_fit(whole, model, optimizer)
+        return whole
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise CheckpointError(
+            f"The saved state '{state}' can't be read: {error}. Start a new run in another "
+            "folder; what this one spent stays spent."
+        ) from error
