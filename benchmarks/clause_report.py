@@ -139,14 +139,14 @@ def _cost(clauses: dict[str, Any], way: str, rank: int = 100) -> float | None:
     return round(mean(found), 4) if found and len(found) == len(clauses) else None
 
 
-def draw(work: Path, picture: Path) -> None:
+def draw(work: Path, image: Path) -> None:
     """Draws the cost of words of every clause type by frequency, both ways."""
     curves = []
     for path in sorted(work.glob("*/published.json")):
         if costs := json.loads(path.read_text()).get("term_costs"):
             shares = np.array([cost["share"] for cost in costs])
             curves.append((shares, [_term_cost(cost) for cost in costs]))
-    term_cost.plot(curves, picture)
+    term_cost.plot(curves, image)
 
 
 def _term_cost(cost: dict[str, float]) -> TermCost:

@@ -45,7 +45,7 @@ def private_step(work: Workload) -> tuple[Callable[[int], None], nn.Module]:
         adamw(work.model),
         records=[[row] for _ in range(max(LOGICAL)) for row in range(work.rows)],
         losses=work.losses_of,
-        max_rows=work.rows,
+        max_examples=work.rows,
         coins=lambda count: np.where(np.arange(count) < drawn, 0.0, 1.0),
     )
 

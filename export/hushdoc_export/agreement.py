@@ -90,16 +90,16 @@ def documents(labels: LabelSet, *, count: int = NUM_DOCUMENTS) -> list[LabelledD
 
 @contextlib.contextmanager
 def asked(
-    labels: LabelSet, *, pictures: bool, count: int = NUM_DOCUMENTS
+    labels: LabelSet, *, images: bool, count: int = NUM_DOCUMENTS
 ) -> Iterator[list[LabelledDocument]]:
-    """Gives what `documents` returns; pictures of the pages stand in files as long as it is open.
+    """Gives what `documents` returns; images of the pages stand in files as long as it is open.
 
     Args:
         labels: The model's.
-        pictures: Whether the model reads pictures.
+        images: Whether the model reads images.
         count: How many documents.
     """
-    if not pictures:
+    if not images:
         yield documents(labels, count=count)
         return
     with tempfile.TemporaryDirectory(prefix="hushdoc-export-") as scratch:

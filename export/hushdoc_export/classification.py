@@ -1,4 +1,4 @@
-"""Classifiers of text, layout and pictures become artifacts for `hushdoc.ClassificationModel`."""
+"""Classifiers of text, layout and images become artifacts for `hushdoc.ClassificationModel`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from hushdoc.certificate.claim import Claim
 from hushdoc.errors import CheckpointError, LabelMismatchError
 from hushdoc.labels import LabelSet
-from hushdoc.runtime.classification import INPUTS, KIND_KEY, LABELS_FILE, TASK
+from hushdoc.runtime.classification import INPUTS, LABELS_FILE, MODALITY_KEY, TASK
 from hushdoc.runtime.encoding import Preprocessing
-from hushdoc.runtime.images import PicturePreprocessing
+from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc_export import graph, sealing
 from hushdoc_export.embedding import freed
 from hushdoc_export.release import Inputs, Release, Traceable, seal, token_axes, token_probes
@@ -46,7 +46,7 @@ def export_text_classifier(
         tokenizer_json: Its tokenizer, in Hugging Face's format.
         preprocessing: Its windows, boxes and special tokens.
         claim: What training says about privacy.
-        layout: Whether it reads boxes too: LayoutLM, LayoutLMv3 without pictures, LiLT.
+        layout: Whether it reads boxes too: LayoutLM, LayoutLMv3 without images, LiLT.
 
     Raises:
         LabelMismatchError: The model has another number of outputs than there are labels.
@@ -73,23 +73,23 @@ def export_text_classifier(
         claim=claim,
         preprocessing={
             **preprocessing.to_dict(),
-            KIND_KEY: "layout" if layout else "text",
+            MODALITY_KEY: "layout" if layout else "text",
         },
         contents={LABELS_FILE: _named(labels), "tokenizer.json": freed(tokenizer_json)},
         labels=LabelSet(fields=tuple(labels)),
     )
 
 
-def export_picture_classifier(
+def export_image_classifier(
     model: Any,
     out: Path,
     release: Release,
     *,
     labels: Sequence[str],
-    preprocessing: PicturePreprocessing,
+    preprocessing: ImagePreprocessing,
     claim: Claim,
 ) -> Path:
-    """Returns the folder of the artifact that was made from a classifier of pictures.
+    """Returns the folder of the artifact that was made from a classifier of images.
 
     Args:
         model: A transformers model for the classification of images, such as ResNet, ConvNeXt or
@@ -97,7 +97,7 @@ def export_picture_classifier(
         out: Where the artifact shall stand; nothing may be there yet.
         release: Who releases it, and as what.
         labels: The names of its outputs, in their order.
-        preprocessing: How pictures become its inputs; `picture_preprocessing` reads a published
+        preprocessing: How images become its inputs; `image_preprocessing` reads a published
             processor.
         claim: What training says about privacy.
 
@@ -110,7 +110,7 @@ def export_picture_classifier(
         model=_logits(model, "image"),
         free={"pixel_values": {0: graph.BATCH}},
         output=OUTPUT,
-        probes=tuple(_pictures(preprocessing)),
+        probes=tuple(_images(preprocessing)),
     )
     return seal(
         out,
@@ -118,13 +118,13 @@ def export_picture_classifier(
         release,
         task=TASK,
         claim=claim,
-        preprocessing={**preprocessing.to_dict(), KIND_KEY: "image"},
+        preprocessing={**preprocessing.to_dict(), MODALITY_KEY: "image"},
         contents={LABELS_FILE: _named(labels)},
         labels=LabelSet(fields=tuple(labels)),
     )
 
 
-def picture_preprocessing(processor: Any) -> PicturePreprocessing:
+def image_preprocessing(processor: Any) -> ImagePreprocessing:
     """Returns the settings of a published image processor of transformers.
 
     Args:
@@ -157,9 +157,9 @@ def picture_preprocessing(processor: Any) -> PicturePreprocessing:
     if not plain or not settings:
         raise CheckpointError(
             f"The image processor {type(processor).__name__} with the size {dict(size)} prepares "
-            "pictures in a way that the runtime does not know. State a PicturePreprocessing."
+            "images in a way that the runtime does not know. State a ImagePreprocessing."
         )
-    return PicturePreprocessing(
+    return ImagePreprocessing(
         **settings,
         resample=_RESAMPLES[int(told["resample"])],
         mean=tuple(told["image_mean"]),
@@ -167,8 +167,8 @@ def picture_preprocessing(processor: Any) -> PicturePreprocessing:
     )
 
 
-def _pictures(settings: PicturePreprocessing) -> Iterator[Inputs]:
-    """Yields invented pictures: several, alone, of noise, black and white."""
+def _images(settings: ImagePreprocessing) -> Iterator[Inputs]:
+    """Yields invented images: several, alone, of noise, black and white."""
     generator = np.random.default_rng(20261121)
     shape = (3, settings.height, settings.width)
     mean = np.asarray(settings.mean, dtype=np.float32)[:, None, None]
@@ -211,9 +211,9 @@ def _logits(classifier: Any, kind: str) -> Any:
                 input_ids=input_ids, bbox=bbox, attention_mask=attention_mask
             ).logits
 
-    class Pictures(Logits):
+    class Images(Logits):
         def forward(self, pixel_values: Any) -> Any:
             return self.classifier(pixel_values=pixel_values).logits
 
     assert kind in INPUTS
-    return {"text": Text, "layout": Layout, "image": Pictures}[kind]().eval()
+    return {"text": Text, "layout": Layout, "image": Images}[kind]().eval()

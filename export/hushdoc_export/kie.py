@@ -127,7 +127,7 @@ def _make(job: _Job) -> tuple[_Candidate, Certificate]:
     """Returns the graph that is to be sealed, and the certificate with the steps that led to it."""
     model = _model(job.checkpoint)
     settings = job.checkpoint.preprocessing
-    size = _picture_size(model, job.checkpoint)
+    size = _image_size(model, job.checkpoint)
     proto = graph.export_torch(model, max_tokens=settings.max_tokens, image_size=size)
     level = VARIANTS["fp32"].level
     proto = quantize.optimized(proto, level)
@@ -158,7 +158,7 @@ def _closest(job: _Job, proto: Any, exported: _Candidate) -> tuple[_Candidate, A
     """Returns the variant that loses least, of the ways to write it, and what it loses."""
     labels = job.checkpoint.labels
     tried = []
-    with agreement.asked(labels, pictures=job.checkpoint.preprocessing.image is not None) as asked:
+    with agreement.asked(labels, images=job.checkpoint.preprocessing.image is not None) as asked:
         reference = agreement.fields_of(_reader(job, exported.session), asked)
         for made, method in quantize.written(proto, job.kind):
             candidate = _load(job, made, method)
@@ -212,8 +212,8 @@ def _model(checkpoint: Checkpoint) -> Any:
         return layout.load(checkpoint.folder, checkpoint.architecture).eval()
 
 
-def _picture_size(model: Any, checkpoint: Checkpoint) -> int | None:
-    """Returns the side of the pictures that a checkpoint reads, None where it reads none."""
+def _image_size(model: Any, checkpoint: Checkpoint) -> int | None:
+    """Returns the side of the images that a checkpoint reads, None where it reads none."""
     from hushdoc_training.models import layout
 
     image = checkpoint.preprocessing.image

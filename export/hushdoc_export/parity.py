@@ -18,7 +18,7 @@ import numpy.typing as npt
 from hushdoc.document.page import BOX_SCALE
 from hushdoc.errors import CheckpointError, ParityError
 from hushdoc.runtime.encoding import Batch, Preprocessing
-from hushdoc.runtime.images import PicturePreprocessing, Pixels
+from hushdoc.runtime.images import ImagePreprocessing, Pixels
 from hushdoc.runtime.session import Session
 
 TOLERANCE = 1e-4
@@ -42,7 +42,7 @@ class ParityResult:
         num_tokens: Tokens compared, padding left out.
         argmax_agreement: Share of tokens with the same best tag; tags that lie closer together
             than the tolerance count as the same.
-        pictures: Whether they read pictures too.
+        images: Whether they read images too.
     """
 
     shapes: tuple[tuple[int, int], ...]
@@ -50,7 +50,7 @@ class ParityResult:
     tolerance: float | None
     num_tokens: int
     argmax_agreement: float
-    pictures: bool = False
+    images: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain data for the certificate's derivation."""
@@ -60,7 +60,7 @@ class ParityResult:
             "tolerance": self.tolerance,
             "numTokens": self.num_tokens,
             "argmaxAgreement": self.argmax_agreement,
-            "inputs": "invented tokens" + (", boxes and pixels" if self.pictures else " and boxes"),
+            "inputs": "invented tokens" + (", boxes and pixels" if self.images else " and boxes"),
         }
 
 
@@ -109,7 +109,7 @@ def compare(
         tolerance=tolerance,
         num_tokens=total,
         argmax_agreement=agreed / total,
-        pictures=preprocessing.image is not None,
+        images=preprocessing.image is not None,
     )
 
 
@@ -141,9 +141,9 @@ def invent(
 
 
 def _noise(
-    rows: int, image: PicturePreprocessing | None, generator: np.random.Generator
+    rows: int, image: ImagePreprocessing | None, generator: np.random.Generator
 ) -> Pixels | None:
-    """Returns pictures of noise in a model's range, None where it reads none."""
+    """Returns images of noise in a model's range, None where it reads none."""
     if image is None:
         return None
     colours = generator.random((rows, image.height, image.width, 3), dtype=np.float32)

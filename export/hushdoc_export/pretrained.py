@@ -1,7 +1,7 @@
 """A classifier's folder in transformers' format becomes a sealed artifact.
 
 config.json and model.safetensors; beside them tokenizer.json for models of text and layout, or
-preprocessor_config.json for models of pictures. Whoever trained it did so elsewhere, so the
+preprocessor_config.json for models of images. Whoever trained it did so elsewhere, so the
 certificate promises nothing about the documents it was trained on.
 """
 
@@ -18,16 +18,16 @@ from hushdoc.errors import CheckpointError
 from hushdoc.runtime.encoding import Preprocessing
 from hushdoc_export import graph
 from hushdoc_export.classification import (
-    export_picture_classifier,
+    export_image_classifier,
     export_text_classifier,
-    picture_preprocessing,
+    image_preprocessing,
 )
 from hushdoc_export.release import Release
 from hushdoc_training.privacy import claims
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 TOKENIZER, PROCESSOR = "tokenizer.json", "preprocessor_config.json"
-TEXT, PICTURE = "ForSequenceClassification", "ForImageClassification"
+TEXT, IMAGE = "ForSequenceClassification", "ForImageClassification"
 LAYOUT_TYPES = frozenset({"layoutlm", "layoutlmv3", "lilt"})
 """Models that read boxes beside the words."""
 
@@ -44,7 +44,7 @@ def holds_classifier(folder: Path) -> bool:
         folder: Any folder.
     """
     try:
-        return _architecture(folder).endswith((TEXT, PICTURE))
+        return _architecture(folder).endswith((TEXT, IMAGE))
     except CheckpointError:
         return False
 
@@ -63,13 +63,13 @@ def export_classifier(folder: Path, out: Path, release: Release, *, trained_on: 
         HushdocError: What `release.seal` raises.
     """
     architecture = _architecture(folder)
-    if not architecture.endswith((TEXT, PICTURE)):
+    if not architecture.endswith((TEXT, IMAGE)):
         raise _unusable(folder, f"its architecture is {architecture or 'not stated'}")
     for name in (WEIGHTS, TOKENIZER if architecture.endswith(TEXT) else PROCESSOR):
         if not (folder / name).is_file():
             raise _unusable(folder, f"it has no {name}")
     claim = claims.not_private(trained_on, (), training={"architecture": architecture})
-    export = _text if architecture.endswith(TEXT) else _picture
+    export = _text if architecture.endswith(TEXT) else _image
     return export(folder, out, release, claim)
 
 
@@ -93,7 +93,7 @@ def _text(folder: Path, out: Path, release: Release, claim: Claim) -> Path:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         labels, windows = _labels(model.config), _windows(tokenizer, model.config)
     if getattr(model.config, "visual_embed", False):
-        raise _unusable(folder, "it reads pictures beside words, which classifiers here do not")
+        raise _unusable(folder, "it reads images beside words, which classifiers here do not")
     return export_text_classifier(
         model,
         out,
@@ -106,19 +106,19 @@ def _text(folder: Path, out: Path, release: Release, claim: Claim) -> Path:
     )
 
 
-def _picture(folder: Path, out: Path, release: Release, claim: Claim) -> Path:
+def _image(folder: Path, out: Path, release: Release, claim: Claim) -> Path:
     from transformers import AutoImageProcessor, AutoModelForImageClassification
 
     with _reading(folder):
         model = AutoModelForImageClassification.from_pretrained(folder, **_LOCAL).eval()
         processor = AutoImageProcessor.from_pretrained(folder, local_files_only=True)
         labels = _labels(model.config)
-    return export_picture_classifier(
+    return export_image_classifier(
         model,
         out,
         release,
         labels=labels,
-        preprocessing=picture_preprocessing(processor),
+        preprocessing=image_preprocessing(processor),
         claim=claim,
     )
 
@@ -157,5 +157,5 @@ def _unusable(folder: Path, found: str) -> CheckpointError:
     return CheckpointError(
         f"'{folder}' can't be exported as a classifier: {found}. Expected a folder as "
         f"save_pretrained of transformers writes it, of a model named *{TEXT} with {TOKENIZER}, "
-        f"or *{PICTURE} with {PROCESSOR}, its weights in {WEIGHTS}."
+        f"or *{IMAGE} with {PROCESSOR}, its weights in {WEIGHTS}."
     )

@@ -268,9 +268,9 @@ def _manifest(
     scheme: FeatureScheme, dtype: str, tags: Sequence[str], table: HashedTable
 ) -> dict[str, Any]:
     stated = {}
-    if class_scoring.tells_kinds(tags, scheme.level, table.transitions):
+    if class_scoring.is_classifier(tags, scheme.level, table.transitions):
         # Computed from what is released alone, as `_step` says of all that is done here.
-        stated = {class_scoring.KEY: class_scoring.KindScoring.of(table).to_dict()}
+        stated = {class_scoring.KEY: class_scoring.ClassConfidence.of(table).to_dict()}
     return {
         "formatVersion": sealing.FORMAT_VERSION,
         "task": TASK,

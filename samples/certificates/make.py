@@ -66,7 +66,7 @@ def example_key() -> Ed25519PrivateKey:
 
 
 def trust_store(key: Ed25519PrivateKey) -> TrustStore:
-    """Returns a store that believes the example key about the six models, and nothing else."""
+    """Returns a store that trusts the example key about the six models, and nothing else."""
     models = tuple(f"example-{name}" for name in EXAMPLES)
     return TrustStore.of([TrustedKey.of(key, name="example key (public)", models=models)])
 

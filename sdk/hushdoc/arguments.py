@@ -152,7 +152,7 @@ def choice(value: object, names: Sequence[str], *, what: str) -> str:
 
 
 def whole(value: object, *, what: str, least: int = 1) -> int:
-    """Returns an integer that is not below a bound; a truth value is none.
+    """Returns an integer that is not below a bound; a boolean is none.
 
     Raises:
         ValueError: It is none, or below.

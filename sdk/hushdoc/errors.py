@@ -6,7 +6,7 @@
     |   +-- WordError               a word that is empty, no text, or holds control characters
     |   +-- EmptyDocumentError      nothing to read
     |   +-- EncryptedDocumentError  a file that opens only with a password
-    |   +-- OCRRequiredError        a picture of text where OCR was forbidden
+    |   +-- OCRRequiredError        an image of text where OCR was forbidden
     |   +-- AnnotationError         labels that are missing, malformed or do not fit the document
     |   +-- UnsupportedFormatError  a file that is not what its reader reads
     |   +-- LimitExceededError      larger than a stated limit
@@ -83,7 +83,7 @@ class EncryptedDocumentError(InputError):
 
 
 class OCRRequiredError(InputError):
-    """Says that a document is a picture of text and OCR was forbidden."""
+    """Says that a document is an image of text and OCR was forbidden."""
 
     default_code = "OCR_REQUIRED"
 
@@ -120,7 +120,7 @@ class ArtifactError(HushdocError):
 
 
 class CertificateError(HushdocError):
-    """Says why a certificate can't be believed."""
+    """Says why a certificate can't be trusted."""
 
     default_code = "BAD_STATEMENT"
     exit_code = 4

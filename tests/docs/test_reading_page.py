@@ -24,8 +24,8 @@ def test_the_samples_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copy(PAGE, tmp_path / "scan.png")
-    with Image.open(PAGE) as picture:
-        picture.save(tmp_path / "invoice.pdf")
+    with Image.open(PAGE) as image:
+        image.save(tmp_path / "invoice.pdf")
     monkeypatch.chdir(tmp_path)
     samples = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
     assert len(samples) == 2

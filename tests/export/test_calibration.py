@@ -29,7 +29,7 @@ from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Runtime
 from hushdoc.signing import keys
 from hushdoc_export import calibration, commands, quantize
-from hushdoc_export.calibration import Answers, export_calibrated, field_answers, fit, kind_answers
+from hushdoc_export.calibration import Answers, class_answers, export_calibrated, field_answers, fit
 from hushdoc_export.classification import export_text_classifier
 from hushdoc_export.release import Release
 
@@ -112,10 +112,10 @@ def test_scores_become_the_share_of_right_answers(model: KIEModel, folder: Path,
     raw, found = [], []
     for document in documents(20):
         before, after = model.extract(document), loaded.extract(document)
-        everything = sorted((*after.fields, *after.abstained), key=lambda item: item.word_ids)
+        everything = sorted((*after.fields, *after.below_threshold), key=lambda item: item.word_ids)
         assert [item.word_ids for item in everything] == [item.word_ids for item in before.fields]
         assert all(item.score >= 0.3 for item in after.fields)
-        assert all(item.score < 0.3 for item in after.abstained)
+        assert all(item.score < 0.3 for item in after.below_threshold)
         raw += [item.score for item in before.fields]
         found += [item.score for item in everything]
         assert Extraction.from_dict(json.loads(after.to_json())) == after
@@ -255,7 +255,7 @@ def test_classifiers_get_a_temperature(tiny: ModuleType, tmp_path: Path) -> None
         kind = random.choice([item.label for item in scores], p=powers / powers.sum())
         known.append(LabelledDocument(document=document, spans=(), kind=str(kind)))
     known.append(LabelledDocument(document=known[0].document, spans=(), kind="receipt"))
-    answers = kind_answers(model, known)
+    answers = class_answers(model, known)
     assert len(answers.scores) == 240
     folder = export_calibrated(
         source,
@@ -318,7 +318,7 @@ def test_the_verb_calibrates_on_invented_documents(
     loaded = KIEModel.load(tmp_path / "made", policy=tiny.policy())
     answer = loaded.extract(documents(1)[0])
     assert answer.fields == ()
-    assert answer.abstained
+    assert answer.below_threshold
     # The generator has no such field.
     with pytest.raises(InputError, match="have no field supplier"):
         verb(tiny, tmp_path, str(tiny.sealed().parent / "checkpoint"), "--out", "x", "--calibrate")

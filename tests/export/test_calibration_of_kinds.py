@@ -20,7 +20,7 @@ from hushdoc.certificate.claim import PublicData
 from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError, InputError, PolicyViolationError
 from hushdoc.hashing import FeatureScheme
-from hushdoc.runtime.hashed.class_scoring import KEY, KindScoring
+from hushdoc.runtime.hashed.class_scoring import KEY, ClassConfidence
 from hushdoc.runtime.hashed.model import HashedCRFModel
 from hushdoc.runtime.scoring import Scoring
 from hushdoc.signing import keys
@@ -57,7 +57,7 @@ def parts() -> dict[str, Any]:
             weights[row, column] += 2 if number else -2
     return {
         "weights": weights,
-        "transitions": whole_texts.one_kind(KINDS),
+        "transitions": whole_texts.one_class(KINDS),
         "tags": KINDS,
         "scheme": SCHEME,
     }
@@ -156,7 +156,7 @@ def test_scores_do_not_saturate_and_rank_right_above_wrong(made: Any, tiny: Modu
 
 def test_an_artifact_without_a_calibration_says_how_it_scores(made: Any, tiny: ModuleType) -> None:
     model = HashedCRFModel.load(made[0], policy=tiny.policy())
-    assert (model.scoring, model.kind_scoring is None) == (None, False)
+    assert (model.scoring, model.class_confidence is None) == (None, False)
     held = letters(40, seed=5)
     told = [model.extract(Document.from_text(item.text)).fields[0].score for item in held]
     assert told == whole_text_answers(model, held).scores.tolist()
@@ -171,7 +171,7 @@ def test_calibrated_scores_are_shares_and_the_threshold_sets_apart(
     for item in held:
         document = Document.from_text(item.text)
         answer = folder.extract(document)
-        (field,) = (*answer.fields, *answer.abstained)
+        (field,) = (*answer.fields, *answer.below_threshold)
         (before,) = raw.extract(document).fields
         # Rounding to bytes may turn a text that nothing speaks for.
         assert (field.start, field.stop) == (before.start, before.stop)
@@ -192,7 +192,7 @@ def test_manifest_and_certificate_say_what_was_done(made: Any, tiny: ModuleType)
     raw, opened = (open_artifact(place, tiny.policy()) for place in made)
     model = HashedCRFModel.from_artifact(opened)
     stated = opened.manifest["preprocessing"]
-    assert KindScoring.from_dict(stated[KEY]) == model.kind_scoring
+    assert ClassConfidence.from_dict(stated[KEY]) == model.class_confidence
     assert Scoring.from_dict(stated["scores"]) == model.scoring
     assert model.scoring is not None
     assert (model.scoring.threshold, model.scoring.fitted_on) == (0.6, "letters.jsonl.gz")
@@ -226,8 +226,8 @@ def test_extract_shows_the_calibrated_score_and_abstains(
         capsys.readouterr()
         assert main(asked) == 0
         answer = json.loads(capsys.readouterr().out)
-        (field,) = answer["fields" if name == "clear" else "abstained"]
-        assert len(answer["fields"]) + len(answer["abstained"]) == 1
+        (field,) = answer["fields" if name == "clear" else "below_threshold"]
+        assert len(answer["fields"]) + len(answer["below_threshold"]) == 1
         scores[name] = field["score"]
         assert field["text"] == text
     assert scores["doubtful"] < 0.5 < 0.7 < scores["clear"] < 0.95
@@ -292,7 +292,7 @@ def test_lines_of_clauses_are_no_kinds_and_the_other_way_round(
     assert not (tmp_path / "made").exists()
 
 
-def test_lines_with_kinds_and_spans_serve_both(tiny: ModuleType, tmp_path: Path) -> None:
+def test_lines_with_classes_and_spans_serve_both(tiny: ModuleType, tmp_path: Path) -> None:
     held = tmp_path / "both.jsonl"
     lines = (
         {"id": item.name, "label": item.label, "text": item.text, "spans": [["law", 0, 5]]}
@@ -300,7 +300,7 @@ def test_lines_with_kinds_and_spans_serve_both(tiny: ModuleType, tmp_path: Path)
     )
     held.write_text("\n".join(json.dumps(line) for line in lines))
     found = texts.read(held)
-    assert [item.label for item in texts.with_kinds(KINDS, found)] == [
+    assert [item.label for item in texts.with_classes(KINDS, found)] == [
         item.label for item in letters(60, seed=1)
     ]
     assert texts.with_fields(["law"], found)[0].spans == (("law", 0, 5),)

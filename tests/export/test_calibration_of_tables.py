@@ -147,11 +147,13 @@ def test_scores_become_the_share_of_right_fields(made: Any, tiny: ModuleType) ->
     for item in held:
         document = Document.from_text(item.text)
         told, answer = before.extract(document), after.extract(document)
-        everything = sorted((*answer.fields, *answer.abstained), key=lambda field: field.start or 0)
+        everything = sorted(
+            (*answer.fields, *answer.below_threshold), key=lambda field: field.start or 0
+        )
         places = [(field.label, field.start, field.stop) for field in everything]
         assert places == [(field.label, field.start, field.stop) for field in told.fields]
         assert all(field.score >= 0.4 for field in answer.fields)
-        assert all(field.score < 0.4 for field in answer.abstained)
+        assert all(field.score < 0.4 for field in answer.below_threshold)
         found += [field.score for field in everything]
     assert found == pytest.approx(again.tolist())
     assert 0 < kept.sum() < len(kept)

@@ -1,4 +1,4 @@
-"""Models that read pictures beside words: traced, compared, rounded and calibrated."""
+"""Models that read images beside words: traced, compared, rounded and calibrated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hushdoc_training.checkpoint import Checkpoint
 
 
 def test_the_artifact_says_how_a_page_becomes_pixels(tiny: ModuleType) -> None:
-    folder = tiny.sealed_with_pictures()
+    folder = tiny.sealed_with_images()
     manifest = json.loads((folder / "hushdoc.json").read_text())
     assert manifest["inputs"][3] == {
         "name": "pixel_values",
@@ -49,7 +49,7 @@ def test_the_artifact_says_how_a_page_becomes_pixels(tiny: ModuleType) -> None:
 
 def test_pixels_are_invented_in_the_range_of_the_model(tiny: ModuleType) -> None:
     asked = {"vocab_size": 50, "generator": np.random.default_rng(0)}
-    batch = parity.invent((2, 9), tiny.picture_preprocessing(), **asked)
+    batch = parity.invent((2, 9), tiny.image_preprocessing(), **asked)
     assert batch.pixel_values is not None
     assert (batch.pixel_values.shape, batch.pixel_values.dtype) == ((2, 3, 32, 32), np.float32)
     assert -1 <= batch.pixel_values.min() < -0.9
@@ -60,7 +60,7 @@ def test_pixels_are_invented_in_the_range_of_the_model(tiny: ModuleType) -> None
 def test_what_is_invented_for_other_models_stays_as_it_was(tiny: ModuleType) -> None:
     plain, shown = (
         parity.invent((4, 9), settings, vocab_size=50, generator=np.random.default_rng(0))
-        for settings in (tiny.preprocessing(), tiny.picture_preprocessing())
+        for settings in (tiny.preprocessing(), tiny.image_preprocessing())
     )
     assert plain.pixel_values is None
     assert np.array_equal(plain.input_ids, shown.input_ids)
@@ -69,9 +69,9 @@ def test_what_is_invented_for_other_models_stays_as_it_was(tiny: ModuleType) -> 
 
 def test_documents_are_drawn_for_those_that_look_at_them_and_no_longer(tiny: ModuleType) -> None:
     plain = agreement.documents(tiny.LABELS, count=2)
-    with agreement.asked(tiny.LABELS, pictures=False, count=2) as asked:
+    with agreement.asked(tiny.LABELS, images=False, count=2) as asked:
         assert asked == plain
-    with agreement.asked(tiny.LABELS, pictures=True, count=2) as asked:
+    with agreement.asked(tiny.LABELS, images=True, count=2) as asked:
         images = [item.document.pages[0].image for item in asked]
         assert all(image is not None and image.is_file() for image in images)
         for item, same in zip(asked, plain, strict=True):
@@ -82,7 +82,7 @@ def test_documents_are_drawn_for_those_that_look_at_them_and_no_longer(tiny: Mod
 
 
 def test_int8_keeps_the_convolution_in_floats_and_answers_alike(tiny: ModuleType) -> None:
-    folder = tiny.sealed_with_pictures()
+    folder = tiny.sealed_with_images()
     whole = Session(open_artifact(folder, tiny.policy()).read("onnx/model.onnx"))
     import onnx
 
@@ -92,7 +92,7 @@ def test_int8_keeps_the_convolution_in_floats_and_answers_alike(tiny: ModuleType
     assert not [node for node in rounded.graph.node if "ConvInteger" in node.op_type]
     made = Session(rounded.SerializeToString())
     batch = parity.invent(
-        (4, 30), tiny.picture_preprocessing(), vocab_size=50, generator=np.random.default_rng(1)
+        (4, 30), tiny.image_preprocessing(), vocab_size=50, generator=np.random.default_rng(1)
     )
     told = batch.attention_mask.astype(bool)
     found, expected = (
@@ -106,13 +106,13 @@ def test_int8_keeps_the_convolution_in_floats_and_answers_alike(tiny: ModuleType
 def test_a_variant_is_measured_on_drawn_pages(
     tiny: ModuleType, tmp_path: Path, variant: str
 ) -> None:
-    checkpoint = tiny.sealed_with_pictures().parent / "checkpoint"
+    checkpoint = tiny.sealed_with_images().parent / "checkpoint"
     given = {"key": tiny.KEY, "name": "x", "issuer": "y", "variant": variant}
     folder = export(checkpoint, tmp_path / "artifact", **given, max_f1_loss=100)
     _, rounded = read_unverified(folder).certificate.derivation
     told = rounded["agreement"]
     assert (told["documents"], told["fields"] > 100) == (60, True)
-    # Random weights; the float32 graph is read from the same pictures.
+    # Random weights; the float32 graph is read from the same images.
     assert 90 < told["fieldAgreement"] < 100
     assert rounded["parity"]["inputs"] == "invented tokens, boxes and pixels"
     assert hushdoc.verify(folder, tiny.policy()).passed
@@ -126,9 +126,9 @@ def test_scores_are_calibrated_on_drawn_pages(
     # The generator knows no suppliers.
     origin = tiny.resealed(
         tmp_path / "known",
-        origin=tiny.sealed_with_pictures(),
+        origin=tiny.sealed_with_images(),
         labels=LabelSet(fields=("date", "document_number", "total")),
-        preprocessing=tiny.picture_preprocessing(),
+        preprocessing=tiny.image_preprocessing(),
     )
     folder = calibration.export_calibrated_on_invented(origin, tmp_path / "out", release)
     before, after = (
@@ -141,24 +141,24 @@ def test_scores_are_calibrated_on_drawn_pages(
     assert hushdoc.load(folder, policy=tiny.policy()).preprocessing.image is not None
 
 
-def test_a_checkpoint_whose_pictures_its_model_cant_read_is_refused(
+def test_a_checkpoint_whose_images_its_model_cant_read_is_refused(
     tiny: ModuleType, tmp_path: Path
 ) -> None:
-    settings = tiny.picture_preprocessing()
+    settings = tiny.image_preprocessing()
     asked = {"key": tiny.KEY, "name": "x", "issuer": "y"}
     tiny.save_checkpoint(tmp_path / "words", "layoutlm", settings=settings)
-    with pytest.raises(CheckpointError, match="'layoutlm' model reads no pictures"):
+    with pytest.raises(CheckpointError, match="'layoutlm' model reads no images"):
         export(tmp_path / "words", tmp_path / "artifact", **asked)
     assert settings.image is not None
     large = replace(settings, image=replace(settings.image, height=64, width=64))
     tiny.save_checkpoint(
-        tmp_path / "large", "layoutlmv3", classifier=tiny.picture_model(), settings=large
+        tmp_path / "large", "layoutlmv3", classifier=tiny.image_model(), settings=large
     )
     with pytest.raises(CheckpointError, match="64 x 64 pixels and the model reads 32 x 32"):
         export(tmp_path / "large", tmp_path / "artifact", **asked)
     assert not (tmp_path / "artifact").exists()
 
 
-def test_a_checkpoint_keeps_its_pictures(tiny: ModuleType) -> None:
-    stored = Checkpoint.load(tiny.sealed_with_pictures().parent)
-    assert stored.preprocessing == tiny.picture_preprocessing()
+def test_a_checkpoint_keeps_its_images(tiny: ModuleType) -> None:
+    stored = Checkpoint.load(tiny.sealed_with_images().parent)
+    assert stored.preprocessing == tiny.image_preprocessing()

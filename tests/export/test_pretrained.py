@@ -106,7 +106,7 @@ def test_words_are_classified_as_transformers_does(
     assert found.scores[0].score == pytest.approx(float(wanted.max()), abs=1e-3)
 
 
-def test_the_command_exports_pictures(
+def test_the_command_exports_images(
     tiny: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     source = saved(tiny, tmp_path / "scans", "resnet")
@@ -168,10 +168,10 @@ def test_other_folders_are_refused(
     assert not (tmp_path / "model").exists()
 
 
-def test_a_model_that_reads_pictures_beside_words_is_refused(
+def test_a_model_that_reads_images_beside_words_is_refused(
     tiny: ModuleType, tmp_path: Path
 ) -> None:
     source = saved(tiny, tmp_path / "source", "layoutlmv3")
     release = Release(key=tiny.KEY, name="kinds", issuer="the tests")
-    with pytest.raises(CheckpointError, match="pictures beside words"):
+    with pytest.raises(CheckpointError, match="images beside words"):
         export_classifier(source, tmp_path / "model", release, trained_on="our mail")

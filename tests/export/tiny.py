@@ -27,7 +27,7 @@ from hushdoc.certificate.claim import (
 from hushdoc.labels import LabelSet
 from hushdoc.policy.policy import Policy
 from hushdoc.runtime.encoding import Preprocessing
-from hushdoc.runtime.images import PicturePreprocessing
+from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc.signing import keys
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
 from hushdoc_export import kie, sealing
@@ -88,7 +88,7 @@ def model(
     return TokenClassifier(inner.eval(), architecture).eval()
 
 
-def picture_model() -> TokenClassifier:
+def image_model() -> TokenClassifier:
     """Returns a random LayoutLMv3 that reads pages of 32 x 32 pixels in patches of 8."""
     made = model("layoutlmv3", input_size=32, patch_size=8)
     embedding: Any = made.inner.layoutlmv3
@@ -99,8 +99,8 @@ def picture_model() -> TokenClassifier:
     return made
 
 
-def picture_preprocessing(**change: Any) -> Preprocessing:
-    image = PicturePreprocessing(
+def image_preprocessing(**change: Any) -> Preprocessing:
+    image = ImagePreprocessing(
         height=32, width=32, resample="bilinear", mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)
     )
     return preprocessing(image=image, **change)
@@ -204,19 +204,19 @@ def _sealed(architecture: str) -> Path:
     )
 
 
-def sealed_with_pictures() -> Path:
-    """Returns an artifact that reads pictures beside words, exported once for all tests."""
-    return _sealed_with_pictures()
+def sealed_with_images() -> Path:
+    """Returns an artifact that reads images beside words, exported once for all tests."""
+    return _sealed_with_images()
 
 
 @functools.cache
-def _sealed_with_pictures() -> Path:
-    folder = Path(_home.name) / "pictures"
+def _sealed_with_images() -> Path:
+    folder = Path(_home.name) / "images"
     save_checkpoint(
         folder / "checkpoint",
         "layoutlmv3",
-        classifier=picture_model(),
-        settings=picture_preprocessing(),
+        classifier=image_model(),
+        settings=image_preprocessing(),
     )
     return kie.export(
         folder / "checkpoint", folder / "artifact", key=KEY, name="tiny-kie", issuer="the tests"

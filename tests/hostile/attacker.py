@@ -17,7 +17,7 @@ Act = Callable[[Scene], object]
 
 
 def before_opening(name: str, act: Act) -> Act:
-    """The certificate has been believed; now the file is changed, then opened."""
+    """The certificate has been trusted; now the file is changed, then opened."""
 
     def set_up(scene: Scene) -> None:
         honest = folder.open_signed

@@ -65,7 +65,7 @@ class Scene:
         build: The builders of toy certificates and files.
         folder: The sealed artifact.
         outside: A folder beside it, of the same user.
-        key: Who signed; the policy believes it.
+        key: Who signed; the policy trusts it.
         other_key: Somebody whom the policy does not know.
         policy: What the application demands.
         now: The application's clock.
@@ -97,8 +97,8 @@ class Scene:
         """Lets the application demand something else."""
         self.policy = dataclasses.replace(self.policy, **change)
 
-    def believe(self, *keys: trust_store.TrustedKey, **change: Any) -> None:
-        """Lets the application believe these keys and no others."""
+    def trust(self, *keys: trust_store.TrustedKey, **change: Any) -> None:
+        """Lets the application trust these keys and no others."""
         self.demand(trust=trust_store.TrustStore(keys=keys), **change)
 
     def seal(self, certified: Any = None, contents: dict[str, bytes] | None = None) -> None:

@@ -86,7 +86,7 @@ def _expires(scene: Scene, at: str, now: datetime) -> None:
 
 def _list_as_certificate(scene: Scene) -> None:
     trusted = TrustedKey.of(scene.other_key, roles=("revocation", "certificate"))
-    scene.believe(trusted)
+    scene.trust(trusted)
     (scene / ENVELOPE).write_text(
         revocation.sign_list(
             revocation.successor(None, valid_for=timedelta(days=7), now=NOW), scene.other_key
@@ -97,7 +97,7 @@ def _list_as_certificate(scene: Scene) -> None:
 def _audited(scene: Scene, payload: bytes | None = None) -> None:
     """Appends an audit by a trusted auditor; or whatever it signs."""
     auditor = TrustedKey.of(scene.other_key, roles=("audit",))
-    scene.believe(*scene.policy.trust.keys, auditor)
+    scene.trust(*scene.policy.trust.keys, auditor)
     if payload is None:
         scene.build.append_audit(scene.folder, scene.other_key)
         return

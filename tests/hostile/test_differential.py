@@ -171,7 +171,7 @@ WE_ARE_STRICTER = re.compile(
 """securesystemslib decodes base64 and JSON leniently, and takes any number of signatures."""
 
 
-def test_securesystemslib_believes_the_same_envelopes() -> None:
+def test_securesystemslib_trusts_the_same_envelopes() -> None:
     rng = random.Random(4)
     keys = [known_key(*key) for key in ((1, ED25519), (2, ECDSA_P256), (3, ED25519))]
     strangers = [known_key(4)]
@@ -195,7 +195,7 @@ def test_securesystemslib_believes_the_same_envelopes() -> None:
             tally["both refuse" if theirs is None else "stricter"] += 1
             continue
         if theirs is None:
-            # It reads no envelope in which a key id is missing or comes twice, and believes no
+            # It reads no envelope in which a key id is missing or comes twice, and trusts no
             # key but the one that is named; DSSE calls the id a hint.
             named = [item.get("keyid", "") for item in json.loads(line)["signatures"]]
             assert "" in named or len(set(named)) < len(named)
@@ -205,8 +205,8 @@ def test_securesystemslib_believes_the_same_envelopes() -> None:
         assert found.payload == payload
         # It stops looking at the threshold.
         assert keyids <= {key.keyid for key in found.keys}
-        tally["both believe"] += 1
-    assert tally["both believe"] > 300
+        tally["both trust"] += 1
+    assert tally["both trust"] > 300
     assert tally["both refuse"] > 300
     assert tally["stricter"] + tally["laxer"] < 500
 

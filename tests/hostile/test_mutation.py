@@ -43,7 +43,7 @@ class Judge:
         self.sound = {target.name: target.sound for target in targets(build, folder)}
 
     def require_right(self, name: str, content: bytes) -> None:
-        """Raises unless the input still says what may be believed."""
+        """Raises unless the input still says what may be trusted."""
         rulings: dict[str, Callable[[bytes], None]] = {
             "envelope": self._envelope,
             "statement": self._statement,

@@ -44,7 +44,7 @@ def _revoke(
     """Lets the application follow a list, and writes one that its revoker signed."""
     path = scene.outside / "revocations.jsonl"
     keys = (*scene.policy.trust.keys, _revoker(scene))
-    scene.believe(*keys, revocations=path)
+    scene.trust(*keys, revocations=path)
     found = _list_of(scene, **change) if revoked is None else revoked
     path.write_text(revocation.sign_list(found, by or scene.other_key) + "\n")
 
@@ -95,7 +95,7 @@ def _revoked_of_two(scene: Scene) -> None:
     """Two must have signed and two have; one of them is revoked."""
     second = signing_keys.generate_key()
     scene.sign(scene.payload(), scene.key, second)
-    scene.believe(TrustedKey.of(scene.key), TrustedKey.of(second), threshold=2)
+    scene.trust(TrustedKey.of(scene.key), TrustedKey.of(second), threshold=2)
     _revoke(scene, keys=[TrustedKey.of(second).keyid])
 
 

@@ -1,4 +1,4 @@
-"""Certificates that say too much: well formed, signed by a trusted key, and not to be believed.
+"""Certificates that say too much: well formed, signed by a trusted key, and not to be trusted.
 
 Each is one lie in an otherwise honest certificate, so exactly the rules that are about it fail.
 """
@@ -129,7 +129,7 @@ def _audit_of_another(**change: Any) -> Act:
 
     def act(scene: Scene) -> None:
         auditor = TrustedKey.of(scene.other_key, roles=("audit",))
-        scene.believe(*scene.policy.trust.keys, auditor)
+        scene.trust(*scene.policy.trust.keys, auditor)
         report = scene.build.audit_report(scene.build.audit(**change))
         scene.build.append_audit(scene.folder, scene.other_key, report)
 

@@ -84,7 +84,7 @@ def _twice(scene: Scene, *, named: bool) -> None:
         second["keyid"] = ""
     data["signatures"].append(second)
     scene.write_envelope(data)
-    scene.believe(TrustedKey.of(scene.key), TrustedKey.of(scene.other_key), threshold=2)
+    scene.trust(TrustedKey.of(scene.key), TrustedKey.of(scene.other_key), threshold=2)
 
 
 def _plus_order(signature: bytes) -> bytes:
@@ -146,17 +146,17 @@ def _many(scene: Scene, number: int) -> None:
 
 
 def _roles(*roles: str) -> Callable[[Scene], None]:
-    return lambda scene: scene.believe(TrustedKey.of(scene.key, roles=roles))
+    return lambda scene: scene.trust(TrustedKey.of(scene.key, roles=roles))
 
 
 def _models(scene: Scene, *models: str) -> None:
-    scene.believe(TrustedKey.of(scene.key, models=models))
+    scene.trust(TrustedKey.of(scene.key, models=models))
 
 
 def _one_of_two_for_the_model(scene: Scene) -> None:
     """Two trusted keys signed, but only one of them may speak for this model."""
     scene.sign(scene.payload(), scene.key, scene.other_key)
-    scene.believe(
+    scene.trust(
         TrustedKey.of(scene.key),
         TrustedKey.of(scene.other_key, models=("receipt-kie",)),
         threshold=2,
@@ -193,11 +193,11 @@ CASES: tuple[Case, ...] = (
         lambda s: s.sign(s.payload(), s.other_key),
         "NO_TRUSTED_SIGNATURE",
     ),
-    case("signature/nobody-is-trusted", lambda s: s.believe(), "NO_TRUSTED_KEYS"),
+    case("signature/nobody-is-trusted", lambda s: s.trust(), "NO_TRUSTED_KEYS"),
     case("signature/none", _edit(lambda d: d.update(signatures=[])), "NO_TRUSTED_SIGNATURE"),
     case(
         "signature/one-where-two-are-demanded",
-        lambda s: s.believe(TrustedKey.of(s.key), TrustedKey.of(s.other_key), threshold=2),
+        lambda s: s.trust(TrustedKey.of(s.key), TrustedKey.of(s.other_key), threshold=2),
         "NO_TRUSTED_SIGNATURE",
     ),
     # securesystemslib accepts no second signature under one key id either; a blank id, which DSSE
@@ -357,7 +357,7 @@ def _blank_key_id(data: dict[str, Any]) -> None:
         lambda scene: _many(scene, 15),
         lambda scene: (
             scene.sign(scene.payload(), scene.key, scene.other_key),
-            scene.believe(TrustedKey.of(scene.key), TrustedKey.of(scene.other_key), threshold=2),
+            scene.trust(TrustedKey.of(scene.key), TrustedKey.of(scene.other_key), threshold=2),
         ),
         _roles("certificate", "audit"),
     ],

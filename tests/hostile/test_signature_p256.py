@@ -53,10 +53,10 @@ def _on_signature(change: Callable[[bytes], bytes]) -> Callable[[Scene], None]:
 
 
 def _with_p256(scene: Scene, **options: Any) -> Any:
-    """Seals with a P-256 key that the application believes, and returns it."""
+    """Seals with a P-256 key that the application trusts, and returns it."""
     key = keys.generate_key(ECDSA_P256)
     scene.sign(scene.payload(), key)
-    scene.believe(TrustedKey.of(key), TrustedKey.of(scene.other_key), **options)
+    scene.trust(TrustedKey.of(key), TrustedKey.of(scene.other_key), **options)
     return key
 
 

@@ -1,4 +1,4 @@
-"""Trust stores that would believe anybody: weak keys, one key twice, roles that are none."""
+"""Trust stores that would trust anybody: weak keys, one key twice, roles that are none."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def test_the_key_is_the_one_that_everybody_has() -> None:
     assert {item.models for item in store.keys} == {tuple(f"example-{name}" for name in NAMES)}
 
 
-def test_nobody_else_is_believed() -> None:
+def test_nobody_else_is_trusted() -> None:
     nobody = Policy.integrity_only(TrustStore(keys=()))
     with pytest.raises(SignatureError):
         artifact.verify(EXAMPLES / "fl-provider-dp", nobody, now=NOW)

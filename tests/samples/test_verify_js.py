@@ -303,7 +303,7 @@ CASES: dict[str, Callable[[Path], Path]] = {
         lambda text: text.replace(b'{"_type"', b'{"_typ\\u0065":"","_type"', 1)
     ),
     "json/byte order mark": _text(lambda text: b"\xef\xbb\xbf" + text),
-    "json/fraction for a whole number": _text(
+    "json/fraction for an integer": _text(
         lambda text: text.replace(b'"version":3', b'"version":3.0', 1)
     ),
     "json/NaN": _text(lambda text: text.replace(b'"f1":0.7', b'"f1":NaN', 1)),
@@ -437,7 +437,7 @@ OTHER_WORDS = {
     "json/duplicate key": "BAD_JSON",
     "json/escaped duplicate key": "BAD_JSON",
     "json/byte order mark": "SyntaxError",
-    "json/fraction for a whole number": "BAD_FIELD",
+    "json/fraction for an integer": "BAD_FIELD",
     "json/NaN": "SyntaxError",
     "json/1e400": "BAD_JSON",
     "json/surrogate": "BAD_JSON",

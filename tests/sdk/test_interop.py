@@ -63,7 +63,7 @@ def private(request: pytest.FixtureRequest) -> Any:
     return keys.generate_key(request.param)
 
 
-def test_securesystemslib_believes_what_we_sign(private: Any) -> None:
+def test_securesystemslib_trusts_what_we_sign(private: Any) -> None:
     line = signing.sign(PAYLOAD, private).encode()
     assert they_accept(line, private)
     assert dsse.Envelope.from_dict(json.loads(line)).payload == PAYLOAD
@@ -73,7 +73,7 @@ def test_securesystemslib_believes_what_we_sign(private: Any) -> None:
     assert not they_accept(line, keys.generate_key())
 
 
-def test_we_believe_what_securesystemslib_signs(private: Any) -> None:
+def test_we_trust_what_securesystemslib_signs(private: Any) -> None:
     second = keys.generate_key(keys.ECDSA_P256)
     line = their_envelope(private, second)
     found = signing.verify(line, store_of(private, second), threshold=2)
@@ -131,7 +131,7 @@ def test_we_are_stricter_about_duplicate_keys(private: Any) -> None:
     assert not we_accept(twice, private)
 
 
-def test_nobody_believes_s_plus_l() -> None:
+def test_nobody_trusts_s_plus_l() -> None:
     """The library refuses it through `cryptography`; its older pure Python did not."""
     key = keys.generate_key()
     line = json.loads(signing.sign(PAYLOAD, key))
@@ -144,7 +144,7 @@ def test_nobody_believes_s_plus_l() -> None:
 
 
 def test_we_are_stricter_about_keys_of_small_order() -> None:
-    """Under the neutral point one signature holds for everything; they believe it, we don't."""
+    """Under the neutral point one signature holds for everything; they trust it, we don't."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     neutral = (1).to_bytes(32, "little")
@@ -170,7 +170,7 @@ def subjects(build: ModuleType) -> tuple[Any, ...]:
 
 
 def whole(content: str) -> bytes:
-    """Spells whole numbers as such: protobuf has doubles only, and writes a size as 3.0.
+    """Spells integers as such: protobuf has doubles only, and writes a size as 3.0.
 
     We refuse that spelling. Nothing is lost by it, because a signed payload is never spelled
     anew: who builds a statement with that library writes its JSON like this before signing.

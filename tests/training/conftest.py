@@ -63,7 +63,7 @@ def small_start(receipts: list[LabelledDocument]) -> start.Start:
 
 @pytest.fixture
 def layoutlmv3_folder(tmp_path: Path, receipts: list[LabelledDocument]) -> Path:
-    """A folder as LayoutLMv3 is published, with random weights and small pictures."""
+    """A folder as LayoutLMv3 is published, with random weights and small images."""
     words = (word.text for item in receipts for word in item.document.pages[0].words)
     tokenizer = Tokenizer.from_str(layout.wordpiece(words))
     torch.manual_seed(0)

@@ -4,7 +4,7 @@ checkpoint.json      format version, task, architecture
 model.safetensors    weights, with config.json beside them (transformers' own layout)
 tokenizer.json       Hugging Face tokenizer
 labels.json          the fields; tags follow from them
-preprocessing.json   windows, boxes, special tokens; pictures where the model reads them
+preprocessing.json   windows, boxes, special tokens; images where the model reads them
 claim.json           what training says about privacy; export seals and signs it
 """
 
@@ -57,7 +57,7 @@ class Checkpoint:
         try:
             labels = LabelSet(fields=tuple(_read(folder, "labels.json")["fields"]))
             told = _read(folder, "preprocessing.json")
-            preprocessing = Preprocessing.from_dict(told, pictures=True)
+            preprocessing = Preprocessing.from_dict(told, images=True)
             claim = Claim.from_json((folder / "claim.json").read_bytes())
             architecture = str(head["architecture"])
             tokenizer_json = (folder / "tokenizer.json").read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
 """Calibration: what an artifact's scores are worth, measured on documents nobody has to protect."""
 
 from hushdoc_export.calibration.answers import (
+    class_answers,
     field_answers,
-    kind_answers,
     text_answers,
     whole_text_answers,
 )
@@ -35,7 +35,7 @@ __all__ = [
     "export_calibrated_table",
     "field_answers",
     "fit",
-    "kind_answers",
+    "class_answers",
     "scored",
     "temperature",
     "text_answers",

@@ -20,7 +20,7 @@ from hushdoc_training.crf.corpus import (
     sentence_corpus,
     token_corpus,
 )
-from hushdoc_training.crf.whole_texts import TextOfAKind
+from hushdoc_training.crf.whole_texts import ClassifiedText
 
 RAW = Scoring(fitted_on="nothing", num_answers=0)
 """Scores as they are measured."""
@@ -50,7 +50,7 @@ def field_answers(model: kie.KIEModel, documents: Sequence[LabelledDocument]) ->
     )
 
 
-def kind_answers(
+def class_answers(
     model: classification.ClassificationModel, documents: Sequence[LabelledDocument]
 ) -> Answers:
     """Returns what a classifier says of documents whose kind it knows.
@@ -108,7 +108,7 @@ def text_answers(model: crf.HashedCRFModel, texts: Sequence[LabelledText]) -> An
     )
 
 
-def whole_text_answers(model: crf.HashedCRFModel, texts: Sequence[TextOfAKind]) -> Answers:
+def whole_text_answers(model: crf.HashedCRFModel, texts: Sequence[ClassifiedText]) -> Answers:
     """Returns of which kind a table takes whole texts to be, and whether they are.
 
     Args:

@@ -31,8 +31,8 @@ from hushdoc_export import agreement, graph, sealing
 from hushdoc_export.calibration import texts as labelled_texts
 from hushdoc_export.calibration.answers import (
     RAW,
+    class_answers,
     field_answers,
-    kind_answers,
     text_answers,
     whole_text_answers,
 )
@@ -46,7 +46,7 @@ from hushdoc_export.calibration.fitting import (
 )
 from hushdoc_export.release import ASSURANCE, Release
 from hushdoc_training.crf.corpus import LabelledText
-from hushdoc_training.crf.whole_texts import TextOfAKind
+from hushdoc_training.crf.whole_texts import ClassifiedText
 
 NUM_INVENTED = 150
 
@@ -107,7 +107,7 @@ def export_calibrated_table(
     release: Release,
     *,
     policy: Policy,
-    texts: Sequence[LabelledText] | Sequence[TextOfAKind],
+    texts: Sequence[LabelledText] | Sequence[ClassifiedText],
     data: PublicData,
     threshold: float = THRESHOLD,
 ) -> Path:
@@ -136,11 +136,11 @@ def export_calibrated_table(
     opened = open_artifact(folder, policy)
     _require_calibratable(opened, data, graph_model=False)
     model = crf.HashedCRFModel.from_artifact(opened)
-    told = model.scored_by(RAW).kind_scoring
+    told = model.scored_by(RAW).class_confidence
     if told is None:
         answers = text_answers(model, labelled_texts.with_fields(model.labels.fields, texts))
         return _sealed(opened, out, release, answers, data, threshold)
-    answers = whole_text_answers(model, labelled_texts.with_kinds(model.tags, texts))
+    answers = whole_text_answers(model, labelled_texts.with_classes(model.tags, texts))
     stated = {class_scoring.KEY: told.to_dict()}
     return _sealed(opened, out, release, answers, data, threshold, stated)
 
@@ -227,8 +227,8 @@ def export_calibrated_on_invented(
     if opened.certificate.model.format == crf.FORMAT:
         told |= {"texts": labelled_texts.invented(labels.fields), "data": labelled_texts.INVENTED}
         return export_calibrated_table(folder, out, release, **told)
-    pictures = "image" in opened.manifest["preprocessing"]
-    with agreement.asked(labels, pictures=pictures, count=NUM_INVENTED) as asked:
+    images = "image" in opened.manifest["preprocessing"]
+    with agreement.asked(labels, images=images, count=NUM_INVENTED) as asked:
         strange = sorted(set(labels.fields) - {span.label for item in asked for span in item.spans})
         if strange or not labels.fields:
             raise InputError(
@@ -283,7 +283,7 @@ def _require_calibratable(opened: Artifact, data: PublicData, *, graph_model: bo
 def _answers(opened: Artifact, documents: Sequence[LabelledDocument]) -> Answers:
     if opened.certificate.model.task == kie.TASK:
         return field_answers(kie.KIEModel.from_artifact(opened), documents)
-    return kind_answers(classification.ClassificationModel.from_artifact(opened), documents)
+    return class_answers(classification.ClassificationModel.from_artifact(opened), documents)
 
 
 def _step(opened: Artifact, answers: Answers, scoring: Scoring, data: PublicData) -> dict[str, Any]:

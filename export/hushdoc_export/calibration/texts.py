@@ -13,7 +13,7 @@ from typing import Any
 from hushdoc.certificate.claim import PublicData
 from hushdoc.errors import AnnotationError, InputError
 from hushdoc_training.crf.corpus import LabelledText
-from hushdoc_training.crf.whole_texts import TextOfAKind
+from hushdoc_training.crf.whole_texts import ClassifiedText
 from hushdoc_training.data import invented_contracts, labelled_texts
 from hushdoc_training.data.labelled_texts import Contract, Message
 
@@ -155,7 +155,7 @@ def with_fields(fields: Iterable[str], texts: Sequence[Any]) -> Sequence[Labelle
     return texts
 
 
-def with_kinds(kinds: Sequence[str], texts: Sequence[Any]) -> Sequence[TextOfAKind]:
+def with_classes(kinds: Sequence[str], texts: Sequence[Any]) -> Sequence[ClassifiedText]:
     """Returns texts of the kinds that a table tells apart, some of each.
 
     Args:

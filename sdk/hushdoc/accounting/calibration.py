@@ -41,7 +41,7 @@ def noise_multiplier(
     """
     _require_between("sampling_rate", sampling_rate, 0.0, math.nextafter(1.0, 2.0))
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise ValueError(f"steps is {steps!r}; expected a whole number from 1.")
+        raise ValueError(f"steps is {steps!r}; expected an integer from 1.")
 
     def run(noise: float) -> Mechanism:
         step = PoissonSampled(sampling_rate=sampling_rate, event=Gaussian(noise_multiplier=noise))

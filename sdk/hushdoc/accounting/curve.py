@@ -1,7 +1,7 @@
 """The hockey-stick curve of a composed mechanism near one epsilon, with all that is unknown added.
 
-The transform of `spectrum` gives the composed law, tilted by theta, at the losses l_j of a grid:
-the mass there is law_j exp(K - theta l_j). From the top down, with h the spacing,
+The transform of `spectrum` gives the composed distribution, tilted by theta, at the losses l_j of a
+grid: the mass there is distribution_j exp(K - theta l_j). From the top down, with h the spacing,
 
     R(l_i) = sum over j > i of mass_j exp(-(l_j - l_(i+1))),
     delta(l_i) = delta(l_(i+1)) + (1 - e^-h) R(l_i),
@@ -25,7 +25,7 @@ from hushdoc.accounting.spectrum import StepLosses, cumulants, spectrum
 Array = NDArray[np.float64]
 
 LEFT_OUT = 1e-9
-"""Mass of the tilted law that the ring may leave out on each side."""
+"""Mass of the tilted distribution that the ring may leave out on each side."""
 
 _LARGEST_EXPONENT = 600.0
 _TOO_LONG = 2.0**50
@@ -117,11 +117,11 @@ class Curve:
 
 
 def ring(form: Form, losses: StepLosses, spacing: float, theta: float) -> Ring:
-    """Returns a ring that leaves out hardly anything of the law tilted by theta.
+    """Returns a ring that leaves out hardly anything of the distribution tilted by theta.
 
     It is longer than any memory where no such ring is known.
     """
-    law = cumulants(form, losses, spacing, theta)
+    distribution = cumulants(form, losses, spacing, theta)
     low, high = -math.inf, math.inf
     for step, below, above in _moments(form, losses, spacing, theta):
         high = min(high, (above - math.log(LEFT_OUT)) / step)
@@ -131,7 +131,7 @@ def ring(form: Form, losses: StepLosses, spacing: float, theta: float) -> Ring:
     first = math.floor(low / spacing) - 1
     return Ring(
         theta=theta,
-        middle=law.mean,
+        middle=distribution.mean,
         first=first,
         length=_fast_length(math.ceil(high / spacing) + 2 - first),
     )
@@ -140,13 +140,13 @@ def ring(form: Form, losses: StepLosses, spacing: float, theta: float) -> Ring:
 def _moments(
     form: Form, losses: StepLosses, spacing: float, theta: float
 ) -> list[tuple[float, float, float]]:
-    """Steps, and log E[exp(-step * loss)] and log E[exp(step * loss)] of the tilted law."""
-    law = cumulants(form, losses, spacing, theta)
-    deviation = max(math.sqrt(law.variance), spacing)
+    """Steps, and log E[exp(-step * loss)] and log E[exp(step * loss)] under the tilt."""
+    distribution = cumulants(form, losses, spacing, theta)
+    deviation = max(math.sqrt(distribution.variance), spacing)
     found = []
     for step in (times / deviation for times in (1.0, 2.0, 4.0, 6.0, 8.0)):
         below, above = (
-            cumulants(form, losses, spacing, theta + shift).log_moment - law.log_moment
+            cumulants(form, losses, spacing, theta + shift).log_moment - distribution.log_moment
             for shift in (-step, step)
         )
         found.append((step, below, above))
@@ -183,13 +183,13 @@ def curve(
     found = spectrum(form, losses, spacing, where.theta, where.length)
     around = np.fft.irfft(found.values, n=where.length)
     multiples = where.first + np.arange(where.length)
-    law = np.maximum(around[multiples % where.length], 0.0)
+    distribution = np.maximum(around[multiples % where.length], 0.0)
     at = multiples * spacing - where.middle
     scaled = at * (1 + where.theta)
     kept = np.abs(scaled) <= _LARGEST_EXPONENT
     beyond = scaled > _LARGEST_EXPONENT
-    left_out = float(np.sum(law[beyond])) + LEFT_OUT
-    ratio, inside = _sums(law[kept], at[kept], where.theta, spacing)
+    left_out = float(np.sum(distribution[beyond])) + LEFT_OUT
+    ratio, inside = _sums(distribution[kept], at[kept], where.theta, spacing)
     infinite, excess = _constants(form, losses)
     if optimistic:
         left_out = _wrapped(form, losses, spacing, where)
@@ -207,10 +207,10 @@ def curve(
     )
 
 
-def _sums(law: Array, at: Array, theta: float, spacing: float) -> tuple[Array, Array]:
+def _sums(distribution: Array, at: Array, theta: float, spacing: float) -> tuple[Array, Array]:
     """R and delta at each loss, from the top down."""
-    weighted = np.cumsum((law * np.exp(-(1 + theta) * at))[::-1])[::-1]
-    ratio = np.zeros(len(law))
+    weighted = np.cumsum((distribution * np.exp(-(1 + theta) * at))[::-1])[::-1]
+    ratio = np.zeros(len(distribution))
     ratio[:-1] = weighted[1:] * np.exp(at[1:])
     inside = np.cumsum(ratio[::-1])[::-1] * -math.expm1(-spacing)
     return ratio, inside
@@ -234,4 +234,4 @@ def _constants(form: Form, losses: StepLosses) -> tuple[float, float]:
             infinite, excess = _constants(form.event, losses)
             return form.rate * infinite, form.rate * excess
         case _:
-            raise TypeError(f"{type(form).__name__} has no single law of losses.")
+            raise TypeError(f"{type(form).__name__} has no single distribution of losses.")

@@ -1,4 +1,4 @@
-"""The privacy loss of one noisy sum on a grid: pairs of laws that cost no less, or no more.
+"""The privacy loss of one noisy sum on a grid: distributions that cost no less, or no more.
 
 The papers:
 
@@ -50,12 +50,12 @@ _MOST_SWEEPS = 500
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Losses:
-    """Mass of the first law of a pair at multiples of the spacing.
+    """Mass of the first distribution of a pair at multiples of the spacing.
 
     Attributes:
         first: The multiple at which `mass` begins.
         mass: Not negative.
-        at_infinity: Mass where the second law has none.
+        at_infinity: Mass where the second distribution has none.
         excess: How much of `mass` may be too much, by clipping; only of an optimistic pair.
     """
 
@@ -67,7 +67,7 @@ class Losses:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cells:
-    """Masses of both laws between grid losses `first`, `first` + 1, ... times the spacing.
+    """Masses of both distributions between grid losses `first`, `first` + 1, ... times the spacing.
 
     Attributes:
         first: Multiple of the spacing where the first cell begins.
@@ -112,8 +112,8 @@ def cells(step: Step, spacing: float, cut: float, most: int) -> Cells | None:
         return None
     losses = np.arange(first, last + 1, dtype=np.float64) * spacing
     sums, loss_slack = sums_of(losses, weights, step.noise)
-    present = _law(sums, dict(enumerate(weights.tolist())), step.noise)
-    absent = _law(sums, _absent_weights(step), step.noise)
+    present = _distribution(sums, dict(enumerate(weights.tolist())), step.noise)
+    absent = _distribution(sums, _absent_weights(step), step.noise)
     return Cells(
         first=first,
         spacing=spacing,
@@ -132,8 +132,8 @@ def _absent_weights(step: Step) -> dict[int, float]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Law:
-    """Masses of a law in cells, what rounding may have changed, and what lies outside."""
+class _Distribution:
+    """Masses of a distribution in cells, what rounding may have changed, and what lies outside."""
 
     mass: Array
     slack: Array
@@ -141,8 +141,8 @@ class _Law:
     above: float
 
 
-def _law(sums: Array, weights: dict[int, float], noise: float) -> _Law:
-    """A mixture of normal laws, each with its weight around its shift."""
+def _distribution(sums: Array, weights: dict[int, float], noise: float) -> _Distribution:
+    """A mixture of normal distributions, each with its weight around its shift."""
     mass, slack = np.zeros(len(sums) - 1), np.zeros(len(sums) - 1)
     below = above = 0.0
     for shift, weight in weights.items():
@@ -152,7 +152,7 @@ def _law(sums: Array, weights: dict[int, float], noise: float) -> _Law:
             slack += weight * rounding
             below, above = below + weight * under, above + weight * over
     slack += (4 + 2 * len(weights)) * EPS * mass
-    return _Law(mass=mass, slack=slack, below=below, above=above)
+    return _Distribution(mass=mass, slack=slack, below=below, above=above)
 
 
 def pessimistic(found: Cells, *, added: bool) -> Losses:
@@ -200,7 +200,7 @@ def _top(mass: Array, above: float) -> tuple[int, float]:
 
 def _make_convex(mass: Array, growth: float) -> None:
     """Removes points at which the curve bends down, which lowers it there and nowhere else."""
-    to_left = 1 / (2 + growth)  # keeps the mass of both laws
+    to_left = 1 / (2 + growth)  # keeps the mass of both distributions
     for _ in range(_MOST_SWEEPS):
         # At the lower end the whole line below may come down, which keeps its slope.
         mass[1] += min(mass[0], 0.0) * (1 + growth)
@@ -236,7 +236,7 @@ class _Direction:
 
 
 def _direction(found: Cells, *, added: bool) -> _Direction:
-    """Which law comes first, the mass that goes to the upper end of each cell, its error."""
+    """Which distribution comes first, the mass at the upper end of each cell, its error."""
     count = len(found.present)
     below, above, absent_below, absent_above = found.outside
     if added:

@@ -146,7 +146,7 @@ def range_of(weights: Array, noise: float, cut: float) -> tuple[float, float]:
 
 
 def normal_cells(z: Array) -> tuple[Array, Array, float, float]:
-    """Returns the mass of a standard normal law between neighbours of z and what rounding may hide.
+    """Returns the mass of a standard normal between neighbours of z, and its rounding error.
 
     Args:
         z: Ascending; may begin with minus infinity.

@@ -260,10 +260,10 @@ def _tilt(form: Form, losses: StepLosses, spacing: float, guess: Guess, start: f
     """The tilt from which the point that is asked for looks usual, within a few percent; from 0."""
 
     def is_short(theta: float) -> bool:
-        law = cumulants(form, losses, spacing, theta)
+        distribution = cumulants(form, losses, spacing, theta)
         if guess.asks_delta:
-            return law.mean < guess.epsilon
-        return _log_delta(law, theta) > math.log(guess.delta)
+            return distribution.mean < guess.epsilon
+        return _log_delta(distribution, theta) > math.log(guess.delta)
 
     if not is_short(0.0):
         return 0.0
@@ -279,10 +279,10 @@ def _tilt(form: Form, losses: StepLosses, spacing: float, guess: Guess, start: f
     return high
 
 
-def _log_delta(law: Cumulants, theta: float) -> float:
+def _log_delta(distribution: Cumulants, theta: float) -> float:
     """Log delta at the mean of the tilted losses, as if these were normal."""
-    deviation = math.sqrt(law.variance)
+    deviation = math.sqrt(distribution.variance)
     ends = np.asarray([theta * deviation, (1 + theta) * deviation])
     mills = np.exp(log_mills(ends))
     share = max(float(mills[0] - mills[1]) / math.sqrt(2 * math.pi), SMALLEST_DELTA)
-    return law.log_moment - theta * law.mean + math.log(share)
+    return distribution.log_moment - theta * distribution.mean + math.log(share)

@@ -163,7 +163,7 @@ class Grouped(Record):
     event: Mechanism = stored(_event)
 
     def __post_init__(self) -> None:
-        """Refuses what is not a whole number from 1."""
+        """Refuses what is not an integer from 1."""
         _require_whole("size", self.size, minimum=1)
 
 
@@ -180,7 +180,7 @@ class Composed(Record):
     count: int = stored(integer())
 
     def __post_init__(self) -> None:
-        """Refuses what is not a whole number from 0."""
+        """Refuses what is not an integer from 0."""
         _require_whole("count", self.count)
 
 
@@ -348,4 +348,4 @@ def _require_number(
 
 def _require_whole(name: str, value: int, *, minimum: int = 0) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-        raise ValueError(f"{name} is {value!r}; expected a whole number from {minimum}.")
+        raise ValueError(f"{name} is {value!r}; expected an integer from {minimum}.")

@@ -1,13 +1,14 @@
 """Privacy loss distributions (PLD): the exact accountant, with a lower and an upper bound.
 
-Each step is replaced by a pair of laws on a grid that costs no less, for removing a record and for
-adding one (`dominating`); the losses of all steps are added up by Fourier transform (`spectrum`);
+Each step is replaced by a pair of distributions on a grid that costs no less, for removing a
+record and for adding one (`dominating`); the losses of all steps are added up by Fourier transform
+(`spectrum`);
 the larger of both directions counts. What the grid, the tails and rounding may hide is added to
 delta (`curve`), so that the upper bound holds whatever the grid. The lower bound says how much a
 finer grid could still bring.
 
-Nothing is stated above the RDP bound, which also answers alone where a mechanism has no law of
-losses that is known (best of several runs) or would take too long.
+Nothing is stated above the RDP bound, which also answers alone where a mechanism has no
+distribution of losses that is known (best of several runs) or would take too long.
 """
 
 from __future__ import annotations

@@ -250,7 +250,7 @@ def _both_ways(rate: float, noise: float, orders: tuple[float, ...]) -> Array:
 def _removed_and_added(rate: float, noise: float, orders: tuple[float, ...]) -> Array:
     """Over the data set without the record (Mironov 2017, proposition 11, with p = q = 2)."""
     every = np.asarray(orders)
-    # Only where both are whole numbers above 1, which are quick to compute.
+    # Only where both are integers above 1, which are quick to compute.
     used = (2 * every == np.floor(2 * every)) & (every > 1) & (every <= _LARGEST_HALVED_ORDER)
     found = np.full(len(orders), math.inf)
     if np.any(used):

@@ -10,10 +10,10 @@ Neighbours differ by adding or removing one record. References:
 Write A(a) = E_{z ~ N(0, s^2)} [(1 - q + q exp((2z - 1) / 2s^2))^a]; the RDP of order a of one
 step is log A(a) / (a - 1), and that is also the larger of the two directions (MTZ19 theorem 5).
 
-For a whole number a all terms of the binomial sum are positive, and the first two sum with the
+For an integer a all terms of the binomial sum are positive, and the first two sum with the
 rest to one, so that A - 1 is computed without cancellation. For other orders MTZ19 splits the
 integral at z0 = s^2 log(1/q - 1) + 1/2, which gives two infinite series. Their terms are positive
-up to ceil(a) and alternate from there; with the Mills ratio M of the normal law they are
+up to ceil(a) and alternate from there; with the Mills ratio M of the normal distribution they are
 
     (1-q)^a exp(-z0^2 / 2s^2) / sqrt(2 pi) * binom(a, i) * [M((i - z0) / s) + M((z0 - a + i) / s)],
 
@@ -156,7 +156,7 @@ def _weights(first_alternating: NDArray[np.int64], num_terms: int) -> Array:
 
 @lru_cache(maxsize=1)
 def _alternating_weights() -> tuple[float, ...]:
-    """CVZ00 algorithm 1 in whole numbers: weights c_k / d of a_0 - a_1 + a_2 - ..."""
+    """CVZ00 algorithm 1 in integers: weights c_k / d of a_0 - a_1 + a_2 - ..."""
     terms = _TAIL_TERMS
     previous, total = 1, 3
     for _ in range(terms - 1):
@@ -188,7 +188,7 @@ _LARGEST_SIZE = 1000
 """Beyond it binomial coefficients leave the range of a double; such groups are not amplified."""
 
 _FAR = 12.0
-"""Deviations beyond which a normal law counts as its tail."""
+"""Deviations beyond which a normal distribution counts as its tail."""
 
 _LEAST_NOISE = 1e-3
 
@@ -232,15 +232,15 @@ def _log_moments(weights: Array, noise: float, last: int) -> list[float]:
     b = np.arange(len(weights), dtype=np.float64)
     with np.errstate(divide="ignore"):
         once = np.log(weights) - b * b / (2 * noise**2)
-    law, found = once, []
+    distribution, found = once, []
     for order in range(2, last + 1):
-        longer = np.full(len(law) + len(once) - 1, -np.inf)
+        longer = np.full(len(distribution) + len(once) - 1, -np.inf)
         for shift, weight in enumerate(once):
-            part = longer[shift : shift + len(law)]
-            np.logaddexp(part, law + weight, out=part)
-        law = longer
-        total = np.arange(len(law), dtype=np.float64)
-        exponents = law + total * total / (2 * noise**2)
+            part = longer[shift : shift + len(distribution)]
+            np.logaddexp(part, distribution + weight, out=part)
+        distribution = longer
+        total = np.arange(len(distribution), dtype=np.float64)
+        exponents = distribution + total * total / (2 * noise**2)
         largest = float(np.max(exponents))
         rounding = 4 * EPS * order * (8 + len(weights) + total[-1] ** 2 / (2 * noise**2))
         found.append(largest + math.log(float(np.sum(np.exp(exponents - largest)))) + rounding)

@@ -4,8 +4,8 @@ Both are read off the losses of the single steps. One after the other, moment ge
 multiply; an event that runs with a public probability C gives 1 - C + C M. So a form of any depth
 needs no convolution before the last inverse transform.
 
-All laws are tilted by exp(theta * loss) first, which makes the losses near some epsilon the usual
-ones. Rounding errors of the transform are then relative to delta, however small it is.
+All distributions are tilted by exp(theta * loss) first, which makes the losses near some epsilon
+the usual ones. Rounding errors of the transform are then relative to delta, however small it is.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, kw_only=True)
 class Cumulants:
-    """Of a loss under a tilted law.
+    """Of a loss under a tilted distribution.
 
     Attributes:
-        log_moment: log E[exp(theta * loss)] of the law before it was tilted.
+        log_moment: log E[exp(theta * loss)] of the distribution before it was tilted.
         mean: Of the loss.
         variance: Of the loss.
     """
@@ -44,10 +44,10 @@ class Cumulants:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Spectrum:
-    """The Fourier transform of a tilted law of losses.
+    """The Fourier transform of a tilted distribution of losses.
 
     Attributes:
-        values: Transform of the law, scaled to a sum of 1.
+        values: Transform of the distribution, scaled to a sum of 1.
         error: How far each of them may be off.
         log_moment: Logarithm of the scale.
         log_error: How far that may be off, with the tilt itself.
@@ -79,7 +79,7 @@ def cumulants(form: Form, losses: StepLosses, spacing: float, theta: float) -> C
             variance = weight * (inner.variance + inner.mean**2) - mean**2
             return Cumulants(log_moment=log_moment, mean=mean, variance=max(0.0, variance))
         case _:
-            raise TypeError(f"{type(form).__name__} has no single law of losses.")
+            raise TypeError(f"{type(form).__name__} has no single distribution of losses.")
 
 
 def _step_cumulants(losses: Losses, spacing: float, theta: float) -> Cumulants:
@@ -90,7 +90,7 @@ def _step_cumulants(losses: Losses, spacing: float, theta: float) -> Cumulants:
 
 
 def _tilted(losses: Losses, spacing: float, theta: float) -> tuple[Array, float]:
-    """A law tilted by theta and scaled to a sum of 1, and the logarithm of that scale."""
+    """A distribution tilted by theta and scaled to a sum of 1, and the logarithm of that scale."""
     exponent = (losses.first + np.arange(len(losses.mass))) * (spacing * theta)
     used = losses.mass > 0
     largest = float(np.max(exponent[used])) if np.any(used) else 0.0
@@ -109,7 +109,7 @@ def _log_chance(rate: float, log_moment: float) -> float:
 
 
 def spectrum(form: Form, losses: StepLosses, spacing: float, theta: float, length: int) -> Spectrum:
-    """Returns the transform of the law of a form's losses on a ring of `length` points."""
+    """Returns the transform of the distribution of a form's losses on a ring of `length` points."""
     match form:
         case Step():
             return _step_spectrum(losses[form], spacing, theta, length)
@@ -128,7 +128,7 @@ def spectrum(form: Form, losses: StepLosses, spacing: float, theta: float, lengt
                 log_error=inner.log_error + 4 * _EPS * (1 + abs(log_moment)),
             )
         case _:
-            raise TypeError(f"{type(form).__name__} has no single law of losses.")
+            raise TypeError(f"{type(form).__name__} has no single distribution of losses.")
 
 
 def _step_spectrum(losses: Losses, spacing: float, theta: float, length: int) -> Spectrum:

@@ -7,7 +7,7 @@ constructed here, and what is handed on are the very bytes that were hashed. Any
 an error, never a pass.
 
 Verifying holds no file in memory. Opening holds them all, unless `low_memory` leaves them on disk:
-then the open files are handed on, and whatever was loaded from one is believed only if the file is
+then the open files are handed on, and whatever was loaded from one is trusted only if the file is
 still as it was when it was hashed.
 """
 
@@ -25,7 +25,7 @@ from typing import Any, Literal, Self
 from hushdoc.artifact import attestation, folder
 from hushdoc.artifact import manifest as contents
 from hushdoc.artifact.attestation import Attestation
-from hushdoc.artifact.directory_handle import HeldFolder
+from hushdoc.artifact.directory_handle import DirectoryHandle
 from hushdoc.artifact.manifest import MANIFEST_FILE, Finding
 from hushdoc.artifact.signed_file import Memory, SignedFile
 from hushdoc.certificate import statement
@@ -148,7 +148,7 @@ class VerificationReport:
         signers: The trusted keys that signed.
         payload_sha256: Digest of the signed bytes, in hexadecimal: what audits are bound to.
         audits: What trusted auditors signed about it.
-        unbelieved_audits: Further lines that no trusted auditor signed; nothing was read of them.
+        untrusted_audits: Further lines that no trusted auditor signed; nothing was read of them.
         policy: What every rule found.
         recompute: How epsilon was recomputed, one of `reproduction.RECOMPUTE_WAYS`; None where
             the policy demands no privacy.
@@ -161,7 +161,7 @@ class VerificationReport:
     signers: tuple[TrustedKey, ...]
     payload_sha256: str
     audits: tuple[AuditReport, ...]
-    unbelieved_audits: int
+    untrusted_audits: int
     policy: PolicyReport
     recompute: str | None
     files: tuple[Subject, ...]
@@ -181,7 +181,7 @@ class VerificationReport:
             "signers": [{"name": key.name, "keyid": key.keyid} for key in self.signers],
             "payloadSha256": self.payload_sha256,
             "audits": [audit.to_dict() for audit in self.audits],
-            "unbelievedAudits": self.unbelieved_audits,
+            "untrustedAudits": self.untrusted_audits,
             "policy": self.policy.to_dict(),
             "recompute": self.recompute,
             "filesChecked": self.files_checked,
@@ -284,7 +284,7 @@ def examine(path: str | Path, policy: Policy, *, now: datetime | None = None) ->
             signers=signed.signers,
             payload_sha256=signed.digest,
             audits=signed.audits,
-            unbelieved_audits=signed.unbelieved_audits,
+            untrusted_audits=signed.untrusted_audits,
             policy=report,
             recompute=policy.recompute if policy.privacy_required else None,
             files=signed.subjects,
@@ -320,7 +320,7 @@ def _fail_closed() -> Iterator[None]:
 
 
 def _check_files(
-    pinned: HeldFolder, signed: Attestation, policy: Policy, *, keep: _Keep
+    pinned: DirectoryHandle, signed: Attestation, policy: Policy, *, keep: _Keep
 ) -> tuple[Mapping[str, Any], Mapping[str, bytes | SignedFile]]:
     """Returns the manifest, and of every file what is to be kept, once all of them are sound."""
     model = signed.certificate.model

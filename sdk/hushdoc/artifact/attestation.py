@@ -1,4 +1,4 @@
-"""Attestation: the signed lines of an artifact, believed or refused before any other file is read.
+"""Attestation: the signed lines of an artifact, trusted or refused before any other file is read.
 
 The order is fixed: caps, envelope, signature, the statement from the very bytes that were signed,
 then identity, time and revocation. The first line is the certificate. Further lines are audits by
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from hushdoc.artifact import folder
-from hushdoc.artifact.directory_handle import HeldFolder
+from hushdoc.artifact.directory_handle import DirectoryHandle
 from hushdoc.certificate import audit_reports as audits
 from hushdoc.certificate import certificate as certificates
 from hushdoc.certificate import statement
@@ -40,7 +40,7 @@ class Attestation:
         subjects: The files it was signed about.
         signers: The trusted keys that signed; empty where the policy demands no signature.
         audits: What trusted auditors signed about the certificate.
-        unbelieved_audits: Further lines that no trusted auditor signed; nothing was read of them.
+        untrusted_audits: Further lines that no trusted auditor signed; nothing was read of them.
     """
 
     certificate: Certificate
@@ -48,10 +48,10 @@ class Attestation:
     subjects: tuple[Subject, ...]
     signers: tuple[TrustedKey, ...]
     audits: tuple[AuditReport, ...] = ()
-    unbelieved_audits: int = 0
+    untrusted_audits: int = 0
 
 
-def read(pinned: HeldFolder, policy: Policy, *, now: datetime | None = None) -> Attestation:
+def read(pinned: DirectoryHandle, policy: Policy, *, now: datetime | None = None) -> Attestation:
     """Returns the certificate of an artifact whose signature, identity and time hold.
 
     Args:
@@ -84,18 +84,18 @@ def read(pinned: HeldFolder, policy: Policy, *, now: datetime | None = None) -> 
     revoked = _revocations(policy, now)
     signers = _not_revoked(certificate, signers, revoked, policy)
     digest = hashlib.sha256(payload).hexdigest()
-    believed = _audits(further, certificate, digest, _auditors(policy.trust, revoked))
+    trusted = _audits(further, certificate, digest, _auditors(policy.trust, revoked))
     return Attestation(
         certificate=certificate,
         digest=digest,
         subjects=subjects,
         signers=signers,
-        audits=believed,
-        unbelieved_audits=len(further) - len(believed),
+        audits=trusted,
+        untrusted_audits=len(further) - len(trusted),
     )
 
 
-def read_lines(pinned: HeldFolder) -> tuple[bytes, ...]:
+def read_lines(pinned: DirectoryHandle) -> tuple[bytes, ...]:
     """Returns the lines of the envelope file; the first is the certificate's.
 
     Args:
@@ -177,7 +177,7 @@ def _audits(
     lines: Sequence[bytes], certificate: Certificate, digest: str, auditors: TrustStore
 ) -> tuple[AuditReport, ...]:
     """The reports of auditors that are trusted for this model; every envelope must be sound."""
-    believed = []
+    trusted = []
     for line in lines:
         dsse.read_envelope(line)
         if not auditors.keys:
@@ -187,8 +187,8 @@ def _audits(
             dsse.require_authorised(verified.keys, certificate.model.name)
         except SignatureError:
             continue
-        believed.append(_report(verified.payload, certificate, digest))
-    return tuple(believed)
+        trusted.append(_report(verified.payload, certificate, digest))
+    return tuple(trusted)
 
 
 def _report(payload: bytes, certificate: Certificate, digest: str) -> AuditReport:

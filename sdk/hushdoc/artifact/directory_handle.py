@@ -1,4 +1,4 @@
-"""HeldFolder: a folder that things are opened in, one segment at a time and never through a link.
+"""DirectoryHandle: opens what is in a folder, one segment at a time and never through a link.
 
 Where the system has folders' descriptors (POSIX), a folder is held by its own: whatever becomes of
 its name, it stays the same folder, and nothing that is swapped meanwhile leads elsewhere. Elsewhere
@@ -28,13 +28,13 @@ _NAME_SURROGATE = 0x20000000
 """Bit of a Windows reparse tag: the entry stands for another one, as links and junctions do."""
 
 
-class HeldFolder(Protocol):
+class DirectoryHandle(Protocol):
     """A folder that stays open until it is closed; a segment is the name of an entry in it."""
 
     def open_file(self, segment: str) -> int:
         """Returns a descriptor of what stands there unless it is a link; raises OSError."""
 
-    def open_folder(self, segment: str) -> HeldFolder:
+    def open_folder(self, segment: str) -> DirectoryHandle:
         """Returns the folder that stands there, or for ".." the one above; raises OSError."""
 
     def mode(self, segment: str) -> int:
@@ -46,7 +46,7 @@ class HeldFolder(Protocol):
     def entries(self, limit: int | None) -> list[tuple[str, int]]:
         """Returns names and modes of at most so many entries; raises OSError."""
 
-    def holds(self, segment: str, other: HeldFolder) -> bool:
+    def holds(self, segment: str, other: DirectoryHandle) -> bool:
         """Returns whether another held folder is what stands there; raises OSError."""
 
     def status(self) -> os.stat_result:
@@ -56,7 +56,7 @@ class HeldFolder(Protocol):
         """Lets the folder go."""
 
 
-def hold(path: Path) -> HeldFolder:
+def hold(path: Path) -> DirectoryHandle:
     """Returns a folder, which may be reached through links.
 
     Args:
@@ -79,7 +79,7 @@ class _ByDescriptor:
     def open_file(self, segment: str) -> int:
         return os.open(segment, _FILE, dir_fd=self._descriptor)
 
-    def open_folder(self, segment: str) -> HeldFolder:
+    def open_folder(self, segment: str) -> DirectoryHandle:
         flags = _FOLDER | atomic_files.flags("nofollow")
         return _ByDescriptor(os.open(segment, flags, dir_fd=self._descriptor))
 
@@ -99,7 +99,7 @@ class _ByDescriptor:
                 for item in itertools.islice(found, limit)
             ]
 
-    def holds(self, segment: str, other: HeldFolder) -> bool:
+    def holds(self, segment: str, other: DirectoryHandle) -> bool:
         return os.path.samestat(self._look(segment), other.status())
 
     def status(self) -> os.stat_result:
@@ -130,7 +130,7 @@ class _ByPath:
             raise OSError(errno.EAGAIN, "it was swapped while it was opened")
         return descriptor
 
-    def open_folder(self, segment: str) -> HeldFolder:
+    def open_folder(self, segment: str) -> DirectoryHandle:
         if segment == "..":
             return _ByPath(self._path.parent)
         if stat.S_ISLNK(self.mode(segment)):
@@ -155,7 +155,7 @@ class _ByPath:
                 for item in itertools.islice(found, limit)
             ]
 
-    def holds(self, segment: str, other: HeldFolder) -> bool:
+    def holds(self, segment: str, other: DirectoryHandle) -> bool:
         return os.path.samestat(self._look(segment), other.status())
 
     def status(self) -> os.stat_result:

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hushdoc.artifact.directory_handle import HeldFolder, hold
+from hushdoc.artifact.directory_handle import DirectoryHandle, hold
 from hushdoc.artifact.signed_file import SignedFile, not_regular
 from hushdoc.certificate.subjects import ENVELOPE_FILE, Subject
 from hushdoc.errors import ArtifactError
@@ -39,7 +39,7 @@ _CHUNK_BYTES = 1 << 18
 
 
 @contextmanager
-def pinned(path: Path) -> Iterator[HeldFolder]:
+def pinned(path: Path) -> Iterator[DirectoryHandle]:
     """Yields a folder; where it has a descriptor it stays the same whatever happens to its name.
 
     Args:
@@ -61,7 +61,7 @@ def pinned(path: Path) -> Iterator[HeldFolder]:
         folder.close()
 
 
-def open_signed(folder: HeldFolder, subject: Subject) -> SignedFile:
+def open_signed(folder: DirectoryHandle, subject: Subject) -> SignedFile:
     """Returns a signed file, open and of the signed size; its bytes are checked as they are read.
 
     Args:
@@ -74,7 +74,7 @@ def open_signed(folder: HeldFolder, subject: Subject) -> SignedFile:
     return SignedFile(_open(folder, subject.name), subject)
 
 
-def read_envelope_file(folder: HeldFolder, max_bytes: int) -> bytes | None:
+def read_envelope_file(folder: DirectoryHandle, max_bytes: int) -> bytes | None:
     """Returns the start of the envelope file, at most `max_bytes` + 1, or None without one.
 
     Raises:
@@ -100,7 +100,7 @@ def read_envelope_file(folder: HeldFolder, max_bytes: int) -> bytes | None:
         os.close(descriptor)
 
 
-def require_listed(folder: HeldFolder, names: Collection[str]) -> None:
+def require_listed(folder: DirectoryHandle, names: Collection[str]) -> None:
     """Raises unless the folder holds signed files, a few known others, and nothing else.
 
     A link passes under the name of a file only, and only where it leads to an accepted place.
@@ -162,7 +162,7 @@ def subjects_of(path: Path) -> tuple[Subject, ...]:
     return tuple(sorted(subjects, key=lambda subject: subject.name))
 
 
-def _subject(folder: HeldFolder, name: str) -> Subject:
+def _subject(folder: DirectoryHandle, name: str) -> Subject:
     digest, size = hashlib.sha256(), 0
     descriptor = _open(folder, name)
     try:
@@ -175,7 +175,7 @@ def _subject(folder: HeldFolder, name: str) -> Subject:
 
 
 def _entries(
-    folder: HeldFolder, folders: Collection[str] | None, limit: int | None, prefix: str = ""
+    folder: DirectoryHandle, folders: Collection[str] | None, limit: int | None, prefix: str = ""
 ) -> Iterator[tuple[str, int, str]]:
     """Yields (name, mode, link's text) of a folder and of those of its folders that are named."""
     for short, mode in sorted(folder.entries(limit)):
@@ -187,7 +187,7 @@ def _entries(
                 yield from _entries(inner, folders, limit, name + "/")
 
 
-def _open(folder: HeldFolder, name: str) -> int:
+def _open(folder: DirectoryHandle, name: str) -> int:
     """Returns a descriptor of the file that a name stands for; the caller closes it."""
     place = name
     for _ in range(MAX_LINKS + 1):
@@ -231,7 +231,7 @@ def _leads_to(name: str, target: str) -> list[str]:
     return segments
 
 
-def _open_cached(folder: HeldFolder, blob: str, name: str) -> int:
+def _open_cached(folder: DirectoryHandle, blob: str, name: str) -> int:
     """Returns a descriptor of a file in the cache whose folder `snapshots` holds the artifact."""
     with _opened_at(folder, "..", name) as snapshots, _opened_at(snapshots, "..", name) as cache:
         try:
@@ -248,7 +248,7 @@ def _open_cached(folder: HeldFolder, blob: str, name: str) -> int:
 
 
 @contextmanager
-def _parent(folder: HeldFolder, place: str, name: str) -> Iterator[HeldFolder]:
+def _parent(folder: DirectoryHandle, place: str, name: str) -> Iterator[DirectoryHandle]:
     """Yields the folder that a place is in."""
     first, _, rest = place.partition("/")
     if not rest:
@@ -259,7 +259,7 @@ def _parent(folder: HeldFolder, place: str, name: str) -> Iterator[HeldFolder]:
 
 
 @contextmanager
-def _opened_at(folder: HeldFolder, segment: str, name: str) -> Iterator[HeldFolder]:
+def _opened_at(folder: DirectoryHandle, segment: str, name: str) -> Iterator[DirectoryHandle]:
     """Yields a folder in a folder; `name` is what is wanted in the end."""
     try:
         inner = folder.open_folder(segment)
@@ -271,7 +271,9 @@ def _opened_at(folder: HeldFolder, segment: str, name: str) -> Iterator[HeldFold
         inner.close()
 
 
-def _not_opened(folder: HeldFolder, segment: str, name: str, problem: OSError) -> ArtifactError:
+def _not_opened(
+    folder: DirectoryHandle, segment: str, name: str, problem: OSError
+) -> ArtifactError:
     """The error for what could not be opened, told from what stands there now."""
     missing = ArtifactError(
         f"The signed file '{name}' is not there. Fetch the artifact again.", code="MISSING_FILE"

@@ -40,7 +40,7 @@ _FLOATS: Mapping[str, tuple[str, int]] = {
 """For each type of floats its bits as numpy reads them, and those that are all 1 in NaN and inf."""
 
 _BYTES = "U8"
-"""Weights of a table as whole numbers, which a scale makes floats of; 0 says that there is none."""
+"""Weights of a table as integers, which a scale makes floats of; 0 says that there is none."""
 
 ITEM_BYTES: Mapping[str, int] = {
     **{name: int(bits[2:]) for name, (bits, _) in _FLOATS.items()},

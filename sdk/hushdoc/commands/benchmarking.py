@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _asking(model: Any, home: Path) -> Callable[[int], object]:
-    """Returns what asks a model about a document of so many words, whose picture stands at home."""
+    """Returns what asks a model about a document of so many words, whose image stands at home."""
     from hushdoc import Document, HashedCRFModel
 
     if isinstance(model, HashedCRFModel):
@@ -116,7 +116,7 @@ def _asking(model: Any, home: Path) -> Callable[[int], object]:
 
 
 def _page(words: int, home: Path) -> Document:
-    from hushdoc.commands.plain_images import plain_picture
+    from hushdoc.commands.plain_images import plain_image
     from hushdoc.document.document import Document
 
     places = [(index % _COLUMNS, index // _COLUMNS) for index in range(words)]
@@ -125,7 +125,7 @@ def _page(words: int, home: Path) -> Document:
         (column * width, row * _LINE, (column + 1) * width - 5, (row + 1) * _LINE - 2)
         for column, row in places
     ]
-    image = plain_picture(home, width=_PAGE, height=height)
+    image = plain_image(home, width=_PAGE, height=height)
     return Document.from_words(_texts(words), boxes, width=_PAGE, height=height, image=image)
 
 

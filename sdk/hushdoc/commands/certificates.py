@@ -87,8 +87,8 @@ class Seen:
         payload_sha256: Digest of the signed statement, which renderings and audits are bound to.
         signers: The trusted keys that signed; none of them: empty; nobody asked: None.
         audits: What trusted auditors signed about it.
-        unbelieved_audits: Lines that no trusted auditor signed; nothing was read of them.
-        problem: Why a trust store that was asked does not believe it.
+        untrusted_audits: Lines that no trusted auditor signed; nothing was read of them.
+        problem: Why a trust store that was asked does not trust it.
     """
 
     certificate: Certificate
@@ -96,12 +96,12 @@ class Seen:
     payload_sha256: str
     signers: Sequence[TrustedKey] | None
     audits: Sequence[AuditReport] = ()
-    unbelieved_audits: int = 0
+    untrusted_audits: int = 0
     problem: CertificateError | None = None
 
 
 def look(folder: Path, trust: Path | None) -> Seen:
-    """Returns the certificate of an artifact, believed or not.
+    """Returns the certificate of an artifact, trusted or not.
 
     Args:
         folder: The artifact.
@@ -123,7 +123,7 @@ def look(folder: Path, trust: Path | None) -> Seen:
         policy = Policy.integrity_only(TrustStore.from_file(trust))
         try:
             with folders.pinned(folder) as descriptor:
-                return _believed(attestation.read(descriptor, policy))
+                return _trusted(attestation.read(descriptor, policy))
         except CertificateError as error:
             problem = error
     found = artifact.read_unverified(folder)
@@ -137,19 +137,19 @@ def look(folder: Path, trust: Path | None) -> Seen:
     )
 
 
-def _believed(signed: Attestation) -> Seen:
+def _trusted(signed: Attestation) -> Seen:
     return Seen(
         certificate=signed.certificate,
         subjects=signed.subjects,
         payload_sha256=signed.digest,
         signers=signed.signers,
         audits=signed.audits,
-        unbelieved_audits=signed.unbelieved_audits,
+        untrusted_audits=signed.untrusted_audits,
     )
 
 
 def run_explain(options: argparse.Namespace) -> int:
-    """Explains a certificate and returns 0, or 4 where a given trust store does not believe it."""
+    """Explains a certificate and returns 0, or 4 where a given trust store does not trust it."""
     seen = look(options.artifact, options.trust)
     print_signature(seen)
     print(f"SHA-256 of the signed statement: {seen.payload_sha256}\n")
@@ -158,7 +158,7 @@ def run_explain(options: argparse.Namespace) -> int:
 
 
 def run_export(options: argparse.Namespace) -> int:
-    """Renders a certificate and returns 0; nothing is rendered that a given store disbelieves."""
+    """Renders a certificate and returns 0; nothing is rendered that a given store distrusts."""
     from hushdoc.arguments import printable
     from hushdoc.system import atomic_files
 
@@ -191,18 +191,18 @@ def print_signature(seen: Seen) -> None:
 
 
 def print_explanation(seen: Seen) -> None:
-    """Prints the certificate in plain words, and the audits of others that are believed."""
+    """Prints the certificate in plain words, and the audits of others that are trusted."""
     from hushdoc.arguments import printable
 
     print(wrapped(explain(seen.certificate)))
-    print_audits(seen.audits, seen.unbelieved_audits)
+    print_audits(seen.audits, seen.untrusted_audits)
     for item in seen.certificate.recompute():
         if item.code is not None:
             print(f"!!! GUARANTEE {item.index} DOES NOT FOLLOW FROM ITS MECHANISM ({item.code}):")
             print(f"!!! {printable(item.message)}.")
 
 
-def print_audits(audits: Sequence[AuditReport], unbelieved: int) -> None:
+def print_audits(audits: Sequence[AuditReport], untrusted: int) -> None:
     """Prints what trusted auditors signed, and how many lines nobody trusted signed."""
     from hushdoc.explanation import report_lines
 
@@ -210,8 +210,8 @@ def print_audits(audits: Sequence[AuditReport], unbelieved: int) -> None:
     if audits:
         print("WHAT TRUSTED AUDITORS SIGNED ABOUT IT")
         print(wrapped("\n".join(report_lines(audits))) + "\n")
-    if unbelieved:
-        print(f"Lines that no trusted auditor signed: {unbelieved}. Nothing was read of them.\n")
+    if untrusted:
+        print(f"Lines that no trusted auditor signed: {untrusted}. Nothing was read of them.\n")
 
 
 def names(signers: Sequence[TrustedKey]) -> str:

@@ -80,9 +80,9 @@ def _answer(
     model: ClassificationModel, options: argparse.Namespace, password: str | None, source: str
 ) -> Classification:
     if model.kind == "image" and source != "-" and options.format in ("auto", "pdf", "image"):
-        from hushdoc.runtime.images import pictured
+        from hushdoc.runtime.images import with_image
 
-        return model.classify(pictured(source, password=password), top_k=options.top_k)
+        return model.classify(with_image(source, password=password), top_k=options.top_k)
     document = read_document(source, format=options.format, ocr=options.ocr, password=password)
     return model.classify(document, top_k=options.top_k)
 
@@ -94,7 +94,7 @@ def _print(answer: Classification | Failure) -> None:
     if not isinstance(answer, Classification):
         return
     told = ", ".join(f"{answering.shown(item.label)} {item.score:.2f}" for item in answer.scores)
-    unsure = " (below the threshold: too unsure to say)" if answer.abstained else ""
+    unsure = " (below the threshold: too unsure to say)" if answer.below_threshold else ""
     print(f"{answering.shown(answer.document_id)}: {told}{unsure}", flush=True)
     for warning in answer.warnings:
         print(f"  note: {answering.shown(warning, limit=2000)}", flush=True)

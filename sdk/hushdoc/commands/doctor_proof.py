@@ -146,20 +146,20 @@ def _page() -> Document:
     from hushdoc.document.document import Document
 
     boxes = [(20, 20 + 50 * row, 300, 60 + 50 * row) for row in range(len(_WORDS))]
-    image = _picture() if importlib.util.find_spec("PIL") else None
+    image = _image() if importlib.util.find_spec("PIL") else None
     return Document.from_words(_WORDS, boxes, width=_WIDTH, height=_HEIGHT, image=image)
 
 
-def _picture() -> bytes:
+def _image() -> bytes:
     """Returns a PNG file of the page's words."""
     from PIL import Image, ImageDraw
 
-    picture = Image.new("RGB", (_WIDTH, _HEIGHT), "white")
-    pen = ImageDraw.Draw(picture)
+    image = Image.new("RGB", (_WIDTH, _HEIGHT), "white")
+    pen = ImageDraw.Draw(image)
     for row, word in enumerate(_WORDS):
         pen.text((22, 22 + 50 * row), word, fill="black", font_size=34)
     stream = BytesIO()
-    picture.save(stream, format="PNG")
+    image.save(stream, format="PNG")
     return stream.getvalue()
 
 
@@ -180,7 +180,7 @@ def _read(engine: Any) -> str:
     from hushdoc.errors import EmptyDocumentError
 
     try:
-        count = Document.open(_picture(), ocr=engine).num_words
+        count = Document.open(_image(), ocr=engine).num_words
     except EmptyDocumentError:
         count = 0
     return f"a page through {engine} ({count} words)"

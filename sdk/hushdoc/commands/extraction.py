@@ -91,8 +91,8 @@ def reading_options(parser: argparse.ArgumentParser) -> None:
         "--ocr",
         choices=ENGINES,
         default="auto",
-        help="what reads the text from pictures: auto reads pages without text; rapidocr and "
-        "tesseract read every page; none reads no picture (default: auto)",
+        help="what reads the text from images: auto reads pages without text; rapidocr and "
+        "tesseract read every page; none reads no image (default: auto)",
     )
     password_option(parser)
 
@@ -177,11 +177,11 @@ def _answers(
 
 
 def _answer(document: Document, model: Model) -> Extraction:
-    """Returns the fields, with a note where the words come from pictures."""
+    """Returns the fields, with a note where the words come from images."""
     answer = model.extract(document)
     if document.source is None or document.source.ocr is None:
         return answer
-    note = f"Words were read from pictures ({document.source}); OCR makes mistakes."
+    note = f"Words were read from images ({document.source}); OCR makes mistakes."
     return replace(answer, warnings=(*answer.warnings, note))
 
 
@@ -240,13 +240,13 @@ def _draw(
         )
     # Fields on a page have a box; only those of a plain text, which has no page, have none.
     fields = [found for found in answer.fields if found.page == number]
-    picture = overlay(
+    image = overlay(
         document.pages[number],
         cast("list[PlacedField]", fields),
         labels=model.labels.fields,
     )
     stream = io.BytesIO()
-    picture.save(stream, format="PNG")
+    image.save(stream, format="PNG")
     atomic_files.write_file(options.overlay, stream.getvalue())
 
 
@@ -302,9 +302,9 @@ def _table(answer: Extraction | Failure) -> str:
             f"  {label:<{widths[0]}}  {score:>{widths[1]}}  {page:>{widths[2]}}  {text}".rstrip()
         )
     notes = list(answer.warnings)
-    if answer.abstained:
+    if answer.below_threshold:
         notes.append(
-            f"{len(answer.abstained)} more found, but too unsure to be answers; --json has them."
+            f"{len(answer.below_threshold)} more found below the threshold; --json has them."
         )
     return "\n".join([*lines, *(f"  note: {_shown(warning, limit=2000)}" for warning in notes)])
 

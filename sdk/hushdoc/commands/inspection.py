@@ -1,4 +1,4 @@
-"""The verbs `inspect` and `verify`: what a certificate says, and whether it is to be believed.
+"""The verbs `inspect` and `verify`: what a certificate says, and whether it is to be trusted.
 
 Inspecting shows what stands in an artifact, whoever wrote it, and says so. Verifying checks
 signature, policy and every file. Neither loads a model, and no text of a certificate reaches the
@@ -66,7 +66,7 @@ def register(verbs: Any) -> None:
 
 
 def run_inspect(options: argparse.Namespace) -> int:
-    """Shows a certificate and returns 0, or 4 where a given trust store does not believe it."""
+    """Shows a certificate and returns 0, or 4 where a given trust store does not trust it."""
     seen = certificates.look(options.artifact, options.trust)
     if options.html is not None:
         _write_page(
@@ -132,12 +132,12 @@ def _inspected(seen: Seen) -> dict[str, Any]:
         "recomputed": [asdict(item) for item in seen.certificate.recompute()],
         "subjects": [asdict(subject) for subject in seen.subjects],
         "certificate": seen.certificate.to_dict(),
-        **_audits(seen.audits, seen.unbelieved_audits),
+        **_audits(seen.audits, seen.untrusted_audits),
     }
 
 
-def _audits(audits: Sequence[AuditReport], unbelieved: int) -> dict[str, Any]:
-    return {"audits": [item.to_dict() for item in audits], "unbelievedAudits": unbelieved}
+def _audits(audits: Sequence[AuditReport], untrusted: int) -> dict[str, Any]:
+    return {"audits": [item.to_dict() for item in audits], "untrustedAudits": untrusted}
 
 
 def _print_inspected(seen: Seen) -> None:
@@ -146,7 +146,7 @@ def _print_inspected(seen: Seen) -> None:
     certificates.print_signature(seen)
     print()
     print(certificates.wrapped(explain(seen.certificate)))
-    certificates.print_audits(seen.audits, seen.unbelieved_audits)
+    certificates.print_audits(seen.audits, seen.untrusted_audits)
     print("RECOMPUTED FROM THE TRANSCRIPTS")
     findings = seen.certificate.recompute()
     for item in findings:
@@ -182,7 +182,7 @@ def _print_report(report: VerificationReport) -> None:
         for rule in report.policy.rules
     ]
     _print_table([("", "rule", "found", "allowed", ""), *rows])
-    certificates.print_audits(report.audits, report.unbelieved_audits)
+    certificates.print_audits(report.audits, report.untrusted_audits)
     if report.files_checked:
         print(f"{len(report.files)} files checked: each is as it was signed.")
     else:

@@ -1,4 +1,4 @@
-"""The verb `keygen`: a signing key, and the trust store that believes it."""
+"""The verb `keygen`: a signing key, and the trust store that trusts it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def register(verbs: Any) -> None:
     """Adds `hushdoc keygen`; cryptography is imported only when it runs."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "keygen",
-        help="make a signing key and the trust store that believes it",
+        help="make a signing key and the trust store that trusts it",
         description="Makes a signing key. OUT.key is secret and stays with whoever signs; "
         "OUT.trust.json is public and goes to whoever checks, who reads it themselves or merges it "
         "with `hushdoc trust add`. Neither is ever overwritten.",

@@ -1,4 +1,4 @@
-"""A plain picture for an invented page, so that models that read pictures can be asked too."""
+"""A plain image for an invented page, so that models that read images can be asked too."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import importlib.util
 from pathlib import Path
 
 
-def plain_picture(folder: Path, *, width: int, height: int) -> Path | None:
-    """Returns the file of a white picture, or None where pillow is not installed.
+def plain_image(folder: Path, *, width: int, height: int) -> Path | None:
+    """Returns the file of a white image, or None where pillow is not installed.
 
     Args:
         folder: Where it is written.

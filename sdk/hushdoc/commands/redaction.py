@@ -24,7 +24,7 @@ def register(verbs: Any) -> None:
         "redact",
         help="remove the fields that a verified artifact finds in a document",
         description="Checks an artifact against a policy, finds the fields of a document, and "
-        "writes the document without them: its words as JSON, and its pages as pictures under "
+        "writes the document without them: its words as JSON, and its pages as images under "
         "black boxes. A model misses fields: look at the result before you give it away.",
     )
     answering.model_options(parser)
@@ -38,7 +38,7 @@ def register(verbs: Any) -> None:
         type=Path,
         required=True,
         metavar="DIR",
-        help="gets document.json and a picture of each page; must not exist yet",
+        help="gets document.json and an image of each page; must not exist yet",
     )
     parser.add_argument(
         "--label",
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
     # What the model is unsure of is removed too: too much is better than too little.
     made = redact(
         document,
-        (*answer.fields, *answer.abstained),
+        (*answer.fields, *answer.below_threshold),
         labels=options.label,
         repeats=not options.once,
         out=options.out,

@@ -61,13 +61,13 @@ def register(actions: Any) -> None:
         type=_days,
         required=True,
         metavar="N",
-        help="days after which this list is no longer believed; issue the next one before",
+        help="days after which this list is no longer trusted; issue the next one before",
     )
     revoke.set_defaults(run=run_revoke)
 
     update: argparse.ArgumentParser = actions.add_parser(
         "update",
-        help="remember a revocation list, so that no older one is believed",
+        help="remember a revocation list, so that no older one is trusted",
         description="Checks a revocation list against a trust store and records its number there.",
     )
     stores.store_option(update)
@@ -119,7 +119,7 @@ def run_update(options: argparse.Namespace) -> int:
 
 
 def _previous(path: Path, private_key: PrivateKey, store: Path | None) -> RevocationList | None:
-    """The list to continue: signed by the same key, or by one that the store believes."""
+    """The list to continue: signed by the same key, or by one that the store trusts."""
     from hushdoc.signing import revocation
 
     if not path.exists():
@@ -156,7 +156,7 @@ def _days(value: str) -> int:
 def _print_revoked(revoked: RevocationList) -> None:
     from hushdoc.arguments import printable
 
-    print(f"Revocation list number {revoked.sequence}, issued {revoked.issued_at}; it is believed")
+    print(f"Revocation list number {revoked.sequence}, issued {revoked.issued_at}; it is trusted")
     print(f"until {revoked.next_update}. Revoked in it:")
     for key in revoked.revoked_keys:
         print(f"  key         {key.keyid}  {printable(key.reason or '', 200)}".rstrip())

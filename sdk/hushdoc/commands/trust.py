@@ -1,4 +1,4 @@
-"""The verb `trust`: the keys an application believes, and which of them no longer."""
+"""The verb `trust`: the keys an application trusts, and which of them no longer."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def register(verbs: Any) -> None:
     """Adds `hushdoc trust`; cryptography is imported only when it runs."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "trust",
-        help="manage the keys that are believed, and revoke keys and certificates",
-        description="Changes trust stores, which say whose signatures an application believes, and "
-        "issues revocation lists, which say whose it no longer believes.",
+        help="manage the keys that are trusted, and revoke keys and certificates",
+        description="Changes trust stores, which say whose signatures an application trusts, and "
+        "issues revocation lists, which say whose it no longer trusts.",
     )
     actions = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
     _register_store(actions)
@@ -32,7 +32,7 @@ def register(verbs: Any) -> None:
 def _register_store(actions: Any) -> None:
     add: argparse.ArgumentParser = actions.add_parser(
         "add",
-        help="believe a key",
+        help="trust a key",
         description="Adds a key to a trust store, and makes the store if it is not there. What "
         "the file says about a key is only a proposal: --name, --model and --role take its place.",
     )
@@ -52,11 +52,11 @@ def _register_store(actions: Any) -> None:
     )
     add.set_defaults(run=run_add, refuse_usage=add.error)
 
-    shown: argparse.ArgumentParser = actions.add_parser("list", help="show what a store believes")
+    shown: argparse.ArgumentParser = actions.add_parser("list", help="show what a store trusts")
     stores.store_option(shown)
     shown.set_defaults(run=run_list)
 
-    remove: argparse.ArgumentParser = actions.add_parser("remove", help="stop believing a key")
+    remove: argparse.ArgumentParser = actions.add_parser("remove", help="stop trusting a key")
     stores.store_option(remove)
     remove.add_argument(
         "--keyid",
@@ -103,7 +103,7 @@ def run_list(options: argparse.Namespace) -> int:
     for key in store.keys:
         stores.print_key(key)
     if not store.keys:
-        print("No key is believed.")
+        print("No key is trusted.")
     if store.min_revocation_sequence:
         print(f"Revocation lists before number {store.min_revocation_sequence} are refused.")
     else:
@@ -130,6 +130,6 @@ def run_remove(options: argparse.Namespace) -> int:
     before, after = stores.change(options.store, change_store)
     for key in before.keys:
         if key not in after.keys:
-            print("No longer believed:")
+            print("No longer trusted:")
             stores.print_key(key)
     return 0

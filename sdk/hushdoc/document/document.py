@@ -71,7 +71,7 @@ class Document:
             format: "auto" looks at the content, never at the name; else one of
                 `hushdoc.reading.FORMATS`.
             ocr: "auto" reads pages without text with RapidOCR or else Tesseract; "rapidocr" and
-                "tesseract" read every page with that engine; "none" reads no picture.
+                "tesseract" read every page with that engine; "none" reads no image.
             id: A name for messages and results; the file's name without its ending by default.
             password: Opens an encrypted PDF file.
             limits: How much is read, now and when its pages are drawn.
@@ -194,7 +194,7 @@ class Document:
                 _check_page(page, where=f"page {number} of '{self.id}'")
 
     def to_dict(self, *, folder: Path | None = None) -> dict[str, Any]:
-        """Returns plain data for JSON; `from_dict` reads it back, but for pictures in memory.
+        """Returns plain data for JSON; `from_dict` reads it back, but for images in memory.
 
         Args:
             folder: Where the JSON will stand: images in it are named from there, others left out.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hushdoc.arguments import shown
 from hushdoc.document.limits import ReadingLimits
-from hushdoc.document.provenance import Witness
+from hushdoc.document.provenance import FileFingerprint
 from hushdoc.errors import BoxError
 
 BOX_SCALE = 1000
@@ -115,11 +115,11 @@ class Page:
         width: In pixels, as the page is looked at: a turned photo or PDF page is upright.
         height: In pixels.
         words: In reading order.
-        image: The file with the page's picture, an image or a PDF file: its path, or its content
+        image: The file with the page's image, an image or a PDF file: its path, or its content
             where the document was opened from memory or with a password. It is not shown by repr.
-        frame: Which of that file's pictures or pages it is; `hushdoc.reading.page_image` draws it.
+        frame: Which of that file's images or pages it is; `hushdoc.reading.page_image` draws it.
         limits: How much of that file may be read to draw it; None for those that are usual.
-        witness: Tells whether it still is the file that was read; another one is not drawn.
+        fingerprint: Tells whether it still is the file that was read; another one is not drawn.
     """
 
     width: int
@@ -128,12 +128,12 @@ class Page:
     image: Path | bytes | None = field(default=None, repr=False)
     frame: int = 0
     limits: ReadingLimits | None = field(default=None, repr=False, compare=False)
-    witness: Witness | None = field(default=None, repr=False, compare=False)
+    fingerprint: FileFingerprint | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Forgets what was seen of another file."""
-        if self.witness is not None and self.witness.path != self.image:
-            object.__setattr__(self, "witness", None)
+        if self.fingerprint is not None and self.fingerprint.path != self.image:
+            object.__setattr__(self, "fingerprint", None)
 
     def segment_boxes(self) -> list[Box]:
         """Returns, for every word, the box of its segment (its own where it has none)."""

@@ -26,11 +26,11 @@ FORMATS = (
 
 
 ENGINES = ("auto", "none", "rapidocr", "tesseract")
-"""What reads the text from pictures."""
+"""What reads the text from images."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Witness:
+class FileFingerprint:
     """What stood in a page's file when its words were read.
 
     Attributes:
@@ -52,16 +52,16 @@ class Source:
 
     Attributes:
         reader: Name of the format that was read, such as "pdf", "image" or "hocr".
-        ocr: Name and version of what read the text from pictures; None where nothing did.
+        ocr: Name and version of what read the text from images; None where nothing did.
         ocr_pages: The pages, from 0, whose words come from it; the others' come from the file.
-        unread_pages: The pages, from 0, that show more than their words say: pictures, or letters
+        unread_pages: The pages, from 0, that show more than their words say: images, or letters
             that only OCR could read, which nobody read.
 
     Example:
         >>> str(Source(reader="pdf", ocr="tesseract 5.3.0", ocr_pages=(1,)))
         'pdf, page 1 by tesseract 5.3.0'
         >>> str(Source(reader="pdf", unread_pages=(0, 2)))
-        'pdf, pictures of pages 0, 2 not read'
+        'pdf, images of pages 0, 2 not read'
     """
 
     reader: str
@@ -75,7 +75,7 @@ class Source:
         if self.ocr is not None:
             parts.append(f"{pages_of(self.ocr_pages)} by {self.ocr}")
         if self.unread_pages:
-            parts.append(f"pictures of {pages_of(self.unread_pages)} not read")
+            parts.append(f"images of {pages_of(self.unread_pages)} not read")
         return ", ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def audit_lines(audits: Iterable[Audit]) -> list[str]:
 
 
 def report_lines(reports: Iterable[AuditReport]) -> list[str]:
-    """Returns what believed auditors signed, as lines of a list under who they are."""
+    """Returns what trusted auditors signed, as lines of a list under who they are."""
     lines = []
     for report in reports:
         lines.append(f"{printable(report.auditor)}, {report.conducted_at}:")

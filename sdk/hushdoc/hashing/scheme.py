@@ -61,7 +61,7 @@ class FeatureScheme:
             value = getattr(self, name)
             if type(value) is not int or not lowest <= value <= highest:
                 raise ValueError(
-                    f"{name} is {value!r}; expected a whole number from {lowest} to {highest}."
+                    f"{name} is {value!r}; expected an integer from {lowest} to {highest}."
                 )
         if self.level not in LEVELS:
             raise ValueError(f"level is {self.level!r}; expected one of {', '.join(LEVELS)}.")

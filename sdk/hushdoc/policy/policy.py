@@ -42,14 +42,14 @@ class Policy:
     """An application's limits. What is not named here is not accepted.
 
     Attributes:
-        trust: The keys that are believed.
+        trust: The keys that are trusted.
         max_epsilon: Largest epsilon of any accepted guarantee.
         max_delta: Largest delta.
         privacy_units: Units that count; there is no order among them.
         adversary: Against whom the guarantee must hold.
         adjacency: Neighbouring relations that count.
         kinds: Kinds of guarantee that count.
-        accountants: Accountants that are believed; gdp-clt and none never are.
+        accountants: Accountants that are trusted; gdp-clt and none never are.
         threshold: How many different trusted keys must have signed.
         require_signature: Whether a trusted signature is needed at all.
         require_full_coverage: Whether every access to protected data must be in the promise.
@@ -128,7 +128,7 @@ class Policy:
         for name, least in _WHOLE_NUMBERS.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} is {value!r}; expected a whole number from {least}.")
+                raise ValueError(f"{name} is {value!r}; expected an integer from {least}.")
         for name in _FLAGS:
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} is {getattr(self, name)!r}; expected True or False.")
@@ -167,7 +167,7 @@ class Policy:
         """Returns the policy that demands a trusted signature and intact files, no privacy.
 
         Args:
-            trust: The keys that are believed.
+            trust: The keys that are trusted.
             model: The name the model must have, or None for any.
         """
         policy = cls(trust=trust, max_epsilon=0, max_delta=0, privacy_units=(), model=model)

@@ -33,7 +33,7 @@ def check(
     Args:
         policy: The application's limits.
         certificate: One whose signature and identity have been checked.
-        audits: What believed auditors signed about it, besides the issuer's own audits.
+        audits: What trusted auditors signed about it, besides the issuer's own audits.
 
     Raises:
         MissingExtraError: The policy recomputes `offline`, which needs dp-accounting.

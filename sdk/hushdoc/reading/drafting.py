@@ -17,7 +17,7 @@ from hushdoc import arguments
 from hushdoc.document.document import Document
 from hushdoc.document.limits import MAX_SIDE, ReadingLimits, check_word, shown
 from hushdoc.document.page import Box, Page, Word
-from hushdoc.document.provenance import Source, Witness
+from hushdoc.document.provenance import FileFingerprint, Source
 from hushdoc.errors import (
     BoxError,
     HushdocError,
@@ -69,7 +69,7 @@ class Draft:
         pixels: tuple[int, int] | None = None,
         image: Path | bytes | None = None,
         frame: int = 0,
-        witness: Witness | None = None,
+        fingerprint: FileFingerprint | None = None,
     ) -> None:
         """Begins a page.
 
@@ -77,9 +77,9 @@ class Draft:
             width: In the units of the boxes that follow.
             height: Likewise.
             pixels: The page's size in pixels; by default its width and height, rounded.
-            image: The file with its picture.
-            frame: Which of the file's pictures.
-            witness: Tells that file from others that may stand in its place later.
+            image: The file with its image.
+            frame: Which of the file's images.
+            fingerprint: Tells that file from others that may stand in its place later.
 
         Raises:
             InputError: A side is no positive number.
@@ -99,7 +99,7 @@ class Draft:
                 image=image,
                 frame=frame,
                 limits=None if image is None else self.limits,
-                witness=witness,
+                fingerprint=fingerprint,
             )
         )
 
@@ -231,7 +231,7 @@ def _near(value: float, extent: float) -> float:
 
 
 def number(value: object) -> float:
-    """Returns a JSON number; a text or a truth value is none.
+    """Returns a JSON number; a text or a boolean is none.
 
     Raises:
         TypeError: It is no number.

@@ -1,6 +1,6 @@
-"""Image files: their pages as upright RGB pictures, refused before decoding where too large.
+"""Image files: their pages as upright RGB images, refused before decoding where too large.
 
-Pillow is imported when a picture is opened. Its decoders raise many kinds of exceptions on damaged
+Pillow is imported when an image is opened. Its decoders raise many kinds of exceptions on damaged
 files; here each of them becomes an UnsupportedFormatError.
 """
 
@@ -29,10 +29,10 @@ DECODERS = ("PNG", "JPEG", "TIFF", "GIF", "BMP", "WEBP")
 """No other decoder of Pillow ever sees a file, but that of MPO: several JPEG in one."""
 
 ANIMATED = ("PNG", "GIF", "WEBP")
-"""Formats in which several pictures are an animation; in TIFF they are pages."""
+"""Formats in which several images are an animation; in TIFF they are pages."""
 
 MIN_SIDE = 3
-"""Pictures with a shorter side (pixels) hold no text, and OCR engines fail on them."""
+"""Images with a shorter side (pixels) hold no text, and OCR engines fail on them."""
 
 _SUBFILE_TYPE = 254
 PAPER = (255, 255, 255)
@@ -40,10 +40,10 @@ _EIGHT_BITS, _SIXTEEN_BITS = 255, 65535
 _STRIPE_PIXELS = 2**20
 
 
-def pictures(
+def frames(
     content: bytes, *, id: str, limits: ReadingLimits, extra: str = "ocr"
 ) -> Iterator[tuple[int, Image.Image]]:
-    """Yields each page's number in the file and its picture: upright, RGB, on white paper.
+    """Yields each page's number in the file and its image: upright, RGB, on white paper.
 
     Args:
         content: The whole file.
@@ -68,8 +68,8 @@ def pictures(
             yield frame, _upright(image)
 
 
-def picture(content: bytes, frame: int, *, id: str, limits: ReadingLimits) -> Image.Image:
-    """Returns one page's picture: upright, RGB, on white paper.
+def frame_image(content: bytes, frame: int, *, id: str, limits: ReadingLimits) -> Image.Image:
+    """Returns one page's image: upright, RGB, on white paper.
 
     Raises:
         UnsupportedFormatError: The file is damaged or no image, or has no such page.
@@ -84,10 +84,10 @@ def picture(content: bytes, frame: int, *, id: str, limits: ReadingLimits) -> Im
 
 
 def no_longer(image: Image.Image, longest: int) -> Image.Image:
-    """Returns a picture whose sides are no longer than some pixels, in its shape: itself, or less.
+    """Returns an image whose sides are no longer than some pixels, in its shape: itself, or less.
 
     Args:
-        image: The picture.
+        image: The image.
         longest: Pixels of its longer side at most.
     """
     if max(image.size) <= longest:
@@ -144,7 +144,7 @@ def _num_frames(image: Image.Image, id: str, limits: ReadingLimits) -> int:
         return 1
     if count > 1 and image.format in ANIMATED:
         raise UnsupportedFormatError(
-            f"The image '{id}' is animated: it has {count} pictures. Save the page that is meant "
+            f"The image '{id}' is animated: it has {count} images. Save the page that is meant "
             "as an image of its own, or all of them as TIFF or PDF."
         )
     if count > limits.max_pages:
@@ -162,7 +162,7 @@ def _require_size(image: Image.Image, id: str, frame: int, limits: ReadingLimits
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """Returns the picture as it is looked at, in 8-bit RGB; what is transparent shows paper."""
+    """Returns the image as it is looked at, in 8-bit RGB; what is transparent shows paper."""
     from PIL import Image, ImageOps
 
     _load(image)
@@ -174,14 +174,14 @@ def _upright(image: Image.Image) -> Image.Image:
         paper = Image.new("RGB", layer.size, PAPER)
         paper.paste(layer, (0, 0), layer)
         return paper
-    # A new picture carries none of the file's metadata, nor the file.
+    # A new image carries none of the file's metadata, nor the file.
     plain = turned.convert("RGB")
     plain.info = {}
     return plain
 
 
 def _load(image: Image.Image) -> None:
-    """Decodes a picture whose size was compared with the limits."""
+    """Decodes an image whose size was compared with the limits."""
     from PIL import Image
 
     # Pillow compares the size of TIFF pages with its own limit once more, where it gets the memory
@@ -193,7 +193,7 @@ def _load(image: Image.Image) -> None:
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """Returns a grey picture of 16 bits or more with 8; Pillow itself would cut, not scale.
+    """Returns a grey image of 16 bits or more with 8; Pillow itself would cut, not scale.
 
     Stripe by stripe: a page of a hundred megapixels as floating point takes gigabytes.
     """
@@ -213,7 +213,7 @@ def _eight_bits(image: Image.Image) -> Image.Image:
 
 
 def _stripes(image: Image.Image) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-    """Yields parts of a picture that follow each other down the page, and where each begins."""
+    """Yields parts of an image that follow each other down the page, and where each begins."""
     import numpy as np
 
     rows = max(1, _STRIPE_PIXELS // image.width)

@@ -1,6 +1,6 @@
-"""OCR behind one small interface: an engine has a name, a version, and reads a picture.
+"""OCR behind one small interface: an engine has a name, a version, and reads an image.
 
-What was read is kept in memory by the digest of the picture, so that a page is not read twice.
+What was read is kept in memory by the digest of the image, so that a page is not read twice.
 Nothing of it is written to disk unless the application names a folder: it is the text of documents.
 """
 
@@ -34,7 +34,7 @@ MAX_CACHED_BYTES = 64 * 2**20
 
 @runtime_checkable
 class OCREngine(Protocol):
-    """What reads the words of a picture; an application may bring its own."""
+    """What reads the words of an image; an application may bring its own."""
 
     @property
     def name(self) -> str:
@@ -45,7 +45,7 @@ class OCREngine(Protocol):
         """What changes whenever it may read something else: its version, models and settings."""
 
     def read(self, image: Image.Image) -> Sequence[Word]:
-        """Returns the words in reading order, with boxes in pixels; an RGB picture comes in.
+        """Returns the words in reading order, with boxes in pixels; an RGB image comes in.
 
         Raises:
             OCRError: It failed.
@@ -53,7 +53,7 @@ class OCREngine(Protocol):
 
 
 class OCRCache:
-    """What engines read, by the digest of engine and picture; many threads may share one.
+    """What engines read, by the digest of engine and image; many threads may share one.
 
     Args:
         max_pages: Pages kept in memory; the one not asked for longest is forgotten first.
@@ -78,7 +78,7 @@ class OCRCache:
             self._kept.clear()
 
     def read(self, engine: OCREngine, image: Image.Image) -> tuple[Word, ...]:
-        """Returns the words of an RGB picture, read once.
+        """Returns the words of an RGB image, read once.
 
         Raises:
             OCRError: The engine failed, whatever it raised, or returned no words.
@@ -227,7 +227,7 @@ class Reader:
         return None if self._engine is None else label(self._engine)
 
     def read(self, image: Image.Image) -> tuple[Word, ...]:
-        """Returns the words of an RGB picture.
+        """Returns the words of an RGB image.
 
         Raises:
             MissingExtraError: No engine is installed.

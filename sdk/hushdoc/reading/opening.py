@@ -14,7 +14,7 @@ from hushdoc import arguments
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.document.page import Page, Word
-from hushdoc.document.provenance import ReadingWarning, Source, Witness, pages_of
+from hushdoc.document.provenance import FileFingerprint, ReadingWarning, Source, pages_of
 from hushdoc.errors import (
     EmptyDocumentError,
     InputError,
@@ -53,17 +53,17 @@ def open_document(
         format: "auto" looks at the content, never at the name; else one of FORMATS.
         ocr: "auto" reads pages without text, scans and unreadable text layers with RapidOCR, or
             with Tesseract where that alone is installed; "rapidocr", "tesseract" or an engine of
-            the application's own reads every page; "none" reads no picture.
+            the application's own reads every page; "none" reads no image.
         id: A name for messages and results; the file's name without its ending by default.
         password: Opens an encrypted PDF file.
         limits: How much is read.
-        cache: What keeps the text that was read from pictures; one in memory by default.
+        cache: What keeps the text that was read from images; one in memory by default.
 
     Raises:
         UnsupportedFormatError: The file is damaged, of another format, or in an unknown encoding.
         LimitExceededError: It is larger than the limits allow.
         EncryptedDocumentError: It needs a password, or another one.
-        OCRRequiredError: It is a picture, and `ocr` is "none".
+        OCRRequiredError: It is an image, and `ocr` is "none".
         EmptyDocumentError: It holds no word.
         InputError: It can't be read, or a word or box in it can't be used.
         OCRError: The engine failed.
@@ -92,7 +92,7 @@ def open_document(
 def page_image(
     page: Page, *, password: str | None = None, limits: ReadingLimits | None = None
 ) -> Image.Image | None:
-    """Returns a page's picture as it is looked at, page.width x page.height pixels, in RGB.
+    """Returns a page's image as it is looked at, page.width x page.height pixels, in RGB.
 
     It is drawn anew from the page's file at each call, and nothing is kept.
 
@@ -114,17 +114,17 @@ def page_image(
     limits = limits_from(page.limits if limits is None else limits)
     size = (page.width, page.height)
     name, content, _ = _content(page.image, limits)
-    if page.witness is not None:
-        _require_same(page.witness, content)
+    if page.fingerprint is not None:
+        _require_same(page.fingerprint, content)
     if page.width * page.height > limits.max_pixels:
         raise LimitExceededError(
             f"A page of '{name}' is {page.width} x {page.height} pixels; at most "
             f"{limits.max_pixels} in all are drawn. Mend its size, or raise the limit."
         )
     if pdf.is_pdf(content):
-        return pdf.page_picture(content, page.frame, size=size, id=name, password=password)
-    picture = images.picture(content, page.frame, id=name, limits=limits)
-    return picture if picture.size == size else picture.resize(size)
+        return pdf.page_image(content, page.frame, size=size, id=name, password=password)
+    image = images.frame_image(content, page.frame, id=name, limits=limits)
+    return image if image.size == size else image.resize(size)
 
 
 def _content(
@@ -168,20 +168,20 @@ def _require_fit(content: bytes, name: str, limits: ReadingLimits) -> None:
         )
 
 
-def witness(content: bytes, path: Path | None) -> Witness | None:
+def fingerprint(content: bytes, path: Path | None) -> FileFingerprint | None:
     """Returns what tells a file from others that come to stand in its place; None of bytes.
 
     A digest and not the time of writing: boxes belong to the very pixels that were read, and copies
-    and a new date change nothing. It takes little time beside decoding the picture.
+    and a new date change nothing. It takes little time beside decoding the image.
     """
-    return None if path is None else Witness(path=path, digest=_digest(content))
+    return None if path is None else FileFingerprint(path=path, digest=_digest(content))
 
 
 def _digest(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()
 
 
-def _require_same(seen: Witness, content: bytes) -> None:
+def _require_same(seen: FileFingerprint, content: bytes) -> None:
     if seen.digest != _digest(content):
         raise InputError(
             f"The file '{seen.path}' is no longer the one that was opened, and words are known "
@@ -201,18 +201,18 @@ def _from_pdf(
     draft = Draft(id=id, reader=pdf.READER, limits=limits)
     # Pages are drawn later, and nobody should have to keep the password until then.
     file = pdf.unlocked(content, id=id, password=password) if password is not None else None
-    seen = witness(content, path) if file is None else None
+    seen = fingerprint(content, path) if file is None else None
     read: list[int] = []
     unread: list[int] = []
     overlaid: list[int] = []
     missing: MissingExtraError | None = None
     for number, page in enumerate(pdf.text_pages(content, id=id, limits=limits, password=password)):
         size = (page.width, page.height)
-        draft.page(*size, image=file or path or content, frame=number, witness=seen)
+        draft.page(*size, image=file or path or content, frame=number, fingerprint=seen)
         if reader.every_page or (page.needs_ocr and not reader.forbidden and missing is None):
             try:
-                picture = pdf.page_picture(content, number, size=size, id=id, password=password)
-                words = reader.read(picture)
+                image = pdf.page_image(content, number, size=size, id=id, password=password)
+                words = reader.read(image)
             except MissingExtraError as error:
                 if reader.every_page:
                     raise
@@ -239,16 +239,16 @@ def _from_image(
     content: bytes, path: Path | None, id: str, limits: ReadingLimits, reader: Reader
 ) -> Document:
     draft = Draft(id=id, reader=images.READER, limits=limits)
-    seen = witness(content, path)
+    seen = fingerprint(content, path)
     read: list[int] = []
     unread: list[int] = []
-    for number, (frame, picture) in enumerate(images.pictures(content, id=id, limits=limits)):
-        image = path or content
-        draft.page(picture.width, picture.height, image=image, frame=frame, witness=seen)
+    for number, (frame, image) in enumerate(images.frames(content, id=id, limits=limits)):
+        file = path or content
+        draft.page(image.width, image.height, image=file, frame=frame, fingerprint=seen)
         if reader.forbidden:
             unread.append(number)
         else:
-            _add(draft, reader.read(picture))
+            _add(draft, reader.read(image))
             read.append(number)
     return _finished(draft, reader, read=read, unread=unread)
 
@@ -260,10 +260,10 @@ def _add(draft: Draft, words: tuple[Word, ...]) -> None:
 
 
 def _finished(draft: Draft, reader: Reader, *, read: list[int], unread: list[int]) -> Document:
-    """Returns the document, or says that its words are in pictures that may not be read."""
+    """Returns the document, or says that its words are in images that may not be read."""
     if reader.forbidden and unread and not draft.has_words:
         raise OCRRequiredError(
-            f"'{draft.id}' holds pictures and no text, and ocr is \"none\". Allow OCR with "
+            f"'{draft.id}' holds images and no text, and ocr is \"none\". Allow OCR with "
             'ocr="auto", or pass what an OCR program wrote about it.'
         )
     source = Source(
@@ -284,7 +284,7 @@ def _warn_of_unread(
         )
     if overlaid:
         told.append(
-            f"Pictures cover most of {pages_of(overlaid)} of '{id}', and the text beside or on "
+            f"Images cover most of {pages_of(overlaid)} of '{id}', and the text beside or on "
             'them alone was read. Where they are scans, pass ocr="rapidocr" or ocr="tesseract".'
         )
     for text in told:

@@ -1,4 +1,4 @@
-"""PDF files: the words of their text layer, and their pages as pictures.
+"""PDF files: the words of their text layer, and their pages as images.
 
 Contract: PDFium is not made for several threads; every use of it stands inside `_pdfium`. It runs
 no script and follows no link: the build that pypdfium2 brings has no JavaScript engine.
@@ -67,7 +67,7 @@ def text_pages(
             yield found
 
 
-def page_picture(
+def page_image(
     content: bytes,
     number: int,
     *,
@@ -75,7 +75,7 @@ def page_picture(
     id: str,
     password: str | None = None,
 ) -> Image.Image:
-    """Returns a page as an RGB picture of a given size.
+    """Returns a page as an RGB image of a given size.
 
     Args:
         content: The whole file.
@@ -97,11 +97,11 @@ def page_picture(
         width, height = page.get_size()
         # No larger than asked for in any way, also where the page has another shape than that.
         scale = min((size[0] * size[1] / (width * height)) ** 0.5, max(size) / max(width, height))
-        picture: Image.Image = page.render(scale=scale, rev_byteorder=True).to_pil().convert("RGB")
-        if picture.size != size:
-            picture = picture.resize(size, Image.Resampling.LANCZOS)
+        image: Image.Image = page.render(scale=scale, rev_byteorder=True).to_pil().convert("RGB")
+        if image.size != size:
+            image = image.resize(size, Image.Resampling.LANCZOS)
         # A copy of its own: the buffer belongs to PDFium.
-        return picture.copy()
+        return image.copy()
 
 
 def unlocked(content: bytes, *, id: str, password: str) -> bytes:

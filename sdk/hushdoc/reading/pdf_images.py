@@ -1,7 +1,7 @@
-"""What lies over what on a page of a PDF file: its pictures, and the letters that nobody sees.
+"""What lies over what on a page of a PDF file: its images, and the letters that nobody sees.
 
-Scanners write a page as one picture or as many strips and tiles, and OCR programs put the text
-below the pictures or write it without ink. Every call here stands inside `pdf._pdfium`.
+Scanners write a page as one image or as many strips and tiles, and OCR programs put the text
+below the images or write it without ink. Every call here stands inside `pdf._pdfium`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _Found = tuple[Any, int, _Matrix | None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Covering:
-    """How far a page's pictures cover it.
+    """How far a page's images cover it.
 
     Attributes:
         blank: Whether there is no object on it at all.
-        share: The share of the page that pictures cover, from 0 to 1.
+        share: The share of the page that images cover, from 0 to 1.
         hidden: Addresses of the text objects that nobody sees: written without ink, or under a
-            picture. They are looked for only on pages of which pictures cover a given share.
+            image. They are looked for only on pages of which images cover a given share.
     """
 
     blank: bool
@@ -48,7 +48,7 @@ class Covering:
 
 
 def covering(page: Any, *, least_share: float) -> Covering:
-    """Returns how far the pictures of an open page cover it.
+    """Returns how far the images of an open page cover it.
 
     Args:
         page: The page of pypdfium2.
@@ -57,12 +57,12 @@ def covering(page: Any, *, least_share: float) -> Covering:
     import pypdfium2.raw as raw
 
     found = list(islice(_objects(page), MAX_OBJECTS))
-    pictures = [one for one in found if one[1] == raw.FPDF_PAGEOBJ_IMAGE]
+    images = [one for one in found if one[1] == raw.FPDF_PAGEOBJ_IMAGE]
     grid = _Grid(page)
-    for picture in pictures:
-        grid.cover(_bounds(picture))
+    for image in images:
+        grid.cover(_bounds(image))
     share = grid.share
-    hidden = _hidden(found, _Grid(page)) if pictures and share >= least_share else frozenset()
+    hidden = _hidden(found, _Grid(page)) if images and share >= least_share else frozenset()
     return Covering(blank=not found, share=share, hidden=hidden)
 
 
@@ -155,7 +155,7 @@ def _bounds(found: _Found) -> Sequence[float] | None:
 
 
 def _hidden(found: Sequence[_Found], grid: _Grid) -> frozenset[int]:
-    """Returns the text objects that are without ink, or under a picture that is drawn later."""
+    """Returns the text objects that are without ink, or under an image that is drawn later."""
     import pypdfium2.raw as raw
 
     inkless = (raw.FPDF_TEXTRENDERMODE_INVISIBLE, raw.FPDF_TEXTRENDERMODE_CLIP)

@@ -21,11 +21,11 @@ from hushdoc.reading.pdf_images import covering, num_unseen
 POINTS_PER_INCH = 72
 MIN_READABLE = 0.7
 """A text layer of which a smaller share are letters somebody could read is a font without a map
-from glyphs to characters: the page is read as a picture instead."""
+from glyphs to characters: the page is read as an image instead."""
 
 SCAN_SHARE, MIN_SCAN_WORDS = 0.5, 20
-"""A page mostly covered by pictures, with fewer words than this, is a scan on which somebody
-stamped a number: the words are in the pictures."""
+"""A page mostly covered by images, with fewer words than this, is a scan on which somebody
+stamped a number: the words are in the images."""
 
 MIN_HIDDEN_LETTERS = 100
 """So many letters that nobody sees are what an OCR program read on a scan."""
@@ -47,9 +47,9 @@ class TextPage:
         words: Text and box of each word, in the file's order, on the page as it is looked at.
         readable: The share of its characters that are letters somebody could read.
         blank: Whether nothing at all is on it.
-        scan: Whether it is pictures with a few words on them.
-        overlaid: Whether pictures cover most of it, and its many words are seen beside or on them:
-            a header on a scan, or a slide; whatever the pictures say is not among the words.
+        scan: Whether it is images with a few words on them.
+        overlaid: Whether images cover most of it, and its many words are seen beside or on them:
+            a header on a scan, or a slide; whatever the images say is not among the words.
     """
 
     width: int
@@ -116,7 +116,7 @@ def _layer(page: Any) -> Iterator[Any]:
         if count > MAX_PAGE_CHARACTERS:
             raise LimitExceededError(
                 f"A page has {count} characters; at most {MAX_PAGE_CHARACTERS} are read. Split it, "
-                "or pass it as a picture."
+                "or pass it as an image."
             )
         yield layer
     finally:

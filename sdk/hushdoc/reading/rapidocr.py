@@ -25,16 +25,16 @@ READER = "rapidocr"
 STEPS = ("det", "cls", "rec")
 
 LONGEST = 2000
-"""It shrinks pictures to this longer side (pixels) before it looks for lines."""
+"""It shrinks images to this longer side (pixels) before it looks for lines."""
 
 TALL, WIDE = 8, 64
-"""A picture so many times as tall as wide is made a hundred times its size before it is looked at,
+"""An image so many times as tall as wide is made a hundred times its size before it is looked at,
 and of one so many times as wide as tall nothing is left once it is shrunk: then the engine fails.
 Both are laid on paper that is TALL times as long as wide."""
 
 
 class RapidOCREngine:
-    """Reads pictures with RapidOCR; many threads may share one, and read one after the other."""
+    """Reads images with RapidOCR; many threads may share one, and read one after the other."""
 
     name = READER
 
@@ -78,7 +78,7 @@ class RapidOCREngine:
         self.version = f"{metadata.version('rapidocr')} ({models['rec'].stem})"
 
     def read(self, image: Image.Image) -> list[Word]:
-        """Returns the words of a picture; words of one line share a segment.
+        """Returns the words of an image; words of one line share a segment.
 
         Raises:
             OCRError: It failed.
@@ -95,7 +95,7 @@ class RapidOCREngine:
                 answer = self._engine(pixels)
         except Exception as error:  # its exceptions share no base but Exception
             raise OCRError(
-                f"RapidOCR failed on a picture of {image.width} x {image.height} pixels: "
+                f"RapidOCR failed on an image of {image.width} x {image.height} pixels: "
                 f"{type(error).__name__}: {str(error)[:200]}. Use Tesseract for this document."
             ) from error
         draft = Draft(id="page", reader=READER, limits=ReadingLimits())
@@ -111,7 +111,7 @@ def default_engine() -> RapidOCREngine:
 
 
 def _fitting(image: Image.Image) -> tuple[Image.Image, tuple[int, int]]:
-    """Returns a picture as the engine can take it, and the size of the part that is the picture."""
+    """Returns an image as the engine can take it, and the size of the part that is the image."""
     tall = image.height > TALL * image.width
     wide = image.width > max(LONGEST, WIDE * image.height)
     if not tall and not wide:
@@ -149,7 +149,7 @@ def from_rapidocr(
     Args:
         data: Its output object, or what `to_json` of it returns. That has lines alone, so a
             word's box is its share of the line's by characters.
-        width: Page width in pixels; by default the output's picture's, or where the last box ends.
+        width: Page width in pixels; by default the output's image's, or where the last box ends.
         height: Page height in pixels; likewise.
         id: A name for messages and results.
         limits: How much is read.
@@ -179,7 +179,7 @@ def _size(
     height: int | None,
     image: Any,
 ) -> tuple[object, object]:
-    """Returns the page's size: as told, else the picture's, else where the last box ends."""
+    """Returns the page's size: as told, else the image's, else where the last box ends."""
     if image is not None:
         return width or int(image.shape[1]), height or int(image.shape[0])
     ends = [corners for _, corners in lines if corners is not None]

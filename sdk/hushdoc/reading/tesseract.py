@@ -1,6 +1,6 @@
 """Tesseract as an OCR engine: the installed program, fed through pipes.
 
-No page is ever written to disk: the picture goes in through standard input and the words come out
+No page is ever written to disk: the image goes in through standard input and the words come out
 through standard output.
 """
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 PROGRAM = "tesseract"
 LONGEST = 32767
-"""The program refuses pictures with a longer side (pixels)."""
+"""The program refuses images with a longer side (pixels)."""
 
 _LANGUAGES = re.compile(r"[A-Za-z_]+(\+[A-Za-z_]+)*")
 
 _BLANK = b"P5 8 8 255\n" + b"\xff" * 64
-"""A white picture in the format PGM."""
+"""A white image in the format PGM."""
 
 
 class TesseractEngine:
-    """Reads pictures with the program `tesseract`; holds no state between calls."""
+    """Reads images with the program `tesseract`; holds no state between calls."""
 
     name = "tesseract"
 
@@ -77,7 +77,7 @@ class TesseractEngine:
         self.version = f"{_version(found, languages)} ({languages})"
 
     def read(self, image: Image.Image) -> list[Word]:
-        """Returns the words of a picture; words of one line share a segment.
+        """Returns the words of an image; words of one line share a segment.
 
         Raises:
             OCRError: The program failed or took too long.
@@ -109,7 +109,7 @@ class TesseractEngine:
         except subprocess.TimeoutExpired as error:
             raise OCRError(
                 f"{PROGRAM} took more than {self._timeout:g} seconds for a page. Pass a smaller "
-                "picture, or an engine with a longer timeout_seconds."
+                "image, or an engine with a longer timeout_seconds."
             ) from error
         except OSError as error:
             raise OCRError(f"{PROGRAM} can't be run: {error}. Mend its installation.") from error
@@ -119,7 +119,7 @@ class TesseractEngine:
 
 
 def _grown(words: Sequence[Word], size: tuple[int, int], grown: tuple[int, int]) -> list[Word]:
-    """Returns the words of a picture where they stand in one of another size."""
+    """Returns the words of an image where they stand in one of another size."""
     draft = Draft(id="page", reader=PROGRAM, limits=ReadingLimits())
     draft.page(*size, pixels=grown)
     for word in words:
@@ -135,7 +135,7 @@ def program() -> str | None:
 
 @lru_cache(maxsize=4)
 def _version(path: str, languages: str) -> str:
-    """Returns the version that the program writes into its answer for a blank picture.
+    """Returns the version that the program writes into its answer for a blank image.
 
     Never asked with --version: there it has libcurl name its parts, and one of them (OpenLDAP)
     looks up the machine's own name, which is a DNS query where no file of hosts has it.

@@ -20,7 +20,7 @@ _HEADER = ("attack", "about", "view of", "shows at least", "could show at best")
 
 
 def measured(claim: Claim, reports: Sequence[AuditReport]) -> str:
-    """Returns what the issuer's own attacks and those of believed auditors measured.
+    """Returns what the issuer's own attacks and those of trusted auditors measured.
 
     Args:
         claim: What training says.

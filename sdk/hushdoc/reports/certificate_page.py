@@ -62,7 +62,7 @@ def certificate_page(
         subjects: The signed files.
         signers: Who signed, by a trust store that was asked; none of its keys: empty; nobody
             asked: None. A report's own signers go before.
-        audits: What believed auditors signed about the certificate.
+        audits: What trusted auditors signed about the certificate.
         recompute: How the page recomputes epsilon, one of `reproduction.RECOMPUTE_WAYS`.
         payload_sha256: Digest of the signed statement that the page is written from, if known.
 

@@ -1,7 +1,7 @@
-"""Classification: what kind of document this is, from its text, its layout or its pictures.
+"""Classification: what kind of document this is, from its text, its layout or its images.
 
 Long documents are read whole: the logits of all their windows are averaged, weighted by tokens, and
-those of all their pictures alike. A model holds no state between calls: many threads may share one.
+those of all their images alike. A model holds no state between calls: many threads may share one.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from hushdoc.runtime.decoding import FloatArray, softmax
 from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing, in_order, laid_out
 from hushdoc.runtime.extraction import Failure, Timings
 from hushdoc.runtime.graph_model import GraphModel, in_halves
-from hushdoc.runtime.images import PicturePreprocessing
+from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc.runtime.label_scores import Classification, LabelScore
 from hushdoc.runtime.session import Array, Runtime, Session, require_ports, require_task
 from hushdoc.runtime.streaming import Item, answers
 
 TASK = "classification"
 LABELS_FILE = "labels.json"
-KIND_KEY = "kind"
+MODALITY_KEY = "kind"
 """Key of the manifest's preprocessing that says what the model reads, a key of INPUTS."""
 
 INPUTS: Mapping[str, tuple[str, ...]] = {
@@ -41,8 +41,8 @@ INPUTS: Mapping[str, tuple[str, ...]] = {
     "image": ("pixel_values",),
 }
 
-MAX_BATCH_PICTURES = 4
-"""Pictures that one run of the graph gets: bounds the working memory."""
+MAX_BATCH_IMAGES = 4
+"""Images that one run of the graph gets: bounds the working memory."""
 
 
 class ClassificationModel(GraphModel):
@@ -60,7 +60,7 @@ class ClassificationModel(GraphModel):
         *,
         certificate: Certificate,
         labels: Sequence[str],
-        preprocessing: Preprocessing | PicturePreprocessing,
+        preprocessing: Preprocessing | ImagePreprocessing,
         encoder: Encoder | None,
         session: Session,
     ) -> None:
@@ -81,17 +81,17 @@ class ClassificationModel(GraphModel):
         require_task(manifest, TASK, "ClassificationModel")
         labels = _labels_from(artifact.read(LABELS_FILE))
         settings = dict(manifest["preprocessing"])
-        kind = settings.pop(KIND_KEY, None)
+        kind = settings.pop(MODALITY_KEY, None)
         if not isinstance(kind, str) or kind not in INPUTS:
             raise ArtifactError(
                 f"The model reads {kind!r}; this version knows {', '.join(INPUTS)}. Install the "
                 "version of hushdoc that wrote it."
             )
         encoder: Encoder | None = None
-        preprocessing: Preprocessing | PicturePreprocessing
+        preprocessing: Preprocessing | ImagePreprocessing
         if kind == "image":
             images.require_pillow()
-            preprocessing = PicturePreprocessing.from_dict(settings)
+            preprocessing = ImagePreprocessing.from_dict(settings)
         else:
             preprocessing = Preprocessing.from_dict(settings)
             encoder = Encoder(artifact.read("tokenizer.json"), preprocessing)
@@ -112,21 +112,21 @@ class ClassificationModel(GraphModel):
 
         Args:
             document: For models of text, pages or a plain text; for models of layout, pages with
-                words; for models of pictures, pages with pictures, which need no words.
+                words; for models of images, pages with images, which need no words.
             top_k: How many labels are told, best first; all where there are fewer.
 
         Raises:
-            EmptyDocumentError: There is no word, or for a model of pictures no page.
+            EmptyDocumentError: There is no word, or for a model of images no page.
             BoxError: A box is NaN, swapped or off its page.
-            InputError: It is no document, a page or word can't be used, or a page has no picture
+            InputError: It is no document, a page or word can't be used, or a page has no image
                 that can be read.
-            LimitExceededError: The runtime's memory limit is too small for one window or picture.
+            LimitExceededError: The runtime's memory limit is too small for one window or image.
         """
         arguments.whole(top_k, what="top_k")
         began = perf_counter()
         document = required(document)
-        if isinstance(self.preprocessing, PicturePreprocessing):
-            logits, seconds = self._of_pictures(document, self.preprocessing)
+        if isinstance(self.preprocessing, ImagePreprocessing):
+            logits, seconds = self._of_images(document, self.preprocessing)
             ready = began + seconds
             coverage = 1.0
             warnings: tuple[str, ...] = ()
@@ -144,7 +144,7 @@ class ClassificationModel(GraphModel):
         return Classification(
             document_id=document.id,
             scores=scores[:top_k],
-            abstained=not sure,
+            below_threshold=not sure,
             coverage=coverage,
             warnings=warnings,
             source=document.source,
@@ -167,7 +167,7 @@ class ClassificationModel(GraphModel):
         """Yields one answer for each document, in their order, as soon as it is known.
 
         Args:
-            documents: Documents, paths of files, which a model of pictures opens without reading
+            documents: Documents, paths of files, which a model of images opens without reading
                 their words, or functions that return a document; taken a few at a time, so a
                 generator streams.
             top_k: How many labels are told, best first.
@@ -183,14 +183,14 @@ class ClassificationModel(GraphModel):
             workers=workers,
             on_error=on_error,
             progress=progress,
-            opened=images.pictured if self.kind == "image" else Document.open,
+            opened=images.with_image if self.kind == "image" else Document.open,
         )
 
     def _encoded(
         self, document: Document, settings: Preprocessing
     ) -> tuple[list[EncodedPage], tuple[str, ...]]:
         """Returns the tokens of each page, and what the caller should know."""
-        assert self._encoder is not None  # only models of pictures have none
+        assert self._encoder is not None  # only models of images have none
         told: tuple[str, ...] = ()
         numbers: tuple[Sequence[int], ...] | None = None
         if self.kind == "layout":
@@ -212,7 +212,7 @@ class ClassificationModel(GraphModel):
     def _of_pages(self, pages: Sequence[EncodedPage], settings: Preprocessing) -> FloatArray:
         """Returns the mean logits over all windows; of no window at all, those of an empty one."""
         encoder = self._encoder
-        assert encoder is not None  # only models of pictures have none
+        assert encoder is not None  # only models of images have none
         plan = windows.cover(pages, capacity=settings.capacity, overlap=settings.overlap)
         plan = plan or [windows.Window(page=0, start=0, stop=0)]
         total = np.zeros(len(self.labels))
@@ -230,14 +230,14 @@ class ClassificationModel(GraphModel):
             weight += int(tokens.sum())
         return np.asarray(total / weight, dtype=np.float64)
 
-    def _of_pictures(
-        self, document: Document, settings: PicturePreprocessing
+    def _of_images(
+        self, document: Document, settings: ImagePreprocessing
     ) -> tuple[FloatArray, float]:
-        """Returns the mean logits over all pictures, and the seconds it took to draw them."""
+        """Returns the mean logits over all images, and the seconds it took to draw them."""
         total = np.zeros(len(self.labels))
         drawn = 0.0
         source = images.page_pixels(document, settings)
-        at_once = 1 if self._session.scaled_by_run else MAX_BATCH_PICTURES
+        at_once = 1 if self._session.scaled_by_run else MAX_BATCH_IMAGES
         while True:
             began = perf_counter()
             batch = list(islice(source, at_once))
@@ -284,9 +284,9 @@ def _labels_from(content: bytes) -> tuple[str, ...]:
 
 
 def _require_fit(
-    session: Session, labels: Sequence[str], preprocessing: Preprocessing | PicturePreprocessing
+    session: Session, labels: Sequence[str], preprocessing: Preprocessing | ImagePreprocessing
 ) -> None:
-    """Raises unless the graph answers with one number for each label, and reads such pictures."""
+    """Raises unless the graph answers with one number for each label, and reads such images."""
     found = list(session.outputs.values())
     if len(found) != 1 or len(found[0]) != 2 or found[0][-1] != len(labels):
         raise ArtifactError(
@@ -294,11 +294,11 @@ def _require_fit(
             f"needs one of [batch, {len(labels)}]. Export the artifact again from a model with "
             "these labels."
         )
-    if isinstance(preprocessing, PicturePreprocessing):
+    if isinstance(preprocessing, ImagePreprocessing):
         size = [3, preprocessing.height, preprocessing.width]
         told = session.inputs["pixel_values"]
         if len(told) != 4 or told[1:] != size:
             raise ArtifactError(
-                f"The graph reads pictures of the shape {told}; the preprocessing contract makes "
+                f"The graph reads images of the shape {told}; the preprocessing contract makes "
                 f"[batch, {', '.join(map(str, size))}]. Export the artifact again."
             )

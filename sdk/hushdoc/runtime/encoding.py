@@ -17,7 +17,7 @@ import numpy.typing as npt
 from hushdoc.document.document import Document
 from hushdoc.document.page import BOX_SCALE, Page
 from hushdoc.errors import ArtifactError, InputError, MissingExtraError
-from hushdoc.runtime.images import PicturePreprocessing, Pixels
+from hushdoc.runtime.images import ImagePreprocessing, Pixels
 from hushdoc.runtime.scoring import Scoring
 
 IntArray = npt.NDArray[np.int64]
@@ -29,7 +29,7 @@ BOX_LEVELS = ("word", "segment")
 WORD_ORDERS = ("given", "reading")
 
 PIXELS = "pixel_values"
-"""What models call the input that pictures go to."""
+"""What models call the input that images go to."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +47,7 @@ class Preprocessing:
         sep_id: Token id that closes it.
         pad_id: Token id that fills a batch.
         scores: How scores are calibrated and when the model abstains; None for raw scores.
-        image: How the page's picture becomes an input beside the words; None for a model that
+        image: How the page's image becomes an input beside the words; None for a model that
             reads words and boxes alone.
     """
 
@@ -59,7 +59,7 @@ class Preprocessing:
     sep_id: int
     pad_id: int
     scores: Scoring | None = None
-    image: PicturePreprocessing | None = None
+    image: ImagePreprocessing | None = None
 
     def __post_init__(self) -> None:
         """Refuses settings no window can satisfy."""
@@ -88,12 +88,12 @@ class Preprocessing:
         return {**data, **told}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], *, pictures: bool = False) -> Preprocessing:
+    def from_dict(cls, data: Mapping[str, Any], *, images: bool = False) -> Preprocessing:
         """Returns the settings a manifest holds.
 
         Args:
             data: What the manifest says.
-            pictures: Whether the task's models may read pictures beside the words.
+            images: Whether the task's models may read images beside the words.
 
         Raises:
             ArtifactError: A key is unknown, missing or of the wrong type.
@@ -106,9 +106,9 @@ class Preprocessing:
             scores = None if told is None else Scoring.from_dict(told)
             if "image" not in data:
                 return cls(**{**data, "scores": scores})
-            if not (pictures and isinstance(data["image"], Mapping)):
-                raise TypeError("image must be an object, where a task's models read pictures")
-            image = PicturePreprocessing.from_dict(data["image"])
+            if not (images and isinstance(data["image"], Mapping)):
+                raise TypeError("image must be an object, where a task's models read images")
+            image = ImagePreprocessing.from_dict(data["image"])
             return cls(**{**data, "scores": scores, "image": image})
         except (KeyError, TypeError, ValueError) as error:
             raise ArtifactError(
@@ -146,7 +146,7 @@ class Batch:
         input_ids: Shape [batch, sequence].
         bbox: Shape [batch, sequence, 4].
         attention_mask: Shape [batch, sequence].
-        pixel_values: The picture of each window's page, shape [batch, 3, height, width]; None where
+        pixel_values: The image of each window's page, shape [batch, 3, height, width]; None where
             the model reads none.
     """
 
@@ -283,7 +283,7 @@ class Encoder:
 
         Args:
             parts: For each window its page and the range of tokens [start, stop).
-            pixel_values: For each window its page's picture, where the model reads it.
+            pixel_values: For each window its page's image, where the model reads it.
         """
         settings = self.preprocessing
         longest = max((stop - start for _, start, stop in parts), default=0) + 2

@@ -2,7 +2,8 @@
 
 Contract: `to_dict` and `from_dict` are one format, versioned by `SCHEMA_VERSION`. Keys are the
 attribute names; a key is never given another meaning, and a reader of an older version stays.
-Version 2 added `abstained`, version 3 `source`; what an older one did not have is read as none.
+Version 2 added `below_threshold`, version 3 `source`; what an older one did not have is read as
+none.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ _READABLE = (1, 2, 3)
 
 COLUMNS = (
     "document_id", "label", "text", "score", "page", "x0", "y0", "x1", "y1", "word_ids", "start",
-    "stop", "abstained", "source",
+    "stop", "below_threshold", "source",
 )  # fmt: skip
 """The columns of `Extraction.to_rows`, in the order a CSV file has them.
 
 What a field does not have is empty: a place on the page, or in a plain text. Fields below the
-threshold come last and say "yes" under `abstained`, where others say nothing. `source` is the
+threshold come last and say "yes" under `below_threshold`, where others say nothing. `source` is the
 document's, as one line for people.
 """
 
@@ -179,8 +180,8 @@ class Extraction:
     Attributes:
         document_id: The document's id.
         fields: By page, then in the order in which the model read the words.
-        abstained: Fields whose score is below the model's threshold, in the same order: look at
-            them before anything is done with them. None where the artifact states no threshold.
+        below_threshold: Fields whose score is below the model's threshold, in the same order: look
+            at them before anything is done with them. None where the artifact states no threshold.
         coverage: Share of the words that the model read in full, from 0 to 1.
         warnings: What the caller should know about this answer, in words.
         timings: Where the time went.
@@ -193,7 +194,7 @@ class Extraction:
     coverage: float
     warnings: tuple[str, ...]
     timings: Timings = field(compare=False)
-    abstained: tuple[Field, ...] = ()
+    below_threshold: tuple[Field, ...] = ()
     source: Source | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -202,7 +203,7 @@ class Extraction:
             "schema_version": SCHEMA_VERSION,
             "document_id": self.document_id,
             "fields": [found.to_dict() for found in self.fields],
-            "abstained": [found.to_dict() for found in self.abstained],
+            "below_threshold": [found.to_dict() for found in self.below_threshold],
             "coverage": self.coverage,
             "warnings": list(self.warnings),
             "source": None if self.source is None else self.source.to_dict(),
@@ -244,10 +245,10 @@ class Extraction:
                 "word_ids": " ".join(str(word) for word in found.word_ids),
                 "start": "" if found.start is None else found.start,
                 "stop": "" if found.stop is None else found.stop,
-                "abstained": unsure,
+                "below_threshold": unsure,
                 "source": "" if self.source is None else str(self.source),
             }
-            for group, unsure in ((self.fields, ""), (self.abstained, "yes"))
+            for group, unsure in ((self.fields, ""), (self.below_threshold, "yes"))
             for found in group
         ]
 
@@ -270,8 +271,9 @@ class Extraction:
             return cls(
                 document_id=str(data["document_id"]),
                 fields=tuple(Field.from_dict(found) for found in data["fields"]),
-                abstained=tuple(
-                    Field.from_dict(found) for found in (data["abstained"] if version > 1 else ())
+                below_threshold=tuple(
+                    Field.from_dict(found)
+                    for found in (data["below_threshold"] if version > 1 else ())
                 ),
                 coverage=float(data["coverage"]),
                 warnings=tuple(str(text) for text in data["warnings"]),

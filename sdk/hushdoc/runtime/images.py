@@ -1,6 +1,6 @@
-"""Pictures to model inputs: sizes, crops and colours as the model was trained with them.
+"""Images to model inputs: sizes, crops and colours as the model was trained with them.
 
-The settings that shaped a model's training (`PicturePreprocessing`) travel in its artifact, so an
+The settings that shaped a model's training (`ImagePreprocessing`) travel in its artifact, so an
 application feeds it exactly what it was trained on.
 """
 
@@ -34,15 +34,15 @@ Pixels = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PicturePreprocessing:
-    """How a page's picture becomes an input; part of the artifact's signed manifest.
+class ImagePreprocessing:
+    """How a page's image becomes an input; part of the artifact's signed manifest.
 
     Attributes:
         height: Of the input, in pixels.
         width: Of the input, in pixels.
-        fit: "stretch" squeezes the whole picture into that size; "crop" keeps its proportions and
+        fit: "stretch" squeezes the whole image into that size; "crop" keeps its proportions and
             cuts the middle out.
-        crop_share: For "crop": which share of the picture's shorter side, once it is made smaller,
+        crop_share: For "crop": which share of the image's shorter side, once it is made smaller,
             the shorter side of the input shows.
         resample: One of RESAMPLES, as Pillow computes them.
         mean: What is subtracted from red, green and blue, each from 0 to 1.
@@ -60,7 +60,7 @@ class PicturePreprocessing:
     scores: Scoring | None = None
 
     def __post_init__(self) -> None:
-        """Refuses settings that no picture can satisfy."""
+        """Refuses settings that no image can satisfy."""
         sides = (self.height, self.width)
         if any(type(side) is not int or not 1 <= side <= MAX_SIDE for side in sides):
             raise ValueError(f"The size is {sides}; expected integers from 1 to {MAX_SIDE}.")
@@ -90,7 +90,7 @@ class PicturePreprocessing:
         return data if scores is None else {**data, "scores": scores.to_dict()}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> PicturePreprocessing:
+    def from_dict(cls, data: Mapping[str, Any]) -> ImagePreprocessing:
         """Returns the settings a manifest holds.
 
         Raises:
@@ -114,42 +114,42 @@ class PicturePreprocessing:
             ) from error
 
 
-def pixels(picture: Image.Image, settings: PicturePreprocessing) -> Pixels:
-    """Returns a picture as a model reads it, shape [3, height, width].
+def pixels(image: Image.Image, settings: ImagePreprocessing) -> Pixels:
+    """Returns an image as a model reads it, shape [3, height, width].
 
     Args:
-        picture: Upright; any mode.
+        image: Upright; any mode.
         settings: The model's.
     """
     from PIL import Image
 
     resample = Image.Resampling[settings.resample.upper()]
-    picture = picture.convert("RGB")
+    image = image.convert("RGB")
     if settings.fit == "stretch":
-        picture = picture.resize((settings.width, settings.height), resample)
+        image = image.resize((settings.width, settings.height), resample)
     else:
-        picture = _middle(picture, settings, resample)
-    values = np.asarray(picture, dtype=np.float32) / np.float32(255)
+        image = _middle(image, settings, resample)
+    values = np.asarray(image, dtype=np.float32) / np.float32(255)
     mean, std = (np.asarray(told, dtype=np.float32) for told in (settings.mean, settings.std))
     return np.ascontiguousarray(((values - mean) / std).transpose(2, 0, 1))
 
 
 def _middle(
-    picture: Image.Image, settings: PicturePreprocessing, resample: Image.Resampling
+    image: Image.Image, settings: ImagePreprocessing, resample: Image.Resampling
 ) -> Image.Image:
-    """Returns the middle of a picture whose shorter side was made as long as the crop needs."""
+    """Returns the middle of an image whose shorter side was made as long as the crop needs."""
     shorter = int(min(settings.height, settings.width) / settings.crop_share)
-    scale = shorter / min(picture.size)
-    # Wide inputs of narrow pages: the crop must not leave the picture.
-    width = max(settings.width, int(picture.width * scale))
-    height = max(settings.height, int(picture.height * scale))
-    picture = picture.resize((width, height), resample)
+    scale = shorter / min(image.size)
+    # Wide inputs of narrow pages: the crop must not leave the image.
+    width = max(settings.width, int(image.width * scale))
+    height = max(settings.height, int(image.height * scale))
+    image = image.resize((width, height), resample)
     left, top = (width - settings.width) // 2, (height - settings.height) // 2
-    return picture.crop((left, top, left + settings.width, top + settings.height))
+    return image.crop((left, top, left + settings.width, top + settings.height))
 
 
-def pixels_of_page(document: Document, number: int, settings: PicturePreprocessing) -> Pixels:
-    """Returns one page's picture as a model reads it; it is drawn anew at each call.
+def pixels_of_page(document: Document, number: int, settings: ImagePreprocessing) -> Pixels:
+    """Returns one page's image as a model reads it; it is drawn anew at each call.
 
     Args:
         document: Whose page it is.
@@ -157,43 +157,43 @@ def pixels_of_page(document: Document, number: int, settings: PicturePreprocessi
         settings: The model's.
 
     Raises:
-        InputError: The page has no picture (NO_PICTURE), or one that can't be read.
-        MissingExtraError: A package that the picture needs is not installed.
+        InputError: The page has no image (NO_IMAGE), or one that can't be read.
+        MissingExtraError: A package that the image needs is not installed.
     """
     from hushdoc.reading import page_image
 
-    picture = page_image(document.pages[number])
-    if picture is None:
+    image = page_image(document.pages[number])
+    if image is None:
         raise InputError(
-            f"Page {number} of document '{document.id}' has no picture, and the model reads the "
-            "pictures of pages. Open the document from its file, or name the page's image.",
-            code="NO_PICTURE",
+            f"Page {number} of document '{document.id}' has no image, and the model reads the "
+            "images of pages. Open the document from its file, or name the page's image.",
+            code="NO_IMAGE",
         )
-    return pixels(picture, settings)
+    return pixels(image, settings)
 
 
-def page_pixels(document: Document, settings: PicturePreprocessing) -> Iterator[Pixels]:
-    """Yields every page's picture as a model reads it; each is drawn when it is asked for.
+def page_pixels(document: Document, settings: ImagePreprocessing) -> Iterator[Pixels]:
+    """Yields every page's image as a model reads it; each is drawn when it is asked for.
 
     Args:
-        document: Each of its pages must have a picture; words are not needed.
+        document: Each of its pages must have an image; words are not needed.
         settings: The model's.
 
     Raises:
         EmptyDocumentError: There is no page.
-        InputError: A page has no picture, or one that can't be read.
-        MissingExtraError: A package that a picture needs is not installed.
+        InputError: A page has no image, or one that can't be read.
+        MissingExtraError: A package that an image needs is not installed.
     """
     if not document.pages:
         raise EmptyDocumentError(
-            f"Document '{document.id}' has no page, and the model reads pictures of pages. Open "
+            f"Document '{document.id}' has no page, and the model reads images of pages. Open "
             "the file it came from."
         )
     for number in range(len(document.pages)):
         yield pixels_of_page(document, number, settings)
 
 
-def pictured(
+def with_image(
     path: str | os.PathLike[str],
     *,
     password: str | None = None,
@@ -222,9 +222,9 @@ def pictured(
         told = pdf.text_pages(content, id=path.name, limits=limits, password=password)
         sizes = [(number, page.width, page.height) for number, page in enumerate(told)]
     else:
-        shown = images.pictures(content, id=path.name, limits=limits, extra="cpu")
-        sizes = [(frame, picture.width, picture.height) for frame, picture in shown]
-    seen = opening.witness(content, path) if file is None else None
+        shown = images.frames(content, id=path.name, limits=limits, extra="cpu")
+        sizes = [(frame, image.width, image.height) for frame, image in shown]
+    seen = opening.fingerprint(content, path) if file is None else None
     pages = tuple(
         Page(
             width=width,
@@ -233,7 +233,7 @@ def pictured(
             image=file or path,
             frame=frame,
             limits=limits,
-            witness=seen,
+            fingerprint=seen,
         )
         for frame, width, height in sizes
     )

@@ -31,13 +31,13 @@ from hushdoc.runtime.windows import Window
 
 TASK = "kie"
 INPUTS = ("input_ids", "bbox", "attention_mask")
-"""What every model reads; one that reads pictures has `pixel_values` too."""
+"""What every model reads; one that reads images has `pixel_values` too."""
 
 PAGES_AT_ONCE = 8
-"""Pages whose pictures, as the model reads them, are in memory together."""
+"""Pages whose images, as the model reads them, are in memory together."""
 
 PATCH = 16
-"""Side of the patches (pixels) that pictures are counted in where batches are made."""
+"""Side of the patches (pixels) that images are counted in where batches are made."""
 
 
 class KIEModel(GraphModel):
@@ -46,7 +46,7 @@ class KIEModel(GraphModel):
     Attributes:
         certificate: What its signer certifies about its privacy.
         labels: The fields it can find.
-        preprocessing: How words, and pages where it reads their pictures, become its inputs.
+        preprocessing: How words, and pages where it reads their images, become its inputs.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class KIEModel(GraphModel):
         manifest = artifact.manifest
         require_task(manifest, TASK, "KIEModel")
         labels = _labels_from(artifact.read("labels.json"))
-        preprocessing = Preprocessing.from_dict(manifest["preprocessing"], pictures=True)
+        preprocessing = Preprocessing.from_dict(manifest["preprocessing"], images=True)
         if preprocessing.image is not None:
             images.require_pillow()
         encoder = Encoder(artifact.read("tokenizer.json"), preprocessing)
@@ -92,13 +92,13 @@ class KIEModel(GraphModel):
         """Returns the fields of a document; pages longer than a window are read in several.
 
         Args:
-            document: Its pages; where the model reads pictures, each page with words needs one.
+            document: Its pages; where the model reads images, each page with words needs one.
 
         Raises:
             EmptyDocumentError: The document has no page or no word.
             BoxError: A box is NaN, swapped or off its page.
             InputError: It is no document, a page has no area, a word is empty or not valid Unicode,
-                or a page has no picture (NO_PICTURE) and the model reads it.
+                or a page has no image (NO_IMAGE) and the model reads it.
             LimitExceededError: The runtime's memory limit is too small for one window.
         """
         required(document).check()
@@ -121,7 +121,7 @@ class KIEModel(GraphModel):
         return Extraction(
             document_id=document.id,
             fields=sure,
-            abstained=unsure,
+            below_threshold=unsure,
             coverage=windows.coverage(encoded),
             warnings=(*windows.losses(encoded, capacity=capacity, numbers=numbers), *told),
             source=document.source,
@@ -158,7 +158,7 @@ class KIEModel(GraphModel):
     def _answers(
         self, document: Document, pages: Sequence[EncodedPage], parts: Sequence[Window]
     ) -> tuple[dict[Window, FloatArray], float]:
-        """Returns each window's tag probabilities, and the seconds that drawing pictures took."""
+        """Returns each window's tag probabilities, and the seconds that drawing images took."""
         image = self.preprocessing.image
         if image is None:
             return self._run(pages, parts), 0.0
@@ -266,7 +266,7 @@ def _labels_from(content: bytes) -> LabelSet:
     return labels
 
 
-def _patches(image: images.PicturePreprocessing | None) -> int:
+def _patches(image: images.ImagePreprocessing | None) -> int:
     return 0 if image is None else image.height * image.width // PATCH**2 + 1
 
 
@@ -280,7 +280,7 @@ def _require_fit(
         told, size = session.inputs[PIXELS], [3, image.height, image.width]
         if told[1:] != size:
             raise ArtifactError(
-                f"The graph reads pictures of the shape {told} and the manifest makes them "
+                f"The graph reads images of the shape {told} and the manifest makes them "
                 f"{size} each. Export the artifact again."
             )
     found = list(session.outputs.values())

@@ -36,8 +36,8 @@ class Classification:
     Attributes:
         document_id: The document's id.
         scores: The best labels, best first.
-        abstained: Whether the best score is below the artifact's threshold.
-        coverage: Share of the words, or for models of pictures of the pages, that the model read,
+        below_threshold: Whether the best score is below the artifact's threshold.
+        coverage: Share of the words, or for models of images of the pages, that the model read,
             from 0 to 1.
         warnings: What the caller should know about this answer, in words.
         timings: Where the time went.
@@ -46,7 +46,7 @@ class Classification:
 
     document_id: str
     scores: tuple[LabelScore, ...]
-    abstained: bool
+    below_threshold: bool
     coverage: float
     warnings: tuple[str, ...]
     timings: Timings = field(compare=False)
@@ -55,7 +55,7 @@ class Classification:
     @property
     def label(self) -> str | None:
         """The best label; None where the model is too unsure, and `scores` still says which."""
-        return None if self.abstained else self.scores[0].label
+        return None if self.below_threshold else self.scores[0].label
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain data for JSON."""
@@ -63,7 +63,7 @@ class Classification:
             "schema_version": SCHEMA_VERSION,
             "document_id": self.document_id,
             "label": self.label,
-            "abstained": self.abstained,
+            "below_threshold": self.below_threshold,
             "scores": [{"label": item.label, "score": item.score} for item in self.scores],
             "coverage": self.coverage,
             "warnings": list(self.warnings),

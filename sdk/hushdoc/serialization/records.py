@@ -195,13 +195,11 @@ flag: Codec[bool] = Codec(read=_flag, write=lambda value: value)
 
 
 def integer(*, minimum: int = 0) -> Codec[int]:
-    """Returns the codec of a whole number."""
+    """Returns the codec of an integer."""
 
     def read(value: Any, where: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-            raise bad_field(
-                where, f"found {kind_of(value)}, expected a whole number from {minimum}"
-            )
+            raise bad_field(where, f"found {kind_of(value)}, expected an integer from {minimum}")
         return value
 
     return Codec(read=read, write=lambda value: value)

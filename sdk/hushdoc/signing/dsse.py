@@ -213,7 +213,7 @@ def verify(
 
     Args:
         content: One line of an envelope file.
-        trust: The keys the application believes.
+        trust: The keys the application trusts.
         threshold: How many different keys must have signed.
         payload_type: The payload type it must have.
         role: What the keys must be trusted for, one of trust.ROLES; signatures of others don't
@@ -225,12 +225,12 @@ def verify(
         ValueError: The threshold is below 1, or there is no such role.
     """
     if threshold < 1:
-        raise ValueError(f"threshold is {threshold!r}; expected a whole number from 1.")
+        raise ValueError(f"threshold is {threshold!r}; expected an integer from 1.")
     trusted = trust.with_role(role)
     if not trusted:
         raise SignatureError(
             f"The trust store has {len(trust.keys)} keys and none with the role {role}, so no "
-            "such signature can be believed. Add the issuer's key.",
+            "such signature can be trusted. Add the issuer's key.",
             code="NO_TRUSTED_KEYS",
         )
     envelope = read_envelope(content, payload_type=payload_type)
@@ -246,7 +246,7 @@ def verify(
         raise SignatureError(
             f"{len(signers)} keys that are trusted with the role {role} signed this, expected "
             f"{threshold}. The envelope names the keys: {named}. Add the issuer's key to the trust "
-            "store if you believe it; otherwise do not use what it signed.",
+            "store if you trust it; otherwise do not use what it signed.",
         )
     return Verified(payload=envelope.payload, keys=tuple(signers.values()))
 

@@ -1,4 +1,4 @@
-"""RevocationList: which keys and certificates are no longer believed, signed and numbered.
+"""RevocationList: which keys and certificates are no longer trusted, signed and numbered.
 
 A list replaces the one before and holds everything that is revoked. Its number grows by every
 issue, so that an old list can't be passed off as the newest (rollback: the trust store remembers
@@ -75,7 +75,7 @@ class RevocationList(Record):
     Attributes:
         sequence: Number of the list; a newer one has a larger number.
         issued_at: UTC as "2026-11-21T08:00:00Z".
-        next_update: When it is no longer believed, in the same form.
+        next_update: When it is no longer trusted, in the same form.
         revoked_keys: Each key once.
         revoked_certificates: Each certificate once.
     """
@@ -207,7 +207,7 @@ def read_list_file(path: Path, trust: TrustStore, *, now: datetime) -> Revocatio
 
     Args:
         path: The file, one signed line.
-        trust: The keys the application believes, and the newest sequence number it has seen.
+        trust: The keys the application trusts, and the newest sequence number it has seen.
         now: The time, with its zone.
 
     Raises:
@@ -221,7 +221,7 @@ def read_list(content: bytes | None, trust: TrustStore, *, now: datetime) -> Rev
 
     Args:
         content: The signed line; None or nothing where there is no list.
-        trust: The keys the application believes, and the newest sequence number it has seen.
+        trust: The keys the application trusts, and the newest sequence number it has seen.
         now: The time, with its zone.
 
     Raises:
@@ -269,7 +269,7 @@ def verify_list(content: bytes | None, trust: TrustStore) -> RevocationList:
 
     Args:
         content: The signed line; None or nothing where there is no list.
-        trust: The keys that are believed.
+        trust: The keys that are trusted.
 
     Raises:
         CertificateError: REVOCATION_UNAVAILABLE.
@@ -282,7 +282,7 @@ def verify_list(content: bytes | None, trust: TrustStore) -> RevocationList:
         )
         return RevocationList.from_json(verified.payload)
     except CertificateError as problem:
-        raise _unavailable(f"can't be believed ({problem.code}: {problem})") from problem
+        raise _unavailable(f"can't be trusted ({problem.code}: {problem})") from problem
 
 
 def require_not_revoked(

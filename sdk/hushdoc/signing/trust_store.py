@@ -1,4 +1,4 @@
-"""TrustStore: the public keys an application believes, for which models, and for what.
+"""TrustStore: the public keys an application trusts, for which models, and for what.
 
 The store is the application's own file. Algorithm, models and roles of a key stand here and never
 in an envelope. A key under which signatures hold for any message (an Ed25519 point of small order)
@@ -50,7 +50,7 @@ STORE_VERSION = 2
 
 @dataclass(frozen=True, kw_only=True)
 class TrustedKey:
-    """A public key that an application believes.
+    """A public key that an application trusts.
 
     Attributes:
         name: Whose it is, for people.
@@ -127,7 +127,7 @@ class TrustedKey:
 
 @dataclass(frozen=True, kw_only=True)
 class TrustStore:
-    """The keys an application believes; each stands here once.
+    """The keys an application trusts; each stands here once.
 
     Attributes:
         keys: The keys.

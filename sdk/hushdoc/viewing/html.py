@@ -1,6 +1,6 @@
-"""An answer as one web page: each field beside its box on the picture of its page.
+"""An answer as one web page: each field beside its box on the image of its page.
 
-The page loads nothing and runs nothing: its pictures stand in it, and what links fields with their
+The page loads nothing and runs nothing: its images stand in it, and what links fields with their
 boxes are anchors. Whatever a document says is text there, never markup.
 """
 
@@ -24,11 +24,11 @@ STYLE = """
 main { max-width: 90rem; }
 .sheet { display: grid; grid-template-columns: minmax(0, 3fr) minmax(18rem, 2fr); gap: 1.5rem;
   align-items: start; }
-.picture { position: relative; border: 1px solid var(--line); }
-.picture img { display: block; width: 100%; }
-.picture a { position: absolute; border: 2px solid; border-radius: 2px; box-sizing: content-box;
+.image { position: relative; border: 1px solid var(--line); }
+.image img { display: block; width: 100%; }
+.image a { position: absolute; border: 2px solid; border-radius: 2px; box-sizing: content-box;
   margin: -3px 0 0 -3px; padding: 1px; }
-.picture a:hover, .picture a:focus, .picture a:target { background: rgba(255, 214, 0, .35);
+.image a:hover, .image a:focus, .image a:target { background: rgba(255, 214, 0, .35);
   outline: 3px solid #d9a400; }
 .found { position: sticky; top: 1rem; }
 .found tr:target { background: var(--warn-pale); }
@@ -85,7 +85,7 @@ class ShownAnswer(Protocol):
         """The fields."""
 
     @property
-    def abstained(self) -> Sequence[ShownField]:
+    def below_threshold(self) -> Sequence[ShownField]:
         """Fields that the model is too unsure of."""
 
     @property
@@ -114,8 +114,8 @@ def to_html(document: Document, answer: ShownAnswer, *, labels: Collection[str] 
         labels: All labels of the model, so that each keeps its colour from page to page.
 
     Raises:
-        InputError: It is no document or no answer, or a page's picture can't be read.
-        MissingExtraError: A package that a page's picture needs is not installed.
+        InputError: It is no document or no answer, or a page's image can't be read.
+        MissingExtraError: A package that a page's image needs is not installed.
     """
     required(document)
     with arguments.made_of("The answer or its labels", "what model.extract(document) returns"):
@@ -123,7 +123,7 @@ def to_html(document: Document, answer: ShownAnswer, *, labels: Collection[str] 
             *((number, item, False) for number, item in enumerate(answer.fields)),
             *(
                 (number, item, True)
-                for number, item in enumerate(answer.abstained, start=len(answer.fields))
+                for number, item in enumerate(answer.below_threshold, start=len(answer.fields))
             ),
         ]
         looks = styles({*labels, *(item.label for _, item, _ in numbered)})
@@ -134,8 +134,8 @@ def to_html(document: Document, answer: ShownAnswer, *, labels: Collection[str] 
             [
                 (str(len(answer.fields)), f"fields of {len(counts)} kinds"),
                 *(
-                    [(str(len(answer.abstained)), "below the threshold, shown in grey")]
-                    if answer.abstained
+                    [(str(len(answer.below_threshold)), "below the threshold, shown in grey")]
+                    if answer.below_threshold
                     else []
                 ),
                 (f"{answer.coverage:.0%}", "of the words were read"),
@@ -149,7 +149,7 @@ def to_html(document: Document, answer: ShownAnswer, *, labels: Collection[str] 
     for number, shown in enumerate(document.pages):
         mine = [item for item in numbered if item[1].page == number]
         parts.append(section(f"Page {number}", _sheet(shown, mine, looks)))
-    return page(f"Fields of {document.id}", parts, style=STYLE, pictures=True)
+    return page(f"Fields of {document.id}", parts, style=STYLE, images=True)
 
 
 def _source(source: Source) -> str:
@@ -158,9 +158,9 @@ def _source(source: Source) -> str:
 
 def _sheet(shown: Page, numbered: Sequence[_Numbered], looks: dict[str, Style]) -> str:
     boxes = "".join(_anchor(shown, item, looks) for item in numbered)
-    picture = f'<div class="picture"><img src="{_picture(shown)}" alt="The page">{boxes}</div>'
+    image = f'<div class="image"><img src="{_image(shown)}" alt="The page">{boxes}</div>'
     found = _table(numbered, looks) or paragraph("No field was found on this page.", style="soft")
-    return f'<div class="sheet">{picture}<div class="found">{found}</div></div>'
+    return f'<div class="sheet">{image}<div class="found">{found}</div></div>'
 
 
 def _anchor(shown: Page, numbered: _Numbered, looks: dict[str, Style]) -> str:
@@ -223,16 +223,16 @@ def _lines(text: str) -> str:
     return "\n".join(safe(line) for line in text.split("\n"))
 
 
-def _picture(shown: Page) -> str:
-    """Returns a page's picture, or a plain rendition of its words, as a data URI."""
+def _image(shown: Page) -> str:
+    """Returns a page's image, or a plain rendition of its words, as a data URI."""
     rendition.require_pillow()
     stream = io.BytesIO()
-    picture = rendition.background(shown, None)
+    image = rendition.background(shown, None)
     # A photo as PNG is many times larger; text on white is sharper as PNG.
     if shown.image is None:
-        picture.save(stream, format="PNG", optimize=True)
+        image.save(stream, format="PNG", optimize=True)
         kind = "png"
     else:
-        picture.save(stream, format="JPEG", quality=85)
+        image.save(stream, format="JPEG", quality=85)
         kind = "jpeg"
     return f"data:image/{kind};base64,{base64.b64encode(stream.getvalue()).decode('ascii')}"

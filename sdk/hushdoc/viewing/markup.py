@@ -83,16 +83,16 @@ def safe(text: str) -> str:
     return html.escape(printable(text), quote=True)
 
 
-def page(title: str, body: Iterable[str], *, style: str = "", pictures: bool = False) -> str:
+def page(title: str, body: Iterable[str], *, style: str = "", images: bool = False) -> str:
     """Returns one page that loads nothing and runs nothing.
 
     Args:
         title: In plain text.
         body: Parts that are HTML already.
         style: Further rules of CSS.
-        pictures: Whether the page shows pictures that stand in itself.
+        images: Whether the page shows images that stand in itself.
     """
-    allowed = "; img-src data:" if pictures else ""
+    allowed = "; img-src data:" if images else ""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

@@ -74,7 +74,7 @@ def overlay(
     image: Image.Image | Path | str | None = None,
     labels: Collection[str] = (),
 ) -> Image.Image:
-    """Returns a picture of the page with its fields.
+    """Returns an image of the page with its fields.
 
     Args:
         page: The page the fields stand on.
@@ -241,7 +241,7 @@ def _entries(
 def _with_legend(
     canvas: Image.Image, entries: Sequence[tuple[str, Style | None]], unit: int
 ) -> Image.Image:
-    """Returns the picture with its legend in a strip below it."""
+    """Returns the image with its legend in a strip below it."""
     from PIL import Image, ImageDraw
 
     font = font_of(max(14, round(max(canvas.size) / 70)))

@@ -1,6 +1,6 @@
-"""Redaction: a document without some of its fields, in its text and on its pages' pictures.
+"""Redaction: a document without some of its fields, in its text and on its pages' images.
 
-What is covered is gone: pictures are made anew from pixels, under opaque boxes and without any
+What is covered is gone: images are made anew from pixels, under opaque boxes and without any
 metadata; the words are removed and not marked; a plain text shows the same mark for any length.
 What stays is that something stood there, and on a page how wide it was.
 """
@@ -70,11 +70,11 @@ class Redaction:
     """What is left of a document.
 
     Attributes:
-        document: The document without the fields; its pages name the pictures in `folder`, or
+        document: The document without the fields; its pages name the images in `folder`, or
             none.
         counts: How many places each label was removed from; 0 for labels that were asked for and
             not found.
-        folder: Where document.json and the pages' pictures stand; None where nothing was written.
+        folder: Where document.json and the pages' images stand; None where nothing was written.
     """
 
     document: Document
@@ -90,10 +90,10 @@ def redact(
     repeats: bool = True,
     out: Path | str | None = None,
 ) -> Redaction:
-    """Returns a document without fields; with `out` also writes its pages as pictures.
+    """Returns a document without fields; with `out` also writes its pages as images.
 
     A model finds what it finds: look at the result before it is given away, and give fields below
-    a threshold (`Extraction.abstained`) as well. The document's id is kept.
+    a threshold (`Extraction.below_threshold`) as well. The document's id is kept.
 
     Args:
         document: What the fields were found in.
@@ -102,15 +102,15 @@ def redact(
         repeats: Whether what spells the same as a whole field is removed elsewhere too: without
             regard to case, composed or decomposed accents, full width, ligatures, invisible
             characters and the marks around words.
-        out: A folder that gets document.json and one PNG file for each page that has a picture;
+        out: A folder that gets document.json and one PNG file for each page that has an image;
             nothing may be there yet.
 
     Raises:
         InputError: A field names a page or word that the document does not have, or a page's
-            picture can't be read.
+            image can't be read.
         OutputExistsError: Something already stands at `out`.
         OutputWriteError: The disk is full or not writable; nothing half-written stays.
-        MissingExtraError: A package that a page's picture needs is not installed.
+        MissingExtraError: A package that a page's image needs is not installed.
     """
     if isinstance(labels, str):
         raise ValueError(f"labels is {labels!r}; expected a collection of names, not one string.")
@@ -138,14 +138,14 @@ def redact(
 
 
 def covered(page: Page, boxes: Iterable[Box]) -> Image.Image | None:
-    """Returns a page's picture under opaque boxes, without metadata; None where it has none.
+    """Returns a page's image under opaque boxes, without metadata; None where it has none.
 
     Args:
         page: As it was read.
         boxes: In page pixels.
 
     Raises:
-        InputError: The picture can't be read.
+        InputError: The image can't be read.
         MissingExtraError: A package that it needs is not installed.
     """
     from PIL import Image, ImageDraw
@@ -155,14 +155,14 @@ def covered(page: Page, boxes: Iterable[Box]) -> Image.Image | None:
     found = page_image(page)
     if found is None:
         return None
-    picture = Image.new("RGB", found.size)
+    image = Image.new("RGB", found.size)
     # Pixels alone: whatever the file said besides stays behind.
-    picture.paste(found)
-    pen = ImageDraw.Draw(picture)
+    image.paste(found)
+    pen = ImageDraw.Draw(image)
     for box in boxes:
         corners = (math.floor(box.x0), math.floor(box.y0), math.ceil(box.x1), math.ceil(box.y1))
         pen.rectangle(corners, fill=COVER)
-    return picture
+    return image
 
 
 def _words_of(
@@ -254,7 +254,7 @@ def _grown(box: Box, page: Page) -> Box:
 
 
 def _without(page: Page, ids: Collection[int], covers: Sequence[Box]) -> Page:
-    """Returns the page without words, without what lies under their boxes, without its picture."""
+    """Returns the page without words, without what lies under their boxes, without its image."""
     kept = tuple(
         word
         for index, word in enumerate(page.words)
@@ -318,11 +318,11 @@ def _of_text(
 def _write(
     folder: Path, document: Document, redacted: Document, covers: Sequence[Sequence[Box]]
 ) -> Document:
-    """Writes what is left and returns it with the names of its pictures."""
-    pictured = [page.image is not None for page in document.pages]
-    if any(pictured):
+    """Writes what is left and returns it with the names of its images."""
+    with_image = [page.image is not None for page in document.pages]
+    if any(with_image):
         rendition.require_pillow()
-    names = [f"page-{number}.png" if told else None for number, told in enumerate(pictured)]
+    names = [f"page-{number}.png" if told else None for number, told in enumerate(with_image)]
 
     def naming(place: Path | None) -> Document:
         pages = tuple(
@@ -333,9 +333,9 @@ def _write(
 
     with atomic_files.new_folder(folder) as partial:
         for page, name, boxes in zip(document.pages, names, covers, strict=False):
-            picture = None if name is None else covered(page, boxes)
-            if name is not None and picture is not None:
-                picture.save(partial / name, format="PNG")
+            image = None if name is None else covered(page, boxes)
+            if name is not None and image is not None:
+                image.save(partial / name, format="PNG")
         told = json.dumps(naming(None).to_dict(), ensure_ascii=True, indent=2)
         (partial / "document.json").write_text(told + "\n", encoding="ascii")
     return naming(folder)

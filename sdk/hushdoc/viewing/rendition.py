@@ -1,4 +1,4 @@
-"""A page as a picture: its image where there is one, else its words written into their boxes."""
+"""A page as an image: its image where there is one, else its words written into their boxes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INK, PAPER, RULE = (45, 45, 45), (255, 255, 255), (205, 205, 205)
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """Page pixels to picture pixels."""
+    """Page pixels to image pixels."""
 
     page: Page
     width: int
@@ -40,7 +40,7 @@ class View:
         return max(12, round(max(self.width, self.height) / 80))
 
     def place(self, box: Box, *, margin: int = 0) -> tuple[int, int, int, int]:
-        """Returns where a box stands in the picture, grown by a margin and kept inside."""
+        """Returns where a box stands in the image, grown by a margin and kept inside."""
         across, down = self.width / self.page.width, self.height / self.page.height
         return (
             max(0, round(box.x0 * across) - margin),
@@ -76,12 +76,12 @@ def background(page: Page, image: Image.Image | Path | str | None) -> Image.Imag
         found = page_image(page)
     if found is None:
         return _rendition(page)
-    picture = found if isinstance(found, Image.Image) else _opened(Path(found), page)
-    picture = picture.convert("RGB")
-    if picture.width < MIN_WIDTH:
-        height = round(picture.height * MIN_WIDTH / picture.width)
-        return picture.resize((MIN_WIDTH, height), Image.Resampling.LANCZOS)
-    return picture
+    drawn = found if isinstance(found, Image.Image) else _opened(Path(found), page)
+    drawn = drawn.convert("RGB")
+    if drawn.width < MIN_WIDTH:
+        height = round(drawn.height * MIN_WIDTH / drawn.width)
+        return drawn.resize((MIN_WIDTH, height), Image.Resampling.LANCZOS)
+    return drawn
 
 
 def _opened(path: Path, page: Page) -> Image.Image:
@@ -94,7 +94,7 @@ def _opened(path: Path, page: Page) -> Image.Image:
         )
     limits = page.limits or ReadingLimits()
     content = opening.content_of(path, limits)
-    return images.picture(content, 0, id=path.name, limits=limits)
+    return images.frame_image(content, 0, id=path.name, limits=limits)
 
 
 def _rendition(page: Page) -> Image.Image:

@@ -25,7 +25,7 @@ STEPS = [
 ]
 
 
-def laws(step: Step) -> tuple[dict[int, object], dict[int, object]]:
+def distributions(step: Step) -> tuple[dict[int, object], dict[int, object]]:
     """Weights of P and Q by shift, in high precision."""
     rate = mpmath.mpf(step.rate)
     present = {
@@ -40,7 +40,7 @@ def laws(step: Step) -> tuple[dict[int, object], dict[int, object]]:
 def exact_delta(step: Step, epsilon: float, *, added: bool) -> float:
     """sup over half-lines of P - e^epsilon Q, the sum's ratio growing; 50 digits."""
     with mpmath.workdps(50):
-        present, absent = laws(step)
+        present, absent = distributions(step)
         noise = mpmath.mpf(step.noise)
 
         def mass(weights: dict[int, object], x: object) -> object:

@@ -1,4 +1,4 @@
-"""The normal law's tail against high precision."""
+"""The normal distribution's tail against high precision."""
 
 from __future__ import annotations
 

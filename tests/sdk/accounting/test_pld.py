@@ -289,10 +289,10 @@ def test_replaced_records_over_several_steps() -> None:
     minus, zero, plus = -np.diff(upper_tail, axis=1)
     first, second = (1 - rate) * zero + rate * plus, (1 - rate) * zero + rate * minus
     place = np.floor(np.log(first / second) / spacing).astype(int)
-    law = np.bincount(place - place.min(), weights=first)
-    total = law
+    distribution = np.bincount(place - place.min(), weights=first)
+    total = distribution
     for _ in range(steps - 1):
-        total = np.convolve(total, law)
+        total = np.convolve(total, distribution)
     losses = (steps * place.min() + np.arange(len(total))) * spacing
     mechanism = run_of(rate, noise, steps)
     for epsilon in (0.2, 1.0, 2.5):
@@ -405,7 +405,7 @@ def test_zero_out_is_add_remove_for_these_sums() -> None:
     assert pld.epsilon(mechanism, 1e-5, adjacency="zero-out") == pld.epsilon(mechanism, 1e-5)
 
 
-def test_what_has_no_law_of_losses_is_answered_by_renyi() -> None:
+def test_what_has_no_distribution_of_losses_is_answered_by_renyi() -> None:
     tuned = RepeatAndSelect(
         event=run_of(0.1, 2.0, 50), distribution="geometric", expected_runs=10.0
     )

@@ -43,17 +43,17 @@ def test_the_digest_is_that_of_the_signed_bytes(
     path = build.seal(tmp_path / "a", key)
     found = read(path, policy_of(build, key, other_key))
     assert found.digest == build.payload_digest(path)
-    assert (found.audits, found.unbelieved_audits) == ((), 0)
+    assert (found.audits, found.untrusted_audits) == ((), 0)
 
 
-def test_an_audit_by_a_trusted_auditor_is_believed(
+def test_an_audit_by_a_trusted_auditor_is_trusted(
     build: ModuleType, key: Any, other_key: Any, tmp_path: Path
 ) -> None:
     path = build.seal(tmp_path / "a", key)
     build.append_audit(path, other_key)
     found = read(path, policy_of(build, key, other_key))
     assert found.audits == (build.audit_report(),)
-    assert found.unbelieved_audits == 0
+    assert found.untrusted_audits == 0
 
 
 def test_an_audit_by_anybody_else_says_nothing(
@@ -64,17 +64,17 @@ def test_an_audit_by_anybody_else_says_nothing(
     # The issuer's key may sign certificates, not audits of its own model.
     build.append_audit(path, key)
     found = read(path, policy_of(build, key, other_key))
-    assert (found.audits, found.unbelieved_audits) == ((), 2)
+    assert (found.audits, found.untrusted_audits) == ((), 2)
 
 
-def test_an_auditor_for_other_models_is_not_believed(
+def test_an_auditor_for_other_models_is_not_trusted(
     build: ModuleType, key: Any, other_key: Any, tmp_path: Path
 ) -> None:
     path = build.seal(tmp_path / "a", key)
     build.append_audit(path, other_key)
     auditors = build.trust(other_key, roles=("audit",), models=("receipts",)).keys
     trust = TrustStore(keys=(*build.trust(key).keys, *auditors))
-    assert read(path, build.policy(key, trust=trust)).unbelieved_audits == 1
+    assert read(path, build.policy(key, trust=trust)).untrusted_audits == 1
 
 
 def test_an_audit_of_another_certificate_is_refused(
@@ -199,4 +199,4 @@ def test_a_revoked_auditor_says_nothing(
     policy = build.policy(key, trust=TrustStore(keys=keys), revocations=listed)
     assert len(read(path, policy).audits) == 1
     revoke(build, listed, key, keys=[keys[1].keyid])
-    assert read(path, policy).unbelieved_audits == 1
+    assert read(path, policy).untrusted_audits == 1

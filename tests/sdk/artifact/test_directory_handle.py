@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hushdoc.artifact import directory_handle
-from hushdoc.artifact.directory_handle import HeldFolder, hold
+from hushdoc.artifact.directory_handle import DirectoryHandle, hold
 
 
 @pytest.fixture(params=["descriptor", "path"])
@@ -22,7 +22,7 @@ def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def held(how: str, tmp_path: Path) -> HeldFolder:
+def held(how: str, tmp_path: Path) -> DirectoryHandle:
     place = tmp_path / "place"
     (place / "inner").mkdir(parents=True)
     (place / "file").write_bytes(b"content")
@@ -33,7 +33,7 @@ def held(how: str, tmp_path: Path) -> HeldFolder:
     return hold(tmp_path / "name")
 
 
-def test_files_are_opened_and_links_are_not(held: HeldFolder) -> None:
+def test_files_are_opened_and_links_are_not(held: DirectoryHandle) -> None:
     descriptor = held.open_file("file")
     assert os.read(descriptor, 99) == b"content"
     os.close(descriptor)
@@ -45,7 +45,7 @@ def test_files_are_opened_and_links_are_not(held: HeldFolder) -> None:
     assert held.link("none") is None
 
 
-def test_folders_are_opened_and_linked_ones_are_not(held: HeldFolder) -> None:
+def test_folders_are_opened_and_linked_ones_are_not(held: DirectoryHandle) -> None:
     inner = held.open_folder("inner")
     assert inner.entries(None) == []
     assert held.holds("inner", inner)
@@ -58,7 +58,7 @@ def test_folders_are_opened_and_linked_ones_are_not(held: HeldFolder) -> None:
         folder.close()
 
 
-def test_modes_are_those_of_what_stands_there_itself(held: HeldFolder) -> None:
+def test_modes_are_those_of_what_stands_there_itself(held: DirectoryHandle) -> None:
     modes = dict(held.entries(None))
     assert modes == {name: held.mode(name) for name in modes}
     kinds = {name: stat.S_IFMT(mode) for name, mode in modes.items()}

@@ -50,7 +50,7 @@ def drained(source: Source, parts: list[int]) -> bytes:
 
 
 @pytest.mark.parametrize("parts", [[10, 600_000, 500, 10], [1, 0, 5_000_000], [0, 5_000_000, 7]])
-def test_file_and_memory_are_one_kind_of_source(path: Path, parts: list[int]) -> None:
+def test_file_and_memory_are_one_class_of_source(path: Path, parts: list[int]) -> None:
     with opened(path) as file:
         found = drained(file, parts)
         assert found == drained(Memory(CONTENT), parts)

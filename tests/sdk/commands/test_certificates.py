@@ -117,7 +117,7 @@ def test_renderings_are_in_their_format(sealed: Path, capsys: pytest.CaptureFixt
     assert "## Fields it finds\n\n`date`, `total`" in card
 
 
-def test_nothing_is_rendered_that_a_trust_store_does_not_believe(
+def test_nothing_is_rendered_that_a_trust_store_does_not_trust(
     build: ModuleType, other_key: Any, sealed: Path, trust: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "rendering"

@@ -143,7 +143,7 @@ def test_a_damaged_artifact_is_exit_code_4(
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "SIZE_MISMATCH"
 
 
-def test_audits_of_others_are_shown_if_they_are_believed(
+def test_audits_of_others_are_shown_if_they_are_trusted(
     build: ModuleType,
     key: Any,
     other_key: Any,
@@ -171,7 +171,7 @@ def test_audits_of_others_are_shown_if_they_are_believed(
         assert run(*verb, "--json") == 0
         found = json.loads(capsys.readouterr().out)
         assert found["audits"][0]["audits"][0]["epsilonLower"] == 0.5
-        assert found["unbelievedAudits"] == 0
+        assert found["untrustedAudits"] == 0
         assert found["payloadSha256"] == build.payload_digest(sealed)
         page = sealed.parent / "page.html"
         assert run(*verb, "--html", page) == 0
@@ -215,7 +215,7 @@ def test_identity_and_age_are_demanded(sealed: Path, trust: Path, tmp_path: Path
     assert run(*demand, "--revocations", tmp_path / "none") == 4
 
 
-def test_a_certificate_that_is_over_is_not_believed_though_it_is_signed(
+def test_a_certificate_that_is_over_is_not_trusted_though_it_is_signed(
     build: ModuleType, key: Any, trust: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old = build.certify(issued_at="2020-01-01T00:00:00Z", expires_at="2021-01-01T00:00:00Z")

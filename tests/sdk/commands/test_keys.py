@@ -23,7 +23,7 @@ def run(*arguments: str) -> int:
 
 
 @pytest.mark.parametrize("algorithm", [None, "ed25519", "ecdsa-p256"])
-def test_a_key_and_the_store_that_believes_it(
+def test_a_key_and_the_store_that_trusts_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], algorithm: str | None
 ) -> None:
     out = tmp_path / "keys" / "release"

@@ -22,7 +22,7 @@ from hushdoc.commands.passwords import password_from, password_option
 from hushdoc.errors import EncryptedDocumentError, InputError
 from hushdoc.hashing import FeatureScheme
 from hushdoc.reading import page_image
-from hushdoc.runtime.images import pictured
+from hushdoc.runtime.images import with_image
 from hushdoc_export.table import seal_table
 
 SCHEME = FeatureScheme(rows=30_011, level="sentence", seed=9, bigrams=False, skip_grams=False)
@@ -105,13 +105,13 @@ def test_redact_opens_an_encrypted_file(place: Path) -> None:
         assert PASSWORD.encode() not in path.read_bytes()
 
 
-def test_pages_of_an_encrypted_file_are_opened_as_pictures(place: Path) -> None:
+def test_pages_of_an_encrypted_file_are_opened_as_images(place: Path) -> None:
     with pytest.raises(EncryptedDocumentError):
-        pictured("locked.pdf")
-    (page,) = pictured("locked.pdf", password=PASSWORD).pages
-    picture = page_image(page)  # without the password
-    assert picture is not None
-    assert picture.size == (page.width, page.height)
+        with_image("locked.pdf")
+    (page,) = with_image("locked.pdf", password=PASSWORD).pages
+    image = page_image(page)  # without the password
+    assert image is not None
+    assert image.size == (page.width, page.height)
 
 
 @pytest.mark.parametrize("room", [classification, embedding, extraction, redaction])

@@ -92,7 +92,7 @@ def test_only_who_signed_a_list_continues_it(
     issue = ("trust", "revoke", "--list", listed, "--key", tmp_path / "new.key", *DAYS)
     assert refusal(*issue) == "REVOCATION_UNAVAILABLE"
     assert listed.read_bytes() == before
-    # With a store that believes the old key, a new one takes over and nothing is forgotten.
+    # With a store that trusts the old key, a new one takes over and nothing is forgotten.
     assert run(*issue, "--store", store) == 0
     run("trust", "add", "--store", store, "--key", tmp_path / "new.trust.json")
     assert (read(listed, store).sequence, read(listed, store).keyids) == (2, {KEYID})
@@ -160,7 +160,7 @@ def test_a_store_remembers_the_newest_list(
     assert store.read_bytes() == before
 
 
-def test_a_store_learns_nothing_from_a_list_it_does_not_believe(
+def test_a_store_learns_nothing_from_a_list_it_does_not_trust(
     revoker: Path, store: Path, listed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = store.read_bytes()

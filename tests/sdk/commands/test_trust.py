@@ -182,7 +182,7 @@ def test_the_list_says_who_may_sign_what(
     store.write_bytes(TrustStore(keys=(), min_revocation_sequence=3).to_json())
     run("trust", "list", "--store", store)
     shown = capsys.readouterr().out
-    assert "No key is believed" in shown
+    assert "No key is trusted" in shown
     assert "before number 3" in shown
 
 

@@ -145,7 +145,7 @@ def test_every_way_to_recompute_accepts_an_honest_claim(
     assert failed(build, key, guarantee, recompute=way) == ["EPSILON_NOT_REPRODUCED"]
 
 
-def test_gdp_clt_is_never_believed(build: ModuleType, key: Any) -> None:
+def test_gdp_clt_is_never_trusted(build: ModuleType, key: Any) -> None:
     accountant = build.Accountant(name="gdp-clt", library="x", version="1", error_bound=None)
     found = failed(build, key, build.guarantee(accountant=accountant))
     assert found == ["ACCOUNTANT_NOT_ACCEPTED", "EPSILON_NOT_REPRODUCED"]

@@ -69,8 +69,8 @@ def file(
     return _assembled(bodies, trailer)
 
 
-def picture(width: int, height: int, pixels: bytes) -> bytes:
-    """Returns the object of a grey picture."""
+def image(width: int, height: int, pixels: bytes) -> bytes:
+    """Returns the object of a grey image."""
     return (
         (
             b"<< /Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceGray "
@@ -91,7 +91,7 @@ def form(content: bytes, *, matrix: str, resources: str) -> bytes:
 
 
 def strips(number: int, *, size: tuple[int, int], top: int, height: int) -> bytes:
-    """Returns the operators that draw picture /Im1 again and again, strip below strip.
+    """Returns the operators that draw image /Im1 again and again, strip below strip.
 
     Args:
         number: Of strips.

@@ -238,7 +238,7 @@ def test_files_without_pages_have_no_places(captured: Path) -> None:
     with pytest.raises(BoxError, match=r"size .* is not told.* Document\.from_text"):
         Document.open(captured / "azure_word.json")
     data = load(captured / "azure_word.json")
-    del data["analyzeResult"]["pages"][0]  # what is left is a picture that stood in the file
+    del data["analyzeResult"]["pages"][0]  # what is left is an image that stood in the file
     (page,) = opened(data).pages
     assert (page.width, page.height, lines(page)) == (884, 384, ["Logo", "Name"])
 

@@ -16,11 +16,11 @@ from PIL import Image
 import hushdoc
 from hushdoc.document.document import Document
 from hushdoc.document.page import Box, Page, Word
-from hushdoc.document.provenance import Witness
+from hushdoc.document.provenance import FileFingerprint
 from hushdoc.errors import InputError, LimitExceededError
 from hushdoc.reading import ReadingLimits, open_document, page_image
 from hushdoc.runtime.extraction import Extraction, Timings
-from hushdoc.runtime.images import pictured
+from hushdoc.runtime.images import with_image
 
 WHITE, OTHER = (255, 255, 255), (1, 2, 3)
 
@@ -83,7 +83,7 @@ def test_a_file_that_changed_is_not_drawn(tmp_path: Path, size: tuple[int, int])
 def test_a_pdf_file_that_changed_is_not_drawn(tmp_path: Path, pdfs: ModuleType) -> None:
     path = tmp_path / "a.pdf"
     path.write_bytes(pdfs.file([pdfs.shown("Total due")]))
-    opened = [Document.open(path), pictured(path)]
+    opened = [Document.open(path), with_image(path)]
     for document in opened:
         assert page_image(document.pages[0]) is not None
     path.write_bytes(pdfs.file([pdfs.shown("Other")]))
@@ -105,21 +105,21 @@ def test_a_copy_and_a_new_date_change_nothing(tmp_path: Path) -> None:
 def test_what_was_seen_of_one_file_says_nothing_of_another(tmp_path: Path) -> None:
     document = open_document(image(tmp_path / "a.png", WHITE), ocr=Engine())
     (page,) = document.pages
-    assert isinstance(page.witness, Witness)
-    assert replace(page, words=()).witness == page.witness
-    assert replace(page, image=None).witness is None
+    assert isinstance(page.fingerprint, FileFingerprint)
+    assert replace(page, words=()).fingerprint == page.fingerprint
+    assert replace(page, image=None).fingerprint is None
     other = replace(page, image=image(tmp_path / "b.png", OTHER))
-    assert other.witness is None
+    assert other.fingerprint is None
     assert page_image(other) is not None
     left = hushdoc.redact(document, [Found()], out=tmp_path / "left").document.pages[0]
-    assert left.witness is None
+    assert left.fingerprint is None
     assert page_image(left) is not None
 
 
-def test_pictures_in_memory_need_no_witness(tmp_path: Path) -> None:
+def test_images_in_memory_need_no_fingerprint(tmp_path: Path) -> None:
     content = image(tmp_path / "a.png", WHITE).read_bytes()
     (page,) = open_document(content, ocr=Engine()).pages
-    assert page.witness is None
+    assert page.fingerprint is None
     assert page_image(page) is not None
 
 
@@ -127,13 +127,13 @@ def test_raised_limits_hold_when_pages_are_drawn(tmp_path: Path) -> None:
     path = tmp_path / "large.png"
     Image.new("1", (9_000, 9_000), 1).save(path)
     with pytest.raises(LimitExceededError):
-        pictured(path)
+        with_image(path)
     limits = ReadingLimits(max_pixels=81_000_000)
-    page = pictured(path, limits=limits).pages[0]
+    page = with_image(path, limits=limits).pages[0]
     assert page.limits == limits
-    picture = page_image(page)
-    assert picture is not None
-    assert picture.size == (9_000, 9_000)
+    drawn = page_image(page)
+    assert drawn is not None
+    assert drawn.size == (9_000, 9_000)
     with pytest.raises(LimitExceededError):
         page_image(page, limits=ReadingLimits())  # what a caller says comes first
 
@@ -158,13 +158,13 @@ def test_every_view_is_held_to_the_limits_of_the_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["pdf", "image", "bytes", "document"])
 def test_every_reader_keeps_its_limits(tmp_path: Path, pdfs: ModuleType, form: str) -> None:
     limits = ReadingLimits(max_pixels=70_000_000)
-    picture = image(tmp_path / "a.png", WHITE)
+    drawn = image(tmp_path / "a.png", WHITE)
     words = [Word(text="hi", box=Box(x0=1, y0=1, x1=2, y1=2))]
     page = Page(width=9, height=9, words=tuple(words), image=Path("a.png"))
     sources: dict[str, bytes | Path] = {
         "pdf": pdfs.file([pdfs.shown("Total due")]),
-        "image": picture,
-        "bytes": picture.read_bytes(),
+        "image": drawn,
+        "bytes": drawn.read_bytes(),
         "document": tmp_path / "a.json",
     }
     told = json.dumps(Document(id="x", pages=(page,)).to_dict())

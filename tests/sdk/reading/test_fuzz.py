@@ -28,8 +28,8 @@ VALUES: tuple[Any, ...] = (
 @pytest.fixture(scope="session")
 def seeds(pdfs: ModuleType, fixtures: Path) -> list[bytes]:
     """Returns a sound file of every format."""
-    with Image.open(fixtures / "page.png") as picture:
-        small = picture.convert("L").resize((160, 96))
+    with Image.open(fixtures / "page.png") as image:
+        small = image.convert("L").resize((160, 96))
     images = []
     for form in ("PNG", "JPEG", "TIFF", "GIF", "BMP", "WEBP"):
         stream = io.BytesIO()

@@ -26,11 +26,11 @@ from hushdoc.errors import (
     UnsupportedFormatError,
 )
 from hushdoc.reading import OCRCache, ReadingLimits, open_document, page_image
-from hushdoc.reading.images import pictures
+from hushdoc.reading.images import images
 
 
 class Corner:
-    """An engine that says where the darkest corner is: enough to see how a picture was turned."""
+    """An engine that says where the darkest corner is: enough to see how an image was turned."""
 
     name = "corner"
     version = "1"
@@ -57,18 +57,18 @@ class Corner:
         return [Word(text=name, box=Box(x0=x, y0=y, x1=x + 1, y1=y + 1))]
 
 
-def saved(picture: Image.Image, form: str, **options: Any) -> bytes:
+def saved(image: Image.Image, form: str, **options: Any) -> bytes:
     stream = io.BytesIO()
-    picture.save(stream, format=form, **options)
+    image.save(stream, format=form, **options)
     return stream.getvalue()
 
 
 def marked(mode: str = "L", size: tuple[int, int] = (64, 32), ink: Any = 0) -> Image.Image:
-    """Returns a white picture whose corner in the north-west is dark."""
+    """Returns a white image whose corner in the north-west is dark."""
     white: Any = {"L": 255, "RGB": (255,) * 3, "CMYK": (0,) * 4, "I;16": 65535, "1": 1}[mode]
-    picture = Image.new(mode, size, white)
-    picture.paste(ink, (0, 0, 8, 8))
-    return picture
+    image = Image.new(mode, size, white)
+    image.paste(ink, (0, 0, 8, 8))
+    return image
 
 
 def looked_at(content: bytes, **options: Any) -> tuple[str, Page]:
@@ -107,7 +107,7 @@ def test_photos_are_upright(
     assert Corner().read(drawn)[0].text == corner
 
 
-def test_a_tiff_file_has_a_page_for_each_picture_but_thumbnails(tmp_path: Path) -> None:
+def test_a_tiff_file_has_a_page_for_each_image_but_thumbnails(tmp_path: Path) -> None:
     path = tmp_path / "scan.tif"
     second = marked(size=(40, 20)).rotate(180)
     thumbnail = marked(size=(8, 8))
@@ -150,10 +150,8 @@ def test_every_kind_of_pixel_becomes_rgb(content: bytes) -> None:
 
 def test_sixteen_bits_are_scaled_and_not_cut() -> None:
     values = np.linspace(0, 65535, 256).astype(np.uint16).reshape(1, 256)
-    ((_, picture),) = pictures(
-        saved(Image.fromarray(values), "PNG"), id="x", limits=ReadingLimits()
-    )
-    assert np.abs(np.asarray(picture)[0, :, 0].astype(int) - np.arange(256)).max() <= 1
+    ((_, image),) = images(saved(Image.fromarray(values), "PNG"), id="x", limits=ReadingLimits())
+    assert np.abs(np.asarray(image)[0, :, 0].astype(int) - np.arange(256)).max() <= 1
 
 
 @pytest.mark.parametrize("mode", ["I;16", "I", "F"])
@@ -161,22 +159,22 @@ def test_all_grey_values_are_scaled_alike(mode: str) -> None:
     values = np.arange(65536, dtype=np.uint16).reshape(1024, 64)
     kind = {"I;16": np.uint16, "I": np.int32, "F": np.float32}[mode]
     content = saved(Image.fromarray(values.astype(kind)), "TIFF")
-    ((_, picture),) = pictures(content, id="x", limits=ReadingLimits())
+    ((_, image),) = images(content, id="x", limits=ReadingLimits())
     expected = (values.astype(np.int64) * 255 + 32767) // 65535
-    assert np.array_equal(np.asarray(picture)[:, :, 0], expected)
+    assert np.array_equal(np.asarray(image)[:, :, 0], expected)
 
 
 def test_many_pixels_of_sixteen_bits_take_little_memory() -> None:
-    """Pillow holds the pictures themselves; this is what the scaling takes besides."""
+    """Pillow holds the images themselves; this is what the scaling takes besides."""
     size = (4000, 2000)
     content = saved(Image.new("I;16", size, 3000), "PNG")
     tracemalloc.start()
     try:
-        ((_, picture),) = pictures(content, id="x", limits=ReadingLimits())
+        ((_, image),) = images(content, id="x", limits=ReadingLimits())
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert picture.getpixel((0, 0)) == (12, 12, 12)
+    assert image.getpixel((0, 0)) == (12, 12, 12)
     assert peak < 3 * size[0] * size[1]
 
 
@@ -208,7 +206,7 @@ def test_the_limits_alone_decide_how_many_pixels_are_read(
         Document.open(content, ocr=Corner(), limits=ReadingLimits(max_pixels=2047))
 
 
-def test_a_picture_that_only_its_decoder_finds_too_large_is_told(
+def test_a_image_that_only_its_decoder_finds_too_large_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     content = saved(marked("RGB", ink=(0, 0, 0)), "WEBP")
@@ -221,24 +219,24 @@ def test_a_picture_that_only_its_decoder_finds_too_large_is_told(
 
 def test_what_is_transparent_shows_white_paper() -> None:
     clear = Image.new("RGBA", (16, 16), (0, 0, 0, 0))
-    ((_, picture),) = pictures(saved(clear, "PNG"), id="x", limits=ReadingLimits())
-    assert picture.getpixel((3, 3)) == (255, 255, 255)
+    ((_, image),) = images(saved(clear, "PNG"), id="x", limits=ReadingLimits())
+    assert image.getpixel((3, 3)) == (255, 255, 255)
 
 
 def test_nothing_of_the_files_metadata_is_passed_on() -> None:
     exif = Image.Exif()
     exif[271] = "camera"
     content = saved(marked("RGB", ink=(0, 0, 0)), "JPEG", exif=exif, comment=b"secret")
-    ((_, picture),) = pictures(content, id="x", limits=ReadingLimits())
-    assert picture.info == {}
-    assert len(picture.getexif()) == 0
+    ((_, image),) = images(content, id="x", limits=ReadingLimits())
+    assert image.info == {}
+    assert len(image.getexif()) == 0
 
 
 @pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG"])
 def test_animations_are_no_documents(form: str) -> None:
     frames = [marked(), marked().rotate(180)]
     content = saved(frames[0], form, save_all=True, append_images=frames[1:])
-    with pytest.raises(UnsupportedFormatError, match="animated: it has 2 pictures"):
+    with pytest.raises(UnsupportedFormatError, match="animated: it has 2 images"):
         Document.open(content, ocr=Corner())
 
 

@@ -42,8 +42,8 @@ def shown(document: Document) -> tuple[int, ...]:
     answer = Extraction(document_id="x", fields=(), coverage=1, warnings=(), timings=times)
     embedded = re.search(r'base64,([^"]+)', hushdoc.to_html(document, answer))
     assert embedded is not None
-    with Image.open(io.BytesIO(base64.b64decode(embedded[1]))) as picture:
-        found: Any = picture.getpixel((picture.width - 10, picture.height - 10))
+    with Image.open(io.BytesIO(base64.b64decode(embedded[1]))) as image:
+        found: Any = image.getpixel((image.width - 10, image.height - 10))
     return tuple(found)
 
 
@@ -108,9 +108,9 @@ def test_images_beside_the_file_are_opened(
     (home / "uploads/upload.json").write_text(json.dumps(naming(name)))
     monkeypatch.chdir(home / "uploads")
     for path in (home / "uploads/upload.json", "upload.json", "../uploads/upload.json"):
-        picture = page_image(Document.open(path).pages[0])
-        assert picture is not None
-        assert picture.getpixel((50, 20)) == (1, 200, 3)
+        image = page_image(Document.open(path).pages[0])
+        assert image is not None
+        assert image.getpixel((50, 20)) == (1, 200, 3)
 
 
 @pytest.mark.parametrize("name", [7, ["a.png"], {"a": 1}, True])
@@ -143,6 +143,6 @@ def test_what_redaction_writes_can_be_opened(home: Path) -> None:
     made = hushdoc.redact(document, [], out=home / "left")
     (page,) = Document.open(home / "left/document.json").pages
     assert page.image == made.document.pages[0].image == home / "left/page-0.png"
-    picture = page_image(page)
-    assert picture is not None
-    assert picture.getpixel((50, 20)) == SECRET
+    image = page_image(page)
+    assert image is not None
+    assert image.getpixel((50, 20)) == SECRET

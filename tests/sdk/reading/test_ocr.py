@@ -104,9 +104,9 @@ def test_a_stamped_scan_in_strips_is_read_whole(pdfs: ModuleType, fixtures: Path
 
 
 def image_page(pdfs: ModuleType, path: Path, stamp: bytes = b"", strips: int = 1) -> bytes:
-    """Returns a PDF file: a page of text, then one that shows a picture, in strips."""
-    with Image.open(path) as picture:
-        grey = picture.convert("L")
+    """Returns a PDF file: a page of text, then one that shows an image, in strips."""
+    with Image.open(path) as image:
+        grey = image.convert("L")
     each = grey.height // strips
     parts = [grey.crop((0, each * n, grey.width, each * (n + 1))) for n in range(strips)]
     high = 367 / strips
@@ -118,7 +118,7 @@ def image_page(pdfs: ModuleType, path: Path, stamp: bytes = b"", strips: int = 1
     content: bytes = pdfs.file(
         [pdfs.shown("typed", y=500), shown + stamp],
         box="[0 0 612 600]",
-        objects=[pdfs.picture(*part.size, part.tobytes()) for part in parts],
+        objects=[pdfs.image(*part.size, part.tobytes()) for part in parts],
         shows=f"/XObject << {names} >>",
     )
     return content
@@ -140,7 +140,7 @@ class Counting:
 
 @pytest.mark.tesseract
 @pytest.mark.parametrize("size", [(1, 3000), (3000, 2), (40000, 4), (33, 40000)])
-def test_slender_pictures_are_read_and_say_nothing(size: tuple[int, int]) -> None:
+def test_slender_images_are_read_and_say_nothing(size: tuple[int, int]) -> None:
     blank = Image.new("RGB", size, "white")
     engines: list[OCREngine] = [TesseractEngine(), rapidocr.default_engine()]
     assert [list(engine.read(blank)) for engine in engines] == [[], []]
@@ -152,9 +152,9 @@ def test_a_slender_page_does_not_cost_the_others(
     fixtures: Path, tmp_path: Path, engine: str
 ) -> None:
     path = tmp_path / "fax.tif"
-    with Image.open(fixtures / "page.png") as picture:
+    with Image.open(fixtures / "page.png") as image:
         rest = Image.new("RGB", (3000, 2), "white")
-        rest.save(path, save_all=True, append_images=[picture.convert("RGB")])
+        rest.save(path, save_all=True, append_images=[image.convert("RGB")])
     document = Document.open(path, ocr=engine)
     assert texts(document) == [[], TEXT]
     rest.save(path)
@@ -163,9 +163,9 @@ def test_a_slender_page_does_not_cost_the_others(
 
 
 @pytest.mark.tesseract
-def test_words_of_a_shrunk_picture_stand_where_they_are(fixtures: Path) -> None:
-    with Image.open(fixtures / "page.png") as picture:
-        page = picture.convert("RGB").resize((400, 240))
+def test_words_of_a_shrunk_image_stand_where_they_are(fixtures: Path) -> None:
+    with Image.open(fixtures / "page.png") as image:
+        page = image.convert("RGB").resize((400, 240))
     # The first is too long for Tesseract, both are too slender for RapidOCR.
     long, line = Image.new("RGB", (34_000, 240), "white"), Image.new("RGB", (8000, 60), "white")
     long.paste(page, (33_000, 0))
@@ -193,37 +193,37 @@ def test_engines_have_one_interface() -> None:
     assert all(isinstance(engine, OCREngine) for engine in engines)
 
 
-def test_a_picture_is_read_once_by_each_engine() -> None:
+def test_a_image_is_read_once_by_each_engine() -> None:
     engine, cache = Counting(), OCRCache(max_pages=2)
-    pictures = [Image.new("RGB", (9, 9), (grey,) * 3) for grey in range(3)]
-    first = cache.read(engine, pictures[0])
-    assert cache.read(engine, pictures[0].copy()) == first
+    images = [Image.new("RGB", (9, 9), (grey,) * 3) for grey in range(3)]
+    first = cache.read(engine, images[0])
+    assert cache.read(engine, images[0].copy()) == first
     assert engine.calls == 1
-    assert cache.read(Counting("2"), pictures[0]) == first  # it read anew and counts from one
+    assert cache.read(Counting("2"), images[0]) == first  # it read anew and counts from one
     other = Counting("3")
-    cache.read(other, pictures[1])
-    cache.read(other, pictures[2])
+    cache.read(other, images[1])
+    cache.read(other, images[2])
     assert len(cache) == 2
-    cache.read(other, pictures[1])
+    cache.read(other, images[1])
     assert other.calls == 2
     cache.clear()
-    cache.read(other, pictures[1])
+    cache.read(other, images[1])
     assert other.calls == 3
 
 
 def test_a_folder_keeps_pages_only_where_the_application_names_it(tmp_path: Path) -> None:
-    picture = Image.new("RGB", (9, 9))
+    image = Image.new("RGB", (9, 9))
     engine = Counting()
     folder = tmp_path / "kept"
-    kept = OCRCache(folder=folder).read(engine, picture)
+    kept = OCRCache(folder=folder).read(engine, image)
     (path,) = folder.iterdir()
     assert path.stat().st_mode & 0o077 == 0
     assert folder.stat().st_mode & 0o077 == 0
-    assert OCRCache(folder=folder).read(engine, picture) == kept
+    assert OCRCache(folder=folder).read(engine, image) == kept
     assert engine.calls == 1
     for damage in (b"", b"[[1]]", b"{", b'[["a", [0, 0, "x", 1], null]]'):
         path.write_bytes(damage)
-        assert OCRCache(folder=folder).read(engine, picture)[0].segment == 3
+        assert OCRCache(folder=folder).read(engine, image)[0].segment == 3
     assert engine.calls == 5
 
 

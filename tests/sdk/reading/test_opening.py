@@ -97,11 +97,11 @@ def test_documents_round_trip_with_how_they_were_read(samples: dict[str, bytes])
             else (Document.open(content))
         )
         again = Document.from_dict(json.loads(json.dumps(document.to_dict())))
-        assert again == without_pictures(document)
+        assert again == without_images(document)
         assert again.source == document.source
 
 
-def without_pictures(document: Document) -> Document:
+def without_images(document: Document) -> Document:
     return replace(document, pages=tuple(replace(page, image=None) for page in document.pages))
 
 

@@ -67,24 +67,24 @@ BROKEN = {
 
 
 @pytest.fixture
-def picture(tmp_path: Path) -> Path:
+def image(tmp_path: Path) -> Path:
     path = tmp_path / "a.png"
     Image.new("RGB", (30, 30), (7, 7, 7)).save(path)
     return path
 
 
 @pytest.mark.parametrize("way", BROKEN)
-def test_whatever_an_engine_does_is_an_ocr_error(picture: Path, way: str) -> None:
+def test_whatever_an_engine_does_is_an_ocr_error(image: Path, way: str) -> None:
     with pytest.raises(OCRError, match="The OCR engine Engine failed") as raised:
-        open_document(picture, ocr=BROKEN[way], cache=OCRCache())
+        open_document(image, ocr=BROKEN[way], cache=OCRCache())
     assert raised.value.code == "OCR_FAILED"
     assert raised.value.__cause__ is not None
 
 
-def test_a_broken_engine_does_not_end_a_run(picture: Path) -> None:
+def test_a_broken_engine_does_not_end_a_run(image: Path) -> None:
     def opened(path: Any) -> Document:
         engine = Engine(boom) if str(path) == "0" else Engine()
-        return open_document(picture, ocr=engine, cache=OCRCache())
+        return open_document(image, ocr=engine, cache=OCRCache())
 
     found = list(answers(["0", "1"], lambda asked: "read", on_error="collect", opened=opened))
     assert isinstance(found[0], Failure)
@@ -92,13 +92,13 @@ def test_a_broken_engine_does_not_end_a_run(picture: Path) -> None:
 
 
 @pytest.mark.parametrize("ocr", [5, None, object(), Image])
-def test_what_is_no_engine_is_the_callers_mistake(picture: Path, ocr: Any) -> None:
+def test_what_is_no_engine_is_the_callers_mistake(image: Path, ocr: Any) -> None:
     with pytest.raises(ValueError, match="expected a name or an engine"):
-        open_document(picture, ocr=ocr)
+        open_document(image, ocr=ocr)
 
 
 @pytest.mark.parametrize("place", ["file", "below a file", "nul", "/proc/nope/x"])
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, picture: Path, place: str) -> None:
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, image: Path, place: str) -> None:
     (tmp_path / "file").write_bytes(b"")
     folder = {
         "file": tmp_path / "file",
@@ -106,11 +106,11 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, picture: Path, pla
         "nul": tmp_path / "a\0b",
     }.get(place, Path(place))
     with pytest.raises(OutputWriteError, match="Could not write") as raised:
-        open_document(picture, ocr=Engine(), cache=OCRCache(folder=folder))
+        open_document(image, ocr=Engine(), cache=OCRCache(folder=folder))
     assert (raised.value.code, raised.value.exit_code) == ("OUTPUT_NOT_WRITTEN", 6)
 
 
-def test_a_folder_may_be_named_by_text(tmp_path: Path, picture: Path) -> None:
+def test_a_folder_may_be_named_by_text(tmp_path: Path, image: Path) -> None:
     cache = OCRCache(folder=str(tmp_path / "kept"))
-    assert open_document(picture, ocr=Engine(), cache=cache).num_words == 1
+    assert open_document(image, ocr=Engine(), cache=cache).num_words == 1
     assert len(os.listdir(tmp_path / "kept")) == 1

@@ -69,10 +69,10 @@ def test_the_ink_of_a_word_stands_in_its_box(
     assert (page.width < page.height) == (
         (rotation % 180 == 0) and not crop or (rotation % 180 == 90 and bool(crop))
     )
-    picture = page_image(page)
-    assert picture is not None
-    assert picture.size == (page.width, page.height)
-    ink = np.asarray(picture.convert("L")) < 128
+    image = page_image(page)
+    assert image is not None
+    assert image.size == (page.width, page.height)
+    ink = np.asarray(image.convert("L")) < 128
     total = ink.sum()
     for word in page.words:
         x0, y0, x1, y1 = (round(value) for value in word.box.to_list())
@@ -140,7 +140,7 @@ def test_a_file_without_pages_is_empty(pdfs: ModuleType) -> None:
         read(pdfs.file([]))
 
 
-def test_a_page_of_pictures_asks_for_ocr(pdfs: ModuleType) -> None:
+def test_a_page_of_images_asks_for_ocr(pdfs: ModuleType) -> None:
     with pytest.raises(OCRRequiredError, match="ocr is"):
         read(pdfs.file([b"0 0 100 100 re f"]))
     assert texts(read(pdfs.file([b"0 0 100 100 re f", pdfs.shown("text")]))) == [[], ["text"]]
@@ -283,9 +283,9 @@ def pages(content: bytes) -> list[TextPage]:
 
 
 def drawn(pdfs: ModuleType, content: bytes) -> bytes:
-    """Returns a file of one page that may draw the picture /Im1."""
+    """Returns a file of one page that may draw the image /Im1."""
     file: bytes = pdfs.file(
-        [content], objects=[pdfs.picture(2, 2, b"\x80" * 4)], shows="/XObject << /Im1 12 0 R >>"
+        [content], objects=[pdfs.image(2, 2, b"\x80" * 4)], shows="/XObject << /Im1 12 0 R >>"
     )
     return file
 
@@ -304,7 +304,7 @@ def test_a_scan_in_strips_is_a_scan(pdfs: ModuleType, number: int, stamp: str) -
 
 
 @pytest.mark.parametrize("rotation", ["", "/Rotate 90", "/CropBox [0 200 612 792]"])
-def test_the_share_that_pictures_cover_is_that_of_the_page_shown(
+def test_the_share_that_images_cover_is_that_of_the_page_shown(
     pdfs: ModuleType, rotation: str
 ) -> None:
     for height, scan in ((0.4, False), (0.6, True)):
@@ -318,14 +318,14 @@ def test_the_share_that_pictures_cover_is_that_of_the_page_shown(
         assert page.scan is scan
 
 
-def test_pictures_on_one_another_cover_what_one_of_them_does(pdfs: ModuleType) -> None:
+def test_images_on_one_another_cover_what_one_of_them_does(pdfs: ModuleType) -> None:
     logos = pdfs.strips(1, size=(612, 792), top=792, height=99) * 20
     (page,) = pages(drawn(pdfs, logos + pdfs.shown("Total due")))
     assert not page.needs_ocr
 
 
 @pytest.mark.parametrize(("scale", "scan"), [(0.75, True), (0.1, False)])
-def test_pictures_inside_forms_are_found_where_they_are_shown(
+def test_images_inside_forms_are_found_where_they_are_shown(
     pdfs: ModuleType, scale: float, scan: bool
 ) -> None:
     content = b"q 2 0 0 2 0 0 cm /Fm1 Do Q\n" + pdfs.shown("stamp")
@@ -340,7 +340,7 @@ def test_pictures_inside_forms_are_found_where_they_are_shown(
             matrix="[1 0 0 1 0 0]",
             resources="/XObject << /Im1 14 0 R >>",
         ),
-        pdfs.picture(2, 2, b"\x80" * 4),
+        pdfs.image(2, 2, b"\x80" * 4),
     ]
     file = pdfs.file([content], objects=objects, shows="/XObject << /Fm1 12 0 R >>")
     (page,) = pages(file)
@@ -352,7 +352,7 @@ def header(pdfs: ModuleType, number: int = 25) -> bytes:
     return line
 
 
-def test_many_words_on_a_picture_are_told_not_to_be_all(pdfs: ModuleType) -> None:
+def test_many_words_on_a_image_are_told_not_to_be_all(pdfs: ModuleType) -> None:
     content = drawn(pdfs, pdfs.strips(3, **WHOLE) + header(pdfs))
     with pytest.warns(ReadingWarning, match="cover most of page 0 of 'scan'") as told:
         document = Document.open(content, id="scan")
@@ -360,15 +360,15 @@ def test_many_words_on_a_picture_are_told_not_to_be_all(pdfs: ModuleType) -> Non
     assert document.num_words == 25
     source = Source(reader="pdf", unread_pages=(0,))
     assert document.source == source
-    assert str(source) == "pdf, pictures of page 0 not read"
+    assert str(source) == "pdf, images of page 0 not read"
     assert Source.from_dict(source.to_dict()) == source
-    # Whoever wants no picture read knows it; the source says it all the same.
+    # Whoever wants no image read knows it; the source says it all the same.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert read(content).source == source
 
 
-@pytest.mark.parametrize("where", ["without ink", "under the picture"])
+@pytest.mark.parametrize("where", ["without ink", "under the image"])
 def test_what_an_ocr_program_wrote_below_a_scan_is_its_text(pdfs: ModuleType, where: str) -> None:
     scan = pdfs.strips(3, **WHOLE)
     content = b"3 Tr " + scan + header(pdfs) if "ink" in where else header(pdfs) + scan
@@ -414,7 +414,7 @@ def test_pages_that_only_ocr_could_read_are_told_where_others_have_words(pdfs: M
 def test_so_many_objects_are_looked_at_and_no_more(
     pdfs: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two kilobytes that draw a thousand times, and a picture after all of them."""
+    """Two kilobytes that draw a thousand times, and an image after all of them."""
     objects = [
         pdfs.form(
             b"/X Do " * 10 if level < 2 else b"0 0 1 1 re f",
@@ -425,7 +425,7 @@ def test_so_many_objects_are_looked_at_and_no_more(
     ]
     file = pdfs.file(
         [b"/X Do " * 10 + pdfs.strips(1, **WHOLE) + pdfs.shown("stamp")],
-        objects=[*objects, pdfs.picture(2, 2, b"\x80" * 4)],
+        objects=[*objects, pdfs.image(2, 2, b"\x80" * 4)],
         shows="/XObject << /X 12 0 R /Im1 15 0 R >>",
     )
     assert pages(file)[0].scan

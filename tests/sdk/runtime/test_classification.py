@@ -1,4 +1,4 @@
-"""Classification of text, layout and pictures: what torch answers, whole documents, abstention."""
+"""Classification of text, layout and images: what torch answers, whole documents, abstention."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from hushdoc.policy.policy import Policy
 from hushdoc.runtime import images
 from hushdoc.runtime.classification import ClassificationModel
 from hushdoc.runtime.extraction import Failure
-from hushdoc.runtime.images import PicturePreprocessing
+from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.label_scores import Classification
 from hushdoc.runtime.scoring import Scoring
 from hushdoc.runtime.session import Runtime
 from hushdoc_export.classification import (
-    export_picture_classifier,
+    export_image_classifier,
     export_text_classifier,
-    picture_preprocessing,
+    image_preprocessing,
 )
 from hushdoc_export.release import Release
 
@@ -55,7 +55,7 @@ SIZES = {
     "num_labels": len(LABELS),
     "pad_token_id": 0,
 }
-PICTURES = PicturePreprocessing(
+IMAGES = ImagePreprocessing(
     height=32, width=32, resample="bilinear", mean=(0.5, 0.4, 0.3), std=(0.5, 0.25, 0.2)
 )
 
@@ -75,7 +75,7 @@ def text_model(kind: str) -> Any:
     return inner.eval()
 
 
-def picture_model(kind: str) -> Any:
+def image_model(kind: str) -> Any:
     torch.manual_seed(12)
     if kind == "resnet":
         config = transformers.ResNetConfig(
@@ -110,8 +110,8 @@ def exported(tiny: ModuleType, out: Path, kind: str, **change: Any) -> Path:
     release = Release(key=tiny.KEY, name="tiny-classifier", issuer="the tests")
     settings: dict[str, Any] = {"labels": LABELS, "claim": tiny.claim()}
     if kind in ("resnet", "convnext", "beit"):
-        settings |= {"preprocessing": PICTURES, **change}
-        return export_picture_classifier(picture_model(kind), out, release, **settings)
+        settings |= {"preprocessing": IMAGES, **change}
+        return export_image_classifier(image_model(kind), out, release, **settings)
     settings |= {
         "preprocessing": tiny.preprocessing(overlap=0),
         "tokenizer_json": tiny.tokenizer_json(),
@@ -201,12 +201,12 @@ def test_models_of_text_and_layout_answer_like_torch(
     answer = loaded.classify(asked, top_k=9)
     assert by_label(answer) == pytest.approx(list(expected), abs=1e-5)
     assert answer.label == LABELS[int(expected.argmax())]
-    assert (answer.coverage, answer.warnings, answer.abstained) == (1, (), False)
+    assert (answer.coverage, answer.warnings, answer.below_threshold) == (1, (), False)
     assert max(expected) - min(expected) > 0.05
 
 
 @pytest.mark.parametrize("kind", ["resnet", "convnext", "beit"])
-def test_models_of_pictures_answer_like_torch(
+def test_models_of_images_answer_like_torch(
     tiny: ModuleType, policy: Policy, tmp_path: Path, kind: str
 ) -> None:
     folder = exported(tiny, tmp_path / "artifact", kind)
@@ -215,18 +215,18 @@ def test_models_of_pictures_answer_like_torch(
     paths = [scan(tmp_path / f"{number}.png", number) for number in range(3)]
     tensors = []
     for path in paths:
-        with Image.open(path) as picture:
-            small = np.asarray(picture.convert("RGB").resize((32, 32), Image.Resampling.BILINEAR))
-        scaled = (small / 255 - np.array(PICTURES.mean)) / np.array(PICTURES.std)
+        with Image.open(path) as image:
+            small = np.asarray(image.convert("RGB").resize((32, 32), Image.Resampling.BILINEAR))
+        scaled = (small / 255 - np.array(IMAGES.mean)) / np.array(IMAGES.std)
         tensors.append(scaled.transpose(2, 0, 1))
     with torch.no_grad():
         batch = torch.as_tensor(np.stack(tensors), dtype=torch.float32)
-        expected = picture_model(kind)(batch).logits.numpy()
+        expected = image_model(kind)(batch).logits.numpy()
     for path, logits in zip(paths, expected, strict=True):
-        answer = loaded.classify(images.pictured(path), top_k=4)
+        answer = loaded.classify(images.with_image(path), top_k=4)
         assert by_label(answer) == pytest.approx(list(probabilities(logits)), abs=1e-4)
     # Several pages: the mean of what each of them says.
-    pages = tuple(images.pictured(path).pages[0] for path in paths * 2)
+    pages = tuple(images.with_image(path).pages[0] for path in paths * 2)
     together = loaded.classify(Document(id="d", pages=pages), top_k=4)
     assert by_label(together) == pytest.approx(list(probabilities(expected.mean(axis=0))), abs=1e-4)
 
@@ -293,10 +293,10 @@ def test_scores_are_calibrated_and_the_unsure_abstains(
     assert [item.score for item in answer.scores] == pytest.approx(list(expected), abs=1e-6)
     assert [item.label for item in answer.scores] == [item.label for item in raw.scores]
     assert answer.scores[0].score < 0.45
-    assert answer.abstained
+    assert answer.below_threshold
     assert answer.label is None
     data = json.loads(answer.to_json())
-    assert (data["label"], data["abstained"], len(data["scores"])) == (None, True, 4)
+    assert (data["label"], data["below_threshold"], len(data["scores"])) == (None, True, 4)
     manifest = json.loads((folder / "hushdoc.json").read_text())
     assert manifest["preprocessing"]["scores"]["threshold"] == 0.45
 
@@ -311,14 +311,14 @@ def test_bad_input_is_a_typed_error_and_the_next_call_unaffected(
         text.classify(Document(id="d", pages=(replace(page(9), width=3),)))
     with pytest.raises(EmptyDocumentError):
         image.classify(Document(id="d", pages=()))
-    pictured = images.pictured(scan(tmp_path / "a.png", 1)).pages[0]
-    with pytest.raises(InputError, match="Page 1 of document 'd' has no picture"):
-        image.classify(Document(id="d", pages=(pictured, page(3))))
+    with_image = images.with_image(scan(tmp_path / "a.png", 1)).pages[0]
+    with pytest.raises(InputError, match="Page 1 of document 'd' has no image"):
+        image.classify(Document(id="d", pages=(with_image, page(3))))
     (tmp_path / "b.png").write_bytes((tmp_path / "a.png").read_bytes()[:60])
     with pytest.raises(InputError):
-        image.classify(Document(id="d", pages=(replace(pictured, image=tmp_path / "b.png"),)))
+        image.classify(Document(id="d", pages=(replace(with_image, image=tmp_path / "b.png"),)))
     with pytest.raises(InputError, match="can't be read"):
-        images.pictured(tmp_path / "gone.png")
+        images.with_image(tmp_path / "gone.png")
     assert text.classify(document(9)) == before
 
 
@@ -328,26 +328,26 @@ def test_a_text_without_any_token_says_so(text: ClassificationModel) -> None:
     assert "nothing the model can read" in answer.warnings[-1]
 
 
-def test_many_pictures_are_opened_without_reading_their_words(
+def test_many_images_are_opened_without_reading_their_words(
     image: ClassificationModel, tmp_path: Path
 ) -> None:
     paths = [scan(tmp_path / f"{number}.png", number) for number in range(5)]
     paths.insert(2, tmp_path / "gone.png")
     found = list(image.classify_many(paths, workers=2, on_error="collect"))
     assert [type(item) for item in found].index(Failure) == 2
-    alone = [image.classify(images.pictured(path)) for path in paths if path.exists()]
+    alone = [image.classify(images.with_image(path)) for path in paths if path.exists()]
     assert [item for item in found if isinstance(item, Classification)] == alone
 
 
-def test_several_pages_of_a_tiff_are_several_pictures(
+def test_several_pages_of_a_tiff_are_several_images(
     image: ClassificationModel, tmp_path: Path
 ) -> None:
     parts = [Image.open(scan(tmp_path / f"{number}.png", number)) for number in range(2)]
     parts[0].save(tmp_path / "both.tiff", save_all=True, append_images=parts[1:])
-    pages = images.pictured(tmp_path / "both.tiff").pages
+    pages = images.with_image(tmp_path / "both.tiff").pages
     assert [item.frame for item in pages] == [0, 1]
     apart = [by_label(image.classify(Document(id="d", pages=(item,)), top_k=4)) for item in pages]
-    whole = by_label(image.classify(images.pictured(tmp_path / "both.tiff"), top_k=4))
+    whole = by_label(image.classify(images.with_image(tmp_path / "both.tiff"), top_k=4))
     mean = np.exp(np.log(apart).mean(axis=0))
     assert whole == pytest.approx(list(mean / mean.sum()), abs=1e-5)
 
@@ -398,11 +398,11 @@ def test_a_wrong_export_is_refused(
     ],
 )
 def test_published_processors_are_followed(processor: Any, size: int, tmp_path: Path) -> None:
-    settings = picture_preprocessing(processor)
+    settings = image_preprocessing(processor)
     assert settings.width == size
-    picture = Image.open(scan(tmp_path / "a.png", 3))
-    expected = processor(picture.convert("RGB"), return_tensors="np")["pixel_values"][0]
-    found = images.pixels(picture, settings)
+    image = Image.open(scan(tmp_path / "a.png", 3))
+    expected = processor(image.convert("RGB"), return_tensors="np")["pixel_values"][0]
+    found = images.pixels(image, settings)
     assert found.shape == expected.shape
     # Resizing rounds to whole steps of 1/255; libraries may differ by one of them.
     step = 1 / 255 / min(settings.std)
@@ -423,25 +423,25 @@ def test_published_processors_are_followed(processor: Any, size: int, tmp_path: 
         {"crop_share": 0.0},
     ],
 )
-def test_settings_no_picture_satisfies_are_refused(change: dict[str, Any]) -> None:
+def test_settings_no_image_satisfies_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="expected"):
-        replace(PICTURES, **change)
+        replace(IMAGES, **change)
     with pytest.raises(ArtifactError, match="preprocessing contract"):
-        PicturePreprocessing.from_dict({**PICTURES.to_dict(), **change})
+        ImagePreprocessing.from_dict({**IMAGES.to_dict(), **change})
 
 
 def test_settings_round_trip() -> None:
-    for settings in (PICTURES, replace(PICTURES, scores=SCORING, fit="crop", crop_share=0.9)):
+    for settings in (IMAGES, replace(IMAGES, scores=SCORING, fit="crop", crop_share=0.9)):
         told = json.loads(json.dumps(settings.to_dict()))
-        assert PicturePreprocessing.from_dict(told) == settings
+        assert ImagePreprocessing.from_dict(told) == settings
     with pytest.raises(ArtifactError, match="preprocessing contract"):
-        PicturePreprocessing.from_dict({**PICTURES.to_dict(), "pad": 1})
+        ImagePreprocessing.from_dict({**IMAGES.to_dict(), "pad": 1})
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 900), (900, 1), (33, 31)])
 @pytest.mark.parametrize("mode", ["L", "CMYK", "RGBA", "1", "P"])
-def test_any_picture_becomes_an_input(size: tuple[int, int], mode: str) -> None:
-    for settings in (PICTURES, replace(PICTURES, fit="crop", crop_share=0.5, width=20)):
+def test_any_image_becomes_an_input(size: tuple[int, int], mode: str) -> None:
+    for settings in (IMAGES, replace(IMAGES, fit="crop", crop_share=0.5, width=20)):
         values = images.pixels(Image.new(mode, size), settings)
         assert values.shape == (3, settings.height, settings.width)
         assert np.isfinite(values).all()

@@ -15,7 +15,7 @@ from hushdoc.document.document import Document
 from hushdoc.errors import ArtifactError
 from hushdoc.runtime import encoding
 from hushdoc.runtime.encoding import Encoder, Preprocessing
-from hushdoc.runtime.images import PicturePreprocessing
+from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc.runtime.scoring import Scoring
 
 PREPROCESSING = Preprocessing(max_tokens=10, overlap=3, cls_id=2, sep_id=3, pad_id=0)
@@ -205,18 +205,18 @@ def test_a_word_longer_than_a_piece_is_still_read() -> None:
     assert encoded.words.tolist() == [0] * 5 + [1] * 5 + [2]
 
 
-IMAGE = PicturePreprocessing(height=8, width=6, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
+IMAGE = ImagePreprocessing(height=8, width=6, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
 
 
-def test_pictures_are_part_of_the_contract_of_tasks_that_read_them() -> None:
+def test_images_are_part_of_the_contract_of_tasks_that_read_them() -> None:
     settings = replace(PREPROCESSING, image=IMAGE)
     stored = json.loads(json.dumps(settings.to_dict()))
     assert stored.pop("image") == json.loads(json.dumps(IMAGE.to_dict()))
     assert stored == PREPROCESSING.to_dict()
     stored["image"] = IMAGE.to_dict()
-    assert Preprocessing.from_dict(stored, pictures=True) == settings
-    assert Preprocessing.from_dict(PREPROCESSING.to_dict(), pictures=True) == PREPROCESSING
-    with pytest.raises(ArtifactError, match="where a task's models read pictures"):
+    assert Preprocessing.from_dict(stored, images=True) == settings
+    assert Preprocessing.from_dict(PREPROCESSING.to_dict(), images=True) == PREPROCESSING
+    with pytest.raises(ArtifactError, match="where a task's models read images"):
         Preprocessing.from_dict(stored)
 
 
@@ -232,12 +232,12 @@ def test_pictures_are_part_of_the_contract_of_tasks_that_read_them() -> None:
         {**IMAGE.to_dict(), "scores": Scoring(fitted_on="x", num_answers=9).to_dict()},
     ],
 )
-def test_a_bad_contract_of_pictures_is_an_artifact_error(image: object) -> None:
+def test_a_bad_contract_of_images_is_an_artifact_error(image: object) -> None:
     with pytest.raises(ArtifactError, match="preprocessing contract"):
-        Preprocessing.from_dict({**PREPROCESSING.to_dict(), "image": image}, pictures=True)
+        Preprocessing.from_dict({**PREPROCESSING.to_dict(), "image": image}, images=True)
 
 
-def test_a_batch_has_a_picture_for_each_window() -> None:
+def test_a_batch_has_a_image_for_each_window() -> None:
     encoded = ENCODER.encode(document(["a", "b"]).pages[0])
     shown = [np.full((3, 8, 6), value, dtype=np.float32) for value in (0.5, -1)]
     batch = ENCODER.batch([(encoded, 0, 1), (encoded, 1, 2)], pixel_values=shown)

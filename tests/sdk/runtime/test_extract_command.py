@@ -155,8 +155,8 @@ def test_the_fields_can_be_looked_at(
     Image.new("RGB", (400, 200), (200, 255, 200)).save(place / "sub" / "page.png")
     (place / "sub" / "a.json").write_text(json.dumps(data))
     assert run(tiny, "sub/a.json", "--overlay", "out.png") == 0
-    with Image.open(place / "out.png") as picture:
-        assert picture.getpixel((890, 440)) == (200, 255, 200)
+    with Image.open(place / "out.png") as image:
+        assert image.getpixel((890, 440)) == (200, 255, 200)
     assert run(tiny, "a.json", "--overlay", "out.png", "--page", "3") == 3
     assert "has 1 pages" in capfd.readouterr().err
 
@@ -187,7 +187,7 @@ def test_other_programs_output_is_read_as_it_is(
 
 
 @pytest.mark.tesseract
-def test_a_picture_is_read_by_the_engine_that_the_answer_names(
+def test_a_image_is_read_by_the_engine_that_the_answer_names(
     tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     page = str(FIXTURES / "page.png")
@@ -198,16 +198,16 @@ def test_a_picture_is_read_by_the_engine_that_the_answer_names(
     source = answer["source"]
     assert (source["reader"], source["ocr_pages"]) == ("image", [0])
     assert source["ocr"].startswith("tesseract 5")
-    with Image.open(place / "out.png") as picture, Image.open(page) as drawn:
-        assert picture.width == 900  # the page's own picture, enlarged for its captions
-        assert picture.height > drawn.height
-        assert picture.convert("L").getextrema() != (255, 255)
+    with Image.open(place / "out.png") as image, Image.open(page) as drawn:
+        assert image.width == 900  # the page's own image, enlarged for its captions
+        assert image.height > drawn.height
+        assert image.convert("L").getextrema() != (255, 255)
     assert run(tiny, page, "--ocr", "none") == 3
     assert "OCR_REQUIRED: " in capfd.readouterr().err
 
 
 def scan(name: str) -> bytes:
-    """Returns a PDF file of one page: lines of a header above a picture that fills the page."""
+    """Returns a PDF file of one page: lines of a header above an image that fills the page."""
     path = FIXTURES.parent / "pdf_files.py"
     spec = importlib.util.spec_from_file_location("hushdoc_pdf_files", path)
     assert spec is not None
@@ -216,7 +216,7 @@ def scan(name: str) -> bytes:
     spec.loader.exec_module(pdfs)
     drawn = pdfs.strips(3, size=(612, 792), top=792, height=792)
     header = pdfs.shown(" ".join(f"{name}{n}" for n in range(25)), x=9, y=780, size=5)
-    shown = {"objects": [pdfs.picture(2, 2, b"\x80" * 4)], "shows": "/XObject << /Im1 12 0 R >>"}
+    shown = {"objects": [pdfs.image(2, 2, b"\x80" * 4)], "shows": "/XObject << /Im1 12 0 R >>"}
     content: bytes = pdfs.file([drawn + header], **shown)
     return content
 
@@ -241,7 +241,7 @@ def test_warnings_are_lines_beside_the_answers(
     assert done.returncode == exit_code
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     told = done.stderr.splitlines()
-    said = "Pictures cover most of page 0 of '{}', and the text beside or on them alone was read."
+    said = "Images cover most of page 0 of '{}', and the text beside or on them alone was read."
     if not exit_code:
         assert [answer["document_id"] for answer in answers] == ["one", "two", "one", "a"]
         lines = [] if filters else [said.format(name) for name in ("one", "two")]
@@ -279,9 +279,9 @@ def test_a_pdf_file_on_standard_input_is_read(
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with Image.open(FIXTURES / "page.png") as picture:
+    with Image.open(FIXTURES / "page.png") as image:
         stream = io.BytesIO()
-        picture.save(stream, format="PDF")
+        image.save(stream, format="PDF")
     for content, code in ((stream.getvalue(), 0), (stream.getvalue()[:99], 3)):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
         assert run(tiny, "-", "--ocr", "tesseract", "--json") == code

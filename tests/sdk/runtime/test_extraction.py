@@ -33,7 +33,7 @@ EXTRACTIONS = st.builds(
     Extraction,
     document_id=st.text(),
     fields=st.lists(FIELDS, max_size=3).map(tuple),
-    abstained=st.lists(FIELDS, max_size=2).map(tuple),
+    below_threshold=st.lists(FIELDS, max_size=2).map(tuple),
     coverage=st.floats(0, 1),
     warnings=st.lists(st.text(), max_size=2).map(tuple),
     timings=st.builds(
@@ -91,7 +91,7 @@ def test_the_format_is_stable() -> None:
                 "word_ids": [3, 4],
             }
         ],
-        "abstained": [],
+        "below_threshold": [],
         "coverage": 0.5,
         "warnings": ["w"],
         "source": {"reader": "pdf", "ocr": "an engine, 2.0", "ocr_pages": [1]},
@@ -131,7 +131,7 @@ def test_results_of_the_versions_before_are_read() -> None:
     del old["source"]
     assert Extraction.from_dict(old) == example()
     older = {**old, "schema_version": 1}
-    del older["abstained"]
+    del older["below_threshold"]
     assert Extraction.from_dict(older) == example()
 
 

@@ -1,4 +1,4 @@
-"""Models that read the pictures of pages beside their words: real artifacts, drawn pages."""
+"""Models that read the images of pages beside their words: real artifacts, drawn pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from hushdoc_training.data import invented
 WORDS = ["Total", "12.50", "EUR", "from", "acme", "on", "2026-11-21"]
 
 
-def picture(path: Path, *, seed: int) -> Path:
+def image(path: Path, *, seed: int) -> Path:
     """Draws a page of coarse noise, so that no two pages look alike even when they are small."""
     colours = np.random.default_rng(seed).integers(0, 256, (4, 5, 3), dtype=np.uint8)
     Image.fromarray(colours, "RGB").resize((320, 200), Image.Resampling.NEAREST).save(path)
@@ -58,15 +58,15 @@ def page(num_words: int, image: Path | None) -> Page:
 @pytest.fixture(scope="module")
 def model(tiny: ModuleType) -> KIEModel:
     return KIEModel.load(
-        tiny.sealed_with_pictures(), policy=tiny.policy(), runtime=Runtime(threads=1)
+        tiny.sealed_with_images(), policy=tiny.policy(), runtime=Runtime(threads=1)
     )
 
 
 @pytest.fixture
 def pages(tmp_path: Path) -> tuple[Page, ...]:
-    """Three pages with the same words and different pictures, the second longer than a window."""
+    """Three pages with the same words and different images, the second longer than a window."""
     return tuple(
-        page(count, picture(tmp_path / f"{number}.png", seed=number))
+        page(count, image(tmp_path / f"{number}.png", seed=number))
         for number, count in enumerate((9, 60, 9))
     )
 
@@ -78,7 +78,7 @@ def told(document: Document, model: KIEModel) -> list[Any]:
 
 def expected(tiny: ModuleType, asked: Page) -> list[Any]:
     """Returns what torch answers for a page of one window."""
-    settings = tiny.picture_preprocessing()
+    settings = tiny.image_preprocessing()
     encoder = Encoder(tiny.tokenizer_json(), settings)
     encoded = encoder.encode(asked)
     assert isinstance(asked.image, Path)
@@ -90,7 +90,7 @@ def expected(tiny: ModuleType, asked: Page) -> list[Any]:
     )
     tensors = {name: torch.from_numpy(value) for name, value in batch.to_inputs().items()}
     with torch.no_grad():
-        found = tiny.picture_model()(**tensors)[0].double().softmax(-1).numpy()
+        found = tiny.image_model()(**tensors)[0].double().softmax(-1).numpy()
     scores = found[1 + np.flatnonzero(encoded.first)]
     path = viterbi(scores)
     chosen = scores[np.arange(len(path)), path]
@@ -100,7 +100,7 @@ def expected(tiny: ModuleType, asked: Page) -> list[Any]:
     ]
 
 
-def test_pictures_in_memory_answer_like_pictures_in_files(
+def test_images_in_memory_answer_like_images_in_files(
     model: KIEModel, pages: tuple[Page, ...]
 ) -> None:
     kept = tuple(replace(page, image=Path(str(page.image)).read_bytes()) for page in pages)
@@ -111,7 +111,7 @@ def test_pictures_in_memory_answer_like_pictures_in_files(
 def test_an_exported_model_answers_like_its_checkpoint(
     tiny: ModuleType, model: KIEModel, pages: tuple[Page, ...]
 ) -> None:
-    assert hushdoc.verify(tiny.sealed_with_pictures(), tiny.policy()).passed
+    assert hushdoc.verify(tiny.sealed_with_images(), tiny.policy()).passed
     for asked in (pages[0], pages[2]):
         found = told(Document(id="d", pages=(asked,)), model)
         wanted = expected(tiny, asked)
@@ -120,7 +120,7 @@ def test_an_exported_model_answers_like_its_checkpoint(
         assert len(found) > 1
 
 
-def test_the_picture_counts_and_each_page_has_its_own(
+def test_the_image_counts_and_each_page_has_its_own(
     model: KIEModel, pages: tuple[Page, ...]
 ) -> None:
     together = told(Document(id="d", pages=pages), model)
@@ -160,20 +160,20 @@ def test_a_page_is_drawn_once_for_all_its_windows_and_few_are_kept(
     assert [item[3] for item in after] == pytest.approx([item[3] for item in before], abs=1e-5)
 
 
-def test_a_page_without_picture_is_refused_and_blanks_are_never_fed(
+def test_a_page_without_image_is_refused_and_blanks_are_never_fed(
     model: KIEModel, pages: tuple[Page, ...]
 ) -> None:
     bare = (pages[0], replace(pages[1], image=None))
-    with pytest.raises(InputError, match="Page 1 of document 'd' has no picture") as raised:
+    with pytest.raises(InputError, match="Page 1 of document 'd' has no image") as raised:
         model.extract(Document(id="d", pages=bare))
-    assert raised.value.code == "NO_PICTURE"
+    assert raised.value.code == "NO_IMAGE"
     assert "Open the document from its file" in str(raised.value)
     gone = replace(pages[0], image=Path("gone.png"))
     with pytest.raises(InputError, match="gone.png"):
         model.extract(Document(id="d", pages=(gone,)))
 
 
-def test_a_page_without_words_needs_no_picture(model: KIEModel, pages: tuple[Page, ...]) -> None:
+def test_a_page_without_words_needs_no_image(model: KIEModel, pages: tuple[Page, ...]) -> None:
     answer = model.extract(Document(id="d", pages=(pages[0], page(0, None), pages[2])))
     assert {field.page for field in answer.fields} == {0, 2}
 
@@ -196,24 +196,22 @@ def test_drawing_counts_as_encoding(
     assert 0 < timings.model_seconds < 1000
 
 
-def test_contract_and_graph_must_tell_of_the_same_pictures(
-    tiny: ModuleType, tmp_path: Path
-) -> None:
-    origin = tiny.sealed_with_pictures()
+def test_contract_and_graph_must_tell_of_the_same_images(tiny: ModuleType, tmp_path: Path) -> None:
+    origin = tiny.sealed_with_images()
     without = tiny.resealed(tmp_path / "without", origin=origin)
     with pytest.raises(ArtifactError, match="reads .*pixel_values.*; a model"):
         KIEModel.load(without, policy=tiny.policy())
-    image = replace(tiny.picture_preprocessing().image, height=64)
-    other = replace(tiny.picture_preprocessing(), image=image)
+    image = replace(tiny.image_preprocessing().image, height=64)
+    other = replace(tiny.image_preprocessing(), image=image)
     wrong = tiny.resealed(tmp_path / "wrong", origin=origin, preprocessing=other)
     with pytest.raises(ArtifactError, match=r"\[3, 64, 32\] each"):
         KIEModel.load(wrong, policy=tiny.policy())
-    needless = tiny.resealed(tmp_path / "needless", preprocessing=tiny.picture_preprocessing())
+    needless = tiny.resealed(tmp_path / "needless", preprocessing=tiny.image_preprocessing())
     with pytest.raises(ArtifactError, match="a model for 'kie' reads .*pixel_values"):
         KIEModel.load(needless, policy=tiny.policy())
 
 
-def test_the_command_reads_the_picture_of_a_scan(
+def test_the_command_reads_the_image_of_a_scan(
     tiny: ModuleType,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -230,22 +228,22 @@ def test_the_command_reads_the_picture_of_a_scan(
     monkeypatch.chdir(tmp_path)
     parser = argparse.ArgumentParser(prog="hushdoc")
     extraction.register(parser.add_subparsers())
-    asked = ["extract", str(tiny.sealed_with_pictures()), "scan.png", "blank.json", "--jsonl"]
+    asked = ["extract", str(tiny.sealed_with_images()), "scan.png", "blank.json", "--jsonl"]
     options = parser.parse_args([*asked, "--policy", "policy.toml"])
     assert options.run(options) == extraction.PARTIAL
     printed, warned = capfd.readouterr()
     answers = [json.loads(line) for line in printed.splitlines()]
     assert answers[0]["fields"]
-    assert answers[1]["error"]["code"] == "NO_PICTURE"
-    assert "NO_PICTURE: blank.json" in warned
+    assert answers[1]["error"]["code"] == "NO_IMAGE"
+    assert "NO_IMAGE: blank.json" in warned
 
 
-def test_bench_and_doctor_ask_with_a_picture(
+def test_bench_and_doctor_ask_with_a_image(
     tiny: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "trust.json").write_bytes(tiny.TRUST.to_json())
     trust = ("--trust", str(tmp_path / "trust.json"), "--integrity-only")
-    model = str(tiny.sealed_with_pictures())
+    model = str(tiny.sealed_with_images())
     assert main(["bench", model, *trust, "--words", "5", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["documents"][0]["words"] == 5
     assert "KIEModel" in doctor_proof._run_model(Path(model), tiny.policy())

@@ -19,8 +19,8 @@ import transformers
 
 from hushdoc.commands.sockets import Attempt
 from hushdoc.hashing import FeatureScheme
-from hushdoc.runtime.images import PicturePreprocessing
-from hushdoc_export.classification import export_picture_classifier, export_text_classifier
+from hushdoc.runtime.images import ImagePreprocessing
+from hushdoc_export.classification import export_image_classifier, export_text_classifier
 from hushdoc_export.embedding import export_embedding
 from hushdoc_export.release import Release
 from hushdoc_export.table import seal_table
@@ -64,10 +64,10 @@ SIZES = {
 }
 TASKS = {
     "kie": "KIEModel",
-    "kie-pictures": "KIEModel",
+    "kie-images": "KIEModel",
     "text": "ClassificationModel",
     "layout": "ClassificationModel",
-    "pictures": "ClassificationModel",
+    "images": "ClassificationModel",
     "vectors": "EmbeddingModel",
     "table": "HashedCRFModel",
 }
@@ -83,7 +83,7 @@ def home(tiny: ModuleType) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         (place / "kie").symlink_to(tiny.sealed())
-        (place / "kie-pictures").symlink_to(tiny.sealed_with_pictures())
+        (place / "kie-images").symlink_to(tiny.sealed_with_images())
         bert = transformers.BertConfig(**SIZES)
         layout = transformers.LayoutLMConfig(max_2d_position_embeddings=1024, **SIZES)
         for name, model in (
@@ -102,12 +102,12 @@ def home(tiny: ModuleType) -> Iterator[Path]:
         resnet = transformers.ResNetConfig(
             embedding_size=8, hidden_sizes=[8], depths=[1], num_labels=len(LABELS)
         )
-        export_picture_classifier(
+        export_image_classifier(
             transformers.ResNetForImageClassification(resnet).eval(),
-            place / "pictures",
+            place / "images",
             release,
             labels=LABELS,
-            preprocessing=PicturePreprocessing(
+            preprocessing=ImagePreprocessing(
                 height=16, width=16, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)
             ),
             claim=tiny.claim(),
@@ -124,7 +124,7 @@ def home(tiny: ModuleType) -> Iterator[Path]:
             place / "table",
             weights=np.full((1009, 2), 1e-3, dtype=np.float32),
             transitions=np.zeros((2, 2)),
-            tags=("O", "law"),
+            tags=("O", "distribution"),
             scheme=FeatureScheme(rows=1009, level="sentence", seed=9),
             claim=tiny.claim(),
             key=tiny.KEY,

@@ -23,8 +23,8 @@ import hushdoc
 from hushdoc.commands import classification, embedding, redaction
 from hushdoc.document.document import Document
 from hushdoc.errors import OutputExistsError, PolicyViolationError, TaskMismatchError
-from hushdoc.runtime.images import PicturePreprocessing
-from hushdoc_export.classification import export_picture_classifier, export_text_classifier
+from hushdoc.runtime.images import ImagePreprocessing
+from hushdoc_export.classification import export_image_classifier, export_text_classifier
 from hushdoc_export.embedding import export_embedding, public_claim
 from hushdoc_export.release import Release
 
@@ -68,12 +68,12 @@ def home(tiny: ModuleType) -> Iterator[Path]:
         resnet = transformers.ResNetConfig(
             embedding_size=8, hidden_sizes=[8], depths=[1], num_labels=3
         )
-        export_picture_classifier(
+        export_image_classifier(
             transformers.ResNetForImageClassification(resnet).eval(),
-            place / "pictures",
+            place / "images",
             release,
             labels=LABELS,
-            preprocessing=PicturePreprocessing(
+            preprocessing=ImagePreprocessing(
                 height=16, width=16, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)
             ),
             claim=tiny.claim(),
@@ -134,12 +134,12 @@ def test_classify_tells_labels_and_goes_on_after_a_failure(
     assert [line.get("error", {}).get("code") for line in lines] == [None, "BAD_INPUT"]
 
 
-def test_classify_opens_pictures_without_ocr(
+def test_classify_opens_images_without_ocr(
     home: Path, place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(classification, f"{home}/pictures", "scan.png", "--ocr", "none") == 0
+    assert run(classification, f"{home}/images", "scan.png", "--ocr", "none") == 0
     assert capfd.readouterr().out.startswith("scan: ")
-    assert run(classification, f"{home}/pictures", "b.txt") == 3
+    assert run(classification, f"{home}/images", "b.txt") == 3
 
 
 def test_encrypted_files_are_opened_with_a_password(
@@ -150,7 +150,7 @@ def test_encrypted_files_are_opened_with_a_password(
     Path("locked.pdf").write_bytes(pdfs["file"]([pdfs["shown"]("word1")], password="geheim"))
     Path("password").write_text("geheim\n")
     for room, artifact, policy in (
-        (classification, "pictures", POLICY),
+        (classification, "images", POLICY),
         (classification, "kinds", POLICY),
         (embedding, "vectors", OPEN),
     ):
@@ -193,8 +193,8 @@ def test_redact_writes_what_is_left(
         f"word{index}" for index in range(12) if index not in gone
     ]
     first = min(gone)
-    with Image.open("left/page-0.png") as picture:
-        pixel = picture.getpixel((30 + 60 * (first % 6), 20 + 30 * (first // 6)))
+    with Image.open("left/page-0.png") as image:
+        pixel = image.getpixel((30 + 60 * (first % 6), 20 + 30 * (first // 6)))
     assert pixel == (0, 0, 0)
     with pytest.raises(OutputExistsError):
         run(redaction, str(tiny.sealed()), "a.json", "--out", "left")
@@ -227,12 +227,12 @@ def test_any_task_is_loaded_by_the_one_door(home: Path, tiny: ModuleType) -> Non
     policy = hushdoc.Policy.integrity_only(trust=tiny.TRUST)
     kinds = {
         name: type(hushdoc.load(home / name, policy=policy)).__name__
-        for name in ("kinds", "vectors", "pictures")
+        for name in ("kinds", "vectors", "images")
     }
     assert kinds == {
         "kinds": "ClassificationModel",
         "vectors": "EmbeddingModel",
-        "pictures": "ClassificationModel",
+        "images": "ClassificationModel",
     }
 
 

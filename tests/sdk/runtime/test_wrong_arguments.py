@@ -46,7 +46,7 @@ def nested(depth: int) -> Any:
 
 BAD: Mapping[str, Any] = {
     "nothing": None,
-    "a truth value": True,
+    "a boolean": True,
     "zero": 0,
     "a number below": -1,
     "a number": 7,

@@ -167,7 +167,7 @@ def test_keys_of_small_order_are_never_trusted(public_key: bytes) -> None:
     assert caught.value.code == "WEAK_KEY"
 
 
-def test_the_library_believes_keys_of_small_order() -> None:
+def test_the_library_trusts_keys_of_small_order() -> None:
     """Why the test above is needed: under this key, this signature holds for any message."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 

@@ -69,7 +69,7 @@ def test_an_old_list_is_a_rollback(revoker: Any, store: TrustStore) -> None:
     assert revocation.read_list(signed(revoker, sequence=1), fresh, now=NOW).sequence == 1
 
 
-def test_a_list_is_not_believed_for_ever(revoker: Any, store: TrustStore) -> None:
+def test_a_list_is_not_trusted_for_ever(revoker: Any, store: TrustStore) -> None:
     """An attacker who withholds newer lists can freeze the world until nextUpdate only."""
     end = datetime(2026, 12, 31, 8, tzinfo=UTC)
     assert revocation.read_list(signed(revoker), store, now=end - timedelta(seconds=1)) == LIST
@@ -77,7 +77,7 @@ def test_a_list_is_not_believed_for_ever(revoker: Any, store: TrustStore) -> Non
     assert refused(signed(revoker), store, end + timedelta(days=400)) == "REVOCATION_UNAVAILABLE"
 
 
-def test_a_list_from_the_future_is_not_believed(revoker: Any, store: TrustStore) -> None:
+def test_a_list_from_the_future_is_not_trusted(revoker: Any, store: TrustStore) -> None:
     issued = datetime(2026, 12, 1, 8, tzinfo=UTC)
     early = issued - revocation.CLOCK_TOLERANCE
     assert revocation.read_list(signed(revoker), store, now=early) == LIST

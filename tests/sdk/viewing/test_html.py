@@ -44,7 +44,7 @@ class Found:
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     fields: list[Found]
-    abstained: list[Found] = field(default_factory=list)
+    below_threshold: list[Found] = field(default_factory=list)
     coverage: float = 1.0
     warnings: tuple[str, ...] = ()
     source: Source | None = None
@@ -95,7 +95,7 @@ def test_fields_and_boxes_are_linked_both_ways() -> None:
     asked = document(["Total", "12.50"])
     answer = Answer(
         fields=[found(asked, "total", 1)],
-        abstained=[found(asked, "date", 0)],
+        below_threshold=[found(asked, "date", 0)],
         warnings=("Look here.",),
     )
     tags = parsed(to_html(asked, answer, labels=["total", "date"]))
@@ -122,7 +122,7 @@ def test_where_the_words_came_from_is_told() -> None:
 def test_hostile_words_labels_and_ids_are_only_text(text: str) -> None:
     asked = document([text, text])
     answer = Answer(
-        fields=[found(asked, text, 0)], abstained=[found(asked, text, 1)], warnings=(text,)
+        fields=[found(asked, text, 0)], below_threshold=[found(asked, text, 1)], warnings=(text,)
     )
     plain = Answer(fields=[Found(label=text, text=text, start=0, stop=len(text))])
     for page in (
@@ -152,18 +152,18 @@ def test_the_page_loads_and_runs_nothing() -> None:
     assert "No field was found" in page
 
 
-def test_the_picture_of_the_page_stands_in_it(tmp_path: Path) -> None:
+def test_the_image_of_the_page_stands_in_it(tmp_path: Path) -> None:
     Image.new("RGB", (200, 70), (200, 30, 30)).save(tmp_path / "scan.png")
     tags = parsed(to_html(document(["a"], image=tmp_path / "scan.png"), Answer(fields=[])))
-    (picture,) = tags.named("img")
-    kind, content = str(picture["src"]).split(";base64,")
+    (image,) = tags.named("img")
+    kind, content = str(image["src"]).split(";base64,")
     assert kind == "data:image/jpeg"
     (tmp_path / "back.jpeg").write_bytes(base64.b64decode(content))
     with Image.open(tmp_path / "back.jpeg") as back:
         pixel = back.getpixel((5, 5))
     assert isinstance(pixel, tuple)
     assert max(abs(one - other) for one, other in zip(pixel, (200, 30, 30), strict=True)) < 12
-    (tmp_path / "scan.png").write_bytes(b"no picture")
+    (tmp_path / "scan.png").write_bytes(b"no image")
     with pytest.raises(InputError):
         to_html(document(["a"], image=tmp_path / "scan.png"), Answer(fields=[]))
 

@@ -1,4 +1,4 @@
-"""Pictures of fields: in their place, in their colour, never over the words."""
+"""Images of fields: in their place, in their colour, never over the words."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def near(pixel: tuple[int, ...], colour: tuple[int, int, int]) -> bool:
 
 def test_a_field_is_outlined_in_its_colour_and_its_words_are_tinted() -> None:
     asked = page()
-    picture = overlay(asked, [found(asked, "total", 5, 6)])
-    assert picture.size[0] == WIDTH
-    assert picture.size[1] > HEIGHT
+    image = overlay(asked, [found(asked, "total", 5, 6)])
+    assert image.size[0] == WIDTH
+    assert image.size[1] > HEIGHT
     (colour,) = [style.colour for style in styles(["total"]).values()]
-    assert near(picture.getpixel((400, 198)), colour)
-    tinted = picture.getpixel((320, 204))
-    plain = picture.getpixel((120, 104))
+    assert near(image.getpixel((400, 198)), colour)
+    tinted = image.getpixel((320, 204))
+    plain = image.getpixel((120, 104))
     assert plain == (255, 255, 255)
     assert tinted != plain
     assert sum(tinted) > 500
@@ -64,18 +64,18 @@ def test_the_page_itself_is_not_changed_outside_its_fields(tmp_path: Path) -> No
     path = tmp_path / "page.png"
     Image.new("RGB", (WIDTH, HEIGHT), (250, 240, 230)).save(path)
     asked = page(image=path)
-    picture = overlay(asked, [found(asked, "total", 0)])
-    assert picture.getpixel((900, 550)) == (250, 240, 230)
-    assert picture.getpixel((700, 300)) == (250, 240, 230)
+    image = overlay(asked, [found(asked, "total", 0)])
+    assert image.getpixel((900, 550)) == (250, 240, 230)
+    assert image.getpixel((700, 300)) == (250, 240, 230)
 
 
 def test_boxes_follow_the_size_of_the_image() -> None:
     asked = page()
     large = Image.new("RGB", (2 * WIDTH, 2 * HEIGHT), (255, 255, 255))
-    picture = overlay(asked, [found(asked, "total", 0)], image=large)
-    assert picture.size[0] == 2 * WIDTH
+    image = overlay(asked, [found(asked, "total", 0)], image=large)
+    assert image.size[0] == 2 * WIDTH
     (style,) = styles(["total"]).values()
-    assert near(picture.getpixel((300, 197)), style.colour)
+    assert near(image.getpixel((300, 197)), style.colour)
 
 
 def test_small_pages_are_drawn_larger() -> None:
@@ -87,8 +87,8 @@ def test_a_label_keeps_its_colour_from_page_to_page() -> None:
     every = ("date", "supplier", "total")
     assert styles(every)["total"] == styles(reversed(every))["total"]
     asked = page()
-    picture = overlay(asked, [found(asked, "total", 0)], labels=every)
-    assert near(picture.getpixel((170, 98)), styles(every)["total"].colour)
+    image = overlay(asked, [found(asked, "total", 0)], labels=every)
+    assert near(image.getpixel((170, 98)), styles(every)["total"].colour)
 
 
 def test_labels_past_the_palette_are_dashed() -> None:
@@ -117,11 +117,11 @@ def test_captions_never_cover_a_word(step: int) -> None:
     asked = page(rows=4, step=step)
     fields = [found(asked, "a-rather-long-label", index) for index in range(16)]
     without = overlay(asked, [])
-    picture = overlay(asked, fields)
+    image = overlay(asked, fields)
     (style,) = styles(["a-rather-long-label"]).values()
     for word in asked.words:
         area = tuple(round(value) for value in word.box.to_list())
-        shown, before = (np.asarray(drawn.crop(area)).astype(int) for drawn in (picture, without))
+        shown, before = (np.asarray(drawn.crop(area)).astype(int) for drawn in (image, without))
         # Two pixels of outline and a light tint may fall on a word, a filled caption may not.
         filled = (abs(shown - style.colour).max(-1) < 30) & (abs(before - 255).max(-1) < 30)
         assert filled[3:-3, 3:-3].sum() == 0
@@ -134,7 +134,7 @@ def test_a_crowded_page_says_how_many_captions_found_no_room() -> None:
     assert crowded.size[1] >= roomy.size[1]
 
 
-def test_no_field_is_a_picture_too() -> None:
+def test_no_field_is_a_image_too() -> None:
     assert overlay(page(), []).size[1] > HEIGHT
 
 

@@ -50,7 +50,7 @@ WORDS = (
 )
 
 
-def picture(path: Path) -> Path:
+def image(path: Path) -> Path:
     """Writes a scan of the words, with text in its metadata."""
     canvas = Image.new("RGB", (WIDTH, HEIGHT), "white")
     pen = ImageDraw.Draw(canvas)
@@ -106,8 +106,8 @@ def test_words_under_a_box_go_with_it() -> None:
     assert "EUR" in texts(made)
 
 
-def test_pictures_are_black_there_and_unchanged_elsewhere(tmp_path: Path) -> None:
-    source = picture(tmp_path / "scan.png")
+def test_images_are_black_there_and_unchanged_elsewhere(tmp_path: Path) -> None:
+    source = image(tmp_path / "scan.png")
     made = redact(document(source), [NAME], out=tmp_path / "out")
     before = np.asarray(Image.open(source).convert("RGB"))
     with Image.open(tmp_path / "out/page-0.png") as opened:
@@ -129,7 +129,7 @@ def test_pictures_are_black_there_and_unchanged_elsewhere(tmp_path: Path) -> Non
 
 
 def test_nothing_that_was_written_holds_what_was_removed(tmp_path: Path) -> None:
-    source = picture(tmp_path / "scan.png")
+    source = image(tmp_path / "scan.png")
     redact(document(source), [NAME], out=tmp_path / "out")
     written = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert written == ["document.json", "page-0.png"]
@@ -153,7 +153,7 @@ def test_what_cannot_be_covered_is_refused_whole(tmp_path: Path) -> None:
         redact(document(), [NAME], out=tmp_path / "out")
 
 
-def test_pages_without_pictures_get_none(tmp_path: Path) -> None:
+def test_pages_without_images_get_none(tmp_path: Path) -> None:
     made = redact(document(), [NAME], out=str(tmp_path / "out"))
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["document.json"]
     assert made.document.pages[0].image is None
@@ -286,9 +286,9 @@ def test_no_word_of_a_field_is_ever_left(data: Any) -> None:
     assert all(f'"secret{index}"' not in told for index in chosen)
 
 
-def test_pages_of_a_pdf_file_become_covered_pictures(tmp_path: Path) -> None:
+def test_pages_of_a_pdf_file_become_covered_images(tmp_path: Path) -> None:
     pytest.importorskip("pypdfium2", reason="the reader of PDF files is not installed")
-    with Image.open(picture(tmp_path / "scan.png")) as scan:
+    with Image.open(image(tmp_path / "scan.png")) as scan:
         scan.convert("RGB").save(
             tmp_path / "scan.pdf", save_all=True, append_images=[Image.new("RGB", scan.size)]
         )

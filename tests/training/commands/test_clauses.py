@@ -16,7 +16,7 @@ from hushdoc_training.crf import checkpoint, word_ranks
 from hushdoc_training.data import invented_contracts
 
 QUICK = ("--rows", "16384", "--documents", "120")
-FILLED = ("--iterations", "5", "--least-documents", "3")
+FILLED = ("--iterations", "5", "--min-document-frequency", "3")
 CONLL = "Acme B-party\nInc I-party\npays O\nBolt B-party\n. O\n\n-DOCSTART- O\n\nNobody O\npays O\n"
 
 
@@ -136,7 +136,11 @@ def test_a_hardened_table_learns_from_tokens_alone_unless_told_otherwise(
     assert all(data.uses == ("scales of rows",) for data in made.claim.public_data)
     used = made.claim.training
     assert (used["algorithm"], used["iterations"], used["noise"]) == ("batch", 5, 1.0)
-    assert (used["batch"]["travel"], used["loudest"], used["unseen"]) == (750.0, 128, 0.1)
+    assert (used["batch"]["travel"], used["top_features_per_label"], used["unseen"]) == (
+        750.0,
+        128,
+        0.1,
+    )
     private = checkpoint.load(runs / "private").claim
     assert [data.name for data in private.public_data] == [INVENTED]
     assert private.training["unseen"] == 0.3
@@ -284,7 +288,7 @@ def test_tagged_tokens(tmp_path: Path, release: Path) -> None:
         (["--rows", 1], "rows"),
         (["--algorithm", "magic"], "algorithm"),
         (["--algorithm", "batch", "--mode", "published"], "batch"),
-        (["--loudest", 0], "loudest"),
+        (["--top_features_per_label", 0], "top_features_per_label"),
         (["--unseen", 0], "--unseen"),
         (["--unseen", 1.5], "--unseen"),
         (["--public", "invented:contract", "--mode", "published"], "--public"),
@@ -294,7 +298,7 @@ def test_tagged_tokens(tmp_path: Path, release: Path) -> None:
         (["--mode", "gaussian", "--epsilon", 0], "epsilon"),
         (["--mode", "bounded", "--epsilon", 0], "epsilon"),
         (["--mode", "bounded", "--row-bound", 0], "--row-bound"),
-        (["--mode", "bounded", "--changed-rows", 0], "--changed-rows"),
+        (["--mode", "bounded", "--neighbouring-rows", 0], "--neighbouring-rows"),
         (["--iterations", 0], "--iterations"),
         (["--mode", "private", "--clusters", 8], "--clusters"),
         (["--mode", "gaussian", "--level", "token"], "--mode gaussian"),

@@ -140,7 +140,7 @@ def test_a_layer_that_a_backend_gets_wrong_is_named_before_a_step(
     assert not (tmp_path / "run").exists()
 
 
-def test_pictures_of_pages_go_from_training_to_the_answer(
+def test_images_of_pages_go_from_training_to_the_answer(
     tmp_path: Path, layoutlmv3_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -168,7 +168,7 @@ def test_pictures_of_pages_go_from_training_to_the_answer(
 
 
 @pytest.mark.parametrize("start", ["minilm", "small"])
-def test_a_start_that_reads_no_pictures_is_wrong_usage(
+def test_a_start_that_reads_no_images_is_wrong_usage(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], start: str
 ) -> None:
     with pytest.raises(SystemExit) as stop:

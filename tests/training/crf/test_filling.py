@@ -301,7 +301,7 @@ class TestUpdates:
         amounts[:5000] = 0.5 * released[:5000] + generator.normal(size=(5000, 2)) * 0.1
         return Update(released=released, amounts=amounts)
 
-    def test_unchanged_rows_get_amounts_that_fit_their_weights(self) -> None:
+    def test_unneighbouring_rows_get_amounts_that_fit_their_weights(self) -> None:
         update = self.update()
         made = filling.updated_published(update, stream=stream())
         assert made[:5000] == pytest.approx(update.released[:5000] + update.amounts[:5000])

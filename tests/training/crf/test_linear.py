@@ -38,9 +38,11 @@ def accuracy(model: linear.LinearModel, kinds: int) -> float:
     return float(np.mean([a == b for a, b in zip(found, labels, strict=True)]))
 
 
-def fitted(kinds: int, *, least_documents: int) -> linear.LinearModel:
+def fitted(kinds: int, *, min_document_frequency: int) -> linear.LinearModel:
     texts, labels = messages(400, kinds, seed=1)
-    return linear.fit(linear.hashed(texts, ROWS, least_documents=least_documents), labels)
+    return linear.fit(
+        linear.hashed(texts, ROWS, min_document_frequency=min_document_frequency), labels
+    )
 
 
 @pytest.mark.parametrize("kinds", [2, 3])
@@ -53,7 +55,7 @@ def fitted(kinds: int, *, least_documents: int) -> linear.LinearModel:
     ],
 )
 def test_every_coefficient_is_filled_and_the_model_still_knows(kinds: int, fill: object) -> None:
-    model = fitted(kinds, least_documents=3)
+    model = fitted(kinds, min_document_frequency=3)
     missing = np.isnan(model.weights).all(axis=1)
     assert 0 < missing.sum() < ROWS
     assert accuracy(model, kinds) > 0.95
@@ -80,8 +82,8 @@ def test_it_answers_as_scikit_learn_does() -> None:
 def test_rare_words_leave_nothing_even_where_they_share_rows(rows: int) -> None:
     texts, labels = messages(300, 2, seed=4)
     rare = [f"{text} onlyhere{place}" for place, text in enumerate(texts)]
-    plain = linear.hashed(texts, rows, least_documents=10)
-    found = linear.hashed(rare, rows, least_documents=10)
+    plain = linear.hashed(texts, rows, min_document_frequency=10)
+    found = linear.hashed(rare, rows, min_document_frequency=10)
     assert (plain != found).nnz == 0
     # In 64 rows each of them shares its row with words that stay.
     assert (linear.hashed(texts, rows) != linear.hashed(rare, rows)).nnz > 0

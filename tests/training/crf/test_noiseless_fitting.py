@@ -57,7 +57,7 @@ def documents(count: int) -> Documents:
     )
 
 
-def fitted(made: Documents, *, loudest: int | None, steps: int = 5) -> FittedTable:
+def fitted(made: Documents, *, top_features_per_label: int | None, steps: int = 5) -> FittedTable:
     return noiseless_fitting.fit_without_noise(
         made.features,
         made.labels,
@@ -66,7 +66,7 @@ def fitted(made: Documents, *, loudest: int | None, steps: int = 5) -> FittedTab
         start=START,
         settings=Settings(),
         steps=steps,
-        loudest=loudest,
+        top_features_per_label=top_features_per_label,
     )
 
 
@@ -82,7 +82,7 @@ def test_with_every_row_it_is_private_fitting_without_noise() -> None:
         settings=Settings(),
         stream=SecretStream(),
     )
-    table = fitted(made, loudest=None)
+    table = fitted(made, top_features_per_label=None)
     read = table.genuine
     assert read.sum() == len(np.unique(made.features.indices))
     assert np.array_equal(table.weights[read], private.weights[read])
@@ -92,7 +92,7 @@ def test_with_every_row_it_is_private_fitting_without_noise() -> None:
 
 
 def test_few_rows_keep_a_weight_and_they_are_those_that_matter() -> None:
-    table = fitted(documents(60), loudest=7, steps=12)
+    table = fitted(documents(60), top_features_per_label=7, steps=12)
     loud = np.flatnonzero(np.nan_to_num(table.weights).any(axis=1))
     assert len(loud) == 7
     assert {0, 1} <= {*loud.tolist()}
@@ -104,7 +104,9 @@ def test_few_rows_keep_a_weight_and_they_are_those_that_matter() -> None:
 def test_more_rows_than_there_are_silence_none() -> None:
     made = documents(20)
     assert np.array_equal(
-        fitted(made, loudest=5000).weights, fitted(made, loudest=None).weights, equal_nan=True
+        fitted(made, top_features_per_label=5000).weights,
+        fitted(made, top_features_per_label=None).weights,
+        equal_nan=True,
     )
 
 
@@ -139,4 +141,4 @@ def test_one_label_alone_is_nothing_to_learn() -> None:
     made = documents(2)
     nothing = Documents(features=made.features, labels=np.zeros(40, np.int64), ends=made.ends)
     with pytest.raises(AnnotationError, match="two labels"):
-        fitted(nothing, loudest=None)
+        fitted(nothing, top_features_per_label=None)

@@ -9,13 +9,13 @@ import pytest
 
 from hushdoc.hashing import FeatureScheme
 from hushdoc_training.crf import filling, term_cost
-from hushdoc_training.crf.term_cost import AdjacentLaws, renyi_of_normals
+from hushdoc_training.crf.term_cost import AdjacentDistributions, renyi_of_normals
 
 ORDERS = np.array([1.1, 1.5, 2.0, 4.0, 16.0])
 
 
 def two_labels(count: int = 200_000) -> term_cost.Doubles:
-    """Rows of two labels whose weights are exactly spread like a normal law, and opposite."""
+    """Rows of two labels with exactly normal and opposite weights."""
     normal = NormalDist()
     values = np.array([normal.inv_cdf((place + 0.5) / count) for place in range(count)])
     return np.stack([values, -values], axis=1)
@@ -65,35 +65,39 @@ class TestDivergence:
             assert (found >= 0).all()
             assert (np.diff(found) >= -1e-9).all()
 
-    def test_laws_without_width(self) -> None:
+    def test_distributions_without_width(self) -> None:
         assert renyi_of_normals(ORDERS, 1.0, 0.0, 1.0, 0.0).tolist() == [0.0] * 5
         assert np.isinf(renyi_of_normals(ORDERS, 1.0, 0.0, 1.0, 0.1)).all()
 
 
 @pytest.fixture(scope="module")
-def laws() -> AdjacentLaws:
-    return AdjacentLaws(two_labels())
+def distributions() -> AdjacentDistributions:
+    return AdjacentDistributions(two_labels())
 
 
 class TestCost:
-    def test_the_figures_of_the_hundredth_word_both_ways(self, laws: AdjacentLaws) -> None:
-        found = laws.cost_of_share(0.0007, 1e-5)
+    def test_the_figures_of_the_hundredth_word_both_ways(
+        self, distributions: AdjacentDistributions
+    ) -> None:
+        found = distributions.cost_of_share(0.0007, 1e-5)
         assert found.without_term == pytest.approx(0.0087, abs=5e-5)
         assert found.with_term == pytest.approx(0.1244, abs=2e-4)
         assert found.epsilon == found.with_term
 
-    def test_the_figures_of_the_first_word_both_ways(self, laws: AdjacentLaws) -> None:
-        found = laws.cost_of_share(0.07, 1e-5)
+    def test_the_figures_of_the_first_word_both_ways(
+        self, distributions: AdjacentDistributions
+    ) -> None:
+        found = distributions.cost_of_share(0.07, 1e-5)
         assert found.without_term == pytest.approx(0.358, abs=1e-3)
         assert found.with_term == pytest.approx(6.206, abs=5e-3)
 
-    def test_fitted_laws_are_those_of_the_values_that_are_left(self) -> None:
+    def test_fitted_distributions_are_those_of_the_values_that_are_left(self) -> None:
         rows = np.random.default_rng(0).gamma(1.0, size=(500, 2))
         left = []
         for column in rows.T:
             far = np.argsort(np.abs(column - column.mean()))
             left.append(column[far[:-37]])
-        forth, back = AdjacentLaws(rows).divergences(37, ORDERS)
+        forth, back = AdjacentDistributions(rows).divergences(37, ORDERS)
         expected = [
             sum(renyi_of_normals(ORDERS, a.mean(), a.std(), b.mean(), b.std()) for a, b in pairs)
             for pairs in (zip(left, rows.T, strict=True), zip(rows.T, left, strict=True))
@@ -101,36 +105,40 @@ class TestCost:
         assert forth == pytest.approx(expected[0], rel=1e-9)
         assert back == pytest.approx(expected[1], rel=1e-9)
 
-    def test_more_features_cost_more(self, laws: AdjacentLaws) -> None:
-        costs = [laws.cost(removed) for removed in (0, 10, 100, 1000, 10_000)]
+    def test_more_features_cost_more(self, distributions: AdjacentDistributions) -> None:
+        costs = [distributions.cost(removed) for removed in (0, 10, 100, 1000, 10_000)]
         for name in ("without_term", "with_term"):
             values = [getattr(cost, name) for cost in costs]
             assert values == sorted(values)
         assert costs[0].epsilon == pytest.approx(0, abs=1e-4)
 
     def test_a_term_of_all_rows_has_no_bound(self) -> None:
-        found = AdjacentLaws(np.array([[1.0], [2.0], [4.0]])).cost(2)
+        found = AdjacentDistributions(np.array([[1.0], [2.0], [4.0]])).cost(2)
         assert math.isinf(found.epsilon)
 
-    def test_releases_add_up_and_delta_is_paid_once(self, laws: AdjacentLaws) -> None:
-        one = laws.divergences(140)
+    def test_releases_add_up_and_delta_is_paid_once(
+        self, distributions: AdjacentDistributions
+    ) -> None:
+        one = distributions.divergences(140)
         once = term_cost.composed([one], removed=140)
         twice = term_cost.composed([one, one], removed=140)
-        assert once == laws.cost(140)
+        assert once == distributions.cost(140)
         assert once.with_term < twice.with_term < 2 * once.with_term
 
     @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5])
-    def test_a_delta_that_means_nothing_is_refused(self, laws: AdjacentLaws, delta: float) -> None:
+    def test_a_delta_that_means_nothing_is_refused(
+        self, distributions: AdjacentDistributions, delta: float
+    ) -> None:
         with pytest.raises(ValueError, match="delta"):
-            laws.cost(3, delta)
+            distributions.cost(3, delta)
 
-    def test_rows_that_have_no_law_are_refused(self) -> None:
+    def test_rows_that_have_no_distribution_are_refused(self) -> None:
         with pytest.raises(ValueError, match="two rows"):
-            AdjacentLaws(np.zeros((1, 2)))
+            AdjacentDistributions(np.zeros((1, 2)))
 
 
 class TestUpdates:
-    """Claim 3 of the paper: an update is released by a law of twice as many columns."""
+    """Claim 3 of the paper: an update is released by a distribution of twice as many columns."""
 
     def update(self) -> filling.Update:
         generator = np.random.default_rng(5)
@@ -140,11 +148,11 @@ class TestUpdates:
         amounts[4000:4200, 0] = 1.0
         return filling.Update(released=released, amounts=amounts)
 
-    def test_of_one_column_it_is_the_law_of_that_column(self) -> None:
+    def test_of_one_column_it_is_the_distribution_of_that_column(self) -> None:
         rows = np.random.default_rng(0).gamma(1.0, size=(500, 1))
         for found, expected in zip(
             term_cost.joint_divergences(rows, 37, ORDERS),
-            AdjacentLaws(rows).divergences(37, ORDERS),
+            AdjacentDistributions(rows).divergences(37, ORDERS),
             strict=True,
         ):
             assert found == pytest.approx(expected, rel=1e-6)
@@ -158,10 +166,10 @@ class TestUpdates:
         part = rows[np.argsort(distances)[:-60]]
         found = [way[0] for way in term_cost.joint_divergences(rows, 60, np.array([order]))]
         for divergence, (one, other) in zip(found, ((part, rows), (rows, part)), strict=True):
-            first, second = (np.cov(law.T, ddof=0) for law in (one, other))
+            first, second = (np.cov(distribution.T, ddof=0) for distribution in (one, other))
             mixed = order * second + (1 - order) * first
             shift = one.mean(axis=0) - other.mean(axis=0)
-            sizes = [np.linalg.slogdet(law)[1] for law in (mixed, first, second)]
+            sizes = [np.linalg.slogdet(distribution)[1] for distribution in (mixed, first, second)]
             # Gil, Alajaji, Linder 2013, table 2: the multivariate case.
             expected = order / 2 * shift @ np.linalg.solve(mixed, shift) - (
                 sizes[0] - (1 - order) * sizes[1] - order * sizes[2]
@@ -180,10 +188,10 @@ class TestUpdates:
 
     def test_the_cost_of_an_update_adds_to_that_of_the_first_release(self) -> None:
         update = self.update()
-        rows = filling.changed_rows(update)
+        rows = filling.neighbouring_rows(update)
         assert rows.shape == (4000, 4)
         assert np.array_equal(rows, np.hstack([update.released, update.amounts])[:4000])
-        first = AdjacentLaws(update.released.astype(np.float64)).divergences(30)
+        first = AdjacentDistributions(update.released.astype(np.float64)).divergences(30)
         further = term_cost.joint_divergences(rows, 20)
         whole = term_cost.composed([first, further], removed=50)
         for way, place in (("without_term", 0), ("with_term", 1)):
@@ -246,9 +254,9 @@ class TestTerms:
         assert term_cost.terms([], FeatureScheme()).words == ()
 
 
-def test_the_picture_can_be_drawn(tmp_path: Path) -> None:
-    laws = AdjacentLaws(two_labels(2000))
+def test_the_image_can_be_drawn(tmp_path: Path) -> None:
+    distributions = AdjacentDistributions(two_labels(2000))
     shares = np.array([0.07, 0.007, 0.0007])
     path = tmp_path / "cost.png"
-    term_cost.plot([(shares, [laws.cost_of_share(share) for share in shares])] * 2, path)
+    term_cost.plot([(shares, [distributions.cost_of_share(share) for share in shares])] * 2, path)
     assert path.read_bytes()[:4] == b"\x89PNG"

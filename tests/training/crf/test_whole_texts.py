@@ -9,7 +9,7 @@ from hushdoc.errors import AnnotationError
 from hushdoc.hashing import FeatureScheme
 from hushdoc.runtime.hashed import class_scoring
 from hushdoc.runtime.hashed.chains import viterbi
-from hushdoc.runtime.hashed.class_scoring import tells_kinds
+from hushdoc.runtime.hashed.class_scoring import is_classifier
 from hushdoc.runtime.hashed.table import HashedTable, item_scores
 from hushdoc_training.crf import chain, whole_texts
 from hushdoc_training.crf.corpus import Corpus
@@ -36,15 +36,15 @@ def texts(count: int = 30) -> list[Told]:
 
 
 def corpus() -> Corpus:
-    return whole_texts.kind_corpus(texts(), NAMES)
+    return whole_texts.class_corpus(texts(), NAMES)
 
 
-def test_decoding_gives_a_text_the_one_kind_of_the_largest_sum() -> None:
+def test_decoding_gives_a_text_the_one_class_of_the_largest_sum() -> None:
     made = corpus()
     assert len(made.sentences) > 2 * len(made.owners)
     weights = np.random.default_rng(1).normal(size=(SCHEME.rows, 3)).astype(np.float32) * 30
     features = made.features(SCHEME)
-    moves = whole_texts.one_kind(NAMES).astype(np.float64)
+    moves = whole_texts.one_class(NAMES).astype(np.float64)
     table = HashedTable(weights=weights, transitions=moves)
     decoded = viterbi(item_scores(features, table), made.documents, moves)
     sums = item_scores(whole_texts.whole(features, made), table)
@@ -66,7 +66,7 @@ def test_training_sees_the_same_sum_as_decoding() -> None:
     chained = chain.record_set(
         features, made.labels, sequences=made.documents, records=made.documents
     )
-    moves = whole_texts.one_kind(NAMES).astype(np.float64)
+    moves = whole_texts.one_class(NAMES).astype(np.float64)
     found = [
         chain.gradients(
             records.records,
@@ -82,18 +82,18 @@ def test_training_sees_the_same_sum_as_decoding() -> None:
 
 def test_texts_without_words_and_of_other_kinds_are_left_out() -> None:
     told = [Told("a b", "law"), Told(" \n", "sea"), Told("c", "other"), Told("d.\n\ne", "sea")]
-    made = whole_texts.kind_corpus(told, NAMES)
+    made = whole_texts.class_corpus(told, NAMES)
     assert whole_texts.kinds(made).tolist() == [1, 2]
     assert made.records.tolist() == made.documents.tolist() == [0, 1, 3]
     assert made.names == NAMES
 
 
-def test_readers_see_that_a_text_has_one_kind() -> None:
-    assert tells_kinds(NAMES, SCHEME.level, whole_texts.one_kind(NAMES))
+def test_readers_see_that_a_text_has_one_class() -> None:
+    assert is_classifier(NAMES, SCHEME.level, whole_texts.one_class(NAMES))
     assert whole_texts.FORBIDDEN == class_scoring.FORBIDDEN
 
 
 @pytest.mark.parametrize("name", ["O", "", " "])
 def test_names_that_stand_for_no_label_are_refused(name: str) -> None:
     with pytest.raises(AnnotationError, match="stands for no label"):
-        whole_texts.kind_corpus([], ["law", name])
+        whole_texts.class_corpus([], ["law", name])

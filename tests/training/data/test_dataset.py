@@ -1,4 +1,4 @@
-"""One door to labelled documents, with and without pictures of their pages."""
+"""One door to labelled documents, with and without images of their pages."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from hushdoc_training.data import dataset, invented
 SOURCE = dataset.Source(location="invented:receipt", documents=3, seed=4)
 
 
-def test_pictures_of_invented_documents_are_there_as_long_as_they_are_needed(
+def test_images_of_invented_documents_are_there_as_long_as_they_are_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     plain = dataset.read(SOURCE)
-    with dataset.opened(SOURCE, pictures=True) as found:
+    with dataset.opened(SOURCE, images=True) as found:
         assert len(found) == 3
         for shown, item in zip(found, plain, strict=True):
             page = shown.document.pages[0]
             assert page.image is not None
-            with Image.open(page.image) as picture:
-                assert picture.size == (page.width, page.height)
+            with Image.open(page.image) as image:
+                assert image.size == (page.width, page.height)
             without = replace(shown.document, pages=(replace(page, image=None),))
             assert replace(shown, document=without) == item
     assert list(tmp_path.iterdir()) == []
@@ -36,23 +36,23 @@ def test_nothing_is_drawn_for_models_that_read_words_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
-    with dataset.opened(SOURCE, pictures=False) as found:
+    with dataset.opened(SOURCE, images=False) as found:
         assert found == dataset.read(SOURCE)
 
 
-def test_other_corpora_bring_their_pictures(tmp_path: Path) -> None:
+def test_other_corpora_bring_their_images(tmp_path: Path) -> None:
     config = invented.InventedConfig(kinds=("receipt",))
     invented.write(tmp_path / "pages", seed=4, count=2, config=config)
-    with dataset.opened(dataset.Source(location=str(tmp_path / "pages")), pictures=True) as found:
+    with dataset.opened(dataset.Source(location=str(tmp_path / "pages")), images=True) as found:
         images = [item.document.pages[0].image for item in found]
     assert images == sorted((tmp_path / "pages").glob("*.png"))
 
 
 def test_what_can_not_be_invented_is_refused_either_way() -> None:
-    for pictures in (False, True):
+    for images in (False, True):
         source = replace(SOURCE, location="invented:poem")
         with (
             pytest.raises(AnnotationError, match="invented:form"),
-            dataset.opened(source, pictures=pictures),
+            dataset.opened(source, images=images),
         ):
             pass

@@ -138,7 +138,7 @@ def test_what_is_no_sound_ledger_is_refused(
         ('UPDATE runs SET step = \'{"type": "laplace"}\'', "step of run 1"),
         ("UPDATE runs SET step = '{'", "step of run 1"),
         ("UPDATE runs SET title = x'ff'", "no text"),
-        ("UPDATE runs SET reserved = 1.5", "whole number"),
+        ("UPDATE runs SET reserved = 1.5", "integer"),
     ],
 )
 def test_rows_that_make_no_sense_are_refused(ledger: Ledger, statement: str, says: str) -> None:

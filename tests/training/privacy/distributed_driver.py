@@ -45,7 +45,7 @@ def steps(model: nn.Module, **changed: Any) -> dict[str, Any]:
         optimizer=optimizer_of(model),
         noise=NoiseStream(key=bytes(32)),
         charge=charged.append,
-        max_rows=3,
+        max_examples=3,
         **changed,
     ) as made:
         taken = list(made)

@@ -135,7 +135,7 @@ def training(
         "losses": losses_of(model),
         "noise": Silent(),
         "coins": scripted(draws),
-        "max_rows": MAX_ROWS,
+        "max_examples": MAX_ROWS,
     } | changed
     plan, optimizer = settings.pop("plan"), settings.pop("optimizer")
     with PrivateTraining(plan, model, optimizer, **settings) as made:

@@ -170,7 +170,7 @@ class WithBias(nn.Module):
         ("rows of a trial", "first record is tensor"),
         ("list of losses", r"`losses` returned a list for \d+ rows; .*torch.stack"),
         ("no gradient", r"torch.float32 for \d+ rows that no gradient leads back from"),
-        ("whole numbers", "torch.int64"),
+        ("integers", "torch.int64"),
     ],
 )
 def test_what_would_break_the_guarantee_is_refused_by_name(name: str, says: str) -> None:
@@ -216,7 +216,7 @@ def test_what_would_break_the_guarantee_is_refused_by_name(name: str, says: str)
         changed["losses"] = lambda rows: list(squares(model)(rows))
     elif name == "no gradient":
         changed["losses"] = lambda rows: squares(model)(rows).detach()
-    elif name == "whole numbers":
+    elif name == "integers":
         changed["losses"] = lambda rows: squares(model)(rows).long()
     before = flat(model)
     with pytest.raises(PrivacyError, match=says), training(model, draws=[[1]], **changed) as made:
@@ -329,7 +329,7 @@ def test_a_frozen_part_stays_as_it_was() -> None:
 
 
 def test_arguments_out_of_range() -> None:
-    for wrong in ({"backend": "fast"}, {"max_rows": 0}, {"multiplicity": 0}):
+    for wrong in ({"backend": "fast"}, {"max_examples": 0}, {"multiplicity": 0}):
         with pytest.raises(ValueError, match="backend"), training(small_model(), draws=[], **wrong):
             pass
     with training(small_model(), draws=[[1]]) as made:
@@ -346,7 +346,9 @@ def test_packing_keeps_records_whole_and_loses_no_row() -> None:
     for _ in range(50):
         sizes = torch.randint(0, 7, (12,), generator=generator).tolist()
         records = [[(number, row) for row in range(size)] for number, size in enumerate(sizes)]
-        packed = pack(records, max_rows=4, multiplicity=1, padded=True, length=lambda row: row[1])
+        packed = pack(
+            records, max_examples=4, multiplicity=1, padded=True, length=lambda row: row[1]
+        )
         seen = []
         for batch in packed.batches:
             assert len(batch.rows) == len(batch.records) == len(batch.weights) == 4

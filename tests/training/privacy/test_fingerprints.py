@@ -77,7 +77,7 @@ def test_a_copy_is_alike_and_one_more_is_not(value: object) -> None:
     assert same_records.of([value]) != same_records.of([value, value]) != same_records.of(value)
 
 
-def test_pictures_are_read() -> None:
+def test_images_are_read() -> None:
     image = pytest.importorskip("PIL.Image")
     one, other = (image.new("RGB", (4, 3), colour) for colour in ("red", "blue"))
     assert same_records.of(one) == same_records.of(one.copy()) != same_records.of(other)

@@ -45,10 +45,10 @@ def test_no_record_moves_the_sum_by_more_than_the_clipping_norm(removed: int, ba
         assert float(moved.norm()) > 0.99 * CLIP
 
 
-@pytest.mark.parametrize("max_rows", [1, 2, 4, 100])
+@pytest.mark.parametrize("max_examples", [1, 2, 4, 100])
 @pytest.mark.parametrize("padded", [False, True])
-def test_physical_batches_change_nothing(max_rows: int, padded: bool) -> None:
-    found = clipped_sum(EVERY, max_rows=max_rows, padded=padded)
+def test_physical_batches_change_nothing(max_examples: int, padded: bool) -> None:
+    found = clipped_sum(EVERY, max_examples=max_examples, padded=padded)
     assert torch.allclose(found, by_hand(EVERY, rows_of_records()), rtol=1e-4, atol=1e-6)
 
 
@@ -80,7 +80,7 @@ def noise_of(draws: list[list[int]], *, steps: int = 1, key: bytes = bytes(32)) 
         trial=[[torch.zeros(400)], [torch.ones(400)]],
         losses=lambda rows: model(torch.stack(list(rows))).sum(1),
         noise=NoiseStream(key=key),
-        max_rows=2,
+        max_examples=2,
     ) as made:
         for _ in range(steps):
             before = flat(model)
@@ -130,7 +130,7 @@ def test_an_empty_draw_is_a_step_of_noise_that_counts(backend: str) -> None:
 def test_a_gradient_that_is_not_finite_becomes_zero_and_is_counted(backend: str) -> None:
     records = rows_of_records()
     records[3] = [torch.full((6,), float("inf"))]
-    found = clipped_sum([0, 3, 8], records=records, backend=backend, padded=True, max_rows=5)
+    found = clipped_sum([0, 3, 8], records=records, backend=backend, padded=True, max_examples=5)
     assert torch.allclose(found, by_hand([0, 8], records), rtol=1e-4, atol=1e-6)
     with training(small_model(), draws=[[3]], records=records, backend=backend) as made:
         assert made.step().nonfinite == made.nonfinite == 1
@@ -186,7 +186,7 @@ def test_the_engine_draws_by_the_plans_rate_from_the_operating_system() -> None:
         torch.optim.SGD(model.parameters(), lr=0.0),
         records=records,
         losses=squares(model),
-        max_rows=100,
+        max_examples=100,
         trial=[[torch.zeros(1)], [torch.ones(1)]],
     ) as made:
         drawn = [step.drawn for step in made]

@@ -92,7 +92,7 @@ def test_no_noise_is_drawn_for_them() -> None:
         claim = made.claim("pages")
     assert torch.equal(model.pooler.weight, weight)
     assert not torch.equal(model[0].weight, first)
-    assert claim.training["left_as_they_were"] == ["pooler.bias", "pooler.weight"]
+    assert claim.training["untrained_parameters"] == ["pooler.bias", "pooler.weight"]
     public = [access for access in claim.data_accesses if "which parameters" in access.purpose]
     assert [access.treatment for access in public] == ["declared-public"]
     claim.to_json()

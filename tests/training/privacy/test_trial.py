@@ -194,7 +194,7 @@ def test_losses_trained_with_that_couple_rows_without_a_gradient_rest_on_the_cla
         return each / each.detach().sum()
 
     with training(model, draws=[], losses=coupled, trial_losses=squares(model)) as made:
-        assert trial.ASSUMED in made.particulars("pages").assumes
+        assert trial.ASSUMED in made.claim_details("pages").assumes
 
 
 def test_a_wrong_clipper_is_found_on_the_losses_trained_with_alone() -> None:

@@ -53,7 +53,7 @@ def trained(model: Dropping, *, seed: int, **changed: object) -> torch.Tensor:
         model,
         draws=[list(range(9))],
         losses=losses_of(model),
-        max_rows=100,
+        max_examples=100,
         **changed,
     ) as made:
         model.masks.clear()

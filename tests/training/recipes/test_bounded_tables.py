@@ -25,21 +25,25 @@ def contracts(count: int, *names: str) -> corpus.Corpus:
     return corpus.sentence_corpus(invented_contracts.contracts(count), names)
 
 
-def attacked(noise_std: float, changed_rows: int) -> list[crf.Attack]:
+def attacked(noise_std: float, neighbouring_rows: int) -> list[crf.Attack]:
     return private_audits.attacks_on_rows(
         SCHEME,
         lambda invented: bounded_tables.fit(invented, SCHEME, SETTINGS),
         noise_std=noise_std,
-        changed_rows=changed_rows,
+        neighbouring_rows=neighbouring_rows,
     )
 
 
-@pytest.mark.parametrize("changed_rows", [1, 4])
-def test_canary_rows_are_seen_as_much_as_the_noise_allows_and_no_more(changed_rows: int) -> None:
+@pytest.mark.parametrize("neighbouring_rows", [1, 4])
+def test_canary_rows_are_seen_as_much_as_the_noise_allows_and_no_more(
+    neighbouring_rows: int,
+) -> None:
     multiplier = calibration.noise_multiplier(
         epsilon=8, delta=1e-5, sampling_rate=1.0, steps=1, accountant="pld"
     )
-    [canary, *others] = attacked(2 * SETTINGS.bound * changed_rows**0.5 * multiplier, changed_rows)
+    [canary, *others] = attacked(
+        2 * SETTINGS.bound * neighbouring_rows**0.5 * multiplier, neighbouring_rows
+    )
     assert canary.method == "canary rows"
     # Canaries are as far apart as rows can be, so the curve of the mechanism itself is reached.
     most = NormalDist().cdf(1 / multiplier / 2**0.5)
@@ -60,7 +64,7 @@ def test_the_promise_is_conditional_and_recomputes(tmp_path: Path) -> None:
         SCHEME,
         epsilon=2,
         delta=1e-6,
-        changed_rows=9,
+        neighbouring_rows=9,
         settings=SETTINGS,
         out=tmp_path,
         name="contracts",

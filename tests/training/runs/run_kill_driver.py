@@ -4,9 +4,9 @@
 
 The parent imports torch once and forks a child for every start or resume. It waits until a few
 more steps are charged, and goes on until KILLS kills came between the first charge and the last,
-however fast the machine; some more come while a child starts. A witness writes, by os.write to a
-file in append mode, which a kill can't take back, one line before every step's noise is drawn and a
-digest of what was drawn after it.
+however fast the machine; some more come while a child starts. A fingerprint writes, by os.write to
+a file in append mode, which a kill can't take back, one line before every step's noise is drawn and
+a digest of what was drawn after it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PLAN = PrivacyPlan.calibrated(
 PARAMETERS = 4
 
 
-class Witness(NoiseStream):
+class FileFingerprint(NoiseStream):
     """Noise that is witnessed before and after it is drawn."""
 
     def __init__(self, path: Path) -> None:
@@ -56,7 +56,7 @@ class Witness(NoiseStream):
         return noise
 
 
-def child(out: Path, witness: Path) -> None:
+def child(out: Path, fingerprint: Path) -> None:
     model = small_model()
     run = PrivateRun.open(out, PLAN, resume=(out / "plan.json").exists())
     with PrivateTraining(
@@ -67,18 +67,18 @@ def child(out: Path, witness: Path) -> None:
         losses=squares(model),
         trial=rows_of_records()[4:6],
         charge=run.charge,
-        noise=Witness(witness),
+        noise=FileFingerprint(fingerprint),
     ) as training:
         if run.train(training, save_every=0.005):
             torch.save(flat(model), out / "weights.pt")
 
 
-def fork(out: Path, witness: Path) -> int:
+def fork(out: Path, fingerprint: Path) -> int:
     process = os.fork()
     if process:
         return process
     try:
-        child(out, witness)
+        child(out, fingerprint)
     except BaseException:
         traceback.print_exc()
         os._exit(1)
@@ -99,10 +99,10 @@ def alive(process: int) -> bool:
     return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
-def attempt(out: Path, witness: Path, dice: random.Random, *, shoot: bool) -> int:
+def attempt(out: Path, fingerprint: Path, dice: random.Random, *, shoot: bool) -> int:
     """Starts a child, may kill it, and returns how it ended."""
     charged = charges(out)[-1]
-    process = fork(out, witness)
+    process = fork(out, fingerprint)
     if shoot:
         if dice.random() < 0.15:
             time.sleep(dice.uniform(0.0, 0.3))  # while it starts
@@ -120,11 +120,11 @@ def main(folder: Path, kills: int, seed: int) -> dict[str, object]:
     inside: list[int] = []
     while len(inside) < kills:
         runs += 1
-        out, witness = folder / f"run{runs}", folder / f"witness.{runs}"
+        out, fingerprint = folder / f"run{runs}", folder / f"fingerprint.{runs}"
         while True:
             before = charges(out)[-1]
-            status = attempt(out, witness, dice, shoot=len(inside) < kills)
-            check(out, witness)
+            status = attempt(out, fingerprint, dice, shoot=len(inside) < kills)
+            check(out, fingerprint)
             if not os.WIFSIGNALED(status):
                 assert status == 0, "training failed"
                 break
@@ -142,9 +142,9 @@ def charges(out: Path) -> list[int]:
     return [int(line) for line in path.read_bytes().split()] if path.exists() else [0]
 
 
-def check(out: Path, witness: Path) -> None:
+def check(out: Path, fingerprint: Path) -> None:
     """Whatever was drawn is charged, was never drawn before, and whatever has a name is whole."""
-    lines = witness.read_text().splitlines() if witness.exists() else []
+    lines = fingerprint.read_text().splitlines() if fingerprint.exists() else []
     drawn = lines.count("draw")
     assert -(-drawn // PARAMETERS) <= len(charges(out)) - 1, "a draw of noise is not charged"
     values = [line for line in lines if line != "draw"]

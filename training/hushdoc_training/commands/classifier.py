@@ -110,7 +110,7 @@ def _corpora(options: argparse.Namespace, known: tuple[str, ...]) -> tuple[Corpu
             f"Documents are of the kind '{strange[0]}'; the released table knows "
             f"{', '.join(known)}. Leave them out, or train a new table."
         )
-    return whole_texts.kind_corpus(train, names), whole_texts.kind_corpus(test, names)
+    return whole_texts.class_corpus(train, names), whole_texts.class_corpus(test, names)
 
 
 def is_held_out(name: str, share: float) -> bool:
@@ -179,7 +179,7 @@ def _filled(
     settings = CRFSettings(
         fill=options.mode,
         noise=options.noise,
-        least_documents=options.least_documents,
+        min_document_frequency=options.min_document_frequency,
     )
     return classifier.train_filled(
         corpus,
@@ -236,7 +236,7 @@ def _public(options: argparse.Namespace, own: FeatureScheme) -> PublicText:
         texts = corpus.sentence_corpus(invented_contracts.contracts(400, seed=1), [])
         name, unseen, overlap = clauses.INVENTED, 1.0, "none"
     else:
-        texts = whole_texts.kind_corpus(*_with_names(read_messages(options.public, NUM_INVENTED)))
+        texts = whole_texts.class_corpus(*_with_names(read_messages(options.public, NUM_INVENTED)))
         invented = options.public.startswith("invented:")
         name = options.public if invented else Path(options.public).name
         overlap = options.public_overlap

@@ -52,7 +52,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     filled = parser.add_argument_group("published, hardened and none")
     filled.add_argument("--noise", type=float, help="of hardened, in spreads (default: 0.5)")
     filled.add_argument(
-        "--least-documents",
+        "--min-document-frequency",
         type=int,
         help="words in fewer documents are dropped (default: 10 for hardened, else 1)",
     )

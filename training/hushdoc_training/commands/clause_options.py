@@ -85,7 +85,7 @@ def _add_filled(group: argparse._ArgumentGroup) -> None:
         help="passes, also of bounded (default: 30; 24 of batch; 4 of bounded)",
     )
     group.add_argument(
-        "--loudest",
+        "--top_features_per_label",
         type=int,
         default=128,
         help="of batch: words that keep a weight, for each label; fewer tell less (default: 128)",
@@ -100,7 +100,7 @@ def _add_filled(group: argparse._ArgumentGroup) -> None:
         "--noise", type=float, help="of hardened, in spreads (default: 1 for batch, else 0.5)"
     )
     group.add_argument(
-        "--least-documents",
+        "--min-document-frequency",
         type=int,
         help="features in fewer documents are dropped (default: 10 for hardened, else 1)",
     )
@@ -111,7 +111,7 @@ def _add_bounded(group: argparse._ArgumentGroup) -> None:
         "--row-bound", type=float, default=0.1, help="largest length of a row (default: 0.1)"
     )
     group.add_argument(
-        "--changed-rows",
+        "--neighbouring-rows",
         type=int,
         default=1,
         help="in how many rows two tables may differ that --epsilon keeps alike (default: 1)",
@@ -179,8 +179,10 @@ def check(options: argparse.Namespace) -> None:
         options.refuse_usage(f"--clusters can't be had with --mode {options.mode}")
     if options.mode == "gaussian" and options.level == "token":
         options.refuse_usage("--mode gaussian needs sentences: a tag is seen by many rows")
-    if options.changed_rows < 1:
-        options.refuse_usage(f"--changed-rows is {options.changed_rows}; it must be at least 1")
+    if options.neighbouring_rows < 1:
+        options.refuse_usage(
+            f"--neighbouring-rows is {options.neighbouring_rows}; it must be at least 1"
+        )
     if options.iterations is not None and options.iterations < 1:
         options.refuse_usage(f"--iterations is {options.iterations}; it must be at least 1")
     require_positive(options, "row_bound")

@@ -34,7 +34,7 @@ What the table may be given away as:
   published   filled as in "Hash the Universe" and attacked; the certificate says "empirical"
   hardened    frequent words alone, noise on every row, attacked; "empirical"
   bounded     rows kept short while they are learned, noise on every row; "dp-conditional": it
-              hides what is in --changed-rows rows, and no term or document by itself
+              hides what is in --neighbouring-rows rows, and no term or document by itself
   gaussian    each row learned from its own counts, noise on every row; "dp" for single terms
   private     DP-SGD; "dp" for whole documents
   none        as it was fitted; the certificate says that it promises nothing
@@ -194,9 +194,9 @@ def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) 
             fill=options.mode,
             noise=options.noise,
             batch=Settings(travel=options.travel or table_settings.TRAVEL),
-            loudest=options.loudest,
+            top_features_per_label=options.top_features_per_label,
             unseen=UNSEEN if public is None else public.unseen,
-            least_documents=options.least_documents,
+            min_document_frequency=options.min_document_frequency,
         )
     except ValueError as error:
         options.refuse_usage(str(error))
@@ -345,7 +345,7 @@ def _bounded(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme)
             scheme,
             epsilon=options.epsilon,
             delta=private_runs.DELTA if options.delta is None else options.delta,
-            changed_rows=options.changed_rows,
+            neighbouring_rows=options.neighbouring_rows,
             settings=settings,
             out=options.out,
             name=name_of(options),

@@ -89,8 +89,8 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     where.add_argument(
         "--images",
         action="store_true",
-        help="it reads the picture of each page beside its words: LayoutLMv3 alone, and every "
-        "document must have pictures; a run that --start names keeps its own way",
+        help="it reads the image of each page beside its words: LayoutLMv3 alone, and every "
+        "document must have images; a run that --start names keeps its own way",
     )
     where.add_argument(
         "--box-level", choices=("word", "segment"), default="word", help="which boxes it reads"
@@ -187,8 +187,8 @@ def run(options: argparse.Namespace) -> int:
         seed=options.seed,
         labels=options.labels,
     )
-    pictures = options.images or start.reads_pictures(options.start)
-    with dataset.opened(source, pictures=pictures) as documents:
+    images = options.images or start.reads_images(options.start)
+    with dataset.opened(source, images=images) as documents:
         return _train(options, source, documents, ledger=ledger, plan=plan)
 
 

@@ -35,7 +35,7 @@ _ASSUMES = {
     "published": (
         "nobody looks at weights that are zero, are equal, cancel one another or repeat; attacks "
         "that do find terms again",
-        "genuine weights look like draws from the fitted law",
+        "genuine weights look like draws from the fitted distribution",
     ),
     "hardened": (
         "terms in fewer documents than the threshold are what is to be hidden; how much others "

@@ -103,21 +103,25 @@ class Corpus:
         scheme: FeatureScheme,
         clusters: Clusters | None = None,
         *,
-        least_documents: int = 1,
+        min_document_frequency: int = 1,
     ) -> Features:
         """Returns the rows of every item.
 
         Args:
             scheme: What the features are; of the corpus's level.
             clusters: What the scheme's clusters are.
-            least_documents: Features of fewer documents are left out.
+            min_document_frequency: Features of fewer documents are left out.
         """
         if scheme.level != self.level:
             raise ValueError(f"The items are {self.level}s, the scheme's are {scheme.level}s.")
-        if least_documents <= 1:
+        if min_document_frequency <= 1:
             return hashing.features(self.sentences, scheme, clusters)
         return frequency.frequent(
-            self.sentences, scheme, self.records, least_records=least_documents, clusters=clusters
+            self.sentences,
+            scheme,
+            self.records,
+            least_records=min_document_frequency,
+            clusters=clusters,
         )
 
 

@@ -1,8 +1,8 @@
-"""Laws fitted to the complete rows of a table, from which missing weights are drawn.
+"""Distributions fitted to the complete rows of a table, from which missing weights are drawn.
 
-Every law here is a mixture of normals, so that drawing whole rows and drawing the missing part of a
-row given its other weights are one piece of code: independent normals and a joint normal have one
-part, a Gaussian mixture a few, a kernel density estimate one for each row it remembers.
+Every distribution here is a mixture of normals, so that drawing whole rows and drawing the missing
+part of a row given its other weights are one piece of code: independent normals and a joint normal
+have one part, a Gaussian mixture a few, a kernel density estimate one for each row it remembers.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Mixture:
     covariances: Floats
 
     def draw(self, count: int, stream: SecretStream) -> Floats:
-        """Returns rows drawn from the law, shape [count, columns].
+        """Returns rows drawn from the distribution, shape [count, columns].
 
         Args:
             count: How many.
@@ -65,7 +65,7 @@ class Mixture:
         return noise + self.means[chosen]
 
     def complete(self, rows: Floats, stream: SecretStream) -> Floats:
-        """Returns the rows with every NaN drawn from the law, given the row's other weights.
+        """Returns the rows with every NaN drawn, given the row's other weights.
 
         Args:
             rows: Shape [rows, columns]; where a whole row is NaN, it is drawn like any other.
@@ -85,13 +85,13 @@ class Mixture:
 
 
 class _Conditional:
-    """The law of some weights of a row, given the others."""
+    """The distribution of some weights of a row, given the others."""
 
-    def __init__(self, law: Mixture, missing: npt.NDArray[np.bool_]) -> None:
+    def __init__(self, distribution: Mixture, missing: npt.NDArray[np.bool_]) -> None:
         known = ~missing
-        self._law, self._known, self._missing = law, known, missing
+        self._distribution, self._known, self._missing = distribution, known, missing
         whitenings, gains, roots, logs = [], [], [], []
-        for covariance in law.covariances:
+        for covariance in distribution.covariances:
             whitening, log_determinant = _whitening(covariance[np.ix_(known, known)])
             across = covariance[np.ix_(missing, known)]
             gain = across @ whitening.T @ whitening
@@ -105,7 +105,7 @@ class _Conditional:
     def draw(self, rows: Floats, stream: SecretStream) -> Floats:
         """Returns the missing weights of rows."""
         chosen = _chosen(self._shares(rows), len(rows), stream)
-        means = self._law.means[chosen]
+        means = self._distribution.means[chosen]
         part = chosen if len(self._gains) > 1 else np.zeros(1, dtype=np.int64)
         off = (rows - means)[:, self._known]
         noise = stream.normals((len(rows), int(self._missing.sum())))
@@ -122,19 +122,19 @@ class _Conditional:
     def _shares(self, rows: Floats) -> Floats:
         """Returns how likely each part is, given what is known of each row."""
         known = rows[:, self._known]
-        distances = np.empty((len(rows), len(self._law.shares)))
-        for part, mean in enumerate(self._law.means[:, self._known]):
+        distances = np.empty((len(rows), len(self._distribution.shares)))
+        for part, mean in enumerate(self._distribution.means[:, self._known]):
             whitening = self._whitenings[part % len(self._whitenings)]
             distances[:, part] = np.square((known - mean) @ whitening.T).sum(axis=1)
         with np.errstate(divide="ignore"):
-            logs = np.log(self._law.shares) - 0.5 * (distances + self._logs)
+            logs = np.log(self._distribution.shares) - 0.5 * (distances + self._logs)
         logs -= logs.max(axis=1, keepdims=True)
         shares: Floats = np.exp(logs)
         return shares / shares.sum(axis=1, keepdims=True)
 
 
 def fitted(family: str, rows: Floats, stream: SecretStream, *, parts: int = 3) -> Mixture:
-    """Returns a law of a family, fitted to rows.
+    """Returns a distribution of a family, fitted to rows.
 
     Args:
         family: One of FAMILIES.
@@ -147,13 +147,13 @@ def fitted(family: str, rows: Floats, stream: SecretStream, *, parts: int = 3) -
         MissingExtraError: scikit-learn is not installed; for a mixture.
 
     Example:
-        >>> law = fitted("normals", np.array([[0.0, 1.0], [2.0, 1.0]]), SecretStream())
-        >>> law.means.tolist(), law.covariances.tolist()
+        >>> distribution = fitted("normals", np.array([[0.0, 1.0], [2.0, 1.0]]), SecretStream())
+        >>> distribution.means.tolist(), distribution.covariances.tolist()
         ([[1.0, 1.0]], [[[1.0, 0.0], [0.0, 0.0]]])
     """
     if len(rows) < 2:
         raise InputError(
-            f"{len(rows)} rows of the table have a weight for every label; a law needs at least 2. "
+            f"{len(rows)} rows of the table have a weight for every label; expected at least 2. "
             "Train on more documents, or with fewer labels.",
             code="TOO_FEW_ROWS",
         )

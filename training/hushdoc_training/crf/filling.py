@@ -1,11 +1,11 @@
 """Filling: every row of a fitted table gets weights, so that the set of rows says nothing.
 
 `published` is the method of Hash the Universe (sections 4.1, 4.2): rows and weights that no item
-of training had are drawn from a law fitted to the complete rows, and all others stay as they are.
-What stays is what attacks find: weights that are exactly zero, as most are; features that fired
-together in few places and carry the very same weight; two weights of a row that add up to exactly
-zero; a weight that occurs in several rows; and its floating point number, which shows how it was
-computed.
+of training had are drawn from a distribution fitted to the complete rows, and all others stay as
+they are. What stays is what attacks find: weights that are exactly zero, as most are; features that
+fired together in few places and carry the very same weight; two weights of a row that add up to
+exactly zero; a weight that occurs in several rows; and its floating point number, which shows how
+it was computed.
 
 `hardened` releases no learned number as it is. Only differences between the labels of a row matter
 to decoding, so every row is first centred; a missing row is then the copy of a genuine row, chosen
@@ -70,7 +70,7 @@ def published(
     Args:
         table: What was learned; its weights stay as they are.
         stream: Where chance comes from.
-        family: One of `laws.FAMILIES`; "normals" is the paper's case study.
+        family: One of `distributions.FAMILIES`; "normals" is the paper's case study.
         parts: Of the family "mixture".
         zeros_drawn: Whether weights that are 0 after training count as missing.
 
@@ -89,12 +89,12 @@ def published(
     """
     _require_learned(int(table.genuine.sum()))
     rows = table.weights if zeros_drawn else table.realized
-    law = distributions.fitted(family, complete_rows(rows), stream, parts=parts)
-    return law.complete(rows.astype(np.float64), stream).astype(np.float32)
+    distribution = distributions.fitted(family, complete_rows(rows), stream, parts=parts)
+    return distribution.complete(rows.astype(np.float64), stream).astype(np.float32)
 
 
 def complete_rows(weights: Floats) -> Doubles:
-    """Returns the rows with a weight for every label, to which laws are fitted.
+    """Returns the rows with a weight for every label, to which distributions are fitted.
 
     Where fewer than two are complete, missing weights of the learned rows count as zeros, which is
     what CRFsuite takes them for.
@@ -216,29 +216,30 @@ def updated_published(
 ) -> Floats:
     """Returns the next table to release, as in section 4.5 of the paper.
 
-    The law has twice as many columns: the weight as it is out, and the amount. It is fitted to the
-    rows that training changed in every column; all other amounts are drawn given the weights.
+    The distribution has twice as many columns: the weight as it is out, and the amount. It is
+    fitted to the rows that training changed in every column; all other amounts are drawn given the
+    weights.
 
     Args:
         update: What training changed.
         stream: Where chance comes from.
-        family: One of `laws.FAMILIES`; independent normals would not keep weight and amount
-            together.
+        family: One of `distributions.FAMILIES`; independent normals would not keep weight and
+            amount together.
 
     Raises:
         InputError: Fewer than two rows were changed.
     """
     columns = update.released.shape[1]
-    law = distributions.fitted(family, changed_rows(update), stream)
-    amounts = law.complete(_both(update), stream)[:, columns:]
+    distribution = distributions.fitted(family, neighbouring_rows(update), stream)
+    amounts = distribution.complete(_both(update), stream)[:, columns:]
     return (update.released + amounts).astype(np.float32)
 
 
-def changed_rows(update: Update) -> Doubles:
+def neighbouring_rows(update: Update) -> Doubles:
     """Returns weights and amounts of the rows that training changed in every column.
 
-    To these the law of an update is fitted, and `term_cost.joint_divergences` of them is what it
-    adds to the cost of a term.
+    To these the distribution of an update is fitted, and `term_cost.joint_divergences` of them is
+    what it adds to the cost of a term.
 
     Args:
         update: What training changed.

@@ -83,15 +83,15 @@ class LinearModel:
         )
 
 
-def hashed(texts: Sequence[str], rows: int, *, least_documents: int = 1) -> Any:
+def hashed(texts: Sequence[str], rows: int, *, min_document_frequency: int = 1) -> Any:
     """Returns how often each row's words occur in each text, every text of length 1.
 
     Args:
         texts: Documents.
         rows: Of the table.
-        least_documents: Words of fewer texts are dropped, which is for texts to train on. They are
-            counted as words: by rows, a rare one would pass for frequent as soon as others share
-            its row.
+        min_document_frequency: Words of fewer texts are dropped, which is for texts to train on.
+            They are counted as words: by rows, a rare one would pass for frequent as soon as others
+            share its row.
 
     Raises:
         MissingExtraError: scikit-learn is not installed.
@@ -103,7 +103,7 @@ def hashed(texts: Sequence[str], rows: int, *, least_documents: int = 1) -> Any:
     split = HashingVectorizer().build_analyzer()
     found = [split(text) for text in texts]
     counts = Counter(word for words in found for word in set(words))
-    kept = [[word for word in words if counts[word] >= least_documents] for words in found]
+    kept = [[word for word in words if counts[word] >= min_document_frequency] for words in found]
     vectorizer = HashingVectorizer(n_features=rows, alternate_sign=False, analyzer=_as_it_is)
     return vectorizer.transform(kept)
 

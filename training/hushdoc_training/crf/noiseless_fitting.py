@@ -2,9 +2,9 @@
 
 No promise follows from it: what comes out is not to be released, and `filling.hardened` makes a
 table to release of it. The gradient of a document is clipped as in private training, so that none
-says more than others. That every step leaves of each label all but the loudest rows at zero
-(Blumensath, Davies 2009, iterative hard thresholding) is what hides most words: a row that says
-nothing of a label can't be told from a made-up one.
+says more than others. That every step leaves of each label all but the top_features_per_label rows
+at zero (Blumensath, Davies 2009, iterative hard thresholding) is what hides most words: a row that
+says nothing of a label can't be told from a made-up one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def fit_without_noise(
     start: Start,
     settings: Settings,
     steps: int = STEPS,
-    loudest: int | None = LOUDEST,
+    top_features_per_label: int | None = LOUDEST,
 ) -> FittedTable:
     """Returns what was learned, with gaps where no record has a row.
 
@@ -53,7 +53,7 @@ def fit_without_noise(
         start: What it begins with.
         settings: Everything else.
         steps: How many; at least 1.
-        loudest: How many rows keep a weight for each label; None for all.
+        top_features_per_label: How many rows keep a weight for each label; None for all.
 
     Raises:
         AnnotationError: Labels do not fit the items, or are all the same.
@@ -63,7 +63,9 @@ def fit_without_noise(
     data = data_of(features, labels, sequences, records, start)
     plan = _Noiseless(steps=steps, expected_records=max(1, len(data.records)))
     training = _Thrifty(data, start, plan, settings, SecretStream())
-    training.kept = kept = len(data.rows) if loudest is None else loudest
+    training.kept = kept = (
+        len(data.rows) if top_features_per_label is None else top_features_per_label
+    )
     rows, transitions = training.learn()
     scales = start.scales[data.rows][:, None]
     weights = np.full((len(start.scales), len(start.tags)), np.nan, dtype=np.float32)

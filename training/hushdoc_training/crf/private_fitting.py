@@ -8,7 +8,8 @@ constant. Row scales, start and settings are public. What is released is an aver
 
 Most cells are read by no record. Noise that falls on such a cell is never looked at in training, so
 the sum of all its draws, which is again normal, is drawn once at the end. Nobody who sees the
-result can tell: its law is the same, cell for cell, as if every draw had been made in its step.
+result can tell: its distribution is the same, cell for cell, as if every draw had been made in
+its step.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 """Term cost: what Hash the Universe states as the privacy of a term, measured both ways.
 
-The paper (sections 4.3 and 5) fits a normal law to each column of the complete rows, fits another
-without the K values farthest from the mean, where K is the number of features that a term appears
-in, and states the Renyi divergence between the two, summed over columns and converted at delta.
+The paper (sections 4.3 and 5) fits a normal distribution to each column of the complete rows, fits
+another without the K values farthest from the mean, where K is the number of features that a term
+appears in, and states the Renyi divergence between the two, summed over columns and converted at
+delta.
 
-It is a measured divergence between fitted laws, not differential privacy: genuine rows are released
-as they are, and the number does not bound what they tell. The paper's figures show one direction;
-here are both, since the definition is symmetrical and the other direction costs several times more.
+It is a measured divergence between fitted distributions, not differential privacy: genuine rows are
+released as they are, and the number does not bound what they tell. The paper's figures show one
+direction; here are both, since the definition is symmetrical and the other direction costs several
+times more.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from hushdoc.hashing import FeatureScheme
 
 Doubles = npt.NDArray[np.float64]
 
-KIND = "measured divergence between fitted laws; not differential privacy"
+KIND = "measured divergence between fitted distributions; not differential privacy"
 """What every number of this module is; it stands beside them wherever they are written."""
 
 DELTA = 1e-5
@@ -42,9 +44,9 @@ class TermCost:
     """The measured cost of a term; see KIND.
 
     Attributes:
-        removed: How many rows the neighbouring law was fitted without.
-        without_term: Epsilon from the divergence of the law without the term from the one with it,
-            which is the direction in the paper's figures.
+        removed: How many rows the neighbouring distribution was fitted without.
+        without_term: Epsilon from the divergence of the distribution without the term from the one
+            with it, which is the direction in the paper's figures.
         with_term: Epsilon from the divergence the other way; infinite where it has none.
         delta: At which both are stated.
     """
@@ -81,8 +83,8 @@ class Terms:
         return shares
 
 
-class AdjacentLaws:
-    """The laws of a table's columns, with and without the values farthest from the mean."""
+class AdjacentDistributions:
+    """Distributions of a table's columns, with and without the values farthest from the mean."""
 
     def __init__(self, rows: Doubles) -> None:
         """Sorts the values once, so that any number of them can be left out quickly.
@@ -129,7 +131,7 @@ class AdjacentLaws:
 
         Example:
             >>> rows = np.linspace(-1, 1, 1000)[:, None]
-            >>> found = AdjacentLaws(rows).cost(10)
+            >>> found = AdjacentDistributions(rows).cost(10)
             >>> found.without_term < found.with_term
             True
         """
@@ -146,13 +148,13 @@ class AdjacentLaws:
 
 
 def renyi_of_normals(orders: Doubles, m1: float, s1: float, m2: float, s2: float) -> Doubles:
-    """Returns the Renyi divergence of one normal law from another (Gil et al. 2013, table 2).
+    """Returns the Renyi divergence of two normal distributions (Gil et al. 2013, table 2).
 
     Args:
-        orders: Above 1; where the first law is too wide for an order, the divergence is infinite.
-        m1: Mean of the first law.
+        orders: Above 1; infinite for an order that the first distribution is too wide for.
+        m1: Mean of the first distribution.
         s1: Its standard deviation.
-        m2: Mean of the second law.
+        m2: Mean of the second distribution.
         s2: Its standard deviation.
 
     Example:
@@ -170,21 +172,21 @@ def renyi_of_normals(orders: Doubles, m1: float, s1: float, m2: float, s2: float
             + np.log(s2**2 / mixed) / (2 * (orders - 1))
             + orders * (m1 - m2) ** 2 / (2 * mixed)
         )
-    # Rounding may leave a little less than nothing where both laws are the same.
+    # Rounding may leave a little less than nothing where both distributions are the same.
     return np.where(mixed > 0, np.maximum(found, 0.0), np.inf)
 
 
 def joint_divergences(
     rows: Doubles, removed: int, orders: Doubles = ORDERS
 ) -> tuple[Doubles, Doubles]:
-    """Returns the divergences of one normal law of all columns, as `AdjacentLaws.divergences` does.
+    """Returns what `AdjacentDistributions.divergences` does, of one normal over all columns.
 
-    This is what an update costs (claim 3 of the paper): its law has a weight and an amount for each
-    label, which belong together. The rows left out are the farthest from the mean in units of the
-    law's own spread; a direction in which no row has any is left out.
+    This is what an update costs (claim 3 of the paper): its distribution has a weight and an
+    amount for each label, which belong together. The rows left out are the farthest from the mean
+    in units of the distribution's own spread; a direction in which no row has any is left out.
 
     Args:
-        rows: Shape [rows, columns], such as `filling.changed_rows`.
+        rows: Shape [rows, columns], such as `filling.neighbouring_rows`.
         removed: How many rows the term has; infinite where fewer than two would be left.
         orders: Above 1.
 
@@ -204,7 +206,7 @@ def joint_divergences(
     near = np.argsort(np.square(white).sum(axis=1), kind="stable")[: len(rows) - removed]
     part = white[near]
     spreads, axes = np.linalg.eigh(np.cov(part, rowvar=False, ddof=0).reshape(white.shape[1], -1))
-    # In these axes both laws are independent, so that divergences of columns add up.
+    # In these axes both distributions are independent, so that divergences of columns add up.
     means, forth, back = part.mean(axis=0) @ axes, np.zeros(len(orders)), np.zeros(len(orders))
     for mean, variance in zip(means, np.maximum(spreads, 0.0), strict=True):
         forth += renyi_of_normals(orders, mean, math.sqrt(variance), 0.0, 1.0)
@@ -222,8 +224,8 @@ def composed(
     """Returns the cost of a term over a first release and its updates (claim 3 of the paper).
 
     Args:
-        releases: Of each, what `AdjacentLaws.divergences` or, for an update, `joint_divergences`
-            returned.
+        releases: Of each, what `AdjacentDistributions.divergences` returned or, for an update,
+            `joint_divergences`.
         removed: The rows of the term in all of them.
         delta: Paid once for all releases.
         orders: At which the divergences are.
@@ -292,7 +294,7 @@ def plot(curves: Iterable[tuple[Doubles, Sequence[TermCost]]], path: Path) -> No
 
     Args:
         curves: For each model the shares of the features, and the cost at each.
-        path: Of the picture to write.
+        path: Of the image to write.
 
     Raises:
         MissingExtraError: matplotlib is not installed.

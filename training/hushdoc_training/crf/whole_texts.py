@@ -1,7 +1,7 @@
 """Whole texts: each is of one kind, which all of its sentences share.
 
 A table labels sentences, one after the other. Where a label may never change from one sentence to
-the next (`one_kind`), the best labels of a text are one and the same for all of them: that of the
+the next (`one_class`), the best labels of a text are one and the same for all of them: that of the
 largest sum over all sentences. So a linear classifier of whole texts is a table like any other, and
 whatever reads tables reads it. Trained is on texts as single items, which have each row as often as
 they have sentences with it: the very sum that decoding makes.
@@ -30,7 +30,7 @@ LEAST_TEXTS, FLOOR = 3, 0.02
 """Public texts that must have a row for its rarity to be told; least scale of one that is told."""
 
 
-class TextOfAKind(Protocol):
+class ClassifiedText(Protocol):
     """A text, and which kind it is of."""
 
     @property
@@ -42,7 +42,7 @@ class TextOfAKind(Protocol):
         """Its kind."""
 
 
-def kind_corpus(texts: Iterable[TextOfAKind], names: Sequence[str]) -> Corpus:
+def class_corpus(texts: Iterable[ClassifiedText], names: Sequence[str]) -> Corpus:
     """Returns the sentences of texts, each with the kind of its text as label.
 
     Texts without a word say nothing, and are left out.
@@ -82,10 +82,10 @@ def whole(features: Features, corpus: Corpus) -> Features:
 
     Args:
         features: Of the corpus's sentences.
-        corpus: Made by `kind_corpus`.
+        corpus: Made by `class_corpus`.
 
     Example:
-        >>> texts = kind_corpus([], ["a", "b"])
+        >>> texts = class_corpus([], ["a", "b"])
         >>> none = Features(indices=np.zeros(0, np.int32), offsets=np.zeros(1, np.int64))
         >>> whole(none, texts).num_items
         0
@@ -97,17 +97,17 @@ def kinds(corpus: Corpus) -> npt.NDArray[np.int64]:
     """Returns the number of each text's kind.
 
     Args:
-        corpus: Made by `kind_corpus`, so that no text is without a sentence.
+        corpus: Made by `class_corpus`, so that no text is without a sentence.
     """
     found: npt.NDArray[np.int64] = corpus.labels[corpus.documents[:-1]]
     return found
 
 
-def one_kind(names: Sequence[str]) -> npt.NDArray[np.float32]:
+def one_class(names: Sequence[str]) -> npt.NDArray[np.float32]:
     """Returns transitions by which all sentences of a text have one label; they are no secret.
 
     Example:
-        >>> one_kind(["law", "sea"]).tolist()
+        >>> one_class(["distribution", "sea"]).tolist()
         [[0.0, -1000000.0], [-1000000.0, 0.0]]
     """
     made = np.full((len(names), len(names)), FORBIDDEN, dtype=np.float32)

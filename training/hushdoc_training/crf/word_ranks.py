@@ -1,7 +1,7 @@
 """Word ranks: how rare words are at large, from the order of a public vocabulary.
 
 The vocabulary of BERT, which MiniLM has too, lists whole words by how often its makers met them.
-How often a word of a rank occurs follows Zipf's law nearly enough to scale rows by it.
+How often a word of a rank occurs follows Zipf's distribution nearly enough to scale rows by it.
 """
 
 from __future__ import annotations

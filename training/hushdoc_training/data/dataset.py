@@ -73,18 +73,18 @@ def read(source: Source) -> Sequence[LabelledDocument]:
 
 
 @contextlib.contextmanager
-def opened(source: Source, *, pictures: bool) -> Iterator[Sequence[LabelledDocument]]:
-    """Gives what `read` returns; pictures of invented pages stand in files as long as it is open.
+def opened(source: Source, *, images: bool) -> Iterator[Sequence[LabelledDocument]]:
+    """Gives what `read` returns; images of invented pages stand in files as long as it is open.
 
     Args:
         source: Where the documents come from.
-        pictures: Whether the pictures of their pages are needed. Other corpora bring theirs.
+        images: Whether the images of their pages are needed. Other corpora bring theirs.
 
     Raises:
         HushdocError: What `read` raises.
         OutputWriteError: The disk for temporary files is full.
     """
-    if not (pictures and source.is_invented):
+    if not (images and source.is_invented):
         yield read(source)
         return
     config = _config(source)

@@ -131,7 +131,7 @@ def _span(told: Any, text: str) -> tuple[str, int, int]:
     if not isinstance(label, str) or not label.strip():
         raise TypeError(f"the label of a span is {label!r}; expected a name")
     if type(start) is not int or type(stop) is not int:
-        raise TypeError(f"the span '{label}' covers {start!r} to {stop!r}; expected whole numbers")
+        raise TypeError(f"the span '{label}' covers {start!r} to {stop!r}; expected integers")
     if not 0 <= start < stop <= len(text):
         raise ValueError(f"the span '{label}' covers {start} to {stop} of {len(text)}")
     return label, start, stop

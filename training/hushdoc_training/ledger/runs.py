@@ -181,7 +181,7 @@ def _read(database: sqlite3.Connection, path: Path, key: bytes, row: tuple[Any, 
     whole = [number, values["reserved"], *charged]
     texts = [text for name, text in values.items() if name not in ("number", "reserved")]
     if not all(isinstance(value, int) and value > 0 for value in whole):
-        raise storage.bad_ledger(path, f"run {number} counts steps with no whole number")
+        raise storage.bad_ledger(path, f"run {number} counts steps with no integer")
     if not all(isinstance(text, str) for text in texts):
         raise storage.bad_ledger(path, f"run {number} holds a value that is no text")
     return LedgerRun(

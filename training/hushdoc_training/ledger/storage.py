@@ -1,4 +1,4 @@
-"""The ledger's file: SQLite, added to and never changed, checked before a row of it is believed.
+"""The ledger's file: SQLite, added to and never changed, checked before a row of it is trusted.
 
 A commit is on the disk when it returns: the rollback journal with synchronous=EXTRA syncs the file
 and then the folder that the journal vanishes from, so neither a killed process nor a power cut
@@ -220,7 +220,7 @@ def damages(path: Path) -> list[str]:
 
 
 def bad_ledger(path: Path, found: str) -> InputError:
-    """Returns the error that says why a file can't be believed."""
+    """Returns the error that says why a file can't be trusted."""
     return InputError(
         f"'{path}' is no sound ledger: {found}. Restore it from a copy that is not older than the "
         "last charge; where none exists, what was spent is unknown and the data must be retired.",

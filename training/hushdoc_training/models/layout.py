@@ -16,15 +16,15 @@ from torch import nn
 
 from hushdoc.errors import CheckpointError, MissingExtraError
 from hushdoc.labels import LabelSet
-from hushdoc.runtime.images import PicturePreprocessing
+from hushdoc.runtime.images import ImagePreprocessing
 
 ARCHITECTURES = {
     "layoutlm": "LayoutLMForTokenClassification",
     "layoutlmv3": "LayoutLMv3ForTokenClassification",
     "lilt": "LiltForTokenClassification",
 }
-READS_PICTURES = "layoutlmv3"
-"""The architecture that can read a page's picture beside its words."""
+READS_IMAGES = "layoutlmv3"
+"""The architecture that can read a page's image beside its words."""
 
 SMALL = {
     "hidden_size": 192,
@@ -76,9 +76,9 @@ class TokenClassifier(nn.Module):
             attention_mask: Shape [batch, sequence], 1 for tokens, 0 for padding.
             pixel_values: Shape [batch, 3, height, width]; for LayoutLMv3 alone.
         """
-        pictures = {} if pixel_values is None else {"pixel_values": pixel_values}
+        images = {} if pixel_values is None else {"pixel_values": pixel_values}
         logits: torch.Tensor = self.inner(
-            input_ids=input_ids, bbox=bbox, attention_mask=attention_mask, **pictures
+            input_ids=input_ids, bbox=bbox, attention_mask=attention_mask, **images
         ).logits
         return logits
 
@@ -97,44 +97,44 @@ class TokenClassifier(nn.Module):
         return weight
 
 
-def picture_preprocessing(model: TokenClassifier) -> PicturePreprocessing:
-    """Returns how LayoutLMv3's published processor makes an input of a page's picture.
+def image_preprocessing(model: TokenClassifier) -> ImagePreprocessing:
+    """Returns how LayoutLMv3's published processor makes an input of a page's image.
 
     Raises:
-        CheckpointError: The model reads no pictures in colour.
+        CheckpointError: The model reads no images in colour.
     """
     config: Any = model.inner.config
-    if model.architecture != READS_PICTURES or not config.visual_embed or config.num_channels != 3:
+    if model.architecture != READS_IMAGES or not config.visual_embed or config.num_channels != 3:
         raise CheckpointError(
-            f"This '{model.architecture}' model reads no pictures of pages. Expected a LayoutLMv3 "
-            "with its visual embedding; choose such a model, or train without pictures."
+            f"This '{model.architecture}' model reads no images of pages. Expected a LayoutLMv3 "
+            "with its visual embedding; choose such a model, or train without images."
         )
     half = (0.5, 0.5, 0.5)
     side = int(config.input_size)
-    return PicturePreprocessing(height=side, width=side, resample="bilinear", mean=half, std=half)
+    return ImagePreprocessing(height=side, width=side, resample="bilinear", mean=half, std=half)
 
 
-def require_size(model: TokenClassifier, settings: PicturePreprocessing) -> int:
-    """Returns the side (pixels) of the pictures that a model reads.
+def require_size(model: TokenClassifier, settings: ImagePreprocessing) -> int:
+    """Returns the side (pixels) of the images that a model reads.
 
     Args:
-        model: It has a place in its table for each patch of a picture of one size.
+        model: It has a place in its table for each patch of an image of one size.
         settings: What is said to be fed to it.
 
     Raises:
-        CheckpointError: It reads no pictures, or pictures of another size.
+        CheckpointError: It reads no images, or images of another size.
     """
-    side = picture_preprocessing(model).height
+    side = image_preprocessing(model).height
     if (settings.height, settings.width) != (side, side):
         raise CheckpointError(
-            f"The preprocessing makes pictures of {settings.width} x {settings.height} pixels and "
+            f"The preprocessing makes images of {settings.width} x {settings.height} pixels and "
             f"the model reads {side} x {side}. Restore the folder, or train again."
         )
     return side
 
 
-def num_patches(model: TokenClassifier, settings: PicturePreprocessing) -> int:
-    """Returns how many tokens a picture becomes, the one of the whole picture included."""
+def num_patches(model: TokenClassifier, settings: ImagePreprocessing) -> int:
+    """Returns how many tokens an image becomes, the one of the whole image included."""
     config: Any = model.inner.config
     return (settings.height // config.patch_size) * (settings.width // config.patch_size) + 1
 
@@ -300,7 +300,7 @@ def replace_output_layer(model: TokenClassifier, labels: LabelSet) -> None:
 
 
 def freeze(
-    model: TokenClassifier, *, trained: str, image: PicturePreprocessing | None = None
+    model: TokenClassifier, *, trained: str, image: ImagePreprocessing | None = None
 ) -> list[str]:
     """Freezes all but the chosen parameters, and of those what no gradient reaches.
 
@@ -310,7 +310,7 @@ def freeze(
     Args:
         model: The model; its dropout state is left as it was.
         trained: One of TRAINED.
-        image: How it reads pictures, if it does; else what reads them is frozen.
+        image: How it reads images, if it does; else what reads them is frozen.
 
     Returns:
         The names of the frozen parameters.

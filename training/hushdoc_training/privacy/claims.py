@@ -40,7 +40,7 @@ LEDGER_ACCOUNTANT = "pld"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Particulars:
+class ClaimDetails:
     """What the checks of one training add to its claim.
 
     Attributes:

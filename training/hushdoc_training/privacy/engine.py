@@ -69,7 +69,7 @@ class PrivateTraining(Generic[Row]):
         records: Sequence[Sequence[Row]],
         losses: Callable[[Sequence[Row]], torch.Tensor],
         backend: str = "book-keeping",
-        max_rows: int = 32,
+        max_examples: int = 32,
         multiplicity: int = 1,
         length: Callable[[Row], int] | None = None,
         padded: bool = False,
@@ -93,11 +93,11 @@ class PrivateTraining(Generic[Row]):
             losses: Returns one loss for each row of a list, shape [rows], by calling the model;
                 each depends on its own row alone. A record's loss is the mean over its rows.
             backend: One of BACKENDS.
-            max_rows: Most rows in one physical batch; bounds memory and changes nothing else.
+            max_examples: Most rows in one physical batch; bounds memory and changes nothing else.
             multiplicity: Times that each row is repeated, for losses that draw randomness of their
                 own; the mean over the repetitions is clipped once.
             length: Of a row, so that rows of similar lengths are computed together.
-            padded: Whether every physical batch has exactly `max_rows` rows, some of no record.
+            padded: Whether every physical batch has exactly `max_examples` rows, some of no record.
             trial: Public records for the self-test; by default the first of `records`, which the
                 claim then lists as an access.
             trial_losses: The losses without their own randomness, for the self-test, if they have
@@ -115,10 +115,10 @@ class PrivateTraining(Generic[Row]):
                 data do not fit the plan; the message names which and the way out.
             ValueError: An argument is out of range.
         """
-        if backend not in BACKENDS or max_rows < 1 or multiplicity < 1:
+        if backend not in BACKENDS or max_examples < 1 or multiplicity < 1:
             raise ValueError(
-                f"backend is '{backend}', max_rows {max_rows}, multiplicity {multiplicity}; "
-                f"expected one of {', '.join(BACKENDS)} and numbers from 1."
+                f"backend is '{backend}', max_examples {max_examples}, multiplicity "
+                f"{multiplicity}; expected one of {', '.join(BACKENDS)} and numbers from 1."
             )
         self._plan, self.model, self.optimizer = plan, model, optimizer
         self._charged = self.empty = self.nonfinite = 0
@@ -129,7 +129,7 @@ class PrivateTraining(Generic[Row]):
         self._fingerprint, self._digest = fingerprint, ""
         self._pack = partial(
             pack,
-            max_rows=max_rows,
+            max_examples=max_examples,
             multiplicity=multiplicity,
             length=length,
             padded=padded and backend != "one-by-one",
@@ -172,7 +172,12 @@ class PrivateTraining(Generic[Row]):
                     drawing=trained_with if trial_losses else None,
                 )
                 same_records.require_same_losses(
-                    model, tried, records, self._group, max_rows=max_rows, tolerance=tolerance
+                    model,
+                    tried,
+                    records,
+                    self._group,
+                    max_examples=max_examples,
+                    tolerance=tolerance,
                 )
             self._released.begin(self._parameters)
         except BaseException:
@@ -299,7 +304,7 @@ class PrivateTraining(Generic[Row]):
         """
         self.require_kept()
         guards.require_secret(secret=self._is_secret)
-        told = self.particulars(name)
+        told = self.claim_details(name)
         return claims.private(
             self._plan,
             name,
@@ -311,13 +316,13 @@ class PrivateTraining(Generic[Row]):
             assumes=told.assumes,
         )
 
-    def particulars(self, name: str) -> claims.Particulars:
+    def claim_details(self, name: str) -> claims.ClaimDetails:
         """Returns what the checks of this training add to a claim; `claim` has it in.
 
         Args:
             name: What the protected data are called.
         """
-        return claims.Particulars(
+        return claims.ClaimDetails(
             settings=reach.settings(self.left_out),
             accesses=claims.looked_at(
                 name,

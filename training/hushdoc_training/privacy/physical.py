@@ -69,7 +69,7 @@ def require_rows(records: Sequence[Any]) -> None:
 def pack(
     records: Sequence[Sequence[Row]],
     *,
-    max_rows: int,
+    max_examples: int,
     multiplicity: int = 1,
     length: Callable[[Row], int] | None = None,
     padded: bool = False,
@@ -79,29 +79,31 @@ def pack(
 
     Args:
         records: The rows of each record.
-        max_rows: Most rows in one batch.
+        max_examples: Most rows in one batch.
         multiplicity: How often every row is repeated, for losses that draw randomness of their own:
             the average over the repetitions is one gradient, clipped once.
         length: Of a row; rows of similar lengths then share batches, so that little is padding.
-        padded: Whether every batch is filled up to `max_rows` with rows of no record.
+        padded: Whether every batch is filled up to `max_examples` with rows of no record.
         alone: Whether every record has a batch of its own.
 
     Example:
-        >>> packed = pack(["ab", "", "cdefg", "h"], max_rows=3, padded=True)
+        >>> packed = pack(["ab", "", "cdefg", "h"], max_examples=3, padded=True)
         >>> [(batch.rows, batch.records, batch.weights) for batch in packed.batches]
         [(('a', 'b', 'h'), (0, 0, 1), (0.5, 0.5, 1.0))]
         >>> [["".join(part.rows) for part in record] for record in packed.large]
         [['cde', 'fgg']]
     """
     repeated = [[row for row in record for _ in range(multiplicity)] for record in records]
-    small = [record for record in repeated if 0 < len(record) <= max_rows]
-    large = [record for record in repeated if len(record) > max_rows]
+    small = [record for record in repeated if 0 < len(record) <= max_examples]
+    large = [record for record in repeated if len(record) > max_examples]
     if length is not None:
         small.sort(key=lambda record: max(map(length, record)))
-    fill = max_rows if padded else 0
+    fill = max_examples if padded else 0
     return Packed(
-        batches=tuple(_batch(group, fill) for group in _groups(small, 0 if alone else max_rows)),
-        large=tuple(_parts(record, max_rows, fill) for record in large),
+        batches=tuple(
+            _batch(group, fill) for group in _groups(small, 0 if alone else max_examples)
+        ),
+        large=tuple(_parts(record, max_examples, fill) for record in large),
     )
 
 
@@ -110,13 +112,13 @@ def _is_scalar(value: Any) -> bool:
     return getattr(value, "shape", None) == ()
 
 
-def _groups(records: Sequence[Sequence[Row]], max_rows: int) -> list[list[Sequence[Row]]]:
+def _groups(records: Sequence[Sequence[Row]], max_examples: int) -> list[list[Sequence[Row]]]:
     groups: list[list[Sequence[Row]]] = []
     left = 0
     for record in records:
         if len(record) > left:
             groups.append([])
-            left = max_rows
+            left = max_examples
         groups[-1].append(record)
         left -= len(record)
     return groups
@@ -129,10 +131,10 @@ def _batch(group: Sequence[Sequence[Row]], fill: int) -> PhysicalBatch[Row]:
     return _filled(rows, numbers, weights, fill)
 
 
-def _parts(record: Sequence[Row], max_rows: int, fill: int) -> tuple[PhysicalBatch[Row], ...]:
+def _parts(record: Sequence[Row], max_examples: int, fill: int) -> tuple[PhysicalBatch[Row], ...]:
     return tuple(
         _filled(part, [0] * len(part), [1 / len(record)] * len(part), fill)
-        for part in (record[at : at + max_rows] for at in range(0, len(record), max_rows))
+        for part in (record[at : at + max_examples] for at in range(0, len(record), max_examples))
     )
 
 

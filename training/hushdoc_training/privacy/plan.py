@@ -158,4 +158,4 @@ def _require_positive(**numbers: float) -> None:
 def _require_whole(**numbers: int) -> None:
     for name, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} is {value!r}; expected a whole number from 1.")
+            raise ValueError(f"{name} is {value!r}; expected an integer from 1.")

@@ -85,7 +85,7 @@ def require_same_losses(
     records: Sequence[Sequence[Row]],
     group: Group,
     *,
-    max_rows: int,
+    max_examples: int,
     tolerance: float,
 ) -> None:
     """Raises PrivacyError, in every process, where the same places have other losses.
@@ -95,7 +95,7 @@ def require_same_losses(
         losses: One for each row.
         records: Of equal content in all processes.
         group: All of its processes call this.
-        max_rows: Most rows in one forward pass.
+        max_examples: Most rows in one forward pass.
         tolerance: Largest relative difference.
     """
     if group.size == 1:
@@ -106,8 +106,8 @@ def require_same_losses(
     with torch.no_grad(), _calm(model):
         found = [
             float(one)
-            for at in range(0, len(rows), max_rows)
-            for one in losses(rows[at : at + max_rows])
+            for at in range(0, len(rows), max_examples)
+            for one in losses(rows[at : at + max_examples])
         ]
     told: list[list[float]] = [[] for _ in range(group.size)]
     dist.all_gather_object(told, found, group=group.handle)

@@ -279,7 +279,7 @@ def closed(losses: Losses[Row], omitted: Mapping[str, nn.Parameter]) -> Losses[R
 
 def settings(omitted: Collection[str]) -> dict[str, Any]:
     """Returns what a claim's list of settings says of parameters that were left out."""
-    return {"left_as_they_were": sorted(omitted)} if omitted else {}
+    return {"untrained_parameters": sorted(omitted)} if omitted else {}
 
 
 def _require_even(names: Collection[str], alone: Sequence[frozenset[str]]) -> None:

@@ -49,7 +49,7 @@ def protect_rows(
     out: Path,
     name: str,
     settings: BoundedSettings,
-    changed_rows: int = 1,
+    neighbouring_rows: int = 1,
     clusters: Clusters | None = None,
     accesses: tuple[DataAccess, ...] = (),
     caveats: tuple[str, ...] = (),
@@ -66,7 +66,7 @@ def protect_rows(
         out: A new folder for the run.
         name: What the certificate calls the documents.
         settings: Of training.
-        changed_rows: In how many rows neighbouring tables may differ.
+        neighbouring_rows: In how many rows neighbouring tables may differ.
         clusters: The scheme's clusters of words, public data.
         accesses: How else the documents are read, for the certificate.
         caveats: What else its reader should know.
@@ -89,11 +89,11 @@ def protect_rows(
     multiplier = calibration.noise_multiplier(
         epsilon=epsilon, delta=delta, sampling_rate=1.0, steps=1, accountant="pld"
     )
-    noise_std = 2 * settings.bound * float(np.sqrt(changed_rows)) * multiplier
+    noise_std = 2 * settings.bound * float(np.sqrt(neighbouring_rows)) * multiplier
     table = fit(corpus, scheme, settings, clusters)
     public_data = () if clusters is None else (_clusters(),)
     weights, claim = private_tables.release_rows(
-        table, noise_std=noise_std, delta=delta, name=name, rows=changed_rows,
+        table, noise_std=noise_std, delta=delta, name=name, rows=neighbouring_rows,
         public_data=public_data,
     )  # fmt: skip
     if audited:
@@ -102,7 +102,7 @@ def protect_rows(
             scheme,
             lambda invented: fit(invented, scheme, settings, clusters),
             noise_std=noise_std,
-            changed_rows=changed_rows,
+            neighbouring_rows=neighbouring_rows,
         )
         claim = private_audits.with_attacks(claim, found)
     training = {**claim.training, **asdict(settings), "features": scheme.to_dict()}

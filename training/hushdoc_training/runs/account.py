@@ -63,7 +63,7 @@ def require_certifiable(claim: Claim) -> None:
     for found in reproduce(written):
         if found.code is not None:
             raise PrivacyError(
-                f"The run's certificate would not be believed: {found.message}. Choose other "
+                f"The run's certificate would not be trusted: {found.message}. Choose other "
                 "settings; with a ledger, runs of equal settings are added up most easily.",
                 code="NOT_REPRODUCED",
             )

@@ -63,9 +63,9 @@ def _pages(data: _Item | Sequence[_Item], id: str) -> Iterator[_Item]:
     result = get(data, "analyzeResult")
     if result is None:
         result = data
-    picture = get(result, "readResult")
-    if picture is not None:  # Image Analysis tells the size of the one picture beside it
-        yield from picture.get("pages") or [{**result["metadata"], **picture}]
+    image = get(result, "readResult")
+    if image is not None:  # Image Analysis tells the size of the one image beside it
+        yield from image.get("pages") or [{**result["metadata"], **image}]
         return
     for name in RESULTS:
         pages = get(result, name)

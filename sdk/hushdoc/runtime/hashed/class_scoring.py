@@ -1,6 +1,6 @@
-"""KindScoring: how sure a table is of which kind a whole text is.
+"""ClassConfidence: how sure a table is of which kind a whole text is.
 
-Where a label may never change within a text (`tells_kinds`), all labellings but a few have no
+Where a label may never change within a text (`is_classifier`), all labellings but a few have no
 weight at all, and the kind of the largest sum over hundreds of words has nearly all of it, right or
 wrong. What tells right from wrong is how far that kind leads, against how far chance would take it:
 the sum of n numbers grows like the root of n where they say nothing.
@@ -21,7 +21,7 @@ from hushdoc.labels import OUTSIDE
 from hushdoc.runtime.hashed import table as hashed_table
 from hushdoc.runtime.hashed.table import HashedTable
 
-KEY = "kind_scoring"
+KEY = "class_confidence"
 """Key of the manifest's preprocessing that states it; without, scores are those of the chain."""
 
 LEAD = "lead"
@@ -37,7 +37,7 @@ Scores = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class KindScoring:
+class ClassConfidence:
     """How sure a table of kinds is; part of the artifact's signed manifest.
 
     Attributes:
@@ -46,7 +46,7 @@ class KindScoring:
         spread: What two kinds' weights in one row differ by, as a root mean square.
 
     Example:
-        >>> KindScoring(spread=0.5).unit(16)
+        >>> ClassConfidence(spread=0.5).unit(16)
         2.0
     """
 
@@ -63,13 +63,13 @@ class KindScoring:
             )
 
     @classmethod
-    def of(cls, table: HashedTable) -> KindScoring:
+    def of(cls, table: HashedTable) -> ClassConfidence:
         """Returns that of a table with at least two kinds, whose spread is told to six digits."""
         found = min(max(hashed_table.spread(table), SMALLEST), LARGEST)
         return cls(spread=float(f"{found:.6g}"))
 
     @classmethod
-    def stated(cls, settings: Mapping[str, Any]) -> KindScoring | None:
+    def stated(cls, settings: Mapping[str, Any]) -> ClassConfidence | None:
         """Returns what a manifest's preprocessing states; None where it says nothing of it.
 
         Raises:
@@ -78,7 +78,7 @@ class KindScoring:
         return cls.from_dict(settings[KEY]) if KEY in settings else None
 
     @classmethod
-    def from_dict(cls, data: Any) -> KindScoring:
+    def from_dict(cls, data: Any) -> ClassConfidence:
         """Returns what a manifest holds.
 
         Raises:
@@ -107,7 +107,7 @@ class KindScoring:
         return self.spread * math.sqrt(max(1, num_features))
 
 
-def tells_kinds(tags: Sequence[str], level: str, transitions: npt.NDArray[np.floating]) -> bool:
+def is_classifier(tags: Sequence[str], level: str, transitions: npt.NDArray[np.floating]) -> bool:
     """Returns whether a table tells which kind a whole text is of, not what stands where in it.
 
     Args:
@@ -117,9 +117,9 @@ def tells_kinds(tags: Sequence[str], level: str, transitions: npt.NDArray[np.flo
 
     Example:
         >>> never = np.array([[0.0, -1e6], [-1e6, 0.0]])
-        >>> tells_kinds(["law", "sea"], "sentence", never)
+        >>> is_classifier(["law", "sea"], "sentence", never)
         True
-        >>> tells_kinds(["O", "law"], "sentence", never)
+        >>> is_classifier(["O", "law"], "sentence", never)
         False
     """
     stay = np.eye(len(tags), dtype=bool)

@@ -35,7 +35,7 @@ from hushdoc.runtime.hashed.chains import (
     span_probabilities,
     viterbi,
 )
-from hushdoc.runtime.hashed.class_scoring import KindScoring, clearness, tells_kinds
+from hushdoc.runtime.hashed.class_scoring import ClassConfidence, clearness, is_classifier
 from hushdoc.runtime.hashed.table import (
     HashedTable,
     item_scores,
@@ -64,7 +64,7 @@ class HashedCRFModel:
         tags: The labels of items in the order of the table's columns.
         scheme: How text becomes rows of the table.
         scoring: How scores are calibrated and which fields are set apart; None for raw scores.
-        kind_scoring: How kinds of whole texts are scored; None where the artifact does not say.
+        class_confidence: How kinds of whole texts are scored; None where the artifact does not say.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class HashedCRFModel:
         table: HashedTable,
         clusters: Clusters | None = None,
         scoring: Scoring | None = None,
-        kind_scoring: KindScoring | None = None,
+        class_confidence: ClassConfidence | None = None,
     ) -> None:
         """Keeps the checked parts; use `load`."""
         self.certificate = certificate
@@ -86,7 +86,7 @@ class HashedCRFModel:
         self._table = table
         self._clusters = clusters
         self.scoring = scoring
-        self.kind_scoring = kind_scoring
+        self.class_confidence = class_confidence
         self._inside: Flags = np.array([tag != OUTSIDE for tag in self.tags])
         self._joins = _joins(self.tags, scheme.level)
 
@@ -146,9 +146,9 @@ class HashedCRFModel:
             table=table,
             clusters=read_clusters(view(CLUSTERS_FILE), scheme) if scheme.clusters else None,
             scoring=Scoring.from_dict(settings["scores"]) if "scores" in settings else None,
-            kind_scoring=KindScoring.stated(settings),
+            class_confidence=ClassConfidence.stated(settings),
         )
-        if made.kind_scoring is not None and not made.tells_kinds:
+        if made.class_confidence is not None and not made.is_classifier:
             raise ArtifactError(
                 "The manifest says how kinds of whole texts are scored, and this table tells none: "
                 "its labels may change within a text. Export the artifact again.",
@@ -157,9 +157,9 @@ class HashedCRFModel:
         return made
 
     @property
-    def tells_kinds(self) -> bool:
+    def is_classifier(self) -> bool:
         """Whether it finds which kind a whole text is of, rather than what stands where in it."""
-        return tells_kinds(self.tags, self.scheme.level, self._table.transitions)
+        return is_classifier(self.tags, self.scheme.level, self._table.transitions)
 
     def scored_by(self, scoring: Scoring) -> HashedCRFModel:
         """Returns the same model with another calibration: how one is measured before it is sealed.
@@ -170,8 +170,8 @@ class HashedCRFModel:
         """
         made = copy.copy(self)
         made.scoring = scoring
-        if self.tells_kinds:
-            made.kind_scoring = self.kind_scoring or KindScoring.of(self._table)
+        if self.is_classifier:
+            made.class_confidence = self.class_confidence or ClassConfidence.of(self._table)
         return made
 
     def extract(self, document: Document) -> Extraction:
@@ -179,8 +179,8 @@ class HashedCRFModel:
 
         Neighbouring sentences of one label are one field. A field's score is the mean of
         `probabilities` over its items. Where the artifact states a calibration, it is what that
-        makes of `span_probabilities`, and fields below the threshold stand in `abstained`. Where it
-        states how kinds of texts are scored, `clearness` takes the place of both.
+        makes of `span_probabilities`, and fields below the threshold stand in `below_threshold`.
+        Where it states how kinds of texts are scored, `clearness` takes the place of both.
 
         Raises:
             EmptyDocumentError: There is no text, or nothing but blanks.
@@ -204,7 +204,7 @@ class HashedCRFModel:
         return Extraction(
             document_id=document.id,
             fields=sure,
-            abstained=unsure,
+            below_threshold=unsure,
             coverage=1.0,
             warnings=(),
             source=document.source,
@@ -246,7 +246,7 @@ class HashedCRFModel:
             words = [segmentation.words(text, start, stop) for start, stop in block]
             hashed = hashing.lookups if self.scheme.level == "sentence" else hashing.features
             rows = hashed(words, self.scheme, self._clusters)
-            if self.kind_scoring is not None:
+            if self.class_confidence is not None:
                 size += num_features(rows)
             clock.encoded()
             pending.append(item_scores(rows, self._table))
@@ -266,11 +266,11 @@ class HashedCRFModel:
         edges = np.flatnonzero(np.diff(tags, prepend=-1, append=-1))
         spans = np.stack([edges[:-1], edges[1:]], axis=1)
         spans = spans[self._inside[tags[spans[:, 0]]]]
-        if self.kind_scoring is None:
+        if self.class_confidence is None:
             certain = self._certainties(scores, offsets, tags, spans)
         else:
             heat = 1.0 if self.scoring is None else self.scoring.temperature
-            unit, sums = heat * self.kind_scoring.unit(size), scores.sum(axis=0)
+            unit, sums = heat * self.class_confidence.unit(size), scores.sum(axis=0)
             certain = [clearness(sums, kind, unit=unit) for kind in tags[spans[:, 0]].tolist()]
         return [
             (self.tags[tags[first]], places[first][0], places[stop - 1][1], score)

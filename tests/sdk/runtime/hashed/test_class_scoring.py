@@ -21,7 +21,7 @@ from hushdoc.errors import ArtifactError
 from hushdoc.hashing import FeatureScheme, segmentation
 from hushdoc.runtime.hashed import class_scoring
 from hushdoc.runtime.hashed import model as crf
-from hushdoc.runtime.hashed.class_scoring import KEY, KindScoring, clearness, tells_kinds
+from hushdoc.runtime.hashed.class_scoring import KEY, ClassConfidence, clearness, is_classifier
 from hushdoc.runtime.hashed.model import HashedCRFModel
 from hushdoc.runtime.hashed.table import HashedTable
 from hushdoc.runtime.scoring import Scoring
@@ -82,7 +82,7 @@ def test_known_clearness(told: list[float], label: int, unit: float, wanted: flo
 
 def test_a_long_text_is_no_surer_for_saying_nothing() -> None:
     generator = np.random.default_rng(5)
-    rule = KindScoring(spread=math.sqrt(2))
+    rule = ClassConfidence(spread=math.sqrt(2))
     means = []
     for length in (10, 100, 1000):
         noise = generator.normal(size=(400, length, 2)).sum(axis=1)
@@ -94,19 +94,19 @@ def test_a_long_text_is_no_surer_for_saying_nothing() -> None:
 
 @pytest.mark.parametrize("tags", [("O", "law", "sea"), ("law",), ("a", "b")])
 @pytest.mark.parametrize("level", ["sentence", "token"])
-def test_what_tells_kinds(tags: tuple[str, ...], level: str) -> None:
+def test_what_is_classifier(tags: tuple[str, ...], level: str) -> None:
     never = np.where(np.eye(len(tags), dtype=bool), 0.0, class_scoring.FORBIDDEN)
-    assert tells_kinds(tags, level, never) == (tags == ("a", "b") and level == "sentence")
-    assert not tells_kinds(tags, level, never / 2 - (len(tags) == 1))
-    assert not tells_kinds(tags, level, never + 1)
+    assert is_classifier(tags, level, never) == (tags == ("a", "b") and level == "sentence")
+    assert not is_classifier(tags, level, never / 2 - (len(tags) == 1))
+    assert not is_classifier(tags, level, never + 1)
 
 
 def test_the_rule_survives_the_manifest() -> None:
-    rule = KindScoring(spread=0.25)
+    rule = ClassConfidence(spread=0.25)
     assert rule.to_dict() == {"rule": "lead", "spread": 0.25}
-    assert KindScoring.from_dict(json.loads(json.dumps(rule.to_dict()))) == rule
-    assert KindScoring.stated({KEY: rule.to_dict()}) == rule
-    assert KindScoring.stated({}) is None
+    assert ClassConfidence.from_dict(json.loads(json.dumps(rule.to_dict()))) == rule
+    assert ClassConfidence.stated({KEY: rule.to_dict()}) == rule
+    assert ClassConfidence.stated({}) is None
     assert rule.unit(0) == rule.unit(1) == 0.25
 
 
@@ -131,15 +131,15 @@ WRONG = [
 @pytest.mark.parametrize("data", WRONG)
 def test_other_json_is_no_rule(data: Any) -> None:
     with pytest.raises(ArtifactError, match="can't be read") as raised:
-        KindScoring.from_dict(data)
+        ClassConfidence.from_dict(data)
     assert raised.value.code == "BAD_MANIFEST"
 
 
 def test_spread_is_told_to_six_digits_and_never_nothing() -> None:
     level = HashedTable(weights=np.ones((4, 2)), transitions=np.zeros((2, 2)))
-    assert KindScoring.of(level).spread == class_scoring.SMALLEST
+    assert ClassConfidence.of(level).spread == class_scoring.SMALLEST
     third = HashedTable(weights=np.array([[1 / 3, 0.0]]), transitions=np.zeros((2, 2)))
-    assert KindScoring.of(third).spread == 0.333333
+    assert ClassConfidence.of(third).spread == 0.333333
 
 
 # Models.
@@ -218,7 +218,7 @@ def by_hand(text: str, spread: float) -> tuple[str, float]:
 @pytest.mark.parametrize("text", [TEXT, "Sheep.", "A ship.\n\nA ship.\n\nA court.", "Nothing."])
 def test_a_declared_score_is_that_of_every_word(load: Load, spread: float, text: str) -> None:
     model = load(preprocessing={KEY: {"rule": "lead", "spread": spread}})
-    assert model.tells_kinds
+    assert model.is_classifier
     (field,) = model.extract(Document.from_text(text)).fields
     label, score = by_hand(text, spread)
     assert (field.label, field.score) == (label, pytest.approx(score, abs=1e-12))
@@ -227,7 +227,7 @@ def test_a_declared_score_is_that_of_every_word(load: Load, spread: float, text:
 
 def test_what_declares_no_rule_keeps_its_scores(load: Load) -> None:
     old, new = load(preprocessing={}), load(preprocessing={KEY: RULE})
-    assert (old.kind_scoring, new.kind_scoring) == (None, KindScoring(spread=0.5))
+    assert (old.class_confidence, new.class_confidence) == (None, ClassConfidence(spread=0.5))
     (before,) = old.extract(Document.from_text(TEXT)).fields
     (after,) = new.extract(Document.from_text(TEXT)).fields
     assert before.score == 1.0
@@ -242,7 +242,7 @@ def test_a_curve_and_a_threshold_hold_for_kinds(load: Load) -> None:
     (sure,) = model.extract(Document.from_text("A court. A judge. A court.")).fields
     assert 0.6 < sure.score < 0.9
     answer = model.extract(Document.from_text("Sheep. A judge. A ship."))
-    (unsure,) = answer.abstained
+    (unsure,) = answer.below_threshold
     assert not answer.fields
     assert unsure.score < 0.6
     raw = load(preprocessing={KEY: RULE})
@@ -267,13 +267,13 @@ def test_measuring_takes_the_tables_own_spread(load: Load) -> None:
     plain = Scoring(fitted_on="nothing", num_answers=0)
     model = load(preprocessing={})
     asked = model.scored_by(plain)
-    assert (model.kind_scoring, model.scoring) == (None, None)
+    assert (model.class_confidence, model.scoring) == (None, None)
     weights = table_weights().astype(float)
     pairs = [(weights[:, a] - weights[:, b]) ** 2 for a in range(3) for b in range(a)]
-    assert asked.kind_scoring is not None
-    assert asked.kind_scoring.spread == pytest.approx(math.sqrt(np.mean(pairs)), rel=1e-5)
+    assert asked.class_confidence is not None
+    assert asked.class_confidence.spread == pytest.approx(math.sqrt(np.mean(pairs)), rel=1e-5)
     stated = load(preprocessing={KEY: RULE}).scored_by(plain)
-    assert stated.kind_scoring == KindScoring(spread=0.5)
+    assert stated.class_confidence == ClassConfidence(spread=0.5)
 
 
 def test_blocks_pages_and_bytes_do_not_show(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,7 +311,7 @@ def test_what_is_no_rule_is_refused(load: Load, told: Any) -> None:
 def test_tables_that_tell_no_kinds_have_no_such_rule(load: Load, change: dict[str, Any]) -> None:
     if change.get("scheme"):
         change = {**change, "tags": ("B-farm", "B-law", "B-sea")}
-    assert not load(preprocessing={}, **change).tells_kinds
+    assert not load(preprocessing={}, **change).is_classifier
     with pytest.raises(ArtifactError, match="this table tells none") as raised:
         load(preprocessing={KEY: RULE}, **change)
     assert raised.value.code == "BAD_MANIFEST"

@@ -337,14 +337,14 @@ def test_calibrated_fields_are_set_apart_and_none_is_lost(
     assert raw.scoring is None
     document = Document.from_text(TEXT)
     before, after = raw.extract(document), model.extract(document)
-    assert not before.abstained
+    assert not before.below_threshold
     assert {field.label for field in after.fields} == {"law"}
-    assert {field.label for field in after.abstained} == {"place"}
-    everything = sorted((*after.fields, *after.abstained), key=lambda field: field.start)
+    assert {field.label for field in after.below_threshold} == {"place"}
+    everything = sorted((*after.fields, *after.below_threshold), key=lambda field: field.start)
     assert [dataclasses.replace(field, score=0.0) for field in everything] == [
         dataclasses.replace(field, score=0.0) for field in before.fields
     ]
-    assert all(0.1 <= field.score < 0.6 for field in after.abstained)
+    assert all(0.1 <= field.score < 0.6 for field in after.below_threshold)
     assert all(0.6 <= field.score <= 0.9 for field in after.fields)
     assert Extraction.from_dict(json.loads(after.to_json())) == after
 

@@ -44,7 +44,7 @@ def corpus(count: int, seed: int, *, names: tuple[str, ...] = NAMES) -> Corpus:
         rest = [f"all{spelled(word)}" for word in chance.integers(400, size=10)]
         alone = f"name{spelled(number)}of{kind}"
         told.append(Told(f"{' '.join(own)}.\n\n{' '.join(rest)}.\n\n{alone}", kind))
-    return whole_texts.kind_corpus(told, names)
+    return whole_texts.class_corpus(told, names)
 
 
 def filled(fill: str, made: Corpus) -> Trained:

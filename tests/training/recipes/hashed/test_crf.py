@@ -168,7 +168,7 @@ class TestFitAndFill:
             return crf.fit_and_fill(renamed(change), SCHEME, settings).fitted
 
         for least, same in ((10, True), (1, False)):
-            settings = CRFSettings(least_documents=least, iterations=5, algorithm="lbfgs")
+            settings = CRFSettings(min_document_frequency=least, iterations=5, algorithm="lbfgs")
             first, second = (learned(change, settings) for change in (10_000, 50_000))
             assert np.array_equal(first.weights, second.weights, equal_nan=True) == same
 
@@ -176,7 +176,7 @@ class TestFitAndFill:
         few = corpus.sentence_corpus(contracts(3, seed=0), ("law", "term"))
         with pytest.raises(InputError, match="more documents"):
             crf.fit_and_fill(few, SCHEME, CRFSettings(iterations=3))
-        settings = CRFSettings(iterations=3, least_documents=1)
+        settings = CRFSettings(iterations=3, min_document_frequency=1)
         assert np.isfinite(crf.fit_and_fill(few, SCHEME, settings).weights).all()
 
     @pytest.mark.parametrize("name", ["algorithm", "fill", "family"])
@@ -190,19 +190,29 @@ class TestFitAndFill:
         with pytest.raises(ValueError, match="public sentences"):
             crf.fit_and_fill(training, SCHEME, CRFSettings(algorithm="batch"))
         with pytest.raises(ValueError, match="at least 1 row"):
-            CRFSettings(algorithm="batch", loudest=0)
+            CRFSettings(algorithm="batch", top_features_per_label=0)
         with pytest.raises(ValueError, match="'batch' goes with"):
             CRFSettings(algorithm="batch", fill="published")
 
     def test_the_certificate_states_what_was_used(self) -> None:
         plain, batch = CRFSettings().stated(), CRFSettings(algorithm="batch").stated()
-        assert (plain["iterations"], plain["noise"], plain["least_documents"]) == (30, 0.5, 10)
-        assert (batch["iterations"], batch["noise"], batch["least_documents"]) == (24, 1.0, 10)
-        assert (batch["loudest"], batch["batch"]["travel"]) == (128, 750.0)
-        assert not {"batch", "loudest"} & {*plain}
+        assert (plain["iterations"], plain["noise"], plain["min_document_frequency"]) == (
+            30,
+            0.5,
+            10,
+        )
+        assert (batch["iterations"], batch["noise"], batch["min_document_frequency"]) == (
+            24,
+            1.0,
+            10,
+        )
+        assert (batch["top_features_per_label"], batch["batch"]["travel"]) == (128, 750.0)
+        assert not {"batch", "top_features_per_label"} & {*plain}
         assert batch["batch"]["emphasis"] == 8.0
-        own = CRFSettings(algorithm="batch", iterations=3, noise=2.0, least_documents=4).stated()
-        assert (own["iterations"], own["noise"], own["least_documents"]) == (3, 2.0, 4)
+        own = CRFSettings(
+            algorithm="batch", iterations=3, noise=2.0, min_document_frequency=4
+        ).stated()
+        assert (own["iterations"], own["noise"], own["min_document_frequency"]) == (3, 2.0, 4)
 
     def test_batches_find_clauses_after_a_full_spread_of_noise(
         self, training: corpus.Corpus

@@ -109,7 +109,7 @@ def test_strange_documents_make_a_table_or_a_typed_error(
     if run in RUNS:
         table = RUNS[run](documents, tmp_path / "run")
     else:
-        settings = CRFSettings(fill=run, iterations=3, least_documents=1)
+        settings = CRFSettings(fill=run, iterations=3, min_document_frequency=1)
         refusal: HushdocError | None = None
         try:
             crf.train(documents, WORDS, settings, out=tmp_path / "run", name="contracts")

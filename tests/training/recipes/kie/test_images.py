@@ -1,4 +1,4 @@
-"""Training on words with the pictures of their pages: what is fed, what learns, what is refused."""
+"""Training on words with the images of their pages: what is fed, what learns, what is refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.kie import settings, training
 from hushdoc_training.recipes.kie import start as kie_start
 from hushdoc_training.recipes.kie.examples import losses_of, rows_of, trial_records
-from hushdoc_training.recipes.kie.identity import documents_digest, pictures_digest
+from hushdoc_training.recipes.kie.identity import documents_digest, images_digest
 from hushdoc_training.recipes.kie.private import _row_tokens
 from hushdoc_training.recipes.kie.records import collate, predict, windows_of
 
@@ -34,7 +34,7 @@ SEES = ("cls_token", "pos_embed", "patch_embed.proj.weight", "patch_embed.proj.b
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> list[LabelledDocument]:
-    """Invented receipts with the pictures of their pages beside them."""
+    """Invented receipts with the images of their pages beside them."""
     folder = tmp_path_factory.mktemp("shown") / "pages"
     config = invented.InventedConfig(kinds=("receipt",), labels="fields")
     return [invented.read(path) for path in invented.write(folder, seed=5, count=8, config=config)]
@@ -57,7 +57,7 @@ def private(start: kie_start.Start, documents: list[LabelledDocument], out: Path
     )
 
 
-def test_private_training_moves_what_reads_the_picture_and_the_checkpoint_says_so(
+def test_private_training_moves_what_reads_the_image_and_the_checkpoint_says_so(
     tmp_path: Path, start_with: Starter, shown: list[LabelledDocument]
 ) -> None:
     start = start_with()
@@ -71,10 +71,10 @@ def test_private_training_moves_what_reads_the_picture_and_the_checkpoint_says_s
     for part in SEES:
         assert f"inner.layoutlmv3.{part}" in moved
     stored = Checkpoint.load(tmp_path / "run")
-    assert stored.preprocessing.image == layout.picture_preprocessing(start.model)
+    assert stored.preprocessing.image == layout.image_preprocessing(start.model)
     assert stored.claim.training["images"] is True
     run = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert run["pictures"] == pictures_digest(shown)
+    assert run["images"] == images_digest(shown)
     assert run["documents"] == documents_digest(shown)
     back = kie_start.start_from(str(tmp_path / "run"), start.labels)
     documents = shown[:3]
@@ -94,7 +94,7 @@ def test_without_images_nothing_of_them_is_written_or_trained(
     told = json.loads((stored.folder / "preprocessing.json").read_text())
     assert "image" not in told
     assert "images" not in stored.claim.training
-    assert "pictures" not in json.loads((tmp_path / "run" / "run.json").read_text())
+    assert "images" not in json.loads((tmp_path / "run" / "run.json").read_text())
     frozen = {name for name, value in start.model.named_parameters() if not value.requires_grad}
     assert {f"inner.layoutlmv3.{part}" for part in SEES} <= frozen
 
@@ -121,14 +121,14 @@ def test_a_batch_holds_each_windows_own_page_and_draws_it_once(
     assert not torch.equal(batch.pixel_values[0], batch.pixel_values[-1])
 
 
-def test_a_rows_loss_depends_on_its_picture_and_on_no_other_row(
+def test_a_rows_loss_depends_on_its_image_and_on_no_other_row(
     start_with: Starter, shown: list[LabelledDocument]
 ) -> None:
     start = start_with()
     with torch.no_grad():
         for name, value in start.model.named_parameters():
             if "patch_embed" in name or "query" in name or "key" in name:
-                value.mul_(20)  # weights of 0.02 hardly let a picture be seen
+                value.mul_(20)  # weights of 0.02 hardly let an image be seen
     start.model.eval()
     rows = rows_of(tuple(windows_of(shown[0], start.encoder, start.labels)))
     other = rows_of(tuple(windows_of(shown[1], start.encoder, start.labels)))
@@ -138,27 +138,27 @@ def test_a_rows_loss_depends_on_its_picture_and_on_no_other_row(
 
     alone = losses([rows[0]])
     assert losses([rows[0], *other])[0] == pytest.approx(float(alone[0]), rel=2e-2)
-    swapped = replace(rows[0], window=replace(rows[0].window, picture=other[0].window.picture))
+    swapped = replace(rows[0], window=replace(rows[0].window, image=other[0].window.image))
     assert float(losses([swapped])[0]) != float(alone[0])
 
 
-def test_the_clipper_is_tried_on_pictures_of_noise(start_with: Starter) -> None:
+def test_the_clipper_is_tried_on_images_of_noise(start_with: Starter) -> None:
     image = start_with().preprocessing.image
     assert image is not None
     for rows in trial_records(vocabulary=50, tags=5, image=image):
-        drawn = [row.window.picture() for row in rows if row.window.picture is not None]
+        drawn = [row.window.image() for row in rows if row.window.image is not None]
         assert len(drawn) == len(rows)
         assert {found.shape for found in drawn} == {(3, 32, 32)}
         assert drawn[0].std() > 0.5
     for rows in trial_records(vocabulary=50, tags=5):
-        assert all(row.window.picture is None for row in rows)
+        assert all(row.window.image is None for row in rows)
 
 
 def test_patches_count_where_rows_are_put_into_one_batch(start_with: Starter) -> None:
     assert _row_tokens(start_with()) == 64 + 4 * 4 + 1
 
 
-def test_a_missing_picture_is_refused_before_a_step_is_charged(
+def test_a_missing_image_is_refused_before_a_step_is_charged(
     tmp_path: Path, start_with: Starter, shown: list[LabelledDocument]
 ) -> None:
     page = replace(shown[2].document.pages[0], image=None)
@@ -166,8 +166,8 @@ def test_a_missing_picture_is_refused_before_a_step_is_charged(
     documents = [*shown[:2], bare, *shown[3:]]
     with pytest.raises(InputError, match=bare.document.id) as raised:
         private(start_with(), documents, tmp_path / "run")
-    assert raised.value.code == "NO_PICTURE"
-    with pytest.raises(InputError, match="no picture"):
+    assert raised.value.code == "NO_IMAGE"
+    with pytest.raises(InputError, match="no image"):
         training.train_plain(
             start_with(),
             documents,
@@ -179,19 +179,19 @@ def test_a_missing_picture_is_refused_before_a_step_is_charged(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_model_that_reads_no_picture_is_never_given_one(
+def test_a_model_that_reads_no_image_is_never_given_one(
     tmp_path: Path, start_with: Starter, shown: list[LabelledDocument]
 ) -> None:
     labels = LabelSet.from_documents(shown)
     texts = [word.text for item in shown for word in item.document.pages[0].words]
-    with pytest.raises(CheckpointError, match="reads no pictures"):
+    with pytest.raises(CheckpointError, match="reads no images"):
         kie_start.start_from("small", labels, images=True, vocabulary=lambda: texts)
     private(start_with(images=False), shown, tmp_path / "run")
-    with pytest.raises(CheckpointError, match="trained without pictures"):
+    with pytest.raises(CheckpointError, match="trained without images"):
         kie_start.start_from(str(tmp_path / "run"), labels, images=True)
 
 
-def test_other_pictures_are_another_run(
+def test_other_images_are_another_run(
     tmp_path: Path, start_with: Starter, shown: list[LabelledDocument]
 ) -> None:
     private(start_with(), shown, tmp_path / "run")
@@ -199,7 +199,7 @@ def test_other_pictures_are_another_run(
     other = replace(first, image=shown[1].document.pages[0].image)
     changed = replace(shown[0], document=replace(shown[0].document, pages=(other,)))
     assert documents_digest([changed, *shown[1:]]) == documents_digest(shown)
-    with pytest.raises(CheckpointError, match="other settings: pictures"):
+    with pytest.raises(CheckpointError, match="other settings: images"):
         training.train_private(
             start_with(),
             [changed, *shown[1:]],
@@ -229,7 +229,7 @@ def test_a_window_alone_is_no_unit_where_its_page_is_seen_beside_all_others(
     assert not (tmp_path / "run").exists()
 
 
-def test_pages_without_words_need_no_picture(
+def test_pages_without_words_need_no_image(
     tmp_path: Path, start_with: Starter, shown: list[LabelledDocument]
 ) -> None:
     empty = replace(shown[0].document.pages[0], words=(), image=Path("gone.png"))
@@ -240,7 +240,7 @@ def test_pages_without_words_need_no_picture(
     assert (tmp_path / "run" / "checkpoint").is_dir()
 
 
-def test_funsd_brings_its_pictures(tmp_path: Path, start_with: Starter) -> None:
+def test_funsd_brings_its_images(tmp_path: Path, start_with: Starter) -> None:
     for name in ("annotations", "images"):
         (tmp_path / "forms" / name).mkdir(parents=True)
     words = [{"text": "Date:", "box": [10, 10, 40, 20]}]

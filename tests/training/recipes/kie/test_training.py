@@ -176,7 +176,7 @@ def test_every_architecture_trains_privately_and_comes_back(
     kept = set(before) - set(moved)
     unused = {name for name in kept if "word_embeddings" not in name}
     assert any(UNUSED[architecture] in name for name in unused)
-    assert set(claim.training["left_as_they_were"]) == unused
+    assert set(claim.training["untrained_parameters"]) == unused
     assert dropout_seeds.ASSUMED in claim.guarantees[0].assumes
     back = start_from(str(tmp_path / "run"), labels)
     batch = collate(back.encoder, windows_of(receipts[0], back.encoder, labels))

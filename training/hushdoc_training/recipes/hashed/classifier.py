@@ -34,7 +34,7 @@ from hushdoc_training.recipes.hashed.settings import CRFSettings
 
 ALGORITHM = "linear support vectors by stochastic gradients (scikit-learn's SGDClassifier)"
 FURTHER = "passive-aggressive, one kind against the rest, from the released table"
-ONE_KIND = "a public constant: all sentences of a text have one label"
+ONE_CLASS = "a public constant: all sentences of a text have one label"
 
 Floats = npt.NDArray[np.floating]
 Say = Callable[[str], None]
@@ -102,7 +102,7 @@ def train_filled(
         OutputExistsError: A checkpoint stands there already.
         MissingExtraError: scikit-learn or safetensors is not installed.
     """
-    require_kinds(corpus, released)
+    require_classes(corpus, released)
     if released is not None:
         updates.require_filled(released.claim)
     say = progress or (lambda what: None)
@@ -124,8 +124,8 @@ def train_filled(
             columns=len(corpus.names),
             settings={
                 "algorithm": ALGORITHM if released is None else FURTHER,
-                "least_documents": settings.threshold,
-                "transitions": ONE_KIND,
+                "min_document_frequency": settings.threshold,
+                "transitions": ONE_CLASS,
                 **({"noise": settings.spreads} if settings.fill == "hardened" else {}),
                 **({"family": settings.family} if settings.fill == "published" else {}),
             },
@@ -156,7 +156,7 @@ def fit_and_fill(
         InputError: Too little was learned to fill a table.
         MissingExtraError: scikit-learn is not installed.
     """
-    features = corpus.features(own, least_documents=settings.threshold)
+    features = corpus.features(own, min_document_frequency=settings.threshold)
     numbers = whole_texts.kinds(corpus)
     model = linear.fit(
         linear.counted(whole_texts.whole(features, corpus), own.rows),
@@ -245,7 +245,7 @@ def written(
     """
     made = TableCheckpoint(
         weights=weights.astype(np.float32, copy=False),
-        transitions=whole_texts.one_kind(corpus.names),
+        transitions=whole_texts.one_class(corpus.names),
         tags=corpus.names,
         scheme=own,
         claim=replace(claim, data_accesses=(*claim.data_accesses, *accesses)),
@@ -270,7 +270,7 @@ def _puzzles(corpus: Corpus, counts: Any, wanted: range) -> list[Puzzle]:
     return [replace(puzzle, label=puzzle.label - 1) for puzzle in found]
 
 
-def require_kinds(corpus: Corpus, released: TableCheckpoint | None = None) -> None:
+def require_classes(corpus: Corpus, released: TableCheckpoint | None = None) -> None:
     """Refuses texts that teach nothing; a table that knows all kinds may learn more of some.
 
     Args:

@@ -41,7 +41,7 @@ def released(folder: Path) -> TableCheckpoint:
     fits = found.scheme.level == "sentence" and not (
         found.scheme.bigrams or found.scheme.skip_grams or found.scheme.clusters
     )
-    if not fits or not np.array_equal(found.transitions, whole_texts.one_kind(found.tags)):
+    if not fits or not np.array_equal(found.transitions, whole_texts.one_class(found.tags)):
         raise CheckpointError(
             f"The table in '{folder}' does not tell kinds of whole documents by their words; "
             "expected what `hushdoc train classifier` wrote. Give its run folder."
@@ -73,7 +73,7 @@ def fit_and_fill(
             f"The documents are of the kinds {', '.join(corpus.names)}, the released table knows "
             f"{', '.join(before.tags)}; expected the same, in the same order. Train a new table."
         )
-    features = corpus.features(before.scheme, least_documents=settings.threshold)
+    features = corpus.features(before.scheme, min_document_frequency=settings.threshold)
     old = _lean(before.weights)
     update = Update(
         released=old,

@@ -30,7 +30,7 @@ from hushdoc_training.crf.checkpoint import TableCheckpoint
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.fitting import FittedTable
 from hushdoc_training.crf.private_fitting import Start
-from hushdoc_training.crf.term_cost import AdjacentLaws, TermCost, Terms
+from hushdoc_training.crf.term_cost import AdjacentDistributions, TermCost, Terms
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.hashed.settings import BATCH, CRFSettings
 
@@ -176,7 +176,7 @@ def fit_and_fill(
         InputError: Too little was learned to fill a table.
         ValueError: The algorithm is "batch" and there are no public sentences.
     """
-    features = corpus.features(scheme, clusters, least_documents=settings.threshold)
+    features = corpus.features(scheme, clusters, min_document_frequency=settings.threshold)
     scales = _scales(scheme, settings, public)
     if scales is not None:
         fitted = noiseless_fitting.fit_without_noise(
@@ -191,7 +191,7 @@ def fit_and_fill(
             ),
             settings=settings.batch,
             steps=settings.passes,
-            loudest=settings.loudest,
+            top_features_per_label=settings.top_features_per_label,
         )
     else:
         fitted = fitting.fit(
@@ -295,7 +295,7 @@ def costs(trained: Trained, ranks: Sequence[int] = RANKS) -> dict[int, TermCost]
             "documents.",
             code="TOO_FEW_ROWS",
         )
-    laws_of_rows = AdjacentLaws(rows)
+    laws_of_rows = AdjacentDistributions(rows)
     return {
         rank: laws_of_rows.cost_of_share(float(found.shares[rank - 1]))
         for rank in ranks

@@ -168,7 +168,7 @@ def attacks_on_rows(
     fit: Callable[[Corpus], BoundedTable],
     *,
     noise_std: float,
-    changed_rows: int,
+    neighbouring_rows: int,
 ) -> list[Attack]:
     """Returns what is told of the content of rows by one release of a bounded table.
 
@@ -179,18 +179,18 @@ def attacks_on_rows(
         scheme: The table's features.
         fit: Learns a bounded table of invented documents as the protected ones' was.
         noise_std: Standard deviation of the noise on every cell.
-        changed_rows: In how many rows neighbouring tables may differ.
+        neighbouring_rows: In how many rows neighbouring tables may differ.
     """
     make = corpus.token_corpus if scheme.level == "token" else corpus.sentence_corpus
     table = fit(make(invented_contracts.contracts(DOCUMENTS, seed=2), [LABEL]))
     had = np.asarray(table.weights.any(axis=1))
     free = np.flatnonzero(~had)
-    half = min(CANARIES, len(free) // (2 * changed_rows) // 2)
+    half = min(CANARIES, len(free) // (2 * neighbouring_rows) // 2)
     if half < LEAST_ROWS:
         return []
     # An audit's choice, and no secret. As many rows stay as they are, for the attacks below.
-    chosen = np.random.default_rng(0).permutation(free)[: 2 * half * changed_rows]
-    groups = chosen.reshape(2 * half, changed_rows)
+    chosen = np.random.default_rng(0).permutation(free)[: 2 * half * neighbouring_rows]
+    groups = chosen.reshape(2 * half, neighbouring_rows)
     towards = np.full(table.weights.shape[1], table.weights.shape[1] ** -0.5)
     towards[0] *= -1
     weights = table.weights.copy()

@@ -84,10 +84,10 @@ def protect_documents(
         CheckpointError: The released table does not protect documents.
         InputError: The ledger can't be read, or counts another unit or at another delta.
         OutputExistsError: The folder holds something.
-        PrivacyError: The ledger has no room for the run, or nobody would believe its certificate.
+        PrivacyError: The ledger has no room for the run, or nobody would trust its certificate.
         ValueError: The plan is for another unit than documents.
     """
-    classifier.require_kinds(corpus, released)
+    classifier.require_classes(corpus, released)
     if plan.privacy_unit != "document":
         raise ValueError(f"The plan's unit is '{plan.privacy_unit}'; expected 'document'.")
     stated: dict[str, Any] = {
@@ -95,7 +95,7 @@ def protect_documents(
         "hyperparameter_tuning": hyperparameter_tuning,
         "training": {
             **asdict(settings),
-            "transitions": classifier.ONE_KIND,
+            "transitions": classifier.ONE_CLASS,
             "features": own.to_dict(),
             "unseen": public.unseen,
         },
@@ -165,7 +165,7 @@ def protect_terms(
         OutputExistsError: A checkpoint stands there already.
         ValueError: The scheme has pairs of tokens, or epsilon is no positive number.
     """
-    classifier.require_kinds(corpus)
+    classifier.require_classes(corpus)
     multiplier = calibration.noise_multiplier(
         epsilon=epsilon, delta=delta, sampling_rate=1.0, steps=1, accountant="pld"
     )
@@ -181,7 +181,7 @@ def protect_terms(
         claim = private_audits.with_attacks(claim, found)
     claim = replace(
         claim,
-        training={**claim.training, "bound": bound, "transitions": classifier.ONE_KIND},
+        training={**claim.training, "bound": bound, "transitions": classifier.ONE_CLASS},
     )
     return classifier.written(weights, corpus, own, claim, accesses, out)
 
@@ -190,7 +190,7 @@ def texts_of(corpus: Corpus) -> list[list[str]]:
     """Returns the tokens of each text.
 
     Args:
-        corpus: Made by `whole_texts.kind_corpus`.
+        corpus: Made by `whole_texts.class_corpus`.
     """
     ends = corpus.documents.tolist()
     return [

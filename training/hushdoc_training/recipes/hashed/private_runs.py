@@ -88,7 +88,7 @@ def protect_documents(
         AnnotationError: There is nothing to learn.
         InputError: The ledger can't be read, or counts another unit or at another delta.
         OutputExistsError: The folder holds something.
-        PrivacyError: The ledger has no room for the run, or nobody would believe its certificate.
+        PrivacyError: The ledger has no room for the run, or nobody would trust its certificate.
     """
     _require_items(corpus)
     training = {**asdict(settings), "features": scheme.to_dict(), "unseen": public.unseen}

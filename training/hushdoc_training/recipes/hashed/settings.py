@@ -42,9 +42,10 @@ class CRFSettings:
             and of "batch" for SCALED_NOISE.
         batch: Of the algorithm "batch": how its training goes on.
         unseen: Of the algorithm "batch": scale of rows that the public sentences do not use.
-        loudest: Of the algorithm "batch": how many rows keep a weight for each label; None for all.
-        least_documents: Features in fewer documents are dropped before training. None stands for
-            HARDENED_DOCUMENTS where the fill is "hardened", and for 1 elsewhere.
+        top_features_per_label: Of the algorithm "batch": how many rows keep a weight for each
+            label; None for all.
+        min_document_frequency: Features in fewer documents are dropped before training. None
+            stands for HARDENED_DOCUMENTS where the fill is "hardened", and for 1 elsewhere.
         norm: Of the Gaussian fill: the length to which rows are shortened, a public constant.
         noise_multiplier: Of the Gaussian fill: the noise divided by `norm`.
     """
@@ -57,8 +58,8 @@ class CRFSettings:
     noise: float | None = None
     batch: Settings = Settings(travel=TRAVEL)
     unseen: float = private_fitting.UNSEEN
-    loudest: int | None = noiseless_fitting.LOUDEST
-    least_documents: int | None = None
+    top_features_per_label: int | None = noiseless_fitting.LOUDEST
+    min_document_frequency: int | None = None
     norm: float = 1.0
     noise_multiplier: float = 1.0
 
@@ -78,8 +79,10 @@ class CRFSettings:
                 f"fill is {self.fill!r}; the algorithm 'batch' goes with 'hardened' or 'none', as "
                 "its rows have scales."
             )
-        if self.loudest is not None and self.loudest < 1:
-            raise ValueError(f"loudest is {self.loudest}; expected at least 1 row for each label.")
+        if self.top_features_per_label is not None and self.top_features_per_label < 1:
+            raise ValueError(
+                f"top_features_per_label is {self.top_features_per_label}; expected at least 1."
+            )
         if not 0 < self.aggressiveness < math.inf:
             raise ValueError(f"aggressiveness is {self.aggressiveness}; expected a number above 0.")
         if self.aggressiveness != 1 and self.algorithm != "pa":
@@ -103,15 +106,19 @@ class CRFSettings:
 
     def stated(self) -> dict[str, Any]:
         """Returns the settings as they were used, for the certificate."""
-        used = {"iterations": self.passes, "noise": self.spreads, "least_documents": self.threshold}
+        used = {
+            "iterations": self.passes,
+            "noise": self.spreads,
+            "min_document_frequency": self.threshold,
+        }
         made = asdict(self) | used
         if self.algorithm != BATCH:
-            del made["batch"], made["unseen"], made["loudest"]
+            del made["batch"], made["unseen"], made["top_features_per_label"]
         return made
 
     @property
     def threshold(self) -> int:
         """The number of documents that a feature must occur in."""
-        if self.least_documents is not None:
-            return self.least_documents
+        if self.min_document_frequency is not None:
+            return self.min_document_frequency
         return filling.HARDENED_DOCUMENTS if self.fill == "hardened" else 1

@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from hushdoc.runtime.encoding import EncodedPage, Encoder
-from hushdoc.runtime.images import PicturePreprocessing, Pixels
+from hushdoc.runtime.images import ImagePreprocessing, Pixels
 from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.recipes.kie.records import IGNORED, Record, Window, collate
 
@@ -69,32 +69,32 @@ def _attention(device: torch.device) -> AbstractContextManager[None]:
 
 
 def trial_records(
-    *, vocabulary: int, tags: int, image: PicturePreprocessing | None = None
+    *, vocabulary: int, tags: int, image: ImagePreprocessing | None = None
 ) -> list[tuple[Row, ...]]:
     """Returns invented records, so that a test of the clipper reads no protected document.
 
     Args:
         vocabulary: How many token ids there are.
         tags: How many tags there are.
-        image: How the model reads pictures, if it does; each record then has one of noise.
+        image: How the model reads images, if it does; each record then has one of noise.
     """
     generator = np.random.default_rng(0)
     records = [
         rows_of(tuple(_window(length, vocabulary, tags, generator) for length in lengths))
         for lengths in TRIAL_WINDOWS
     ]
-    return records if image is None else [_pictured(rows, image, generator) for rows in records]
+    return records if image is None else [_with_image(rows, image, generator) for rows in records]
 
 
-def _pictured(
-    rows: Sequence[Row], image: PicturePreprocessing, generator: np.random.Generator
+def _with_image(
+    rows: Sequence[Row], image: ImagePreprocessing, generator: np.random.Generator
 ) -> tuple[Row, ...]:
     noise = generator.standard_normal((3, image.height, image.width), dtype=np.float32)
 
-    def picture() -> Pixels:
+    def pixels() -> Pixels:
         return noise
 
-    return tuple(replace(row, window=replace(row.window, picture=picture)) for row in rows)
+    return tuple(replace(row, window=replace(row.window, image=pixels)) for row in rows)
 
 
 def _window(length: int, vocabulary: int, tags: int, generator: np.random.Generator) -> Window:

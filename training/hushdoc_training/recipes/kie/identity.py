@@ -24,8 +24,8 @@ def documents_digest(documents: Sequence[LabelledDocument]) -> str:
     return hashlib.sha256(b"".join(each)).hexdigest()
 
 
-def pictures_digest(documents: Sequence[LabelledDocument]) -> str:
-    """Returns a digest of the files with the pictures of pages that have words.
+def images_digest(documents: Sequence[LabelledDocument]) -> str:
+    """Returns a digest of the files with the images of pages that have words.
 
     It stays with the trainer too.
     """

@@ -64,9 +64,9 @@ def private_training(
     image = start.preprocessing.image
     if image is not None and plan.privacy_unit != "document":
         raise PrivacyError(
-            f"The privacy unit is '{plan.privacy_unit}' and the model reads pictures of pages: "
-            "what one window says is seen in the picture beside all others of its page, so that "
-            "it would not be protected. Choose the unit 'document', or train without pictures."
+            f"The privacy unit is '{plan.privacy_unit}' and the model reads images of pages: "
+            "what one window says is seen in the image beside all others of its page, so that "
+            "it would not be protected. Choose the unit 'document', or train without images."
         )
     model, encoder = start.model, start.encoder
     model.eval()  # the probe in freeze must not draw dropout masks
@@ -82,7 +82,7 @@ def private_training(
         records=[rows_of(record) for record in windows],
         losses=partial(losses_of, model, encoder, device=device),
         backend=settings.backend,
-        max_rows=max(1, min(MAX_ROWS, MAX_TOKENS // _row_tokens(start))),
+        max_examples=max(1, min(MAX_ROWS, MAX_TOKENS // _row_tokens(start))),
         length=length_of,
         trial=trial_records(
             vocabulary=len(model.word_embeddings), tags=len(start.labels.tags), image=image
@@ -112,7 +112,7 @@ def unreached(start: Start) -> list[str]:
 
 
 def _row_tokens(start: Start) -> int:
-    """Returns the most tokens of one row, the patches of its page's picture included."""
+    """Returns the most tokens of one row, the patches of its page's image included."""
     tokens = start.preprocessing.max_tokens
     image = start.preprocessing.image
     return tokens if image is None else tokens + layout.num_patches(start.model, image)

@@ -25,8 +25,8 @@ from hushdoc.runtime.encoding import EncodedPage, Encoder, IntArray, Preprocessi
 from hushdoc.runtime.images import Pixels, pixels_of_page
 from hushdoc_training.models.layout import TokenClassifier
 
-Picture = Callable[[], Pixels]
-"""Draws a page's picture as the model reads it. It is asked for each batch anew, so that the pixels
+Image = Callable[[], Pixels]
+"""Draws a page's image as the model reads it. It is asked for each batch anew, so that the pixels
 of a whole data set are never in memory."""
 
 IGNORED = -100
@@ -37,14 +37,14 @@ IGNORED = -100
 class Window:
     """A range of a page's tokens with a target for each; the papers call it a sequence.
 
-    Windows of one page share one `picture`; it is None where the model reads words and boxes alone.
+    Windows of one page share one `image`; it is None where the model reads words and boxes alone.
     """
 
     page: EncodedPage
     start: int
     stop: int
     targets: IntArray
-    picture: Picture | None = None
+    image: Image | None = None
 
 
 Record = tuple[Window, ...]
@@ -82,7 +82,7 @@ def windows_of(
         spans = [span for span in labelled.spans if span.page == index]
         tags = np.asarray([number[tag] for tag in tags_from_spans(len(page.words), spans)])
         encoded = encoder.encode(page)
-        picture = _picture(labelled.document, index, encoder.preprocessing)
+        image = _image(labelled.document, index, encoder.preprocessing)
         targets = np.where(encoded.first, tags[encoded.words], IGNORED)
         capacity = encoder.preprocessing.capacity
         for start, stop in windows.split(encoded, capacity=capacity, overlap=overlap):
@@ -92,23 +92,23 @@ def windows_of(
                     start=start,
                     stop=stop,
                     targets=targets[start:stop],
-                    picture=picture,
+                    image=image,
                 )
             )
     return made
 
 
-def _picture(document: Document, number: int, settings: Preprocessing) -> Picture | None:
+def _image(document: Document, number: int, settings: Preprocessing) -> Image | None:
     if settings.image is None:
         return None
     return partial(pixels_of_page, document, number, settings.image)
 
 
-def _pixels(pictures: Sequence[Picture | None]) -> list[Pixels] | None:
-    """Returns a batch's pictures, each page's drawn once; None where the model reads none."""
-    asked = {id(picture): picture for picture in pictures if picture is not None}
-    drawn = {key: picture() for key, picture in asked.items()}
-    return [drawn[id(picture)] for picture in pictures] if drawn else None
+def _pixels(images: Sequence[Image | None]) -> list[Pixels] | None:
+    """Returns a batch's images, each page's drawn once; None where the model reads none."""
+    asked = {id(image): image for image in images if image is not None}
+    drawn = {key: image() for key, image in asked.items()}
+    return [drawn[id(image)] for image in images] if drawn else None
 
 
 def records_of(
@@ -167,7 +167,7 @@ def collate(encoder: Encoder, parts: Sequence[Window]) -> TensorBatch:
     """Returns windows padded into one batch."""
     batch = encoder.batch(
         [(part.page, part.start, part.stop) for part in parts],
-        pixel_values=_pixels([part.picture for part in parts]),
+        pixel_values=_pixels([part.image for part in parts]),
     )
     targets = np.full(batch.input_ids.shape, IGNORED, dtype=np.int64)
     for row, part in enumerate(parts):
@@ -236,7 +236,7 @@ def predict(
         for item, labelled in enumerate(documents)
         for number, page in enumerate(labelled.document.pages)
     ]
-    pictures = [_picture(documents[item].document, number, settings) for item, number, _ in pages]
+    images = [_image(documents[item].document, number, settings) for item, number, _ in pages]
     ranges = [
         windows.split(page, capacity=settings.capacity, overlap=settings.overlap)
         for _, _, page in pages
@@ -253,7 +253,7 @@ def predict(
             chosen = work[first : first + batch_size]
             batch = encoder.batch(
                 [(pages[at][2], *ranges[at][part]) for at, part in chosen],
-                pixel_values=_pixels([pictures[at] for at, _ in chosen]),
+                pixel_values=_pixels([images[at] for at, _ in chosen]),
             )
             logits = model(
                 *(torch.from_numpy(value).to(device) for value in batch.to_inputs().values())

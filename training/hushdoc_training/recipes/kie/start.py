@@ -59,7 +59,7 @@ def start_from(
         max_tokens: Window length; a hushdoc checkpoint keeps its own.
         box_level: "word" or "segment"; a hushdoc checkpoint keeps its own.
         word_order: "given" or "reading"; a hushdoc checkpoint keeps its own.
-        images: The model reads the pictures of pages too: LayoutLMv3 alone. A hushdoc checkpoint
+        images: The model reads the images of pages too: LayoutLMv3 alone. A hushdoc checkpoint
             keeps its own way.
         new_labels: Put a fresh output layer on a checkpoint with other labels.
         vocabulary: Public texts for the small model's tokenizer.
@@ -68,7 +68,7 @@ def start_from(
         seed: Of fresh weights.
 
     Raises:
-        CheckpointError: The source can't be read, or can't read pictures and shall.
+        CheckpointError: The source can't be read, or can't read images and shall.
         LabelMismatchError: The checkpoint knows other labels and `new_labels` is off.
         MissingExtraError: MiniLM's package is not installed.
     """
@@ -78,8 +78,8 @@ def start_from(
         stored = Checkpoint.load(folder)
         if images and stored.preprocessing.image is None:
             raise CheckpointError(
-                f"The checkpoint '{stored.folder}' was trained without pictures and keeps to that. "
-                "Train it with pictures from the start, or leave them out here."
+                f"The checkpoint '{stored.folder}' was trained without images and keeps to that. "
+                "Train it with images from the start, or leave them out here."
             )
         model = layout.load(stored.folder, stored.architecture)
         if new_labels:
@@ -117,7 +117,7 @@ def start_from(
             cls_id=special.cls_id,
             sep_id=special.sep_id,
             pad_id=special.pad_id,
-            image=layout.picture_preprocessing(model) if images else None,
+            image=layout.image_preprocessing(model) if images else None,
         ),
         labels=labels,
         claim=None,
@@ -125,8 +125,8 @@ def start_from(
     )
 
 
-def reads_pictures(source: str) -> bool:
-    """Returns whether a start is a hushdoc checkpoint or run folder that reads pictures.
+def reads_images(source: str) -> bool:
+    """Returns whether a start is a hushdoc checkpoint or run folder that reads images.
 
     Raises:
         CheckpointError: It is one and can't be read.

@@ -26,7 +26,7 @@ from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.noise import NoiseStream
 from hushdoc_training.recipes.kie.examples import Row
-from hushdoc_training.recipes.kie.identity import documents_digest, identity, pictures_digest
+from hushdoc_training.recipes.kie.identity import documents_digest, identity, images_digest
 from hushdoc_training.recipes.kie.private import private_training, unreached
 from hushdoc_training.recipes.kie.records import (
     Window,
@@ -89,7 +89,7 @@ def train_plain(
     )
     per_epoch = math.ceil(len(windows) / settings.batch_size)
     steps = max(1, round(per_epoch * settings.epochs))
-    same = identity(start, documents_digest(documents), claim) | _pictures_of(documents, start)
+    same = identity(start, documents_digest(documents), claim) | _images_of(documents, start)
     run = _open(out, {"mode": "plain", **asdict(settings), **same}, start, resume=resume)
     torch.manual_seed(settings.seed)
     log = StepLog(run.folder / STEPS)
@@ -198,7 +198,7 @@ def train_private(
     budget.require_certifiable(alone)
     digest = documents_digest(documents)
     asked = {"mode": "private", **asdict(plan), **asdict(settings)}
-    asked |= identity(start, digest, alone) | _pictures_of(documents, start)
+    asked |= identity(start, digest, alone) | _images_of(documents, start)
     if ledger is not None:
         asked["ledger"] = ledger.ledger_id
     if ledger is not None and not resume:  # before the folder is taken
@@ -242,7 +242,7 @@ def train_private(
         )
     if not outcome.interrupted:
         # Made at the end, so that runs which the ledger took in meanwhile are in it.
-        told = training.particulars(name)
+        told = training.claim_details(name)
         claim = claim_of(
             training={**told_of_settings, **trial.settings({*unused, *training.left_out})},
             ledger=account.statement(),
@@ -340,9 +340,9 @@ def _already_finished(run: Run, ledger: Ledger | None, plan: PrivacyPlan) -> Out
     return Outcome(charged=plan.steps, interrupted=False)
 
 
-def _pictures_of(documents: Sequence[LabelledDocument], start: Start) -> dict[str, str]:
-    """Returns what a resumed run must share besides, where the model reads pictures."""
-    return {} if start.preprocessing.image is None else {"pictures": pictures_digest(documents)}
+def _images_of(documents: Sequence[LabelledDocument], start: Start) -> dict[str, str]:
+    """Returns what a resumed run must share besides, where the model reads images."""
+    return {} if start.preprocessing.image is None else {"images": images_digest(documents)}
 
 
 def _require_readable(documents: Sequence[LabelledDocument], start: Start) -> None:
