@@ -220,7 +220,7 @@ def test_in_toto_reads_every_statement_that_we_read(build: ModuleType, tmp_path:
     from in_toto_attestation.v1.statement import Statement
 
     build.write_files(tmp_path, build.files())
-    subjects = build.artifact.subjects_of(tmp_path)
+    subjects = build.artifact_folder.subjects_of(tmp_path)
     sound = json.dumps(build.raw_statement(build.certify(), subjects)).encode()
     read = 0
     for content in damages([sound], 1500, 5, is_json=True):

@@ -40,7 +40,7 @@ for name in names:
 if sys.argv[1] == "hushdoc":
     from hushdoc.__main__ import build_parser
     build_parser()
-    from hushdoc.cores import usable_cores
+    from hushdoc.system.cores import usable_cores
     assert usable_cores() >= 1
 print(len(names))
 """

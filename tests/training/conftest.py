@@ -24,8 +24,7 @@ from hushdoc_training.models import layout
 from hushdoc_training.recipes.kie import start
 
 # Tests are no package: what several of them share is imported by name.
-for folder in ("privacy", "runs"):
-    sys.path.append(str(Path(__file__).parent / folder))
+sys.path.append(str(Path(__file__).parent / "drivers"))
 
 torch.set_num_threads(1)  # tiny models: a second thread costs more than it brings
 

@@ -196,7 +196,7 @@ def test_telemetry_is_off_before_the_package_is_imported() -> None:
 
 HOST_FIRST = """
 import os
-from hushdoc import telemetry
+from hushdoc.system import telemetry
 {before}
 # The import itself happens with telemetry off: a test must not send any.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"

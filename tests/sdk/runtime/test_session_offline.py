@@ -37,7 +37,7 @@ sys.exit(options.run(options))
 
 COUNTED = """
 from hushdoc.reading import ocr, tesseract
-from hushdoc.runtime import crf
+from hushdoc.runtime.hashed import model
 from hushdoc.runtime.session import Session
 ocr.rapid_is_installed = lambda: False
 tesseract.program = lambda: None
@@ -48,7 +48,7 @@ def counting(owner, name):
         return real(*given, **options)
     setattr(owner, name, counted)
 counting(Session, "run")
-counting(crf, "item_scores")
+counting(model, "item_scores")
 """
 """Tells on standard error whenever a graph or a table answers; leaves OCR to a test of its own."""
 

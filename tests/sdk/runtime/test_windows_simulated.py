@@ -39,8 +39,8 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 import hushdoc
-from hushdoc import files
-from hushdoc.held_folder import HAS_DESCRIPTORS
+from hushdoc.system import atomic_files as files
+from hushdoc.artifact.directory_handle import HAS_DESCRIPTORS
 model, trust, home = sys.argv[1], sys.argv[2], Path(sys.argv[3])
 policy = hushdoc.Policy(
     trust=hushdoc.TrustStore.from_file(trust), max_epsilon=8, max_delta=1e-5,

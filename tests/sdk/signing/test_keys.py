@@ -276,7 +276,7 @@ WITHOUT_KEY_LIBRARY = """
 import sys
 from pathlib import Path
 sys.modules["cryptography"] = None
-from hushdoc import keys
+from hushdoc.signing import keys
 from hushdoc.errors import MissingExtraError
 
 public, message, signature, point, pem = sys.argv[1:]

@@ -143,11 +143,11 @@ def test_a_limit_on_file_size_leaves_no_half_file(tmp_path: Path) -> None:
     code = (
         "import resource, signal, sys\n"
         "from pathlib import Path\n"
-        "from hushdoc import files\n"
+        "from hushdoc.system import atomic_files\n"
         "from hushdoc.errors import OutputWriteError\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
-        "try:\n    files.write_file(Path(sys.argv[1]), bytes(5000))\n"
+        "try:\n    atomic_files.write_file(Path(sys.argv[1]), bytes(5000))\n"
         "except OutputWriteError as error:\n    print(error)\n"
     )
     done = subprocess.run(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-DRIVER = Path(__file__).with_name("ledger_kill_driver.py")
+DRIVER = Path(__file__).parents[1] / "drivers" / "ledger_kill_driver.py"
 
 
 def shoot(folder: Path, *, kills: int, seed: int, timeout: float) -> dict[str, float]:

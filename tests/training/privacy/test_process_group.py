@@ -15,7 +15,7 @@ from private_simulator import CLIP, DIVISOR, small_model
 
 from hushdoc_training.privacy import same_records
 
-DRIVER = Path(__file__).with_name("distributed_driver.py")
+DRIVER = Path(__file__).parents[1] / "drivers" / "distributed_driver.py"
 
 
 @pytest.fixture(scope="module")

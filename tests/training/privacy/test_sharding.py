@@ -18,7 +18,7 @@ from sharded_driver import BLOCKS, CLIP, SIZE, Language
 from hushdoc_training.randomness.noise import NoiseStream
 
 pytestmark = pytest.mark.timeout(900)  # two processes on one core that is busy besides
-DRIVER = Path(__file__).with_name("sharded_driver.py")
+DRIVER = Path(__file__).parents[1] / "drivers" / "sharded_driver.py"
 
 
 @pytest.fixture(scope="module")

@@ -128,13 +128,13 @@ def test_every_draw_is_charged_in_the_ledger_before_and_in_the_log(
 ) -> None:
     seen: list[tuple[int, int]] = []
 
-    class FileFingerprint(NoiseStream):
+    class WitnessedNoise(NoiseStream):
         def normal(self, shape: torch.Size | tuple[int, ...], *, std: float) -> torch.Tensor:
             logged = sum("charge" in entry for entry in read_log(tmp_path / "run" / "steps.jsonl"))
             seen.append((only(ledger).charged, logged))
             return super().normal(shape, std=std)
 
-    monkeypatch.setattr(training, "NoiseStream", FileFingerprint)
+    monkeypatch.setattr(training, "NoiseStream", WitnessedNoise)
     train("run")
     assert seen == [(step, step) for step in (1, 2, 3, 4, 5) for _ in ("weight", "bias")]
 

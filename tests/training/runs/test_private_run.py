@@ -18,7 +18,7 @@ from shared_run_driver import DRAWS, PLAN, STOP
 from hushdoc.errors import PrivacyError
 from hushdoc_training.runs.private_run import PrivateRun
 
-DRIVER = Path(__file__).with_name("shared_run_driver.py")
+DRIVER = Path(__file__).parents[1] / "drivers" / "shared_run_driver.py"
 KILL_DRIVER = DRIVER.with_name("shared_run_kill_driver.py")
 WAYS = ["replicated", "sharded"]
 

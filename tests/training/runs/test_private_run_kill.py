@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-DRIVER = Path(__file__).with_name("run_kill_driver.py")
+DRIVER = Path(__file__).parents[1] / "drivers" / "run_kill_driver.py"
 
 
 def shoot(folder: Path, *, kills: int) -> None:

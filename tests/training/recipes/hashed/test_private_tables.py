@@ -127,7 +127,7 @@ def test_more_rows_of_a_table_cost_more_and_the_promise_stays_conditional() -> N
 
 
 def test_the_sample_in_the_docs_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (Path(__file__).parents[3] / "docs" / "hashed-crf.md").read_text()
+    text = (Path(__file__).parents[4] / "docs" / "hashed-crf.md").read_text()
     [sample] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     line = "The laws of Ohio govern this Agreement."
     contract = f"Invoices are due monthly.\n\n{line}\n\nNotices are in writing.\n"

@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 from distributed_driver import SIZE, sharded_model, whole
 from private_simulator import rows_of_records, small_model, squares
-from run_kill_driver import PLAN, STEPS, FileFingerprint, await_charges, charges, check
+from run_kill_driver import PLAN, STEPS, WitnessedNoise, await_charges, charges, check
 from torch import distributed as dist
 from torch.distributed import fsdp  # noqa: F401  # once, before the forks
 
@@ -50,7 +50,7 @@ def child(out: Path, way: str, rank: int, meeting: Path) -> None:
         losses=squares(model),
         trial=rows_of_records()[4:6],
         charge=run.charge,
-        noise=FileFingerprint(out.with_suffix(f".fingerprint{rank}")),
+        noise=WitnessedNoise(out.with_suffix(f".fingerprint{rank}")),
     ) as training:
         if run.train(training, save_every=0.05):
             kept = {"weights": whole(model), "charged": run.charges.charged}

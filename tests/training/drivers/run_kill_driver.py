@@ -38,7 +38,7 @@ PLAN = PrivacyPlan.calibrated(
 PARAMETERS = 4
 
 
-class FileFingerprint(NoiseStream):
+class WitnessedNoise(NoiseStream):
     """Noise that is witnessed before and after it is drawn."""
 
     def __init__(self, path: Path) -> None:
@@ -67,7 +67,7 @@ def child(out: Path, fingerprint: Path) -> None:
         losses=squares(model),
         trial=rows_of_records()[4:6],
         charge=run.charge,
-        noise=FileFingerprint(fingerprint),
+        noise=WitnessedNoise(fingerprint),
     ) as training:
         if run.train(training, save_every=0.005):
             torch.save(flat(model), out / "weights.pt")

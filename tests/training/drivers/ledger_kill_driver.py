@@ -3,7 +3,7 @@
     python ledger_kill_driver.py FOLDER KILLS SEED
 
 The parent imports torch once and forks a child for every start or resume; the child trains with a
-ledger through the real code. A fingerprint writes one byte for every draw of noise, before it is
+ledger through the real code. A witness writes one byte for every draw of noise, before it is
 drawn, by os.write to a file in append mode, which a kill can't take back.
 """
 
@@ -28,7 +28,6 @@ from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import layout
 from hushdoc_training.privacy.guards import trainable
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.randomness import noise
 from hushdoc_training.randomness.noise import NoiseStream
 from hushdoc_training.recipes.kie import settings, training
 from hushdoc_training.recipes.kie.start import Start, start_from
@@ -49,7 +48,7 @@ PLAN = PrivacyPlan.calibrated(
 )
 
 
-class FileFingerprint(NoiseStream):
+class WitnessedNoise(NoiseStream):
     """Noise that is witnessed before it is drawn."""
 
     def __init__(self, path: Path) -> None:
@@ -84,10 +83,10 @@ def main(folder: Path, kills: int, seed: int) -> dict[str, int | float]:
         out = folder / f"run{runs}"
         finished = False
         while not finished:
-            fingerprint = folder / f"{out.name}.fingerprint.{killed}"
-            child = fork(base, ledger, out, fingerprint)
+            witness = folder / f"{out.name}.witness.{killed}"
+            child = fork(base, ledger, out, witness)
             if killed < kills:
-                shoot(child, out, fingerprint, dice, draws_per_step)
+                shoot(child, out, witness, dice, draws_per_step)
             _, status = os.waitpid(child, 0)
             if os.WIFSIGNALED(status):
                 assert os.WTERMSIG(status) == signal.SIGKILL
@@ -111,15 +110,13 @@ def main(folder: Path, kills: int, seed: int) -> dict[str, int | float]:
     }
 
 
-def shoot(
-    child: int, out: Path, fingerprint: Path, dice: random.Random, draws_per_step: int
-) -> None:
+def shoot(child: int, out: Path, witness: Path, dice: random.Random, draws_per_step: int) -> None:
     """Kills a child at a random moment: in its set-up, in or after a step, or when it finishes."""
     kind = dice.random()
     wanted = dice.randrange(1, STEPS // 3 * draws_per_step)
     pause = dice.uniform(0.0, 0.4 if kind < 0.25 else 0.03)
     while kind >= 0.25 and not has_ended(child):
-        if kind < 0.85 and size_of(fingerprint) >= wanted:
+        if kind < 0.85 and size_of(witness) >= wanted:
             break
         if kind >= 0.85 and (out / "checkpoint").exists():
             break
@@ -136,12 +133,12 @@ def size_of(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def fork(base: Start, ledger: Ledger, out: Path, fingerprint: Path) -> int:
+def fork(base: Start, ledger: Ledger, out: Path, witness: Path) -> int:
     child = os.fork()
     if child:
         return child
     try:
-        noise.NoiseStream = lambda: FileFingerprint(fingerprint)  # type: ignore[misc, assignment]
+        training.NoiseStream = lambda: WitnessedNoise(witness)  # type: ignore[misc, assignment]
         loop.SAVE_EVERY_SECONDS = 0.05
         training.train_private(
             base,
@@ -164,7 +161,7 @@ def fork(base: Start, ledger: Ledger, out: Path, fingerprint: Path) -> int:
 
 def witnessed(out: Path, draws_per_step: int) -> int:
     """Steps whose noise was drawn, a part of it or all; each child has a file of its own."""
-    sizes = [path.stat().st_size for path in out.parent.glob(f"{out.name}.fingerprint.*")]
+    sizes = [path.stat().st_size for path in out.parent.glob(f"{out.name}.witness.*")]
     return sum(-(-size // draws_per_step) for size in sizes)
 
 
