@@ -192,7 +192,7 @@ def _require_labels(model: Any, labels: Sequence[str]) -> None:
         )
 
 
-def _logits(classifier: Any, kind: str) -> Any:
+def _logits(classifier: Any, modality: str) -> Any:
     """Returns a module whose one answer are the classifier's logits."""
     import torch
 
@@ -215,5 +215,5 @@ def _logits(classifier: Any, kind: str) -> Any:
         def forward(self, pixel_values: Any) -> Any:
             return self.classifier(pixel_values=pixel_values).logits
 
-    assert kind in INPUTS
-    return {"text": Text, "layout": Layout, "image": Images}[kind]().eval()
+    assert modality in INPUTS
+    return {"text": Text, "layout": Layout, "image": Images}[modality]().eval()

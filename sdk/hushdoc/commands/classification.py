@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
 def _answer(
     model: ClassificationModel, options: argparse.Namespace, password: str | None, source: str
 ) -> Classification:
-    if model.kind == "image" and source != "-" and options.format in ("auto", "pdf", "image"):
+    if model.modality == "image" and source != "-" and options.format in ("auto", "pdf", "image"):
         from hushdoc.runtime.images import with_image
 
         return model.classify(with_image(source, password=password), top_k=options.top_k)

@@ -1,4 +1,4 @@
-"""Classification: what kind of document this is, from its text, its layout or its images.
+"""ClassificationModel: the class of a document, from its text, its layout or its images.
 
 Long documents are read whole: the logits of all their windows are averaged, weighted by tokens, and
 those of all their images alike. A model holds no state between calls: many threads may share one.
@@ -32,7 +32,7 @@ from hushdoc.runtime.streaming import Item, answers
 
 TASK = "classification"
 LABELS_FILE = "labels.json"
-MODALITY_KEY = "kind"
+MODALITY_KEY = "modality"
 """Key of the manifest's preprocessing that says what the model reads, a key of INPUTS."""
 
 INPUTS: Mapping[str, tuple[str, ...]] = {
@@ -46,12 +46,12 @@ MAX_BATCH_IMAGES = 4
 
 
 class ClassificationModel(GraphModel):
-    """A verified model that tells kinds of documents apart.
+    """A verified model that classifies documents.
 
     Attributes:
         certificate: What its signer certifies about its privacy.
-        labels: The kinds it knows, in the order of its outputs.
-        kind: What it reads: "text", "layout" (words and boxes) or "image".
+        labels: The classes it knows, in the order of its outputs.
+        modality: What it reads: "text", "layout" (words and boxes) or "image".
         preprocessing: How documents become its inputs.
     """
 
@@ -68,7 +68,7 @@ class ClassificationModel(GraphModel):
         self.certificate = certificate
         self.labels = tuple(labels)
         self.preprocessing = preprocessing
-        self.kind = _kind(session)
+        self.modality = _modality(session)
         self._encoder = encoder
         self._session = session
 
@@ -81,15 +81,15 @@ class ClassificationModel(GraphModel):
         require_task(manifest, TASK, "ClassificationModel")
         labels = _labels_from(artifact.read(LABELS_FILE))
         settings = dict(manifest["preprocessing"])
-        kind = settings.pop(MODALITY_KEY, None)
-        if not isinstance(kind, str) or kind not in INPUTS:
+        modality = settings.pop(MODALITY_KEY, None)
+        if not isinstance(modality, str) or modality not in INPUTS:
             raise ArtifactError(
-                f"The model reads {kind!r}; this version knows {', '.join(INPUTS)}. Install the "
-                "version of hushdoc that wrote it."
+                f"The model reads {modality!r}; this version knows {', '.join(INPUTS)}. Install "
+                "the version of hushdoc that wrote it."
             )
         encoder: Encoder | None = None
         preprocessing: Preprocessing | ImagePreprocessing
-        if kind == "image":
+        if modality == "image":
             images.require_pillow()
             preprocessing = ImagePreprocessing.from_dict(settings)
         else:
@@ -97,7 +97,7 @@ class ClassificationModel(GraphModel):
             encoder = Encoder(artifact.read("tokenizer.json"), preprocessing)
         with artifact.source(manifest["entry"]) as graph:
             session = Session(graph, device=device, runtime=runtime)
-        require_ports(session, manifest, INPUTS[kind])
+        require_ports(session, manifest, INPUTS[modality])
         _require_fit(session, labels, preprocessing)
         return cls(
             certificate=artifact.certificate,
@@ -108,7 +108,7 @@ class ClassificationModel(GraphModel):
         )
 
     def classify(self, document: Document, *, top_k: int = 1) -> Classification:
-        """Returns the most probable kinds of a document.
+        """Returns the most probable classes of a document.
 
         Args:
             document: For models of text, pages or a plain text; for models of layout, pages with
@@ -183,7 +183,7 @@ class ClassificationModel(GraphModel):
             workers=workers,
             on_error=on_error,
             progress=progress,
-            opened=images.with_image if self.kind == "image" else Document.open,
+            opened=images.with_image if self.modality == "image" else Document.open,
         )
 
     def _encoded(
@@ -193,7 +193,7 @@ class ClassificationModel(GraphModel):
         assert self._encoder is not None  # only models of images have none
         told: tuple[str, ...] = ()
         numbers: tuple[Sequence[int], ...] | None = None
-        if self.kind == "layout":
+        if self.modality == "layout":
             document.check()
             document, told = laid_out(document, settings)
             document, numbers = in_order(document, settings)
@@ -222,7 +222,7 @@ class ClassificationModel(GraphModel):
             told = encoder.batch(
                 [(pages[part.page], part.start, part.stop) for part in batch]
             ).to_inputs()
-            return {name: told[name] for name in INPUTS[self.kind]}
+            return {name: told[name] for name in INPUTS[self.modality]}
 
         for batch, logits in self._outputs(plan, inputs):
             tokens = np.asarray([part.num_tokens + 2 for part in batch])
@@ -262,8 +262,8 @@ def _stacked(batch: Sequence[images.Pixels]) -> Mapping[str, Array]:
     return {"pixel_values": np.stack(batch)}
 
 
-def _kind(session: Session) -> str:
-    return next(kind for kind, names in INPUTS.items() if sorted(names) == sorted(session.inputs))
+def _modality(session: Session) -> str:
+    return next(name for name, ports in INPUTS.items() if sorted(ports) == sorted(session.inputs))
 
 
 def _labels_from(content: bytes) -> tuple[str, ...]:

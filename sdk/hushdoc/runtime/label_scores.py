@@ -31,7 +31,7 @@ class LabelScore:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Classification:
-    """What kind of document this is; two answers are equal when all but their timings are.
+    """The class of a document; two answers are equal when all but their timings are.
 
     Attributes:
         document_id: The document's id.

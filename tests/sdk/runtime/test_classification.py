@@ -60,14 +60,14 @@ IMAGES = ImagePreprocessing(
 )
 
 
-def text_model(kind: str) -> Any:
+def text_model(architecture: str) -> Any:
     torch.manual_seed(11)
-    if kind == "bert":
+    if architecture == "bert":
         inner = transformers.BertForSequenceClassification(transformers.BertConfig(**SIZES))
-    elif kind == "layoutlm":
+    elif architecture == "layoutlm":
         config = transformers.LayoutLMConfig(**SIZES)
         inner = transformers.LayoutLMForSequenceClassification(config)
-    elif kind == "lilt":
+    elif architecture == "lilt":
         inner = transformers.LiltForSequenceClassification(transformers.LiltConfig(**SIZES))
     else:
         config = transformers.LayoutLMv3Config(coordinate_size=8, shape_size=8, **SIZES)
@@ -75,14 +75,14 @@ def text_model(kind: str) -> Any:
     return inner.eval()
 
 
-def image_model(kind: str) -> Any:
+def image_model(architecture: str) -> Any:
     torch.manual_seed(12)
-    if kind == "resnet":
+    if architecture == "resnet":
         config = transformers.ResNetConfig(
             embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], num_labels=4
         )
         inner = transformers.ResNetForImageClassification(config)
-    elif kind == "convnext":
+    elif architecture == "convnext":
         config = transformers.ConvNextConfig(
             hidden_sizes=[8, 16], depths=[1, 1], num_stages=2, num_labels=4, image_size=32
         )
@@ -106,19 +106,19 @@ def image_model(kind: str) -> Any:
     return inner.eval()
 
 
-def exported(tiny: ModuleType, out: Path, kind: str, **change: Any) -> Path:
+def exported(tiny: ModuleType, out: Path, architecture: str, **change: Any) -> Path:
     release = Release(key=tiny.KEY, name="tiny-classifier", issuer="the tests")
     settings: dict[str, Any] = {"labels": LABELS, "claim": tiny.claim()}
-    if kind in ("resnet", "convnext", "beit"):
+    if architecture in ("resnet", "convnext", "beit"):
         settings |= {"preprocessing": IMAGES, **change}
-        return export_image_classifier(image_model(kind), out, release, **settings)
+        return export_image_classifier(image_model(architecture), out, release, **settings)
     settings |= {
         "preprocessing": tiny.preprocessing(overlap=0),
         "tokenizer_json": tiny.tokenizer_json(),
-        "layout": kind != "bert",
+        "layout": architecture != "bert",
         **change,
     }
-    return export_text_classifier(text_model(kind), out, release, **settings)
+    return export_text_classifier(text_model(architecture), out, release, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -177,27 +177,29 @@ def probabilities(logits: Any) -> Any:
     return torch.as_tensor(logits).double().softmax(-1).numpy()
 
 
-SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("layoutlmv3", "lilt")]
+SLOW = [
+    pytest.param(architecture, marks=pytest.mark.slow) for architecture in ("layoutlmv3", "lilt")
+]
 
 
-@pytest.mark.parametrize("kind", ["bert", "layoutlm", *SLOW])
+@pytest.mark.parametrize("architecture", ["bert", "layoutlm", *SLOW])
 def test_models_of_text_and_layout_answer_like_torch(
-    tiny: ModuleType, policy: Policy, tmp_path: Path, kind: str
+    tiny: ModuleType, policy: Policy, tmp_path: Path, architecture: str
 ) -> None:
     from hushdoc.runtime.encoding import Encoder
 
-    folder = exported(tiny, tmp_path / "artifact", kind)
+    folder = exported(tiny, tmp_path / "artifact", architecture)
     loaded = ClassificationModel.load(folder, policy=policy)
-    assert loaded.kind == ("text" if kind == "bert" else "layout")
+    assert loaded.modality == ("text" if architecture == "bert" else "layout")
     asked = document(9)
     encoder = Encoder(tiny.tokenizer_json(), tiny.preprocessing(overlap=0))
     encoded = encoder.encode(asked.pages[0])
     inputs = encoder.batch([(encoded, 0, len(encoded.ids))]).to_inputs()
-    if kind == "bert":
+    if architecture == "bert":
         del inputs["bbox"]
     with torch.no_grad():
         tensors = {name: torch.from_numpy(value) for name, value in inputs.items()}
-        expected = probabilities(text_model(kind)(**tensors).logits[0])
+        expected = probabilities(text_model(architecture)(**tensors).logits[0])
     answer = loaded.classify(asked, top_k=9)
     assert by_label(answer) == pytest.approx(list(expected), abs=1e-5)
     assert answer.label == LABELS[int(expected.argmax())]
@@ -205,13 +207,13 @@ def test_models_of_text_and_layout_answer_like_torch(
     assert max(expected) - min(expected) > 0.05
 
 
-@pytest.mark.parametrize("kind", ["resnet", "convnext", "beit"])
+@pytest.mark.parametrize("architecture", ["resnet", "convnext", "beit"])
 def test_models_of_images_answer_like_torch(
-    tiny: ModuleType, policy: Policy, tmp_path: Path, kind: str
+    tiny: ModuleType, policy: Policy, tmp_path: Path, architecture: str
 ) -> None:
-    folder = exported(tiny, tmp_path / "artifact", kind)
+    folder = exported(tiny, tmp_path / "artifact", architecture)
     loaded = ClassificationModel.load(folder, policy=policy)
-    assert loaded.kind == "image"
+    assert loaded.modality == "image"
     paths = [scan(tmp_path / f"{number}.png", number) for number in range(3)]
     tensors = []
     for path in paths:
@@ -221,7 +223,7 @@ def test_models_of_images_answer_like_torch(
         tensors.append(scaled.transpose(2, 0, 1))
     with torch.no_grad():
         batch = torch.as_tensor(np.stack(tensors), dtype=torch.float32)
-        expected = image_model(kind)(batch).logits.numpy()
+        expected = image_model(architecture)(batch).logits.numpy()
     for path, logits in zip(paths, expected, strict=True):
         answer = loaded.classify(images.with_image(path), top_k=4)
         assert by_label(answer) == pytest.approx(list(probabilities(logits)), abs=1e-4)

@@ -1,9 +1,9 @@
-"""ClassConfidence: how sure a table is of which kind a whole text is.
+"""ClassConfidence: how confident a table of hashed features is of the class of a whole text.
 
-Where a label may never change within a text (`is_classifier`), all labellings but a few have no
-weight at all, and the kind of the largest sum over hundreds of words has nearly all of it, right or
-wrong. What tells right from wrong is how far that kind leads, against how far chance would take it:
-the sum of n numbers grows like the root of n where they say nothing.
+Where a label may never change within a text (`is_classifier`), the probability of the class with
+the largest sum over hundreds of words is nearly 1, right or wrong. What separates right answers
+from wrong ones is that class's margin, measured against the margin that random weights would give:
+the sum of n independent weights grows like the square root of n.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from hushdoc.runtime.hashed import table as hashed_table
 from hushdoc.runtime.hashed.table import HashedTable
 
 KEY = "class_confidence"
-"""Key of the manifest's preprocessing that states it; without, scores are those of the chain."""
+"""Key of the manifest's preprocessing that declares it; required of classifiers."""
 
-LEAD = "lead"
+MARGIN = "margin"
 """The only rule."""
 
 FORBIDDEN = -1e6
@@ -38,25 +38,25 @@ Scores = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClassConfidence:
-    """How sure a table of kinds is; part of the artifact's signed manifest.
+    """How the classes of a text are scored; part of the artifact's signed manifest.
 
     Attributes:
-        rule: LEAD: `clearness`, in units of what two kinds' sums differ by in a text of as many
-            features whose weights are drawn at random.
-        spread: What two kinds' weights in one row differ by, as a root mean square.
+        rule: MARGIN: `confidence`, in units of the difference that two classes' sums have in a text
+            of as many features whose weights are drawn at random.
+        spread: Root mean square of the difference between two classes' weights in one row.
 
     Example:
         >>> ClassConfidence(spread=0.5).unit(16)
         2.0
     """
 
-    rule: str = LEAD
+    rule: str = MARGIN
     spread: float
 
     def __post_init__(self) -> None:
-        """Refuses what is no such rule."""
-        if self.rule != LEAD:
-            raise ValueError(f"rule is {self.rule!r}; expected '{LEAD}'")
+        """Refuses another rule, and a spread out of range."""
+        if self.rule != MARGIN:
+            raise ValueError(f"rule is {self.rule!r}; expected '{MARGIN}'")
         if type(self.spread) not in (int, float) or not SMALLEST <= self.spread <= LARGEST:
             raise ValueError(
                 f"spread is {self.spread!r}; expected a number from {SMALLEST:g} to {LARGEST:g}"
@@ -64,13 +64,13 @@ class ClassConfidence:
 
     @classmethod
     def of(cls, table: HashedTable) -> ClassConfidence:
-        """Returns that of a table with at least two kinds, whose spread is told to six digits."""
-        found = min(max(hashed_table.spread(table), SMALLEST), LARGEST)
-        return cls(spread=float(f"{found:.6g}"))
+        """Returns that of a table with at least two classes; its spread has six digits."""
+        spread = min(max(hashed_table.spread(table), SMALLEST), LARGEST)
+        return cls(spread=float(f"{spread:.6g}"))
 
     @classmethod
-    def stated(cls, settings: Mapping[str, Any]) -> ClassConfidence | None:
-        """Returns what a manifest's preprocessing states; None where it says nothing of it.
+    def from_manifest(cls, settings: Mapping[str, Any]) -> ClassConfidence | None:
+        """Returns what a manifest's preprocessing declares; None where it declares nothing.
 
         Raises:
             ArtifactError: BAD_MANIFEST, as `from_dict` raises it.
@@ -89,8 +89,8 @@ class ClassConfidence:
             return cls(**{"rule": None, **data})
         except (TypeError, ValueError) as error:
             raise ArtifactError(
-                f"How kinds of texts are scored can't be read: {error}. Export the artifact again "
-                "with this version of hushdoc.",
+                f"The rule for the scores of classes can't be read: {error}. Export the artifact "
+                "again with this version of hushdoc.",
                 code="BAD_MANIFEST",
             ) from error
 
@@ -99,21 +99,17 @@ class ClassConfidence:
         return asdict(self)
 
     def unit(self, num_features: int) -> float:
-        """Returns what two kinds' sums over a text differ by where its words say nothing.
-
-        Args:
-            num_features: How many rows are added up.
-        """
+        """Returns the difference that random weights give two classes' sums over so many rows."""
         return self.spread * math.sqrt(max(1, num_features))
 
 
 def is_classifier(tags: Sequence[str], level: str, transitions: npt.NDArray[np.floating]) -> bool:
-    """Returns whether a table tells which kind a whole text is of, not what stands where in it.
+    """Returns whether a table classifies whole texts rather than finding fields in them.
 
     Args:
         tags: The labels of its items.
         level: "sentence" or "token": what an item is.
-        transitions: Shape [labels, labels]; those of kinds let no label follow another.
+        transitions: Shape [labels, labels]; those of a classifier let no label follow another.
 
     Example:
         >>> never = np.array([[0.0, -1e6], [-1e6, 0.0]])
@@ -132,26 +128,26 @@ def is_classifier(tags: Sequence[str], level: str, transitions: npt.NDArray[np.f
     )
 
 
-def clearness(sums: Scores, label: int, *, unit: float) -> float:
-    """Returns how clear it is that a text is of one kind, from 0 to 1; no probability.
+def confidence(sums: Scores, label: int, *, unit: float) -> float:
+    """Returns how confident a table is of one class of a text, from 0 to 1; no probability.
 
-    It is x / (1 + |x|), brought from -1..1 to 0..1, where x is the logarithm of the kind's odds
-    against all others together, sums being counted in units. Unlike a probability this comes close
-    to 1 so slowly that the clearer of two clear kinds can still be told, and it is above one half
+    It is x / (1 + |x|), brought from -1..1 to 0..1, where x, the class's margin, is the logarithm
+    of its odds against all others together, sums being counted in units. Unlike a probability this
+    approaches 1 so slowly that two large margins remain distinguishable, and it is above one half
     where the odds are better than even.
 
     Args:
         sums: Shape [labels]: the scores of all items added up.
-        label: The kind asked for.
-        unit: What two sums differ by where nothing speaks for any kind; above 0.
+        label: The class asked for.
+        unit: The difference of two sums where nothing speaks for any class; above 0.
 
     Example:
-        >>> clearness(np.array([3.0, 0.0]), 0, unit=1.0), clearness(np.zeros(2), 1, unit=1.0)
+        >>> confidence(np.array([3.0, 0.0]), 0, unit=1.0), confidence(np.zeros(2), 1, unit=1.0)
         (0.875, 0.5)
     """
-    told = sums / unit
-    others = np.delete(told, label)
+    scaled = sums / unit
+    others = np.delete(scaled, label)
     top = others.max()
-    odds = float(told[label] - top - np.log(np.exp(others - top).sum()))
-    rest = 0.5 / (1 + abs(odds))  # monotone to the last digit, as the quotient is not
-    return 1 - rest if odds > 0 else rest
+    margin = float(scaled[label] - top - np.log(np.exp(others - top).sum()))
+    rest = 0.5 / (1 + abs(margin))  # monotone to the last digit, as the quotient is not
+    return 1 - rest if margin > 0 else rest

@@ -35,7 +35,7 @@ from hushdoc.runtime.hashed.chains import (
     span_probabilities,
     viterbi,
 )
-from hushdoc.runtime.hashed.class_scoring import ClassConfidence, clearness, is_classifier
+from hushdoc.runtime.hashed.class_scoring import ClassConfidence, confidence, is_classifier
 from hushdoc.runtime.hashed.table import (
     HashedTable,
     item_scores,
@@ -146,7 +146,7 @@ class HashedCRFModel:
             table=table,
             clusters=read_clusters(view(CLUSTERS_FILE), scheme) if scheme.clusters else None,
             scoring=Scoring.from_dict(settings["scores"]) if "scores" in settings else None,
-            class_confidence=ClassConfidence.stated(settings),
+            class_confidence=ClassConfidence.from_manifest(settings),
         )
         if made.class_confidence is not None and not made.is_classifier:
             raise ArtifactError(
@@ -180,7 +180,7 @@ class HashedCRFModel:
         Neighbouring sentences of one label are one field. A field's score is the mean of
         `probabilities` over its items. Where the artifact states a calibration, it is what that
         makes of `span_probabilities`, and fields below the threshold stand in `below_threshold`.
-        Where it states how kinds of texts are scored, `clearness` takes the place of both.
+        Where it states how kinds of texts are scored, `confidence` takes the place of both.
 
         Raises:
             EmptyDocumentError: There is no text, or nothing but blanks.
@@ -271,7 +271,7 @@ class HashedCRFModel:
         else:
             heat = 1.0 if self.scoring is None else self.scoring.temperature
             unit, sums = heat * self.class_confidence.unit(size), scores.sum(axis=0)
-            certain = [clearness(sums, kind, unit=unit) for kind in tags[spans[:, 0]].tolist()]
+            certain = [confidence(sums, kind, unit=unit) for kind in tags[spans[:, 0]].tolist()]
         return [
             (self.tags[tags[first]], places[first][0], places[stop - 1][1], score)
             for (first, stop), score in zip(spans.tolist(), certain, strict=True)

@@ -21,7 +21,7 @@ from hushdoc.errors import ArtifactError
 from hushdoc.hashing import FeatureScheme, segmentation
 from hushdoc.runtime.hashed import class_scoring
 from hushdoc.runtime.hashed import model as crf
-from hushdoc.runtime.hashed.class_scoring import KEY, ClassConfidence, clearness, is_classifier
+from hushdoc.runtime.hashed.class_scoring import KEY, ClassConfidence, confidence, is_classifier
 from hushdoc.runtime.hashed.model import HashedCRFModel
 from hushdoc.runtime.hashed.table import HashedTable
 from hushdoc.runtime.scoring import Scoring
@@ -38,28 +38,28 @@ sums = st.lists(numbers, min_size=2, max_size=6)
 
 
 @given(sums, units, st.data())
-def test_clearness_is_a_share_that_follows_the_lead(
+def test_confidence_is_a_share_that_follows_the_lead(
     told: list[float], unit: float, data: st.DataObject
 ) -> None:
     label = data.draw(st.integers(0, len(told) - 1))
-    found = clearness(np.array(told), label, unit=unit)
+    found = confidence(np.array(told), label, unit=unit)
     assert 0 <= found <= 1
     more = data.draw(st.floats(0, 1e6))
     further = [value + more * (place == label) for place, value in enumerate(told)]
-    assert clearness(np.array(further), label, unit=unit) >= found
+    assert confidence(np.array(further), label, unit=unit) >= found
     others = [value + more * (place != label) for place, value in enumerate(told)]
-    assert clearness(np.array(others), label, unit=unit) <= found + 1e-9
+    assert confidence(np.array(others), label, unit=unit) <= found + 1e-9
     order = data.draw(st.permutations(range(len(told))))
     moved = np.array([told[place] for place in order])
-    assert clearness(moved, order.index(label), unit=unit) == pytest.approx(found)
-    best = max(clearness(np.array(told), other, unit=unit) for other in range(len(told)))
-    assert clearness(np.array(told), int(np.argmax(told)), unit=unit) == pytest.approx(best)
+    assert confidence(moved, order.index(label), unit=unit) == pytest.approx(found)
+    best = max(confidence(np.array(told), other, unit=unit) for other in range(len(told)))
+    assert confidence(np.array(told), int(np.argmax(told)), unit=unit) == pytest.approx(best)
 
 
 @given(st.lists(st.floats(0, 1e4), min_size=2, max_size=9, unique=True))
 def test_clearer_kinds_are_told_apart_where_probabilities_are_all_one(leads: list[float]) -> None:
     leads = [round(lead, 3) for lead in leads]
-    found = {lead: clearness(np.array([lead, 0.0]), 0, unit=1.0) for lead in leads}
+    found = {lead: confidence(np.array([lead, 0.0]), 0, unit=1.0) for lead in leads}
     assert [found[lead] for lead in sorted(found)] == sorted(set(found.values()))
     assert all(value < 1 for value in found.values())
 
@@ -76,8 +76,8 @@ def test_clearer_kinds_are_told_apart_where_probabilities_are_all_one(leads: lis
         ([1e9, 0.0, 0.0], 1, 1e-6, 0.0),
     ],
 )
-def test_known_clearness(told: list[float], label: int, unit: float, wanted: float) -> None:
-    assert clearness(np.array(told), label, unit=unit) == pytest.approx(wanted, abs=1e-12)
+def test_known_confidence(told: list[float], label: int, unit: float, wanted: float) -> None:
+    assert confidence(np.array(told), label, unit=unit) == pytest.approx(wanted, abs=1e-12)
 
 
 def test_a_long_text_is_no_surer_for_saying_nothing() -> None:
@@ -87,7 +87,7 @@ def test_a_long_text_is_no_surer_for_saying_nothing() -> None:
     for length in (10, 100, 1000):
         noise = generator.normal(size=(400, length, 2)).sum(axis=1)
         unit = rule.unit(length)
-        means.append(np.mean([clearness(told, int(told.argmax()), unit=unit) for told in noise]))
+        means.append(np.mean([confidence(told, int(told.argmax()), unit=unit) for told in noise]))
     assert max(means) - min(means) < 0.02
     assert max(means) < 0.75
 
@@ -103,10 +103,10 @@ def test_what_is_classifier(tags: tuple[str, ...], level: str) -> None:
 
 def test_the_rule_survives_the_manifest() -> None:
     rule = ClassConfidence(spread=0.25)
-    assert rule.to_dict() == {"rule": "lead", "spread": 0.25}
+    assert rule.to_dict() == {"rule": "margin", "spread": 0.25}
     assert ClassConfidence.from_dict(json.loads(json.dumps(rule.to_dict()))) == rule
-    assert ClassConfidence.stated({KEY: rule.to_dict()}) == rule
-    assert ClassConfidence.stated({}) is None
+    assert ClassConfidence.from_manifest({KEY: rule.to_dict()}) == rule
+    assert ClassConfidence.from_manifest({}) is None
     assert rule.unit(0) == rule.unit(1) == 0.25
 
 
@@ -115,16 +115,16 @@ WRONG = [
     3,
     [],
     {},
-    {"rule": "lead"},
+    {"rule": "margin"},
     {"spread": 1.0},
-    {"rule": "margin", "spread": 1.0},
-    {"rule": "lead", "spread": 0.0},
-    {"rule": "lead", "spread": -1.0},
-    {"rule": "lead", "spread": 1e300},
-    {"rule": "lead", "spread": float("nan")},
-    {"rule": "lead", "spread": True},
-    {"rule": "lead", "spread": "1"},
-    {"rule": "lead", "spread": 1.0, "more": 1},
+    {"rule": "lead", "spread": 1.0},
+    {"rule": "margin", "spread": 0.0},
+    {"rule": "margin", "spread": -1.0},
+    {"rule": "margin", "spread": 1e300},
+    {"rule": "margin", "spread": float("nan")},
+    {"rule": "margin", "spread": True},
+    {"rule": "margin", "spread": "1"},
+    {"rule": "margin", "spread": 1.0, "more": 1},
 ]
 
 
@@ -192,7 +192,7 @@ def load(tmp_path: Path, build: ModuleType, key: Any) -> Load:
     return make
 
 
-RULE = {"rule": "lead", "spread": 0.5}
+RULE = {"rule": "margin", "spread": 0.5}
 CURVE = Scoring(
     raw=(0.0, 1.0), calibrated=(0.1, 0.9), threshold=0.6, fitted_on="public texts", num_answers=99
 )
@@ -217,7 +217,7 @@ def by_hand(text: str, spread: float) -> tuple[str, float]:
 @pytest.mark.parametrize("spread", [0.5, 0.01, 7.0])
 @pytest.mark.parametrize("text", [TEXT, "Sheep.", "A ship.\n\nA ship.\n\nA court.", "Nothing."])
 def test_a_declared_score_is_that_of_every_word(load: Load, spread: float, text: str) -> None:
-    model = load(preprocessing={KEY: {"rule": "lead", "spread": spread}})
+    model = load(preprocessing={KEY: {"rule": "margin", "spread": spread}})
     assert model.is_classifier
     (field,) = model.extract(Document.from_text(text)).fields
     label, score = by_hand(text, spread)
@@ -293,7 +293,7 @@ def test_blocks_pages_and_bytes_do_not_show(load: Load, monkeypatch: pytest.Monk
     assert read.word_ids == tuple(range(len(words)))
 
 
-@pytest.mark.parametrize("told", [None, {}, {"rule": "margin", "spread": 1.0}])
+@pytest.mark.parametrize("told", [None, {}, {"rule": "lead", "spread": 1.0}])
 def test_what_is_no_rule_is_refused(load: Load, told: Any) -> None:
     with pytest.raises(ArtifactError, match="can't be read") as raised:
         load(preprocessing={KEY: told})
