@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import hushdoc
-from hushdoc.certificate.claim import Accountant, Claim, Guarantee, PublicData
+from hushdoc.certificate import guarantees
+from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.errors import CheckpointError, MissingExtraError
 from hushdoc.runtime.embedding import POOLINGS, TASK
 from hushdoc.runtime.encoding import Preprocessing
@@ -119,34 +119,16 @@ def public_claim(*data: PublicData) -> Claim:
     Args:
         data: What its weights and vocabulary come from.
     """
-    guarantee = Guarantee(
-        adversary="model-recipient",
+    guarantee = guarantees.no_privacy(
+        "The weights were published by others, who guarantee nothing to the people in their data. "
+        "No protected data were read to make this artifact.",
         observes="the released weights",
         knows="what is published about how they were trained",
-        assumes=(),
-        aggregation="central",
-        kind="none",
         unit="document",
         unit_definition="one record of the published data that others trained on",
-        adjacency="add-remove",
-        epsilon=None,
-        delta=None,
-        profile=(),
-        gdp_mu=None,
-        accountant=Accountant(
-            name="none", library="hushdoc", version=hushdoc.__version__, error_bound=None
-        ),
-        transcript=None,
         composition="one release of published weights",
-        covers_all_private_accesses=False,
-        sampling_as_implemented="unknown",
         hyperparameter_tuning="public-data",
-        rng="unknown",
         floating_point="weights are kept as they were published",
-        audit_lower_bound=None,
-        reason="The weights were published by others, who promise nothing to the people in their "
-        "data. No protected data were read to make this artifact.",
-        condition=None,
     )
     return Claim(
         protected_data=(),

@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from hushdoc.artifact.artifact import verify
     from hushdoc.certificate.certificate import Certificate
@@ -51,8 +53,6 @@ if TYPE_CHECKING:
     from hushdoc.viewing.html import to_html
     from hushdoc.viewing.overlay import overlay
     from hushdoc.viewing.redaction import Redaction, redact
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ArtifactError",

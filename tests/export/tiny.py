@@ -16,11 +16,10 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from hushdoc.accounting import rdp
 from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
 from hushdoc.artifact import artifact
+from hushdoc.certificate import guarantees
 from hushdoc.certificate.claim import (
-    Accountant,
     Claim,
     DataAccess,
-    Guarantee,
     ProtectedData,
     ProtectedUnit,
 )
@@ -110,31 +109,23 @@ def claim() -> Claim:
     """Returns a claim whose epsilon follows from its transcript."""
     step = PoissonSampled(sampling_rate=0.1, event=Gaussian(noise_multiplier=2.0))
     transcript = Composed(event=step, count=20)
-    guarantee = Guarantee(
-        adversary="model-recipient",
+    guarantee = guarantees.differential_privacy(
+        transcript,
+        lambda delta: rdp.epsilon(transcript, delta) * 1.001,
+        DELTA,
+        accountant="rdp",
+        transcript="training",
         observes="the released weights",
         knows="everything but one document",
-        assumes=("training ran as stated",),
-        aggregation="central",
-        kind="dp",
+        assumes=("training ran as declared",),
         unit="document",
         unit_definition="one invented document",
-        adjacency="add-remove",
-        epsilon=rdp.epsilon(transcript, DELTA) * 1.001,
-        delta=DELTA,
-        profile=(),
-        gdp_mu=None,
-        accountant=Accountant(name="rdp", library="hushdoc", version="0.1.0", error_bound=None),
-        transcript="training",
         composition="one run, one release",
         covers_all_private_accesses=True,
         sampling_as_implemented="poisson",
         hyperparameter_tuning="none",
         rng="csprng",
         floating_point="double precision, not hardened",
-        audit_lower_bound=None,
-        reason=None,
-        condition=None,
     )
     unit = ProtectedUnit(unit="document", count=None, count_is_public=False)
     data = ProtectedData(

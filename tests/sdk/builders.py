@@ -12,7 +12,7 @@ from typing import Any
 from hushdoc.accounting import rdp
 from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
 from hushdoc.artifact import folder as artifact_folder
-from hushdoc.certificate import audit_reports
+from hushdoc.certificate import audit_reports, guarantees
 from hushdoc.certificate import statement as certificate_statement
 from hushdoc.certificate.audit_reports import Audit, AuditReport, audit_statement
 from hushdoc.certificate.certificate import Certificate, ModelIdentity
@@ -51,33 +51,26 @@ def known_key(number: int, algorithm: str = ED25519) -> PrivateKey:
 
 
 def guarantee(**change: Any) -> Guarantee:
-    found = Guarantee(
-        adversary="model-recipient",
+    found = guarantees.differential_privacy(
+        TRANSCRIPT,
+        lambda delta: rdp.epsilon(TRANSCRIPT, delta),
+        DELTA,
+        accountant="rdp",
+        transcript="training",
+        profile=(1e-4, 1e-6),
         observes="the final weights",
         knows="all other documents",
         assumes=("the code ran as published",),
-        aggregation="central",
-        kind="dp",
         unit="document",
         unit_definition="all pages of one invoice",
-        adjacency="add-remove",
-        epsilon=rdp.epsilon(TRANSCRIPT, DELTA),
-        delta=DELTA,
-        profile=rdp.profile(TRANSCRIPT, (1e-4, 1e-6)),
-        gdp_mu=None,
-        accountant=Accountant(name="rdp", library="hushdoc", version="0.1.0", error_bound=None),
-        transcript="training",
         composition="one run",
         covers_all_private_accesses=True,
         sampling_as_implemented="poisson",
         hyperparameter_tuning="none",
         rng="csprng",
         floating_point="noise is drawn in double precision",
-        audit_lower_bound=None,
-        reason=None,
-        condition=None,
     )
-    return dataclasses.replace(found, **change)
+    return dataclasses.replace(found, **{"gdp_mu": None, **change})
 
 
 def no_guarantee(**change: Any) -> Guarantee:

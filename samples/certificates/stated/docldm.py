@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from hushdoc.accounting.mechanism import Composed, Gaussian, Mechanism, Parallel, PoissonSampled
+from hushdoc.certificate import guarantees
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.certificate.claim import Claim, ProtectedData, ProtectedUnit, PublicData
 from stated import parts
@@ -25,57 +26,49 @@ NOISE_MULTIPLIER = 1.17
 def dp_docldm() -> Certificate:
     """Returns what holds for the synthetic pages as published, and given public layouts."""
     transcripts: dict[str, Mechanism] = {"training": per_label()}
-    words: dict[str, Any] = {
+    terms: dict[str, Any] = {
         "knows": parts.ALL_BUT_ONE,
         "unit": "page",
         "unit_definition": "one scanned page with its label",
         "adjacency": "add-remove",
-        "aggregation": "central",
-        "covers_all_private_accesses": False,
         "sampling_as_implemented": "poisson",
-        "hyperparameter_tuning": "unaccounted",
-        "rng": "unknown",
         "floating_point": "not stated in the paper",
     }
-    guarantees = (
-        parts.nothing(
+    all_three = (
+        parts.no_privacy(
             "Sampling starts from the layout masks of private pages, which are released with the "
             "synthetic pages as they are: where text stands on a private page can be read off.",
             adversary="synthetic-data-recipient",
             observes="the synthetic pages and their labels",
-            assumes=(),
             composition="layout masks without privacy, and private training",
-            **words,
+            **terms,
         ),
-        parts.nothing(
+        parts.no_privacy(
             "The classifier learned from the synthetic pages, so it can hold whatever they hold, "
             "layouts of private pages included.",
-            adversary="model-recipient",
             observes="the weights of a classifier trained on the synthetic pages",
-            assumes=(),
             composition="post-processing of the synthetic pages",
-            **words,
+            **terms,
         ),
-        parts.promised(
-            transcripts,
-            "training",
-            delta=DELTA,
-            profile=(1e-5, 1e-6),
-            **{
-                **words,
-                "adversary": "synthetic-data-recipient",
-                "observes": "the synthetic pages and their labels",
-                "assumes": (
+        guarantees.conditional(
+            parts.differential_privacy(
+                transcripts,
+                "training",
+                delta=DELTA,
+                profile=(1e-5, 1e-6),
+                adversary="synthetic-data-recipient",
+                observes="the synthetic pages and their labels",
+                assumes=(
                     "how many pages each label has is public, and so are rates and noise",
                     "a page is added or removed with its label; one whose label changes counts in "
                     "two of the models, and costs both",
                     "the norm is taken of the mean over all noise levels drawn for a page",
                 ),
-                "composition": "one run for each label on its own pages, so the largest counts",
-                "kind": "dp-conditional",
-                "condition": "the layout masks that sampling starts from are public or come from "
-                "a private generator; as published they don't, and the first guarantee holds",
-            },
+                composition="one run for each label on its own pages, so the largest counts",
+                **terms,
+            ),
+            "the layout masks that sampling starts from are public or come from a private "
+            "generator; as published they don't, and the first guarantee holds",
         ),
     )
     claim = Claim(
@@ -83,7 +76,7 @@ def dp_docldm() -> Certificate:
         public_data=_PUBLIC,
         data_accesses=_ACCESSES,
         releases=("synthetic-records", "final-weights"),
-        guarantees=guarantees,
+        guarantees=all_three,
         transcripts=transcripts,
         pre_registered_audits=(),
         audits=(),

@@ -24,7 +24,7 @@ NOISE_MULTIPLIER = 0.771484375
 def fl_provider_dp() -> Certificate:
     """Returns what holds for FL-PROVIDER-DP, about all invoices of one provider."""
     transcripts = provider_transcripts()
-    words: dict[str, Any] = {
+    terms: dict[str, Any] = {
         "delta": DELTA,
         "profile": (1e-4, 1e-6),
         "knows": parts.ALL_BUT_ONE + ", and who took part in which round",
@@ -47,32 +47,32 @@ def fl_provider_dp() -> Certificate:
     )
     honest = "both drawn clients add their share of the noise, and both updates arrive"
     guarantees = (
-        parts.promised(
+        parts.differential_privacy(
             transcripts,
             "released",
             adversary="model-recipient",
             observes=parts.SUMS,
             aggregation="secure-sum",
             assumes=(*assumed, honest),
-            **words,
+            **terms,
         ),
-        parts.promised(
+        parts.differential_privacy(
             transcripts,
             "one-share",
             adversary="server",
             observes="the update of each client, with that client's share of the noise alone",
             aggregation="individual-updates",
             assumes=assumed,
-            **words,
+            **terms,
         ),
-        parts.promised(
+        parts.differential_privacy(
             transcripts,
             "one-share",
             adversary="co-client",
             observes=parts.SUMS + "; it takes its own update and noise off",
             aggregation="secure-sum",
             assumes=(*assumed, honest),
-            **words,
+            **terms,
         ),
     )
     claim = Claim(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hushdoc.accounting.mechanism import Grouped, Mechanism
+from hushdoc.certificate import guarantees
 from hushdoc.certificate.certificate import Certificate
 from stated import funsd, parts
 
@@ -19,45 +20,42 @@ def dp_adam() -> Certificate:
             size=MOST_WINDOWS, event=funsd.steps(funsd.one_step(funsd.NOISE_MULTIPLIER))
         ),
     }
-    words: dict[str, Any] = {
-        "adversary": "model-recipient",
+    terms: dict[str, Any] = {
         "observes": "the weights after every step, the final ones included",
         "knows": parts.ALL_BUT_ONE,
         "assumes": (
             "every window enters a batch independently, with probability 1/7",
             "sums are divided by the expected batch size, not by the drawn one",
         ),
-        "aggregation": "central",
         "adjacency": "add-remove",
         **funsd.PUBLISHED,
     }
-    guarantees = (
-        parts.promised(
+    both = (
+        parts.differential_privacy(
             transcripts,
             "windows",
             delta=funsd.DELTA,
             profile=(1e-4, 1e-5, 1e-6),
             unit="sequence",
             unit_definition=funsd.WINDOW,
-            **words,
+            **terms,
         ),
-        parts.promised(
-            transcripts,
-            "forms",
-            delta=funsd.DELTA,
-            unit="document",
-            unit_definition=funsd.FORM,
-            **{
-                **words,
-                "kind": "dp-conditional",
-                "condition": f"no form is longer than {MOST_WINDOWS} windows; nothing in the "
-                "published training enforces that",
-            },
+        guarantees.conditional(
+            parts.differential_privacy(
+                transcripts,
+                "forms",
+                delta=funsd.DELTA,
+                unit="document",
+                unit_definition=funsd.FORM,
+                **terms,
+            ),
+            f"no form is longer than {MOST_WINDOWS} windows; nothing in the published training "
+            "enforces that",
         ),
     )
     return funsd.certify(
         "dp-adam",
-        guarantees=guarantees,
+        guarantees=both,
         transcripts=transcripts,
         accesses=(parts.access(funsd.DATA, "training", "accounted", *transcripts), *funsd.ACCESSES),
         releases=("final-weights",),

@@ -15,7 +15,7 @@ NUM_CLIENTS, CLIENT_RATE = 16, 0.5
 def feam_dp() -> Certificate:
     """Returns what holds for FeAm-DP, against whoever sees sums, shares of noise or updates."""
     transcripts = feam_transcripts(NUM_CLIENTS, CLIENT_RATE)
-    words: dict[str, Any] = {
+    terms: dict[str, Any] = {
         "delta": funsd.DELTA,
         "unit": "sequence",
         "unit_definition": funsd.WINDOW,
@@ -31,32 +31,32 @@ def feam_dp() -> Certificate:
     )
     honest = "every drawn client adds its share of the noise, and its update arrives"
     guarantees = (
-        parts.promised(
+        parts.differential_privacy(
             transcripts,
             "released",
             adversary="model-recipient",
             observes=parts.SUMS,
             aggregation="secure-sum",
             assumes=(*assumed, honest),
-            **words,
+            **terms,
         ),
-        parts.promised(
+        parts.differential_privacy(
             transcripts,
             "less-one-share",
             adversary="co-client",
             observes=parts.SUMS + "; it takes its own update and noise off, in every round",
             aggregation="secure-sum",
             assumes=(*assumed, honest, "one client listens, and no two of them together"),
-            **words,
+            **terms,
         ),
-        parts.promised(
+        parts.differential_privacy(
             transcripts,
             "one-share",
             adversary="server",
             observes="the update of each client, with that client's share of the noise alone",
             aggregation="individual-updates",
             assumes=assumed,
-            **words,
+            **terms,
         ),
     )
     return funsd.certify(

@@ -12,9 +12,8 @@ NUM_CLIENTS, CLIENT_RATE = 16, 0.5
 
 def fedavg() -> Certificate:
     """Returns what holds for plain federated averaging: nothing, against anybody."""
-    words: dict[str, Any] = {
+    terms: dict[str, Any] = {
         "knows": parts.ALL_BUT_ONE,
-        "assumes": (),
         "unit": "document",
         "unit_definition": funsd.FORM,
         "adjacency": "add-remove",
@@ -23,29 +22,28 @@ def fedavg() -> Certificate:
         "floating_point": "no noise was drawn",
     }
     guarantees = (
-        parts.nothing(
+        parts.no_privacy(
             "No noise was drawn: the final weights are an average of what each client's forms "
             "made of them, and may hold any part of any form.",
-            adversary="model-recipient",
             observes="the final weights",
             aggregation="secure-sum",
-            **words,
+            **terms,
         ),
-        parts.nothing(
+        parts.no_privacy(
             "The server sees the update of each client, without noise; forms can be rebuilt from "
             "such updates.",
             adversary="server",
             observes="the update of each client in every round it takes part in",
             aggregation="individual-updates",
-            **words,
+            **terms,
         ),
-        parts.nothing(
+        parts.no_privacy(
             "Every round's model carries the sum of all updates, without noise. A client knows its "
             "own, and where two take part it knows the other's as well.",
             adversary="co-client",
             observes=parts.SUMS,
             aggregation="secure-sum",
-            **words,
+            **terms,
         ),
     )
     return funsd.certify(

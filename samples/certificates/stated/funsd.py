@@ -56,10 +56,7 @@ LARGE_DELTA = (
 )
 PUBLISHED: dict[str, Any] = {
     "composition": "one training run; what is released comes from it alone",
-    "covers_all_private_accesses": False,
     "sampling_as_implemented": "poisson",
-    "hyperparameter_tuning": "unaccounted",
-    "rng": "unknown",
     "floating_point": "not stated in the paper",
 }
 ACCESSES = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from hushdoc.accounting.mechanism import HashFill
+from hushdoc.certificate import guarantees
 from hushdoc.certificate.audit_reports import Audit
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.certificate.claim import Claim, Guarantee, ProtectedData, ProtectedUnit, PublicData
@@ -68,21 +69,17 @@ def hash_fill() -> Certificate:
 
 
 def _guarantee() -> Guarantee:
-    return parts.measured(
+    return guarantees.empirical(
         "hash-fill",
-        adversary="model-recipient",
+        version=parts.VERSION,
         observes="the filled table",
         knows="the document around a missing word, and which hash each word has",
         assumes=("genuine weights look like independent draws from the fitted normal laws",),
-        aggregation="central",
         unit="token-term",
         unit_definition="all occurrences of one word in all contracts",
         adjacency="all-occurrences-of-one-term",
         composition="one table",
-        covers_all_private_accesses=False,
         sampling_as_implemented="full-batch",
-        hyperparameter_tuning="unaccounted",
-        rng="unknown",
         floating_point="weights are stored as they were fitted",
     )
 

@@ -1,16 +1,18 @@
-"""Parts that the example certificates have in common: promises, refusals to promise, identities."""
+"""What the example certificates have in common: guarantees, accesses to data, identities."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 from collections.abc import Mapping
 from typing import Any
 
-from hushdoc.accounting import gdp, pld
+from hushdoc.accounting import pld
 from hushdoc.accounting.mechanism import Mechanism
+from hushdoc.certificate import guarantees
 from hushdoc.certificate.certificate import Certificate, ModelIdentity
-from hushdoc.certificate.claim import Accountant, Claim, DataAccess, Guarantee
+from hushdoc.certificate.claim import Claim, DataAccess, Guarantee
 
 VERSION = "0.1.0"
 """Of the hushdoc that the examples were first made with; they stay as they are in later ones."""
@@ -40,62 +42,41 @@ def least_hundredth(mechanism: Mechanism, delta: float, adjacency: str) -> float
     return count / 100
 
 
-def promised(
+def differential_privacy(
     transcripts: Mapping[str, Mechanism],
     transcript: str,
     *,
     delta: float,
     profile: tuple[float, ...] = (),
-    **words: Any,
+    **terms: Any,
 ) -> Guarantee:
     """Returns a guarantee of kind dp whose numbers follow from its transcript.
 
     Args:
         transcripts: The claim's.
         transcript: Which of them backs the guarantee.
-        delta: At which epsilon is stated.
+        delta: At which epsilon is given.
         profile: More deltas.
-        words: The other fields of the guarantee.
+        terms: The other fields of the guarantee.
     """
     mechanism = transcripts[transcript]
-    adjacency = words["adjacency"]
-
-    def point(at: float) -> tuple[float, float]:
-        return least_hundredth(mechanism, at, adjacency), at
-
-    mu = gdp.mu(mechanism)
-    return _guarantee(
-        "pld",
-        **{
-            "kind": "dp",
-            "epsilon": point(delta)[0],
-            "delta": delta,
-            "profile": tuple(point(at) for at in profile),
-            "gdp_mu": None if mu is None else round(mu, 4),
-            "transcript": transcript,
-            **words,
-        },
+    found = guarantees.differential_privacy(
+        mechanism,
+        lambda point: least_hundredth(mechanism, point, terms["adjacency"]),
+        delta,
+        accountant="pld",
+        transcript=transcript,
+        profile=profile,
+        version=VERSION,
+        **terms,
     )
+    mu = found.gdp_mu
+    return dataclasses.replace(found, gdp_mu=None if mu is None else round(mu, 4))
 
 
-def nothing(reason: str, **words: Any) -> Guarantee:
-    """Returns a guarantee of kind none.
-
-    Args:
-        reason: Why nothing is promised.
-        words: The other fields of the guarantee.
-    """
-    return _guarantee("none", kind="none", reason=reason, **words)
-
-
-def measured(transcript: str, **words: Any) -> Guarantee:
-    """Returns a guarantee of kind empirical, which has no epsilon.
-
-    Args:
-        transcript: Key of what was done.
-        words: The other fields of the guarantee.
-    """
-    return _guarantee("none", kind="empirical", transcript=transcript, **words)
+def no_privacy(reason: str, **terms: Any) -> Guarantee:
+    """Returns a guarantee of kind none; `terms` are its other fields."""
+    return guarantees.no_privacy(reason, version=VERSION, **terms)
 
 
 def access(data: str, purpose: str, treatment: str, *accounted_in: str) -> DataAccess:
@@ -138,24 +119,4 @@ def certify(
         ),
         claim=claim,
         derivation=({"step": step, "dataDependent": False},),
-    )
-
-
-def _guarantee(accountant: str, **words: Any) -> Guarantee:
-    """A guarantee without numbers, unless `words` hold some."""
-    return Guarantee(
-        **{
-            "epsilon": None,
-            "delta": None,
-            "profile": (),
-            "gdp_mu": None,
-            "accountant": Accountant(
-                name=accountant, library="hushdoc", version=VERSION, error_bound=None
-            ),
-            "transcript": None,
-            "audit_lower_bound": None,
-            "reason": None,
-            "condition": None,
-            **words,
-        }
     )

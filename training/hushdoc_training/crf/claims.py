@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import hushdoc
 from hushdoc.accounting.mechanism import HashFill
+from hushdoc.certificate import guarantees
 from hushdoc.certificate.audit_reports import Audit
 from hushdoc.certificate.claim import (
-    Accountant,
     Claim,
     DataAccess,
     Guarantee,
@@ -132,39 +131,27 @@ def claim(made: Made) -> Claim:
 
 def _guarantee(made: Made) -> Guarantee:
     measured = made.fill != "none" and bool(made.audits)
-    return Guarantee(
-        adversary="model-recipient",
-        observes="the table, the transitions and everything else in the artifact",
-        knows="the document around a missing term, and how features become rows",
-        assumes=_ASSUMES[made.fill] if measured else (),
-        aggregation="central",
-        kind="empirical" if measured else "none",
-        unit="token-term",
-        unit_definition=_UNIT_DEFINITION,
-        adjacency="all-occurrences-of-one-term",
-        epsilon=None,
-        delta=None,
-        profile=(),
-        gdp_mu=None,
-        accountant=Accountant(
-            name="none", library="hushdoc", version=hushdoc.__version__, error_bound=None
-        ),
-        transcript=TRANSCRIPT if measured else None,
-        composition="one table; its release is the only one",
-        covers_all_private_accesses=False,
-        sampling_as_implemented="full-batch",
-        hyperparameter_tuning="unaccounted",
-        rng="unknown" if made.fill == "none" else "csprng",
-        floating_point="all rows are rounded alike"
+    terms: guarantees.Terms = {
+        "observes": "the table, the transitions and everything else in the artifact",
+        "knows": "the document around a missing term, and how features become rows",
+        "assumes": _ASSUMES[made.fill] if measured else (),
+        "unit": "token-term",
+        "unit_definition": _UNIT_DEFINITION,
+        "adjacency": "all-occurrences-of-one-term",
+        "composition": "one table; its release is the only one",
+        "sampling_as_implemented": "full-batch",
+        "rng": "unknown" if made.fill == "none" else "csprng",
+        "floating_point": "all rows are rounded alike"
         if made.fill in ("hardened", "gaussian")
         else "weights are kept as they were fitted",
-        audit_lower_bound=max(
+        "audit_lower_bound": max(
             (audit.epsilon_lower for audit in made.audits if audit.epsilon_lower is not None),
             default=None,
         ),
-        reason=None if measured else _reason(made.fill),
-        condition=None,
-    )
+    }
+    if measured:
+        return guarantees.empirical(TRANSCRIPT, **terms)
+    return guarantees.no_privacy(_reason(made.fill), **terms)
 
 
 def _reason(fill: str) -> str:

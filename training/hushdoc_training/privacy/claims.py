@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import hushdoc
-from hushdoc.accounting import gdp
+from hushdoc.certificate import guarantees
 from hushdoc.certificate.claim import (
-    Accountant,
     Claim,
     DataAccess,
     Guarantee,
@@ -67,7 +65,7 @@ def public(public_data: tuple[PublicData, ...], *, training: Mapping[str, Any]) 
         data_accesses=(),
         releases=("final-weights",),
         guarantees=(
-            _nothing_promised(
+            _no_privacy(
                 "document",
                 "No protected data was read: the model learned from public data alone, and public "
                 "data are promised nothing.",
@@ -100,7 +98,7 @@ def not_private(
         ),
         releases=("final-weights",),
         guarantees=(
-            _nothing_promised(
+            _no_privacy(
                 "document",
                 "Training was not private: the weights may hold any part of any document.",
             ),
@@ -203,33 +201,24 @@ def _guarantee(
     mechanism = plan.mechanism() if ledger is None else ledger.mechanism
     accountant = plan.accountant if ledger is None else LEDGER_ACCOUNTANT
     epsilon = ACCOUNTANTS[accountant]
-    return Guarantee(
-        adversary="model-recipient",
+    return guarantees.differential_privacy(
+        mechanism,
+        lambda delta: epsilon(mechanism, delta),
+        plan.delta,
+        accountant=accountant,
+        transcript=TRANSCRIPT,
+        profile=PROFILE_DELTAS,
         observes=OBSERVES,
         knows=KNOWS,
         assumes=(*ASSUMES, *(() if ledger is None else LEDGER_ASSUMES), *assumes),
-        aggregation="central",
-        kind="dp",
         unit=plan.privacy_unit,
         unit_definition=UNIT_DEFINITIONS[plan.privacy_unit],
-        adjacency="add-remove",
-        epsilon=epsilon(mechanism, plan.delta),
-        delta=plan.delta,
-        profile=tuple((epsilon(mechanism, delta), delta) for delta in PROFILE_DELTAS),
-        gdp_mu=gdp.mu(mechanism),
-        accountant=Accountant(
-            name=accountant, library="hushdoc", version=hushdoc.__version__, error_bound=None
-        ),
-        transcript=TRANSCRIPT,
         composition=_composition(plan, ledger),
         covers_all_private_accesses=True,
         sampling_as_implemented="poisson",
         hyperparameter_tuning=tuning,
         rng="csprng",
         floating_point=FLOATING_POINT,
-        audit_lower_bound=None,
-        reason=None,
-        condition=None,
     )
 
 
@@ -302,32 +291,14 @@ def _protected(
     )
 
 
-def _nothing_promised(unit: str, reason: str) -> Guarantee:
-    return Guarantee(
-        adversary="model-recipient",
+def _no_privacy(unit: str, reason: str) -> Guarantee:
+    return guarantees.no_privacy(
+        reason,
         observes=OBSERVES,
         knows=KNOWS,
-        assumes=(),
-        aggregation="central",
-        kind="none",
         unit=unit,
         unit_definition=UNIT_DEFINITIONS[unit],
-        adjacency="add-remove",
-        epsilon=None,
-        delta=None,
-        profile=(),
-        gdp_mu=None,
-        accountant=Accountant(
-            name="none", library="hushdoc", version=hushdoc.__version__, error_bound=None
-        ),
-        transcript=None,
         composition="one training run; its final weights are the only release",
-        covers_all_private_accesses=False,
         sampling_as_implemented="shuffled",
-        hyperparameter_tuning="unaccounted",
-        rng="unknown",
         floating_point="no noise was drawn",
-        audit_lower_bound=None,
-        reason=reason,
-        condition=None,
     )

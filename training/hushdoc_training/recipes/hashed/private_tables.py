@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-import hushdoc
-from hushdoc.accounting import gdp, pld
+from hushdoc.accounting import pld
 from hushdoc.accounting.mechanism import Gaussian
-from hushdoc.certificate.claim import Accountant, Claim, DataAccess, Guarantee, PublicData
+from hushdoc.certificate import guarantees
+from hushdoc.certificate.claim import Claim, DataAccess, Guarantee, PublicData
 from hushdoc.hashing import Features, FeatureScheme
 from hushdoc_training.crf import private_fitting
 from hushdoc_training.crf.bounded import (
@@ -286,34 +286,24 @@ def release_rows(
 
 def _guarantee(event: Gaussian, delta: float) -> Guarantee:
     """Returns a promise of one release of noise; kind and unit are still to be said."""
-    points = tuple((_epsilon(event, point), point) for point in claims.PROFILE_DELTAS)
-    return Guarantee(
-        adversary="model-recipient",
+    return guarantees.differential_privacy(
+        event,
+        lambda point: _epsilon(event, point),
+        delta,
+        accountant="pld",
+        transcript=TRANSCRIPT,
+        profile=claims.PROFILE_DELTAS,
         observes=claims.OBSERVES,
         knows="all rows but those in question, all settings, and how training works",
-        assumes=(),
-        aggregation="central",
-        kind="dp",
         unit="token-term",
         unit_definition="",
         adjacency="zero-out",
-        epsilon=_epsilon(event, delta),
-        delta=delta,
-        profile=points,
-        gdp_mu=gdp.mu(event),
-        accountant=Accountant(
-            name="pld", library="hushdoc", version=hushdoc.__version__, error_bound=None
-        ),
-        transcript=TRANSCRIPT,
         composition="one release of one table",
         covers_all_private_accesses=True,
         sampling_as_implemented="full-batch",
         hyperparameter_tuning="none",
         rng="csprng",
         floating_point=FLOATING_POINT,
-        audit_lower_bound=None,
-        reason=None,
-        condition=None,
     )
 
 
