@@ -43,13 +43,13 @@ from hushdoc.hashing import FeatureScheme, segmentation
 from hushdoc.labels import OUTSIDE, spans_from_tags
 from hushdoc.runtime.hashed.chains import viterbi
 from hushdoc.runtime.hashed.table import HashedTable, item_scores
+from hushdoc_training import labelled_texts as readers
 from hushdoc_training.crf.corpus import Corpus, sentence_corpus, split, tagged_corpus
 from hushdoc_training.crf.filling import HARDENED_DOCUMENTS
 from hushdoc_training.crf.frequency import frequent
 from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.crf.term_cost import terms
-from hushdoc_training.data import labelled_texts as readers
-from hushdoc_training.data.labelled_texts import Contract
+from hushdoc_training.labelled_texts import Contract
 
 HELD_OUT = 0.25
 RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)

@@ -206,8 +206,7 @@ def prepare_fields(work: Path, key: Any, variants: Sequence[str]) -> None:
     from hushdoc.labels import LabelSet
     from hushdoc.runtime.encoding import Preprocessing
     from hushdoc_export.kie import export
-    from hushdoc_training import checkpoint
-    from hushdoc_training.data import invented
+    from hushdoc_training import checkpoint, invented
     from hushdoc_training.models import layout
 
     labels = LabelSet(fields=invented.FORM_LABELS)

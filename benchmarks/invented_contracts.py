@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from hushdoc_training.data.labelled_texts import Contract
+from hushdoc_training.labelled_texts import Contract
 
 _STATES = ("Delaware", "Nevada", "Ohio", "Texas", "Oregon", "Maine", "Utah", "Iowa", "Kansas")
 _SYLLABLES = ("bar", "cor", "den", "fal", "gin", "hol", "jar", "kel", "lum", "mor", "nev", "pol")

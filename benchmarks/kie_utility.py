@@ -28,7 +28,8 @@ from typing import Any
 import torch
 
 from hushdoc.labels import LabelledDocument
-from hushdoc_training.data import funsd, invented
+from hushdoc_training import invented
+from hushdoc_training.data import funsd
 from hushdoc_training.metrics import Score
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan

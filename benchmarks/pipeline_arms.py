@@ -20,7 +20,7 @@ BATCH = 256
 
 def prepare(work: str, documents: str, texts: str) -> None:
     """Writes what is read."""
-    from hushdoc_training.data import invented
+    from hushdoc_training import invented
 
     made = [
         invented.document(seed=1, index=index, config=invented.InventedConfig(kinds=("form",)))

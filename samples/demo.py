@@ -18,7 +18,7 @@ from pathlib import Path
 import hushdoc
 from hushdoc.__main__ import main as run_command
 from hushdoc.labels import LabelledDocument, Span
-from hushdoc_training.data import invented
+from hushdoc_training import invented
 from hushdoc_training.metrics import Score, entity_score
 
 KINDS = ("invoice", "receipt")

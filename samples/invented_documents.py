@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from hushdoc_training.data import invented
+from hushdoc_training import invented
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "demo-output/invented")
 config = invented.InventedConfig(labels="form")

@@ -18,7 +18,7 @@ from hushdoc.errors import ParityError
 from hushdoc.labels import LabelledDocument, LabelSet, Span, spans_from_words
 from hushdoc.runtime.extraction import Extraction
 from hushdoc.runtime.kie import KIEModel
-from hushdoc_training.data import invented
+from hushdoc_training import invented
 from hushdoc_training.metrics import entity_score
 
 NUM_DOCUMENTS = 60

@@ -125,7 +125,7 @@ def _add_calibration(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Exports one checkpoint and says what was made."""
-    from hushdoc_training.crf.checkpoint import holds_table
+    from hushdoc_training.table_checkpoint import holds_table
 
     _check_usage(options)
     stated = {
@@ -150,7 +150,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _check_usage(options: argparse.Namespace) -> None:
     """Refuses options that say nothing about what is exported."""
-    from hushdoc_training.crf.checkpoint import holds_table
+    from hushdoc_training.table_checkpoint import holds_table
 
     other = _is_minilm(options) or _is_classifier(options)
     table = not other and holds_table(options.checkpoint)

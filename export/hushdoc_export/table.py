@@ -36,7 +36,7 @@ from hushdoc.runtime.hashed.table import HASHES, IDS, SCALE, TRANSITIONS, ZERO_P
 from hushdoc.signing.keys import PrivateKey
 from hushdoc.system import atomic_files
 from hushdoc_export import sealing
-from hushdoc_training.crf import checkpoint
+from hushdoc_training import table_checkpoint
 
 ENTRY = "table.safetensors"
 WEIGHTS = "weights"
@@ -98,7 +98,7 @@ def export_table(
         MissingExtraError: The package safetensors is not installed.
     """
     atomic_files.require_free(out)
-    table = checkpoint.load(checkpoint_folder)
+    table = table_checkpoint.load(checkpoint_folder)
     return seal_table(
         out,
         weights=table.weights,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hushdoc.labels import LabelledDocument
-from hushdoc_training.data import invented
+from hushdoc_training import invented
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "kie_utility.py"
 KEYS = {

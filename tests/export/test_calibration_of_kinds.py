@@ -32,8 +32,9 @@ from hushdoc_export.calibration import (
     whole_text_answers,
 )
 from hushdoc_export.release import Release
-from hushdoc_training.crf import checkpoint, whole_texts
-from hushdoc_training.data.labelled_texts import Contract, Message
+from hushdoc_training import table_checkpoint
+from hushdoc_training.crf import whole_texts
+from hushdoc_training.labelled_texts import Contract, Message
 
 KINDS = ("farm", "law", "sea")
 SCHEME = FeatureScheme(rows=20_011, bigrams=False, skip_grams=False)
@@ -90,8 +91,8 @@ def release(tiny: ModuleType) -> Release:
 
 
 def saved(tiny: ModuleType, folder: Path, **change: Any) -> Path:
-    checkpoint.save(
-        folder, checkpoint.TableCheckpoint(**{**parts(), "claim": tiny.claim(), **change})
+    table_checkpoint.save(
+        folder, table_checkpoint.TableCheckpoint(**{**parts(), "claim": tiny.claim(), **change})
     )
     return folder
 

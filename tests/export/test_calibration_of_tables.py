@@ -37,9 +37,9 @@ from hushdoc_export.calibration import (
 )
 from hushdoc_export.release import Release
 from hushdoc_export.table import seal_table
-from hushdoc_training.crf import checkpoint
-from hushdoc_training.data.invented_contracts import CLAUSES
-from hushdoc_training.data.labelled_texts import Contract
+from hushdoc_training import table_checkpoint
+from hushdoc_training.invented.clause_contracts import CLAUSES
+from hushdoc_training.labelled_texts import Contract
 
 DATA = PublicData(
     name="invented contracts of the tests",
@@ -297,7 +297,7 @@ def test_answers_count_exact_fields_alone(tiny: ModuleType, tmp_path: Path) -> N
 def saved(tiny: ModuleType, folder: Path, **change: Any) -> Path:
     """Writes a checkpoint of a table."""
     told = {**parts(SENTENCE), "claim": tiny.claim(), **change}
-    checkpoint.save(folder, checkpoint.TableCheckpoint(**told))
+    table_checkpoint.save(folder, table_checkpoint.TableCheckpoint(**told))
     return folder
 
 
@@ -398,11 +398,11 @@ def test_the_verb_calibrates_on_invented_contracts(
 
 
 def test_texts_to_calibrate_on_are_new_contracts() -> None:
-    from hushdoc_training.data import invented_contracts
+    from hushdoc_training.invented import clause_contracts
 
     asked = {item.text for item in texts.invented(tuple(CLAUSES))}
     for seed in (0, 1):
-        assert not asked & {item.text for item in invented_contracts.contracts(400, seed=seed)}
+        assert not asked & {item.text for item in clause_contracts.contracts(400, seed=seed)}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Runtime
 from hushdoc_export import agreement, kie
 from hushdoc_export.calibration import field_answers
-from hushdoc_training.data import invented
+from hushdoc_training import invented
 
 
 def scrambled(document: Document, seed: int) -> tuple[Document, list[int]]:

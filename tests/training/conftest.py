@@ -19,7 +19,7 @@ from transformers import (
 )
 
 from hushdoc.labels import LabelledDocument, LabelSet
-from hushdoc_training.data import invented
+from hushdoc_training import invented
 from hushdoc_training.models import layout
 from hushdoc_training.recipes.kie import start
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -13,14 +14,8 @@ from hushdoc.runtime import classification, kie
 from hushdoc.runtime.hashed import model as crf
 from hushdoc.runtime.scoring import Scoring
 from hushdoc_export.calibration.fitting import Answers
-from hushdoc_training.crf.corpus import (
-    Corpus,
-    LabelledText,
-    TextSpan,
-    sentence_corpus,
-    token_corpus,
-)
-from hushdoc_training.crf.whole_texts import ClassifiedText
+from hushdoc_training import text_spans
+from hushdoc_training.labelled_texts import ClassifiedText, LabelledText, TextSpan
 
 RAW = Scoring(fitted_on="nothing", num_answers=0)
 """Scores as they are measured."""
@@ -90,12 +85,11 @@ def text_answers(model: crf.HashedCRFModel, texts: Sequence[LabelledText]) -> An
         InputError: A text is not valid Unicode.
     """
     raw = model.scored_by(RAW)
-    make = sentence_corpus if model.scheme.level == "sentence" else token_corpus
     scores, right, numbers = [], [], []
     for number, labelled in enumerate(texts):
         if not labelled.text.strip():
             continue
-        truth = set(_true_places(labelled.text, make([labelled], model.labels.fields)))
+        truth = set(_true_places(labelled, model.labels.fields, level=model.scheme.level))
         document = Document.from_text(labelled.text, id=f"text {number + 1}")
         for found in raw.extract(document).fields:
             scores.append(found.score)
@@ -135,21 +129,20 @@ def whole_text_answers(model: crf.HashedCRFModel, texts: Sequence[ClassifiedText
     )
 
 
-def _true_places(text: str, corpus: Corpus) -> Iterator[TextSpan]:
-    """Yields label, first character and one past the last of the fields in a corpus of one text."""
-    places = segmentation.sentences(text)
-    tags = [corpus.names[label] for label in corpus.labels]
-    if corpus.level == "sentence":
-        first = 0
-        for last, tag in enumerate(tags):
-            if last + 1 == len(tags) or tags[last + 1] != tag:
-                if tag != OUTSIDE:
-                    yield tag, places[first][0], places[last][1]
-                first = last + 1
+def _true_places(
+    labelled: LabelledText, fields: Sequence[str], *, level: str
+) -> Iterator[TextSpan]:
+    """Yields label, first character and one past the last of each field, cut at `level`."""
+    spans = text_spans.spans_of(labelled, fields)
+    sentences = segmentation.sentences(labelled.text)
+    if level == "sentence":
+        labels = zip(text_spans.sentence_labels(sentences, spans), sentences, strict=True)
+        for label, run in itertools.groupby(labels, key=lambda pair: pair[0]):
+            places = [place for _, place in run]
+            if label != OUTSIDE:
+                yield label, places[0][0], places[-1][1]
         return
-    done = 0
-    for sentence in places:
-        tokens = segmentation.tokens(text, *sentence)
-        for span in spans_from_tags(tags[done : done + len(tokens)]):
+    for sentence in sentences:
+        tokens = segmentation.tokens(labelled.text, *sentence)
+        for span in spans_from_tags(list(text_spans.token_tags(tokens, spans))):
             yield span.label, tokens[span.start][0], tokens[span.stop - 1][1]
-        done += len(tokens)

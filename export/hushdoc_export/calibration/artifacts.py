@@ -45,8 +45,7 @@ from hushdoc_export.calibration.fitting import (
     scored,
 )
 from hushdoc_export.release import ASSURANCE, Release
-from hushdoc_training.crf.corpus import LabelledText
-from hushdoc_training.crf.whole_texts import ClassifiedText
+from hushdoc_training.labelled_texts import ClassifiedText, LabelledText
 
 NUM_INVENTED = 150
 

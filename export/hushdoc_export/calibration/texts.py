@@ -12,10 +12,9 @@ from typing import Any
 
 from hushdoc.certificate.claim import PublicData
 from hushdoc.errors import AnnotationError, InputError
-from hushdoc_training.crf.corpus import LabelledText
-from hushdoc_training.crf.whole_texts import ClassifiedText
-from hushdoc_training.data import invented_contracts, labelled_texts
-from hushdoc_training.data.labelled_texts import Contract, Message
+from hushdoc_training import labelled_texts
+from hushdoc_training.invented import clause_contracts
+from hushdoc_training.labelled_texts import ClassifiedText, Contract, LabelledText, Message
 
 USES = ("calibration of scores",)
 
@@ -116,14 +115,14 @@ def invented(fields: Sequence[str]) -> list[labelled_texts.Contract]:
     Raises:
         InputError: The generator does not know them.
     """
-    strange = sorted(set(fields) - set(invented_contracts.CLAUSES))
+    strange = sorted(set(fields) - set(clause_contracts.CLAUSES))
     if strange or not fields:
         raise InputError(
             f"Invented contracts have no field {', '.join(strange)[:200] or 'at all'}, so they "
             "can't say how often the table is right about it. Calibrate it on texts that nobody "
             "has to protect: --calibrate-on."
         )
-    return invented_contracts.contracts(NUM_INVENTED, seed=SEED)
+    return clause_contracts.contracts(NUM_INVENTED, seed=SEED)
 
 
 def with_fields(fields: Iterable[str], texts: Sequence[Any]) -> Sequence[LabelledText]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hushdoc.document.document import Document
 from hushdoc.document.page import Word
 from hushdoc.reading import in_reading_order, reading_order, with_segments
-from hushdoc_training.data import invented
+from hushdoc_training import invented
 
 
 def laid_out(rows: Sequence[Sequence[tuple[str, float, float]]], *, slope: float = 0) -> Document:

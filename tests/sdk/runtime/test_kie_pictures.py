@@ -27,7 +27,7 @@ from hushdoc.runtime.decoding import viterbi
 from hushdoc.runtime.encoding import Encoder
 from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Runtime
-from hushdoc_training.data import invented
+from hushdoc_training import invented
 
 WORDS = ["Total", "12.50", "EUR", "from", "acme", "on", "2026-11-21"]
 

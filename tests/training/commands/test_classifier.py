@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from hushdoc.__main__ import main
+from hushdoc_training import table_checkpoint
 from hushdoc_training.commands.classifier import is_held_out
 from hushdoc_training.commands.classifier_options import MODES
-from hushdoc_training.crf import checkpoint
 
 TOPICS = ("law", "sea", "farm")
 INVENTED = "invented:form+receipt"
@@ -86,7 +86,7 @@ def export(run: Path, out: Path, release: Path, *options: str) -> int:
 def test_the_claim_is_what_the_mode_can_promise(
     runs: Path, mode: str, kind: str, unit: str, canary: str | None
 ) -> None:
-    made = checkpoint.load(runs / mode)
+    made = table_checkpoint.load(runs / mode)
     assert made.tags == ("farm", "law", "sea")
     (guarantee,) = made.claim.guarantees
     assert (guarantee.kind, guarantee.unit) == (kind, unit)
@@ -156,7 +156,7 @@ def test_documents_of_boxes_may_be_invented(
     options = ("--documents", 40, "--mode", "gaussian", "--held-out", 0.3)
     assert train(INVENTED, tmp_path / "run", *options) == 0
     assert "form, receipt" in capsys.readouterr().out
-    assert checkpoint.load(tmp_path / "run").tags == ("form", "receipt")
+    assert table_checkpoint.load(tmp_path / "run").tags == ("form", "receipt")
 
 
 def test_two_kinds_and_public_text(tmp_path: Path) -> None:
@@ -165,13 +165,13 @@ def test_two_kinds_and_public_text(tmp_path: Path) -> None:
     public = ("--public", data, "--public-overlap", "contained", "--unseen", 0.5)
     private = ("--mode", "private", "--expected-records", 200)
     assert train(data, tmp_path / "private", *kinds, *private, *public) == 0
-    made = checkpoint.load(tmp_path / "private")
+    made = table_checkpoint.load(tmp_path / "private")
     assert made.tags == ("sea", "law")
     [stated] = made.claim.public_data
     assert (stated.name, stated.overlap_with_protected) == (data.name, "contained")
     assert made.claim.training["unseen"] == 0.5
     assert train(data, tmp_path / "hardened", *kinds) == 0
-    weights = checkpoint.load(tmp_path / "hardened").weights
+    weights = table_checkpoint.load(tmp_path / "hardened").weights
     # The one column of two kinds became two that say the same.
     assert weights.shape == (8192, 2)
     assert np.array_equal(weights[:, 0], -weights[:, 1])
@@ -184,7 +184,7 @@ def test_a_ledger_is_charged_once_and_refuses_what_it_has_no_room_for(
     assert main(["ledger", "init", ledger, "--data", "our mail", "--epsilon", "5"]) == 0
     options = ("--mode", "private", "--ledger", ledger, "--expected-records", 200)
     assert train(data, tmp_path / "one", *options, "--epsilon", 4) == 0
-    claim = checkpoint.load(tmp_path / "one").claim
+    claim = table_checkpoint.load(tmp_path / "one").claim
     (guarantee,) = claim.guarantees
     assert guarantee.hyperparameter_tuning == "accounted"
     assert [data.name for data in claim.protected_data] == ["our mail"]
@@ -222,7 +222,7 @@ def test_an_update_of_a_filled_table_promises_nothing_and_says_what_both_tell(
     data = further(tmp_path)
     assert learn_on(data, runs / mode, tmp_path / "next", "--mode", mode, "--held-out", 0.2) == 0
     assert "get their own kind" in capsys.readouterr().out
-    before, after = checkpoint.load(runs / mode), checkpoint.load(tmp_path / "next")
+    before, after = table_checkpoint.load(runs / mode), table_checkpoint.load(tmp_path / "next")
     # Every row changed, so that the set of rows that did says nothing.
     assert (before.weights != after.weights).any(axis=1).all()
     (guarantee,) = after.claim.guarantees
@@ -242,7 +242,7 @@ def test_an_update_of_a_private_table_adds_both_trainings_up(
     data = further(tmp_path)
     options = ("--mode", "private", "--expected-records", 200, "--epsilon", 4)
     assert learn_on(data, runs / "private", tmp_path / "next", *options) == 0
-    claim = checkpoint.load(tmp_path / "next").claim
+    claim = table_checkpoint.load(tmp_path / "next").claim
     (guarantee,) = claim.guarantees
     assert (guarantee.kind, guarantee.unit) == ("dp", "document")
     assert guarantee.epsilon is not None
@@ -262,7 +262,7 @@ def test_an_update_on_documents_with_a_ledger_is_counted_there_and_once(tmp_path
     options = ("--mode", "private", "--ledger", ledger, "--expected-records", 200, "--epsilon", 3)
     assert train(data, tmp_path / "first", *options) == 0
     assert learn_on(data, tmp_path / "first", tmp_path / "next", *options) == 0
-    claims = [checkpoint.load(tmp_path / run).claim for run in ("first", "next")]
+    claims = [table_checkpoint.load(tmp_path / run).claim for run in ("first", "next")]
     first, second = (claim.guarantees[0].epsilon or 0.0 for claim in claims)
     assert 2.9 < first <= 3
     assert 3.5 < second < 5

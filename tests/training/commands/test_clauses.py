@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from hushdoc.__main__ import main
+from hushdoc_training import table_checkpoint
 from hushdoc_training.commands.clause_options import MODES
 from hushdoc_training.commands.clauses import INVENTED, SENTENCE
-from hushdoc_training.crf import checkpoint, word_ranks
-from hushdoc_training.data import invented_contracts
+from hushdoc_training.crf import word_ranks
+from hushdoc_training.invented import clause_contracts
 
 QUICK = ("--rows", "16384", "--documents", "120")
 FILLED = ("--iterations", "5", "--min-document-frequency", "3")
@@ -62,7 +63,7 @@ def export(run: Path, out: Path, release: Path, *options: str) -> int:
 def test_the_claim_is_what_the_mode_can_promise(
     runs: Path, mode: str, kind: str, unit: str
 ) -> None:
-    claim = checkpoint.load(runs / mode).claim
+    claim = table_checkpoint.load(runs / mode).claim
     (guarantee,) = claim.guarantees
     assert (guarantee.kind, guarantee.unit) == (kind, unit)
     if kind in ("dp", "dp-conditional"):
@@ -106,7 +107,7 @@ def test_clauses_of_a_new_contract_are_found_where_they_stand(
     runs: Path, release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert export(runs / "private", tmp_path / "model", release) == 0
-    [contract] = invented_contracts.contracts(1, seed=5)
+    [contract] = clause_contracts.contracts(1, seed=5)
     (tmp_path / "contract.txt").write_text(contract.text, encoding="utf-8")
     capsys.readouterr()
     limits = ("--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document")
@@ -128,7 +129,7 @@ def test_clauses_of_a_new_contract_are_found_where_they_stand(
 def test_a_hardened_table_learns_from_tokens_alone_unless_told_otherwise(
     runs: Path, tmp_path: Path
 ) -> None:
-    made = checkpoint.load(runs / "hardened")
+    made = table_checkpoint.load(runs / "hardened")
     assert not made.scheme.bigrams
     assert not made.scheme.skip_grams
     names = [data.name for data in made.claim.public_data]
@@ -141,12 +142,12 @@ def test_a_hardened_table_learns_from_tokens_alone_unless_told_otherwise(
         128,
         0.1,
     )
-    private = checkpoint.load(runs / "private").claim
+    private = table_checkpoint.load(runs / "private").claim
     assert [data.name for data in private.public_data] == [INVENTED]
     assert private.training["unseen"] == 0.3
     options = (*QUICK, *FILLED, "--algorithm", "pa", "--held-out", 0.2)
     assert train(INVENTED, tmp_path / "run", *options) == 0
-    pairs = checkpoint.load(tmp_path / "run")
+    pairs = table_checkpoint.load(tmp_path / "run")
     assert pairs.scheme.bigrams
     assert not pairs.claim.public_data
     assert pairs.claim.training["noise"] == 0.5
@@ -158,7 +159,7 @@ def test_words_at_large_scale_a_private_table_by_its_makers_word(
     options = (*QUICK, "--mode", "private", "--expected-records", 80)
     assert train(INVENTED, tmp_path / "run", *options, "--public-overlap", "none") == 0
     assert "Scales:" not in capsys.readouterr().out
-    claim = checkpoint.load(tmp_path / "run").claim
+    claim = table_checkpoint.load(tmp_path / "run").claim
     assert [data.name for data in claim.public_data] == [INVENTED, word_ranks.NAME]
     assert {data.overlap_with_protected for data in claim.public_data} == {"none"}
     assert export(tmp_path / "run", tmp_path / "model", release) == 0
@@ -171,7 +172,7 @@ def test_a_hardened_table_finds_clauses(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "public.jsonl").write_text(
         "\n".join(
             json.dumps({"id": made.name, "text": made.text, "spans": []})
-            for made in invented_contracts.contracts(60, seed=9)
+            for made in clause_contracts.contracts(60, seed=9)
         )
     )
     options = ("--public", tmp_path / "public.jsonl", "--public-overlap", "none")
@@ -179,7 +180,7 @@ def test_a_hardened_table_finds_clauses(tmp_path: Path, capsys: pytest.CaptureFi
     assert train(INVENTED, tmp_path / "run", *options) == 0
     told = capsys.readouterr().out
     assert float(told.split("F1 ")[1].split()[0]) > 0.9
-    claim = checkpoint.load(tmp_path / "run").claim
+    claim = table_checkpoint.load(tmp_path / "run").claim
     assert claim.training["unseen"] == 0.02
     [public] = claim.public_data
     assert (public.name, public.overlap_with_protected) == ("public.jsonl", "none")
@@ -192,7 +193,7 @@ def test_a_ledger_is_charged_once_and_refuses_what_it_has_no_room_for(
     assert main(["ledger", "init", ledger, "--data", "our contracts", "--epsilon", "5"]) == 0
     options = ("--mode", "private", *QUICK, "--ledger", ledger, "--expected-records", 80)
     assert train(INVENTED, tmp_path / "one", *options, "--epsilon", 4) == 0
-    claim = checkpoint.load(tmp_path / "one").claim
+    claim = table_checkpoint.load(tmp_path / "one").claim
     (guarantee,) = claim.guarantees
     assert guarantee.hyperparameter_tuning == "accounted"
     assert [data.name for data in claim.protected_data] == ["our contracts"]
@@ -212,7 +213,7 @@ def test_a_ledger_is_charged_once_and_refuses_what_it_has_no_room_for(
 def test_files_and_folders_of_contracts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [
         json.dumps({"id": item.name, "text": item.text, "spans": item.spans})
-        for item in invented_contracts.contracts(30)
+        for item in clause_contracts.contracts(30)
     ]
     folder = tmp_path / "data"
     folder.mkdir()
@@ -220,7 +221,7 @@ def test_files_and_folders_of_contracts(tmp_path: Path, capsys: pytest.CaptureFi
     (folder / "train.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
     options = ("--mode", "none", "--rows", 4096, "--iterations", 3, "--label", "Audit Rights")
     assert train(folder, tmp_path / "run", *options, "--held-out", 0.3) == 0
-    assert checkpoint.load(tmp_path / "run").tags == ("O", "Audit Rights")
+    assert table_checkpoint.load(tmp_path / "run").tags == ("O", "Audit Rights")
     assert "F1 " in capsys.readouterr().out
     (folder / "more.jsonl").write_text(lines[0])
     assert train(folder, tmp_path / "again", *options) == 3
@@ -245,7 +246,7 @@ def test_a_score_on_held_out_documents_is_a_read_that_the_certificate_lists(
     without, with_score = (
         {
             (access.purpose, access.treatment)
-            for access in checkpoint.load(tmp_path / run).claim.data_accesses
+            for access in table_checkpoint.load(tmp_path / run).claim.data_accesses
         }
         for run in ("0", "0.3")
     )
@@ -269,7 +270,7 @@ def test_tagged_tokens(tmp_path: Path, release: Path) -> None:
     (tmp_path / "data.conll").write_text(CONLL * 5)
     options = ("--mode", "published", "--rows", 512, "--iterations", 3)
     assert train(tmp_path / "data.conll", tmp_path / "run", *options) == 0
-    found = checkpoint.load(tmp_path / "run")
+    found = table_checkpoint.load(tmp_path / "run")
     assert found.tags == ("O", "B-party", "I-party")
     assert found.scheme.level == "token"
     assert export(tmp_path / "run", tmp_path / "model", release) == 0
@@ -342,7 +343,7 @@ def test_sentences_are_certified_as_documents_only_by_their_owners_word(
     assert "--sentences-are-documents" in capsys.readouterr().err
     assert not (tmp_path / "refused").exists()
     assert train(data, tmp_path / "run", *options, "--sentences-are-documents") == 0
-    claim = checkpoint.load(tmp_path / "run").claim
+    claim = table_checkpoint.load(tmp_path / "run").claim
     [guarantee] = claim.guarantees
     if mode == "private":
         assert guarantee.unit_definition == SENTENCE

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hushdoc.__main__ import main
-from hushdoc_training.crf import checkpoint
+from hushdoc_training import table_checkpoint
 
 PAGE = Path(__file__).parents[3] / "docs" / "hashed-crf.md"
 WORDS = {"bill": "invoice amount due payment", "order": "deliver quantity goods please"}
@@ -46,6 +46,6 @@ def test_the_commands_of_the_page_run(
         found[verb] = capsys.readouterr().out
     [field] = json.loads(found["extract"])["fields"]
     assert field["label"] == "order"
-    kinds = {run: checkpoint.load(tmp_path / "runs" / run).claim.guarantees[0].kind
+    kinds = {run: table_checkpoint.load(tmp_path / "runs" / run).claim.guarantees[0].kind
              for run in ("mail", "more", "rows")}  # fmt: skip
     assert kinds == {"mail": "dp", "more": "dp", "rows": "dp-conditional"}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hushdoc.__main__ import main
+from hushdoc_training import invented
 from hushdoc_training.checkpoint import Checkpoint
-from hushdoc_training.data import invented
 
 
 def train(*arguments: object) -> int:

@@ -6,7 +6,7 @@ import pytest
 from hushdoc.errors import AnnotationError
 from hushdoc.hashing import FeatureScheme
 from hushdoc_training.crf import corpus
-from hushdoc_training.data.labelled_texts import Contract, Sentence
+from hushdoc_training.labelled_texts import Contract, Sentence
 
 TEXT = "This is Acme Corp. The law of Utah governs it. It ends soon. No more follows here."
 
@@ -67,7 +67,7 @@ class TestSentences:
 
     @pytest.mark.parametrize("place", [(-1, 3), (3, 3), (5, 2), (0, len(TEXT) + 1)])
     def test_spans_that_leave_their_text_are_refused(self, place: tuple[int, int]) -> None:
-        with pytest.raises(AnnotationError, match="mend the label"):
+        with pytest.raises(AnnotationError, match="correct the span"):
             sentence_labels(TEXT, ("law", *place))
 
     def test_many_spans_take_no_longer_than_they_must(self) -> None:

@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 
 from hushdoc.errors import AnnotationError
-from hushdoc_training.data import dataset, invented
+from hushdoc_training import invented
+from hushdoc_training.data import dataset
 
 SOURCE = dataset.Source(location="invented:receipt", documents=3, seed=4)
 

@@ -22,8 +22,8 @@ import torch
 
 from hushdoc.errors import CheckpointError
 from hushdoc.labels import LabelSet
+from hushdoc_training import invented
 from hushdoc_training.checkpoint import Checkpoint
-from hushdoc_training.data import invented
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import layout
 from hushdoc_training.privacy.guards import trainable

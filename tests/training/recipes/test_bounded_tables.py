@@ -13,7 +13,7 @@ from hushdoc.certificate.recompute import reproduce
 from hushdoc.errors import AnnotationError
 from hushdoc.hashing import FeatureScheme
 from hushdoc_training.crf import corpus
-from hushdoc_training.data import invented_contracts
+from hushdoc_training.invented import clause_contracts
 from hushdoc_training.recipes import bounded_tables
 from hushdoc_training.recipes.hashed import crf, private_audits
 
@@ -22,7 +22,7 @@ SETTINGS = bounded_tables.settings_of(bound=0.1, passes=1)
 
 
 def contracts(count: int, *names: str) -> corpus.Corpus:
-    return corpus.sentence_corpus(invented_contracts.contracts(count), names)
+    return corpus.sentence_corpus(clause_contracts.contracts(count), names)
 
 
 def attacked(noise_std: float, neighbouring_rows: int) -> list[crf.Attack]:

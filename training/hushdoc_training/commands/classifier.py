@@ -12,10 +12,10 @@ from hushdoc_training.commands import classifier_options, clauses
 
 if TYPE_CHECKING:
     from hushdoc.hashing import FeatureScheme
-    from hushdoc_training.crf.checkpoint import TableCheckpoint
     from hushdoc_training.crf.corpus import Corpus
-    from hushdoc_training.data.labelled_texts import Message
+    from hushdoc_training.labelled_texts import Message
     from hushdoc_training.recipes.hashed.private_classifier import PublicText
+    from hushdoc_training.table_checkpoint import TableCheckpoint
 
 DESCRIPTION = """Learns to tell kinds of documents apart, by a table of hashed words.
 
@@ -140,7 +140,8 @@ def read_messages(location: str, invented: int) -> list[Message]:
     Raises:
         AnnotationError: There are none, they can't be read, or one stands in two lines.
     """
-    from hushdoc_training.data import dataset, labelled_texts
+    from hushdoc_training import labelled_texts
+    from hushdoc_training.data import dataset
 
     source = dataset.Source(location=location, documents=invented)
     if source.is_invented:
@@ -153,7 +154,7 @@ def read_messages(location: str, invented: int) -> list[Message]:
 
 def _invented(source: Any) -> list[Message]:
     from hushdoc_training.data import dataset
-    from hushdoc_training.data.labelled_texts import Message
+    from hushdoc_training.labelled_texts import Message
 
     return [
         Message(
@@ -229,11 +230,11 @@ def _public(options: argparse.Namespace, own: FeatureScheme) -> PublicText:
     """Returns the public texts that scale the rows, with what is to be said of them."""
     from hushdoc.certificate.claim import PublicData
     from hushdoc_training.crf import corpus, whole_texts
-    from hushdoc_training.data import invented_contracts
+    from hushdoc_training.invented import clause_contracts
     from hushdoc_training.recipes.hashed.private_classifier import PublicText
 
     if options.public is None:
-        texts = corpus.sentence_corpus(invented_contracts.contracts(400, seed=1), [])
+        texts = corpus.sentence_corpus(clause_contracts.contracts(400, seed=1), [])
         name, unseen, overlap = clauses.INVENTED, 1.0, "none"
     else:
         texts = whole_texts.class_corpus(*_with_names(read_messages(options.public, NUM_INVENTED)))

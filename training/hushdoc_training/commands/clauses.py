@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from hushdoc.certificate.claim import DataAccess
     from hushdoc.hashing import Clusters, FeatureScheme
     from hushdoc_training.audit.roc import Attack
-    from hushdoc_training.crf.checkpoint import TableCheckpoint
     from hushdoc_training.crf.corpus import Corpus
-    from hushdoc_training.data.labelled_texts import Contract, Sentence
+    from hushdoc_training.labelled_texts import Contract, Sentence
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.privacy.plan import PrivacyPlan
     from hushdoc_training.recipes.hashed.public_texts import PublicText
+    from hushdoc_training.table_checkpoint import TableCheckpoint
 
 DESCRIPTION = """Learns to find clauses or entities in long texts by a table of hashed features.
 
@@ -93,8 +93,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _corpora(options: argparse.Namespace) -> tuple[Corpus, Corpus]:
     """Returns what to train on and what to score on."""
+    from hushdoc_training import labelled_texts
     from hushdoc_training.crf import corpus
-    from hushdoc_training.data import labelled_texts
 
     location = options.data
     if not location.startswith("invented:"):
@@ -136,10 +136,11 @@ def read_texts(location: str, documents: int | None) -> list[Contract]:
         AnnotationError: There are none, or they can't be read.
     """
     from hushdoc.errors import AnnotationError
-    from hushdoc_training.data import invented_contracts, labelled_texts
+    from hushdoc_training import labelled_texts
+    from hushdoc_training.invented import clause_contracts
 
     if location == INVENTED:
-        return invented_contracts.contracts(documents or NUM_INVENTED)
+        return clause_contracts.contracts(documents or NUM_INVENTED)
     if location.startswith("invented:"):
         raise AnnotationError(
             f"'{location}' is not known; expected '{INVENTED}'. Give that, or a file."
@@ -177,7 +178,7 @@ def _in_batches(options: argparse.Namespace, level: str) -> bool:
 
 
 def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) -> TableCheckpoint:
-    from hushdoc_training.crf import checkpoint
+    from hushdoc_training import table_checkpoint
     from hushdoc_training.crf.clusters import from_minilm
     from hushdoc_training.crf.private_fitting import UNSEEN, Settings
     from hushdoc_training.recipes.hashed import crf, table_attacks
@@ -218,7 +219,7 @@ def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) 
         progress=lambda what: print(f"{what} ...", flush=True),
     )
     print(f"Learned:    {int(trained.fitted.genuine.sum())} of {scheme.rows} rows")
-    return checkpoint.load(options.out)
+    return table_checkpoint.load(options.out)
 
 
 def print_attack(attack: Attack) -> None:

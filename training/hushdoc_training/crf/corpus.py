@@ -1,13 +1,7 @@
 """Corpus: labelled texts become items with features to fit on.
 
-At the level of sentences an item is a sentence. It carries the label of the spans that share more
-than half of the shorter of the two with it: a clause that is one line of a long sentence marks the
-sentence, and so does a clause of ten sentences each of them; a sentence that a span only grazes
-stays outside. Of several labels the one with the most characters holds.
-
-At the level of tokens an item is a token with a BIO tag. A token belongs to a span that holds more
-than half of its characters; a span begins anew in every sentence, since features do not reach
-beyond one either.
+At the level of sentences an item is a sentence, at the level of tokens a token with a BIO tag;
+`text_spans` says which label spans give them.
 """
 
 from __future__ import annotations
@@ -24,22 +18,9 @@ from hushdoc import hashing
 from hushdoc.errors import AnnotationError
 from hushdoc.hashing import Clusters, Features, FeatureScheme, segmentation
 from hushdoc.labels import OUTSIDE
+from hushdoc_training import text_spans
 from hushdoc_training.crf import frequency
-
-TextSpan = tuple[str, int, int]
-"""A label, its first character and one past its last."""
-
-
-class LabelledText(Protocol):
-    """A text and what people say stands in it."""
-
-    @property
-    def text(self) -> str:
-        """The text."""
-
-    @property
-    def spans(self) -> Sequence[TextSpan]:
-        """Its labelled parts."""
+from hushdoc_training.labelled_texts import LabelledText
 
 
 class TaggedSentence(Protocol):
@@ -140,10 +121,10 @@ def sentence_corpus(texts: Iterable[LabelledText], names: Sequence[str]) -> Corp
     labels: list[int] = []
     ends = [0]
     for labelled in texts:
-        spans = _checked(labelled, columns)
+        spans = text_spans.spans_of(labelled, columns)
         places = segmentation.sentences(labelled.text)
         sentences += [segmentation.words(labelled.text, *place) for place in places]
-        labels += [columns[label] for label in _sentence_labels(places, spans)]
+        labels += [columns[label] for label in text_spans.sentence_labels(places, spans)]
         ends.append(len(labels))
     return _corpus(sentences, labels, ends, range(len(ends) - 1), columns, "sentence")
 
@@ -163,11 +144,11 @@ def token_corpus(texts: Iterable[LabelledText], names: Sequence[str]) -> Corpus:
     labels: list[int] = []
     ends, owners = [0], list[int]()
     for document, labelled in enumerate(texts):
-        spans = _checked(labelled, {name: 0 for name in names})
+        spans = text_spans.spans_of(labelled, {name: 0 for name in names})
         for start, stop in segmentation.sentences(labelled.text):
             places = segmentation.tokens(labelled.text, start, stop)
             sentences.append([labelled.text[first:last] for first, last in places])
-            labels += [columns[tag] for tag in _token_tags(places, spans)]
+            labels += [columns[tag] for tag in text_spans.token_tags(places, spans)]
             ends.append(len(labels))
             owners.append(document)
     return _corpus(sentences, labels, ends, owners, columns, "token")
@@ -263,58 +244,6 @@ def _corpus(
         names=tuple(columns),
         level=level,
     )
-
-
-def _checked(labelled: LabelledText, wanted: Mapping[str, int]) -> list[TextSpan]:
-    """Returns the spans to learn, in order."""
-    for label, start, stop in labelled.spans:
-        if not 0 <= start < stop <= len(labelled.text):
-            raise AnnotationError(
-                f"The span '{label}' covers the characters {start} to {stop} of a text of "
-                f"{len(labelled.text)}. Expected 0 <= start < stop <= {len(labelled.text)}; mend "
-                "the label."
-            )
-    chosen = (span for span in labelled.spans if span[0] in wanted)
-    return sorted(chosen, key=lambda span: span[1:])
-
-
-def _overlapping(
-    places: Sequence[tuple[int, int]], spans: Sequence[TextSpan]
-) -> Iterator[list[tuple[TextSpan, int]]]:
-    """Yields for each place the spans that share characters with it, and how many."""
-    waiting = list(reversed(spans))
-    open_spans: list[TextSpan] = []
-    for start, stop in places:
-        while waiting and waiting[-1][1] < stop:
-            open_spans.append(waiting.pop())
-        open_spans = [span for span in open_spans if span[2] > start]
-        yield [(span, min(stop, span[2]) - max(start, span[1])) for span in open_spans]
-
-
-def _sentence_labels(places: Sequence[tuple[int, int]], spans: Sequence[TextSpan]) -> Iterator[str]:
-    for (start, stop), found in zip(places, _overlapping(places, spans), strict=True):
-        shared: defaultdict[str, int] = defaultdict(int)
-        for (label, first, last), characters in found:
-            if 2 * characters > min(stop - start, last - first):
-                shared[label] += characters
-        yield max(shared, key=lambda label: shared[label], default=OUTSIDE)
-
-
-def _token_tags(places: Sequence[tuple[int, int]], spans: Sequence[TextSpan]) -> Iterator[str]:
-    previous: TextSpan | None = None
-    for (start, stop), found in zip(places, _overlapping(places, spans), strict=True):
-        inside = [span for span, characters in found if 2 * characters > stop - start]
-        if len(inside) > 1:
-            raise AnnotationError(
-                f"The spans {inside[0]} and {inside[1]} overlap. Each token can belong to one "
-                "field; remove one of the labels."
-            )
-        span = inside[0] if inside else None
-        if span is None:
-            yield OUTSIDE
-        else:
-            yield f"{'I' if span == previous else 'B'}-{span[0]}"
-        previous = span
 
 
 def _opened(tags: Sequence[str]) -> Iterator[str]:

@@ -10,7 +10,6 @@ they have sentences with it: the very sum that decoding makes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ from hushdoc.errors import AnnotationError
 from hushdoc.hashing import Features, segmentation
 from hushdoc.labels import OUTSIDE
 from hushdoc_training.crf.corpus import Corpus
+from hushdoc_training.labelled_texts import ClassifiedText
 
 FORBIDDEN = -1e6
 """Score of a change of label: more than a table's weights could ever outweigh."""
@@ -28,18 +28,6 @@ FEATURES = 128
 
 LEAST_TEXTS, FLOOR = 3, 0.02
 """Public texts that must have a row for its rarity to be told; least scale of one that is told."""
-
-
-class ClassifiedText(Protocol):
-    """A text, and which kind it is of."""
-
-    @property
-    def text(self) -> str:
-        """The text."""
-
-    @property
-    def label(self) -> str:
-        """Its kind."""
 
 
 def class_corpus(texts: Iterable[ClassifiedText], names: Sequence[str]) -> Corpus:

@@ -17,7 +17,8 @@ from typing import Literal
 
 from hushdoc.errors import AnnotationError
 from hushdoc.labels import LabelledDocument
-from hushdoc_training.data import funsd, invented
+from hushdoc_training import invented
+from hushdoc_training.data import funsd
 
 INVENTED = "invented:"
 

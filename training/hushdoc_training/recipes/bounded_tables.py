@@ -16,12 +16,13 @@ from hushdoc.accounting import calibration
 from hushdoc.certificate.claim import DataAccess, PublicData
 from hushdoc.errors import AnnotationError
 from hushdoc.hashing import Clusters, FeatureScheme
-from hushdoc_training.crf import bounded, checkpoint, private_fitting
+from hushdoc_training import table_checkpoint
+from hushdoc_training.crf import bounded, private_fitting
 from hushdoc_training.crf.bounded import BoundedSettings, BoundedTable
-from hushdoc_training.crf.checkpoint import TableCheckpoint
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.recipes.hashed import private_audits, private_tables
 from hushdoc_training.recipes.hashed.crf import CLUSTERS_NAME
+from hushdoc_training.table_checkpoint import TableCheckpoint
 
 PASSES = 4
 """Over the documents; with the rate and the emphasis below what the benchmark was run with."""
@@ -120,7 +121,7 @@ def protect_rows(
         clusters=clusters,
     )
     out.mkdir(parents=True, exist_ok=True)
-    checkpoint.save(out / "checkpoint", made)
+    table_checkpoint.save(out / "checkpoint", made)
     return made
 
 

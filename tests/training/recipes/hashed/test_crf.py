@@ -22,11 +22,12 @@ from hushdoc.runtime.hashed.table import HashedTable, item_scores
 from hushdoc.signing import keys
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
 from hushdoc_export.table import seal_table
+from hushdoc_training import table_checkpoint
 from hushdoc_training.commands import clauses
-from hushdoc_training.crf import checkpoint, corpus
+from hushdoc_training.crf import corpus
 from hushdoc_training.crf.clusters import from_vectors
 from hushdoc_training.crf.fitting import FittedTable
-from hushdoc_training.data.labelled_texts import Contract
+from hushdoc_training.labelled_texts import Contract
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.hashed import crf
 from hushdoc_training.recipes.hashed.crf import Trained
@@ -252,7 +253,7 @@ class TestTrain:
     def test_the_checkpoint_is_what_was_made(self, training: corpus.Corpus, tmp_path: Path) -> None:
         trained = self.train(training, tmp_path / "run")
         for folder in (tmp_path / "run", tmp_path / "run" / "checkpoint"):
-            found = checkpoint.load(folder)
+            found = table_checkpoint.load(folder)
             assert np.array_equal(found.weights, trained.weights)
             assert np.array_equal(found.transitions, trained.fitted.transitions)
             assert found.tags == ("O", "law", "term")
@@ -285,7 +286,7 @@ class TestTrain:
                 settings=CRFSettings(fill=fill, iterations=3),
                 attack=attack if attacked else None,
             )
-            claim = checkpoint.load(tmp_path / str(number)).claim
+            claim = table_checkpoint.load(tmp_path / str(number)).claim
             (guarantee,) = claim.guarantees
             assert guarantee.kind == kind
             assert guarantee.epsilon is None
@@ -300,7 +301,7 @@ class TestTrain:
         training = corpus.sentence_corpus(contracts(60, seed=0), ("law",))
         settings = CRFSettings(fill="published", iterations=10)
         trained = self.train(training, tmp_path / "run", settings=settings, with_costs=True)
-        claim = checkpoint.load(tmp_path / "run").claim
+        claim = table_checkpoint.load(tmp_path / "run").claim
         assert "not differential privacy" in claim.utility["termCost"]
         stated = claim.utility["byFrequencyRank"]
         costs = crf.costs(trained)
@@ -322,7 +323,7 @@ class TestTrain:
             training, scheme, CRFSettings(iterations=3), out=tmp_path / "run", name="contracts",
             clusters=clusters,
         )  # fmt: skip
-        found = checkpoint.load(tmp_path / "run")
+        found = table_checkpoint.load(tmp_path / "run")
         assert found.clusters is not None
         assert np.array_equal(found.clusters.hashes, clusters.hashes)
         assert [data.name for data in found.claim.public_data] == [crf.CLUSTERS_NAME]
@@ -330,7 +331,7 @@ class TestTrain:
     def test_it_can_be_sealed_and_loaded(self, training: corpus.Corpus, tmp_path: Path) -> None:
         settings = CRFSettings(iterations=8, noise=0.1)
         self.train(training, tmp_path / "run", settings=settings)
-        table = checkpoint.load(tmp_path / "run")
+        table = table_checkpoint.load(tmp_path / "run")
         key = keys.generate_key()
         seal_table(
             tmp_path / "model", weights=table.weights, transitions=table.transitions,
@@ -371,13 +372,13 @@ class TestCheckpoint:
             for damaged in (content[: len(content) // 2], b"[]"):
                 (folder / name).write_bytes(damaged)
                 with pytest.raises(CheckpointError, match="train again"):
-                    checkpoint.load(folder)
+                    table_checkpoint.load(folder)
             (folder / name).write_bytes(content)
-        checkpoint.load(folder)
+        table_checkpoint.load(folder)
 
     def test_gaps_are_never_written(self) -> None:
         with pytest.raises(CheckpointError, match="Fill it"):
-            checkpoint.TableCheckpoint(
+            table_checkpoint.TableCheckpoint(
                 weights=np.full((SCHEME.rows, 2), np.nan, np.float32),
                 transitions=np.zeros((2, 2), np.float32),
                 tags=("O", "law"),
@@ -404,7 +405,7 @@ class TestCommand:
         arguments = ["--data", str(data), "--rows", "4096", "--iterations", "3", "--out", out]
         assert self.run(*arguments, "--label", "law") == 0
         assert "Checkpoint:" in capsys.readouterr().out
-        found = checkpoint.load(tmp_path / "run")
+        found = table_checkpoint.load(tmp_path / "run")
         assert found.tags == ("O", "law")
         assert found.claim.protected_data[0].name == "contracts.jsonl"
 
@@ -414,7 +415,7 @@ class TestCommand:
         data.write_text(f"{start}Bo\tB-PER\nwent\tO\nhome\tO\n\nOslo\tB-LOC\nwent\tO\n\n" * 12)
         out = str(tmp_path / "run")
         assert self.run("--data", str(data), "--rows", "512", "--out", out) == 0
-        found = checkpoint.load(tmp_path / "run")
+        found = table_checkpoint.load(tmp_path / "run")
         assert found.tags == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
         assert found.scheme.level == "token"
 

@@ -13,7 +13,7 @@ from hushdoc.accounting import calibration
 from hushdoc.hashing import FeatureScheme
 from hushdoc_training.crf import corpus
 from hushdoc_training.crf.private_fitting import Settings
-from hushdoc_training.data import invented_contracts
+from hushdoc_training.invented import clause_contracts
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.hashed import crf, private_audits, private_runs
 from hushdoc_training.recipes.hashed.public_texts import PublicText
@@ -28,7 +28,7 @@ def plan(epsilon: float = 8.0) -> PrivacyPlan:
 
 
 def public() -> PublicText:
-    texts = corpus.sentence_corpus(invented_contracts.contracts(20, seed=1), [])
+    texts = corpus.sentence_corpus(clause_contracts.contracts(20, seed=1), [])
     return PublicText(features=texts.features(WORDS), data=(crf._word_clusters(),))
 
 
@@ -69,7 +69,7 @@ def test_canary_terms_are_hidden_by_the_noise_and_by_nothing_else() -> None:
 
 def test_tables_too_small_for_canaries_have_no_audit() -> None:
     tiny = FeatureScheme(rows=20, bigrams=False, skip_grams=False)
-    features = corpus.sentence_corpus(invented_contracts.contracts(2), []).features(tiny)
+    features = corpus.sentence_corpus(clause_contracts.contracts(2), []).features(tiny)
     found = private_audits.attacks_on_documents(tiny, plan(), public=features, settings=Settings())
     assert found == []
     assert private_audits.attacks_on_terms(tiny, bound=1.0, noise_std=1.0) == []
@@ -77,7 +77,7 @@ def test_tables_too_small_for_canaries_have_no_audit() -> None:
 
 @pytest.mark.parametrize("unit", ["document", "term"])
 def test_certificates_say_what_was_measured(unit: str, tmp_path: Path) -> None:
-    documents = corpus.sentence_corpus(invented_contracts.contracts(20), ["Governing Law"])
+    documents = corpus.sentence_corpus(clause_contracts.contracts(20), ["Governing Law"])
     if unit == "document":
         made = private_runs.protect_documents(
             documents,

@@ -16,16 +16,17 @@ from hushdoc.runtime.hashed.model import HashedCRFModel
 from hushdoc.signing import keys
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
 from hushdoc_export.table import export_table
-from hushdoc_training.crf import checkpoint, corpus
-from hushdoc_training.crf.checkpoint import TableCheckpoint
+from hushdoc_training import table_checkpoint
+from hushdoc_training.crf import corpus
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.private_fitting import Settings
-from hushdoc_training.data import invented_contracts
-from hushdoc_training.data.labelled_texts import Contract
+from hushdoc_training.invented import clause_contracts
+from hushdoc_training.labelled_texts import Contract
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.hashed import crf, private_runs, private_tables
 from hushdoc_training.recipes.hashed.public_texts import PublicText
 from hushdoc_training.recipes.hashed.settings import CRFSettings
+from hushdoc_training.table_checkpoint import TableCheckpoint
 
 LAW = "Governing Law"
 WORDS = FeatureScheme(rows=5_003, bigrams=False, skip_grams=False)
@@ -43,7 +44,7 @@ def document_run(documents: Corpus, out: Path, **words: Any) -> TableCheckpoint:
     )
     make = corpus.token_corpus if documents.level == "token" else corpus.sentence_corpus
     scheme = words.pop("scheme", WORDS)
-    public = make(invented_contracts.contracts(20, seed=1), []).features(scheme)
+    public = make(clause_contracts.contracts(20, seed=1), []).features(scheme)
     return private_runs.protect_documents(
         documents,
         scheme,
@@ -71,7 +72,7 @@ RUNS = {"document": document_run, "term": term_run}
 def test_clauses_are_found_in_other_contracts(
     run: str, number: int, least: float, tmp_path: Path
 ) -> None:
-    sides = (invented_contracts.contracts(count, seed=count) for count in (120, 40))
+    sides = (clause_contracts.contracts(count, seed=count) for count in (120, 40))
     train, test = (corpus.sentence_corpus(side, [LAW]) for side in sides)
     table = RUNS[run](train, tmp_path / "run")
     found = private_runs.score(table, test)
@@ -79,7 +80,7 @@ def test_clauses_are_found_in_other_contracts(
     more = (RUNS[run](train, tmp_path / str(again)) for again in range(1, number))
     scores = [found.f1, *(private_runs.score(other, test).f1 for other in more)]
     assert np.mean(scores) > least
-    back = checkpoint.load(tmp_path / "run")
+    back = table_checkpoint.load(tmp_path / "run")
     assert np.array_equal(back.weights, table.weights)
     assert private_runs.score(back, test) == found
     with pytest.raises(OutputExistsError):
@@ -120,7 +121,7 @@ def test_strange_documents_make_a_table_or_a_typed_error(
             assert refusal.code in ("TOO_FEW_ROWS", "BAD_ANNOTATION")
             assert not (tmp_path / "run").exists()
             return
-        table = checkpoint.load(tmp_path / "run")
+        table = table_checkpoint.load(tmp_path / "run")
     assert np.isfinite(table.weights).all()
     assert table.weights.any(axis=1).all() or run == "none"
     score = private_runs.score(table, documents)
@@ -138,7 +139,7 @@ def test_nothing_to_learn_from_is_an_error(run: str, texts: list[Contract], tmp_
 
 
 def test_tokens_are_protected_too(tmp_path: Path) -> None:
-    texts = invented_contracts.contracts(20)
+    texts = clause_contracts.contracts(20)
     labelled = [
         Contract(
             name=text.name,
@@ -161,7 +162,7 @@ def test_tokens_are_protected_too(tmp_path: Path) -> None:
 
 
 def test_tables_of_any_number_of_rows_are_sealed_and_read(tmp_path: Path) -> None:
-    train = corpus.sentence_corpus(invented_contracts.contracts(120), [LAW])
+    train = corpus.sentence_corpus(clause_contracts.contracts(120), [LAW])
     document_run(train, tmp_path / "run")
     key = keys.generate_key()
     export_table(
@@ -171,16 +172,14 @@ def test_tables_of_any_number_of_rows_are_sealed_and_read(tmp_path: Path) -> Non
     policy = Policy.integrity_only(TrustStore(keys=(trusted,)))
     model = HashedCRFModel.load(tmp_path / "model", policy=policy)
     assert model.scheme.rows == 5_003
-    [new] = [c for c in invented_contracts.contracts(9, seed=7) if LAW in {s[0] for s in c.spans}][
-        :1
-    ]
+    [new] = [c for c in clause_contracts.contracts(9, seed=7) if LAW in {s[0] for s in c.spans}][:1]
     fields = model.extract(Document.from_text(new.text)).fields
     assert any(field.label == LAW for field in fields)
 
 
 class TestDigest:
     def test_order_does_not_count_and_all_else_does(self) -> None:
-        texts = invented_contracts.contracts(4)
+        texts = clause_contracts.contracts(4)
 
         def digest(texts: list[Contract], *labels: str, make: Any = corpus.sentence_corpus) -> str:
             return private_tables.corpus_digest(make(texts, labels))

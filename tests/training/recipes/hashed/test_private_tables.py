@@ -12,7 +12,8 @@ import pytest
 from hushdoc.accounting import pld
 from hushdoc.certificate.claim import Claim
 from hushdoc.hashing import FeatureScheme, features
-from hushdoc_training.crf import bounded, checkpoint
+from hushdoc_training import table_checkpoint
+from hushdoc_training.crf import bounded
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.hashed import private_tables
@@ -137,7 +138,7 @@ def test_the_sample_in_the_docs_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (tmp_path / name).write_text("\n".join(lines))
     monkeypatch.chdir(tmp_path)
     exec(compile(sample, "docs/hashed-crf.md", "exec"), {})
-    found = checkpoint.load(tmp_path / "governing-law")
+    found = table_checkpoint.load(tmp_path / "governing-law")
     assert found.tags == ("O", "Governing Law")
     assert found.claim.guarantees[0].kind == "dp"
     assert (found.weights != 0).any(axis=1).all()

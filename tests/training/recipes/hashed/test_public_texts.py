@@ -10,7 +10,7 @@ import pytest
 from hushdoc import hashing
 from hushdoc.hashing import FeatureScheme
 from hushdoc_training.crf import private_fitting, word_ranks
-from hushdoc_training.data import invented_contracts
+from hushdoc_training.invented import clause_contracts
 from hushdoc_training.recipes.hashed import public_texts
 from hushdoc_training.recipes.hashed.public_texts import PublicText
 
@@ -44,7 +44,7 @@ def test_without_minilm_invented_contracts_are_all_there_is(
 
 
 def test_given_texts_are_declared_with_what_is_known_of_them() -> None:
-    texts = invented_contracts.contracts(5, seed=3)
+    texts = clause_contracts.contracts(5, seed=3)
     made = public_texts.given(texts, SCHEME, name="filings", overlap="none")
     [data] = made.data
     assert (data.name, data.overlap_with_protected) == ("filings", "none")

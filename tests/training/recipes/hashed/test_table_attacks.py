@@ -9,8 +9,8 @@ from hushdoc.hashing import FeatureScheme
 from hushdoc_training.audit import coincidence
 from hushdoc_training.audit.roc import Attack
 from hushdoc_training.crf import corpus, filling
-from hushdoc_training.data import invented_contracts
-from hushdoc_training.data.labelled_texts import Contract
+from hushdoc_training.invented import clause_contracts
+from hushdoc_training.labelled_texts import Contract
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.hashed import crf, table_attacks
 from hushdoc_training.recipes.hashed.crf import Trained
@@ -45,13 +45,13 @@ def on_terms(few: int) -> set[str]:
 def trained(
     fill: str, algorithm: str = "lbfgs", level: str = "sentence", pairs: bool = True
 ) -> Trained:
-    texts = invented_contracts.contracts(60)
+    texts = clause_contracts.contracts(60)
     make = corpus.sentence_corpus if level == "sentence" else corpus.token_corpus
     # All features of all documents leave a weight, as where training goes on to the end.
     settings = CRFSettings(fill=fill, algorithm=algorithm, iterations=15)
     scheme = FeatureScheme(rows=SCHEME.rows, level=level, bigrams=pairs, skip_grams=pairs)
-    documents = make(texts, [*invented_contracts.CLAUSES])
-    public = corpus.sentence_corpus(invented_contracts.contracts(60, seed=1), [])
+    documents = make(texts, [*clause_contracts.CLAUSES])
+    public = corpus.sentence_corpus(clause_contracts.contracts(60, seed=1), [])
     return crf.fit_and_fill(
         documents,
         scheme,

@@ -15,8 +15,9 @@ from PIL import Image
 from hushdoc.errors import CheckpointError, InputError, PrivacyError
 from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc.runtime.images import pixels
+from hushdoc_training import invented
 from hushdoc_training.checkpoint import Checkpoint
-from hushdoc_training.data import dataset, funsd, invented
+from hushdoc_training.data import dataset, funsd
 from hushdoc_training.models import layout
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan

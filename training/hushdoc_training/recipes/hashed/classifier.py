@@ -20,17 +20,18 @@ from hushdoc.certificate.claim import Claim, DataAccess
 from hushdoc.errors import AnnotationError
 from hushdoc.hashing import FeatureScheme
 from hushdoc.runtime.hashed.table import HashedTable, item_scores
+from hushdoc_training import table_checkpoint
 from hushdoc_training.audit import coincidence
 from hushdoc_training.audit.coincidence import Puzzle
 from hushdoc_training.audit.roc import Attack
-from hushdoc_training.crf import checkpoint, claims, linear, whole_texts
-from hushdoc_training.crf.checkpoint import TableCheckpoint
+from hushdoc_training.crf import claims, linear, whole_texts
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.hashed import classifier_updates, crf, updates
 from hushdoc_training.recipes.hashed import table_attacks as attacks_on_tables
 from hushdoc_training.recipes.hashed.crf import Trained
 from hushdoc_training.recipes.hashed.settings import CRFSettings
+from hushdoc_training.table_checkpoint import TableCheckpoint
 
 ALGORITHM = "linear support vectors by stochastic gradients (scikit-learn's SGDClassifier)"
 FURTHER = "passive-aggressive, one kind against the rest, from the released table"
@@ -251,7 +252,7 @@ def written(
         claim=replace(claim, data_accesses=(*claim.data_accesses, *accesses)),
     )
     out.mkdir(parents=True, exist_ok=True)
-    checkpoint.save(out / "checkpoint", made)
+    table_checkpoint.save(out / "checkpoint", made)
     return made
 
 

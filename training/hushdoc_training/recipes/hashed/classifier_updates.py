@@ -13,14 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.errors import AnnotationError, CheckpointError
-from hushdoc_training.crf import checkpoint, filling, linear, whole_texts
-from hushdoc_training.crf.checkpoint import TableCheckpoint
+from hushdoc_training import table_checkpoint
+from hushdoc_training.crf import filling, linear, whole_texts
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.filling import Update
 from hushdoc_training.crf.fitting import FittedTable
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.hashed.crf import Trained
 from hushdoc_training.recipes.hashed.settings import CRFSettings
+from hushdoc_training.table_checkpoint import TableCheckpoint
 
 FAMILY = "joint-normal"
 """The published law of an update: weight and amount belong together."""
@@ -37,7 +38,7 @@ def released(folder: Path) -> TableCheckpoint:
     Raises:
         CheckpointError: There is none, or it finds something else.
     """
-    found = checkpoint.load(folder)
+    found = table_checkpoint.load(folder)
     fits = found.scheme.level == "sentence" and not (
         found.scheme.bigrams or found.scheme.skip_grams or found.scheme.clusters
     )

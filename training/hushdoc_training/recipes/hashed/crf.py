@@ -17,8 +17,8 @@ from hushdoc.certificate.audit_reports import Audit
 from hushdoc.certificate.claim import DataAccess, PublicData
 from hushdoc.errors import InputError
 from hushdoc.hashing import Clusters, Features, FeatureScheme
+from hushdoc_training import table_checkpoint
 from hushdoc_training.crf import (
-    checkpoint,
     claims,
     filling,
     fitting,
@@ -26,13 +26,13 @@ from hushdoc_training.crf import (
     private_fitting,
     term_cost,
 )
-from hushdoc_training.crf.checkpoint import TableCheckpoint
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.fitting import FittedTable
 from hushdoc_training.crf.private_fitting import Start
 from hushdoc_training.crf.term_cost import AdjacentDistributions, TermCost, Terms
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.hashed.settings import BATCH, CRFSettings
+from hushdoc_training.table_checkpoint import TableCheckpoint
 
 Floats = npt.NDArray[np.float32]
 
@@ -148,7 +148,7 @@ def train(
         clusters=clusters,
     )
     out.mkdir(parents=True, exist_ok=True)
-    checkpoint.save(out / "checkpoint", table)
+    table_checkpoint.save(out / "checkpoint", table)
     return trained
 
 

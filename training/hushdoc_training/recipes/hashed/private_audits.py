@@ -23,7 +23,7 @@ from hushdoc_training.crf import bounded, corpus, private_fitting, whole_texts
 from hushdoc_training.crf.bounded import BoundedTable
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.private_fitting import Plan, Settings, Start
-from hushdoc_training.data import invented_contracts
+from hushdoc_training.invented import clause_contracts
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.hashed.table_attacks import LEAST_ROWS, ROW_ATTACKS
 
@@ -73,7 +73,7 @@ def attacks_on_documents(
         unseen: Scale of rows that the public sentences do not use.
     """
     make = corpus.token_corpus if scheme.level == "token" else corpus.sentence_corpus
-    texts = make(invented_contracts.contracts(DOCUMENTS, seed=2), [LABEL])
+    texts = make(clause_contracts.contracts(DOCUMENTS, seed=2), [LABEL])
     data = Data(
         features=texts.features(scheme),
         labels=texts.labels,
@@ -129,7 +129,7 @@ def attacks_on_whole_texts(
         scales: Of its rows.
         settings: All else.
     """
-    texts = corpus.sentence_corpus(invented_contracts.contracts(DOCUMENTS, seed=2), [])
+    texts = corpus.sentence_corpus(clause_contracts.contracts(DOCUMENTS, seed=2), [])
     whole = whole_texts.whole(texts.features(scheme), texts)
     each = np.arange(whole.num_items + 1)
     # Two kinds that their words do not tell apart: canaries are all that can be learned.
@@ -182,7 +182,7 @@ def attacks_on_rows(
         neighbouring_rows: In how many rows neighbouring tables may differ.
     """
     make = corpus.token_corpus if scheme.level == "token" else corpus.sentence_corpus
-    table = fit(make(invented_contracts.contracts(DOCUMENTS, seed=2), [LABEL]))
+    table = fit(make(clause_contracts.contracts(DOCUMENTS, seed=2), [LABEL]))
     had = np.asarray(table.weights.any(axis=1))
     free = np.flatnonzero(~had)
     half = min(CANARIES, len(free) // (2 * neighbouring_rows) // 2)
@@ -207,7 +207,7 @@ def attacks_on_rows(
 
 def _own_rows(scheme: FeatureScheme) -> tuple[list[str], list[str]]:
     """Returns invented terms, none with a row of another: half for each side."""
-    names = invented_contracts.names(2 * CANARIES, seed=3)
+    names = clause_contracts.names(2 * CANARIES, seed=3)
     rows = hashing.features([[name] for name in names], scheme)
     first = [rows.rows_of(number)[0] for number in range(len(names))]
     taken = hashing.features([["headings"]], scheme).indices.tolist()

@@ -16,7 +16,6 @@ from hushdoc.accounting import calibration
 from hushdoc.certificate.claim import Claim, DataAccess, PublicData
 from hushdoc.hashing import Features, FeatureScheme
 from hushdoc_training.crf import bounded, private_linear, whole_texts
-from hushdoc_training.crf.checkpoint import TableCheckpoint
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.ledger.ledger import Ledger
@@ -26,6 +25,7 @@ from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.hashed import classifier, private_audits, private_tables, updates
 from hushdoc_training.runs import account as budget
 from hushdoc_training.runs.run_folder import Run
+from hushdoc_training.table_checkpoint import TableCheckpoint
 
 SETTINGS = replace(private_linear.LINEAR, travel=1500.0)
 """Of DP-SGD."""

@@ -18,8 +18,8 @@ from hushdoc.hashing import FeatureScheme
 from hushdoc.labels import OUTSIDE
 from hushdoc.runtime.hashed.chains import viterbi
 from hushdoc.runtime.hashed.table import HashedTable, item_scores
-from hushdoc_training.crf import bounded, checkpoint, private_fitting
-from hushdoc_training.crf.checkpoint import TableCheckpoint
+from hushdoc_training import table_checkpoint
+from hushdoc_training.crf import bounded, private_fitting
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.ledger.ledger import Ledger
@@ -28,6 +28,7 @@ from hushdoc_training.recipes.hashed import private_audits, private_tables
 from hushdoc_training.recipes.hashed.public_texts import PublicText
 from hushdoc_training.runs import account as budget
 from hushdoc_training.runs.run_folder import Run
+from hushdoc_training.table_checkpoint import TableCheckpoint
 
 DELTA = 1e-5
 BOUND = 1.0
@@ -132,7 +133,7 @@ def protect_documents(
         scheme=scheme,
         claim=replace(claim, data_accesses=(*claim.data_accesses, *accesses)),
     )
-    checkpoint.save(out / "checkpoint", made)
+    table_checkpoint.save(out / "checkpoint", made)
     account.close()
     return made
 
@@ -194,7 +195,7 @@ def protect_terms(
         claim=replace(claim, data_accesses=(*claim.data_accesses, *accesses)),
     )
     out.mkdir(parents=True, exist_ok=True)
-    checkpoint.save(out / "checkpoint", made)
+    table_checkpoint.save(out / "checkpoint", made)
     return made
 
 

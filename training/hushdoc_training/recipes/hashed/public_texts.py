@@ -15,8 +15,8 @@ from hushdoc.certificate.claim import PublicData
 from hushdoc.errors import MissingExtraError
 from hushdoc.hashing import Clusters, Features, FeatureScheme
 from hushdoc_training.crf import corpus, private_fitting, word_ranks
-from hushdoc_training.crf.corpus import LabelledText
-from hushdoc_training.data import invented_contracts
+from hushdoc_training.invented import clause_contracts
+from hushdoc_training.labelled_texts import LabelledText
 
 INVENTED = "invented:contract"
 UNSEEN_IN_WORDS, UNSEEN_IN_INVENTED = 0.1, 0.3
@@ -93,7 +93,7 @@ def without_any(
         clusters: What the scheme's clusters are.
     """
     # Of another seed than documents of invented:contract, which stand for protected ones.
-    texts = invented_contracts.contracts(400, seed=1)
+    texts = clause_contracts.contracts(400, seed=1)
     found = [*corpus.sentence_corpus(texts, []).sentences]
     data = [
         PublicData(

@@ -26,7 +26,7 @@ from hushdoc_training.audit.roc import Attack
 from hushdoc_training.audit.two_sample import two_sample
 from hushdoc_training.audit.zeros import zeros
 from hushdoc_training.crf.corpus import Corpus
-from hushdoc_training.data import invented_contracts
+from hushdoc_training.invented import clause_contracts
 from hushdoc_training.recipes.hashed.crf import Trained
 
 ROW_ATTACKS = (zeros, antisymmetry, multiplicity, float_pattern, two_sample)
@@ -138,7 +138,7 @@ def puzzles_of(
     """
     others = [
         name
-        for name in invented_contracts.names(4 * CANDIDATES, seed=1)
+        for name in clause_contracts.names(4 * CANDIDATES, seed=1)
         if name.lower() not in counts
     ]
     return coincidence.puzzles(

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from hushdoc.errors import AnnotationError
+from hushdoc_training import labelled_texts
+
+LINE = {"id": 7, "group": "acme", "text": "One\u2028two. Three.", "spans": [["law", 0, 3]]}
+
+
+def written(path: Path, *lines: object) -> Path:
+    text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
+    content = text.encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+@pytest.mark.parametrize("name", ["some.jsonl", "some.jsonl.gz"])
+def test_contracts_are_read_plain_or_gzipped(tmp_path: Path, name: str) -> None:
+    raw = json.dumps(LINE, ensure_ascii=False)
+    (found, other) = labelled_texts.read_contracts(
+        written(tmp_path / name, raw, "", {"id": "b", "text": "", "spans": []})
+    )
+    assert found.text == LINE["text"]
+    assert (found.name, found.group, found.spans) == ("7", "acme", (("law", 0, 3),))
+    assert (other.name, other.group) == ("b", "b")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        "[]",
+        {"id": 1, "text": "abc"},
+        {"id": 1, "text": 5, "spans": []},
+        {**LINE, "spans": [["law", 0]]},
+        {**LINE, "spans": [["law", 3, 3]]},
+        {**LINE, "spans": [["law", 0, 99]]},
+        {**LINE, "spans": [["law", "x", 2]]},
+    ],
+)
+def test_a_malformed_line_is_named(tmp_path: Path, line: object) -> None:
+    path = written(tmp_path / "some.jsonl", LINE, line)
+    with pytest.raises(AnnotationError, match="Line 2 of"):
+        labelled_texts.read_contracts(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.jsonl.gz", b"plain"), ("a.jsonl", b"\xff"), ("none", None)]
+)
+def test_an_unreadable_file_is_named(tmp_path: Path, name: str, content: bytes | None) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(AnnotationError, match="can't be read"):
+        labelled_texts.read_contracts(path)
+
+
+def test_messages(tmp_path: Path) -> None:
+    path = written(tmp_path / "m.jsonl", {"id": "a", "label": "sea", "text": "tide"})
+    assert labelled_texts.read_messages(path) == [
+        labelled_texts.Message(name="a", label="sea", text="tide")
+    ]
+    with pytest.raises(AnnotationError, match="label"):
+        labelled_texts.read_messages(written(tmp_path / "bad.jsonl", {"id": "a", "text": "tide"}))
+
+
+def test_sentences_are_documents_only_where_somebody_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "t.conll"
+    path.write_text("Bo NNP O B-PER\nran VBD O O\n\n\nOslo NNP O B-LOC")
+    with pytest.raises(AnnotationError, match="no line with -DOCSTART-"):
+        labelled_texts.read_conll(path)
+    first, second = labelled_texts.read_conll(path, sentences_are_documents=True)
+    assert (first.tokens, first.tags, first.document) == (("Bo", "ran"), ("B-PER", "O"), 0)
+    assert (second.tokens, second.document) == (("Oslo",), 1)
+
+
+def test_columns_with_documents(tmp_path: Path) -> None:
+    path = tmp_path / "t.conll"
+    path.write_text("-DOCSTART- -X- O O\n\na O\n\nb O\n-DOCSTART- O\nc O\n")
+    assert [sentence.document for sentence in labelled_texts.read_conll(path)] == [0, 0, 1]
+    each = labelled_texts.read_conll(path, sentences_are_documents=True)
+    assert [(sentence.tokens, sentence.document) for sentence in each] == [
+        (("a",), 0),
+        (("b",), 1),
+        (("c",), 2),
+    ]
+    path.write_text("\n\n")
+    assert labelled_texts.read_conll(path) == []
+
+
+def test_a_document_stands_in_one_line(tmp_path: Path) -> None:
+    path = written(tmp_path / "two.jsonl", LINE, {**LINE, "id": "other"}, LINE)
+    with pytest.raises(AnnotationError, match=r"Line 3 of .*line 1 has the id '7' too"):
+        labelled_texts.read_contracts(path)
+
+
+@pytest.mark.parametrize(
+    "span", [["", 0, 2], [" ", 0, 2], [None, 0, 2], ["law", 0.5, 2], ["law", 0, 1e400], ["law", 0]]
+)
+def test_spans_have_a_name_and_whole_numbers(tmp_path: Path, span: list[object]) -> None:
+    path = written(tmp_path / "bad.jsonl", {**LINE, "spans": [span]})
+    with pytest.raises(AnnotationError, match="Line 1 of"):
+        labelled_texts.read_contracts(path)
+
+
+def test_a_line_of_one_column_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.conll"
+    path.write_text("-DOCSTART-\nb\n")
+    with pytest.raises(AnnotationError, match="Line 2 of"):
+        labelled_texts.read_conll(path)
+
+
+def test_a_folder_stands_for_its_one_file(tmp_path: Path) -> None:
+    for name in ("README.txt", "LICENSE.txt", "notes.md"):
+        written(tmp_path / name, "text")
+    with pytest.raises(AnnotationError, match="holds 0 files"):
+        labelled_texts.find(tmp_path)
+    one = written(tmp_path / "train.jsonl.gz", LINE)
+    assert labelled_texts.find(tmp_path) == labelled_texts.find(one) == one
+    written(tmp_path / "dev.conll", "a O")
+    with pytest.raises(AnnotationError, match=r"2 files of texts: dev\.conll, train\.jsonl\.gz"):
+        labelled_texts.find(tmp_path)
+    with pytest.raises(AnnotationError, match="does not exist"):
+        labelled_texts.find(tmp_path / "nowhere")

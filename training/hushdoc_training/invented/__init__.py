@@ -1,0 +1,37 @@
+"""Invented documents: an endless stream of public invoices, receipts and forms, keyed by numbers.
+
+Contract: a document is a pure function of (seed, index, config). Nothing here was copied from any
+data set; all words come from this package's own lists.
+"""
+
+from hushdoc_training.invented.drawing import draw, overlay
+from hushdoc_training.invented.planning import Plan, labelled, plan
+from hushdoc_training.invented.settings import (
+    FIELD_LABELS,
+    FORM_LABELS,
+    KINDS,
+    LAYOUTS,
+    NUM_PROVIDERS,
+    InventedConfig,
+)
+from hushdoc_training.invented.storage import read, write
+from hushdoc_training.invented.stream import document, documents, image
+
+__all__ = [
+    "FIELD_LABELS",
+    "FORM_LABELS",
+    "KINDS",
+    "LAYOUTS",
+    "NUM_PROVIDERS",
+    "InventedConfig",
+    "Plan",
+    "document",
+    "documents",
+    "draw",
+    "image",
+    "labelled",
+    "overlay",
+    "plan",
+    "read",
+    "write",
+]

@@ -1,0 +1,116 @@
+"""Deals: who sold what to whom, for how much; what an invoice or a receipt then states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from hushdoc_training.invented import people, phrases, places, values
+from hushdoc_training.invented.providers import Provider
+from hushdoc_training.invented.random_draws import Dice
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Item:
+    """One line: so many of a thing at a price; amount is their product."""
+
+    code: str
+    description: str
+    quantity: float
+    price: float
+    amount: float
+
+    @property
+    def count(self) -> str:
+        """The quantity as it is written."""
+        return f"{self.quantity:g}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deal:
+    """A sale. Subtotal is the sum of all items, total is subtotal and tax."""
+
+    provider: Provider
+    customer: str
+    customer_address: str
+    number: str
+    day: date
+    due: date
+    items: tuple[Item, ...]
+    subtotal: float
+    tax: float
+    total: float
+
+    def money(self, amount: float, *, sign: bool = True) -> str:
+        """Returns an amount as the provider writes it."""
+        money = self.provider.money
+        return money.spell(amount) if sign else money.plain(amount)
+
+    def spelt(self, day: date) -> str:
+        """Returns a day as the provider writes it."""
+        return values.spell_date(day, self.provider.date_style)
+
+
+def deal(provider: Provider, dice: Dice, *, wares: bool = False) -> Deal:
+    """Returns a sale of this provider's goods.
+
+    Args:
+        provider: Who sells.
+        dice: Chooses what, how many and to whom.
+        wares: Whether it is something for a shop's till.
+    """
+    goods = provider.wares if wares else provider.goods
+    chosen = dice.sample(goods, dice.weighted(((2, 1.0), (4, 2.0), (7, 3.0), (12, 2.0), (20, 0.8))))
+    chosen = chosen[: dice.integer(1, len(chosen))]
+    items = tuple(_item(description, price, dice, wares) for description, price in chosen)
+    subtotal = round(sum(item.amount for item in items), 2)
+    tax = round(subtotal * provider.tax_rate, 2)
+    day = values.day(dice, 1995, 2024)
+    firm = dice.chance(0.6)
+    return Deal(
+        provider=provider,
+        customer=phrases.company(dice) if firm else people.name(dice),
+        customer_address=places.address(dice, provider.country),
+        number=_number(provider, dice, day),
+        day=day,
+        due=day + timedelta(days=dice.pick((7, 10, 14, 15, 30, 30, 45, 60))),
+        items=items,
+        subtotal=subtotal,
+        tax=tax,
+        total=round(subtotal + tax, 2),
+    )
+
+
+def _item(description: str, price: float, dice: Dice, wares: bool) -> Item:
+    if wares:
+        quantity = float(dice.weighted(((1, 7.0), (2, 2.0), (3, 1.0), (6, 0.3))))
+        price = round(price % 40 + 0.5, 2)
+    elif dice.chance(0.12):
+        quantity = dice.integer(1, 60) / 4
+    else:
+        quantity = float(dice.integer(1, dice.pick((3, 10, 100))))
+    code = f"{dice.letters(1)}{dice.digits(4)}" if dice.chance(0.5) else dice.digits(5)
+    return Item(
+        code=code,
+        description=description,
+        quantity=quantity,
+        price=price,
+        amount=round(quantity * price, 2),
+    )
+
+
+def _number(provider: Provider, dice: Dice, day: date) -> str:
+    serial = dice.integer(1, 99999)
+    return provider.wording(
+        2,
+        (
+            f"{serial:05d}",
+            f"INV-{serial}",
+            f"{day.year}-{serial:04d}",
+            f"{day.year % 100:02d}/{serial}",
+            f"R{day.year}{serial:05d}",
+            f"{provider.name[:2].upper()}-{serial:06d}",
+            f"{serial}",
+            f"{day.year}{day.month:02d}-{serial % 1000:03d}",
+        ),
+    )

@@ -1,0 +1,158 @@
+"""Look: how one form is set, from its typefaces to the way it writes its labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hushdoc_training.invented import phrases, values
+from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.sheet import Colour, Face
+
+Case = Literal["upper", "title", "sentence"]
+_PRINT = (
+    ("sans", 3.0),
+    ("times", 4.0),
+    ("serif", 1.5),
+    ("roman", 1.5),
+    ("grotesque", 2.0),
+    ("plain", 3.0),
+    ("typewriter", 7.0),
+    ("mono", 1.0),
+)
+_HAND: tuple[Colour, ...] = ((20, 20, 20), (30, 40, 110), (50, 50, 60), (20, 60, 120))
+_MONEY = (
+    (values.Money(), 12.0),
+    (values.Money(sign=""), 2.0),
+    (values.Money(sign="$", spaced=True), 1.0),
+    (values.Money(sign="£"), 1.0),
+    (values.Money(sign="USD", spaced=True, after=True), 0.6),
+    (values.Money(sign="DM", spaced=True, thousands=".", point=","), 0.5),
+    (values.Money(sign="Fr.", spaced=True, thousands="'"), 0.5),
+    (values.Money(sign="€", spaced=True, after=True, thousands=".", point=","), 0.5),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Look:
+    """The hand of one form.
+
+    Attributes:
+        body: Running text.
+        key: Labels.
+        value: What is filled in.
+        head: Section titles.
+        title: The form's title.
+        case: How labels are written.
+        colon: What ends a label, maybe nothing.
+        rule: What a value stands on.
+        leading: Distance of lines, in sizes.
+        date_style: How dates are mostly spelt.
+        money: How amounts are spelt.
+        upper_values: Whether what is filled in is all capitals.
+        upper_text: Whether running text is.
+    """
+
+    body: Face
+    key: Face
+    value: Face
+    head: Face
+    title: Face
+    case: Case
+    title_case: Case
+    head_case: Case
+    colon: str
+    rule: Literal["none", "line", "dots"]
+    leading: float
+    date_style: str
+    money: values.Money
+    upper_values: bool
+    upper_text: bool
+
+    @property
+    def step(self) -> int:
+        """Distance of two lines of labels, in pixels."""
+        return round(self.key.size * self.leading * 1.15)
+
+    def label(self, text: str, dice: Dice | None = None) -> str:
+        """Returns the text as this form writes its labels."""
+        colon = self.colon
+        if text.endswith("?") or (dice is not None and dice.chance(0.08)):
+            colon = ""
+        return cased(text, self.case) + colon
+
+    def filled(self, text: str) -> str:
+        """Returns the text as it is filled in."""
+        return text.upper() if self.upper_values else text
+
+
+def cased(text: str, case: Case) -> str:
+    """Returns the text in capitals, with capital initials or as a sentence."""
+    if case == "upper":
+        return text.upper()
+    if case == "title":
+        return phrases.title_case(text)
+    return text[:1].upper() + text[1:]
+
+
+def look(dice: Dice) -> Look:
+    """Returns the look of a form."""
+    printed = dice.weighted(_PRINT)
+    size = dice.weighted(
+        ((11, 1.5), (12, 3.5), (13, 4.0), (14, 4.0), (15, 2.5), (16, 1.5), (18, 0.4))
+    )
+    body = Face(family=printed, size=size)
+    key = body.strong() if dice.chance(0.25) else body
+    if dice.chance(0.25):
+        key = key.sized(size - dice.integer(1, 2))
+    head = _headed(dice, body, 1.0, 1.25)
+    case: Case = dice.weighted((("upper", 5.0), ("title", 3.5), ("sentence", 2.5)))
+    return Look(
+        body=body,
+        key=key,
+        value=_hand(dice, body),
+        head=head,
+        title=_headed(dice, body, 1.1, 1.8),
+        case=case,
+        title_case=dice.weighted((("upper", 7.0), ("title", 3.0))),
+        head_case=dice.weighted((("upper", 5.0), ("title", 3.0), ("sentence", 1.0))),
+        colon=dice.weighted(((":", 7.5), ("", 2.0), (" :", 0.4), ("-", 0.15), (".", 0.15))),
+        rule=dice.weighted((("none", 5.0), ("line", 4.0), ("dots", 0.7))),
+        leading=dice.real(1.12, 1.7),
+        date_style=dice.pick(values.DATE_STYLES),
+        money=dice.weighted(_MONEY),
+        upper_values=dice.chance(0.25),
+        upper_text=dice.chance(0.1),
+    )
+
+
+def _headed(dice: Dice, body: Face, least: float, most: float) -> Face:
+    family = body.family
+    if dice.chance(0.2):
+        family = dice.pick(("sans", "times", "plain", "serif"))
+    return Face(
+        family=family,
+        size=round(body.size * dice.real(least, most)),
+        bold=dice.chance(0.7),
+        italic=dice.chance(0.05),
+    )
+
+
+def _hand(dice: Dice, body: Face) -> Face:
+    """Returns the face of what is filled in: the form's own, typed in, or by hand."""
+    manner = dice.unit()
+    if manner < 0.5:
+        return body
+    if manner < 0.78:
+        family = dice.pick(("typewriter", "typewriter", "mono"))
+        return Face(family=family, size=max(12, min(16, body.size + dice.integer(-1, 2))))
+    if manner < 0.9:
+        family, size = "script", body.size + dice.integer(1, 4)
+        return Face(family=family, size=size, colour=dice.pick(_HAND))
+    family = dice.pick(("sans", "roman", "times"))
+    return Face(
+        family=family,
+        size=body.size + dice.integer(0, 2),
+        italic=True,
+        colour=dice.pick(_HAND),
+    )

@@ -1,0 +1,164 @@
+"""Plan: one invented page with all that is true of it, and the labelled document it becomes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hushdoc.document.document import Document
+from hushdoc.document.page import Page, Word
+from hushdoc.labels import LabelledDocument, Span
+from hushdoc_training.invented import forms, invoices, noise, providers, questions, receipts
+from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.settings import InventedConfig
+from hushdoc_training.invented.sheet import NOTHING, Ink, Sheet
+
+_PAGE, _NOISE, _QUESTIONS, _IMAGE = range(4)
+_ORDERS = (("rows", 5.5), ("made", 3.0), ("columns", 1.0), ("mixed", 0.5))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """A page as it was laid out, before anything is drawn or labelled.
+
+    Attributes:
+        key: What its draws were keyed with; the image's specks go on from there.
+        order: The order its segments are read in.
+    """
+
+    id: str
+    key: tuple[int, int, int]
+    kind: str
+    layout: str
+    provider: providers.Provider
+    sheet: Sheet
+    scan: noise.Scan
+    order: tuple[int, ...]
+
+
+def plan(*, seed: int, index: int, config: InventedConfig) -> Plan:
+    """Returns the page with this number.
+
+    Raises:
+        ValueError: Seed or index is negative.
+    """
+    if seed < 0 or index < 0:
+        raise ValueError(f"seed is {seed} and index {index}; both must be 0 or more.")
+    dice = Dice(seed, index, _PAGE)
+    kind = dice.pick(sorted(set(config.kinds)))
+    first, stop = config.providers
+    provider = providers.provider(dice.integer(first, stop - 1))
+    families = config.families(kind)
+    own = int(provider.habits[0] * len(families))
+    layout = families[own] if kind != "form" and dice.chance(0.8) else dice.pick(families)
+    if kind == "form":
+        sheet = forms.form(layout, provider, dice)
+    elif kind == "invoice":
+        sheet = invoices.invoice(layout, provider, dice)
+    else:
+        sheet = receipts.receipt(layout, provider, dice)
+    return Plan(
+        id=f"{kind}-{seed}-{index:08d}",
+        key=(seed, index, _IMAGE),
+        kind=kind,
+        layout=layout,
+        provider=provider,
+        sheet=sheet,
+        scan=noise.scan(dice, config, kind),
+        order=_order(sheet, dice),
+    )
+
+
+def labelled(made: Plan, labels: Literal["fields", "form"]) -> LabelledDocument:
+    """Returns the page's words, boxes, labels and questions."""
+    seed, index, _ = made.key
+    dice = Dice(seed, index, _NOISE)
+    sheet, scan = made.sheet, made.scan
+    members: dict[int, list[Ink]] = {number: [] for number in made.order}
+    for ink in sheet.inks:
+        if ink.segment in members:
+            members[ink.segment].append(ink)
+    words: list[Word] = []
+    spans: list[Span] = []
+    said: list[questions.Said | None] = [None] * len(sheet.segments)
+    for place, number in enumerate(made.order):
+        inks, start = members[number], len(words)
+        for ink in inks:
+            words.append(_word(ink, place, sheet, scan, dice))
+        role, field = sheet.segments[number]
+        said[number] = questions.Said(
+            tuple(range(start, len(words))),
+            " ".join(word.text for word in words[start:]),
+            " ".join(ink.text for ink in inks),
+            field,
+        )
+        label = role if labels == "form" else field
+        if label is not None:
+            spans.append(Span(page=0, start=start, stop=len(words), label=label))
+    page = Page(width=sheet.width, height=sheet.height, words=tuple(words))
+    return LabelledDocument(
+        document=Document(id=made.id, pages=(page,)),
+        spans=tuple(spans),
+        questions=questions.questions(
+            said, sheet.pairs, sheet.rows, sheet.cells, made.kind, Dice(seed, index, _QUESTIONS)
+        ),
+        provider=made.provider.id,
+        kind=made.kind,
+    )
+
+
+def _word(ink: Ink, segment: int, sheet: Sheet, scan: noise.Scan, dice: Dice) -> Word:
+    x0, y0, x1, y1 = ink.box
+    loose, jitter, text = scan.loose, scan.jitter, ink.text
+    if scan.level and not ink.turned:
+        y0, y1 = min(y0, ink.y - ink.size * 18 // 25), max(y1, ink.y)
+    edges: tuple[float, float, float, float] = (x0 - loose, y0 - loose, x1 + loose, y1 + loose)
+    if jitter:
+        edges = (
+            edges[0] + jitter * (2 * dice.unit() - 1),
+            edges[1] + jitter * (2 * dice.unit() - 1),
+            edges[2] + jitter * (2 * dice.unit() - 1),
+            edges[3] + jitter * (2 * dice.unit() - 1),
+        )
+    if scan.misspelled and dice.chance(scan.misspelled):
+        text = noise.misread(text, dice)
+    box = noise.boxed(edges, scan, sheet.width, sheet.height)
+    return Word(text=text, box=box, segment=segment)
+
+
+def _order(sheet: Sheet, dice: Dice) -> tuple[int, ...]:
+    """Returns the segments that stand on the page, in the order they are read in."""
+    boxes: dict[int, tuple[int, int, int]] = {}
+    outside: set[int] = set()
+    for ink in sheet.inks:
+        x0, y0, x1, y1 = ink.box
+        boxes.setdefault(ink.segment, (x0, y0, y1))
+        if x0 < 1 or y0 < 1 or x1 > sheet.width - 1 or y1 > sheet.height - 1:
+            outside.add(ink.segment)
+    found = [number for number in boxes if number not in outside and number != NOTHING]
+    manner = dice.weighted(_ORDERS)
+    if manner == "rows":
+        found = _by_rows(found, boxes)
+    elif manner == "columns":
+        middle = sheet.width // 2
+        found = _by_rows([number for number in found if boxes[number][0] < middle], boxes) + (
+            _by_rows([number for number in found if boxes[number][0] >= middle], boxes)
+        )
+    elif manner == "mixed":
+        found = dice.shuffled(found)
+    return tuple(found)
+
+
+def _by_rows(numbers: list[int], boxes: dict[int, tuple[int, int, int]]) -> list[int]:
+    """Returns segments line by line: those whose middles lie within one another's height."""
+    rows: list[tuple[float, list[int]]] = []
+    for number in sorted(numbers, key=lambda number: boxes[number][1] + boxes[number][2]):
+        _, top, bottom = boxes[number]
+        middle = (top + bottom) / 2
+        if rows and abs(middle - rows[-1][0]) < (bottom - top) * 0.55:
+            rows[-1][1].append(number)
+        else:
+            rows.append((middle, [number]))
+    return [
+        number for _, row in rows for number in sorted(row, key=lambda number: boxes[number][0])
+    ]

@@ -1,0 +1,248 @@
+"""Providers: the companies that issue documents. A provider is a pure function of its number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from hushdoc_training.invented import (
+    goods,
+    people,
+    phrases,
+    places,
+    qualities,
+    values,
+    vocabulary,
+)
+from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.sheet import Colour
+from hushdoc_training.invented.wordlist import terms, words
+
+_KEY = 0x9E3779B9
+"""Seeds the providers; a document's own seed has no say in who its provider is."""
+
+_HEADS = words(
+    """
+    Al An Ar Bal Bel Bor Bran Cal Can Cor Dal Del Dor El En Er Fal Fen Gal Gar Hal Hel In Jor Kal
+    Kel Lan Lor Mal Mar Mer Mon Nor Or Pal Per Quan Ral Ren Ros Sal Sel Sol Tal Ter Tor Ul Val Ver
+    Vol
+    """
+)
+_MIDDLES = words(
+    """
+    a ba co da do e fi ga i la li lo ma mi na no o ra ri ro sa ta ti u va vi xa za
+    """
+)
+_TAILS = words(
+    """
+    bex dex dine dix fort gen kon lane lex lith lon max mir nex nova phor plex quil ran rex rion
+    sen tane tec tron vex via vance zon
+    """
+)
+_SECTORS = terms(
+    """
+    Supply, Foods, Logistics, Office Products, Printing, Electric, Hardware, Laboratories,
+    Industries, Travel, Catering, Motors, Textiles, Software, Medical, Garden Center, Books,
+    Chemicals, Packaging, Builders, Telecom, Energy, Furniture, Media, Cleaning, Security,
+    Plumbing, Optical, Dairy, Bakery, Wines, Sports, Music, Tools, Freight, Paper, Plastics,
+    Metals, Glass, Farms
+    """
+)
+_FORMS = {
+    "US": ("Inc.", "Corp.", "LLC", "Co.", "Company", "Incorporated"),
+    "GB": ("Ltd", "Ltd.", "plc", "Limited", "LLP"),
+    "CA": ("Inc.", "Ltd.", "Corp."),
+    "DE": ("GmbH", "AG", "KG", "GmbH & Co. KG"),
+    "FR": ("S.A.", "SARL", "SAS"),
+    "CH": ("AG", "SA", "GmbH"),
+    "NL": ("B.V.", "N.V."),
+}
+_COUNTRIES = (("US", 46.0), ("GB", 18), ("DE", 12), ("CA", 7), ("FR", 6), ("CH", 5), ("NL", 6))
+_COUNTRY_NAMES = {
+    "US": "USA", "GB": "United Kingdom", "CA": "Canada", "DE": "Germany", "FR": "France",
+    "CH": "Switzerland", "NL": "Netherlands",
+}  # fmt: skip
+_MONEY = {
+    "US": values.Money(sign="$"),
+    "GB": values.Money(sign="£"),
+    "CA": values.Money(sign="$"),
+    "DE": values.Money(sign="€", after=True, spaced=True, thousands=".", point=","),
+    "FR": values.Money(sign="€", after=True, spaced=True, thousands=".", point=","),
+    "CH": values.Money(sign="CHF", spaced=True, thousands="'"),
+    "NL": values.Money(sign="€", spaced=True, thousands=".", point=","),
+}
+_DATES = {
+    "US": ("mm/dd/yyyy", "m/d/y", "Month d, yyyy", "mm-dd-yy", "Mon. d, yyyy"),
+    "GB": ("dd/mm/yyyy", "d Month yyyy", "d Mon yyyy", "dd-MON-yy"),
+    "CA": ("yyyy-mm-dd", "Month d, yyyy", "mm/dd/yyyy"),
+}
+_TAXES = {
+    "US": ("Sales Tax", "Tax", "State Tax"), "GB": ("VAT",), "CA": ("GST", "HST", "Tax"),
+    "DE": ("VAT", "MwSt."), "FR": ("VAT", "TVA"), "CH": ("VAT", "MWST"), "NL": ("VAT", "BTW"),
+}  # fmt: skip
+_RATES = {
+    "US": (0.05, 0.06, 0.07, 0.0825, 0.04), "GB": (0.2, 0.175, 0.05), "CA": (0.05, 0.13),
+    "DE": (0.19, 0.07, 0.16), "FR": (0.2, 0.1, 0.055), "CH": (0.077, 0.081, 0.026),
+    "NL": (0.21, 0.09),
+}  # fmt: skip
+_INKS: tuple[Colour, ...] = (
+    (20, 20, 20), (16, 42, 92), (120, 20, 30), (12, 92, 62), (70, 40, 110), (150, 78, 10),
+    (10, 90, 120), (60, 60, 70), (140, 30, 90), (34, 60, 34),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Provider:
+    """A company, its habits and its goods.
+
+    Attributes:
+        number: Its number.
+        habits: 16 numbers in [0, 1) that fix its wording and its choice of optional fields.
+        goods: Descriptions and unit prices of what it sells on account.
+        wares: The same for what it sells over the counter.
+    """
+
+    number: int
+    name: str
+    trade: str
+    country: str
+    street: str
+    town: str
+    phone: str
+    fax: str
+    email: str
+    web: str
+    tax_id: str
+    iban: str
+    bank: str
+    money: values.Money
+    date_style: str
+    tax_name: str
+    tax_rate: float
+    colour: Colour
+    family: str
+    habits: tuple[float, ...]
+    goods: tuple[tuple[str, float], ...]
+    wares: tuple[tuple[str, float], ...]
+
+    @property
+    def id(self) -> str:
+        """How labels and splits name it."""
+        return f"provider-{self.number:05d}"
+
+    @property
+    def address(self) -> str:
+        """Street and town on two lines."""
+        return f"{self.street}\n{self.town}"
+
+    def wording(self, place: int, options: tuple[str, ...]) -> str:
+        """Returns the wording this provider always uses, by one of its habits."""
+        return options[int(self.habits[place] * len(options))]
+
+
+@lru_cache(maxsize=4096)
+def provider(number: int) -> Provider:
+    """Returns the provider with this number.
+
+    Example:
+        >>> provider(7).id
+        'provider-00007'
+    """
+    dice = Dice(_KEY, number)
+    country = dice.weighted(_COUNTRIES)
+    trade = dice.pick(vocabulary.TRADES)
+    name, short = _name(number, country, dice)
+    web = f"{short}.{_domain(country)}"
+    local = dice.integer(0, 6)
+    own = places.street(dice)
+    dishes = dice.chance(0.3)
+    return Provider(
+        number=number,
+        name=name,
+        trade=trade,
+        country=country,
+        street=own,
+        town=places.town_line(dice, country),
+        phone=values.phone(dice, local),
+        fax=values.phone(dice, local),
+        email=f"{dice.pick(('info', 'office', 'sales', 'billing', 'accounts', 'hello'))}@{web}",
+        web=f"www.{web}",
+        tax_id=_tax_id(country, dice),
+        iban=_iban(country, dice),
+        bank=f"{places.town(dice)} {dice.pick(('Savings Bank', 'Bank', 'National Bank', 'Trust'))}",
+        money=_MONEY[country],
+        date_style=dice.pick(_DATES.get(country, ("dd.mm.yyyy", "dd/mm/yyyy", "d Month yyyy"))),
+        tax_name=dice.pick(_TAXES[country]),
+        tax_rate=dice.pick(_RATES[country]),
+        colour=dice.pick(_INKS),
+        family=dice.pick(
+            ("sans", "serif", "times", "plain", "grotesque", "roman", "sans", "plain")
+        ),
+        habits=tuple(dice.unit() for _ in range(16)),
+        goods=tuple(_priced(dice, goods.sold(dice, trade)) for _ in range(40)),
+        wares=tuple(_priced(dice, goods.bought(dice, dishes)) for _ in range(40)),
+    )
+
+
+def country_name(country: str) -> str:
+    """Returns the country's name as it ends an address."""
+    return _COUNTRY_NAMES[country]
+
+
+def _priced(dice: Dice, text: str) -> tuple[str, float]:
+    return text, round(dice.real(1, dice.pick((9.0, 50.0, 400.0, 3000.0))), 2)
+
+
+def _name(number: int, country: str, dice: Dice) -> tuple[str, str]:
+    """Returns the full name and the one in its web address; no two numbers share a name.
+
+    Each of four patterns steps through all combinations of its words (the step and their number
+    have no common factor), so that equal names need equal numbers.
+    """
+    rank, pattern = divmod(number, 4)
+    if pattern == 0:
+        place, last = divmod(rank * 15013 % 40600, len(_TAILS))
+        stem = _HEADS[place % len(_HEADS)] + _MIDDLES[place // len(_HEADS)] + _TAILS[last]
+        words = f"{stem} {dice.pick(_SECTORS)}" if dice.chance(0.5) else stem
+    elif pattern == 1:
+        first, second = divmod(rank * 100_003 % 518_400, 720)
+        stem = people.SURNAMES[first] + people.SURNAMES[second]
+        words = f"{people.SURNAMES[first]} & {people.SURNAMES[second]}"
+    else:
+        owners, step = (people.SURNAMES[:720], 7919) if pattern == 2 else (places.TOWN_NAMES, 3217)
+        owner, sector = divmod(rank * step % (len(owners) * len(_SECTORS)), len(_SECTORS))
+        stem = (owners[owner] + _SECTORS[sector]).replace(" ", "")
+        words = f"{owners[owner]} {_SECTORS[sector]}"
+    if dice.chance(0.75):
+        words = f"{words} {dice.pick(_FORMS[country])}"
+    return words, stem.lower()
+
+
+def _domain(country: str) -> str:
+    return {"US": "com", "GB": "co.uk", "CA": "ca"}.get(country, country.lower())
+
+
+def _tax_id(country: str, dice: Dice) -> str:
+    if country == "US":
+        return f"{dice.digits(2)}-{dice.digits(7)}"
+    if country == "CA":
+        return f"{dice.digits(9)} RT0001"
+    if country == "CH":
+        return f"CHE-{dice.digits(3)}.{dice.digits(3)}.{dice.digits(3)}"
+    digits = dice.digits(11 if country == "FR" else 9)
+    return f"{country}{dice.pick(('', ' '))}{digits}{'B01' if country == 'NL' else ''}"
+
+
+def _iban(country: str, dice: Dice) -> str:
+    if country in ("US", "CA"):
+        return f"{dice.digits(4)}-{dice.digits(6)}"
+    check = dice.digits(2)
+    groups = 3 if country == "NL" else 4
+    bank = dice.letters(4) if country in ("GB", "NL") else dice.digits(4)
+    return " ".join((f"{country}{check}", bank, *(dice.digits(4) for _ in range(groups))))
+
+
+def slogan(dice: Dice) -> str:
+    """Returns a line that companies put below their names."""
+    word = dice.pick(qualities.ADJECTIVES).capitalize()
+    return f"{word} {phrases.noun(dice, 'sales')} since {dice.integer(1880, 2010)}"

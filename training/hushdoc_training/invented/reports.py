@@ -1,0 +1,310 @@
+"""Reports: what laboratories, salesmen and researchers fill in, in tables and in sections."""
+
+from __future__ import annotations
+
+from hushdoc_training.invented import (
+    checkboxes,
+    form_labels,
+    look,
+    page_elements,
+    phrases,
+    prose,
+    requests,
+    signatures,
+    tables,
+)
+from hushdoc_training.invented.draft import Draft
+from hushdoc_training.invented.entries import Entry
+from hushdoc_training.invented.wordlist import terms
+
+_TITLES = {
+    "laboratory": terms(
+        """
+        Report of Analysis, Certificate of Analysis, {n} Test Report, Laboratory Report,
+        {n} Assay, Test Results, Analytical Request, Quality Control Report, {n} Evaluation,
+        Specification Sheet, {n} Data, Sample Submission Form, Material Safety Data Sheet,
+        {n} Study Summary, Protocol Summary, Physical Data, {n} Analysis, Compound {n}
+        """
+    ),
+    "report": terms(
+        """
+        {n} Progress Report, Sales Report, Market Survey, {n} Summary, Trip Report,
+        Competitive Activity Report, Field Report, Monthly {n} Report, {n} Review, Visit Report,
+        Store Report, Weekly {n} Report, {n} Status Report, Marketing Brief, Retail {n} Report,
+        Incident Report, Division {n} Report, {n} Effectiveness Report
+        """
+    ),
+    "proposal": terms(
+        """
+        {n} Proposal, Research Proposal, Project Proposal, Marketing Research Proposal,
+        Grant Application, Study Plan, {n} Plan, Project Description, Statement of Work,
+        {n} Protocol, Project Initiation, Job Description, {n} Outline, Activity Proposal
+        """
+    ),
+    "survey": terms(
+        """
+        {n} Survey, Customer Questionnaire, {n} Questionnaire, Interview Form, Opinion Poll,
+        {n} Evaluation, Course Evaluation, Consumer Response Card, {n} Audit, Screening Form,
+        Interviewer Instructions, {n} Study, Telephone Interview, Product Evaluation
+        """
+    ),
+    "data_sheet": terms(
+        """
+        {n} Schedule, {n} Data, Statistical Summary, {n} Budget, Cost Estimate, {n} Table,
+        Inventory of {n}, {n} Statement, {n} Forecast, Media Schedule, Price List, {n} Listing,
+        Shipment Summary, {n} Breakdown, Ledger, Tally Sheet, {n} Rates
+        """
+    ),
+    "tick_boxes": terms(
+        """
+        {n} Checklist, Routing Slip, Document Transmittal, Inspection Checklist, {n} Check Sheet,
+        Action Request, Service Request, Letter of Transmittal, {n} Routing, Preference Card,
+        Distribution List, {n} Selection, Safety Checklist, Records Transmittal, Reply Card
+        """
+    ),
+}  # fmt: skip
+
+
+def _top(draft: Draft, y: int, family: str) -> int:
+    if draft.dice.chance(0.5):
+        y = page_elements.letterhead(draft, y)
+    if draft.dice.chance(0.92):
+        y = page_elements.title(draft, y, requests.title(draft, _TITLES[family]))
+    return y
+
+
+def laboratory(draft: Draft, y: int) -> int:
+    """Lays out a test report."""
+    dice = draft.dice
+    x0, x1 = draft.left, draft.right
+    y = _top(draft, y, "laboratory")
+    y = form_labels.some(draft, x0, x1, y, most=8) + draft.gap
+    for _ in range(4):
+        if not draft.more(y + 120):
+            break
+        if dice.chance(0.45):
+            y = page_elements.heading(draft, x0, x1, y)
+        if dice.chance(0.65):
+            y = tables.table(draft, x0, x1 - dice.pick((0, 0, 80, 200)), y)
+        else:
+            wanted = [_measured(draft) for _ in range(dice.integer(3, 10))]
+            y = form_labels.columns(draft, wanted, x0, x1, y)
+        y += draft.gap
+    for _ in range(dice.integer(0, 3)):
+        if y < draft.limit - 80:
+            sentences = dice.integer(0, 2)
+            y = form_labels.passage(draft, draft.entry("text"), x0, x1, y, sentences=sentences)
+            y += draft.gap
+    if dice.chance(0.65) and y < draft.limit:
+        y = signatures.lines(draft, x0, x1, y)
+    return y
+
+
+def _measured(draft: Draft) -> Entry:
+    if draft.dice.chance(0.3):
+        return Entry(phrases.chemical(draft.dice), "measure")
+    return draft.entry(draft.dice.pick(("measure", "measure", "percent", "count")))
+
+
+def report(draft: Draft, y: int) -> int:
+    """Lays out a report: keys at the head, then topics with answers of several lines."""
+    dice = draft.dice
+    x0, x1 = draft.left, draft.right
+    y = _top(draft, y, "report")
+    y = form_labels.some(draft, x0, x1, y, most=6) + draft.gap
+    numbered = dice.chance(0.3)
+    for number in range(12):
+        if not draft.more(y + 30):
+            break
+        if dice.chance(0.15):
+            y = page_elements.heading(draft, x0, x1, y)
+        what = draft.entry("text")
+        if numbered:
+            what = Entry(f"{number + 1}. {what.label}", "text")
+        manner = dice.unit()
+        if manner < 0.75:
+            y = form_labels.passage(draft, what, x0, x1, y, sentences=dice.integer(0, 3))
+        elif manner < 0.88:
+            y = tables.table(draft, x0, x1, y, rows=dice.integer(2, 6))
+        else:
+            y = form_labels.some(draft, x0, x1, y, most=4)
+        y += draft.gap
+    if dice.chance(0.3) and y < draft.limit:
+        y = signatures.lines(draft, x0, x1, y)
+    return y
+
+
+def proposal(draft: Draft, y: int) -> int:
+    """Lays out a proposal in numbered or lettered sections."""
+    dice = draft.dice
+    x0, x1 = draft.left, draft.right
+    y = _top(draft, y, "proposal")
+    if dice.chance(0.75):
+        y = form_labels.some(draft, x0, x1, y, most=5) + draft.gap
+    style = dice.pick(("{n}. ", "{n}. ", "{r}. ", "{a}. ", "({n}) ", "", ""))
+    for number in range(8):
+        if not draft.more(y + 30):
+            break
+        mark = style.format(n=number + 1, r=_ROMAN[number], a="ABCDEFGH"[number])
+        label = f"{mark}{draft.entry('text').label}"
+        y = form_labels.passage(
+            draft, Entry(label, "text"), x0, x1, y, sentences=dice.integer(1, 3)
+        )
+        y += draft.gap
+    if dice.chance(0.35) and y < draft.limit - 120:
+        y = tables.table(draft, x0, x1, y, rows=dice.integer(2, 4))
+    if dice.chance(0.4) and y < draft.limit:
+        y = signatures.lines(draft, x0, x1, y)
+    return y
+
+
+_ROMAN = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII")
+
+
+def survey(draft: Draft, y: int) -> int:
+    """Lays out a questionnaire."""
+    dice = draft.dice
+    x0, x1 = draft.left, draft.right
+    y = _top(draft, y, "survey")
+    if dice.chance(0.5):
+        y = form_labels.some(draft, x0, x1, y, most=4) + draft.gap
+    if dice.chance(0.4):
+        y = page_elements.paragraph(draft, x0, x1, y, sentences=dice.integer(1, 2))
+    numbered = dice.chance(0.6)
+    for number in range(1, 15):
+        if not draft.more(y + 20):
+            break
+        manner = dice.unit()
+        text = prose.question(dice, draft.trade)
+        asked = Entry(f"{number}. {text}" if numbered else text, "text")
+        if manner < 0.3:
+            key = draft.put(
+                look.cased(asked.label, "sentence"),
+                x0,
+                x1,
+                y,
+                draft.look.key,
+                role="question",
+                lines=3,
+            )
+            y = checkboxes.choice(draft, x0 + 24, x1, key.y1)
+        elif manner < 0.6:
+            y = form_labels.passage(draft, asked, x0, x1, y, sentences=dice.integer(0, 1))
+        elif manner < 0.75:
+            kind = dice.pick(("count", "percent", "phrase", "date", "amount", "person"))
+            y = form_labels.beside(draft, Entry(asked.label, kind), x0, x1, y)
+        elif manner < 0.88:
+            y = checkboxes.rating(draft, x0, x1, y)
+        else:
+            y = checkboxes.yes_no(draft, x0, x1, y)
+        y += draft.gap
+    return y
+
+
+def data_sheet(draft: Draft, y: int) -> int:
+    """Lays out a sheet of tables."""
+    dice = draft.dice
+    x0, x1 = draft.left, draft.right
+    y = _top(draft, y, "data_sheet")
+    if dice.chance(0.6):
+        y = form_labels.some(draft, x0, x1, y, most=4) + draft.gap
+    for _ in range(6):
+        if not draft.more(y + 60):
+            break
+        if dice.chance(0.5):
+            y = page_elements.heading(draft, x0, x1, y)
+        y = tables.table(draft, x0, x1 - dice.pick((0, 0, 0, 120)), y) + draft.gap
+    if dice.chance(0.4) and y < draft.limit - 40:
+        text = dice.pick(("Note: ", "* ", "Source: ", "")) + prose.sentence(dice, draft.trade)
+        y = draft.put(text, x0, x1, y, draft.look.body).y1
+    return y
+
+
+def tick_boxes(draft: Draft, y: int) -> int:
+    """Lays out a checklist or a routing slip."""
+    dice = draft.dice
+    x0, x1 = draft.left, draft.right
+    y = _top(draft, y, "tick_boxes")
+    if dice.chance(0.8):
+        y = form_labels.some(draft, x0, x1, y, most=5) + draft.gap
+    for _ in range(9):
+        if not draft.more(y + 60):
+            break
+        if dice.chance(0.35):
+            y = page_elements.heading(draft, x0, x1, y)
+        manner = dice.unit()
+        if manner < 0.6:
+            y = checkboxes.choice(draft, x0, x1, y)
+        elif manner < 0.8:
+            y = checkboxes.yes_no(draft, x0, x1, y)
+        else:
+            y = form_labels.some(draft, x0, x1, y, most=4)
+        y += draft.gap
+    if dice.chance(0.5) and y < draft.limit - 60:
+        y = form_labels.passage(draft, draft.entry("text"), x0, x1, y, sentences=dice.integer(0, 2))
+    if dice.chance(0.5) and y < draft.limit:
+        y = signatures.lines(draft, x0, x1, y)
+    return y
+
+
+_PARTS = (
+    ("keys", 9.0),
+    ("passage", 3.0),
+    ("table", 3.0),
+    ("ticks", 2.0),
+    ("yes_no", 0.7),
+    ("rating", 0.4),
+    ("paragraph", 2.5),
+    ("listing", 1.0),
+    ("heading", 2.5),
+    ("signatures", 1.0),
+    ("approvals", 0.4),
+)
+
+
+def patchwork(draft: Draft, y: int) -> int:
+    """Lays out parts in any order, here and there in two columns."""
+    dice = draft.dice
+    x0, x1 = draft.left, draft.right
+    if dice.chance(0.8):
+        y = _top(draft, y, dice.pick(tuple(_TITLES)))
+    for _ in range(20):
+        if not draft.more(y):
+            break
+        if dice.chance(0.2):
+            middle = x0 + round((x1 - x0) * dice.real(0.4, 0.6))
+            left = part(draft, x0, middle - 12, y)
+            y = max(left, part(draft, middle + 12, x1, y))
+        else:
+            y = part(draft, x0, x1, y)
+        y += draft.gap
+    return y
+
+
+def part(draft: Draft, x0: int, x1: int, y: int) -> int:
+    """Sets any part of a form."""
+    dice = draft.dice
+    match dice.weighted(_PARTS):
+        case "passage":
+            return form_labels.passage(
+                draft, draft.entry("text"), x0, x1, y, sentences=dice.integer(0, 2)
+            )
+        case "table":
+            return tables.table(draft, x0, x1, y, rows=dice.integer(2, 8))
+        case "ticks":
+            return checkboxes.choice(draft, x0, x1, y)
+        case "yes_no" if x1 - x0 > 380:
+            return checkboxes.yes_no(draft, x0, x1, y)
+        case "rating":
+            return checkboxes.rating(draft, x0, x1, y)
+        case "paragraph":
+            return page_elements.paragraph(draft, x0, x1, y)
+        case "listing":
+            return page_elements.listing(draft, x0, x1, y)
+        case "heading":
+            return page_elements.heading(draft, x0, x1, y)
+        case "signatures":
+            return signatures.lines(draft, x0, x1, y)
+        case "approvals" if x1 - x0 > 480:
+            return signatures.approvals(draft, x0, x1, y)
+    return form_labels.some(draft, x0, x1, y)

@@ -1,0 +1,150 @@
+"""Signatures: lines to sign on, signed or not, and the sheets on which many people approve."""
+
+from __future__ import annotations
+
+from hushdoc_training.invented import entries, logos, look, people, qualities, values
+from hushdoc_training.invented.draft import Draft
+from hushdoc_training.invented.sheet import Block, Colour, Face
+from hushdoc_training.invented.wordlist import terms
+
+_LABELS = terms(
+    """
+    Signature, Signed, Authorized signature, Approved by, Signature of applicant, Manager,
+    Approved, By, Name, Requested by, Department head, Employee signature, Supervisor,
+    Vice President, Witness, Reviewed by, Prepared by, Received by, Director, Recommended,
+    Concurred, Accepted by, Submitted by, Project leader, For the company, Signature of owner,
+    Authorized by, Signature of physician, Sales manager, Secretary, Checked by, President, Owner,
+    Principal investigator, Released by, Verified by, Inspected by, Attest
+    """
+)
+_SECOND = (
+    ("Date", "date"),
+    ("Date", "date"),
+    ("Date", "date"),
+    ("Title", "role"),
+    ("Date signed", "date"),
+    ("Name (typed)", "person"),
+    ("Telephone", "phone"),
+    ("Initials", "initials"),
+)
+_INKS: tuple[Colour, ...] = ((15, 15, 20), (25, 35, 120), (20, 30, 80), (40, 40, 40))
+
+
+def _written(draft: Draft, x0: int, x1: int, y: int) -> Block | None:
+    """Signs above y: with a name that can be read, a scribble, or not at all."""
+    dice = draft.dice
+    manner = dice.unit()
+    if manner < max(0.25, draft.blank):
+        return None
+    if manner < 0.72:
+        logos.scrawl(draft.sheet, dice, x0 + 6, x1 - 4, y)
+        return None
+    face = Face(family="script", size=dice.integer(16, 22), colour=dice.pick(_INKS))
+    if manner > 0.93:
+        face = draft.look.value
+    name = f"{dice.pick(people.GIVEN)} {dice.pick(people.SURNAMES)}"
+    if face.wide(name) > x1 - x0 - 6:
+        return None
+    return draft.put(name, x0 + 4, x1, y - round(face.size * 1.1), face, role="answer", lines=1)
+
+
+def line(draft: Draft, x0: int, x1: int, y: int) -> int:
+    """Sets one line to sign on, mostly with a place for the date."""
+    dice, face = draft.dice, draft.look.key
+    split = x0 + round((x1 - x0) * dice.real(0.55, 0.78))
+    below = dice.chance(0.45)
+    label = draft.look.label(dice.pick(_LABELS))
+    other, kind = dice.pick(_SECOND)
+    second = draft.look.label(other)
+    y += dice.integer(8, 22)
+    bottom = y
+    for place, (text, left, right) in enumerate(((label, x0, split - 14), (second, split, x1))):
+        if below:
+            under = y + face.size + 4
+            draft.sheet.line(left, under, right, under)
+            key = draft.put(
+                text.rstrip(":"), left, right, under + 2, face, role="question", lines=1
+            )
+            start = left
+        else:
+            key = draft.put(text, left, right - 30, y, face, role="question", lines=1)
+            under, start = y + face.size + 3, key.x1 + 5
+            draft.sheet.line(start, under, right, under)
+        value = _written(draft, start, right, under - 2) if place == 0 else None
+        if place and not dice.chance(max(0.35, draft.blank)):
+            filled = entries.short_value(dice, draft.trade, kind, "m/d/y")
+            if draft.look.value.wide(filled) < right - start - 6:
+                value = draft.put(
+                    filled, start + 6, right, y, draft.look.value, role="answer", lines=1
+                )
+        draft.sheet.pair(key, value)
+        bottom = max(bottom, key.y1)
+    return bottom + 4
+
+
+def lines(draft: Draft, x0: int, x1: int, y: int) -> int:
+    """Sets one or more lines to sign on, maybe in two columns."""
+    dice = draft.dice
+    count = dice.pick((1, 1, 2, 2, 3, 4))
+    if count > 1 and x1 - x0 > 520 and dice.chance(0.4):
+        middle = (x0 + x1) // 2
+        for _ in range((count + 1) // 2):
+            state = line(draft, x0, middle - 15, y)
+            y = max(state, line(draft, middle + 15, x1, y))
+        return y
+    for _ in range(count):
+        y = line(draft, x0, x1, y)
+    return y
+
+
+def approvals(draft: Draft, x0: int, x1: int, y: int) -> int:
+    """Sets a table of people who have to sign: their offices, their names, dates."""
+    dice, look_ = draft.dice, draft.look
+    heads = dice.pick(
+        (
+            ("Approvals", "Signature", "Date"),
+            ("Title", "Name", "Signature", "Date"),
+            ("Name", "Initials", "Date"),
+            ("Department", "Approved by", "Date"),
+            ("", "Signature", "Date"),
+        )
+    )
+    width, top, ruled = (x1 - x0) // len(heads), y, dice.chance(0.6)
+    columns = []
+    for place, head in enumerate(heads):
+        if head:
+            text = look.cased(head, look_.case)
+            x = x0 + place * width + 5
+            columns.append(
+                draft.put(text, x, x + width - 8, y + 3, look_.key, role="question", lines=1)
+            )
+    y += look_.step + 4
+    edges = [top, y]
+    for role in dice.sample(qualities.ROLES, dice.integer(2, 7)):
+        if y > draft.limit:
+            break
+        text = look_.label(role)
+        key = draft.put(text, x0 + 5, x0 + width - 6, y + 6, look_.key, role="question", lines=2)
+        for place, head in enumerate(heads[1:], start=1):
+            _approved(draft, head, x0 + place * width + 6, x0 + (place + 1) * width - 4, y + 6)
+        y = max(key.y1, y + look_.step) + 6
+        edges.append(y)
+    for edge in edges if ruled else edges[1:]:
+        draft.sheet.line(x0 if ruled else x0 + width, edge, x1, edge)
+    if ruled:
+        for place in range(len(heads) + 1):
+            x = min(x1, x0 + place * width)
+            draft.sheet.line(x, top, x, y)
+    return y + 6
+
+
+def _approved(draft: Draft, head: str, x0: int, x1: int, y: int) -> None:
+    dice, face = draft.dice, draft.look.value
+    if head in ("Signature", "Approved by"):
+        _written(draft, x0, x1, y + face.size)
+    elif not dice.chance(max(0.3, draft.blank)):
+        if head == "Date":
+            text = values.spell_date(values.day(dice, 1970, 2005), "m/d/y")
+        else:
+            text = people.initials(dice) if head == "Initials" else people.name(dice)
+        draft.put(text, x0, x1, y, face, role="answer", lines=1)

@@ -1,0 +1,243 @@
+"""Values: dates, amounts, codes and telephone numbers in the spellings that paper is full of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from hushdoc_training.invented import people, qualities
+from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.wordlist import lines, terms
+
+MONTHS = terms(
+    """
+    January, February, March, April, May, June, July, August, September, October, November,
+    December
+    """
+)
+
+DATE_STYLES = lines(
+    """
+    m/d/y
+    mm/dd/yy
+    mm/dd/yyyy
+    m-d-y
+    mm-dd-yy
+    dd.mm.yyyy
+    dd/mm/yyyy
+    yyyy-mm-dd
+    d Mon yyyy
+    dd-MON-yy
+    Month d, yyyy
+    Mon. d, yyyy
+    MONTH D, YYYY
+    d Month yyyy
+    Month d yyyy
+    Month yyyy
+    """
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Money:
+    """How amounts are spelt: sign before or after, separators, and how often the sign is left out.
+
+    Example:
+        >>> Money(sign="$").spell(1234.5)
+        '$1,234.50'
+    """
+
+    sign: str = "$"
+    after: bool = False
+    spaced: bool = False
+    thousands: str = ","
+    point: str = "."
+
+    def plain(self, amount: float, decimals: int = 2) -> str:
+        """Returns the amount without a sign."""
+        spelt = f"{amount:,.{decimals}f}"
+        return spelt.translate({ord(","): self.thousands, ord("."): self.point})
+
+    def spell(self, amount: float, decimals: int = 2) -> str:
+        """Returns the amount with its sign."""
+        spelt, gap = self.plain(amount, decimals), " " if self.spaced else ""
+        return f"{spelt}{gap}{self.sign}" if self.after else f"{self.sign}{gap}{spelt}"
+
+
+def day(dice: Dice, first_year: int = 1968, last_year: int = 2024) -> date:
+    """Returns a day."""
+    return date(dice.integer(first_year, last_year), 1, 1) + timedelta(days=dice.integer(0, 364))
+
+
+def spell_date(when: date, style: str) -> str:
+    """Returns the day in one of DATE_STYLES."""
+    month, short = MONTHS[when.month - 1], MONTHS[when.month - 1][:3]
+    year = f"{when.year % 100:02d}"
+    match style:
+        case "m/d/y":
+            return f"{when.month}/{when.day}/{year}"
+        case "mm/dd/yy":
+            return f"{when.month:02d}/{when.day:02d}/{year}"
+        case "mm/dd/yyyy":
+            return f"{when.month:02d}/{when.day:02d}/{when.year}"
+        case "m-d-y":
+            return f"{when.month}-{when.day}-{year}"
+        case "mm-dd-yy":
+            return f"{when.month:02d}-{when.day:02d}-{year}"
+        case "dd.mm.yyyy":
+            return f"{when.day:02d}.{when.month:02d}.{when.year}"
+        case "dd/mm/yyyy":
+            return f"{when.day:02d}/{when.month:02d}/{when.year}"
+        case "yyyy-mm-dd":
+            return when.isoformat()
+        case "d Mon yyyy":
+            return f"{when.day} {short} {when.year}"
+        case "dd-MON-yy":
+            return f"{when.day:02d}-{short.upper()}-{year}"
+        case "Month d, yyyy":
+            return f"{month} {when.day}, {when.year}"
+        case "Mon. d, yyyy":
+            return f"{short}. {when.day}, {when.year}"
+        case "MONTH D, YYYY":
+            return f"{month.upper()} {when.day}, {when.year}"
+        case "d Month yyyy":
+            return f"{when.day} {month} {when.year}"
+        case "Month d yyyy":
+            return f"{month} {when.day} {when.year}"
+    return f"{month} {when.year}"
+
+
+def clock(dice: Dice) -> str:
+    """Returns a time of day."""
+    hour, minute = dice.integer(1, 12), dice.integer(0, 59)
+    half = dice.pick(("AM", "PM", "a.m.", "p.m.", "am"))
+    return dice.pick((f"{hour}:{minute:02d} {half}", f"{hour + 6:02d}:{minute:02d}"))
+
+
+def phone(dice: Dice, style: int | None = None) -> str:
+    """Returns a telephone number; the style keeps one writer's numbers alike."""
+    area, middle, last = dice.integer(201, 989), dice.integer(200, 999), dice.integer(0, 9999)
+    spelt = (
+        f"({area}) {middle}-{last:04d}",
+        f"{area}-{middle}-{last:04d}",
+        f"{area}/{middle}-{last:04d}",
+        f"{area}.{middle}.{last:04d}",
+        f"+1 {area} {middle} {last:04d}",
+        f"0{area} {middle}{last:04d}",
+        f"+44 {area % 90 + 10} {middle} {last:04d}",
+        f"{middle}-{last:04d}",
+        f"1-800-{middle}-{last:04d}",
+        f"Ext. {last}",
+    )
+    return dice.pick(spelt) if style is None else spelt[style % 7]
+
+
+def code(dice: Dice) -> str:
+    """Returns a reference number such as offices give to anything."""
+    shape = dice.integer(0, 15)
+    year = dice.integer(60, 99)
+    match shape:
+        case 0:
+            return dice.digits(dice.integer(3, 9))
+        case 1:
+            return f"{dice.letters(1)}-{dice.digits(dice.integer(2, 5))}"
+        case 2:
+            return f"{dice.letters(2)}-{dice.digits(4)}-{dice.letters(1)}"
+        case 3:
+            return f"{year}-{dice.digits(3)}"
+        case 4:
+            return f"{dice.digits(3)}-{dice.digits(2)}-{dice.digits(4)}"
+        case 5:
+            return f"{dice.letters(3)}{dice.digits(4)}"
+        case 6:
+            return f"{dice.digits(2)}.{dice.digits(3)}.{dice.digits(2)}"
+        case 7:
+            return f"{dice.letters(1)}{dice.digits(6)}"
+        case 8:
+            return f"{dice.digits(4)}/{year}"
+        case 9:
+            return f"#{dice.digits(dice.integer(2, 6))}"
+        case 10:
+            return f"{dice.letters(2)} {dice.digits(5)}"
+        case 11:
+            return f"{dice.digits(4)} {dice.digits(4)}"
+        case 12:
+            return f"{dice.letters(dice.integer(2, 3))}-{year}-{dice.digits(dice.integer(2, 4))}"
+        case 13:
+            return f"No. {dice.digits(dice.integer(1, 5))}"
+        case 14:
+            return f"{dice.letters(1)}{dice.digits(1)}{dice.letters(1)}-{dice.digits(2)}"
+    return f"{dice.digits(dice.integer(1, 2))}-{dice.digits(dice.integer(3, 6))}"
+
+
+def count(dice: Dice) -> str:
+    """Returns a whole number, small ones first."""
+    most = dice.pick((9, 60, 500, 9000, 250_000, 4_000_000))
+    number = dice.integer(0 if most == 9 else 1, most)
+    return f"{number:,}" if dice.chance(0.8) else str(number)
+
+
+def amount(dice: Dice, money: Money | None = None) -> str:
+    """Returns a sum of money, of any size, in full or rounded."""
+    most = dice.pick((90.0, 800.0, 9_000.0, 90_000.0, 2_000_000.0))
+    decimals = 2 if dice.chance(0.65) else 0
+    spelt = money or Money(sign=dice.pick(("$", "$", "$", "£")))
+    value = dice.real(1, most)
+    if dice.chance(0.3):
+        value = round(value, -1) + 10
+    text = spelt.spell(value, decimals) if dice.chance(0.8) else spelt.plain(value, decimals)
+    text = text.strip()
+    return f"({text})" if dice.chance(0.03) else text
+
+
+def percent(dice: Dice) -> str:
+    """Returns a share."""
+    number = dice.pick((f"{dice.integer(0, 100)}", f"{dice.real(0, 100):.1f}"))
+    return number + dice.pick(("%", "%", " %", ""))
+
+
+def decimal(dice: Dice) -> str:
+    """Returns a reading of an instrument."""
+    whole = dice.real(0, dice.pick((1.0, 10.0, 100.0, 1000.0)))
+    spelt = f"{whole:.{dice.integer(0, 3)}f}"
+    if dice.chance(0.06):
+        return dice.pick(("<", ">", "±", "~")) + spelt
+    if dice.chance(0.04):
+        return dice.pick(("N/A", "ND", "n.d.", "--", "---", "nil", "tr.", "*"))
+    return spelt
+
+
+def measure(dice: Dice) -> str:
+    """Returns a reading with its unit."""
+    unit = dice.pick(qualities.UNITS)
+    number = decimal(dice)
+    return dice.pick((f"{number} {unit}", f"{number} {unit}", f"{number}{unit}"))
+
+
+def period(dice: Dice) -> str:
+    """Returns a stretch of time."""
+    first, length = dice.integer(0, 6), dice.integer(1, 5)
+    year = dice.integer(1970, 2012)
+    month, later = MONTHS[first], MONTHS[first + length]
+    return dice.pick(
+        (
+            f"{month} - {later} {year}",
+            f"{month[:3]}. {year}",
+            f"{dice.integer(1, 4)}Q{year % 100:02d}",
+            f"{dice.pick(('1st', '2nd', '3rd', '4th'))} Quarter {year}",
+            f"{year}-{(year + 1) % 100:02d}",
+            f"FY {year}",
+            f"{dice.integer(2, 52)} {dice.pick(('weeks', 'days', 'months', 'years'))}",
+            f"{first + 1}/{dice.integer(1, 9)} - {first + length + 1}/{dice.integer(10, 28)}",
+            f"{year}",
+        )
+    )
+
+
+def email(dice: Dice, domain: str) -> str:
+    """Returns an e-mail address at this domain."""
+    given, surname = dice.pick(people.GIVEN).lower(), dice.pick(people.SURNAMES).lower()
+    user = dice.pick(
+        (f"{given}.{surname}", f"{given[0]}{surname}", "info", "office", "billing", "sales")
+    )
+    return f"{user}@{domain}"
