@@ -14,7 +14,7 @@ import numpy.typing as npt
 from hushdoc.accounting import calibration
 from hushdoc.hashing import Features, FeatureScheme
 from hushdoc_training.audit import canaries
-from hushdoc_training.crf import bounded, filling, noiseless_fitting, private_fitting, term_cost
+from hushdoc_training.crf import filling, noiseless_fitting, private_fitting, term_cost
 from hushdoc_training.crf.fitting import FittedTable, fit, occurrences
 from hushdoc_training.crf.private_fitting import PrivateTable, Settings, Start
 from hushdoc_training.randomness.secret_stream import SecretStream
@@ -24,7 +24,6 @@ from hushdoc_training.recipes.hashed.settings import TRAVEL
 
 DELTA = 1e-5
 ITERATIONS = 10
-BOUND, BOUNDED_EPSILON, BOUNDED_RARITY = 0.1, 8.0, 2.0
 SCHEME = FeatureScheme(rows=2**20)
 """The paper's features: tokens, neighbours and skip-grams."""
 
@@ -38,7 +37,7 @@ three quarters of their companies were trained on, the others scored. Epsilon do
 looks at them. No test contract was among them.
 """
 
-ARMS = ("original", "published", "published_file", "hardened", "bounded", "noiseless", *BUDGETS)
+ARMS = ("original", "published", "published_file", "hardened", "noiseless", *BUDGETS)
 FILLED = ("published", "published_file", "hardened")
 """As the paper says; the same where weights that stayed zero are drawn as well, as whoever fills
 CRFsuite's model file does; and ours."""
@@ -172,8 +171,6 @@ def train(task: Task, arm: str) -> Trained:
         return _fitted(task.halves[0], HALVES[arm])
     if arm in ("original", *FILLED, *VARIANTS):
         return _fitted(task, arm)
-    if arm == "bounded":
-        return _bounded(task)
     if arm == PRIVATE_INVENTED:
         return _private(task, "private_8", scales_of(task, "frequent_invented"))
     return _private(task, arm, scales_of(task))
@@ -303,31 +300,6 @@ def _filled(table: FittedTable, arm: str, scales: Floats | None) -> Floats:
     family = "joint-normal" if arm == "published_joint" else "normals"
     drawn = arm == "published_file"
     return filling.published(table, stream=SecretStream(), family=family, zeros_drawn=drawn)
-
-
-def _bounded(task: Task) -> Trained:
-    transitions = private_fitting.transitions_of(task.names, rarity=BOUNDED_RARITY)
-    table = bounded.fit_bounded(
-        task.train.features["pairs"],
-        task.train.labels,
-        sequences=task.train.sequences,
-        records=task.train.records,
-        rows=task.schemes["pairs"].rows,
-        transitions=transitions,
-        settings=bounded.BoundedSettings(
-            bound=BOUND, epochs=4, learning_rate=0.03, emphasis=min(4.0, task.settings.emphasis)
-        ),
-        generator=np.random.default_rng(0),
-    )
-    multiplier = _noise_multiplier(BOUNDED_EPSILON, 1)
-    noise_std = 2 * BOUND * multiplier
-    return Trained(
-        weights=bounded.released(table, noise_std=noise_std, stream=SecretStream()),
-        transitions=transitions,
-        kind="pairs",
-        genuine=table.weights.any(axis=1),
-        facts={"row_epsilon": BOUNDED_EPSILON, "noise_multiplier": round(multiplier, 4)},
-    )
 
 
 def _private(task: Task, arm: str, scales: Floats) -> Trained:

@@ -33,7 +33,6 @@ NAMES = {
     "hardened_2": "hardened fill, noise 2",
     "hardened_halves": "hardened fill of half the contracts",
     "published_halves": "filled as published, of half the contracts",
-    "bounded": "bounded rows, noise for epsilon 8 of one row",
     "noiseless": "as the private ones, without noise",
     "private_8": "DP-SGD, epsilon 8",
     "private_8_invented": "DP-SGD, epsilon 8, without public contracts",

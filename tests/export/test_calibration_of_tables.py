@@ -346,7 +346,7 @@ def test_the_verb_calibrates_on_texts_of_ones_own(tiny: ModuleType, tmp_path: Pa
 def test_the_command_of_the_page_runs(
     tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = Path(__file__).parents[2] / "docs" / "hashed-crf.md"
+    page = Path(__file__).parents[2] / "docs" / "hashed-tables.md"
     (line,) = re.findall(r"^    hushdoc (export .*--calibrate-on .*)$", page.read_text(), re.M)
     monkeypatch.chdir(tmp_path)
     saved(tiny, Path("runs/law"))

@@ -11,7 +11,7 @@ import pytest
 
 from hushdoc_training.audit import antisymmetry, float_pattern, multiplicity, two_sample, zeros
 from hushdoc_training.audit.roc import Attack
-from hushdoc_training.crf import bounded, filling
+from hushdoc_training.crf import filling
 from hushdoc_training.randomness.secret_stream import SecretStream
 
 ATTACKS: dict[str, Callable[..., Attack]] = {
@@ -104,16 +104,6 @@ def test_weights_of_zero_have_a_pattern_and_no_warning() -> None:
         warnings.simplefilter("error")
         scores = float_pattern.scores_of(np.array([[0.0], [-0.0], [1e-40]], np.float32))
     assert np.isfinite(scores).all()
-
-
-def test_noise_above_the_bound_hides_rows_of_a_bounded_table(contracts: Any) -> None:
-    weights = np.nan_to_num(contracts.table.weights, nan=0.0)
-    table = bounded.BoundedTable(
-        weights=bounded.projected(weights.astype(np.float64), 0.1).astype(np.float32), bound=0.1
-    )
-    noisy = bounded.released(table, noise_std=1.0, stream=SecretStream())
-    for attack in ATTACKS.values():
-        assert attack(noisy, contracts.table.genuine).auc <= 0.55
 
 
 def test_a_classifier_needs_rows_of_both_kinds() -> None:

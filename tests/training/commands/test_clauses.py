@@ -54,7 +54,6 @@ def export(run: Path, out: Path, release: Path, *options: str) -> int:
     [
         ("published", "empirical", "token-term"),
         ("hardened", "empirical", "token-term"),
-        ("bounded", "dp-conditional", "token-term"),
         ("gaussian", "dp", "token-term"),
         ("private", "dp", "document"),
         ("none", "none", "token-term"),
@@ -66,7 +65,7 @@ def test_the_claim_is_what_the_mode_can_promise(
     claim = table_checkpoint.load(runs / mode).claim
     (guarantee,) = claim.guarantees
     assert (guarantee.kind, guarantee.unit) == (kind, unit)
-    if kind in ("dp", "dp-conditional"):
+    if kind == "dp":
         assert guarantee.epsilon is not None
         assert 7.9 < guarantee.epsilon <= 8
         assert guarantee.delta == 1e-5
@@ -78,7 +77,7 @@ def test_the_claim_is_what_the_mode_can_promise(
         assert all(audit.auc is not None for audit in claim.audits)
     elif kind != "none":
         # Of the same training of invented documents.
-        canaries = {"private": "documents", "gaussian": "terms", "bounded": "rows"}
+        canaries = {"private": "documents", "gaussian": "terms"}
         assert f"canary {canaries[mode]}" in methods
     else:
         assert not methods
@@ -96,11 +95,7 @@ def test_a_run_is_sealed_and_checked(
     # Only documents that are protected satisfy a policy that asks for it.
     assert main(["verify", model, *trust, *limits]) == (0 if mode == "private" else 5)
     assert main(["inspect", model, *trust]) == 0
-    assert "Attacks were" in capsys.readouterr().out or mode in (
-        "private",
-        "gaussian",
-        "bounded",
-    )
+    assert "Attacks were" in capsys.readouterr().out or mode in ("private", "gaussian")
 
 
 def test_clauses_of_a_new_contract_are_found_where_they_stand(
@@ -234,7 +229,6 @@ def test_files_and_folders_of_contracts(tmp_path: Path, capsys: pytest.CaptureFi
         ("none", ("--iterations", 3)),
         ("private", ("--expected-records", 80)),
         ("gaussian", ()),
-        ("bounded", ("--iterations", 1)),
     ],
 )
 def test_a_score_on_held_out_documents_is_a_read_that_the_certificate_lists(
@@ -297,9 +291,6 @@ def test_tagged_tokens(tmp_path: Path, release: Path) -> None:
         (["--mode", "magic"], "invalid choice"),
         (["--mode", "private", "--epsilon", 0], "epsilon"),
         (["--mode", "gaussian", "--epsilon", 0], "epsilon"),
-        (["--mode", "bounded", "--epsilon", 0], "epsilon"),
-        (["--mode", "bounded", "--row-bound", 0], "--row-bound"),
-        (["--mode", "bounded", "--neighbouring-rows", 0], "--neighbouring-rows"),
         (["--iterations", 0], "--iterations"),
         (["--mode", "private", "--clusters", 8], "--clusters"),
         (["--mode", "gaussian", "--level", "token"], "--mode gaussian"),

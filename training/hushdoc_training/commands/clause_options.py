@@ -9,7 +9,7 @@ from pathlib import Path
 from hushdoc.errors import OutputExistsError
 
 PRIVATE_TRAVEL = 350.0
-MODES = ("published", "hardened", "bounded", "gaussian", "private", "none")
+MODES = ("published", "hardened", "gaussian", "private", "none")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -49,8 +49,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--mode", choices=MODES, default="hardened", help="how it is released (default: hardened)"
     )
     _add_filled(parser.add_argument_group("published, hardened and none"))
-    _add_bounded(parser.add_argument_group("bounded"))
-    noisy = parser.add_argument_group("bounded, gaussian and private")
+    noisy = parser.add_argument_group("gaussian and private")
     add_budget(noisy, steps=16, expected_records=300)
     scaled = parser.add_argument_group("hardened and private")
     scaled.add_argument(
@@ -82,7 +81,7 @@ def _add_filled(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--iterations",
         type=int,
-        help="passes, also of bounded (default: 30; 24 of batch; 4 of bounded)",
+        help="passes (default: 30; 24 of batch)",
     )
     group.add_argument(
         "--top_features_per_label",
@@ -103,18 +102,6 @@ def _add_filled(group: argparse._ArgumentGroup) -> None:
         "--min-document-frequency",
         type=int,
         help="features in fewer documents are dropped (default: 10 for hardened, else 1)",
-    )
-
-
-def _add_bounded(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--row-bound", type=float, default=0.1, help="largest length of a row (default: 0.1)"
-    )
-    group.add_argument(
-        "--neighbouring-rows",
-        type=int,
-        default=1,
-        help="in how many rows two tables may differ that --epsilon keeps alike (default: 1)",
     )
 
 
@@ -179,13 +166,8 @@ def check(options: argparse.Namespace) -> None:
         options.refuse_usage(f"--clusters can't be had with --mode {options.mode}")
     if options.mode == "gaussian" and options.level == "token":
         options.refuse_usage("--mode gaussian needs sentences: a tag is seen by many rows")
-    if options.neighbouring_rows < 1:
-        options.refuse_usage(
-            f"--neighbouring-rows is {options.neighbouring_rows}; it must be at least 1"
-        )
     if options.iterations is not None and options.iterations < 1:
         options.refuse_usage(f"--iterations is {options.iterations}; it must be at least 1")
-    require_positive(options, "row_bound")
     scaled = options.mode == "private" or options.algorithm == "batch"
     if (
         options.public is not None

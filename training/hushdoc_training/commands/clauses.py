@@ -33,8 +33,6 @@ folder that holds one of them; or invented:contract.
 What the table may be given away as:
   published   filled as in "Hash the Universe" and attacked; the certificate says "empirical"
   hardened    frequent words alone, noise on every row, attacked; "empirical"
-  bounded     rows kept short while they are learned, noise on every row; "dp-conditional": it
-              hides what is in --neighbouring-rows rows, and no term or document by itself
   gaussian    each row learned from its own counts, noise on every row; "dp" for single terms
   private     DP-SGD; "dp" for whole documents
   none        as it was fitted; the certificate says that it promises nothing
@@ -76,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         flush=True,
     )
     scheme = _scheme(options, train.level)
-    modes = {"private": _private, "gaussian": _gaussian, "bounded": _bounded}
+    modes = {"private": _private, "gaussian": _gaussian}
     table = modes.get(options.mode, _filled)(options, train, scheme)
     if len(test.labels):
         from hushdoc_training.recipes.hashed import private_runs
@@ -328,32 +326,6 @@ def _gaussian(
             out=options.out,
             name=name_of(options),
             accesses=scoring(options, name_of(options)),
-        )
-    except ValueError as error:
-        options.refuse_usage(str(error))
-        raise
-
-
-def _bounded(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) -> TableCheckpoint:
-    from hushdoc_training.crf import clusters
-    from hushdoc_training.recipes import bounded_tables
-    from hushdoc_training.recipes.hashed import private_runs
-
-    settings = bounded_tables.settings_of(bound=options.row_bound, passes=options.iterations)
-    try:
-        return bounded_tables.protect_rows(
-            corpus,
-            scheme,
-            epsilon=options.epsilon,
-            delta=private_runs.DELTA if options.delta is None else options.delta,
-            neighbouring_rows=options.neighbouring_rows,
-            settings=settings,
-            out=options.out,
-            name=name_of(options),
-            clusters=clusters.from_minilm(scheme) if scheme.clusters else None,
-            accesses=scoring(options, name_of(options)),
-            caveats=(f"A document is {SENTENCE}.",) if options.sentences_are_documents else (),
-            progress=lambda what: print(f"{what} ...", flush=True),
         )
     except ValueError as error:
         options.refuse_usage(str(error))

@@ -11,7 +11,7 @@ import pytest
 
 from hushdoc.certificate.recompute import reproduce
 from hushdoc.errors import AnnotationError
-from hushdoc_training.crf import bounded, linear, whole_texts
+from hushdoc_training.crf import linear, term_release, whole_texts
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.secret_stream import SecretStream
@@ -121,7 +121,7 @@ def test_emptying_a_term_changes_its_own_row_and_no_other() -> None:
         sentences=tuple([token for token in tokens if token != term] for tokens in made.sentences),
     )
     tables = [
-        bounded.log_odds(
+        term_release.log_odds(
             private_classifier.texts_of(side),
             whole_texts.kinds(side),
             OWN,

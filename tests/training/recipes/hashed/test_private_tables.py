@@ -13,7 +13,7 @@ from hushdoc.accounting import pld
 from hushdoc.certificate.claim import Claim
 from hushdoc.hashing import FeatureScheme, features
 from hushdoc_training import table_checkpoint
-from hushdoc_training.crf import bounded
+from hushdoc_training.crf import term_release
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.hashed import private_tables
@@ -97,38 +97,23 @@ def test_all_sequences_of_a_document_are_one_record() -> None:
 
 def test_terms_are_promised_something_where_their_rows_are_bounded() -> None:
     data = corpus()
-    table = bounded.log_odds(data.sentences, data.labels, SCHEME, num_labels=2, bound=0.5)
+    table = term_release.log_odds(data.sentences, data.labels, SCHEME, num_labels=2, bound=0.5)
     noisy, claim = private_tables.release_terms(table, noise_std=1.0, delta=1e-5, name="c")
     assert (noisy != table.weights).all()
     [guarantee] = claim.guarantees
     assert (guarantee.kind, guarantee.unit) == ("dp", "token-term")
     recomputed(claim)
     with pytest.raises(ValueError, match="bounded number of rows"):
-        bounded.log_odds(
+        term_release.log_odds(
             data.sentences, data.labels, FeatureScheme(rows=601), num_labels=2, bound=0.5
         )
-    other: Any = bounded.BoundedTable(weights=table.weights, bound=table.bound)
-    with pytest.raises(TypeError, match="expected one of bounded.log_odds"):
+    other: Any = table.weights
+    with pytest.raises(TypeError, match="expected one of term_release.log_odds"):
         private_tables.release_terms(other, noise_std=1.0, delta=1e-5, name="c")
 
 
-def test_more_rows_of_a_table_cost_more_and_the_promise_stays_conditional() -> None:
-    table = bounded.BoundedTable(weights=np.zeros((601, 2), np.float32), bound=0.5)
-    spent = []
-    for rows in (1, 4):
-        _, claim = private_tables.release_rows(
-            table, noise_std=2.0, delta=1e-5, name="c", rows=rows
-        )
-        [guarantee] = claim.guarantees
-        assert guarantee.kind == "dp-conditional"
-        assert guarantee.condition is not None
-        recomputed(claim)
-        spent.append(guarantee.epsilon or 0.0)
-    assert spent[1] > 1.8 * spent[0]
-
-
 def test_the_sample_in_the_docs_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (Path(__file__).parents[4] / "docs" / "hashed-crf.md").read_text()
+    text = (Path(__file__).parents[4] / "docs" / "hashed-tables.md").read_text()
     [sample] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     line = "The laws of Ohio govern this Agreement."
     contract = f"Invoices are due monthly.\n\n{line}\n\nNotices are in writing.\n"
@@ -137,7 +122,7 @@ def test_the_sample_in_the_docs_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for name in ("contracts.jsonl", "public.jsonl"):
         (tmp_path / name).write_text("\n".join(lines))
     monkeypatch.chdir(tmp_path)
-    exec(compile(sample, "docs/hashed-crf.md", "exec"), {})
+    exec(compile(sample, "docs/hashed-tables.md", "exec"), {})
     found = table_checkpoint.load(tmp_path / "governing-law")
     assert found.tags == ("O", "Governing Law")
     assert found.claim.guarantees[0].kind == "dp"

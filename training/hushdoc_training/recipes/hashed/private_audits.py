@@ -7,7 +7,7 @@ certificate. Nothing more is learned about the protected documents, so it costs 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,9 +19,7 @@ from hushdoc.hashing import Features, FeatureScheme
 from hushdoc_training.audit import canaries
 from hushdoc_training.audit.canaries import Data
 from hushdoc_training.audit.roc import Attack, Scores, measured
-from hushdoc_training.crf import bounded, corpus, private_fitting, whole_texts
-from hushdoc_training.crf.bounded import BoundedTable
-from hushdoc_training.crf.corpus import Corpus
+from hushdoc_training.crf import corpus, private_fitting, term_release, whole_texts
 from hushdoc_training.crf.private_fitting import Plan, Settings, Start
 from hushdoc_training.invented import clause_contracts
 from hushdoc_training.randomness.secret_stream import SecretStream
@@ -32,7 +30,7 @@ CANARIES = 200
 
 DOCUMENTS, PLACES = 40, 64
 LABEL = "Governing Law"
-METHOD_OF_TERMS, METHOD_OF_ROWS = "canary terms", "canary rows"
+METHOD_OF_TERMS = "canary terms"
 
 CAVEAT = (
     "The audits are of a training under the same settings on invented documents: they test how "
@@ -154,55 +152,13 @@ def attacks_on_terms(scheme: FeatureScheme, *, bound: float, noise_std: float) -
     # As many sentences that say nothing of the kind: without them no word would speak for a label.
     sentences = said + [["headings"]] * len(said)
     labels = np.repeat([1, 0], len(said))
-    table = bounded.log_odds(sentences, labels, scheme, num_labels=2, bound=bound)
-    weights = bounded.released(table, noise_std=noise_std, stream=SecretStream())
+    table = term_release.log_odds(sentences, labels, scheme, num_labels=2, bound=bound)
+    weights = term_release.released(table, noise_std=noise_std, stream=SecretStream())
     true, false = (_spoken(weights, scheme, terms) for terms in (planted, left_out))
     attack = measured(METHOD_OF_TERMS, true, false, unit="token-term")
     had = np.zeros(scheme.rows, dtype=bool)
     had[hashing.features([[term] for term in planted], scheme).indices] = True
     return [attack, *_on_rows(weights, had)]
-
-
-def attacks_on_rows(
-    scheme: FeatureScheme,
-    fit: Callable[[Corpus], BoundedTable],
-    *,
-    noise_std: float,
-    neighbouring_rows: int,
-) -> list[Attack]:
-    """Returns what is told of the content of rows by one release of a bounded table.
-
-    Canaries are rows at one end of the ball, which have to be told from rows at the other: as far
-    apart as rows can be. Where several rows are to be hidden together, a canary is so many.
-
-    Args:
-        scheme: The table's features.
-        fit: Learns a bounded table of invented documents as the protected ones' was.
-        noise_std: Standard deviation of the noise on every cell.
-        neighbouring_rows: In how many rows neighbouring tables may differ.
-    """
-    make = corpus.token_corpus if scheme.level == "token" else corpus.sentence_corpus
-    table = fit(make(clause_contracts.contracts(DOCUMENTS, seed=2), [LABEL]))
-    had = np.asarray(table.weights.any(axis=1))
-    free = np.flatnonzero(~had)
-    half = min(CANARIES, len(free) // (2 * neighbouring_rows) // 2)
-    if half < LEAST_ROWS:
-        return []
-    # An audit's choice, and no secret. As many rows stay as they are, for the attacks below.
-    chosen = np.random.default_rng(0).permutation(free)[: 2 * half * neighbouring_rows]
-    groups = chosen.reshape(2 * half, neighbouring_rows)
-    towards = np.full(table.weights.shape[1], table.weights.shape[1] ** -0.5)
-    towards[0] *= -1
-    weights = table.weights.copy()
-    weights[groups[:half]] = table.bound * towards
-    weights[groups[half:]] = -table.bound * towards
-    seen = bounded.released(
-        replace(table, weights=weights), noise_std=noise_std, stream=SecretStream()
-    )
-    said = (seen[groups] @ towards).sum(axis=1)
-    attack = measured(METHOD_OF_ROWS, said[:half], said[half:], unit="token-term")
-    others = np.setdiff1d(np.arange(len(seen)), chosen)
-    return [attack, *_on_rows(seen[others], had[others])]
 
 
 def _own_rows(scheme: FeatureScheme) -> tuple[list[str], list[str]]:

@@ -15,7 +15,7 @@ import numpy as np
 from hushdoc.accounting import calibration
 from hushdoc.certificate.claim import Claim, DataAccess, PublicData
 from hushdoc.hashing import Features, FeatureScheme
-from hushdoc_training.crf import bounded, private_linear, whole_texts
+from hushdoc_training.crf import private_linear, term_release, whole_texts
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.ledger.ledger import Ledger
@@ -169,8 +169,8 @@ def protect_terms(
     multiplier = calibration.noise_multiplier(
         epsilon=epsilon, delta=delta, sampling_rate=1.0, steps=1, accountant="pld"
     )
-    noise_std = 2 * bound * float(np.sqrt(bounded.rows_of_a_term(own))) * multiplier
-    table = bounded.log_odds(
+    noise_std = 2 * bound * float(np.sqrt(term_release.rows_of_a_term(own))) * multiplier
+    table = term_release.log_odds(
         texts_of(corpus), whole_texts.kinds(corpus), own, num_labels=len(corpus.names), bound=bound
     )
     weights, claim = private_tables.release_terms(

@@ -19,7 +19,7 @@ from hushdoc.labels import OUTSIDE
 from hushdoc.runtime.hashed.chains import viterbi
 from hushdoc.runtime.hashed.table import HashedTable, item_scores
 from hushdoc_training import table_checkpoint
-from hushdoc_training.crf import bounded, private_fitting
+from hushdoc_training.crf import private_fitting, term_release
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.ledger.ledger import Ledger
@@ -172,8 +172,8 @@ def protect_terms(
     multiplier = calibration.noise_multiplier(
         epsilon=epsilon, delta=delta, sampling_rate=1.0, steps=1, accountant="pld"
     )
-    rows = bounded.rows_of_a_term(scheme)
-    table = bounded.log_odds(
+    rows = term_release.rows_of_a_term(scheme)
+    table = term_release.log_odds(
         corpus.sentences,
         corpus.labels,
         scheme,

@@ -1,10 +1,9 @@
 """Private tables: a corpus becomes a table that may be given away, with the claim it carries.
 
-Three promises, from strong to weak. `document` is differential privacy of whole documents: DP-SGD.
-`term` is differential privacy of all places of one term, where rows are learned from their own
-counts alone. `row` hides the content of a few rows of a finished table and says nothing about the
-texts by itself, which is why it is conditional. Tables of the last two go with transitions that are
-public (`private_fitting.transitions_of`); learned ones would be a release of their own.
+Two guarantees. `document` is differential privacy of whole documents: DP-SGD. `term` is
+differential privacy of all places of one term, where each row is computed from its own counts
+alone. Tables of the second go with transitions that are public (`private_fitting.transitions_of`);
+learned ones would be a release of their own.
 """
 
 from __future__ import annotations
@@ -26,15 +25,14 @@ from hushdoc.certificate import guarantees
 from hushdoc.certificate.claim import Claim, DataAccess, Guarantee, PublicData
 from hushdoc.hashing import Features, FeatureScheme
 from hushdoc_training.crf import private_fitting
-from hushdoc_training.crf.bounded import (
-    BoundedTable,
+from hushdoc_training.crf.corpus import Corpus
+from hushdoc_training.crf.private_fitting import PrivateTable, Settings, Start
+from hushdoc_training.crf.term_release import (
     LogOddsTable,
     released,
     row_mechanism,
     rows_of_a_term,
 )
-from hushdoc_training.crf.corpus import Corpus
-from hushdoc_training.crf.private_fitting import PrivateTable, Settings, Start
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.secret_stream import RNG, SecretStream
@@ -202,10 +200,10 @@ def release_terms(
     public_data: tuple[PublicData, ...] = (),
     items: str = "sentences",
 ) -> tuple[npt.NDArray[np.float32], Claim]:
-    """Returns a table of `bounded.log_odds` with noise, and its claim: kind dp, unit term.
+    """Returns a table of `term_release.log_odds` with noise, and its claim: kind dp, unit term.
 
     Args:
-        table: Made by `bounded.log_odds`; the guarantee holds for no other.
+        table: Made by `term_release.log_odds`; the guarantee holds for no other.
         noise_std: Standard deviation of the noise on every cell.
         delta: At which epsilon is stated.
         name: What the protected documents are called.
@@ -217,8 +215,8 @@ def release_terms(
     """
     if not isinstance(table, LogOddsTable):
         raise TypeError(
-            f"The table is a {type(table).__name__}; expected one of bounded.log_odds, whose rows "
-            "do not know of one another. Release any other by `release_rows`."
+            f"The table is a {type(table).__name__}; expected one of term_release.log_odds, whose "
+            "rows are each computed from their own counts. Train any other by DP-SGD."
         )
     rows = rows_of_a_term(table.scheme)
     event = row_mechanism(bound=table.bound, noise_std=noise_std, rows=rows)
@@ -242,44 +240,6 @@ def release_terms(
             "A sentence or a document is many terms, and is protected far less than a term.",
             f"The labels of the {items} are not protected: they count as public.",
         ),
-    )
-    return released(table, noise_std=noise_std, stream=SecretStream()), claim
-
-
-def release_rows(
-    table: BoundedTable,
-    *,
-    noise_std: float,
-    delta: float,
-    name: str,
-    rows: int = 1,
-    public_data: tuple[PublicData, ...] = (),
-) -> tuple[npt.NDArray[np.float32], Claim]:
-    """Returns a bounded table with noise, and its claim: kind dp-conditional.
-
-    Args:
-        table: Of any training that kept its rows in the ball.
-        noise_std: Standard deviation of the noise on every cell.
-        delta: At which epsilon is stated.
-        name: What the protected documents are called.
-        rows: In how many rows neighbouring tables may differ.
-        public_data: What else was used.
-    """
-    event = row_mechanism(bound=table.bound, noise_std=noise_std, rows=rows)
-    guarantee = replace(
-        _guarantee(event, delta),
-        kind="dp-conditional",
-        unit_definition=f"the content of {rows} row(s) of the trained table",
-        condition=f"Whatever is to be hidden changes at most {rows} row(s) of the trained table. "
-        "Training does not ensure that for any term or document: it may change every row.",
-    )
-    claim = _claim(
-        guarantee,
-        event,
-        name,
-        public_data,
-        f"each row lies in a ball of radius {table.bound:g} throughout training",
-        caveats=("This is a statement about tables, not about terms or documents.",),
     )
     return released(table, noise_std=noise_std, stream=SecretStream()), claim
 

@@ -1,14 +1,10 @@
-"""Bounded tables: rows kept inside a ball while they are learned, then noise on every cell.
+"""Differential privacy of single terms: rows of log-odds inside a ball, and noise on every cell.
 
-Weights of a random field have tails so long that cutting them afterwards destroys it; kept inside
-the ball from the first update on, the other rows take over what one row may not say.
-
-What is guaranteed, and what not. Two tables that differ in K rows, each row inside the ball of
-radius B in both, are 2 B sqrt(K) apart, so noise of deviation s on every cell makes them as hard to
-tell apart as a Gaussian mechanism of noise multiplier s / (2 B sqrt(K)) does. That is a statement
-about tables. Take a term or a document out of the training texts, and through training every row
-may change, not only those that hold it: for terms and documents nothing follows. The exception is
-`log_odds`, whose rows do not know of one another.
+Two tables that differ in K rows, each row inside the ball of radius B in both, are 2 B sqrt(K)
+apart, so noise of deviation s on every cell makes them as hard to distinguish as a Gaussian
+mechanism of noise multiplier s / (2 B sqrt(K)) does. That is a statement about tables. It becomes
+one about terms only because rows of `log_odds` are each computed from their own counts, and a term
+is in a known number of rows; trained rows depend on one another, and nothing would follow.
 """
 
 from __future__ import annotations
@@ -22,119 +18,26 @@ import numpy.typing as npt
 
 from hushdoc import hashing
 from hushdoc.accounting.mechanism import Gaussian
-from hushdoc.hashing import Clusters, Features, FeatureScheme
-from hushdoc_training.crf.chain import Floats, Numbers, Record, gradients, record_set
+from hushdoc.hashing import Clusters, FeatureScheme
+from hushdoc_training.crf.chain import Floats
 from hushdoc_training.randomness.secret_stream import SecretStream
 
 _CHUNK_ROWS = 1 << 18
-_TINY = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BoundedTable:
-    """A table whose rows lie inside a ball; not to be released before `released`.
+class LogOddsTable:
+    """A table of `log_odds`; not to be released before `released`.
 
     Attributes:
         weights: Shape [R, d]; 0 where nothing was learned.
         bound: Largest L2 norm of a row.
+        scheme: Its features, of which each term has a bounded number.
     """
 
     weights: npt.NDArray[np.float32]
     bound: float
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LogOddsTable(BoundedTable):
-    """A table of `log_odds`: each row was learned from its own counts alone.
-
-    Attributes:
-        scheme: Its features, of which each term has a bounded number.
-    """
-
     scheme: FeatureScheme
-
-
-@dataclass(frozen=True, kw_only=True)
-class BoundedSettings:
-    """How a bounded table is learned.
-
-    Attributes:
-        bound: Largest L2 norm of a row.
-        epochs: Passes over the records.
-        learning_rate: Of AdaGrad (Duchi, Hazan, Singer 2011).
-        emphasis: By how much an item of another label than the first counts more.
-        batch: Records whose gradients are added up for one update.
-    """
-
-    bound: float
-    epochs: int = 10
-    learning_rate: float = 0.1
-    emphasis: float = 1.0
-    batch: int = 8
-
-
-def fit_bounded(
-    features: Features,
-    labels: npt.NDArray[np.int64],
-    *,
-    sequences: Numbers,
-    records: Numbers,
-    rows: int,
-    transitions: Floats,
-    settings: BoundedSettings,
-    generator: np.random.Generator,
-) -> BoundedTable:
-    """Returns a table trained without privacy, no row of it ever outside the ball.
-
-    Args:
-        features: Of all items, one sequence after the other.
-        labels: Of all items; 0 is the label of items without one.
-        sequences: Where each sequence begins, in items, and the number of items at the end.
-        records: The same of the groups of sequences that are updated on together.
-        rows: Of the table.
-        transitions: Public, and not learned: they are no rows.
-        settings: How.
-        generator: Orders the records.
-
-    Raises:
-        ValueError: The bound is not a positive number, or the parts do not fit together.
-    """
-    if not (math.isfinite(settings.bound) and settings.bound > 0):
-        raise ValueError(f"bound is {settings.bound}; expected a positive number.")
-    data = record_set(features, labels, sequences=sequences, records=records)
-    weights = np.zeros((len(data.rows), len(transitions)))
-    squares = np.full_like(weights, _TINY)
-    emphasis = np.full(len(transitions), settings.emphasis)
-    emphasis[0] = 1.0
-    for _ in range(settings.epochs):
-        order = generator.permutation(len(data.records))
-        for first in range(0, len(order), settings.batch):
-            chosen = [data.records[number] for number in order[first : first + settings.batch]]
-            _update(chosen, weights, squares, transitions, emphasis, settings)
-    table = np.zeros((rows, len(transitions)), dtype=np.float32)
-    table[data.rows] = weights
-    return BoundedTable(weights=table, bound=settings.bound)
-
-
-def _update(
-    chosen: list[Record],
-    weights: Floats,
-    squares: Floats,
-    transitions: Floats,
-    emphasis: Floats,
-    settings: BoundedSettings,
-) -> None:
-    found = gradients(
-        chosen, [weights[record.rows] for record in chosen], transitions, emphasis=emphasis
-    )
-    rows, places = np.unique(
-        np.concatenate([record.rows for record in chosen]), return_inverse=True
-    )
-    total = np.zeros((len(rows), weights.shape[1]))
-    np.add.at(total, places, np.concatenate([gradient.rows for gradient in found]))
-    squares[rows] += total**2
-    moved = weights[rows] - settings.learning_rate * total / np.sqrt(squares[rows])
-    weights[rows] = projected(moved, settings.bound)
 
 
 def projected(rows: Floats, bound: float) -> Floats:
@@ -150,7 +53,7 @@ def projected(rows: Floats, bound: float) -> Floats:
 
 
 def released(
-    table: BoundedTable, *, noise_std: float, stream: SecretStream
+    table: LogOddsTable, *, noise_std: float, stream: SecretStream
 ) -> npt.NDArray[np.float32]:
     """Returns the table with noise on every cell, those where nothing was learned included.
 
