@@ -204,7 +204,7 @@ def take_whole_steps(
     kind: str, rows: int, size: int, *, quick: bool, device: str
 ) -> dict[str, Any]:
     """Takes private and normal steps in turn, each on a model of its own."""
-    from hushdoc_training.randomness.noise import NoiseStream
+    from hushdoc_training.randomness.secret_stream import SecretStream
 
     plain = accumulating_step(workload(kind, rows, size, quick=quick, device=device))
     private, model = private_step(workload(kind, rows, size, quick=quick, device=device))
@@ -215,9 +215,9 @@ def take_whole_steps(
                 took = timed(partial(step, batches), device)
                 if number:  # the first is for warming up
                     seconds[arm].setdefault(str(batches), []).append(took)
-    stream = NoiseStream()
+    stream = SecretStream()
     shapes = [parameter.shape for parameter in model.parameters()]
-    draw = lambda: [stream.normal(shape, std=1.0).to(device) for shape in shapes]  # noqa: E731
+    draw = lambda: [stream.normal_tensor(shape, std=1.0).to(device) for shape in shapes]  # noqa: E731
     return {**seconds, "noise": [timed(draw, device) for _ in range(2 if quick else 5)]}
 
 

@@ -25,7 +25,7 @@ from torch import distributed as dist
 from torch import nn
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.randomness.noise import NoiseStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 DRAWS = [[0, 1, 2, 5, 7, 8], [], [3], list(range(9))]
 SIZE = 2
@@ -43,7 +43,7 @@ def steps(model: nn.Module, **changed: Any) -> dict[str, Any]:
         draws=DRAWS,
         plan=make_plan(noise_multiplier=2.0, steps=4),
         optimizer=optimizer_of(model),
-        noise=NoiseStream(key=bytes(32)),
+        noise=SecretStream(key=bytes(32)),
         charge=charged.append,
         max_examples=3,
         **changed,
@@ -214,7 +214,7 @@ def large_and_noisy() -> dict[str, Any]:
         records=[[torch.zeros(200)]] * 9,
         trial=[[torch.ones(200)], [torch.zeros(200)]],
         losses=squares(model),
-        noise=NoiseStream(),
+        noise=SecretStream(),
     ) as made:
         made.step()
     return {"noise": flat(model) - before}

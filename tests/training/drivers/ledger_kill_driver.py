@@ -26,9 +26,10 @@ from hushdoc_training import invented
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import layout
+from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.guards import trainable
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.randomness.noise import NoiseStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.kie import settings, training
 from hushdoc_training.recipes.kie.start import Start, start_from
 from hushdoc_training.runs import ledger_audit, loop, run_folder
@@ -48,16 +49,16 @@ PLAN = PrivacyPlan.calibrated(
 )
 
 
-class WitnessedNoise(NoiseStream):
+class WitnessedNoise(SecretStream):
     """Noise that is witnessed before it is drawn."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    def normal(self, shape: torch.Size | tuple[int, ...], *, std: float) -> torch.Tensor:
+    def normal_tensor(self, shape: tuple[int, ...], *, std: float) -> torch.Tensor:
         os.write(self._descriptor, b".")
-        return super().normal(shape, std=std)
+        return super().normal_tensor(shape, std=std)
 
 
 def start() -> Start:
@@ -138,7 +139,8 @@ def fork(base: Start, ledger: Ledger, out: Path, witness: Path) -> int:
     if child:
         return child
     try:
-        training.NoiseStream = lambda: WitnessedNoise(witness)  # type: ignore[misc, assignment]
+        coins, noise = SecretStream(), WitnessedNoise(witness)
+        PrivateTraining._streams = lambda _: (coins, noise)  # type: ignore[method-assign]
         loop.SAVE_EVERY_SECONDS = 0.05
         training.train_private(
             base,

@@ -1,4 +1,4 @@
-"""A tiny private training whose coins and noise the tests know; no part of it is a mock."""
+"""A tiny private training whose draws and noise the tests know; no part of it is a mock."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 import torch
 from torch import nn
 
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.randomness.noise import NoiseStream
+from hushdoc_training.randomness.sampling import Uniforms
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 CLIP = 0.1
 DIVISOR = 4
@@ -33,23 +35,44 @@ def make_plan(**changed: Any) -> PrivacyPlan:
     return PrivacyPlan(**{**settings, **changed})
 
 
-class Silent(NoiseStream):
+class Silent(SecretStream):
     """Noise of zero, so that the clipped sum itself can be seen."""
 
-    def normal(self, shape: torch.Size | tuple[int, ...], *, std: float) -> torch.Tensor:
+    def normal_tensor(self, shape: tuple[int, ...], *, std: float) -> torch.Tensor:
         return torch.zeros(shape)
 
 
-def scripted(draws: Sequence[Sequence[int]]) -> Callable[[int], npt.NDArray[np.float64]]:
-    """Returns coins that draw these records, step after step."""
-    left = iter(draws)
+class Scripted:
+    """Coins that draw these records, step after step."""
 
-    def coins(count: int) -> npt.NDArray[np.float64]:
+    def __init__(self, draws: Sequence[Sequence[int]]) -> None:
+        self._left = iter(draws)
+
+    def uniforms(self, count: int) -> npt.NDArray[np.float64]:
         values = np.ones(count)
-        values[list(next(left))] = 0.0
+        values[list(next(self._left))] = 0.0
         return values
 
-    return coins
+
+def known(
+    coins: Uniforms | None = None, noise: SecretStream | None = None
+) -> Callable[[PrivateTraining[Any]], tuple[Uniforms, SecretStream]]:
+    """Returns a `PrivateTraining._streams` that draws from what is given, and else in secret."""
+    begin = PrivateTraining._streams
+
+    def streams(made: PrivateTraining[Any]) -> tuple[Uniforms, SecretStream]:
+        own_coins, own_noise = begin(made)
+        return coins or own_coins, noise or own_noise
+
+    return streams
+
+
+@contextmanager
+def known_streams(**streams: Any) -> Iterator[None]:
+    """Begins trainings inside the block with streams that a test knows: the only door to them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PrivateTraining, "_streams", known(**streams))
+        yield
 
 
 def small_model(seed: int = 0) -> nn.Module:
@@ -83,14 +106,16 @@ def training(
         "records": rows_of_records(),
         "losses": squares(model),
         "noise": Silent(),
-        "coins": scripted(draws),
+        "coins": Scripted(draws),
     }
     settings |= changed
     if "optimizer" not in settings:
         parameters = [value for value in model.parameters() if value.requires_grad]
         settings["optimizer"] = torch.optim.SGD(parameters, lr=rate)
     plan, optimizer = settings.pop("plan"), settings.pop("optimizer")
-    with PrivateTraining(plan, model, optimizer, **settings) as made:
+    with known_streams(coins=settings.pop("coins"), noise=settings.pop("noise")):
+        made = PrivateTraining(plan, model, optimizer, **settings)
+    with made:
         yield made
 
 

@@ -23,12 +23,12 @@ from pathlib import Path
 
 import torch
 import torch._dynamo  # noqa: F401  # optimizers load it; once, before the forks
-from private_simulator import flat, rows_of_records, small_model, squares
+from private_simulator import flat, known_streams, rows_of_records, small_model, squares
 from safetensors.torch import load_file
 
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.randomness.noise import NoiseStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.runs.private_run import PrivateRun
 
 STEPS = 60
@@ -38,19 +38,19 @@ PLAN = PrivacyPlan.calibrated(
 PARAMETERS = 4
 
 
-class WitnessedNoise(NoiseStream):
+class WitnessedNoise(SecretStream):
     """Noise that is witnessed before and after it is drawn."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    def normal(self, shape: torch.Size | tuple[int, ...], *, std: float) -> torch.Tensor:
+    def normal_tensor(self, shape: tuple[int, ...], *, std: float) -> torch.Tensor:
         os.write(self._descriptor, b"draw\n")
-        noise = super().normal(shape, std=std)
+        noise = super().normal_tensor(shape, std=std)
         # A shard may be one number, and among hundreds of float32 two are alike one day. With four
         # more numbers of the stream, only a stream that is drawn again repeats itself.
-        drawn = torch.cat([noise.flatten(), super().normal((4,), std=1.0)])
+        drawn = torch.cat([noise.flatten(), super().normal_tensor((4,), std=1.0)])
         digest = hashlib.sha256(drawn.numpy().tobytes()).hexdigest()
         os.write(self._descriptor, f"{digest}\n".encode())
         return noise
@@ -59,16 +59,18 @@ class WitnessedNoise(NoiseStream):
 def child(out: Path, fingerprint: Path) -> None:
     model = small_model()
     run = PrivateRun.open(out, PLAN, resume=(out / "plan.json").exists())
-    with PrivateTraining(
-        PLAN,
-        model,
-        torch.optim.Adam(model.parameters(), lr=0.01),
-        records=rows_of_records(),
-        losses=squares(model),
-        trial=rows_of_records()[4:6],
-        charge=run.charge,
-        noise=WitnessedNoise(fingerprint),
-    ) as training:
+    with (
+        known_streams(noise=WitnessedNoise(fingerprint)),
+        PrivateTraining(
+            PLAN,
+            model,
+            torch.optim.Adam(model.parameters(), lr=0.01),
+            records=rows_of_records(),
+            losses=squares(model),
+            trial=rows_of_records()[4:6],
+            charge=run.charge,
+        ) as training,
+    ):
         if run.train(training, save_every=0.005):
             torch.save(flat(model), out / "weights.pt")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from private_simulator import Silent, make_plan, scripted
+from private_simulator import Scripted, Silent, known_streams, make_plan
 from torch import distributed as dist
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
@@ -24,7 +24,7 @@ from torch.utils.checkpoint import checkpoint
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping.placement import place
 from hushdoc_training.privacy.engine import PrivateTraining
-from hushdoc_training.randomness.noise import NoiseStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 SIZE = 2
 WIDTH, WORDS, TOKENS, BLOCKS = 12, 23, 5, 5
@@ -134,11 +134,13 @@ def training(
         "records": make_records(),
         "losses": losses_of(model),
         "noise": Silent(),
-        "coins": scripted(draws),
+        "coins": Scripted(draws),
         "max_examples": MAX_ROWS,
     } | changed
     plan, optimizer = settings.pop("plan"), settings.pop("optimizer")
-    with PrivateTraining(plan, model, optimizer, **settings) as made:
+    with known_streams(coins=settings.pop("coins"), noise=settings.pop("noise")):
+        made = PrivateTraining(plan, model, optimizer, **settings)
+    with made:
         yield made
 
 
@@ -218,9 +220,9 @@ def noise() -> dict[str, Any]:
     """Noise alone, by keys that are known and by keys that are not, and with copies of shards."""
     found = {}
     for name, stream, shape in (
-        ("known", NoiseStream(key=bytes([dist.get_rank()]) * 32), (SIZE,)),
-        ("secret", NoiseStream(), (SIZE,)),
-        ("copies", NoiseStream(), (SIZE, 1)),
+        ("known", SecretStream(key=bytes([dist.get_rank()]) * 32), (SIZE,)),
+        ("secret", SecretStream(), (SIZE,)),
+        ("copies", SecretStream(), (SIZE, 1)),
     ):
         model = shard(Language(), shape)
         before = whole(model)

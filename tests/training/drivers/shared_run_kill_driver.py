@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 from distributed_driver import SIZE, sharded_model, whole
-from private_simulator import rows_of_records, small_model, squares
+from private_simulator import known_streams, rows_of_records, small_model, squares
 from run_kill_driver import PLAN, STEPS, WitnessedNoise, await_charges, charges, check
 from torch import distributed as dist
 from torch.distributed import fsdp  # noqa: F401  # once, before the forks
@@ -42,16 +42,18 @@ def child(out: Path, way: str, rank: int, meeting: Path) -> None:
     )
     model = MODELS[way]()
     run = PrivateRun.open(out, PLAN, resume=(out / "plan.json").exists())
-    with PrivateTraining(
-        PLAN,
-        model,
-        torch.optim.Adam(model.parameters(), lr=0.01),
-        records=rows_of_records(),
-        losses=squares(model),
-        trial=rows_of_records()[4:6],
-        charge=run.charge,
-        noise=WitnessedNoise(out.with_suffix(f".fingerprint{rank}")),
-    ) as training:
+    with (
+        known_streams(noise=WitnessedNoise(out.with_suffix(f".fingerprint{rank}"))),
+        PrivateTraining(
+            PLAN,
+            model,
+            torch.optim.Adam(model.parameters(), lr=0.01),
+            records=rows_of_records(),
+            losses=squares(model),
+            trial=rows_of_records()[4:6],
+            charge=run.charge,
+        ) as training,
+    ):
         if run.train(training, save_every=0.05):
             kept = {"weights": whole(model), "charged": run.charges.charged}
             torch.save(kept, out.with_suffix(f".rank{rank}"))

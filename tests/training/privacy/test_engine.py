@@ -13,6 +13,7 @@ import pytest
 import torch
 from private_simulator import (
     DIVISOR,
+    Scripted,
     Silent,
     clipped_sum,
     flat,
@@ -31,8 +32,7 @@ from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.physical import PADDING, pack
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness import dropout_seeds
-from hushdoc_training.randomness.noise import NoiseStream
-from hushdoc_training.randomness.sampling import system_uniforms
+from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.runs import state
 from hushdoc_training.runs.private_run import PrivateRun
 
@@ -73,13 +73,18 @@ def test_a_self_test_on_public_records_is_no_access() -> None:
 
 @pytest.mark.parametrize(
     "known",
-    [{"noise": NoiseStream(key=bytes(32))}, {"noise": Silent()}, {"coins": system_uniforms}],
+    [
+        {"noise": SecretStream(key=bytes(32))},
+        {"noise": Silent()},
+        {"coins": SecretStream(key=bytes(32))},
+        {"coins": Scripted([])},
+    ],
 )
 def test_nothing_is_claimed_of_coins_or_noise_that_somebody_knows(known: dict[str, object]) -> None:
     settings = {"coins": None, "noise": None, **known}
     with (
         training(small_model(), draws=[], plan=PLAN, **settings) as made,
-        pytest.raises(PrivacyError, match="for tests"),
+        pytest.raises(PrivacyError, match="somebody knows"),
     ):
         made.claim("pages")
 
@@ -90,9 +95,9 @@ def test_a_step_is_charged_before_a_record_is_read_or_noise_is_drawn() -> None:
     losses = squares(model)
 
     class Noted(Silent):
-        def normal(self, shape: torch.Size | tuple[int, ...], *, std: float) -> torch.Tensor:
+        def normal_tensor(self, shape: tuple[int, ...], *, std: float) -> torch.Tensor:
             events.append("noise")
-            return super().normal(shape, std=std)
+            return super().normal_tensor(shape, std=std)
 
     def noted(rows: list[torch.Tensor]) -> torch.Tensor:
         events.append("rows")
@@ -382,12 +387,12 @@ def interrupted_run(folder: Path, *, stop_after: int, resume: bool = False) -> n
     left = stop_after
 
     class Cut(Silent):
-        def normal(self, shape: torch.Size | tuple[int, ...], *, std: float) -> torch.Tensor:
+        def normal_tensor(self, shape: tuple[int, ...], *, std: float) -> torch.Tensor:
             nonlocal left
             left -= 1
             if left < 0:
                 raise KeyboardInterrupt
-            return super().normal(shape, std=std)
+            return super().normal_tensor(shape, std=std)
 
     with training(
         model,

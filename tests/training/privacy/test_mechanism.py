@@ -8,12 +8,12 @@ import torch
 from private_simulator import (
     CLIP,
     DIVISOR,
+    Scripted,
     by_hand,
     clipped_sum,
     flat,
     make_plan,
     rows_of_records,
-    scripted,
     small_model,
     squares,
     training,
@@ -22,8 +22,8 @@ from scipy import stats
 from torch import nn
 
 from hushdoc_training.privacy.engine import BACKENDS, PrivateTraining
-from hushdoc_training.randomness.noise import NoiseStream
-from hushdoc_training.randomness.sampling import SharedCoins, poisson_sample, system_uniforms
+from hushdoc_training.randomness.sampling import poisson_sample
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 EVERY = list(range(9))
 
@@ -79,7 +79,7 @@ def noise_of(draws: list[list[int]], *, steps: int = 1, key: bytes = bytes(32)) 
         records=[[torch.zeros(400)]] * 9,
         trial=[[torch.zeros(400)], [torch.ones(400)]],
         losses=lambda rows: model(torch.stack(list(rows))).sum(1),
-        noise=NoiseStream(key=key),
+        noise=SecretStream(key=key),
         max_examples=2,
     ) as made:
         for _ in range(steps):
@@ -117,7 +117,7 @@ def test_steps_are_independent() -> None:
 def test_an_empty_draw_is_a_step_of_noise_that_counts(backend: str) -> None:
     model = small_model()
     before = flat(model)
-    with training(model, draws=[[], []], noise=NoiseStream(), backend=backend) as made:
+    with training(model, draws=[[], []], noise=SecretStream(), backend=backend) as made:
         first = made.step()
         assert (first.drawn, first.losses, first.loss) == (0, (), None)
         made.step()
@@ -156,13 +156,14 @@ def test_multiplicity_clips_the_mean_over_the_repetitions_once() -> None:
     assert float((before - flat(model)).norm()) * DIVISOR <= CLIP * (1 + 1e-4)
 
 
-@pytest.mark.parametrize("coins", [system_uniforms, SharedCoins(bytes(32))])
-def test_pairs_of_records_and_of_steps_are_drawn_independently(coins: object) -> None:
+@pytest.mark.parametrize("key", [None, bytes(32)])
+def test_pairs_of_records_and_of_steps_are_drawn_independently(key: bytes | None) -> None:
     """Shuffled or fixed-size batches would show in pairs: joint draws below the square."""
     rate, num_records, steps = 0.3, 12, 6000
+    coins = SecretStream() if key is None else SecretStream.shared(key)
     draws = np.zeros((steps, num_records))
     for step in range(steps):
-        drawn = poisson_sample(num_records, rate, uniforms=coins)  # type: ignore[arg-type]
+        drawn = poisson_sample(num_records, rate, coins)
         draws[step, drawn] = 1
     spread = (rate * (1 - rate)) ** 2 / steps
     inside = np.cov(draws, rowvar=False)[np.triu_indices(num_records, 1)]
@@ -196,6 +197,6 @@ def test_the_engine_draws_by_the_plans_rate_from_the_operating_system() -> None:
 
 
 def test_the_simulators_coins_do_what_they_say() -> None:
-    coins = scripted([[1, 3], []])
-    assert poisson_sample(5, 0.5, uniforms=coins) == [1, 3]
-    assert poisson_sample(5, 0.5, uniforms=coins) == []
+    coins = Scripted([[1, 3], []])
+    assert poisson_sample(5, 0.5, coins) == [1, 3]
+    assert poisson_sample(5, 0.5, coins) == []

@@ -15,7 +15,7 @@ import torch
 from private_simulator import make_plan
 from sharded_driver import BLOCKS, CLIP, SIZE, Language
 
-from hushdoc_training.randomness.noise import NoiseStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 pytestmark = pytest.mark.timeout(900)  # two processes on one core that is busy besides
 DRIVER = Path(__file__).parents[1] / "drivers" / "sharded_driver.py"
@@ -137,11 +137,13 @@ def test_sums_are_as_large_as_the_shards(ranks: list[dict[str, Any]], way: str) 
 
 
 def test_each_process_draws_the_noise_of_its_shard(ranks: list[dict[str, Any]]) -> None:
-    streams = [NoiseStream(key=bytes([rank]) * 32) for rank in range(SIZE)]
+    streams = [SecretStream(key=bytes([rank]) * 32) for rank in range(SIZE)]
     std = make_plan(noise_multiplier=3.0).noise_multiplier
     for name, value in Language().named_parameters():
         shapes = [chunk.shape for chunk in value.chunk(SIZE)]
-        drawn = [stream.normal(s, std=std) for stream, s in zip(streams, shapes, strict=True)]
+        drawn = [
+            stream.normal_tensor(s, std=std) for stream, s in zip(streams, shapes, strict=True)
+        ]
         torch.testing.assert_close(
             ranks[0]["noise"]["known"][name], torch.cat(drawn), rtol=1e-4, atol=2e-3
         )

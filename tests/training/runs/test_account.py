@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from private_simulator import known
 
 from hushdoc.accounting import pld
 from hushdoc.accounting.mechanism import Sequence
@@ -16,8 +17,9 @@ from hushdoc.errors import CheckpointError, InputError, PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.randomness.noise import NoiseStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.kie import settings as kie_settings
 from hushdoc_training.recipes.kie import start, training
 from hushdoc_training.runs import account as budget
@@ -64,17 +66,17 @@ def cut_noise(monkeypatch: pytest.MonkeyPatch, *, at: int) -> None:
     """Ends the process at the n-th step's noise."""
     left = at
 
-    class Cut(NoiseStream):
-        def normal(self, shape: torch.Size | tuple[int, ...], *, std: float) -> torch.Tensor:
+    class Cut(SecretStream):
+        def normal_tensor(self, shape: tuple[int, ...], *, std: float) -> torch.Tensor:
             nonlocal left
             left -= 1
             if left < 0:
                 raise PowerCut
-            return super().normal(shape, std=std)
+            return super().normal_tensor(shape, std=std)
 
     # The output layer has a weight and a bias.
     left = 2 * (at - 1)
-    monkeypatch.setattr(training, "NoiseStream", Cut)
+    monkeypatch.setattr(PrivateTraining, "_streams", known(noise=Cut()))
 
 
 def only(ledger: Ledger) -> Any:
@@ -128,13 +130,13 @@ def test_every_draw_is_charged_in_the_ledger_before_and_in_the_log(
 ) -> None:
     seen: list[tuple[int, int]] = []
 
-    class WitnessedNoise(NoiseStream):
-        def normal(self, shape: torch.Size | tuple[int, ...], *, std: float) -> torch.Tensor:
+    class WitnessedNoise(SecretStream):
+        def normal_tensor(self, shape: tuple[int, ...], *, std: float) -> torch.Tensor:
             logged = sum("charge" in entry for entry in read_log(tmp_path / "run" / "steps.jsonl"))
             seen.append((only(ledger).charged, logged))
-            return super().normal(shape, std=std)
+            return super().normal_tensor(shape, std=std)
 
-    monkeypatch.setattr(training, "NoiseStream", WitnessedNoise)
+    monkeypatch.setattr(PrivateTraining, "_streams", known(noise=WitnessedNoise()))
     train("run")
     assert seen == [(step, step) for step in (1, 2, 3, 4, 5) for _ in ("weight", "bias")]
 

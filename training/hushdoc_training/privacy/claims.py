@@ -17,7 +17,7 @@ from hushdoc.certificate.claim import (
 )
 from hushdoc_training.ledger.runs import Statement
 from hushdoc_training.privacy.plan import ACCOUNTANTS, UNIT_DEFINITIONS, PrivacyPlan
-from hushdoc_training.randomness.noise import FLOATING_POINT, RNG
+from hushdoc_training.randomness.secret_stream import FLOATING_POINT, RNG
 
 PROFILE_DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 TRANSCRIPT = "training"

@@ -35,13 +35,8 @@ from hushdoc_training.privacy.step import Step
 from hushdoc_training.privacy.summing import noised, share_of, sum_clipped
 from hushdoc_training.privacy.trial import assumed_of_losses, require_exact
 from hushdoc_training.randomness import dropout_seeds
-from hushdoc_training.randomness.noise import NoiseStream
-from hushdoc_training.randomness.sampling import (
-    SharedCoins,
-    Uniforms,
-    poisson_sample,
-    system_uniforms,
-)
+from hushdoc_training.randomness.sampling import Uniforms, poisson_sample
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 Row = TypeVar("Row")
 
@@ -79,8 +74,6 @@ class PrivateTraining(Generic[Row]):
         charge: Callable[[int], None] | None = None,
         processes: Any = None,
         fingerprint: Callable[[Row], object] | None = None,
-        noise: NoiseStream | None = None,
-        coins: Uniforms | None = None,
     ) -> None:
         """Checks everything that can be checked before a record is drawn.
 
@@ -107,8 +100,6 @@ class PrivateTraining(Generic[Row]):
             processes: torch.distributed's group, if only some processes train this model.
             fingerprint: Returns what stands for a row where records are compared, over processes
                 or with those of a run that is resumed; the row itself by default.
-            noise: Tests give a stream whose key they know; nothing else may.
-            coins: Tests give coins that they know; nothing else may.
 
         Raises:
             PrivacyError: The guarantee would not hold, or the optimizer, the model, the loss or the
@@ -138,16 +129,18 @@ class PrivateTraining(Generic[Row]):
             alone=backend == "one-by-one",
         )
         self._group = Group.found(processes)
-        self._noise = noise or NoiseStream()
         self._trainable = self._parameters = guards.trainable(model)
         self.left_out: dict[str, nn.Parameter] = {}
         guards.require_same(optimizer, self._parameters)
         guards.require_untouched(model, self._parameters)
         guards.require_enough(len(records), plan.expected_records)
         self._tried_on_records = trial is None
-        self._is_secret = coins is None and type(self._noise) is NoiseStream and self._noise.secret
+        self._coins, self._noise = self._streams()
+        self._is_secret = all(
+            type(stream) is SecretStream and stream.secret for stream in (self._coins, self._noise)
+        )
         self._sharded = sharding.is_sharded(model)
-        self._join(coins)
+        self._join()
         self._owner = guards.Ownership(optimizer, self._parameters)
         weakref.finalize(self, self._owner.release)
         self._released = Released(model, self._parameters)
@@ -235,7 +228,7 @@ class PrivateTraining(Generic[Row]):
             charge = self._charge
             self._group.first_does(lambda: charge(number))
         self._charged = number
-        drawn = poisson_sample(len(self._records), self._plan.sampling_rate, uniforms=self._coins)
+        drawn = poisson_sample(len(self._records), self._plan.sampling_rate, self._coins)
         losses, nonfinite = self._sum_clipped(drawn)
         self._add_noise_and_step()
         if number == self._plan.steps:
@@ -346,7 +339,13 @@ class PrivateTraining(Generic[Row]):
         self._parameters = {n: p for n, p in self._trainable.items() if n not in self.left_out}
         return reach.frozen(self.left_out.values())
 
-    def _join(self, coins: Uniforms | None) -> None:
+    def _streams(self) -> tuple[Uniforms, SecretStream]:
+        """Returns what draws records, alike in all processes, and what draws noise in this one."""
+        if self._group.size == 1:
+            return SecretStream(), SecretStream()
+        return SecretStream.shared(self._group.secret()), SecretStream()
+
+    def _join(self) -> None:
         """Makes sure that all processes train the same thing, from the same weights and coins."""
         self._group.require_agreement(
             {
@@ -359,8 +358,6 @@ class PrivateTraining(Generic[Row]):
         if not self._sharded:
             values = [*self.model.parameters(), *self.model.buffers()]
             self._group.copy_from_first(value.detach() for value in values)
-        shared = SharedCoins(self._group.secret()) if self._group.size > 1 else system_uniforms
-        self._coins = coins or shared
 
     def _sum_clipped(self, drawn: Sequence[int]) -> tuple[list[float], int]:
         """Leaves the clipped sum of this process's share in the clipper."""

@@ -111,8 +111,9 @@ def require_secret(*, secret: bool) -> None:
     """Raises PrivacyError where somebody knows the coins or the noise."""
     if not secret:
         raise PrivacyError(
-            "Coins or noise were passed in, and a guarantee holds only for those that nobody "
-            "knows. Leave out `coins` and `noise`; they are for tests."
+            "Records or noise were drawn from a stream that somebody knows, as tests do, and a "
+            "guarantee holds only for draws that nobody can foretell. Train with the "
+            "PrivateTraining as it is."
         )
 
 

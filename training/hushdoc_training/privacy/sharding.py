@@ -22,7 +22,7 @@ from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping.placement import sharded_modules
 from hushdoc_training.privacy.physical import PADDING, Packed, PhysicalBatch
 from hushdoc_training.privacy.process_group import Group
-from hushdoc_training.randomness.noise import NoiseStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 Row = TypeVar("Row")
 
@@ -93,7 +93,7 @@ def divided(
 
 
 def add_noise(
-    total: torch.Tensor, parameter: nn.Parameter, stream: NoiseStream, *, std: float
+    total: torch.Tensor, parameter: nn.Parameter, stream: SecretStream, *, std: float
 ) -> None:
     """Adds noise to this process's shard of a sum; copies of one shard get the same noise.
 
@@ -103,7 +103,7 @@ def add_noise(
         stream: This process's own.
         std: Standard deviation.
     """
-    noise = stream.normal(total.shape, std=std).to(total.device)
+    noise = stream.normal_tensor(total.shape, std=std).to(total.device)
     shard: Any = parameter
     for axis, placement in enumerate(shard.placements):
         if not placement.is_shard():

@@ -13,7 +13,7 @@ from hushdoc_training.privacy.example_losses import by_record, weighted
 from hushdoc_training.privacy.physical import Packed
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.process_group import Group
-from hushdoc_training.randomness.noise import NoiseStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 Row = TypeVar("Row")
 
@@ -83,7 +83,7 @@ def noised(
     total: torch.Tensor,
     parameter: nn.Parameter,
     plan: PrivacyPlan,
-    noise: NoiseStream,
+    noise: SecretStream,
     group: Group,
     *,
     sharded: bool,
@@ -103,7 +103,7 @@ def noised(
         sharding.add_noise(total, parameter, noise, std=std)
     else:
         if group.is_first:
-            total.add_(noise.normal(total.shape, std=std).to(total.device))
+            total.add_(noise.normal_tensor(total.shape, std=std).to(total.device))
         group.sum([total])
     total.div_(plan.expected_records)
     return sharding.as_gradient(total, parameter)

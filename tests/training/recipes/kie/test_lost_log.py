@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 import torch
+from private_simulator import known
 
 from hushdoc.accounting import pld
 from hushdoc.errors import CheckpointError, PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.randomness.noise import NoiseStream
+from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.kie import settings as kie_settings
 from hushdoc_training.recipes.kie import start, training
 from hushdoc_training.runs import loop
@@ -43,15 +45,15 @@ def train(
     def run(*, cut: int | None = None, **settings: Any) -> loop.Outcome:
         left = 2 * (cut - 1) if cut else 10**9  # the layer has a weight and a bias
 
-        class Cut(NoiseStream):
-            def normal(self, shape: torch.Size | tuple[int, ...], *, std: float) -> torch.Tensor:
+        class Cut(SecretStream):
+            def normal_tensor(self, shape: tuple[int, ...], *, std: float) -> torch.Tensor:
                 nonlocal left
                 left -= 1
                 if left < 0:
                     raise PowerCut
-                return super().normal(shape, std=std)
+                return super().normal_tensor(shape, std=std)
 
-        monkeypatch.setattr(training, "NoiseStream", Cut)
+        monkeypatch.setattr(PrivateTraining, "_streams", known(noise=Cut()))
         return training.train_private(
             small_start,
             receipts,

@@ -6,11 +6,11 @@ import copy
 
 import pytest
 import torch
+from private_simulator import Silent, known_streams
 
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.privacy.engine import BACKENDS
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.randomness.noise import NoiseStream
 from hushdoc_training.recipes.kie import private
 from hushdoc_training.recipes.kie import settings as kie_settings
 from hushdoc_training.recipes.kie import start as kie_start
@@ -35,28 +35,23 @@ def every_document(**changed: object) -> PrivacyPlan:
     return PrivacyPlan(**{**settings, **changed})  # type: ignore[arg-type]
 
 
-class Silent(NoiseStream):
-    """Noise of zero, so that the clipped sum itself can be seen."""
-
-    def normal(self, shape: torch.Size | tuple[int, ...], *, std: float) -> torch.Tensor:
-        return torch.zeros(shape)
-
-
 def gradient(
     start: kie_start.Start, documents: list[LabelledDocument], **changed: object
 ) -> torch.Tensor:
     """Returns the clipped sum over all documents, as Adam's first moment holds it."""
     start = kie_start.Start(**{**vars(start), "model": copy.deepcopy(start.model)})
     settings = kie_settings.PrivateSettings(**changed)  # type: ignore[arg-type]
-    with private.private_training(
-        start,
-        documents,
-        every_document(),
-        settings,
-        charge=lambda step: None,
-        noise=Silent(),
-        device=CPU,
-    ) as training:
+    with (
+        known_streams(noise=Silent()),
+        private.private_training(
+            start,
+            documents,
+            every_document(),
+            settings,
+            charge=lambda step: None,
+            device=CPU,
+        ) as training,
+    ):
         training.step()
         state = training.optimizer.state.values()
         return torch.cat([value["exp_avg"].flatten() for value in state]) / 0.1
@@ -135,6 +130,5 @@ def test_units_that_are_not_made_here_are_refused(
             every_document(privacy_unit="provider"),
             kie_settings.PrivateSettings(),
             charge=lambda step: None,
-            noise=Silent(),
             device=CPU,
         )

@@ -28,7 +28,6 @@ from hushdoc_training.models import layout
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness import dropout_seeds
-from hushdoc_training.randomness.noise import NoiseStream
 from hushdoc_training.recipes.kie import private
 from hushdoc_training.recipes.kie import training as kie
 from hushdoc_training.recipes.kie.records import (
@@ -356,7 +355,6 @@ def test_what_is_written_between_two_steps_is_found(
         PLAN,
         settings,
         charge=lambda step: None,
-        noise=NoiseStream(),
         device=CPU,
     ) as training:
         step = kie._private_step(training, settings)

@@ -14,7 +14,6 @@ from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.privacy import guards
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.randomness.noise import NoiseStream
 from hushdoc_training.recipes.kie.examples import Row, length_of, losses_of, rows_of, trial_records
 from hushdoc_training.recipes.kie.records import records_of
 from hushdoc_training.recipes.kie.settings import PrivateSettings
@@ -37,7 +36,6 @@ def private_training(
     settings: PrivateSettings,
     *,
     charge: Callable[[int], None],
-    noise: NoiseStream,
     device: torch.device,
 ) -> PrivateTraining[Row]:
     """Returns private training by Adam, with all that is not to be trained frozen.
@@ -50,7 +48,6 @@ def private_training(
         plan: Unit, budget, sampling, clipping and noise.
         settings: Learning rate, what is trained, and by which backend.
         charge: Writes down a step for good.
-        noise: Fresh, from the operating system.
         device: Where to train.
 
     Raises:
@@ -89,7 +86,6 @@ def private_training(
         ),
         tolerance=BF16_TOLERANCE,
         charge=charge,
-        noise=noise,
     )
 
 

@@ -24,7 +24,6 @@ from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy import claims, trial
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.randomness.noise import NoiseStream
 from hushdoc_training.recipes.kie.examples import Row
 from hushdoc_training.recipes.kie.identity import documents_digest, identity, images_digest
 from hushdoc_training.recipes.kie.private import private_training, unreached
@@ -217,7 +216,7 @@ def train_private(
     unused = unreached(start)
     # What refuses to train does so before the folder is taken and steps are reserved.
     with private_training(
-        start, documents, plan, settings, charge=charge, noise=NoiseStream(), device=device
+        start, documents, plan, settings, charge=charge, device=device
     ) as training:
         run = _open(out, asked, start, resume=resume)
         _begin_log(run, new=not resume, in_ledger=ledger is not None)

@@ -4,17 +4,17 @@ import math
 import os
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from scipy import stats
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.randomness.noise import NoiseStream
-from hushdoc_training.randomness.sampling import SharedCoins
+from hushdoc_training.randomness.secret_stream import SecretStream
 
 
 def test_is_normal_with_the_stated_spread() -> None:
-    noise = NoiseStream(key=bytes(32)).normal((400_000,), std=2.5)
+    noise = SecretStream(key=bytes(32)).normal_tensor((400_000,), std=2.5)
     # Independent implementation of the distribution: scipy's Kolmogorov-Smirnov test. The key is
     # fixed, so the p-value is too.
     assert stats.kstest(noise.numpy() / 2.5, "norm").pvalue > 0.01
@@ -23,8 +23,11 @@ def test_is_normal_with_the_stated_spread() -> None:
 
 
 def test_neighbouring_values_and_draws_are_independent() -> None:
-    stream = NoiseStream(key=bytes(32))
-    first, second = stream.normal((200_000,), std=1.0), stream.normal((200_000,), std=1.0)
+    stream = SecretStream(key=bytes(32))
+    first, second = (
+        stream.normal_tensor((200_000,), std=1.0),
+        stream.normal_tensor((200_000,), std=1.0),
+    )
     for left, right in (
         (first, second),
         (first[:-1], first[1:]),
@@ -34,10 +37,32 @@ def test_neighbouring_values_and_draws_are_independent() -> None:
 
 
 def test_every_stream_is_different_unless_a_test_gives_its_key() -> None:
-    assert not torch.equal(NoiseStream().normal((8,), std=1.0), NoiseStream().normal((8,), std=1.0))
+    assert not torch.equal(
+        SecretStream().normal_tensor((8,), std=1.0), SecretStream().normal_tensor((8,), std=1.0)
+    )
     key = bytes(range(32))
-    one, other = NoiseStream(key=key), NoiseStream(key=key)
-    assert torch.equal(one.normal((3, 5), std=1.0), other.normal((3, 5), std=1.0))
+    one, other = SecretStream(key=key), SecretStream(key=key)
+    assert torch.equal(one.normal_tensor((3, 5), std=1.0), other.normal_tensor((3, 5), std=1.0))
+
+
+def test_uniforms_are_uniform_and_never_zero() -> None:
+    values = SecretStream().uniforms(100_000)
+    assert 0 < values.min() <= values.max() <= 1
+    assert stats.kstest(values, "uniform").statistic < 0.01
+
+
+def test_processes_with_one_secret_draw_alike_and_others_do_not() -> None:
+    one, other = (SecretStream.shared(bytes(range(32))) for _ in range(2))
+    first = one.uniforms(1000)
+    assert np.array_equal(first, other.uniforms(1000))
+    assert not np.array_equal(first, one.uniforms(1000))
+    assert not np.array_equal(first, SecretStream.shared(bytes(32)).uniforms(1000))
+
+
+def test_arrays_and_tensors_are_the_same_normals() -> None:
+    array = SecretStream(key=bytes(32)).normals((3, 5))
+    tensor = SecretStream(key=bytes(32)).normal_tensor((3, 5), std=2.0)
+    assert np.allclose(2.0 * array, tensor.numpy(), rtol=1e-6, atol=0)
 
 
 def in_a_fork(draw: Callable[[], bytes]) -> bytes:
@@ -59,11 +84,11 @@ def in_a_fork(draw: Callable[[], bytes]) -> bytes:
 def test_a_forked_process_never_repeats_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     # The operating system's own bytes: those that all tests get would repeat themselves in forks.
     monkeypatch.setattr(os, "urandom", os.getrandom)
-    stream = NoiseStream()
-    stream.normal((3,), std=1.0)
+    stream = SecretStream()
+    stream.normal_tensor((3,), std=1.0)
 
     def draw() -> bytes:
-        return stream.normal((8,), std=1.0).numpy().tobytes()
+        return stream.normal_tensor((8,), std=1.0).numpy().tobytes()
 
     drawn = [in_a_fork(draw), in_a_fork(draw), draw()]
     assert [len(one) for one in drawn] == [32] * 3
@@ -71,11 +96,11 @@ def test_a_forked_process_never_repeats_the_noise(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_forked_process_never_repeats_the_draw_of_records() -> None:
-    coins = SharedCoins(bytes(32))
+    coins = SecretStream.shared(bytes(32))
 
     def draw() -> bytes:
         try:
-            return coins(8).tobytes()
+            return coins.uniforms(8).tobytes()
         except PrivacyError as error:
             return str(error).encode()
 
@@ -85,7 +110,7 @@ def test_a_forked_process_never_repeats_the_draw_of_records() -> None:
 
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (0,), (2, 3, 5), (2**21 + 3,)])
 def test_any_shape(shape: tuple[int, ...]) -> None:
-    noise = NoiseStream(key=bytes(32)).normal(shape, std=1.0)
+    noise = SecretStream(key=bytes(32)).normal_tensor(shape, std=1.0)
     assert noise.shape == shape
     assert bool(torch.isfinite(noise).all())
-    assert bool((NoiseStream().normal(shape, std=0.0) == 0).all())
+    assert bool((SecretStream().normal_tensor(shape, std=0.0) == 0).all())
