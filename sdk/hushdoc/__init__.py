@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     )
     from hushdoc.explanation.narrative import explain
     from hushdoc.policy.policy import Policy
+    from hushdoc.reading.opening import open_document
     from hushdoc.runtime.classification import ClassificationModel
     from hushdoc.runtime.embedding import EmbeddingModel
     from hushdoc.runtime.extraction import Extraction, Failure, Field
@@ -95,6 +96,7 @@ __all__ = [
     "WordError",
     "explain",
     "load",
+    "open_document",
     "overlay",
     "redact",
     "to_hocr",
@@ -125,6 +127,7 @@ _HOMES = {
     "Word": "document.page",
     "explain": "explanation.narrative",
     "load": "runtime.loading",
+    "open_document": "reading.opening",
     "overlay": "viewing.overlay",
     "redact": "viewing.redaction",
     "to_hocr": "viewing.hocr",

@@ -176,11 +176,11 @@ def _engines() -> Iterator[Callable[[], str]]:
 
 
 def _read(engine: Any) -> str:
-    from hushdoc.document.document import Document
     from hushdoc.errors import EmptyDocumentError
+    from hushdoc.reading.opening import open_document
 
     try:
-        count = Document.open(_image(), ocr=engine).num_words
+        count = open_document(_image(), ocr=engine).num_words
     except EmptyDocumentError:
         count = 0
     return f"a page through {engine} ({count} words)"

@@ -192,9 +192,9 @@ def read_document(
 
     Args:
         source: The file's name; images that a JSON file names must stand beside it.
-        format: What `Document.open` takes.
-        ocr: What `Document.open` takes.
-        password: What `Document.open` takes.
+        format: As `open_document` takes it.
+        ocr: Likewise.
+        password: Likewise.
 
     Raises:
         InputError: The file can't be read or holds no document, or there is a warning about it
@@ -202,10 +202,12 @@ def read_document(
         LimitExceededError: It is larger than what is read.
         MissingExtraError: A package that its format needs is not installed.
     """
+    from hushdoc.reading.opening import open_document
+
     limits = ReadingLimits()
     named = source if source != "-" else sys.stdin.buffer.read(limits.max_bytes + 1)
     try:
-        return Document.open(named, format=format, ocr=ocr, password=password, limits=limits)
+        return open_document(named, format=format, ocr=ocr, password=password, limits=limits)
     except ReadingWarning as warning:
         raise InputError(f"{warning} Here warnings are errors (-W, PYTHONWARNINGS).") from warning
 

@@ -6,19 +6,18 @@ import operator
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, SupportsIndex
 
 from hushdoc import arguments
 from hushdoc.document import limits as reading_terms
-from hushdoc.document.limits import ReadingLimits, is_plain, shown
+from hushdoc.document.limits import is_plain, shown
 from hushdoc.document.page import Box, Page, Word
 from hushdoc.document.provenance import Source
 from hushdoc.errors import BoxError, EmptyDocumentError, InputError
 
 _PARTS = (
-    "pages of Page, with words of Word, with boxes of Box; make it with Document.open, "
+    "pages of Page, with words of Word, with boxes of Box; make it with hushdoc.open_document, "
     "Document.from_words or Document.from_dict"
 )
 
@@ -50,41 +49,6 @@ class Document:
     def num_words(self) -> int:
         """How many words all pages hold."""
         return sum(len(page.words) for page in self.pages)
-
-    @classmethod
-    def open(
-        cls,
-        source: str | os.PathLike[str] | bytes,
-        *,
-        format: str = "auto",
-        ocr: Any = "auto",
-        id: str | None = None,
-        password: str | None = None,
-        limits: ReadingLimits | None = None,
-    ) -> Document:
-        """Returns the document in a file: PDF, image, text, or another program's output.
-
-        `hushdoc.reading.open_document` does it; there everything is told.
-
-        Args:
-            source: Path of the file, or its content as bytes.
-            format: "auto" looks at the content, never at the name; else one of
-                `hushdoc.reading.FORMATS`.
-            ocr: "auto" reads pages without text with RapidOCR or else Tesseract; "rapidocr" and
-                "tesseract" read every page with that engine; "none" reads no image.
-            id: A name for messages and results; the file's name without its ending by default.
-            password: Opens an encrypted PDF file.
-            limits: How much is read, now and when its pages are drawn.
-
-        Raises:
-            InputError: The file can't be read; its subclasses say why.
-            MissingExtraError: A package that this format needs is not installed.
-        """
-        # By name: readers stand on documents, and only who opens a file needs them.
-        opened: Document = import_module("hushdoc.reading").open_document(
-            source, format=format, ocr=ocr, id=id, password=password, limits=limits
-        )
-        return opened
 
     @classmethod
     def from_words(
@@ -285,13 +249,13 @@ def required(found: object, *, what: str = "The document") -> Document:
         InputError: It is none; the message says how to make one of it.
     """
     if isinstance(found, str | os.PathLike):
-        advice = "Pass Document.open(path) for a file, or Document.from_text(text) for a text."
+        advice = "Pass open_document(path) for a file, or Document.from_text(text) for a text."
     elif isinstance(found, bytes):
-        advice = "Pass Document.open(content)."
+        advice = "Pass open_document(content)."
     elif isinstance(found, list | tuple):
         advice = "Pass documents one by one, or all to the method for many, such as extract_many."
     else:
-        advice = "Make one with Document.open, Document.from_words or Document.from_text."
+        advice = "Make one with hushdoc.open_document, Document.from_words or Document.from_text."
     return arguments.instance(found, Document, what=what, advice=advice)
 
 

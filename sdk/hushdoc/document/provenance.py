@@ -22,7 +22,7 @@ FORMATS = (
     "text",
     "textract",
 )
-"""What is read, as `Document.open` calls it; "document" is what `Document.to_dict` wrote."""
+"""Formats that `hushdoc.open_document` reads; "document" is what `Document.to_dict` wrote."""
 
 
 ENGINES = ("auto", "none", "rapidocr", "tesseract")

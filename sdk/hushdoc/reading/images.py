@@ -35,37 +35,71 @@ MIN_SIDE = 3
 """Images with a shorter side (pixels) hold no text, and OCR engines fail on them."""
 
 _SUBFILE_TYPE = 254
+_ORIENTATION = 0x0112
+_SIDEWAYS = (5, 6, 7, 8)
+"""EXIF orientations that are looked at after a quarter turn."""
+
+_PNG_ORIENTATION_KEYS = (b"eXIf", b"Raw profile type exif", b"XML:com.adobe.xmp")
+
 PAPER = (255, 255, 255)
 _EIGHT_BITS, _SIXTEEN_BITS = 255, 65535
 _STRIPE_PIXELS = 2**20
 
 
-def frames(
-    content: bytes, *, id: str, limits: ReadingLimits, extra: str = "ocr"
-) -> Iterator[tuple[int, Image.Image]]:
+def frames(content: bytes, *, id: str, limits: ReadingLimits) -> Iterator[tuple[int, Image.Image]]:
     """Yields each page's number in the file and its image: upright, RGB, on white paper.
 
     Args:
         content: The whole file.
         id: The document's id, for messages.
         limits: How much is read.
-        extra: The extra to install where Pillow is missing.
 
     Raises:
         UnsupportedFormatError: The file is damaged, animated, or no image.
         LimitExceededError: It has too many pages or pixels; told before any is decoded.
         MissingExtraError: Pillow is not installed.
     """
-    with _opened(content, id, extra) as image:
-        num_frames = _num_frames(image, id, limits)
-        for frame in range(num_frames):
-            if num_frames > 1:
-                image.seek(frame)
-                # Scanners put thumbnails beside their pages.
-                if int(getattr(image, "tag_v2", {}).get(_SUBFILE_TYPE, 0)) & 1:
-                    continue
-            _require_size(image, id, frame, limits)
+    with _opened(content, id, "ocr") as image:
+        for frame in _pages(image, id, limits):
             yield frame, _upright(image)
+
+
+def frame_sizes(
+    content: bytes, *, id: str, limits: ReadingLimits
+) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Yields each page's number in the file and its upright width and height; decodes no pixel.
+
+    Raises:
+        UnsupportedFormatError: The file's head is damaged, or it is animated, or no image.
+        LimitExceededError: It has too many pages or pixels.
+        MissingExtraError: Pillow is not installed.
+    """
+    with _opened(content, id, "cpu") as image:
+        for frame in _pages(image, id, limits):
+            yield frame, _upright_size(image, content)
+
+
+def _upright_size(image: Image.Image, content: bytes) -> tuple[int, int]:
+    if hasattr(image, "_tile_size"):  # a TIFF file, whose size is that of the upright image
+        return image.size
+    # Pillow decodes a PNG file in search of an orientation, which may stand behind its pixels.
+    if image.format == "PNG" and not any(mark in content for mark in _PNG_ORIENTATION_KEYS):
+        return image.size
+    sideways = image.getexif().get(_ORIENTATION) in _SIDEWAYS
+    return (image.height, image.width) if sideways else image.size
+
+
+def _pages(image: Image.Image, id: str, limits: ReadingLimits) -> Iterator[int]:
+    """Moves an open file to each of its pages in turn, and yields the page's number in the file."""
+    num_frames = _num_frames(image, id, limits)
+    for frame in range(num_frames):
+        if num_frames > 1:
+            image.seek(frame)
+            # Scanners put thumbnails beside their pages.
+            if int(getattr(image, "tag_v2", {}).get(_SUBFILE_TYPE, 0)) & 1:
+                continue
+        _require_size(image, id, frame, limits)
+        yield frame
 
 
 def frame_image(content: bytes, frame: int, *, id: str, limits: ReadingLimits) -> Image.Image:

@@ -288,7 +288,7 @@ def _warn_of_unread(
             'them alone was read. Where they are scans, pass ocr="rapidocr" or ocr="tesseract".'
         )
     for text in told:
-        warnings.warn(text[0].upper() + text[1:], ReadingWarning, stacklevel=5)
+        warnings.warn(text[0].upper() + text[1:], ReadingWarning, stacklevel=4)
 
 
 def _from_own(data: Any, path: Path | None, limits: ReadingLimits) -> Document:

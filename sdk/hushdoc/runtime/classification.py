@@ -28,7 +28,7 @@ from hushdoc.runtime.graph_model import GraphModel, in_halves
 from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc.runtime.label_scores import Classification, LabelScore
 from hushdoc.runtime.session import Array, Runtime, Session, require_ports, require_task
-from hushdoc.runtime.streaming import Item, answers
+from hushdoc.runtime.streaming import Item, answers, open_path
 
 TASK = "classification"
 LABELS_FILE = "labels.json"
@@ -183,7 +183,7 @@ class ClassificationModel(GraphModel):
             workers=workers,
             on_error=on_error,
             progress=progress,
-            opened=images.with_image if self.modality == "image" else Document.open,
+            opened=images.with_image if self.modality == "image" else open_path,
         )
 
     def _encoded(

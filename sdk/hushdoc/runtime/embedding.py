@@ -172,7 +172,7 @@ class EmbeddingModel(GraphModel):
 
         Args:
             documents: Documents, paths of files, or functions that return a document, such as
-                `partial(Document.open, path, password=...)`; taken a few at a time, so a generator
+                `partial(open_document, path, password=...)`; taken a few at a time, so a generator
                 streams.
             level: What gets a vector.
             workers: How many documents are read at once, each by a thread of its own.

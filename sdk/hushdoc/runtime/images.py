@@ -222,8 +222,10 @@ def with_image(
         told = pdf.text_pages(content, id=path.name, limits=limits, password=password)
         sizes = [(number, page.width, page.height) for number, page in enumerate(told)]
     else:
-        shown = images.frames(content, id=path.name, limits=limits, extra="cpu")
-        sizes = [(frame, image.width, image.height) for frame, image in shown]
+        sizes = [
+            (frame, *size)
+            for frame, size in images.frame_sizes(content, id=path.name, limits=limits)
+        ]
     seen = opening.fingerprint(content, path) if file is None else None
     pages = tuple(
         Page(

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 Item = Document | str | os.PathLike[str] | Callable[[], Document]
-"""A document, the path of a file that `Document.open` reads, or a function that returns a document,
-such as `partial(Document.open, path, password=...)`; the worker that answers calls it."""
+"""A document, the path of a file that `hushdoc.open_document` reads, or a function that returns a
+document, such as `partial(open_document, path, password=...)`; the worker that answers calls it."""
 
 _ITEMS = "documents, paths of files, or functions that return a document"
 
@@ -37,6 +37,14 @@ LINE_SECONDS, TERMINAL_SECONDS = 10.0, 0.2
 """How often progress is told: in a file line after line, on a terminal in one line."""
 
 
+def open_path(path: str | os.PathLike[str]) -> Document:
+    """Returns the document in a file."""
+    # Readers take longer to load than a table of hashed features.
+    from hushdoc.reading.opening import open_document
+
+    return open_document(path)
+
+
 def answers(
     documents: Iterable[Item],
     answer: Callable[[Document], Answer],
@@ -44,7 +52,7 @@ def answers(
     workers: int = 1,
     on_error: Literal["raise", "collect"] = "raise",
     progress: bool = False,
-    opened: Callable[[str | os.PathLike[str]], Document] = Document.open,
+    opened: Callable[[str | os.PathLike[str]], Document] = open_path,
 ) -> Iterator[Answer | Failure]:
     """Yields one answer for each document, in their order, as soon as it is known.
 
@@ -106,7 +114,7 @@ def _document(
     raise InputError(
         f"Item {number} of the documents is {arguments.described(found)}; expected a Document, the "
         "path of a file, or a function that returns a Document. Leave it out, or open it with "
-        "Document.open."
+        "hushdoc.open_document."
     )
 
 

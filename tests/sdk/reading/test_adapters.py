@@ -23,6 +23,7 @@ from hushdoc.errors import (
     WordError,
 )
 from hushdoc.reading import ReadingLimits
+from hushdoc.reading.opening import open_document
 
 PAGE = "Hollis Supply Ltd. Invoice INV-2207 Date 2026-03-14 Total due 12.50 EUR"
 TEXT = PAGE.split(" ")
@@ -63,20 +64,20 @@ SEEN = ("rapidocr.json", "tesseract.hocr", "tesseract.tsv")
 
 @pytest.mark.parametrize(("name", "form"), FILES.items())
 def test_every_format_tells_the_same_words(fixtures: Path, name: str, form: str) -> None:
-    document = Document.open(fixtures / name)
+    document = open_document(fixtures / name)
     assert document.source == reading.Source(reader=form)
     (page,) = document.pages
     assert [word.text for word in page.words] == TEXT
     if form != "docling":  # its cells are smaller than lines
         assert [word.segment for word in page.words] == LINES
-    assert Document.open(fixtures / name, format=form) == document
+    assert open_document(fixtures / name, format=form) == document
 
 
 @pytest.mark.parametrize(
     "name", [name for name in FILES if name not in ("docling.json", "rapidocr.json")]
 )
 def test_every_format_tells_the_same_places(fixtures: Path, name: str) -> None:
-    (page,) = Document.open(fixtures / name).pages
+    (page,) = open_document(fixtures / name).pages
     # What was drawn, to a thousandth of the page; what Tesseract saw, to a hundredth.
     near = 10 if name in SEEN else 1
     for word, (x0, y0, x1, y1) in zip(page.words, BOXES, strict=True):
@@ -95,7 +96,7 @@ def test_rapidocrs_lines_are_shared_among_their_words(fixtures: Path) -> None:
 
 
 def test_doclings_words_have_the_boxes_of_their_paragraphs_and_cells(fixtures: Path) -> None:
-    (page,) = Document.open(fixtures / "docling.json").pages
+    (page,) = open_document(fixtures / "docling.json").pages
     assert [word.segment for word in page.words] == [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
     assert page.words[0].box.to_list() == [60, 57, 323, 90]
     assert page.words[9].box.to_list() == [212, 339, 369, 363]
@@ -104,7 +105,7 @@ def test_doclings_words_have_the_boxes_of_their_paragraphs_and_cells(fixtures: P
 def test_pages_without_a_size_in_pixels_get_one(fixtures: Path) -> None:
     data = json.loads((fixtures / TEXTRACT).read_text())
     (nominal,) = reading.from_textract(data).pages
-    assert Document.open(fixtures / TEXTRACT).pages == (nominal,)
+    assert open_document(fixtures / TEXTRACT).pages == (nominal,)
     assert (nominal.width, nominal.height) == (1000, 1000)
     (page,) = reading.from_textract(data, page_sizes=[SIZE]).pages
     assert (page.width, page.height) == SIZE
@@ -114,7 +115,7 @@ def test_pages_without_a_size_in_pixels_get_one(fixtures: Path) -> None:
         corners = [x0 * across, y0 * down, x1 * across, y1 * down]
         assert word.box.to_list() == pytest.approx(corners)
     # 8 x 4.8 inches.
-    assert Document.open(fixtures / "azure_read.json").pages[0].width == 1600
+    assert open_document(fixtures / "azure_read.json").pages[0].width == 1600
 
 
 def test_answers_in_several_parts_are_one_document(fixtures: Path) -> None:
@@ -312,9 +313,9 @@ def test_pages_without_a_size_are_refused(fixtures: Path, value: Any) -> None:
 def test_limits_hold_for_what_programs_write(fixtures: Path) -> None:
     path = fixtures / "doctr.json"
     with pytest.raises(LimitExceededError, match="more than 5 words"):
-        Document.open(path, limits=ReadingLimits(max_words=5))
+        open_document(path, limits=ReadingLimits(max_words=5))
     with pytest.raises(LimitExceededError, match="a word has 6 at most"):
-        Document.open(path, limits=ReadingLimits(max_word_characters=6))
+        open_document(path, limits=ReadingLimits(max_word_characters=6))
     data = json.loads(path.read_text())
     data["pages"] *= 4
     with pytest.raises(LimitExceededError, match="more than 3 pages"):
@@ -334,8 +335,8 @@ def test_a_page_without_words_is_empty() -> None:
 
 @pytest.mark.parametrize(("name", "form"), [*FILES.items(), (str(TEXTRACT), "textract")])
 def test_errors_leave_no_state(fixtures: Path, name: str, form: str) -> None:
-    before = Document.open(fixtures / name)
+    before = open_document(fixtures / name)
     content = (fixtures / name).read_bytes()
     with pytest.raises(HushdocError):
-        Document.open(content[: len(content) // 2].rstrip(b"\n")[:40], format=form)
-    assert Document.open(fixtures / name) == before
+        open_document(content[: len(content) // 2].rstrip(b"\n")[:40], format=form)
+    assert open_document(fixtures / name) == before

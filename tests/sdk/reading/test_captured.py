@@ -16,6 +16,7 @@ from hushdoc import reading
 from hushdoc.document.document import Document
 from hushdoc.document.page import Box, Page
 from hushdoc.errors import BoxError, EmptyDocumentError, InputError, UnsupportedFormatError
+from hushdoc.reading.opening import open_document
 
 PIXELS_PER_INCH = 200
 SIZE = (1700, 2200)
@@ -34,7 +35,7 @@ def load(path: Path) -> Any:
 
 def opened(data: Any) -> Document:
     """Returns the document in a value, recognised from its JSON."""
-    return Document.open(json.dumps(data).encode())
+    return open_document(json.dumps(data).encode())
 
 
 def texts(page: Page) -> list[str]:
@@ -75,10 +76,10 @@ WITHOUT_WORDS = {"azure_word.json": "BAD_BOX", "document_ai_blank.json": "EMPTY_
 
 def test_every_answer_is_recognised(captured: Path) -> None:
     read = {path.name: path for path in captured.iterdir() if path.name not in WITHOUT_WORDS}
-    assert {name: str(Document.open(path).source) for name, path in read.items()} == FORMATS
+    assert {name: str(open_document(path).source) for name, path in read.items()} == FORMATS
     for name, code in WITHOUT_WORDS.items():
         with pytest.raises(InputError) as raised:
-            Document.open(captured / name)
+            open_document(captured / name)
         assert raised.value.code == code
 
 
@@ -112,7 +113,7 @@ def test_textracts_words_stand_where_its_polygons_do(captured: Path, name: str) 
 
 def test_textracts_pages_are_turned_only_where_they_lay_sideways(captured: Path) -> None:
     upright, sideways = (
-        Document.open(captured / name).pages[0]
+        open_document(captured / name).pages[0]
         for name in ("textract.json", "textract_sideways.json")
     )
     assert near(upright.words[0].box, (219.708, 192.919, 265.703, 203.148))
@@ -151,7 +152,7 @@ def test_keys_that_say_nothing_may_be_there(captured: Path) -> None:
     for block in data["Blocks"]:
         block.setdefault("Relationships", None)
         block |= {"Page": None, "RowIndex": None, "EntityTypes": None}
-    assert opened(data).pages == Document.open(captured / "textract.json").pages
+    assert opened(data).pages == open_document(captured / "textract.json").pages
 
 
 def test_jobs_that_are_not_done_are_told(captured: Path) -> None:
@@ -180,7 +181,7 @@ def test_a_response_that_others_follow_is_not_the_whole_answer(captured: Path) -
 @pytest.mark.parametrize("name", ["azure_read.json", "azure_cards.json"])
 def test_azures_words_spell_what_it_says_the_document_says(captured: Path, name: str) -> None:
     result = load(captured / name)["analyzeResult"]
-    document = Document.open(captured / name)
+    document = open_document(captured / name)
     assert [word for page in document.pages for word in texts(page)] == result["content"].split()
     for page, told in zip(document.pages, result["pages"], strict=True):
         assert (page.width, page.height) == SIZE  # 8.5 x 11 inches
@@ -192,7 +193,7 @@ def test_azures_words_spell_what_it_says_the_document_says(captured: Path, name:
 
 
 def test_leaning_words_get_the_upright_box_around_them(captured: Path) -> None:
-    first, second = Document.open(captured / "azure_cards.json").pages  # by 7 and by -17 degrees
+    first, second = open_document(captured / "azure_cards.json").pages  # by 7 and by -17 degrees
     assert first.words[0].text == "JOHN"
     assert near(first.words[0].box, (341.92, 749.56, 554.88, 840.28))
     name = second.words[:3]
@@ -203,8 +204,8 @@ def test_leaning_words_get_the_upright_box_around_them(captured: Path) -> None:
 
 
 def test_both_interfaces_of_azure_tell_one_page_alike(captured: Path) -> None:
-    (new,) = Document.open(captured / "azure_read.json").pages
-    (old,) = Document.open(captured / "form_recognizer_2.json").pages
+    (new,) = open_document(captured / "azure_read.json").pages
+    (old,) = open_document(captured / "form_recognizer_2.json").pages
     assert (old.width, old.height) == (new.width, new.height)
     places = [sorted((word.text, word.box.to_list()) for word in page.words) for page in (old, new)]
     assert places[0] == places[1]
@@ -222,21 +223,21 @@ def test_both_interfaces_of_azure_tell_one_page_alike(captured: Path) -> None:
 def test_microsofts_packages_write_what_its_interfaces_answer(
     captured: Path, fixtures: Path
 ) -> None:
-    (whole,) = Document.open(captured / "form_recognizer_2.json").pages
-    (page,) = Document.open(fixtures / "form_recognizer_2_to_dict.json").pages  # of seven lines
+    (whole,) = open_document(captured / "form_recognizer_2.json").pages
+    (page,) = open_document(fixtures / "form_recognizer_2_to_dict.json").pages  # of seven lines
     assert 0 < len(page.words) < len(whole.words)
     assert page.words == whole.words[: len(page.words)]
     data = load(fixtures / "form_recognizer_2_to_dict.json")
     assert opened({"form_type": "prebuilt:invoice", "fields": {}, "pages": data}).pages == (page,)
     assert (
-        Document.open(fixtures / "azure_read.json").pages
-        == Document.open(fixtures / "azure_read_as_dict.json").pages
+        open_document(fixtures / "azure_read.json").pages
+        == open_document(fixtures / "azure_read_as_dict.json").pages
     )
 
 
 def test_files_without_pages_have_no_places(captured: Path) -> None:
     with pytest.raises(BoxError, match=r"size .* is not told.* Document\.from_text"):
-        Document.open(captured / "azure_word.json")
+        open_document(captured / "azure_word.json")
     data = load(captured / "azure_word.json")
     del data["analyzeResult"]["pages"][0]  # what is left is an image that stood in the file
     (page,) = opened(data).pages
@@ -252,7 +253,7 @@ def test_operations_that_are_not_done_are_told() -> None:
 def test_older_answers_of_read(captured: Path) -> None:
     result = load(captured / "form_recognizer_2.json")["analyzeResult"]
     data = {"status": "Succeeded", "recognitionResults": result["readResults"]}
-    assert opened(data).pages == Document.open(captured / "form_recognizer_2.json").pages
+    assert opened(data).pages == open_document(captured / "form_recognizer_2.json").pages
 
 
 # Google Document AI
@@ -262,7 +263,7 @@ def test_older_answers_of_read(captured: Path) -> None:
 def test_googles_tokens_spell_its_lines(captured: Path, name: str) -> None:
     data = load(captured / name)
     (told,) = data["pages"]
-    (page,) = Document.open(captured / name).pages
+    (page,) = open_document(captured / name).pages
     assert (page.width, page.height) == (1758, 2275)
     segments = lines(page)
     assert len(segments) == len(told["lines"])
@@ -290,7 +291,7 @@ def test_googles_tokens_spell_its_lines(captured: Path, name: str) -> None:
 
 def test_a_blank_page_has_no_text_at_all(captured: Path) -> None:
     with pytest.raises(EmptyDocumentError, match="no word"):
-        Document.open(captured / "document_ai_blank.json")
+        open_document(captured / "document_ai_blank.json")
 
 
 def test_what_has_no_pages_of_words_is_told() -> None:

@@ -16,6 +16,7 @@ import pytest
 from hushdoc import reading
 from hushdoc.document.document import Document
 from hushdoc.document.page import Box, Page
+from hushdoc.reading.opening import open_document
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def load(path: Path) -> Any:
 
 def opened(data: Any) -> Document:
     """Returns the document in a value, recognised from its JSON."""
-    return Document.open(json.dumps(data).encode())
+    return open_document(json.dumps(data).encode())
 
 
 def texts(page: Page) -> list[str]:
@@ -61,11 +62,11 @@ SENTENCE = (
 
 
 def test_doclings_boxes_count_from_the_bottom(captured: Path) -> None:
-    (page,) = Document.open(captured / "docling.json").pages
+    (page,) = open_document(captured / "docling.json").pages
     assert (page.width, page.height) == (595, 842)
     assert texts(page) == SENTENCE.split()
     assert near(page.words[0].box, (69.66, 77.01, 504.70, 152.92))
-    (sideways,) = Document.open(captured / "docling_sideways.json").pages
+    (sideways,) = open_document(captured / "docling_sideways.json").pages
     assert (sideways.width, sideways.height) == (842, 595)
     assert texts(sideways) == SENTENCE.split()
     assert lines(sideways)[1] == "package"
@@ -77,7 +78,7 @@ def test_doclings_boxes_count_from_the_bottom(captured: Path) -> None:
 
 def test_doclings_cells_lie_in_their_table(captured: Path) -> None:
     data = load(captured / "docling_table.json")
-    (page,) = Document.open(captured / "docling_table.json").pages
+    (page,) = open_document(captured / "docling_table.json").pages
     (table,) = data["tables"]
     place = table["prov"][0]["bbox"]  # from the bottom, while those of cells are from the top
     cells = [cell["text"] for cell in table["data"]["table_cells"]]
@@ -96,7 +97,7 @@ def test_doclings_cells_lie_in_their_table(captured: Path) -> None:
 
 def test_doclings_server_wraps_its_document(fixtures: Path) -> None:
     data = load(fixtures / "docling.json")
-    plain = Document.open(fixtures / "docling.json")
+    plain = open_document(fixtures / "docling.json")
     answer = {"document": {"filename": "page.png", "json_content": data}, "status": "success"}
     assert opened(answer) == plain.__class__(id="document", pages=plain.pages, source=plain.source)
 
@@ -143,7 +144,7 @@ def test_pairs_of_a_form_are_read_once(fixtures: Path) -> None:
     item = {"self_ref": "#/form_items/0", "label": "form", "prov": [], "graph": {"cells": cells}}
     data["form_items"] = [item]
     data["body"]["children"].append({"$ref": "#/form_items/0"})
-    plain = Document.open(fixtures / "docling.json").pages[0]
+    plain = open_document(fixtures / "docling.json").pages[0]
     (page,) = opened(data).pages
     assert texts(page) == [*texts(plain), "Terms", "net", "30"]
 
@@ -152,7 +153,7 @@ def test_pairs_of_a_form_are_read_once(fixtures: Path) -> None:
 
 
 def test_doctrs_server_answers_with_flat_boxes(captured: Path) -> None:
-    (page,) = Document.open(captured / "doctr_server.json").pages
+    (page,) = open_document(captured / "doctr_server.json").pages
     assert (page.width, page.height) == (1654, 2339)
     assert lines(page) == ["Hello world!"]
     assert near(page.words[0].box, (1235.868, 420.289, 1368.351, 484.246))
@@ -160,7 +161,7 @@ def test_doctrs_server_answers_with_flat_boxes(captured: Path) -> None:
 
 
 def test_doctrs_polygons_get_the_upright_box_around_them(captured: Path) -> None:
-    (page,) = Document.open(captured / "doctr_server_polygons.json").pages
+    (page,) = open_document(captured / "doctr_server_polygons.json").pages
     assert lines(page) == ["Hello world!"]
     assert near(page.words[0].box, (1235.105, 419.577, 1357.693, 475.821))
     assert near(page.words[1].box, (1356.930, 424.857, 1498.549, 472.825))
@@ -173,8 +174,8 @@ def test_doctrs_kie_predictions_are_put_in_order(captured: Path, fixtures: Path)
     assert lines(page) == ["Hello world!"]
     exported = load(fixtures / "doctr_kie.json")["pages"][0]["predictions"]
     assert list(exported) == ["words", "total"]
-    assert Document.open(fixtures / "doctr_kie.json").pages == (
-        Document.open(fixtures / "doctr.json").pages
+    assert open_document(fixtures / "doctr_kie.json").pages == (
+        open_document(fixtures / "doctr.json").pages
     )
 
 

@@ -83,7 +83,7 @@ def test_a_file_that_changed_is_not_drawn(tmp_path: Path, size: tuple[int, int])
 def test_a_pdf_file_that_changed_is_not_drawn(tmp_path: Path, pdfs: ModuleType) -> None:
     path = tmp_path / "a.pdf"
     path.write_bytes(pdfs.file([pdfs.shown("Total due")]))
-    opened = [Document.open(path), with_image(path)]
+    opened = [open_document(path), with_image(path)]
     for document in opened:
         assert page_image(document.pages[0]) is not None
     path.write_bytes(pdfs.file([pdfs.shown("Other")]))

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from hushdoc.document.document import Document
 from hushdoc.errors import InputError
 from hushdoc.reading import ReadingLimits, in_reading_order
+from hushdoc.reading.opening import open_document
 
 LIMITS = ReadingLimits(max_bytes=2**20, max_pages=20, max_pixels=2**21, max_words=5000)
 VALUES: tuple[Any, ...] = (
@@ -102,7 +102,7 @@ def hunt(seeds: list[bytes], rounds: int, seed: int) -> Counter[str]:
         broken = spoiled_json(content, dice) if structured else spoiled(content, dice)
         try:
             # No OCR: it is the decoders that are hunted.
-            document = Document.open(broken, ocr="none", limits=LIMITS)
+            document = open_document(broken, ocr="none", limits=LIMITS)
         except InputError as error:
             outcomes[error.code if len(str(error)) < 2000 else "message too long"] += 1
         else:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFile
 
 from hushdoc.document.document import Document
 from hushdoc.document.page import Box, Page, Word
@@ -26,7 +26,8 @@ from hushdoc.errors import (
     UnsupportedFormatError,
 )
 from hushdoc.reading import OCRCache, ReadingLimits, open_document, page_image
-from hushdoc.reading.images import images
+from hushdoc.reading.images import frame_sizes, frames
+from hushdoc.runtime.images import with_image
 
 
 class Corner:
@@ -72,7 +73,7 @@ def marked(mode: str = "L", size: tuple[int, int] = (64, 32), ink: Any = 0) -> I
 
 
 def looked_at(content: bytes, **options: Any) -> tuple[str, Page]:
-    document = Document.open(content, ocr=Corner(), **options)
+    document = open_document(content, ocr=Corner(), **options)
     (page,) = document.pages
     return page.words[0].text, page
 
@@ -98,13 +99,22 @@ def test_photos_are_upright(
     exif[274] = orientation
     path = tmp_path / "photo"
     path.write_bytes(saved(marked(), form, exif=exif))
-    (page,) = Document.open(path, ocr=Corner()).pages
+    (page,) = open_document(path, ocr=Corner()).pages
     assert page.words[0].text == corner
     assert (page.width, page.height) == size
     drawn = page_image(page)
     assert drawn is not None
     assert drawn.size == size
     assert Corner().read(drawn)[0].text == corner
+    assert with_image(path).pages[0].width == size[0]
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "TIFF", "GIF", "BMP", "WEBP"])
+def test_sizes_are_known_without_decoding(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = saved(marked(), form)
+    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda image: pytest.fail("decoded"))
+    sizes = frame_sizes(content, id="a", limits=ReadingLimits())
+    assert list(sizes) == [(0, (64, 32))]
 
 
 def test_a_tiff_file_has_a_page_for_each_image_but_thumbnails(tmp_path: Path) -> None:
@@ -113,7 +123,7 @@ def test_a_tiff_file_has_a_page_for_each_image_but_thumbnails(tmp_path: Path) ->
     thumbnail = marked(size=(8, 8))
     thumbnail.encoderinfo = {"tiffinfo": {254: 1}}  # type: ignore[attr-defined]
     marked().save(path, save_all=True, append_images=[thumbnail, second])
-    document = Document.open(path, ocr=Corner())
+    document = open_document(path, ocr=Corner())
     assert [(page.width, page.frame) for page in document.pages] == [(64, 0), (40, 2)]
     assert [page.words[0].text for page in document.pages] == ["north-west", "south-east"]
     assert Document.from_dict(document.to_dict(), folder=tmp_path) == document
@@ -121,7 +131,7 @@ def test_a_tiff_file_has_a_page_for_each_image_but_thumbnails(tmp_path: Path) ->
     assert drawn is not None
     assert Corner().read(drawn)[0].text == "south-east"
     with pytest.raises(LimitExceededError, match="3 pages; at most 2"):
-        Document.open(path, ocr=Corner(), limits=ReadingLimits(max_pages=2))
+        open_document(path, ocr=Corner(), limits=ReadingLimits(max_pages=2))
     lost = Page(width=9, height=9, words=(), image=path, frame=7)
     with pytest.raises(UnsupportedFormatError):
         page_image(lost)
@@ -150,7 +160,7 @@ def test_every_kind_of_pixel_becomes_rgb(content: bytes) -> None:
 
 def test_sixteen_bits_are_scaled_and_not_cut() -> None:
     values = np.linspace(0, 65535, 256).astype(np.uint16).reshape(1, 256)
-    ((_, image),) = images(saved(Image.fromarray(values), "PNG"), id="x", limits=ReadingLimits())
+    ((_, image),) = frames(saved(Image.fromarray(values), "PNG"), id="x", limits=ReadingLimits())
     assert np.abs(np.asarray(image)[0, :, 0].astype(int) - np.arange(256)).max() <= 1
 
 
@@ -159,7 +169,7 @@ def test_all_grey_values_are_scaled_alike(mode: str) -> None:
     values = np.arange(65536, dtype=np.uint16).reshape(1024, 64)
     kind = {"I;16": np.uint16, "I": np.int32, "F": np.float32}[mode]
     content = saved(Image.fromarray(values.astype(kind)), "TIFF")
-    ((_, image),) = images(content, id="x", limits=ReadingLimits())
+    ((_, image),) = frames(content, id="x", limits=ReadingLimits())
     expected = (values.astype(np.int64) * 255 + 32767) // 65535
     assert np.array_equal(np.asarray(image)[:, :, 0], expected)
 
@@ -170,7 +180,7 @@ def test_many_pixels_of_sixteen_bits_take_little_memory() -> None:
     content = saved(Image.new("I;16", size, 3000), "PNG")
     tracemalloc.start()
     try:
-        ((_, image),) = images(content, id="x", limits=ReadingLimits())
+        ((_, image),) = frames(content, id="x", limits=ReadingLimits())
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -184,7 +194,7 @@ def test_grey_values_that_are_none_are_told(value: float) -> None:
     values[20, 20] = value
     content = saved(Image.fromarray(values), "TIFF")
     with pytest.raises(UnsupportedFormatError, match="grey values"):
-        Document.open(content, ocr=Corner())
+        open_document(content, ocr=Corner())
 
 
 CAPPED = [("PNG", {}), ("JPEG", {}), ("TIFF", {}), ("TIFF", {"compression": "tiff_deflate"}),
@@ -203,7 +213,7 @@ def test_the_limits_alone_decide_how_many_pixels_are_read(
         assert looked_at(content)[0] == "north-west"
     assert Image.MAX_IMAGE_PIXELS == 100
     with pytest.raises(LimitExceededError, match="64 x 32 pixels; at most 2047"):
-        Document.open(content, ocr=Corner(), limits=ReadingLimits(max_pixels=2047))
+        open_document(content, ocr=Corner(), limits=ReadingLimits(max_pixels=2047))
 
 
 def test_a_image_that_only_its_decoder_finds_too_large_is_told(
@@ -219,7 +229,7 @@ def test_a_image_that_only_its_decoder_finds_too_large_is_told(
 
 def test_what_is_transparent_shows_white_paper() -> None:
     clear = Image.new("RGBA", (16, 16), (0, 0, 0, 0))
-    ((_, image),) = images(saved(clear, "PNG"), id="x", limits=ReadingLimits())
+    ((_, image),) = frames(saved(clear, "PNG"), id="x", limits=ReadingLimits())
     assert image.getpixel((3, 3)) == (255, 255, 255)
 
 
@@ -227,7 +237,7 @@ def test_nothing_of_the_files_metadata_is_passed_on() -> None:
     exif = Image.Exif()
     exif[271] = "camera"
     content = saved(marked("RGB", ink=(0, 0, 0)), "JPEG", exif=exif, comment=b"secret")
-    ((_, image),) = images(content, id="x", limits=ReadingLimits())
+    ((_, image),) = frames(content, id="x", limits=ReadingLimits())
     assert image.info == {}
     assert len(image.getexif()) == 0
 
@@ -237,7 +247,7 @@ def test_animations_are_no_documents(form: str) -> None:
     frames = [marked(), marked().rotate(180)]
     content = saved(frames[0], form, save_all=True, append_images=frames[1:])
     with pytest.raises(UnsupportedFormatError, match="animated: it has 2 images"):
-        Document.open(content, ocr=Corner())
+        open_document(content, ocr=Corner())
 
 
 def test_a_photo_with_its_preview_is_the_photo() -> None:
@@ -265,7 +275,7 @@ def png_of(width: int, height: int) -> bytes:
 )
 def test_bombs_are_refused_undecoded(size: tuple[int, int], said: str) -> None:
     with pytest.raises(LimitExceededError, match=said) as raised:
-        Document.open(png_of(*size))
+        open_document(png_of(*size))
     assert raised.value.code == "LIMIT_EXCEEDED"
 
 
@@ -282,9 +292,9 @@ def test_one_pixel_holds_no_word() -> None:
     content = saved(Image.new("L", (1, 1), 255), "PNG")
     for ocr in ("rapidocr", "tesseract"):
         with pytest.raises(EmptyDocumentError):
-            Document.open(content, ocr=ocr, limits=ReadingLimits())
+            open_document(content, ocr=ocr, limits=ReadingLimits())
     with pytest.raises(OCRRequiredError):
-        Document.open(content, ocr="none")
+        open_document(content, ocr="none")
 
 
 @pytest.mark.parametrize("form", ["PNG", "JPEG", "TIFF", "GIF", "BMP", "WEBP"])
@@ -293,7 +303,7 @@ def test_images_cut_short_are_told(form: str, keep: float) -> None:
     noise = Image.fromarray(np.random.default_rng(5).integers(0, 255, (99, 99, 3), np.uint8))
     content = saved(noise, form)
     with pytest.raises(InputError, match="can't be read") as raised:
-        Document.open(content[: int(keep * len(content))], ocr=Corner())
+        open_document(content[: int(keep * len(content))], ocr=Corner())
     assert raised.value.code == "UNSUPPORTED_FORMAT"
     assert looked_at(content)[1].width == 99
 
@@ -305,7 +315,7 @@ def test_decoders_of_rare_formats_never_see_a_file(tmp_path: Path) -> None:
         except (OSError, KeyError):
             continue
         with pytest.raises(HushdocError) as raised:
-            Document.open(content, format="image", ocr=Corner())
+            open_document(content, format="image", ocr=Corner())
         assert raised.value.code == "UNSUPPORTED_FORMAT"
 
 

@@ -17,6 +17,7 @@ import hushdoc
 from hushdoc.document.document import Document
 from hushdoc.errors import InputError
 from hushdoc.reading import page_image
+from hushdoc.reading.opening import open_document
 from hushdoc.runtime.extraction import Extraction, Timings
 
 SECRET = (200, 10, 30)
@@ -67,7 +68,7 @@ def test_a_file_names_no_image_outside_its_folder(home: Path, way: str, name: st
     for content in (data, {"document": data, "spans": []}):
         path.write_text(json.dumps(content))
         with pytest.raises(InputError, match="not in the folder") as raised:
-            Document.open(path)
+            open_document(path)
         assert raised.value.code == "IMAGE_OUTSIDE"
         assert "\0" not in str(raised.value)
 
@@ -77,13 +78,13 @@ def test_links_in_a_circle_open_nothing(home: Path) -> None:
     (home / "uploads/a.json").write_text(json.dumps(naming("circle/secret.png")))
     # Versions of Python differ in which of the two tells it.
     with pytest.raises(InputError):
-        page_image(Document.open(home / "uploads/a.json").pages[0])
+        page_image(open_document(home / "uploads/a.json").pages[0])
 
 
 @pytest.mark.parametrize("way", OUTSIDE)
 def test_bytes_and_requests_name_no_image_at_all(home: Path, way: str) -> None:
     data = naming(OUTSIDE[way](home), frame=1)
-    sent = Document.open(json.dumps(data).encode())
+    sent = open_document(json.dumps(data).encode())
     for document in (sent, Document.from_dict(data)):
         assert document.pages[0].image is None
         assert page_image(document.pages[0]) is None
@@ -108,7 +109,7 @@ def test_images_beside_the_file_are_opened(
     (home / "uploads/upload.json").write_text(json.dumps(naming(name)))
     monkeypatch.chdir(home / "uploads")
     for path in (home / "uploads/upload.json", "upload.json", "../uploads/upload.json"):
-        image = page_image(Document.open(path).pages[0])
+        image = page_image(open_document(path).pages[0])
         assert image is not None
         assert image.getpixel((50, 20)) == (1, 200, 3)
 
@@ -117,7 +118,7 @@ def test_images_beside_the_file_are_opened(
 def test_the_name_of_an_image_is_a_string(home: Path, name: Any) -> None:
     (home / "a.json").write_text(json.dumps(naming(name)))
     with pytest.raises(InputError, match="the name of an image is"):
-        Document.open(home / "a.json")
+        open_document(home / "a.json")
 
 
 def test_documents_are_written_for_the_folder_they_will_stand_in(home: Path) -> None:
@@ -141,7 +142,7 @@ def test_what_redaction_writes_can_be_opened(home: Path) -> None:
         ["hi"], [(1, 1, 9, 9)], width=100, height=30, image=home / "secret.png"
     )
     made = hushdoc.redact(document, [], out=home / "left")
-    (page,) = Document.open(home / "left/document.json").pages
+    (page,) = open_document(home / "left/document.json").pages
     assert page.image == made.document.pages[0].image == home / "left/page-0.png"
     image = page_image(page)
     assert image is not None

@@ -46,7 +46,7 @@ def texts(document: Document) -> list[list[str]]:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_engine_reads_the_page_word_by_word(fixtures: Path, engine: str) -> None:
-    document = Document.open(fixtures / "page.png", ocr=engine)
+    document = open_document(fixtures / "page.png", ocr=engine)
     (page,) = document.pages
     assert [word.text for word in page.words] == TEXT
     assert [word.segment for word in page.words] == [0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 3]
@@ -54,14 +54,14 @@ def test_an_engine_reads_the_page_word_by_word(fixtures: Path, engine: str) -> N
     assert document.source.ocr is not None
     assert document.source.ocr.startswith(f"{engine} ")
     assert document.source.ocr_pages == (0,)
-    seen = Document.open(fixtures / "tesseract.tsv").pages[0].words
+    seen = open_document(fixtures / "tesseract.tsv").pages[0].words
     for word, other in zip(page.words, seen, strict=True):
         shared = min(word.box.x1, other.box.x1) - max(word.box.x0, other.box.x0)
         assert shared > 0.8 * (other.box.x1 - other.box.x0)
 
 
 def test_auto_takes_rapidocr_where_it_is_installed(fixtures: Path) -> None:
-    document = Document.open(fixtures / "page.png")
+    document = open_document(fixtures / "page.png")
     assert document.source is not None
     assert document.source.ocr == f"rapidocr {rapidocr.default_engine().version}"
 
@@ -69,17 +69,17 @@ def test_auto_takes_rapidocr_where_it_is_installed(fixtures: Path) -> None:
 @pytest.mark.tesseract
 def test_auto_reads_only_the_pages_without_text(pdfs: ModuleType, fixtures: Path) -> None:
     scan = image_page(pdfs, fixtures / "page.png")
-    document = Document.open(scan)
+    document = open_document(scan)
     assert [word.text for word in document.pages[0].words] == ["typed"]
     assert [word.text for word in document.pages[1].words] == TEXT
     assert document.source is not None
     assert document.source.ocr_pages == (1,)
     assert "page 1 by rapidocr" in str(document.source)
-    named = Document.open(scan, ocr="tesseract")
+    named = open_document(scan, ocr="tesseract")
     assert named.source is not None
     assert named.source.ocr_pages == (0, 1)
     assert named.pages[0].words[0].text == "typed"
-    bare = Document.open(scan, ocr="none")
+    bare = open_document(scan, ocr="none")
     assert bare.num_words == 1
     assert bare.source is not None
     assert bare.source.ocr is None
@@ -89,7 +89,7 @@ def test_a_number_stamped_on_a_scan_does_not_hide_its_text(
     pdfs: ModuleType, fixtures: Path
 ) -> None:
     stamped = image_page(pdfs, fixtures / "page.png", stamp=pdfs.shown("A-0017", x=500, y=20))
-    document = Document.open(stamped)
+    document = open_document(stamped)
     assert document.source is not None
     assert document.source.ocr_pages == (1,)
     assert {*TEXT, "A-0017"} <= {word.text for word in document.pages[1].words}
@@ -99,7 +99,7 @@ def test_a_stamped_scan_in_strips_is_read_whole(pdfs: ModuleType, fixtures: Path
     stamped = image_page(
         pdfs, fixtures / "page.png", stamp=pdfs.shown("A-0017", x=500, y=20), strips=3
     )
-    document = Document.open(stamped)
+    document = open_document(stamped)
     assert {*TEXT, "A-0017"} <= {word.text for word in document.pages[1].words}
 
 
@@ -155,11 +155,11 @@ def test_a_slender_page_does_not_cost_the_others(
     with Image.open(fixtures / "page.png") as image:
         rest = Image.new("RGB", (3000, 2), "white")
         rest.save(path, save_all=True, append_images=[image.convert("RGB")])
-    document = Document.open(path, ocr=engine)
+    document = open_document(path, ocr=engine)
     assert texts(document) == [[], TEXT]
     rest.save(path)
     with pytest.raises(EmptyDocumentError):
-        Document.open(path, ocr=engine)
+        open_document(path, ocr=engine)
 
 
 @pytest.mark.tesseract
@@ -236,11 +236,11 @@ def test_no_page_is_written_to_disk(fixtures: Path, tmp_path: Path) -> None:
         "def watch(event, arguments):\n"
         "    if event == 'open' and isinstance(arguments[0], (str, bytes)) and arguments[2] & 3:\n"
         "        opened.append(str(arguments[0]))\n"
-        "from hushdoc.document.document import Document\n"
+        "from hushdoc.reading.opening import open_document\n"
         "sys.dont_write_bytecode = True\n"
         "sys.addaudithook(watch)\n"
         "for engine in ('rapidocr', 'tesseract'):\n"
-        "    Document.open(sys.argv[1], ocr=engine)\n"
+        "    open_document(sys.argv[1], ocr=engine)\n"
         "print([name for name in opened if name != os.devnull])"
     )
     done = subprocess.run(
@@ -260,17 +260,14 @@ def test_telemetry_is_off_before_rapidocr_imports_anything(fixtures: Path) -> No
     code = (
         "import os, sys\n"
         "os.environ.pop('ORT_DISABLE_TELEMETRY', None)\n"
-        "from hushdoc.document.document import Document\n"
-        "Document.open(sys.argv[1], ocr='rapidocr')\n"
+        "from hushdoc.reading.opening import open_document\n"
+        "open_document(sys.argv[1], ocr='rapidocr')\n"
         "print(os.environ['ORT_DISABLE_TELEMETRY'], 'onnxruntime' in sys.modules)"
     )
     command = [sys.executable, "-c", code, str(fixtures / "page.png")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "1 True\n"
-    early = code.replace(
-        "from hushdoc.document.document", "import onnxruntime\nfrom hushdoc.document.document"
-    )
-    command[2] = early
+    command[2] = code.replace("from hushdoc", "import onnxruntime\nfrom hushdoc")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "TelemetryActiveError" in done.stderr
 
@@ -285,7 +282,7 @@ def test_rapidocr_without_its_runtime_is_told(monkeypatch: pytest.MonkeyPatch) -
 def test_a_missing_program_is_told(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(OCRError, match="apt-get install tesseract-ocr") as raised:
-        Document.open(fixtures / "page.png", ocr="tesseract")
+        open_document(fixtures / "page.png", ocr="tesseract")
     assert (raised.value.code, raised.value.exit_code) == ("OCR_FAILED", 6)
 
 
@@ -328,10 +325,10 @@ def test_a_missing_package_names_its_extra(fixtures: Path, tmp_path: Path) -> No
     code = (
         "import sys\n"
         "sys.modules[sys.argv[2]] = None\n"
-        "from hushdoc.document.document import Document\n"
+        "from hushdoc.reading.opening import open_document\n"
         "from hushdoc.errors import MissingExtraError\n"
         "try:\n"
-        "    Document.open(sys.argv[1], ocr=sys.argv[3])\n"
+        "    open_document(sys.argv[1], ocr=sys.argv[3])\n"
         "except MissingExtraError as error:\n"
         "    print(error)"
     )
@@ -354,11 +351,11 @@ def test_a_missing_package_names_its_extra(fixtures: Path, tmp_path: Path) -> No
 
 def test_wrong_names_are_the_callers_mistake(fixtures: Path) -> None:
     with pytest.raises(ValueError, match="ocr is 'magic'"):
-        Document.open(fixtures / "page.png", ocr="magic")
+        open_document(fixtures / "page.png", ocr="magic")
     with pytest.raises(ValueError, match="format is 'docx'"):
-        Document.open(fixtures / "page.png", format="docx")
+        open_document(fixtures / "page.png", format="docx")
     with pytest.raises(OCRRequiredError):
-        Document.open(fixtures / "page.png", ocr="none")
+        open_document(fixtures / "page.png", ocr="none")
 
 
 def test_models_are_never_downloaded(tmp_path: Path) -> None:
@@ -367,7 +364,7 @@ def test_models_are_never_downloaded(tmp_path: Path) -> None:
 
 
 def test_many_threads_share_one_engine(fixtures: Path) -> None:
-    alone = Document.open(fixtures / "page.png", ocr="rapidocr")
+    alone = open_document(fixtures / "page.png", ocr="rapidocr")
     engine = RapidOCREngine(threads=1)
     found: list[Document] = []
 

@@ -25,6 +25,7 @@ from hushdoc.errors import (
 )
 from hushdoc.reading import ReadingLimits, ReadingWarning, Source, page_image, pdf_images
 from hushdoc.reading.drafting import PIXELS_PER_INCH
+from hushdoc.reading.opening import open_document
 from hushdoc.reading.pdf import text_pages
 from hushdoc.reading.pdf_text import TextPage
 
@@ -34,7 +35,7 @@ def texts(document: Document) -> list[list[str]]:
 
 
 def read(content: bytes, **options: object) -> Document:
-    return Document.open(content, ocr="none", **options)  # type: ignore[arg-type]
+    return open_document(content, ocr="none", **options)  # type: ignore[arg-type]
 
 
 def outcome(content: bytes, **options: object) -> list[list[str]] | str:
@@ -65,7 +66,7 @@ def test_the_ink_of_a_word_stands_in_its_box(
 ) -> None:
     path = tmp_path / "page.pdf"
     path.write_bytes(pdfs.file([pdfs.shown("Total 12.50")], extra=f"/Rotate {rotation} {crop}"))
-    (page,) = Document.open(path, ocr="none").pages
+    (page,) = open_document(path, ocr="none").pages
     assert (page.width < page.height) == (
         (rotation % 180 == 0) and not crop or (rotation % 180 == 90 and bool(crop))
     )
@@ -106,10 +107,10 @@ def test_an_encrypted_file_needs_its_password(pdfs: ModuleType, tmp_path: Path) 
     path.write_bytes(pdfs.file([pdfs.shown("Total due")], password="swordfish"))
     for password, said in ((None, "needs a password"), ("guess", "does not open with this")):
         with pytest.raises(EncryptedDocumentError, match=said) as raised:
-            Document.open(path, password=password)
+            open_document(path, password=password)
         assert raised.value.code == "ENCRYPTED_DOCUMENT"
         assert "swordfish" not in str(raised.value)
-    opened = Document.open(path, password="swordfish")
+    opened = open_document(path, password="swordfish")
     (page,) = opened.pages
     assert [word.text for word in page.words] == ["Total", "due"]
     locked = replace(page, image=path)
@@ -256,7 +257,7 @@ def test_text_without_a_map_to_characters_is_not_trusted(pdfs: ModuleType) -> No
     ).replace(b"/BaseFont /Helvetica", b"/BaseFont /Helvetica /ToUnicode 12 0 R")
     (page,) = read(content).pages
     assert all("\ue000" <= letter < "\uf000" for letter in page.words[0].text)
-    document = Document.open(content, ocr="auto")
+    document = open_document(content, ocr="auto")
     assert document.source is not None
     assert document.source.ocr_pages == (0,)
     assert texts(document) == [["unreadable"]]
@@ -355,7 +356,7 @@ def header(pdfs: ModuleType, number: int = 25) -> bytes:
 def test_many_words_on_a_image_are_told_not_to_be_all(pdfs: ModuleType) -> None:
     content = drawn(pdfs, pdfs.strips(3, **WHOLE) + header(pdfs))
     with pytest.warns(ReadingWarning, match="cover most of page 0 of 'scan'") as told:
-        document = Document.open(content, id="scan")
+        document = open_document(content, id="scan")
     assert told[0].filename == __file__
     assert document.num_words == 25
     source = Source(reader="pdf", unread_pages=(0,))
@@ -374,7 +375,7 @@ def test_what_an_ocr_program_wrote_below_a_scan_is_its_text(pdfs: ModuleType, wh
     content = b"3 Tr " + scan + header(pdfs) if "ink" in where else header(pdfs) + scan
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        document = Document.open(drawn(pdfs, content))
+        document = open_document(drawn(pdfs, content))
     assert document.num_words == 25
     assert document.source == Source(reader="pdf")
 
@@ -390,12 +391,12 @@ def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_empty_page_needs_no_ocr(pdfs: ModuleType) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        document = Document.open(pdfs.file([b"", pdfs.shown("Total due"), b" q Q "]))
+        document = open_document(pdfs.file([b"", pdfs.shown("Total due"), b" q Q "]))
     assert texts(document) == [[], ["Total", "due"], []]
     assert document.source == Source(reader="pdf")
     for ocr in ("auto", "none"):
         with pytest.raises(EmptyDocumentError):
-            Document.open(pdfs.file([b""]), ocr=ocr)
+            open_document(pdfs.file([b""]), ocr=ocr)
 
 
 @pytest.mark.usefixtures("no_engine")
@@ -404,11 +405,11 @@ def test_pages_that_only_ocr_could_read_are_told_where_others_have_words(pdfs: M
     content = pdfs.file([frame, pdfs.shown("Total due"), frame])
     said = r"Pages 0, 2 of 'a' can be read by OCR.*hushdoc\[ocr\]"
     with pytest.warns(ReadingWarning, match=said):
-        document = Document.open(content, id="a")
+        document = open_document(content, id="a")
     assert texts(document) == [[], ["Total", "due"], []]
     assert document.source == Source(reader="pdf", unread_pages=(0, 2))
     with pytest.raises(MissingExtraError):
-        Document.open(pdfs.file([frame]))
+        open_document(pdfs.file([frame]))
 
 
 def test_so_many_objects_are_looked_at_and_no_more(

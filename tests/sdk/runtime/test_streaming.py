@@ -20,6 +20,7 @@ import pytest
 
 from hushdoc.document.document import Document
 from hushdoc.errors import EmptyDocumentError, HushdocError, InputError
+from hushdoc.reading.opening import open_document
 from hushdoc.runtime import streaming
 from hushdoc.runtime.extraction import Failure
 from hushdoc.runtime.streaming import answers
@@ -125,7 +126,7 @@ def test_functions_open_documents_in_their_own_way(workers: int, tmp_path: Path)
 
     def own(path: Path, **options: Any) -> Document:
         by.append(threading.current_thread().name)
-        return Document.open(path, **options)
+        return open_document(path, **options)
 
     asked = [
         partial(own, tmp_path / "a", id="mine"),

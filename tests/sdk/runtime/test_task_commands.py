@@ -23,6 +23,7 @@ import hushdoc
 from hushdoc.commands import classification, embedding, redaction
 from hushdoc.document.document import Document
 from hushdoc.errors import OutputExistsError, PolicyViolationError, TaskMismatchError
+from hushdoc.reading.opening import open_document
 from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc_export.classification import export_image_classifier, export_text_classifier
 from hushdoc_export.embedding import export_embedding, public_claim
@@ -168,7 +169,7 @@ def test_embed_prints_vectors(
     lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     policy = hushdoc.Policy.integrity_only(trust=tiny.TRUST)
     model: Any = hushdoc.load(home / "vectors", policy=policy)
-    expected = model.embed(Document.open("b.txt")).vector
+    expected = model.embed(open_document("b.txt")).vector
     assert np.float32(lines[1]["items"][0]["vector"]).tolist() == expected.tolist()
     assert run(embedding, f"{home}/vectors", "a.json", "--json", policy=OPEN) == 0
     assert json.loads(capfd.readouterr().out)["level"] == "page"
@@ -180,7 +181,7 @@ def test_redact_writes_what_is_left(
     tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     model: Any = hushdoc.load(tiny.sealed(), policy=tiny.policy())
-    found = model.extract(Document.open("a.json")).fields
+    found = model.extract(open_document("a.json")).fields
     label = found[0].label
     gone = {index for item in found if item.label == label for index in item.word_ids}
     assert 0 < len(gone) < 12
@@ -188,7 +189,7 @@ def test_redact_writes_what_is_left(
     printed = capfd.readouterr().out
     assert f"left: removed {label} (" in printed
     assert "Look at the result" in printed
-    back = Document.open("left/document.json")
+    back = open_document("left/document.json")
     assert [word.text for word in back.pages[0].words] == [
         f"word{index}" for index in range(12) if index not in gone
     ]

@@ -55,7 +55,7 @@ for loaded in (hushdoc.KIEModel.load(model, policy=policy), hushdoc.load(model, 
 files.write_file(home / "a.txt", b"one\\r\\ntwo\\n")
 files.write_file(home / "a.txt", b"Total\\r\\n12.50\\n")
 told["written"] = (home / "a.txt").read_bytes().decode()
-told["words"] = hushdoc.Document.open(home / "a.txt").text
+told["words"] = hushdoc.open_document(home / "a.txt").text
 with files.new_folder(home / "made") as made:
     (made / "b").write_bytes(b"b")
 told["made"] = sorted(path.name for path in home.iterdir())

@@ -24,6 +24,7 @@ from hushdoc import hashing, reading
 from hushdoc.document.document import Document
 from hushdoc.errors import HushdocError, InputError
 from hushdoc.hashing import FeatureScheme
+from hushdoc.reading.opening import open_document
 from hushdoc.reports import cyclonedx, opendp
 from hushdoc.runtime.classification import ClassificationModel
 from hushdoc.runtime.embedding import EmbeddingModel
@@ -218,10 +219,10 @@ MANY: Mapping[str, Call] = {
 
 PARTS: Mapping[str, Call] = {
     **{
-        f"Document.open({name}=)": lambda _, bad, name=name: Document.open(b"a", **{name: bad})
+        f"open_document({name}=)": lambda _, bad, name=name: open_document(b"a", **{name: bad})
         for name in OPTIONS
     },
-    "Document.open": lambda _, bad: Document.open(bad),
+    "open_document": lambda _, bad: open_document(bad),
     "open_document(cache=)": lambda _, bad: reading.open_document(b"a", cache=bad),
     **{
         f"Document.from_words({name}=)": lambda _, bad, name=name: from_words(**{name: bad})
@@ -410,11 +411,11 @@ def test_documents_put_together_by_hand_are_looked_at(models: Models, kind: str)
 @pytest.mark.parametrize(
     ("bad", "says"),
     [
-        (None, r"The document is NoneType; expected a Document\. .*Document\.open"),
+        (None, r"The document is NoneType; expected a Document\. .*open_document"),
         (7, r"is int; expected a Document"),
-        ("a.pdf", r"is str 'a\.pdf'; expected a Document\. Pass Document\.open\(path\)"),
-        (Path("a.pdf"), r"Pass Document\.open\(path\)"),
-        (b"%PDF", r"is bytes; .*Document\.open\(content\)"),
+        ("a.pdf", r"is str 'a\.pdf'; expected a Document\. Pass open_document\(path\)"),
+        (Path("a.pdf"), r"Pass open_document\(path\)"),
+        (b"%PDF", r"is bytes; .*open_document\(content\)"),
         ([DOCUMENT], r"is list; .*one by one"),
         (DOCUMENT.to_dict(), r"is dict; "),
         (np.zeros(3), r"is ndarray; "),

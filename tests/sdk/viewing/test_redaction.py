@@ -18,6 +18,7 @@ from PIL.PngImagePlugin import PngInfo
 from hushdoc.document.document import Document
 from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import InputError, OutputExistsError
+from hushdoc.reading.opening import open_document
 from hushdoc.viewing import folded_text
 from hushdoc.viewing.redaction import MARK, Redaction, redact
 
@@ -138,7 +139,7 @@ def test_nothing_that_was_written_holds_what_was_removed(tmp_path: Path) -> None
         assert b"jane" not in content
         assert b"doe" not in content
         assert b"scan.png" not in content
-    back = Document.open(tmp_path / "out/document.json")
+    back = open_document(tmp_path / "out/document.json")
     assert [item.text for item in back.pages[0].words] == ["Name:", "Total", "12.50", "signed"]
     assert back.pages[0].image == tmp_path / "out/page-0.png"
 

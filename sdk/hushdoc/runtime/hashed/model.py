@@ -223,7 +223,7 @@ class HashedCRFModel:
 
         Args:
             documents: Documents, paths of files, or functions that return a document, such as
-                `partial(Document.open, path, password=...)`; taken a few at a time, so a generator
+                `partial(open_document, path, password=...)`; taken a few at a time, so a generator
                 streams.
             workers: How many documents are read at once, each by a thread of its own.
             on_error: "raise" stops at the first document that can't be read; "collect" yields a
