@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hushdoc_training.invented import phrases, phrasing_variants, providers, values
+from hushdoc_training.invented import phrases, providers, values
 from hushdoc_training.invented.contracts import Deal, Item
 from hushdoc_training.invented.providers import Provider
 from hushdoc_training.invented.random_draws import Dice
 from hushdoc_training.invented.sheet import Block, Colour, Face, Role, Sheet
+from hushdoc_training.invented.word_lists import word_lists
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +32,7 @@ class Bill:
 
     def word(self, what: str, place: int) -> str:
         """Returns this provider's own word for something."""
-        return self.provider.wording(place, phrasing_variants.FACTS[what])
+        return self.provider.wording(place, word_lists("invoices.facts")[what])
 
 
 class Fact(NamedTuple):
@@ -188,7 +189,7 @@ def table(
         if sum(fill) < 360:
             head = Face(family=head.family, size=head.size, bold=True, colour=(255, 255, 255))
     for place, column in enumerate(columns):
-        label = bill.provider.wording((place + 5) % 16, phrasing_variants.HEADS[column])
+        label = bill.provider.wording((place + 5) % 16, word_lists("invoices.columns")[column])
         _cell(bill, label, column, stops[place], stops[place + 1], y + 4, head, "question", None)
     top, y = y, y + high
     edges = [top, y]

@@ -4,60 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hushdoc_training.invented import look, phrases, places, prose, qualities
+from hushdoc_training.invented import look, phrases, places, prose
 from hushdoc_training.invented.draft import Draft
 from hushdoc_training.invented.sheet import NOTHING, Block
-from hushdoc_training.invented.wordlist import lines
+from hushdoc_training.invented.word_lists import word_list
 
 BOXES = (("drawn", 4.0), ("[]", 2.0), ("()", 1.5), ("glyph", 1.0), ("blank", 3.0))
 """How boxes are made: drawn, of brackets, as a sign, or a short line to write an X on."""
-
-_SETS = lines(
-    """
-    Yes,No
-    Yes,No,N/A
-    Male,Female
-    New,Renewal
-    Single,Married,Divorced,Widowed
-    Approved,Rejected
-    Approved,Not approved,Revise
-    High,Medium,Low
-    Original,Copy
-    Urgent,For review,Please comment,Please reply
-    Full time,Part time,Temporary
-    Check,Cash,Credit card
-    Air,Sea,Rail,Truck
-    Prepaid,Collect
-    Excellent,Good,Fair,Poor
-    Daily,Weekly,Monthly,Yearly
-    Regular,Rush
-    Agree,Disagree,No opinion
-    Pass,Fail
-    Information,Approval,Signature,Comment,Return
-    Mail,Fax,Phone,Messenger
-    Major,Minor,None
-    Increase,Decrease,Same
-    In stock,Out of stock,On order
-    Domestic,Foreign
-    A,B,C,D
-    Open,Closed,Pending
-    Buyer,Seller,Other
-    Local,State,Federal
-    Under 18,18-24,25-34,35+
-    Magazine,Newspaper,Outdoor,Direct mail
-    Satisfactory,Unsatisfactory
-    AM,PM
-    Please handle,For your files,Per your request,Let's discuss
-    Mr.,Mrs.,Ms.,Dr.
-    Draft,Final
-    Confidential,Public
-    Individual,Partnership,Corporation
-    None,Some,All
-    Overnight,2nd day,Ground
-    Add,Change,Delete
-    Above average,Average,Below average
-    """
-)
 
 
 def options(draft: Draft) -> list[str]:
@@ -65,11 +18,11 @@ def options(draft: Draft) -> list[str]:
     dice = draft.dice
     shape = dice.unit()
     if shape < 0.5:
-        found = dice.pick(_SETS).split(",")
+        found = dice.word("checkboxes.option_sets").split(",")
     elif shape < 0.75:
         found = [phrases.thing(dice, draft.trade) for _ in range(dice.integer(2, 6))]
     elif shape < 0.85:
-        found = dice.sample(qualities.DEPARTMENTS, dice.integer(2, 8))
+        found = dice.sample(word_list("qualities.departments"), dice.integer(2, 8))
     elif shape < 0.92:
         found = [places.town(dice) for _ in range(dice.integer(2, 5))]
     else:

@@ -8,14 +8,55 @@ from __future__ import annotations
 
 import random
 
-from hushdoc_training.invented.wordlist import words
 from hushdoc_training.labelled_texts import Contract
 
 NAME = "invented contracts"
 
-_STATES = words("Delaware Nevada Ohio Texas Oregon Maine Utah Iowa Kansas Idaho Vermont Georgia")
-_THINGS = words("software drawings vehicles premises databases samples machines manuals designs")
-_SYLLABLES = words("bar cor den fal gin hol jar kel lum mor nev pol quin ros tam ul ver win")
+_STATES = [
+    "Delaware",
+    "Nevada",
+    "Ohio",
+    "Texas",
+    "Oregon",
+    "Maine",
+    "Utah",
+    "Iowa",
+    "Kansas",
+    "Idaho",
+    "Vermont",
+    "Georgia",
+]
+_THINGS = [
+    "software",
+    "drawings",
+    "vehicles",
+    "premises",
+    "databases",
+    "samples",
+    "machines",
+    "manuals",
+    "designs",
+]
+_SYLLABLES = [
+    "bar",
+    "cor",
+    "den",
+    "fal",
+    "gin",
+    "hol",
+    "jar",
+    "kel",
+    "lum",
+    "mor",
+    "nev",
+    "pol",
+    "quin",
+    "ros",
+    "tam",
+    "ul",
+    "ver",
+    "win",
+]
 
 CLAUSES: dict[str, tuple[str, ...]] = {
     "Governing Law": (

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hushdoc_training.invented import (
-    form_prompts,
     people,
     phrases,
     places,
     prose,
-    qualities,
     values,
 )
 from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.word_lists import word_lists
 
 
 class Entry(NamedTuple):
@@ -34,9 +33,9 @@ _KINDS = (
 def entry(dice: Dice, trade: str, kind: str | None = None) -> Entry:
     """Returns something a form of this trade may ask for, of the wanted kind if one is given."""
     kind = kind or dice.weighted(_KINDS)
-    made = form_prompts.PATTERNS.get(kind)
+    made = word_lists("form_prompts.patterns").get(kind)
     if made is None or dice.chance(0.45):
-        return Entry(dice.pick(form_prompts.PLAIN[kind]), kind)
+        return Entry(dice.pick(word_lists("form_prompts.plain")[kind]), kind)
     return Entry(prose.filled(dice.pick(made), dice, trade), kind)
 
 
@@ -77,9 +76,9 @@ def short_value(
         case "place":
             return _place(dice)
         case "role":
-            return dice.pick(qualities.ROLES)
+            return dice.word("qualities.roles")
         case "department":
-            return dice.pick(qualities.DEPARTMENTS)
+            return dice.word("qualities.departments")
         case "period":
             return values.period(dice)
         case "yesno":
@@ -95,9 +94,9 @@ def _place(dice: Dice) -> str:
     return dice.pick(
         (
             places.town(dice),
-            f"{places.town(dice)}, {dice.pick(places.STATES)}",
-            dice.pick(places.STATE_NAMES),
-            dice.pick(places.COUNTRIES),
+            f"{places.town(dice)}, {dice.word('places.state_codes')}",
+            dice.word("places.state_names"),
+            dice.word("places.countries"),
         )
     )
 

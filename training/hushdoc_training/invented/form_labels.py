@@ -265,7 +265,7 @@ def sentence(draft: Draft, x0: int, x1: int, y: int) -> int:
     """Sets running text with gaps that somebody has filled in."""
     dice, face, hand = draft.dice, draft.look.body, draft.look.value
     x, blank = x0, face.size // 2
-    for piece in dice.pick(_SENTENCES).split("|"):
+    for piece in dice.word("form_labels.sentences").split("|"):
         kind, _, name = piece.partition("=")
         if not name:
             for word in piece.split():
@@ -282,23 +282,6 @@ def sentence(draft: Draft, x0: int, x1: int, y: int) -> int:
             draft.put(text, x + 3, x1 + face.size, y, hand, role="answer", lines=1, beside=face)
         x = min(x + wide, x1) + blank
     return y + draft.look.step + 4
-
-
-_SENTENCES = (
-    "I, |person=name| , of |place=town| , do hereby certify that I have received |amount=sum| from "
-    "|company=payer| on |date=day| .",
-    "This agreement made the |date=day| between |company=one| and |company=other| .",
-    "We the undersigned agree to supply |count=number| units of |phrase=goods| by |date=day| .",
-    "The meeting will be held at |place=place| on |date=day| at |time=hour| .",
-    "Please send |count=number| copies to |person=name| , telephone |phone=number| .",
-    "Received of |person=name| the sum of |amount=sum| for |phrase=what| .",
-    "Permission is granted to |person=name| to enter |place=where| until |date=day| .",
-    "Charge to account |code=number| the amount of |amount=sum| under order |code=order| .",
-    "State of |place=state| , County of |place=county| . Sworn to before me this |date=day| .",
-    "My commission expires |date=day| and my license number is |code=number| .",
-    "Employee |person=name| has worked |count=hours| hours in |department=dept| since |date=day| .",
-    "Sample |code=number| was taken by |person=name| at |time=hour| on |date=day| .",
-)
 
 
 def some(draft: Draft, x0: int, x1: int, y: int, *, most: int = 9) -> int:

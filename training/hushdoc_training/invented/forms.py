@@ -9,11 +9,11 @@ from hushdoc_training.invented import (
     letters,
     look,
     page_elements,
+    phrases,
     reports,
     requests,
 )
 from hushdoc_training.invented.draft import Draft
-from hushdoc_training.invented.prose import trade
 from hushdoc_training.invented.providers import Provider
 from hushdoc_training.invented.random_draws import Dice
 from hushdoc_training.invented.sheet import Sheet
@@ -49,7 +49,7 @@ def form(family: str, provider: Provider, dice: Dice) -> Sheet:
         sheet=sheet,
         dice=dice,
         look=look.look(dice),
-        trade=trade(dice),
+        trade=phrases.trade(dice),
         provider=provider,
         goal=round(sheet.height * min(0.94, dice.real(0.45, 1.4))) - 60,
         air=dice.real(0.5, 1.9),

@@ -12,50 +12,12 @@ from hushdoc_training.invented import (
     people,
     phrases,
     prose,
-    qualities,
     signatures,
     values,
 )
 from hushdoc_training.invented.draft import Draft
 from hushdoc_training.invented.entries import Entry
 from hushdoc_training.invented.sheet import Face
-from hushdoc_training.invented.wordlist import terms
-
-_MEMO_TITLES = terms(
-    """
-    MEMORANDUM, MEMO, INTEROFFICE MEMORANDUM, INTER-OFFICE CORRESPONDENCE, OFFICE MEMO,
-    INTERNAL CORRESPONDENCE, COMPANY CORRESPONDENCE, MEETING REPORT, CALL REPORT, FIELD MEMO,
-    NOTICE, BULLETIN, ANNOUNCEMENT, TELEX, MESSAGE, CONTACT REPORT
-    """
-)  # fmt: skip
-_FAX_TITLES = terms(
-    """
-    FAX, FAX TRANSMITTAL, FACSIMILE COVER SHEET, FAX COVER SHEET, FACSIMILE TRANSMISSION,
-    TELECOPIER COVER LETTER, TELECOPY, FAX MESSAGE, FACSIMILE TRANSMITTAL SHEET, TELEFAX,
-    FACSIMILE MESSAGE, TRANSMISSION REPORT, FAX TRANSMISSION FORM
-    """
-)  # fmt: skip
-_TO = (
-    "To",
-    "TO",
-    "Attention",
-    "Distribution",
-    "Deliver to",
-    "For",
-    "Please deliver to",
-    "Addressee",
-)
-_FROM = ("From", "FROM", "Sender", "Sent by", "By", "Originator", "Submitted by")
-_ABOUT = terms(
-    """
-    Subject, Re, Subj., Regarding, Reference, Topic, RE, Concerning, Title
-    """
-)
-_COPIES = terms(
-    """
-    cc, c, CC, Copies to, Copy, Copies, bcc, xc, Distribution
-    """
-)
 
 
 def _names(draft: Draft, count: int) -> str:
@@ -99,16 +61,16 @@ def memo(draft: Draft, y: int) -> int:
     if dice.chance(0.65):
         y = page_elements.letterhead(draft, y)
     if dice.chance(0.75):
-        y = page_elements.title(draft, y, dice.pick(_MEMO_TITLES))
+        y = page_elements.title(draft, y, dice.word("letters.memo_titles"))
     date = values.spell_date(values.day(dice, 1965, 2005), draft.look.date_style)
     wanted: list[tuple[str, str, str | None]] = [
-        (dice.pick(_TO), _names(draft, dice.pick((1, 1, 1, 2, 3, 5))), None),
-        (dice.pick(_FROM), people.name(dice), None),
+        (dice.word("letters.to"), _names(draft, dice.pick((1, 1, 1, 2, 3, 5))), None),
+        (dice.word("letters.from"), people.name(dice), None),
         (dice.pick(("Date", "DATE", "Date", "Dated")), date, "date"),
-        (dice.pick(_ABOUT), _subject(draft), None),
+        (dice.word("letters.subject"), _subject(draft), None),
     ]
     if dice.chance(0.35):
-        wanted.append((dice.pick(_COPIES), _names(draft, dice.integer(1, 4)), None))
+        wanted.append((dice.word("letters.copies"), _names(draft, dice.integer(1, 4)), None))
     for _ in range(dice.pick((0, 0, 0, 1, 2))):
         extra = draft.entry()
         wanted.append((extra.label, draft.answer(extra.kind, blank=0.1), None))
@@ -130,7 +92,7 @@ def memo(draft: Draft, y: int) -> int:
             draft.look.body,
         ).y1
     if dice.chance(0.4) and y < draft.limit - 60:
-        copies = Entry(dice.pick(_COPIES), "person")
+        copies = Entry(dice.word("letters.copies"), "person")
         names = _names(draft, dice.integer(1, 5))
         y = form_labels.beside(draft, copies, draft.left, draft.right, y + 8, lines=6, text=names)
     return y
@@ -171,7 +133,7 @@ def fax(draft: Draft, y: int) -> int:
         y += 14
     if dice.chance(0.75):
         y = page_elements.letterhead(draft, y)
-    text = dice.pick(_FAX_TITLES)
+    text = dice.word("letters.fax_titles")
     if dice.chance(0.2):
         big = Face(
             family=dice.pick(("sans", "times", "plain")), size=dice.integer(32, 54), bold=True
@@ -227,12 +189,12 @@ def fax(draft: Draft, y: int) -> int:
 def _fax_keys(draft: Draft) -> list[tuple[str, str]]:
     dice = draft.dice
     wanted = [
-        (dice.pick(_TO), "person"),
+        (dice.word("letters.to"), "person"),
         (
             dice.pick(("Fax", "Fax no.", "Fax number", "Facsimile no.", "Telecopier no.", "FAX #")),
             "phone",
         ),
-        (dice.pick(_FROM), "person"),
+        (dice.word("letters.from"), "person"),
         (dice.pick(("Date", "DATE", "Date sent", "Date/Time")), "date"),
         (
             dice.pick(
@@ -255,7 +217,7 @@ def _fax_keys(draft: Draft) -> list[tuple[str, str]]:
         ("Phone", "phone"),
         ("Telephone", "phone"),
         ("Time", "time"),
-        (dice.pick(_ABOUT), "phrase"),
+        (dice.word("letters.subject"), "phrase"),
         ("Department", "department"),
         ("cc", "person"),
         ("Your reference", "code"),
@@ -272,26 +234,9 @@ def _fax_keys(draft: Draft) -> list[tuple[str, str]]:
     return [*head, *dice.shuffled(wanted[4:])] if dice.chance(0.6) else dice.shuffled(wanted)
 
 
-_NOTICES = (
-    "This message is intended only for the use of the individual or entity to which it is "
-    "addressed and may contain information that is privileged, confidential and exempt from "
-    "disclosure under applicable law. If the reader is not the intended recipient, any copying "
-    "of this communication is prohibited.",
-    "The information contained in this facsimile is confidential. If you have received it in "
-    "error, please notify the sender by telephone at once and return the original to the above "
-    "address by mail.",
-    "NOTE: The pages that follow may contain privileged material. Any use by persons other than "
-    "the addressee is strictly forbidden. We will reimburse you for the cost of the call and "
-    "the postage.",
-    "Unauthorized review, use or distribution of the contents of this transmission is not "
-    "permitted. Please destroy all copies and inform us immediately if you are not the person "
-    "named above.",
-)
-
-
 def _notice(draft: Draft, y: int) -> int:
     dice = draft.dice
-    text = dice.pick(_NOTICES)
+    text = dice.word("letters.disclaimers")
     if dice.chance(0.4):
         text = " ".join(prose.sentence(dice, "law") for _ in range(3))
     face = draft.look.body.sized(max(10, draft.look.body.size - dice.integer(0, 3)))
@@ -319,10 +264,10 @@ def notice(draft: Draft, y: int) -> int:
     y = draft.put(day, where, draft.right, y, draft.look.body, field="date").y1 + 10
     if dice.chance(0.6):
         text = entries.short_value(dice, draft.trade, "address", draft.look.date_style)
-        name = f"{people.name(dice)}\n{dice.pick(qualities.ROLES)}\n{text}"
+        name = f"{people.name(dice)}\n{dice.word('qualities.roles')}\n{text}"
         y = draft.put(name, draft.left, draft.right, y, draft.look.body).y1 + 10
     if dice.chance(0.6):
-        what = Entry(dice.pick(_ABOUT), "phrase")
+        what = Entry(dice.word("letters.subject"), "phrase")
         y = form_labels.beside(draft, what, draft.left, draft.right, y, text=_subject(draft)) + 10
     if dice.chance(0.6):
         y = (

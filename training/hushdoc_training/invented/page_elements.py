@@ -7,14 +7,7 @@ from collections.abc import Callable
 from hushdoc_training.invented import logos, look, people, phrases, prose, values
 from hushdoc_training.invented.draft import Draft
 from hushdoc_training.invented.sheet import Align, Colour, Face, Role
-from hushdoc_training.invented.wordlist import terms
 
-_STAMPS = terms(
-    """
-    CONFIDENTIAL, COPY, RECEIVED, PAID, DRAFT, APPROVED, FILE COPY, ORIGINAL, RUSH, VOID, POSTED,
-    ENTERED, FOR INFORMATION ONLY, SUPERSEDED, REJECTED, FAXED, CLOSED
-    """
-)  # fmt: skip
 _SIDES: tuple[Align, ...] = ("left", "center", "center", "right")
 _CENTRED: tuple[Align, ...] = ("center", "center", "center", "left")
 _STAMP_INKS: tuple[Colour, ...] = ((150, 30, 40), (40, 50, 130), (60, 60, 60), (30, 30, 30))
@@ -171,7 +164,7 @@ def stamp(draft: Draft, y0: int, y1: int) -> None:
         bold=True,
         colour=dice.pick(_STAMP_INKS),
     )
-    text = dice.pick(_STAMPS)
+    text = dice.word("page_elements.stamps")
     wide, high = face.wide(text), round(face.size * 1.3)
     for _ in range(6):
         x = dice.integer(draft.left, max(draft.left, draft.right - wide - 10))

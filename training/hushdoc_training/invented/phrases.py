@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-from hushdoc_training.invented import people, places, qualities, values, vocabulary
-from hushdoc_training.invented.random_draws import Dice
-from hushdoc_training.invented.wordlist import words
+from functools import cache
 
-_ONSETS = words(
-    """
-    b br c ch cl cr d dr f fl fr g gl gr h j k kl kr l m n p pl pr qu r s sc sh sl sp st str t th
-    tr v w x z
-    """
-)
-_NUCLEI = words(
-    """
-    a e i o u ai ea ei ia io oa ou oo y
-    """
-)
-_CODAS = words(
-    """
-    b c ct d g l lt m n nd ng nt p r rd rk rn rs s st t th v x z
-    """
-)
-_CHEMICALS = words(
-    """
-    methyl ethyl propyl butyl phenyl benzyl hydroxy chloro fluoro bromo nitro amino sulfo cyclo di
-    tri tetra iso ortho meta para poly acetyl carbo oxo vinyl allyl glyco thio cyano
-    """
-)
-_CHEMICAL_ENDS = words(
-    """
-    ane ene ine ol one ate ide amide acid amine ester oxide phenol toluene benzene xylene pyridine
-    furan hexane pentanol butanol glycol sulfonate citrate
-    """
-)
+from hushdoc_training.invented import places, values
+from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.word_lists import word_lists
+
+
+@cache
+def all_nouns() -> tuple[str, ...]:
+    """Returns the nouns of all trades, sorted."""
+    return tuple(sorted({noun for nouns in word_lists("trades").values() for noun in nouns}))
+
+
+def trade(dice: Dice) -> str:
+    """Returns the name of a trade."""
+    return dice.pick(tuple(word_lists("trades")))
 
 
 def noun(dice: Dice, trade: str) -> str:
     """Returns a noun, mostly of this trade."""
     if dice.chance(0.85):
-        return dice.pick(vocabulary.DOMAINS[trade])
-    return dice.pick(vocabulary.ALL_NOUNS)
+        return dice.pick(word_lists("trades")[trade])
+    return dice.pick(all_nouns())
 
 
 def plural(word: str) -> str:
@@ -59,8 +43,10 @@ def plural(word: str) -> str:
 
 def syllables(dice: Dice, count: int) -> str:
     """Returns a word that no dictionary has."""
-    made = "".join(dice.pick(_ONSETS) + dice.pick(_NUCLEI) for _ in range(count))
-    return made + (dice.pick(_CODAS) if dice.chance(0.7) else "")
+    made = "".join(
+        dice.word("syllables.onsets") + dice.word("syllables.nuclei") for _ in range(count)
+    )
+    return made + (dice.word("syllables.codas") if dice.chance(0.7) else "")
 
 
 def brand(dice: Dice) -> str:
@@ -70,8 +56,8 @@ def brand(dice: Dice) -> str:
 
 def chemical(dice: Dice) -> str:
     """Returns a name that sounds like a chemical."""
-    made = "".join(dice.pick(_CHEMICALS) for _ in range(dice.integer(1, 2)))
-    made += dice.pick(_CHEMICAL_ENDS)
+    made = "".join(dice.word("syllables.chemical_parts") for _ in range(dice.integer(1, 2)))
+    made += dice.word("syllables.chemical_ends")
     if dice.chance(0.3):
         return f"{dice.integer(1, 6)}-{made}"
     return made
@@ -83,11 +69,11 @@ def thing(dice: Dice, trade: str) -> str:
     if shape < 0.22:
         return word
     if shape < 0.45:
-        return f"{dice.pick(qualities.ADJECTIVES)} {word}"
+        return f"{dice.word('qualities.adjectives')} {word}"
     if shape < 0.68:
         return f"{noun(dice, trade)} {word}"
     if shape < 0.78:
-        return f"{dice.pick(qualities.ADJECTIVES)} {noun(dice, trade)} {word}"
+        return f"{dice.word('qualities.adjectives')} {noun(dice, trade)} {word}"
     if shape < 0.84:
         return f"{word} of {plural(noun(dice, trade))}"
     if shape < 0.90:
@@ -100,15 +86,15 @@ def thing(dice: Dice, trade: str) -> str:
 def product(dice: Dice, trade: str) -> str:
     """Returns the description of something that is bought and sold."""
     shape, word = dice.unit(), noun(dice, trade)
-    quality = dice.pick(qualities.ADJECTIVES)
+    quality = dice.word("qualities.adjectives")
     if shape < 0.2:
         made = f"{quality} {word}"
     elif shape < 0.4:
-        made = f"{dice.pick(qualities.MATERIALS)} {word}, {dice.pick(qualities.COLOURS)}"
+        made = f"{dice.word('qualities.materials')} {word}, {dice.word('qualities.colours')}"
     elif shape < 0.55:
         made = f"{brand(dice)} {word} {dice.letters(1)}{dice.digits(dice.integer(1, 3))}"
     elif shape < 0.7:
-        made = f"{noun(dice, trade)} {word} {dice.integer(1, 90)} {dice.pick(qualities.UNITS)}"
+        made = f"{noun(dice, trade)} {word} {dice.integer(1, 90)} {dice.word('qualities.units')}"
     elif shape < 0.85:
         made = f"{word} {dice.integer(1, 40)} x {dice.integer(1, 90)}"
     else:
@@ -123,7 +109,7 @@ def headline(dice: Dice, trade: str) -> str:
     if shape < 0.2:
         return f"{first} {dice.pick(('for', 'of', 'in', 'and', 'on'))} {plural(second)}"
     if shape < 0.35:
-        return f"{dice.pick(qualities.PARTICIPLES)} {first}"
+        return f"{dice.word('qualities.participles')} {first}"
     if shape < 0.5:
         return f"{values.period(dice)} {first} {second}"
     if shape < 0.62:
@@ -137,8 +123,8 @@ def headline(dice: Dice, trade: str) -> str:
 
 def company(dice: Dice) -> str:
     """Returns a firm's name; providers have their own, which these do not meet."""
-    surname, second = dice.pick(people.SURNAMES), dice.pick(people.SURNAMES)
-    word = dice.pick(vocabulary.ALL_NOUNS).capitalize()
+    surname, second = dice.word("people.surnames"), dice.word("people.surnames")
+    word = dice.pick(all_nouns()).capitalize()
     end = dice.pick(
         ("Inc.", "Corp.", "Co.", "Company", "Ltd.", "LLC", "Associates", "Group", "& Sons", "Bros.")
     )
@@ -146,7 +132,7 @@ def company(dice: Dice) -> str:
     if shape < 0.25:
         return f"{surname} {word} {end}"
     if shape < 0.4:
-        return f"{surname}, {second} & {dice.pick(people.SURNAMES)}"
+        return f"{surname}, {second} & {dice.word('people.surnames')}"
     if shape < 0.55:
         return f"{places.town(dice)} {word} {end}"
     if shape < 0.7:
@@ -155,9 +141,10 @@ def company(dice: Dice) -> str:
         return f"{dice.letters(dice.integer(2, 4))} {word} {end}"
     if shape < 0.9:
         return (
-            f"{dice.pick(places.STATE_NAMES)} {word} {dice.pick(('Institute', 'Board', 'Center'))}"
+            f"{dice.word('places.state_names')} {word} "
+            f"{dice.pick(('Institute', 'Board', 'Center'))}"
         )
-    return f"University of {dice.pick(places.STATE_NAMES)}"
+    return f"University of {dice.word('places.state_names')}"
 
 
 def title_case(text: str) -> str:

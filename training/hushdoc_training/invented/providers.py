@@ -7,56 +7,17 @@ from functools import lru_cache
 
 from hushdoc_training.invented import (
     goods,
-    people,
     phrases,
     places,
-    qualities,
     values,
-    vocabulary,
 )
 from hushdoc_training.invented.random_draws import Dice
 from hushdoc_training.invented.sheet import Colour
-from hushdoc_training.invented.wordlist import terms, words
+from hushdoc_training.invented.word_lists import word_list, word_lists
 
 _KEY = 0x9E3779B9
 """Seeds the providers; a document's own seed has no say in who its provider is."""
 
-_HEADS = words(
-    """
-    Al An Ar Bal Bel Bor Bran Cal Can Cor Dal Del Dor El En Er Fal Fen Gal Gar Hal Hel In Jor Kal
-    Kel Lan Lor Mal Mar Mer Mon Nor Or Pal Per Quan Ral Ren Ros Sal Sel Sol Tal Ter Tor Ul Val Ver
-    Vol
-    """
-)
-_MIDDLES = words(
-    """
-    a ba co da do e fi ga i la li lo ma mi na no o ra ri ro sa ta ti u va vi xa za
-    """
-)
-_TAILS = words(
-    """
-    bex dex dine dix fort gen kon lane lex lith lon max mir nex nova phor plex quil ran rex rion
-    sen tane tec tron vex via vance zon
-    """
-)
-_SECTORS = terms(
-    """
-    Supply, Foods, Logistics, Office Products, Printing, Electric, Hardware, Laboratories,
-    Industries, Travel, Catering, Motors, Textiles, Software, Medical, Garden Center, Books,
-    Chemicals, Packaging, Builders, Telecom, Energy, Furniture, Media, Cleaning, Security,
-    Plumbing, Optical, Dairy, Bakery, Wines, Sports, Music, Tools, Freight, Paper, Plastics,
-    Metals, Glass, Farms
-    """
-)
-_FORMS = {
-    "US": ("Inc.", "Corp.", "LLC", "Co.", "Company", "Incorporated"),
-    "GB": ("Ltd", "Ltd.", "plc", "Limited", "LLP"),
-    "CA": ("Inc.", "Ltd.", "Corp."),
-    "DE": ("GmbH", "AG", "KG", "GmbH & Co. KG"),
-    "FR": ("S.A.", "SARL", "SAS"),
-    "CH": ("AG", "SA", "GmbH"),
-    "NL": ("B.V.", "N.V."),
-}
 _COUNTRIES = (("US", 46.0), ("GB", 18), ("DE", 12), ("CA", 7), ("FR", 6), ("CH", 5), ("NL", 6))
 _COUNTRY_NAMES = {
     "US": "USA", "GB": "United Kingdom", "CA": "Canada", "DE": "Germany", "FR": "France",
@@ -150,7 +111,7 @@ def provider(number: int) -> Provider:
     """
     dice = Dice(_KEY, number)
     country = dice.weighted(_COUNTRIES)
-    trade = dice.pick(vocabulary.TRADES)
+    trade = phrases.trade(dice)
     name, short = _name(number, country, dice)
     web = f"{short}.{_domain(country)}"
     local = dice.integer(0, 6)
@@ -199,22 +160,26 @@ def _name(number: int, country: str, dice: Dice) -> tuple[str, str]:
     Each of four patterns steps through all combinations of its words (the step and their number
     have no common factor), so that equal names need equal numbers.
     """
+    sectors, surnames = word_list("providers.sectors"), word_list("people.surnames")
     rank, pattern = divmod(number, 4)
     if pattern == 0:
-        place, last = divmod(rank * 15013 % 40600, len(_TAILS))
-        stem = _HEADS[place % len(_HEADS)] + _MIDDLES[place // len(_HEADS)] + _TAILS[last]
-        words = f"{stem} {dice.pick(_SECTORS)}" if dice.chance(0.5) else stem
+        heads, middles, tails = (
+            word_list(f"providers.name_{part}") for part in ("heads", "middles", "tails")
+        )
+        place, last = divmod(rank * 15013 % 40600, len(tails))
+        stem = heads[place % len(heads)] + middles[place // len(heads)] + tails[last]
+        words = f"{stem} {dice.pick(sectors)}" if dice.chance(0.5) else stem
     elif pattern == 1:
         first, second = divmod(rank * 100_003 % 518_400, 720)
-        stem = people.SURNAMES[first] + people.SURNAMES[second]
-        words = f"{people.SURNAMES[first]} & {people.SURNAMES[second]}"
+        stem = surnames[first] + surnames[second]
+        words = f"{surnames[first]} & {surnames[second]}"
     else:
-        owners, step = (people.SURNAMES[:720], 7919) if pattern == 2 else (places.TOWN_NAMES, 3217)
-        owner, sector = divmod(rank * step % (len(owners) * len(_SECTORS)), len(_SECTORS))
-        stem = (owners[owner] + _SECTORS[sector]).replace(" ", "")
-        words = f"{owners[owner]} {_SECTORS[sector]}"
+        owners, step = (surnames[:720], 7919) if pattern == 2 else (places.town_names(), 3217)
+        owner, sector = divmod(rank * step % (len(owners) * len(sectors)), len(sectors))
+        stem = (owners[owner] + sectors[sector]).replace(" ", "")
+        words = f"{owners[owner]} {sectors[sector]}"
     if dice.chance(0.75):
-        words = f"{words} {dice.pick(_FORMS[country])}"
+        words = f"{words} {dice.pick(word_lists('providers.legal_forms')[country])}"
     return words, stem.lower()
 
 
@@ -244,5 +209,5 @@ def _iban(country: str, dice: Dice) -> str:
 
 def slogan(dice: Dice) -> str:
     """Returns a line that companies put below their names."""
-    word = dice.pick(qualities.ADJECTIVES).capitalize()
+    word = dice.word("qualities.adjectives").capitalize()
     return f"{word} {phrases.noun(dice, 'sales')} since {dice.integer(1880, 2010)}"

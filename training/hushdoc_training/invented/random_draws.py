@@ -11,6 +11,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from hushdoc_training.invented.word_lists import word_list
+
 _T = TypeVar("_T")
 _BLOCK = 512
 
@@ -58,6 +60,10 @@ class Dice:
     def pick(self, items: Sequence[_T]) -> _T:
         """Returns one of the items."""
         return items[int(self.unit() * len(items))]
+
+    def word(self, name: str) -> str:
+        """Returns an entry of a word list."""
+        return self.pick(word_list(name))
 
     def weighted(self, items: Sequence[tuple[_T, float]]) -> _T:
         """Returns one of the items, each as often as its weight says."""

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hushdoc_training.invented import logos, people, values
+from hushdoc_training.invented import logos, values
 from hushdoc_training.invented.contracts import Deal, Item
 from hushdoc_training.invented.providers import Provider
 from hushdoc_training.invented.random_draws import Dice
 from hushdoc_training.invented.sheet import Block, Face, Role, Sheet
-from hushdoc_training.invented.wordlist import terms
-
-_THANKS = terms(
-    """
-    Thank you for your visit!, THANK YOU - PLEASE COME AGAIN, Thank you for shopping with us,
-    No refund without receipt, Have a nice day, Keep this receipt for your records,
-    Exchange within 14 days, See you soon!, Tell us how we did and win a voucher,
-    Tax included where applicable, CUSTOMER COPY, Welcome back any time, All sales are final
-    """
-)  # fmt: skip
+from hushdoc_training.invented.word_lists import word_list
 
 
 @dataclass(kw_only=True, slots=True)
@@ -154,7 +145,7 @@ def facts(slip: Slip) -> None:
     )
     slip.fact(label, deal_.number, "document_number")
     if provider.habits[9] < 0.5:
-        who = dice.pick(people.GIVEN)
+        who = dice.word("people.given_names")
         slip.fact(provider.wording(10, ("Cashier", "CASHIER:", "Clerk", "Served by")), who, None)
     if provider.habits[11] < 0.4:
         slip.fact(provider.wording(12, ("Till", "REG", "POS", "Terminal")), dice.digits(2), None)
@@ -198,7 +189,7 @@ def foot(slip: Slip) -> None:
     """Sets thanks and maybe a bar code."""
     dice = slip.dice
     slip.y += 6
-    for text in dice.sample(_THANKS, dice.integer(1, 3)):
+    for text in dice.sample(word_list("receipts.closing_lines"), dice.integer(1, 3)):
         slip.center(text)
     if slip.provider.habits[14] < 0.4:
         _barcode(slip)

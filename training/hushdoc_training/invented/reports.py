@@ -15,61 +15,15 @@ from hushdoc_training.invented import (
 )
 from hushdoc_training.invented.draft import Draft
 from hushdoc_training.invented.entries import Entry
-from hushdoc_training.invented.wordlist import terms
-
-_TITLES = {
-    "laboratory": terms(
-        """
-        Report of Analysis, Certificate of Analysis, {n} Test Report, Laboratory Report,
-        {n} Assay, Test Results, Analytical Request, Quality Control Report, {n} Evaluation,
-        Specification Sheet, {n} Data, Sample Submission Form, Material Safety Data Sheet,
-        {n} Study Summary, Protocol Summary, Physical Data, {n} Analysis, Compound {n}
-        """
-    ),
-    "report": terms(
-        """
-        {n} Progress Report, Sales Report, Market Survey, {n} Summary, Trip Report,
-        Competitive Activity Report, Field Report, Monthly {n} Report, {n} Review, Visit Report,
-        Store Report, Weekly {n} Report, {n} Status Report, Marketing Brief, Retail {n} Report,
-        Incident Report, Division {n} Report, {n} Effectiveness Report
-        """
-    ),
-    "proposal": terms(
-        """
-        {n} Proposal, Research Proposal, Project Proposal, Marketing Research Proposal,
-        Grant Application, Study Plan, {n} Plan, Project Description, Statement of Work,
-        {n} Protocol, Project Initiation, Job Description, {n} Outline, Activity Proposal
-        """
-    ),
-    "survey": terms(
-        """
-        {n} Survey, Customer Questionnaire, {n} Questionnaire, Interview Form, Opinion Poll,
-        {n} Evaluation, Course Evaluation, Consumer Response Card, {n} Audit, Screening Form,
-        Interviewer Instructions, {n} Study, Telephone Interview, Product Evaluation
-        """
-    ),
-    "data_sheet": terms(
-        """
-        {n} Schedule, {n} Data, Statistical Summary, {n} Budget, Cost Estimate, {n} Table,
-        Inventory of {n}, {n} Statement, {n} Forecast, Media Schedule, Price List, {n} Listing,
-        Shipment Summary, {n} Breakdown, Ledger, Tally Sheet, {n} Rates
-        """
-    ),
-    "tick_boxes": terms(
-        """
-        {n} Checklist, Routing Slip, Document Transmittal, Inspection Checklist, {n} Check Sheet,
-        Action Request, Service Request, Letter of Transmittal, {n} Routing, Preference Card,
-        Distribution List, {n} Selection, Safety Checklist, Records Transmittal, Reply Card
-        """
-    ),
-}  # fmt: skip
+from hushdoc_training.invented.word_lists import word_lists
 
 
 def _top(draft: Draft, y: int, family: str) -> int:
     if draft.dice.chance(0.5):
         y = page_elements.letterhead(draft, y)
     if draft.dice.chance(0.92):
-        y = page_elements.title(draft, y, requests.title(draft, _TITLES[family]))
+        titles = word_lists("form_titles.reports")[family]
+        y = page_elements.title(draft, y, requests.title(draft, titles))
     return y
 
 
@@ -267,7 +221,7 @@ def patchwork(draft: Draft, y: int) -> int:
     dice = draft.dice
     x0, x1 = draft.left, draft.right
     if dice.chance(0.8):
-        y = _top(draft, y, dice.pick(tuple(_TITLES)))
+        y = _top(draft, y, dice.pick(tuple(word_lists("form_titles.reports"))))
     for _ in range(20):
         if not draft.more(y):
             break

@@ -17,43 +17,7 @@ from hushdoc_training.invented import (
 from hushdoc_training.invented.draft import Draft
 from hushdoc_training.invented.entries import Entry
 from hushdoc_training.invented.sheet import Block
-from hushdoc_training.invented.wordlist import terms
-
-_TITLES = {
-    "application": terms(
-        """
-        Application for {n}, {n} Application, {n} Registration Form, {n} Enrollment Form,
-        Request for {n}, {n} Request Form, Personal Data Sheet, {n} Membership Application,
-        Employment Application, {n} Claim Form, Notice of {n}, {n} Information Form,
-        Change of {n}, {n} Record, {n} Questionnaire, Certificate of {n}, {n} Permit,
-        Statement of {n}, Declaration of {n}, {n} Card
-        """
-    ),
-    "order": terms(
-        """
-        Purchase Order, Order Form, Requisition, {n} Order, Work Order, Sales Order,
-        {n} Requisition, Material Request, Shipping Order, {n} Order Form, Change Order,
-        Packing List, Delivery Note, Bill of Lading, Stock Request, Insertion Order, Credit Memo,
-        Quotation, Return Authorization, Expense Report
-        """
-    ),
-    "authorization": terms(
-        """
-        {n} Authorization, Project Authorization, Authorization for {n}, Approval Sheet,
-        {n} Approval Form, Budget Authorization, Contract Summary Sheet, Request for Approval,
-        Capital Appropriation Request, Check Request, Release Form, {n} Clearance,
-        Transfer Authorization, {n} Agreement, Change Authorization, Payment Request,
-        Contract Routing Form, Sign-off Sheet, Document Clearance Sheet, {n} Budget Change
-        """
-    ),
-    "grid": terms(
-        """
-        {n} Report, {n} Ticket, {n} Record, Waybill, {n} Certificate, Time Card, {n} Data Sheet,
-        Inspection Report, {n} Log, Work Ticket, {n} Summary, Accident Report, Receiving Report,
-        Personnel Action, {n} Statement, {n} Notice
-        """
-    ),
-}  # fmt: skip
+from hushdoc_training.invented.word_lists import word_lists
 
 
 def title(draft: Draft, patterns: tuple[str, ...]) -> str:
@@ -71,7 +35,7 @@ def _top(draft: Draft, y: int, family: str) -> int:
         form_labels.beside(draft, what, draft.right - 210, draft.right, y)
         y += draft.look.step + 4
     if dice.chance(0.92):
-        y = page_elements.title(draft, y, title(draft, _TITLES[family]))
+        y = page_elements.title(draft, y, title(draft, word_lists("form_titles.requests")[family]))
     return y
 
 

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from hushdoc_training.invented import entries, logos, look, people, qualities, values
+from hushdoc_training.invented import entries, logos, look, people, values
 from hushdoc_training.invented.draft import Draft
 from hushdoc_training.invented.sheet import Block, Colour, Face
-from hushdoc_training.invented.wordlist import terms
+from hushdoc_training.invented.word_lists import word_list
 
-_LABELS = terms(
-    """
-    Signature, Signed, Authorized signature, Approved by, Signature of applicant, Manager,
-    Approved, By, Name, Requested by, Department head, Employee signature, Supervisor,
-    Vice President, Witness, Reviewed by, Prepared by, Received by, Director, Recommended,
-    Concurred, Accepted by, Submitted by, Project leader, For the company, Signature of owner,
-    Authorized by, Signature of physician, Sales manager, Secretary, Checked by, President, Owner,
-    Principal investigator, Released by, Verified by, Inspected by, Attest
-    """
-)
 _SECOND = (
     ("Date", "date"),
     ("Date", "date"),
@@ -42,7 +32,7 @@ def _written(draft: Draft, x0: int, x1: int, y: int) -> Block | None:
     face = Face(family="script", size=dice.integer(16, 22), colour=dice.pick(_INKS))
     if manner > 0.93:
         face = draft.look.value
-    name = f"{dice.pick(people.GIVEN)} {dice.pick(people.SURNAMES)}"
+    name = f"{dice.word('people.given_names')} {dice.word('people.surnames')}"
     if face.wide(name) > x1 - x0 - 6:
         return None
     return draft.put(name, x0 + 4, x1, y - round(face.size * 1.1), face, role="answer", lines=1)
@@ -53,7 +43,7 @@ def line(draft: Draft, x0: int, x1: int, y: int) -> int:
     dice, face = draft.dice, draft.look.key
     split = x0 + round((x1 - x0) * dice.real(0.55, 0.78))
     below = dice.chance(0.45)
-    label = draft.look.label(dice.pick(_LABELS))
+    label = draft.look.label(dice.word("signatures.labels"))
     other, kind = dice.pick(_SECOND)
     second = draft.look.label(other)
     y += dice.integer(8, 22)
@@ -120,7 +110,7 @@ def approvals(draft: Draft, x0: int, x1: int, y: int) -> int:
             )
     y += look_.step + 4
     edges = [top, y]
-    for role in dice.sample(qualities.ROLES, dice.integer(2, 7)):
+    for role in dice.sample(word_list("qualities.roles"), dice.integer(2, 7)):
         if y > draft.limit:
             break
         text = look_.label(role)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from hushdoc_training.invented import look, phrases, qualities, values
+from hushdoc_training.invented import look, phrases, values
 from hushdoc_training.invented.draft import Draft
 from hushdoc_training.invented.sheet import Block, Face
 
@@ -83,7 +83,7 @@ def _head(draft: Draft, kind: str, place: int) -> str:
     if place and dice.chance(0.12):
         head = dice.pick(("A", "B", "C", "1", "2", "3", "I", "II", "III", "19" + dice.digits(2)))
     elif kind in ("decimal", "measure") and dice.chance(0.4):
-        head = f"{phrases.noun(dice, draft.trade)} ({dice.pick(qualities.UNITS)})"
+        head = f"{phrases.noun(dice, draft.trade)} ({dice.word('qualities.units')})"
     else:
         wanted = {"decimal": "measure", "row": "phrase"}.get(kind, kind)
         head = draft.entry(wanted).label

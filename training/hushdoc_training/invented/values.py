@@ -5,37 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from hushdoc_training.invented import people, qualities
 from hushdoc_training.invented.random_draws import Dice
-from hushdoc_training.invented.wordlist import lines, terms
 
-MONTHS = terms(
-    """
-    January, February, March, April, May, June, July, August, September, October, November,
-    December
-    """
-)
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+)  # fmt: skip
 
-DATE_STYLES = lines(
-    """
-    m/d/y
-    mm/dd/yy
-    mm/dd/yyyy
-    m-d-y
-    mm-dd-yy
-    dd.mm.yyyy
-    dd/mm/yyyy
-    yyyy-mm-dd
-    d Mon yyyy
-    dd-MON-yy
-    Month d, yyyy
-    Mon. d, yyyy
-    MONTH D, YYYY
-    d Month yyyy
-    Month d yyyy
-    Month yyyy
-    """
-)
+DATE_STYLES = (
+    "m/d/y", "mm/dd/yy", "mm/dd/yyyy", "m-d-y", "mm-dd-yy", "dd.mm.yyyy", "dd/mm/yyyy",
+    "yyyy-mm-dd", "d Mon yyyy", "dd-MON-yy", "Month d, yyyy", "Mon. d, yyyy", "MONTH D, YYYY",
+    "d Month yyyy", "Month d yyyy", "Month yyyy",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -209,7 +190,7 @@ def decimal(dice: Dice) -> str:
 
 def measure(dice: Dice) -> str:
     """Returns a reading with its unit."""
-    unit = dice.pick(qualities.UNITS)
+    unit = dice.word("qualities.units")
     number = decimal(dice)
     return dice.pick((f"{number} {unit}", f"{number} {unit}", f"{number}{unit}"))
 
@@ -236,7 +217,8 @@ def period(dice: Dice) -> str:
 
 def email(dice: Dice, domain: str) -> str:
     """Returns an e-mail address at this domain."""
-    given, surname = dice.pick(people.GIVEN).lower(), dice.pick(people.SURNAMES).lower()
+    given = dice.word("people.given_names").lower()
+    surname = dice.word("people.surnames").lower()
     user = dice.pick(
         (f"{given}.{surname}", f"{given[0]}{surname}", "info", "office", "billing", "sales")
     )
