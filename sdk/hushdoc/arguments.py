@@ -17,19 +17,39 @@ from hushdoc.errors import InputError
 
 Kind = TypeVar("Kind")
 
-_SHORT = reprlib.Repr()
-_SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxlong, _SHORT.maxother = 3, 60, 60, 60
 
+def printable(value: object, limit: int = 4000) -> str:
+    r"""Returns text that can't steer a terminal: control characters, bidi marks etc. are escaped.
 
-def shown(value: object) -> str:
-    """Returns the start of a value as Python writes it, however long or deep it is.
+    Every text of somebody else's that is printed or put into a message goes through here.
+
+    Args:
+        value: A text, or what is printed as `str` writes it, such as a path or an error.
+        limit: Longest answer; the rest is cut.
 
     Example:
-        >>> shown([0.5, "a"]), shown(list(range(99)))
+        >>> printable("safe" + chr(0x202E) + "evas" + chr(27) + "[2J")
+        'safe\\u202eevas\\x1b[2J'
+    """
+    text = str(value)
+    safe = "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text[:limit]
+    )
+    return safe if len(text) <= limit else safe + "..."
+
+
+def short_repr(value: object, limit: int = 60) -> str:
+    """Returns a value as Python writes it, shortened however long or deep it is, and printable.
+
+    Example:
+        >>> short_repr([0.5, "a"]), short_repr(list(range(99)))
         ("[0.5, 'a']", '[0, 1, 2, 3, 4, 5, ...]')
     """
+    brief = reprlib.Repr()
+    brief.maxlevel, brief.maxstring, brief.maxlong, brief.maxother = 3, limit, limit, limit
     try:
-        return _SHORT.repr(value)
+        return printable(brief.repr(value))
     except Exception:  # whatever a foreign object or a number of very many digits raises
         return type(value).__name__
 
@@ -42,7 +62,7 @@ def described(value: object) -> str:
         ('NoneType', 'bytes', "str 'invoice.pdf'")
     """
     name = type(value).__name__
-    return f"{name} {ascii(value[:40])}" if isinstance(value, str) else name
+    return f"{name} {short_repr(value)}" if isinstance(value, str) else name
 
 
 def instance(value: object, kind: type[Kind], *, what: str, advice: str) -> Kind:
@@ -148,7 +168,9 @@ def choice(value: object, names: Sequence[str], *, what: str) -> str:
     """
     if isinstance(value, str) and value in names:
         return value
-    raise ValueError(f"{what} is {shown(value)}; expected one of {', '.join(map(repr, names))}.")
+    raise ValueError(
+        f"{what} is {short_repr(value)}; expected one of {', '.join(map(repr, names))}."
+    )
 
 
 def whole(value: object, *, what: str, least: int = 1) -> int:
@@ -163,7 +185,7 @@ def whole(value: object, *, what: str, least: int = 1) -> int:
     """
     if type(value) is int and value >= least:
         return value
-    raise ValueError(f"{what} is {shown(value)}; expected an integer >= {least}.")
+    raise ValueError(f"{what} is {short_repr(value)}; expected an integer >= {least}.")
 
 
 @contextmanager
@@ -193,21 +215,3 @@ def made_of(what: str, parts: str) -> Iterator[None]:
 def _called(kind: type) -> str:
     article = "an" if kind.__name__[0] in "AEIOUaeiou" else "a"
     return f"{article} {kind.__name__}"
-
-
-def printable(text: str, limit: int = 4000) -> str:
-    r"""Returns text that can't steer a terminal: controls, bidi marks and so on are spelled out.
-
-    Args:
-        text: Anybody's text.
-        limit: Longest answer; the rest is cut.
-
-    Example:
-        >>> printable("safe" + chr(0x202E) + "evas" + chr(27) + "[2J")
-        'safe\\u202eevas\\x1b[2J'
-    """
-    safe = "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
-        for letter in text[:limit]
-    )
-    return safe if len(text) <= limit else safe + "..."

@@ -43,12 +43,12 @@ def deep() -> list[Any]:
 
 def test_whatever_it_is_is_shown_in_few_letters() -> None:
     for value in (deep(), 10**9999, Shy(), "x" * 10**6, list(range(10**5))):
-        assert len(arguments.shown(value)) < 100
+        assert len(arguments.short_repr(value)) < 100
         assert len(arguments.described(value)) < 100
 
 
 def test_texts_do_not_steer_the_terminal() -> None:
-    for told in (arguments.described("\x1b[2J"), arguments.shown("\x1b[2J")):
+    for told in (arguments.described("\x1b[2J"), arguments.short_repr("\x1b[2J")):
         assert "\x1b" not in told
         assert "[2J" in told
 

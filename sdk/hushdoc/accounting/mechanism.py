@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hushdoc.arguments import short_repr
 from hushdoc.errors import CertificateError
 from hushdoc.serialization.records import (
     Codec,
@@ -46,7 +47,7 @@ def _read_event(data: Any, where: str) -> Mechanism:
         raise bad_field(where, f"found {kind_of(data)}, expected an object with a type")
     if kind not in _CLASSES:
         raise CertificateError(
-            f"{where}: the event {ascii(kind)[:60]} is not one of {', '.join(_CLASSES)}. It can't "
+            f"{where}: the event {short_repr(kind)} is not one of {', '.join(_CLASSES)}. It can't "
             "be recomputed, so it is refused.",
             code="UNKNOWN_VALUE",
         )

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from hushdoc.arguments import short_repr
 from hushdoc.artifact import attestation, folder
 from hushdoc.artifact import manifest as contents
 from hushdoc.artifact.attestation import Attestation
@@ -132,7 +133,7 @@ class Artifact:
     def _file(self, name: str) -> bytes | SignedFile:
         if name not in self._files:
             raise ArtifactError(
-                f"The artifact has no signed file {ascii(name)[:120]}, it has "
+                f"The artifact has no signed file {short_repr(name, 120)}, it has "
                 f"{', '.join(sorted(self._files))}. Ask for one of these.",
                 code="MISSING_FILE",
             )

@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hushdoc.arguments import short_repr
 from hushdoc.artifact.directory_handle import DirectoryHandle, hold
 from hushdoc.artifact.signed_file import SignedFile, not_regular
 from hushdoc.certificate.subjects import ENVELOPE_FILE, Subject
@@ -134,8 +135,8 @@ def require_listed(folder: DirectoryHandle, names: Collection[str]) -> None:
         elif name in expected:
             continue
         raise ArtifactError(
-            f"The artifact holds {ascii(name)[:120]}, which was not signed. Remove it, or fetch "
-            "the artifact again.",
+            f"The artifact holds {short_repr(name, 120)}, which was not signed. Remove it, or "
+            "fetch the artifact again.",
             code="UNLISTED_FILE",
         )
 
@@ -222,8 +223,8 @@ def _leads_to(name: str, target: str) -> list[str]:
     cached = segments[:-1] == _CACHE_FILES
     if target.startswith("/") or (".." in segments and not cached):
         raise ArtifactError(
-            f"{ascii(name)[:120]} is a link to {ascii(target)[:120]}, outside of the artifact and "
-            "of its Hugging Face cache folder. Copy the file in its place.",
+            f"{short_repr(name, 120)} is a link to {short_repr(target, 120)}, outside of the "
+            "artifact and of its Hugging Face cache folder. Copy the file in its place.",
             code="PATH_ESCAPE",
         )
     if not segments:
@@ -293,7 +294,7 @@ def _not_opened(
 
 def _symlink(name: str) -> ArtifactError:
     return ArtifactError(
-        f"{ascii(name)[:120]} is a symbolic link that leads to no file of the artifact or of its "
-        "Hugging Face cache folder. Copy the file in its place.",
+        f"{short_repr(name, 120)} is a symbolic link that leads to no file of the artifact or of "
+        "its Hugging Face cache folder. Copy the file in its place.",
         code="SYMLINK",
     )

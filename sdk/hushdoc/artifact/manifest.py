@@ -13,6 +13,7 @@ from typing import Any
 
 from hushdoc.accounting import mechanism
 from hushdoc.accounting.mechanism import HashFill, Mechanism
+from hushdoc.arguments import short_repr
 from hushdoc.artifact import onnx_scan, safetensors_scan
 from hushdoc.artifact.safetensors_scan import Contents as Tensors
 from hushdoc.artifact.signed_file import Source
@@ -195,7 +196,7 @@ def _require_same_id(name: str, metadata: Mapping[str, str], certificate_id: str
         )
     if embedded != certificate_id:
         raise ArtifactError(
-            f"'{name}' names the certificate {ascii(embedded)[:60]}, the signed one is "
+            f"'{name}' names the certificate {short_repr(embedded)}, the signed one is "
             f"{certificate_id}. Files of two models were mixed; fetch the artifact again.",
             code="EMBEDDED_METADATA_MISMATCH",
         )

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from hushdoc.arguments import short_repr
 from hushdoc.artifact.signed_file import Memory, Source
 from hushdoc.errors import ArtifactError
 
@@ -132,7 +133,7 @@ class _Metadata:
 
     def add(self, key: str, value: str) -> None:
         if key in self.found:
-            raise _bad_onnx(f"the metadata key {ascii(key)[:60]} is there twice")
+            raise _bad_onnx(f"the metadata key {short_repr(key)} is there twice")
         self._num_bytes += len(key.encode()) + len(value.encode())
         if len(self.found) == MAX_PROPERTIES or self._num_bytes > MAX_METADATA_BYTES:
             raise _bad_onnx(
@@ -151,8 +152,8 @@ def _refuse_outside(kind: str, texts: Mapping[str, str], numbers: Mapping[str, i
     domain = texts.get("domain", "")
     if domain not in ALLOWED_DOMAINS or texts.get("operator") in FORBIDDEN_OPERATORS:
         raise ArtifactError(
-            f"The ONNX file uses {ascii(texts.get('operator', 'operators'))[:60]} of the domain "
-            f"{ascii(domain)[:60]}; allowed are the domains "
+            f"The ONNX file uses {short_repr(texts.get('operator', 'operators'))} of the domain "
+            f"{short_repr(domain)}; allowed are the domains "
             f"{sorted(ALLOWED_DOMAINS)} without {sorted(FORBIDDEN_OPERATORS)}. Export it with "
             "standard operators.",
             code="CUSTOM_OP",

@@ -15,6 +15,7 @@ from functools import reduce
 from math import prod
 from typing import Any
 
+from hushdoc.arguments import short_repr
 from hushdoc.artifact.signed_file import Memory, Source
 from hushdoc.errors import ArtifactError
 from hushdoc.serialization import strict_json
@@ -130,7 +131,7 @@ def require_table(contents: Contents, name: str, *, rows: int, columns: int) -> 
     """
     table = next((tensor for tensor in contents.tensors if tensor.name == name), None)
     if table is None:
-        raise _bad(f"it has no table {ascii(name)[:60]}")
+        raise _bad(f"it has no table {short_repr(name)}")
     if table.shape != (rows, columns) or table.unfilled_rows is None:
         raise _bad(
             f"the table '{name}' has the shape {list(table.shape)} and the type {table.dtype}, "
@@ -181,7 +182,7 @@ def _laid_out(data: Mapping[str, Any], *, start: int, end: int) -> list[Tensor]:
 
 def _tensor(name: str, data: Any, start: int) -> Tensor:
     if _NAME.fullmatch(name) is None:
-        raise _bad(f"a tensor is called {ascii(name)[:60]}")
+        raise _bad(f"a tensor is called {short_repr(name)}")
     match data:
         case {
             "dtype": str(dtype),
@@ -193,7 +194,7 @@ def _tensor(name: str, data: Any, start: int) -> Tensor:
         case _:
             raise _bad(f"the tensor '{name}' is not described by dtype, shape and data_offsets")
     if dtype not in ITEM_BYTES:
-        raise _bad(f"the tensor '{name}' has the type {ascii(dtype)[:20]}")
+        raise _bad(f"the tensor '{name}' has the type {short_repr(dtype)}")
     if stop - begin != prod(shape) * ITEM_BYTES[dtype]:
         raise _bad(f"the tensor '{name}' of the shape {shape} has {stop - begin} bytes of {dtype}")
     return Tensor(

@@ -14,6 +14,7 @@ import stat
 from types import TracebackType
 from typing import Protocol, Self
 
+from hushdoc.arguments import short_repr
 from hushdoc.certificate.subjects import Subject
 from hushdoc.errors import ArtifactError
 
@@ -235,8 +236,8 @@ class SignedFile:
 def not_regular(name: str) -> ArtifactError:
     """Returns the error for what is neither a file nor a folder that was signed."""
     return ArtifactError(
-        f"{ascii(name)[:120]} is neither a file nor a folder that was signed. Remove it, or fetch "
-        "the artifact again.",
+        f"{short_repr(name, 120)} is neither a file nor a folder that was signed. Remove it, or "
+        "fetch the artifact again.",
         code="NOT_REGULAR_FILE",
     )
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hushdoc.arguments import short_repr
 from hushdoc.certificate.vocabulary import ADVERSARIES, PRIVACY_UNITS
 from hushdoc.errors import CertificateError
 from hushdoc.serialization import strict_json
@@ -164,7 +165,7 @@ def parse_audit_statement(content: bytes, certificate_digest: str) -> AuditRepor
         )
     if data["predicateType"] != AUDIT_PREDICATE_TYPE:
         raise CertificateError(
-            f"A further line has the predicate {ascii(data['predicateType'])[:80]}, expected "
+            f"A further line has the predicate {short_repr(data['predicateType'])}, expected "
             f"{AUDIT_PREDICATE_TYPE}. Only audits may follow the certificate.",
             code="WRONG_PREDICATE",
         )

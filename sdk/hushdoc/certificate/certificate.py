@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from hushdoc.arguments import short_repr
 from hushdoc.certificate.audit_reports import (
     certificate_id,
 )
@@ -166,8 +167,8 @@ def require_valid(
     found = certificate.model
     if model is not None and found.name != model:
         raise CertificateError(
-            f"The certificate is for the model {ascii(found.name)[:80]}, the policy allows "
-            f"{ascii(model)}. Take the artifact of the right model.",
+            f"The certificate is for the model {short_repr(found.name)}, the policy allows "
+            f"{short_repr(model)}. Take the artifact of the right model.",
             code="WRONG_MODEL",
         )
     if found.version < min_version:
@@ -218,7 +219,7 @@ def _require_version(data: Any) -> None:
     critical = listed(text).read(data.get("critical"), "predicate.critical")
     if critical:
         raise CertificateError(
-            f"The certificate demands that its reader understands {ascii(critical)[:120]}; this "
+            f"The certificate demands that its reader understands {short_repr(critical)}; this "
             "hushdoc knows no extension. Update hushdoc.",
             code="UNKNOWN_CRITICAL",
         )

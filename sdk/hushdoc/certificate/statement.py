@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hushdoc.arguments import short_repr
 from hushdoc.certificate.audit_reports import (
     STATEMENT_TYPE,
 )
@@ -73,7 +74,7 @@ def parse_statement(content: bytes) -> tuple[Certificate, tuple[Subject, ...]]:
         )
     if data["predicateType"] != PREDICATE_TYPE:
         raise CertificateError(
-            f"The statement has the predicate {ascii(data['predicateType'])[:80]}, expected "
+            f"The statement has the predicate {short_repr(data['predicateType'])}, expected "
             f"{PREDICATE_TYPE}. It says something else than a privacy certificate does.",
             code="WRONG_PREDICATE",
         )
@@ -81,7 +82,7 @@ def parse_statement(content: bytes) -> tuple[Certificate, tuple[Subject, ...]]:
     certificate = Certificate.from_dict(data["predicate"])
     if certificate.model.entry not in {subject.name for subject in subjects}:
         raise CertificateError(
-            f"The model's entry {ascii(certificate.model.entry)[:80]} is not among the signed "
+            f"The model's entry {short_repr(certificate.model.entry)} is not among the signed "
             "files. Sign every file that the runtime opens.",
             code="BAD_SUBJECT",
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from hushdoc.arguments import short_repr
 from hushdoc.errors import CertificateError
 from hushdoc.serialization.records import MAX_ITEMS, kind_of
 
@@ -54,7 +55,9 @@ def name_problem(name: str) -> str | None:
         return f"is longer than {MAX_NAME} letters or {MAX_SEGMENTS} segments"
     for segment in segments:
         if _SEGMENT.fullmatch(segment) is None:
-            return f"has the segment {ascii(segment)}, expected letters, digits, '.', '_' and '-'"
+            return (
+                f"has the segment {short_repr(segment)}, expected letters, digits, '.', '_' and '-'"
+            )
         if segment.endswith(".") or segment.split(".")[0].lower() in _DEVICES:
             return f"has the segment '{segment}', which some systems read as another file"
     return None
@@ -111,7 +114,7 @@ def _read_subject(data: Any, where: str) -> Subject:
     problem = name_problem(name)
     if problem is not None or name.casefold() == ENVELOPE_FILE:
         raise CertificateError(
-            f"{where}: the name {ascii(name)[:80]} {problem or 'can not be signed by itself'}. "
+            f"{where}: the name {short_repr(name)} {problem or 'can not be signed by itself'}. "
             "Refused; a sound artifact has no such file.",
             code="BAD_PATH",
         )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from hushdoc.arguments import printable
 from hushdoc.commands.extraction import PARTIAL
 from hushdoc.errors import HushdocError
 
@@ -71,7 +72,7 @@ def each(
             yield answer(source)
         except HushdocError as error:
             failed.append(error)
-            said = f"{error.code}: {shown(source)}: {shown(str(error), limit=2000)}"
+            said = f"{error.code}: {printable(source, 200)}: {printable(error, 2000)}"
             print(f"hushdoc {verb}: {said}", file=sys.stderr)
             yield Failure(document_id=source, error=error)
 
@@ -98,10 +99,3 @@ def write_jsonl(answers: Iterable[Told]) -> None:
     """Prints one JSON object a line, as soon as it is known."""
     for answer in answers:
         print(json.dumps(answer.to_dict(), ensure_ascii=True), flush=True)
-
-
-def shown(text: str, *, limit: int = 200) -> str:
-    """Returns text that can't steer the terminal."""
-    from hushdoc.arguments import printable
-
-    return printable(text, limit=limit)

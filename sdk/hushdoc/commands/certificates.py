@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.arguments import printable
 from hushdoc.errors import ArtifactError, CertificateError, SignatureError
 from hushdoc.explanation import explain
 
@@ -159,7 +160,6 @@ def run_explain(options: argparse.Namespace) -> int:
 
 def run_export(options: argparse.Namespace) -> int:
     """Renders a certificate and returns 0; nothing is rendered that a given store distrusts."""
-    from hushdoc.arguments import printable
     from hushdoc.system import atomic_files
 
     seen = look(options.artifact, options.trust)
@@ -170,19 +170,17 @@ def run_export(options: argparse.Namespace) -> int:
         sys.stdout.write(text)
         return 0
     atomic_files.write_file(options.out, text.encode("utf-8"))
-    print(f"Written, an unsigned rendering: {printable(str(options.out))}")
+    print(f"Written, an unsigned rendering: {printable(options.out)}")
     return 0
 
 
 def print_signature(seen: Seen) -> None:
     """Prints whether anybody is known to have signed, and that no file was looked at."""
-    from hushdoc.arguments import printable
-
     if isinstance(seen.problem, SignatureError):
         print(f"!!! SIGNATURE NOT TRUSTED ({seen.problem.code}): anybody may have written this.")
-        print(f"!!! {printable(str(seen.problem))}")
+        print(f"!!! {printable(seen.problem)}")
     elif seen.problem is not None:
-        print(f"!!! NOT TO BE BELIEVED ({seen.problem.code}): {printable(str(seen.problem))}")
+        print(f"!!! NOT TO BE BELIEVED ({seen.problem.code}): {printable(seen.problem)}")
     elif seen.signers is None:
         print("!!! SIGNATURE NOT CHECKED: anybody may have written this. Check it with --trust.")
     else:
@@ -192,8 +190,6 @@ def print_signature(seen: Seen) -> None:
 
 def print_explanation(seen: Seen) -> None:
     """Prints the certificate in plain words, and the audits of others that are trusted."""
-    from hushdoc.arguments import printable
-
     print(wrapped(explain(seen.certificate)))
     print_audits(seen.audits, seen.untrusted_audits)
     for item in seen.certificate.recompute():
@@ -216,8 +212,6 @@ def print_audits(audits: Sequence[AuditReport], untrusted: int) -> None:
 
 def names(signers: Sequence[TrustedKey]) -> str:
     """Returns who signed, in words."""
-    from hushdoc.arguments import printable
-
     return ", ".join(f"{printable(key.name)} (key {key.keyid[:16]})" for key in signers)
 
 

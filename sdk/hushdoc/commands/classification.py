@@ -6,6 +6,7 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.arguments import printable
 from hushdoc.commands import answering
 from hushdoc.commands.extraction import read_document, reading_options
 from hushdoc.commands.passwords import password_from
@@ -93,8 +94,8 @@ def _print(answer: Classification | Failure) -> None:
 
     if not isinstance(answer, Classification):
         return
-    told = ", ".join(f"{answering.shown(item.label)} {item.score:.2f}" for item in answer.scores)
+    told = ", ".join(f"{printable(item.label, 200)} {item.score:.2f}" for item in answer.scores)
     unsure = " (below the threshold: too unsure to say)" if answer.below_threshold else ""
-    print(f"{answering.shown(answer.document_id)}: {told}{unsure}", flush=True)
+    print(f"{printable(answer.document_id, 200)}: {told}{unsure}", flush=True)
     for warning in answer.warnings:
-        print(f"  note: {answering.shown(warning, limit=2000)}", flush=True)
+        print(f"  note: {printable(warning, 2000)}", flush=True)

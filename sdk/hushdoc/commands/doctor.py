@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from hushdoc.arguments import printable
 from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc.errors import HushdocError
 
@@ -226,8 +227,6 @@ def offline(proof: Proof) -> Check:
 
 
 def _print(checks: Iterable[Check]) -> None:
-    from hushdoc.arguments import printable
-
     for check in checks:
         print(f"{check.state:<5}  {check.name}: {printable(check.found, limit=800)}")
         if check.advice:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from hushdoc.arguments import printable
 from hushdoc.commands.passwords import password_from, password_option
 from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc.document.document import Document
@@ -169,7 +170,7 @@ def _answers(
             _show(document, answer, model, options)
         except HushdocError as error:
             failed.append(error)
-            said = f"{error.code}: {_shown(source)}: {_shown(str(error), limit=2000)}"
+            said = f"{error.code}: {printable(source, 200)}: {printable(error, 2000)}"
             print(f"hushdoc extract: {said}", file=sys.stderr)
             yield Failure(document_id=source, error=error)
         else:
@@ -278,7 +279,7 @@ def _write_csv(answers: Iterator[Extraction | Failure], *, spreadsheet: bool) ->
         if isinstance(answer, Extraction):
             print(answer.to_csv(header=False, spreadsheet=spreadsheet), end="", flush=True)
             for warning in answer.warnings:
-                said = f"{_shown(answer.document_id)}: {_shown(warning, limit=2000)}"
+                said = f"{printable(answer.document_id, 200)}: {printable(warning, 2000)}"
                 print(f"hushdoc extract: {said}", file=sys.stderr)
 
 
@@ -289,14 +290,19 @@ def _table(answer: Extraction | Failure) -> str:
     if not isinstance(answer, Extraction):
         return ""
     rows = [
-        (_shown(found.label), f"{found.score:.2f}", _place(found), _shown(found.text))
+        (
+            printable(found.label, 200),
+            f"{found.score:.2f}",
+            _place(found),
+            printable(found.text, 200),
+        )
         for found in answer.fields
     ]
     plain = any(found.box is None for found in answer.fields)
     head = ("field", "score", "characters" if plain else "page", "text")
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(3)]
     lines = [
-        f"{_shown(answer.document_id)}: {len(rows)} field{'s' * (len(rows) != 1)}, "
+        f"{printable(answer.document_id, 200)}: {len(rows)} field{'s' * (len(rows) != 1)}, "
         f"{answer.coverage:.0%} of the words read, {answer.timings.total_seconds:.2f} s"
     ]
     for label, score, page, text in [head, *rows] if rows else []:
@@ -308,15 +314,9 @@ def _table(answer: Extraction | Failure) -> str:
         notes.append(
             f"{len(answer.below_threshold)} more found below the threshold; --json has them."
         )
-    return "\n".join([*lines, *(f"  note: {_shown(warning, limit=2000)}" for warning in notes)])
+    return "\n".join([*lines, *(f"  note: {printable(warning, 2000)}" for warning in notes)])
 
 
 def _place(found: Field) -> str:
     """Returns the page of a field, or its characters in a plain text."""
     return str(found.page) if found.box is not None else f"{found.start}-{found.stop}"
-
-
-def _shown(text: str, *, limit: int = 200) -> str:
-    from hushdoc.arguments import printable
-
-    return printable(text, limit=limit)

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.arguments import printable
 from hushdoc.commands import certificates
 from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc.errors import HushdocError
@@ -83,7 +84,7 @@ def run_inspect(options: argparse.Namespace) -> int:
     else:
         _print_inspected(seen)
         if options.html is not None:
-            print(f"\nPage written: {_shown(options.html)}")
+            print(f"\nPage written: {printable(options.html)}")
     return 0 if seen.problem is None else seen.problem.exit_code
 
 
@@ -114,7 +115,7 @@ def run_verify(options: argparse.Namespace) -> int:
     else:
         _print_report(report)
         if options.html is not None:
-            print(f"\nPage written: {_shown(options.html)}")
+            print(f"\nPage written: {printable(options.html)}")
     return 0 if report.passed else 5
 
 
@@ -141,8 +142,6 @@ def _audits(audits: Sequence[AuditReport], untrusted: int) -> dict[str, Any]:
 
 
 def _print_inspected(seen: Seen) -> None:
-    from hushdoc.arguments import printable
-
     certificates.print_signature(seen)
     print()
     print(certificates.wrapped(explain(seen.certificate)))
@@ -158,8 +157,6 @@ def _print_inspected(seen: Seen) -> None:
 
 
 def _print_report(report: VerificationReport) -> None:
-    from hushdoc.arguments import printable
-
     model = report.certificate.model
     print(f"{printable(model.name)}, version {model.version} ({model.task})")
     signers = (
@@ -192,8 +189,6 @@ def _print_report(report: VerificationReport) -> None:
 
 
 def _print_table(rows: list[tuple[str, ...]]) -> None:
-    from hushdoc.arguments import printable
-
     cells = [[printable(cell, limit=90) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     for row in cells:
@@ -225,9 +220,3 @@ def _write_page(
 def _print_json(value: dict[str, Any]) -> None:
     """Prints JSON in ASCII, so that no text of a certificate can steer the terminal."""
     print(json.dumps(value, indent=2, ensure_ascii=True, allow_nan=False))
-
-
-def _shown(path: Path) -> str:
-    from hushdoc.arguments import printable
-
-    return printable(str(path))

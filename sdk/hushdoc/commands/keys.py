@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from hushdoc.arguments import printable
 from hushdoc.signing.keys import ALGORITHMS, ED25519
 from hushdoc.signing.trust_store import ANY_MODEL, CERTIFICATE, REVOCATION, ROLES
 
@@ -100,12 +101,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_result(secret: Path, public: Path, keyid: str, roles: tuple[str, ...]) -> None:
-    from hushdoc.arguments import printable
-
-    shown = printable(str(secret))
+    shown = printable(secret)
     print(f"{shown}: secret. Keep it to whoever signs.")
     for role in roles:
         if role in NEXT_STEPS:
             print(f"  {role}: {NEXT_STEPS[role].format(key=shown)}")
-    print(f"{printable(str(public))}: public. Give it to whoever checks what it signs.")
+    print(f"{printable(public)}: public. Give it to whoever checks what it signs.")
     print(f"key id {keyid}")

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import PurePath
 from typing import TextIO
 
+from hushdoc.arguments import printable
+
 _PACKAGES = frozenset({"hushdoc", "hushdoc_training", "hushdoc_export"})
 
 
@@ -36,7 +38,11 @@ def as_lines() -> Iterator[None]:
         text = str(message)
         if text not in told and sys.stderr is not None:
             told.add(text)
-            print(f"hushdoc: warning: {_shown(text)}", file=sys.stderr, flush=True)
+            print(
+                f"hushdoc: warning: {printable(' '.join(text.split()), limit=2000)}",
+                file=sys.stderr,
+                flush=True,
+            )
 
     warnings.showwarning = show
     try:
@@ -54,9 +60,3 @@ def _is_ours(category: type[Warning], filename: str) -> bool:
         home is not None and PurePath(filename).is_relative_to(PurePath(home).parent)
         for home in homes
     )
-
-
-def _shown(text: str) -> str:
-    from hushdoc.arguments import printable
-
-    return printable(" ".join(text.split()), limit=2000)

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.arguments import printable
 from hushdoc.commands import answering
 from hushdoc.commands.extraction import read_document, reading_options
 from hushdoc.commands.passwords import password_from
@@ -81,8 +82,8 @@ def run(options: argparse.Namespace) -> int:
     unknown = sorted(set(options.label or ()) - set(known))
     if unknown:
         options.refuse_usage(
-            f"the model knows no field {', '.join(map(answering.shown, unknown))}; it knows "
-            f"{', '.join(map(answering.shown, known))}"
+            f"the model knows no field {', '.join(printable(name, 200) for name in unknown)}; it "
+            f"knows {', '.join(printable(name, 200) for name in known)}"
         )
     document = read_document(
         options.document, format=options.format, ocr=options.ocr, password=password
@@ -102,9 +103,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _print(made: Redaction, answer: Extraction) -> None:
     removed = ", ".join(
-        f"{answering.shown(label)} ({count})" for label, count in sorted(made.counts.items())
+        f"{printable(label, 200)} ({count})" for label, count in sorted(made.counts.items())
     )
     print(f"{made.folder}: removed {removed or 'nothing: no field was found'}.")
     for warning in answer.warnings:
-        print(f"  note: {answering.shown(warning, limit=2000)}")
+        print(f"  note: {printable(warning, 2000)}")
     print("  note: A model misses fields. Look at the result before you give it away.")

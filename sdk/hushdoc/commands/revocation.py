@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.arguments import printable, short_repr
 from hushdoc.commands import stores
 from hushdoc.signing.trust_store import REVOCATION, TrustedKey, TrustStore
 from hushdoc.system import locks
@@ -140,7 +141,7 @@ def _hexadecimal(digits: int) -> Callable[[str], str]:
     def read(value: str) -> str:
         if len(value) != digits or set(value.lower()) - set("0123456789abcdef"):
             raise argparse.ArgumentTypeError(
-                f"{ascii(value)}: expected {digits} hexadecimal digits"
+                f"{short_repr(value)}: expected {digits} hexadecimal digits"
             )
         return value.lower()
 
@@ -149,13 +150,11 @@ def _hexadecimal(digits: int) -> Callable[[str], str]:
 
 def _days(value: str) -> int:
     if not (value.isascii() and value.isdigit() and len(value) < 6 and 1 <= int(value) <= MAX_DAYS):
-        raise argparse.ArgumentTypeError(f"{ascii(value)}: expected 1 to {MAX_DAYS} days")
+        raise argparse.ArgumentTypeError(f"{short_repr(value)}: expected 1 to {MAX_DAYS} days")
     return int(value)
 
 
 def _print_revoked(revoked: RevocationList) -> None:
-    from hushdoc.arguments import printable
-
     print(f"Revocation list number {revoked.sequence}, issued {revoked.issued_at}; it is trusted")
     print(f"until {revoked.next_update}. Revoked in it:")
     for key in revoked.revoked_keys:

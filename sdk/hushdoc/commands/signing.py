@@ -13,6 +13,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.arguments import printable, short_repr
 from hushdoc.commands import stores
 from hushdoc.errors import ArtifactError, CertificateError, InputError
 from hushdoc.system import locks
@@ -180,8 +181,8 @@ def _require_intact(signed: Sequence[Subject], there: Sequence[Subject]) -> None
         else:
             problem, code = "has another content than the certificate says", "DIGEST_MISMATCH"
         raise ArtifactError(
-            f"The file {ascii(name)[:120]} {problem}, so nothing was signed. Sign the artifact as "
-            "it was exported.",
+            f"The file {short_repr(name, 120)} {problem}, so nothing was signed. Sign the artifact "
+            "as it was exported.",
             code=code,
         )
 
@@ -198,7 +199,6 @@ def _require_reproduced(certificate: Certificate) -> None:
 
 def _print_certificate(found: Unverified) -> None:
     from hushdoc import explanation
-    from hushdoc.arguments import printable
     from hushdoc.signing import dsse
 
     certificate, model = found.certificate, found.certificate.model
@@ -216,13 +216,12 @@ def _print_certificate(found: Unverified) -> None:
 
 
 def _write_message(found: Unverified, path: Path) -> int:
-    from hushdoc.arguments import printable
     from hushdoc.signing import dsse
     from hushdoc.system import atomic_files
 
     message = dsse.pae(dsse.PAYLOAD_TYPE, dsse.read_envelope(found.envelope).payload)
     atomic_files.write_file(path, message, overwrite=False)
-    print(f"Message written, {len(message)} bytes: {printable(str(path))}")
+    print(f"Message written, {len(message)} bytes: {printable(path)}")
     print(f"Its SHA-256: {hashlib.sha256(message).hexdigest()}")
     return 0
 

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from hushdoc.arguments import printable
 from hushdoc.errors import InputError
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
 from hushdoc.system import locks
@@ -61,8 +62,6 @@ def change(
 
 def print_key(key: TrustedKey) -> None:
     """Prints a key and what it may sign."""
-    from hushdoc.arguments import printable
-
     print(f"{printable(key.name, 200)} ({key.algorithm})")
     print(f"  key id  {key.keyid}")
     print(f"  signs   {', '.join(key.roles)}")

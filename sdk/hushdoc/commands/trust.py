@@ -7,6 +7,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+from hushdoc.arguments import short_repr
 from hushdoc.commands import revocation, stores
 from hushdoc.commands.keys import key_options
 from hushdoc.errors import InputError
@@ -119,7 +120,7 @@ def run_remove(options: argparse.Namespace) -> int:
         found = [key for key in store.keys if key.keyid.startswith(wanted)]
         if len(found) != 1 or len(wanted) < MIN_PREFIX:
             raise InputError(
-                f"{ascii(options.keyid)[:80]} names {len(found)} keys of the store, expected one "
+                f"{short_repr(options.keyid)} names {len(found)} keys of the store, expected one "
                 f"by at least {MIN_PREFIX} digits. `hushdoc trust list` shows them.",
                 code="UNKNOWN_KEY",
             )

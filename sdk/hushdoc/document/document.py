@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex
 
 from hushdoc import arguments
 from hushdoc.document import limits as reading_terms
-from hushdoc.document.limits import is_plain, shown
+from hushdoc.document.limits import is_plain
 from hushdoc.document.page import Box, Page, Word
 from hushdoc.document.provenance import Source
 from hushdoc.errors import BoxError, EmptyDocumentError, InputError
@@ -91,7 +91,9 @@ class Document:
         made = tuple(
             Word(
                 text=text,
-                box=_box_from(values, where=f"word {index} ({shown(text)}) of document '{id}'"),
+                box=_box_from(
+                    values, where=f"word {index} ({arguments.short_repr(text)}) of document '{id}'"
+                ),
                 segment=None if segments is None else _segment_from(segments[index], index),
             )
             for index, (text, values) in enumerate(zip(words, boxes, strict=True))
@@ -270,12 +272,13 @@ def _check_page(page: Page, *, where: str) -> None:
             )
         if problem is None and is_plain(word.text):
             continue
-        which = f"word {index} ({shown(word.text)}) on {where}"
+        which = f"word {index} ({arguments.short_repr(word.text)}) on {where}"
         reading_terms.check_word(word.text, where=which)
         if problem is not None:
             raise BoxError(
-                f"The box {arguments.shown(word.box.to_list())} of {which} {problem}. Expected "
-                "0 <= x0 <= x1 <= width, and so for y; mend the box or pass the page's true size."
+                f"The box {arguments.short_repr(word.box.to_list())} of {which} {problem}. "
+                "Expected 0 <= x0 <= x1 <= width, and so for y; mend the box or pass the page's "
+                "true size."
             )
 
 
@@ -284,7 +287,7 @@ def _folder_from(value: object) -> Path | None:
     if value is None:
         return None
     folder = arguments.place(value, what="The folder")
-    with arguments.made_of(f"The folder {arguments.shown(value)}", "the path of a folder"):
+    with arguments.made_of(f"The folder {arguments.short_repr(value)}", "the path of a folder"):
         folder.resolve()  # says so where no folder can be called so
     return folder
 
@@ -310,7 +313,7 @@ def _box_from(values: Any, *, where: str) -> Box:
         x0, y0, x1, y1 = (float(value) for value in values)
     except (TypeError, ValueError, OverflowError) as error:
         raise BoxError(
-            f"The box of {where} is {arguments.shown(values)}; expected four numbers (x0, y0, x1, "
-            "y1)."
+            f"The box of {where} is {arguments.short_repr(values)}; expected four numbers (x0, y0, "
+            "x1, y1)."
         ) from error
     return Box(x0=x0, y0=y0, x1=x1, y1=y1)

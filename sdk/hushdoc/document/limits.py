@@ -6,6 +6,7 @@ import unicodedata
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from hushdoc.arguments import short_repr
 from hushdoc.errors import InputError, LimitExceededError, WordError
 
 MAX_WORD_CHARACTERS = 10_000
@@ -65,16 +66,9 @@ def check_size(width: object, height: object, *, where: str) -> None:
     for length in (width, height):
         if not (isinstance(length, int | float) and 0 < length <= MAX_SIDE):
             raise InputError(
-                f"A side of {where} is {_digits(length)} pixels; both must be positive numbers "
+                f"A side of {where} is {short_repr(length)} pixels; both must be positive numbers "
                 f"and at most {MAX_SIDE}. Give the size of the image the boxes refer to."
             )
-
-
-def _digits(value: object) -> str:
-    try:
-        return repr(value)[:40]
-    except ValueError:  # Python writes no integer of more than some thousand digits
-        return "very many"
 
 
 def image_name(image: Path | bytes | None, folder: Path | None) -> str | None:
@@ -120,9 +114,10 @@ def named_image(name: object, folder: Path | None) -> Path | None:
     if inside:
         return path
     raise InputError(
-        f"It names the image {shown(name)}, which is not in the folder of the file that names it; "
-        "only images there, or in folders below, are opened. Put the image beside that file, write "
-        "it with Document.to_dict(folder=...), or pass its content as bytes: then without images.",
+        f"It names the image {short_repr(name)}, which is not in the folder of the file that names "
+        "it; only images there, or in folders below, are opened. Put the image beside that file, "
+        "write it with Document.to_dict(folder=...), or pass its content as bytes: then without "
+        "images.",
         code="IMAGE_OUTSIDE",
     )
 
@@ -168,8 +163,3 @@ def check_word(text: object, *, where: str, max_characters: int = MAX_WORD_CHARA
                 "Mend the text where it was decoded, or remove the character."
             )
     return text
-
-
-def shown(text: object) -> str:
-    """Returns the start of a text for a message, so that it can't steer a terminal."""
-    return ascii(text[:40]) if isinstance(text, str) else type(text).__name__

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hushdoc.arguments import shown
+from hushdoc.arguments import short_repr
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.document.provenance import FileFingerprint
 from hushdoc.errors import BoxError
@@ -60,9 +60,9 @@ class Box:
             )
         except (ArithmeticError, TypeError, ValueError) as error:
             raise BoxError(
-                f"The box {shown(self.to_list())} has no place on a page of {shown(width)} x "
-                f"{shown(height)} pixels: {error}. Expected finite numbers and a page with an "
-                "area; mend them."
+                f"The box {short_repr(self.to_list())} has no place on a page of "
+                f"{short_repr(width)} x {short_repr(height)} pixels: {error}. Expected finite "
+                "numbers and a page with an area; mend them."
             ) from error
 
     def to_list(self) -> list[float]:

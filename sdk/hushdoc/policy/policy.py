@@ -109,7 +109,8 @@ class Policy:
             chosen = getattr(self, name)
             if not _are_words(chosen, words):
                 raise ValueError(
-                    f"{name} is {arguments.shown(chosen)}; expected a set of words out of {words}."
+                    f"{name} is {arguments.short_repr(chosen)}; expected a set of words out of "
+                    f"{words}."
                 )
             object.__setattr__(self, name, frozenset(chosen))
         for name, words in _WORDS.items():

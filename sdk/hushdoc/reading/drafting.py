@@ -15,7 +15,7 @@ from typing import Any
 
 from hushdoc import arguments
 from hushdoc.document.document import Document
-from hushdoc.document.limits import MAX_SIDE, ReadingLimits, check_word, shown
+from hushdoc.document.limits import MAX_SIDE, ReadingLimits, check_word
 from hushdoc.document.page import Box, Page, Word
 from hushdoc.document.provenance import FileFingerprint, Source
 from hushdoc.errors import (
@@ -187,8 +187,8 @@ class Draft:
 
     def _where(self, text: object) -> str:
         return (
-            f"word {len(self._words)} ({shown(text)}) on page {len(self._pages) - 1} of "
-            f"'{self.id}' ({self.reader})"
+            f"word {len(self._words)} ({arguments.short_repr(text)}) on page "
+            f"{len(self._pages) - 1} of '{self.id}' ({self.reader})"
         )
 
     def _box(self, corners: Corners | None, where: str) -> Box:
@@ -202,8 +202,8 @@ class Draft:
             values = [number(value) for value in corners]
         except (TypeError, ValueError, OverflowError) as error:
             raise BoxError(
-                f"The box of the {where} is {arguments.shown(corners)}: {error}. Expected four "
-                "numbers."
+                f"The box of the {where} is {arguments.short_repr(corners)}: {error}. Expected "
+                "four numbers."
             ) from error
         box = Box(
             x0=_near(values[0] * across, page.width),
@@ -238,7 +238,7 @@ def number(value: object) -> float:
         OverflowError: It is an integer that no float holds.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{arguments.shown(value)} is no number")
+        raise TypeError(f"{arguments.short_repr(value)} is no number")
     return float(value)
 
 
@@ -288,7 +288,7 @@ def side(value: object, *, of: str) -> float:
         found = math.nan
     if not 0 < found <= MAX_SIDE:
         raise InputError(
-            f"A side of {of} is {arguments.shown(value)}; expected a positive number up to "
+            f"A side of {of} is {arguments.short_repr(value)}; expected a positive number up to "
             f"{MAX_SIDE}. Mend the size of the page."
         )
     return found

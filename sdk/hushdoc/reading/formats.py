@@ -150,7 +150,7 @@ def _json_format(data: Any, id: str) -> str:
             return "doctr"
         if "id" in data:
             return "document"
-    keys = ascii([str(key)[:40] for key in data][:8]) if isinstance(data, Mapping) else "none"
+    keys = arguments.short_repr([str(key) for key in data]) if isinstance(data, Mapping) else "none"
     raise UnsupportedFormatError(
         f"'{id}' is JSON of no known form; its keys: {keys}. Expected what Document.to_dict() or "
         f"one of the services wrote; name its format if it is one of {', '.join(ADAPTERS)}."

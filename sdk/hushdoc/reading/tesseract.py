@@ -55,13 +55,13 @@ class TesseractEngine:
         """
         if not isinstance(languages, str) or re.fullmatch(_LANGUAGES, languages) is None:
             raise ValueError(
-                f'languages is {arguments.shown(languages)}; expected names such as "eng+deu".'
+                f'languages is {arguments.short_repr(languages)}; expected names such as "eng+deu".'
             )
         if not (
             isinstance(timeout_seconds, int | float) and 0 < timeout_seconds < threading.TIMEOUT_MAX
         ):
             raise ValueError(
-                f"timeout_seconds is {arguments.shown(timeout_seconds)}; expected a positive "
+                f"timeout_seconds is {arguments.short_repr(timeout_seconds)}; expected a positive "
                 "number of seconds."
             )
         found = program()
@@ -162,6 +162,7 @@ def _version(path: str, languages: str) -> str:
 def _failed(done: subprocess.CompletedProcess[bytes], languages: str) -> OCRError:
     said = done.stderr.decode("utf-8", errors="replace").strip().splitlines()[-1:]
     return OCRError(
-        f"{PROGRAM} failed with code {done.returncode}: {ascii(''.join(said)[:200])}. Check with "
-        f"{PROGRAM} --list-langs that '{languages}' is installed."
+        f"{PROGRAM} failed with code {done.returncode}: "
+        f"{arguments.short_repr(''.join(said), 200)}. Check with {PROGRAM} --list-langs that "
+        f"'{languages}' is installed."
     )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from hushdoc import arguments
-from hushdoc.arguments import printable
+from hushdoc.arguments import printable, short_repr
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.certificate.claim import Claim
 from hushdoc.certificate.subjects import ENVELOPE_FILE
@@ -38,7 +38,7 @@ def require_told(certificate: object, payload_sha256: object) -> None:
     digest = arguments.text(payload_sha256, what="The digest of the signed statement")
     if re.fullmatch("[0-9a-f]{64}", digest) is None:
         raise InputError(
-            f"The digest of the signed statement is {ascii(digest[:80])}; expected 64 hexadecimal "
+            f"The digest of the signed statement is {short_repr(digest)}; expected 64 hexadecimal "
             "digits in small letters. Pass SHA-256 of the envelope's payload."
         )
 

@@ -22,6 +22,7 @@ from datetime import datetime
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any, Generic, Self, TypeVar
 
+from hushdoc.arguments import printable, short_repr
 from hushdoc.errors import CertificateError
 
 T = TypeVar("T")
@@ -175,7 +176,7 @@ def word(vocabulary: tuple[str, ...]) -> Codec[str]:
             raise bad_field(where, f"found {kind_of(value)}, expected a word")
         if value not in vocabulary:
             raise CertificateError(
-                f"{where}: {ascii(value)[:80]} is not one of {', '.join(vocabulary)}. "
+                f"{where}: {short_repr(value)} is not one of {', '.join(vocabulary)}. "
                 "A newer hushdoc may know it; it is never guessed.",
                 code="UNKNOWN_VALUE",
             )
@@ -265,7 +266,7 @@ def keyed(codec: Codec[T], *, maximum: int = MAX_ITEMS) -> Codec[Mapping[str, T]
             found = kind_of(value)
             raise bad_field(where, f"found {found}, expected an object of up to {maximum} keys")
         return {
-            _text(key, where): codec.read(item, f"{where}.{ascii(key)[1:-1][:60]}")
+            _text(key, where): codec.read(item, f"{where}.{printable(key, limit=60)}")
             for key, item in value.items()
         }
 

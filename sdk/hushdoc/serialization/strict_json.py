@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hushdoc.arguments import short_repr
 from hushdoc.errors import CertificateError, HushdocError, InputError
 from hushdoc.system import atomic_files
 
@@ -113,7 +114,7 @@ def read_file(
     except OSError as problem:
         found = problem.strerror or problem
         raise error(
-            f"{what} {ascii(str(path))[:200]} can't be read: {found}. Check the path.",
+            f"{what} {short_repr(str(path), limit=200)} can't be read: {found}. Check the path.",
             code=code,
         ) from problem
     return loads(content, what=f"{what} '{path}'", code=code, error=error, max_bytes=max_bytes)

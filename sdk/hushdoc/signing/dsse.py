@@ -12,6 +12,7 @@ import base64
 from dataclasses import dataclass
 from typing import Any
 
+from hushdoc.arguments import printable, short_repr
 from hushdoc.errors import CertificateError, InputError, LimitExceededError, SignatureError
 from hushdoc.serialization import strict_json
 from hushdoc.signing.keys import (
@@ -181,7 +182,7 @@ def _parsed(content: bytes, payload_type: str) -> tuple[dict[str, Any], Envelope
     if not isinstance(data, dict):
         raise refuse("is not an object")
     if data.get("payloadType") != payload_type:
-        raise refuse(f"has the payload type {ascii(data.get('payloadType'))[:80]}")
+        raise refuse(f"has the payload type {short_repr(data.get('payloadType'))}")
     if not isinstance(data.get("payload"), str):
         raise refuse("has no payload")
     listed = data.get("signatures")
@@ -242,7 +243,7 @@ def verify(
         if keyid in ("", key.keyid) and key.verifies(signature, message)
     }
     if len(signers) < threshold:
-        named = ", ".join(ascii(keyid)[1:17] for keyid, _ in envelope.signatures) or "none"
+        named = ", ".join(printable(keyid, 16) for keyid, _ in envelope.signatures) or "none"
         raise SignatureError(
             f"{len(signers)} keys that are trusted with the role {role} signed this, expected "
             f"{threshold}. The envelope names the keys: {named}. Add the issuer's key to the trust "
@@ -261,7 +262,8 @@ def require_authorised(keys: tuple[TrustedKey, ...], model: str, *, threshold: i
     if len(speaking) < threshold:
         allowed = sorted({name for key in keys for name in key.models})
         raise SignatureError(
-            f"{len(speaking)} of the signing keys may speak for the model {ascii(model)[:80]}, "
-            f"expected {threshold}. The trust store lets them sign for: {ascii(allowed)[1:-1]}.",
+            f"{len(speaking)} of the signing keys may speak for the model {short_repr(model)}, "
+            f"expected {threshold}. The trust store lets them sign for: "
+            f"{printable(', '.join(allowed))}.",
             code="KEY_NOT_AUTHORISED_FOR_MODEL",
         )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from hushdoc.arguments import printable
 from hushdoc.errors import CertificateError
 from hushdoc.serialization import strict_json
 from hushdoc.serialization.records import (
@@ -341,7 +342,7 @@ def _spelled(moment: datetime) -> str:
 
 
 def _reason(reason: str | None) -> str:
-    return "no reason given" if reason is None else ascii(reason)[1:-1][:200]
+    return "no reason given" if reason is None else printable(reason, limit=200)
 
 
 def _unavailable(found: str) -> CertificateError:

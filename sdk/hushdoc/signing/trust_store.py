@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hushdoc import arguments
+from hushdoc.arguments import short_repr
 from hushdoc.errors import CertificateError, InputError, SignatureError
 from hushdoc.serialization import strict_json
 from hushdoc.serialization.records import (
@@ -73,7 +74,7 @@ class TrustedKey:
         problem = key_problem(self.public_key, self.algorithm)
         if problem is not None:
             raise SignatureError(
-                f"The public key of {ascii(self.name)[:80]} {problem}. Take it out of the trust "
+                f"The public key of {short_repr(self.name)} {problem}. Take it out of the trust "
                 "store and ask its owner for a sound one.",
                 code="WEAK_KEY",
             )

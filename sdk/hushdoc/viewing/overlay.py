@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from hushdoc import arguments
 from hushdoc.document.page import Box, Page
 from hushdoc.viewing import rendition
-from hushdoc.viewing.rendition import INK, PAPER, RULE, View, font_of, printable
+from hushdoc.viewing.rendition import INK, PAPER, RULE, View, font_of, single_line
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw
@@ -161,7 +161,7 @@ def _captions(
     height = round(font.getbbox("Ag")[3]) + 2 * view.unit
     left_out = 0
     for item in fields:
-        label = printable(item.label)
+        label = single_line(item.label)
         for text in (f"{label} {item.score:.2f}", label):
             size = (round(font.getlength(text)) + 4 * view.unit, height)
             spots = _spots(view, view.place(item.box, margin=view.unit), size)
@@ -231,7 +231,7 @@ def _entries(
     """Returns the legend: every label drawn and how often."""
     counts = Counter(item.label for item in fields)
     entries: list[tuple[str, Style | None]] = [
-        (f"{printable(label)} ({counts[label]})", looks[label]) for label in sorted(counts)
+        (f"{single_line(label)} ({counts[label]})", looks[label]) for label in sorted(counts)
     ]
     if left_out:
         entries.append((f"{left_out} captions left out: no room", None))

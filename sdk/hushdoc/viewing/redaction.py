@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from hushdoc import arguments
+from hushdoc.arguments import short_repr
 from hushdoc.document.document import Document, required
 from hushdoc.document.page import Box, Page, Word, union
 from hushdoc.errors import InputError
@@ -192,7 +193,7 @@ def _words_of(
 
 def _no_such(item: RedactedField, found: str) -> InputError:
     return InputError(
-        f"The field {ascii(item.label)[:60]} names words {list(item.word_ids)[:5]} on page "
+        f"The field {short_repr(item.label)} names words {list(item.word_ids)[:5]} on page "
         f"{item.page}, and the document has {found}. Pass the fields that were found in this very "
         "document."
     )
@@ -293,7 +294,7 @@ def _of_text(
     for item in fields:
         if item.start is None or item.stop is None or not 0 <= item.start < item.stop <= len(text):
             raise InputError(
-                f"The field {ascii(item.label)[:60]} stands at characters {item.start} to "
+                f"The field {short_repr(item.label)} stands at characters {item.start} to "
                 f"{item.stop} of a text of {len(text)}. Pass the fields that were found in this "
                 "very document."
             )

@@ -114,7 +114,7 @@ def _rendition(page: Page) -> Image.Image:
     view = View(page=page, width=canvas.width, height=canvas.height)
     for word in page.words:
         x0, y0, x1, y1 = view.place(word.box)
-        text = printable(word.text)
+        text = single_line(word.text)
         if not text or x1 <= x0 or y1 <= y0:
             continue
         font = _fitted(text, x1 - x0, y1 - y0)
@@ -138,6 +138,6 @@ def font_of(size: int) -> Font:
     return ImageFont.load_default(size)
 
 
-def printable(text: str) -> str:
+def single_line(text: str) -> str:
     """Returns text without the characters that would break a line or turn its direction."""
     return "".join(letter if letter.isprintable() else " " for letter in text).strip()

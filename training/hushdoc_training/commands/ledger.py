@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.arguments import printable
 from hushdoc.errors import HushdocError
 
 if TYPE_CHECKING:
@@ -107,10 +108,10 @@ def run_init(options: argparse.Namespace) -> int:
         options.refuse_usage(str(error))
         raise
     print(
-        f"{_shown(options.ledger)}: all runs on '{ledger.data}' together may spend epsilon "
+        f"{printable(options.ledger)}: all runs on '{ledger.data}' together may spend epsilon "
         f"{ledger.epsilon:g} at delta {ledger.delta:g}, per {ledger.unit}."
     )
-    print(f"Train with: hushdoc train kie ... --ledger {_shown(options.ledger)}")
+    print(f"Train with: hushdoc train kie ... --ledger {printable(options.ledger)}")
     return 0
 
 
@@ -136,10 +137,10 @@ def run_audit(options: argparse.Namespace) -> int:
     except HushdocError as error:
         if error.code != "BAD_LEDGER":
             raise
-        print(f"FAIL  {_safe(str(error))}")
+        print(f"FAIL  {printable(error)}")
         return 4
     for found in findings:
-        print(f"{'ok  ' if found.problem is None else 'FAIL'}  {_safe(found.text)}")
+        print(f"{'ok  ' if found.problem is None else 'FAIL'}  {printable(found.text)}")
     problems = {found.problem for found in findings}
     if ledger_audit.DAMAGED in problems:
         return 4
@@ -152,7 +153,7 @@ def run_close(options: argparse.Namespace) -> int:
 
     run = Ledger.open(options.ledger).close(options.run_id, reason="closed by hand")
     print(
-        f"Run {_safe(run.run_id)} is closed: {run.charged} steps stay charged, "
+        f"Run {printable(run.run_id)} is closed: {run.charged} steps stay charged, "
         f"{run.reserved - run.charged} are free again."
     )
     return 0
@@ -189,7 +190,7 @@ def _print_standing(ledger: Ledger) -> None:
     runs, spent = ledger.runs(), ledger.spent()
     charged = sum(run.charged for run in runs)
     waiting = sum(run.counted - run.charged for run in runs)
-    print(f"Budget of '{_safe(ledger.data)}', per {ledger.unit}, at delta {ledger.delta:g}")
+    print(f"Budget of '{printable(ledger.data)}', per {ledger.unit}, at delta {ledger.delta:g}")
     print(f"  spent     epsilon {spent.charged:<8.4g} {charged} charged steps")
     print(f"  reserved  epsilon {spent.reserved:<8.4g} {waiting} more that open runs may take")
     print(f"  allowed   epsilon {spent.cap:<8.4g} all runs together")
@@ -197,7 +198,10 @@ def _print_standing(ledger: Ledger) -> None:
     for run in runs:
         state = "closed" if run.closed else "open"
         steps = f"{run.charged}/{run.reserved} steps"
-        print(f"\n{_safe(run.run_id)}  {state:<6}  {steps}  {_safe(run.at)}  {_safe(run.title)}")
+        print(
+            f"\n{printable(run.run_id)}  {state:<6}  {steps}  {printable(run.at)}  "
+            f"{printable(run.title)}"
+        )
         print(f"  each step: {_step(run.step)}")
 
 
@@ -216,13 +220,3 @@ def _step(step: Mechanism) -> str:
             return f"each record with probability {rate:g}, noise multiplier {noise:.4g}"
         case _:
             return type(step).__name__
-
-
-def _safe(text: str) -> str:
-    from hushdoc.arguments import printable
-
-    return printable(text)
-
-
-def _shown(path: Path) -> str:
-    return _safe(str(path))

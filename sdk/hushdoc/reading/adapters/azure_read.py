@@ -10,8 +10,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hushdoc.arguments import short_repr
 from hushdoc.document.document import Document
-from hushdoc.document.limits import ReadingLimits, shown
+from hushdoc.document.limits import ReadingLimits
 from hushdoc.errors import BoxError, UnsupportedFormatError
 from hushdoc.reading.drafting import PIXELS_PER_INCH, Corners, Draft, around, get, reading_as, side
 
@@ -75,7 +76,7 @@ def _pages(data: _Item | Sequence[_Item], id: str) -> Iterator[_Item]:
     if "status" in data:
         raise UnsupportedFormatError(
             f"'{id}' is an answer of Azure Read without a result: its status is "
-            f"{shown(data['status'])}. Pass the answer of an operation that has succeeded."
+            f"{short_repr(data['status'])}. Pass the answer of an operation that has succeeded."
         )
     raise KeyError(RESULTS[-1])
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hushdoc.arguments import short_repr
 from hushdoc.document.document import Document
-from hushdoc.document.limits import ReadingLimits, shown
+from hushdoc.document.limits import ReadingLimits
 from hushdoc.errors import BoxError
 from hushdoc.reading.drafting import Corners, Draft, reading_as
 
@@ -131,7 +132,7 @@ def _parts(
 def _first(places: Sequence[Mapping[str, Any]], text: str, id: str) -> Mapping[str, Any]:
     if not places:
         raise BoxError(
-            f"The text {shown(text)} of '{id}' (docling) has no place: docling read it from a "
+            f"The text {short_repr(text)} of '{id}' (docling) has no place: docling read it from a "
             "format without pages. Pass its text with Document.from_text, or convert the file to "
             "PDF first."
         )

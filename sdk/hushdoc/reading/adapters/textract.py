@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hushdoc.arguments import short_repr
 from hushdoc.document.document import Document
-from hushdoc.document.limits import ReadingLimits, shown
+from hushdoc.document.limits import ReadingLimits
 from hushdoc.errors import InputError, UnsupportedFormatError
 from hushdoc.reading.drafting import NOMINAL, Corners, Draft, around, reading_as
 
@@ -77,8 +78,9 @@ def _blocks(response: Mapping[str, Any], id: str) -> Iterator[Mapping[str, Any]]
             return
     if "JobStatus" in response and "Blocks" not in response:
         raise UnsupportedFormatError(
-            f"'{id}' is Textract's word that a job's status is {shown(response['JobStatus'])}, "
-            "without any blocks. Pass the answer of a job that has succeeded."
+            f"'{id}' is Textract's word that a job's status is "
+            f"{short_repr(response['JobStatus'])}, without any blocks. Pass the answer of a job "
+            "that has succeeded."
         )
     yield from response["Blocks"]
 
