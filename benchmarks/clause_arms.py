@@ -20,7 +20,7 @@ from hushdoc_training.crf.private_fitting import PrivateTable, Settings, Start
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.hashed import public_texts
 from hushdoc_training.recipes.hashed.public_texts import PublicText
-from hushdoc_training.recipes.hashed.settings import TRAVEL
+from hushdoc_training.recipes.hashed.settings import TOTAL_LEARNING_RATE
 
 DELTA = 1e-5
 ITERATIONS = 10
@@ -28,39 +28,39 @@ SCHEME = FeatureScheme(rows=2**20)
 """The paper's features: tokens, neighbours and skip-grams."""
 
 BUDGETS = {
-    "private_8": (8.0, 16, 500.0),
-    "private_3": (3.0, 16, 260.0),
-    "private_1": (1.0, 4, 70.0),
+    "dp_sgd_8": (8.0, 16, 500.0),
+    "dp_sgd_3": (3.0, 16, 260.0),
+    "dp_sgd_1": (1.0, 4, 70.0),
 }
-"""Epsilon, steps and `Settings.travel`, chosen as emphasis and rarity on the training contracts:
-three quarters of their companies were trained on, the others scored. Epsilon does not cover these
-looks at them. No test contract was among them.
+"""Epsilon, steps and `Settings.total_learning_rate`, chosen as emphasis and rarity on the training
+contracts: three quarters of their companies were trained on, the others scored. Epsilon does not
+cover these looks at them. No test contract was among them.
 """
 
-ARMS = ("original", "published", "published_file", "hardened", "noiseless", *BUDGETS)
-FILLED = ("published", "published_file", "hardened")
+ARMS = ("original", "paper_fill", "paper_fill_file", "noisy_fill", "noiseless", *BUDGETS)
+FILLED = ("paper_fill", "paper_fill_file", "noisy_fill")
 """As the paper says; the same where weights that stayed zero are drawn as well, as whoever fills
 CRFsuite's model file does; and ours."""
 
-NOISES = {"hardened_0": 1e-9, "hardened_half": 0.5, "hardened_more": 1.5, "hardened_2": 2.0}
-"""The hardened fill with next to no noise and with other amounts: run where --arms names them."""
+NOISES = {"noisy_fill_0": 1e-9, "noisy_fill_half": 0.5, "noisy_fill_more": 1.5, "noisy_fill_2": 2.0}
+"""The noisy fill with next to no noise and with other amounts: run where --arms names them."""
 
-PAIRS = "hardened_pairs"
-"""The hardened fill of a table of tokens and their pairs, learned by CRFsuite as the original."""
+PAIRS = "noisy_fill_pairs"
+"""The noisy fill of a table of tokens and their pairs, learned by CRFsuite as the original."""
 
-INVENTED = "hardened_invented"
-"""The hardened fill of who has no public contracts: `public_texts.without_any` scales rows."""
+INVENTED = "noisy_fill_invented"
+"""The noisy fill of who has no public contracts: `public_texts.without_any` scales rows."""
 
-PRIVATE_INVENTED = "private_8_invented"
+PRIVATE_INVENTED = "dp_sgd_8_invented"
 """DP-SGD at epsilon 8 with the same scales; scored, and not attacked again."""
 
-VARIANTS = ("published_joint", PAIRS, INVENTED, *NOISES)
-"""Other ways to fill, not among ARMS: "published_joint" draws all labels of a row together."""
+VARIANTS = ("paper_fill_joint", PAIRS, INVENTED, *NOISES)
+"""Other ways to fill, not among ARMS: "paper_fill_joint" draws all labels of a row together."""
 
 HALVES = {
-    "hardened_halves": "hardened",
+    "noisy_fill_halves": "noisy_fill",
     "pairs_halves": PAIRS,
-    "published_halves": "published",
+    "paper_fill_halves": "paper_fill",
 }
 """The control: two tables, each of half the contracts. What one tells of the other's contracts is
 what such contracts have in common. Run where --arms names them."""
@@ -79,7 +79,7 @@ class Side:
     Attributes:
         tokens: Of each item, for attacks; empty where none are mounted.
         features: Of each item by scheme: "pairs" and "words"; to train on also "frequent" and
-            "frequent_pairs", those that enough records have for a hardened fill.
+            "frequent_pairs", those that enough records have for a noisy fill.
         labels: Of each item.
         sequences: Where each sequence begins, and the number of items.
         records: Where each privacy unit begins, and the number of items.
@@ -104,13 +104,13 @@ class Task:
         public: Features of public sentences by the scheme "words".
         expected_records: Divisor of noised sums, a round number set by hand.
         puzzles: How many places are blacked out for attacks; 0 for no audit.
-        settings: Of private training, without its travel.
+        settings: Of private training, without its total_learning_rate.
         folder: Where fitted tables are kept.
         word_shares: By frequency rank, the share of all features that a word is in.
         rarity: What public transitions hold a run of a label to cost.
-        unseen: Scale of rows that public text does not use, as a share of the largest.
+        unseen_scale: Scale of rows that public text does not use, as a share of the largest.
         reach: By how much private training travels further than on contracts.
-        hardened: From which features a hardened fill is learned: "frequent", words scaled by public
+        noisy_fill: From which features a noisy fill is learned: "frequent", words scaled by public
             text, in batches; or "frequent_pairs", by CRFsuite.
         halves: The same with half the contracts to train on, with the other half, and with those
             that are scored: an attacker's own table.
@@ -127,9 +127,9 @@ class Task:
     folder: Path
     word_shares: dict[int, float] = field(default_factory=dict)
     rarity: float = 5.5
-    unseen: float = 0.02
+    unseen_scale: float = 0.02
     reach: float = 1.0
-    hardened: str = "frequent"
+    noisy_fill: str = "frequent"
     halves: tuple[Task, ...] = ()
 
 
@@ -172,7 +172,7 @@ def train(task: Task, arm: str) -> Trained:
     if arm in ("original", *FILLED, *VARIANTS):
         return _fitted(task, arm)
     if arm == PRIVATE_INVENTED:
-        return _private(task, "private_8", scales_of(task, "frequent_invented"))
+        return _private(task, "dp_sgd_8", scales_of(task, "frequent_invented"))
     return _private(task, arm, scales_of(task))
 
 
@@ -185,7 +185,7 @@ def _fitted(task: Task, arm: str) -> Trained:
         transitions=table.transitions,
         kind=scheme_of(kind),
         genuine=table.seen.any(axis=1)
-        if arm in ("published", "published_joint")
+        if arm in ("paper_fill", "paper_fill_joint")
         else table.genuine,
         facts={"genuine_rows": int(table.genuine.sum()), **_term_cost(task, table, arm)},
         scales=scales,
@@ -194,16 +194,16 @@ def _fitted(task: Task, arm: str) -> Trained:
 
 def _term_cost(task: Task, table: FittedTable, arm: str) -> dict[str, Any]:
     """Returns the measured cost of words by frequency rank, as in figure 2 of the paper."""
-    if arm != "published" or not task.word_shares:
+    if arm != "paper_fill" or not task.word_shares:
         return {}
-    laws = term_cost.AdjacentLaws(filling.complete_rows(table.realized))
-    found = {rank: laws.cost_of_share(share, DELTA) for rank, share in task.word_shares.items()}
+    costs = term_cost.AdjacentDistributions(filling.complete_rows(table.realized))
+    found = {rank: costs.cost_of_share(share, DELTA) for rank, share in task.word_shares.items()}
     return {
         "term_costs": [
             {
                 "rank": rank,
                 "share": task.word_shares[rank],
-                "as_published": cost.without_term,
+                "as_paper_fill": cost.without_term,
                 "other_way": cost.with_term,
             }
             for rank, cost in found.items()
@@ -215,7 +215,7 @@ def kind_of(task: Task, arm: str) -> str:
     """Returns which features the table of an arm is fitted to."""
     if arm in (PAIRS, INVENTED):
         return "frequent_pairs" if arm == PAIRS else "frequent_invented"
-    return task.hardened if arm.startswith("hardened") else "pairs"
+    return task.noisy_fill if arm.startswith("noisy_fill") else "pairs"
 
 
 def scheme_of(kind: str) -> str:
@@ -228,8 +228,10 @@ def scales_of(task: Task, kind: str = "frequent") -> Floats:
     scheme = task.schemes["words"]
     if kind == "frequent_invented":
         own = _without_any(scheme)
-        return private_fitting.public_scales(own.features, scheme.rows, unseen=own.unseen)
-    return private_fitting.public_scales(task.public, scheme.rows, unseen=task.unseen)
+        return private_fitting.public_scales(
+            own.features, scheme.rows, unseen_scale=own.unseen_scale
+        )
+    return private_fitting.public_scales(task.public, scheme.rows, unseen_scale=task.unseen_scale)
 
 
 @lru_cache(maxsize=1)
@@ -286,20 +288,20 @@ def _learned(task: Task, kind: str) -> FittedTable:
             scales=scales_of(task, kind),
             transitions=private_fitting.transitions_of(task.names, rarity=task.rarity),
         ),
-        settings=replace(task.settings, travel=TRAVEL),
+        settings=replace(task.settings, total_learning_rate=TOTAL_LEARNING_RATE),
     )
 
 
 def _filled(table: FittedTable, arm: str, scales: Floats | None) -> Floats:
     if arm == "original":
         return table.unfilled()
-    if arm.startswith("hardened"):
+    if arm.startswith("noisy_fill"):
         usual = filling.NOISE if scales is None else filling.SCALED_NOISE
         noise = NOISES.get(arm, usual)
-        return filling.hardened(table, stream=SecretStream(), noise=noise, scales=scales)
-    family = "joint-normal" if arm == "published_joint" else "normals"
-    drawn = arm == "published_file"
-    return filling.published(table, stream=SecretStream(), family=family, zeros_drawn=drawn)
+        return filling.noisy_fill(table, stream=SecretStream(), noise=noise, scales=scales)
+    family = "joint-normal" if arm == "paper_fill_joint" else "normals"
+    drawn = arm == "paper_fill_file"
+    return filling.paper_fill(table, stream=SecretStream(), family=family, zeros_drawn=drawn)
 
 
 def _private(task: Task, arm: str, scales: Floats) -> Trained:
@@ -319,13 +321,17 @@ def _private(task: Task, arm: str, scales: Floats) -> Trained:
 
 
 def _plan(task: Task, arm: str) -> tuple[float | None, Plan, Settings]:
-    epsilon, steps, travel = BUDGETS.get(arm, (None, *BUDGETS["private_8"][1:]))
+    epsilon, steps, total_learning_rate = BUDGETS.get(arm, (None, *BUDGETS["dp_sgd_8"][1:]))
     plan = Plan(
         steps=steps,
         noise_multiplier=0.0 if epsilon is None else _noise_multiplier(epsilon, steps),
         expected_records=task.expected_records,
     )
-    return epsilon, plan, replace(task.settings, travel=travel * task.reach)
+    return (
+        epsilon,
+        plan,
+        replace(task.settings, total_learning_rate=total_learning_rate * task.reach),
+    )
 
 
 def private_data(task: Task) -> canaries.Data:

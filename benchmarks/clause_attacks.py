@@ -22,9 +22,9 @@ from hushdoc_training.audit.multiplicity import multiplicity
 from hushdoc_training.audit.roc import Attack, measured
 from hushdoc_training.audit.two_sample import two_sample
 from hushdoc_training.audit.zeros import zeros
-from hushdoc_training.crf.filling import HARDENED_DOCUMENTS
+from hushdoc_training.crf.filling import NOISY_FILL_DOCUMENTS
 
-BLIND_BESIDE = "hardened"
+BLIND_BESIDE = "noisy_fill"
 """The arm beside whose attacks it is told what whoever has no table guesses."""
 
 CANARIES = 1000
@@ -149,7 +149,7 @@ def _attacks_on_halves(task: Task, fill: str) -> dict[str, Attack]:
         here, everything = _documents_of_terms(half.train), len(half.train.records)
         for name, wanted in (
             ("rare", range(1, RARE + 1)),
-            ("kept", range(HARDENED_DOCUMENTS, everything)),
+            ("kept", range(NOISY_FILL_DOCUMENTS, everything)),
         ):
             puzzles = _some_puzzles(half, here, strangers, wanted)
             guesses = [_guesses(rows, puzzles, scheme) for rows in by_whom]
@@ -192,7 +192,7 @@ def _kinds(
 ) -> dict[str, npt.NDArray[np.int64]]:
     """Returns which puzzles are about terms of each kind: all of them, and those learned from."""
     kinds = {name: np.arange(len(puzzles))}
-    kept = clause_arms.kind_of(task, arm if arm.startswith("hardened") else clause_arms.PAIRS)
+    kept = clause_arms.kind_of(task, arm if arm.startswith("noisy_fill") else clause_arms.PAIRS)
     subset = {"rare": ("learned", "pairs"), "kept": ("kept_learned", kept)}.get(name)
     if subset is not None:
         genuine = clause_arms.fitted(task, subset[1]).genuine
@@ -209,7 +209,7 @@ def _puzzles(task: Task) -> dict[str, list[Puzzle]]:
     """Returns places in training sentences by which terms stood there.
 
     "all" are any terms, "rare" those of at most RARE contracts, "kept" those of so many that a
-    hardened table has learned from some; "outside" are such terms too, in sentences without a
+    noisy_fill table has learned from some; "outside" are such terms too, in sentences without a
     label. `_kinds` adds those that the fitted tables learned from: "learned" of the rare ones and
     "kept_learned".
     """
@@ -218,9 +218,9 @@ def _puzzles(task: Task) -> dict[str, list[Puzzle]]:
     return {
         "all": _some_puzzles(task, here, there, range(1, everything)),
         "rare": _some_puzzles(task, here, there, range(1, RARE + 1)),
-        "kept": _some_puzzles(task, here, there, range(HARDENED_DOCUMENTS, everything)),
+        "kept": _some_puzzles(task, here, there, range(NOISY_FILL_DOCUMENTS, everything)),
         "outside": _some_puzzles(
-            task, here, there, range(HARDENED_DOCUMENTS, everything), outside=True
+            task, here, there, range(NOISY_FILL_DOCUMENTS, everything), outside=True
         ),
     }
 

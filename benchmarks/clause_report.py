@@ -20,24 +20,24 @@ MANY = ("_all", "_kept", "_kept_learned", "_outside")
 """Attacks on terms of many contracts."""
 NAMES = {
     "original": "original, not to be released",
-    "published": "filled as published",
-    "published_file": "the same from the model file, zeros drawn",
-    "hardened": "hardened fill",
-    "published_joint": "filled as published, by a joint normal law",
-    "hardened_pairs": "hardened fill of tokens and pairs",
-    "hardened_invented": "hardened fill, without public contracts",
+    "paper_fill": "filled as in the paper",
+    "paper_fill_file": "the same from the model file, zeros drawn",
+    "noisy_fill": "noisy fill",
+    "paper_fill_joint": "filled as in the paper, by a joint normal law",
+    "noisy_fill_pairs": "noisy fill of tokens and pairs",
+    "noisy_fill_invented": "noisy fill, without public contracts",
     "pairs_halves": "the same of half the contracts",
-    "hardened_0": "hardened fill, next to no noise",
-    "hardened_half": "hardened fill, noise 0.5",
-    "hardened_more": "hardened fill, noise 1.5",
-    "hardened_2": "hardened fill, noise 2",
-    "hardened_halves": "hardened fill of half the contracts",
-    "published_halves": "filled as published, of half the contracts",
+    "noisy_fill_0": "noisy fill, next to no noise",
+    "noisy_fill_half": "noisy fill, noise 0.5",
+    "noisy_fill_more": "noisy fill, noise 1.5",
+    "noisy_fill_2": "noisy fill, noise 2",
+    "noisy_fill_halves": "noisy fill of half the contracts",
+    "paper_fill_halves": "filled as in the paper, of half the contracts",
     "noiseless": "as the private ones, without noise",
-    "private_8": "DP-SGD, epsilon 8",
-    "private_8_invented": "DP-SGD, epsilon 8, without public contracts",
-    "private_3": "DP-SGD, epsilon 3",
-    "private_1": "DP-SGD, epsilon 1",
+    "dp_sgd_8": "DP-SGD, epsilon 8",
+    "dp_sgd_8_invented": "DP-SGD, epsilon 8, without public contracts",
+    "dp_sgd_3": "DP-SGD, epsilon 3",
+    "dp_sgd_1": "DP-SGD, epsilon 1",
 }
 
 
@@ -54,15 +54,15 @@ def report(work: Path, arms: Sequence[str]) -> dict[str, Any]:
         "mean_f1": {arm: _mean(clauses, arm, "f1") for arm in arms},
         "mean_precision": {arm: _mean(clauses, arm, "precision") for arm in arms},
         "mean_recall": {arm: _mean(clauses, arm, "recall") for arm in arms},
-        "f1_loss_hardened": _loss(clauses, "hardened"),
-        "f1_loss_private_8": _loss(clauses, "private_8"),
+        "f1_loss_noisy_fill": _loss(clauses, "noisy_fill"),
+        "f1_loss_dp_sgd_8": _loss(clauses, "dp_sgd_8"),
         **_verdicts(audits),
         "audits": audits,
         "f1": {
             name: {arm: round(result["f1"], 4) for arm, result in results.items()}
             for name, results in found.items()
         },
-        "term_cost_as_published": _cost(clauses, "as_published"),
+        "term_cost_as_paper_fill": _cost(clauses, "as_paper_fill"),
         "term_cost_other_way": _cost(clauses, "other_way"),
         "tokens_per_cpu_second": _mean(clauses, "original", "tokens_per_cpu_second"),
         "table_bytes_int8": _mean(clauses, "original", "table_bytes_int8"),
@@ -73,17 +73,19 @@ def report(work: Path, arms: Sequence[str]) -> dict[str, Any]:
 def _verdicts(audits: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Returns the figures that attacks are judged by."""
     found = {}
-    if everything := audits.get("hardened"):
-        hardened = {name: a for name, a in everything.items() if not name.startswith("blind")}
+    if everything := audits.get("noisy_fill"):
+        noisy_fill = {name: a for name, a in everything.items() if not name.startswith("blind")}
         for rate in ("auc", "tpr"):
-            found[f"hardened_largest_{rate}"] = max(a[f"largest_{rate}"] for a in hardened.values())
-            found[f"hardened_largest_mean_{rate}"] = max(a[rate] for a in hardened.values())
-    if published := audits.get("published"):
-        found["published_largest_term_tpr"] = max(
-            a["tpr"] for name, a in published.items() if name.endswith(("_rare", "_learned"))
+            found[f"noisy_fill_largest_{rate}"] = max(
+                a[f"largest_{rate}"] for a in noisy_fill.values()
+            )
+            found[f"noisy_fill_largest_mean_{rate}"] = max(a[rate] for a in noisy_fill.values())
+    if paper_fill := audits.get("paper_fill"):
+        found["paper_fill_largest_term_tpr"] = max(
+            a["tpr"] for name, a in paper_fill.items() if name.endswith(("_rare", "_learned"))
         )
-    if learned := audits.get("published_file", {}).get("coincidence_learned"):
-        found["published_file_coincidence_tpr"] = learned["tpr"]
+    if learned := audits.get("paper_fill_file", {}).get("coincidence_learned"):
+        found["paper_fill_file_coincidence_tpr"] = learned["tpr"]
     kept = [a["kept"] for attacks in audits.values() for a in attacks.values() if "kept" in a]
     return found | ({"private_audits_kept": all(kept)} if kept else {})
 
@@ -132,7 +134,7 @@ def _cost(clauses: dict[str, Any], way: str, rank: int = 100) -> float | None:
     found = [
         cost[way]
         for results in clauses.values()
-        for cost in results.get("published", {}).get("term_costs", [])
+        for cost in results.get("paper_fill", {}).get("term_costs", [])
         if cost["rank"] == rank
     ]
     return round(mean(found), 4) if found and len(found) == len(clauses) else None
@@ -141,7 +143,7 @@ def _cost(clauses: dict[str, Any], way: str, rank: int = 100) -> float | None:
 def draw(work: Path, image: Path) -> None:
     """Draws the cost of words of every clause type by frequency, both ways."""
     curves = []
-    for path in sorted(work.glob("*/published.json")):
+    for path in sorted(work.glob("*/paper_fill.json")):
         if costs := json.loads(path.read_text()).get("term_costs"):
             shares = np.array([cost["share"] for cost in costs])
             curves.append((shares, [_term_cost(cost) for cost in costs]))
@@ -151,7 +153,7 @@ def draw(work: Path, image: Path) -> None:
 def _term_cost(cost: dict[str, float]) -> TermCost:
     return TermCost(
         removed=0,
-        without_term=cost["as_published"],
+        without_term=cost["as_paper_fill"],
         with_term=cost["other_way"],
         delta=term_cost.DELTA,
     )

@@ -45,7 +45,7 @@ from hushdoc.runtime.hashed.chains import viterbi
 from hushdoc.runtime.hashed.table import HashedTable, item_scores
 from hushdoc_training import labelled_texts as readers
 from hushdoc_training.crf.corpus import Corpus, sentence_corpus, split, tagged_corpus
-from hushdoc_training.crf.filling import HARDENED_DOCUMENTS
+from hushdoc_training.crf.filling import NOISY_FILL_DOCUMENTS
 from hushdoc_training.crf.frequency import frequent
 from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.crf.term_cost import terms
@@ -132,7 +132,7 @@ def run_all(folder: Path, make: Callable[[Path], Task], scale: Scale) -> None:
 def left_out(task: str) -> tuple[str, ...]:
     """Returns the arms that a task does not have.
 
-    A hardened fill of other tasks is one of pairs anyway.
+    A noisy fill of other tasks is one of pairs anyway.
     """
     invented = (clause_arms.INVENTED, clause_arms.PRIVATE_INVENTED)
     without = (clause_arms.PAIRS, *invented, *clause_arms.HALVES)
@@ -244,7 +244,7 @@ def newsgroups(data: Path, public: Sequence[str], folder: Path) -> Task:
                     "pairs": found,
                     "words": found,
                     **{
-                        kind: frequent(tokens, scheme, ends, least_records=HARDENED_DOCUMENTS)
+                        kind: frequent(tokens, scheme, ends, least_records=NOISY_FILL_DOCUMENTS)
                         for kind in ("frequent", "frequent_pairs")
                     },
                 },
@@ -263,9 +263,9 @@ def newsgroups(data: Path, public: Sequence[str], folder: Path) -> Task:
         puzzles=0,
         settings=Settings(emphasis=1.0, transition_scale=0.0),
         folder=folder,
-        unseen=1.0,
+        unseen_scale=1.0,
         reach=12.0,
-        hardened="frequent_pairs",
+        noisy_fill="frequent_pairs",
     )
 
 
@@ -314,9 +314,9 @@ def tagged(
         settings=Settings(emphasis=4.0),
         folder=folder,
         rarity=4.0,
-        unseen=1.0,
+        unseen_scale=1.0,
         reach=2.0,
-        hardened="frequent_pairs",
+        noisy_fill="frequent_pairs",
     )
 
 
@@ -334,7 +334,7 @@ def side_of(corpus: Corpus, schemes: dict[str, FeatureScheme], *, train: bool) -
                 corpus.sentences,
                 schemes[clause_arms.scheme_of(kind)],
                 corpus.documents,
-                least_records=HARDENED_DOCUMENTS,
+                least_records=NOISY_FILL_DOCUMENTS,
             )
     return Side(
         tokens=corpus.sentences if corpus.level == "sentence" else (),

@@ -30,7 +30,7 @@ such features cost there. decoding_ratio leaves all of that out.
                                 that of one that imports numpy (goal: at most 60)
     file_mb                     its table, two labels in bytes (goal: at most 4.3)
     privatise_s                 filling a table of 2**21 rows of which a tenth was learned, as
-                                published or hardened, whichever takes longer (goal: at most 2)
+                                published or noisy_fill, whichever takes longer (goal: at most 2)
 
 All times are CPU times of one thread. The last line is JSON.
 """
@@ -300,7 +300,7 @@ def measure_filling() -> dict[str, float]:
     )
     return {
         fill.__name__: round(timed(lambda fill=fill: fill(learned, stream=SecretStream()))[1], 3)  # type: ignore[misc]
-        for fill in (filling.published, filling.hardened)
+        for fill in (filling.paper_fill, filling.noisy_fill)
     }
 
 

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-ARMS = ("original", "published", "hardened", "private_8")
+ARMS = ("original", "paper_fill", "noisy_fill", "dp_sgd_8")
 # Its noise comes from the operating system and has no seed: here the same bytes in every run.
 KNOWN_CHANCE = """
 import os, random, runpy, sys
@@ -52,14 +52,14 @@ def write(work: Path, task: str, arm: str, f1: float, **more: object) -> None:
 def test_means_are_stated_once_every_type_is_there(report: ModuleType, tmp_path: Path) -> None:
     for task, f1 in (("Insurance", 0.8), ("Renewal", 0.4), ("other tweets", 0.0)):
         write(tmp_path, task, "original", f1)
-    write(tmp_path, "Insurance", "hardened", 0.7)
+    write(tmp_path, "Insurance", "noisy_fill", 0.7)
     early = report.report(tmp_path, ARMS)
     assert early["mean_f1"]["original"] == pytest.approx(0.6)
-    assert early["mean_f1"]["hardened"] is None
-    assert early["f1_loss_hardened"] is None
-    write(tmp_path, "Renewal", "hardened", 0.4)
+    assert early["mean_f1"]["noisy_fill"] is None
+    assert early["f1_loss_noisy_fill"] is None
+    write(tmp_path, "Renewal", "noisy_fill", 0.4)
     found = report.report(tmp_path, ARMS)
-    assert found["f1_loss_hardened"] == pytest.approx(0.05)
+    assert found["f1_loss_noisy_fill"] == pytest.approx(0.05)
     assert found["num_types"] == 2
 
 
@@ -67,23 +67,23 @@ def test_attacks_on_all_types_are_put_together(report: ModuleType, tmp_path: Pat
     write(
         tmp_path,
         "Insurance",
-        "hardened",
+        "noisy_fill",
         0.8,
         audits={"coincidence_rare": attack(0.6, 0.05), "two_sample": attack(0.5, 0.0)},
     )
     audits = {"coincidence_rare": attack(0.5, 0.0, num_true=600)}
-    write(tmp_path, "Renewal", "hardened", 0.4, audits=audits)
+    write(tmp_path, "Renewal", "noisy_fill", 0.4, audits=audits)
     found = report.report(tmp_path, ARMS)
-    both = found["audits"]["hardened"]["coincidence_rare"]
+    both = found["audits"]["noisy_fill"]["coincidence_rare"]
     assert both["auc"] == pytest.approx(0.55)
     assert both["auc_interval"] == pytest.approx([0.55 - 0.0212, 0.55 + 0.0212], abs=1e-4)
     assert both["largest_auc"] == pytest.approx(0.6)
     assert (both["tpr"], both["num_true"]) == (pytest.approx(10 / 800), 800)
     assert both["tpr_interval"][0] < 10 / 800 < both["tpr_interval"][1]
     # The largest of any type and attack, and the largest mean of an attack over the types.
-    assert found["hardened_largest_auc"] == pytest.approx(0.6)
-    assert found["hardened_largest_tpr"] == pytest.approx(0.05)
-    assert found["hardened_largest_mean_auc"] == pytest.approx(0.55)
+    assert found["noisy_fill_largest_auc"] == pytest.approx(0.6)
+    assert found["noisy_fill_largest_tpr"] == pytest.approx(0.05)
+    assert found["noisy_fill_largest_mean_auc"] == pytest.approx(0.55)
     assert "kept" not in both
     assert "private_audits_kept" not in found
 
@@ -95,9 +95,9 @@ def test_private_tables_are_held_to_what_they_promise(
     # Epsilon 1 at delta 1e-5 by four steps; the multiplier is what calibration finds.
     promise = {"epsilon": 1.0, "delta": 1e-5, "steps": 4, "noise_multiplier": 7.4615}
     audits = {"canaries": attack(0.57, tpr, num_true=1000)}
-    write(tmp_path, "Insurance", "private_1", 0.4, audits=audits, **promise)
-    found = report.report(tmp_path, ("private_1",))
-    audit = found["audits"]["private_1"]["canaries"]
+    write(tmp_path, "Insurance", "dp_sgd_1", 0.4, audits=audits, **promise)
+    found = report.report(tmp_path, ("dp_sgd_1",))
+    audit = found["audits"]["dp_sgd_1"]["canaries"]
     assert audit["tpr_allowed"] == pytest.approx(2.71828 * 0.001 + 1e-5, abs=1e-5)
     assert 0.001 < audit["tpr_allowed_by_mechanism"] < audit["tpr_allowed"]
     assert audit["kept"] is kept
@@ -106,9 +106,9 @@ def test_private_tables_are_held_to_what_they_promise(
 
 def test_table_shows_what_is_there(report: ModuleType, tmp_path: Path) -> None:
     write(tmp_path, "Insurance", "original", 0.8)
-    write(tmp_path, "Insurance", "hardened", 0.75)
+    write(tmp_path, "Insurance", "noisy_fill", 0.75)
     text = report.markdown(report.report(tmp_path, ARMS))
-    assert "| hardened fill | 0.750 | 0.750 | **0.750** |" in text
+    assert "| noisy fill | 0.750 | 0.750 | **0.750** |" in text
     assert "| Insurance | 0.800 | 0.750 |" in text
     assert "DP-SGD" not in text
 
@@ -133,14 +133,14 @@ def test_quick_run_prints_every_figure_and_continues(tmp_path: Path) -> None:
     mean_f1 = first["mean_f1"]
     assert isinstance(mean_f1, dict)
     assert all(isinstance(f1, float) for f1 in mean_f1.values())
-    assert mean_f1["private_8"] > 0.8
+    assert mean_f1["dp_sgd_8"] > 0.8
     audits = first["audits"]
     assert isinstance(audits, dict)
-    assert audits["published"]["multiplicity"]["auc"] > 0.9
-    assert audits["hardened"]["multiplicity"]["auc"] < 0.55
+    assert audits["paper_fill"]["multiplicity"]["auc"] > 0.9
+    assert audits["noisy_fill"]["multiplicity"]["auc"] < 0.55
     # A thousand canaries: what a guarantee leaves to be seen is seen, and no more.
-    assert audits["private_8"]["canaries"]["auc"] > 0.8
-    assert audits["private_1"]["canaries"]["auc"] < 0.65
+    assert audits["dp_sgd_8"]["canaries"]["auc"] > 0.8
+    assert audits["dp_sgd_1"]["canaries"]["auc"] < 0.65
     assert (tmp_path / "cost.png").read_bytes()[:4] == b"\x89PNG"
     assert run()["mean_f1"] == mean_f1
 
@@ -148,16 +148,16 @@ def test_quick_run_prints_every_figure_and_continues(tmp_path: Path) -> None:
 def test_control_tells_tables_by_what_they_were_trained_on(tmp_path: Path) -> None:
     command = [sys.executable, "-c", KNOWN_CHANCE, str(BENCHMARKS / "clauses.py"), "--quick"]
     done = subprocess.run(
-        [*command, "--work", str(tmp_path), "--arms", "hardened_halves,published_halves"],
+        [*command, "--work", str(tmp_path), "--arms", "noisy_fill_halves,paper_fill_halves"],
         capture_output=True,
         text=True,
         timeout=280,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     audits = json.loads(done.stdout.splitlines()[-1])["audits"]
-    published, hardened = audits["published_halves"], audits["hardened_halves"]
+    paper_fill, noisy_fill = audits["paper_fill_halves"], audits["noisy_fill_halves"]
     # Rows of a term say that it was trained on; a table of other contracts has never seen it.
-    assert published["traces_rare_own"]["auc"] > 0.95
-    assert 0.35 < published["traces_rare_other"]["auc"] < 0.65
-    assert published["traces_rare_members"]["auc"] > 0.95
-    assert 0.35 < hardened["rank_rare_members"]["auc"] < 0.65
+    assert paper_fill["traces_rare_own"]["auc"] > 0.95
+    assert 0.35 < paper_fill["traces_rare_other"]["auc"] < 0.65
+    assert paper_fill["traces_rare_members"]["auc"] > 0.95
+    assert 0.35 < noisy_fill["rank_rare_members"]["auc"] < 0.65

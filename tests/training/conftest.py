@@ -79,7 +79,7 @@ def layoutlmv3_folder(tmp_path: Path, receipts: list[LabelledDocument]) -> Path:
         patch_size=8,
         pad_token_id=0,
     )
-    folder = tmp_path / "published"
+    folder = tmp_path / "paper-fill"
     LayoutLMv3ForTokenClassification(config).save_pretrained(folder)
     PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

@@ -66,7 +66,7 @@ def attacked(planted: tuple[Data, Canaries], noise_multiplier: float, number: in
             tags=("O", "LAW"), scales=SCALES, transitions=private_fitting.transitions_of("OL")
         ),
         plan=Plan(noise_multiplier=noise_multiplier),
-        settings=Settings(travel=300.0),
+        settings=Settings(total_learning_rate=300.0),
         stream=SecretStream(key=bytes([number]) * 32),
     )
     return chosen.attack(table.weights)

@@ -35,10 +35,10 @@ def stream(number: int) -> SecretStream:
     return SecretStream(key=bytes([number]) * 32)
 
 
-def test_redacted_terms_that_were_learned_from_are_found_in_the_published_fill(
+def test_redacted_terms_that_were_learned_from_are_found_in_the_paper_fill(
     contracts: Any,
 ) -> None:
-    table = filling.published(contracts.table, stream=stream(0))
+    table = filling.paper_fill(contracts.table, stream=stream(0))
     learned = coincidence.learned_from(puzzles(contracts), contracts.table.genuine, SCHEME)
     assert len(learned) > 40
     guesses = coincidence.closeness(table, learned, SCHEME)
@@ -51,14 +51,14 @@ def test_redacted_terms_that_were_learned_from_are_found_in_the_published_fill(
 
 
 def test_traces_give_away_terms_from_which_nothing_was_learned(contracts: Any) -> None:
-    table = filling.published(contracts.table, stream=stream(1))
+    table = filling.paper_fill(contracts.table, stream=stream(1))
     everything = puzzles(contracts)
     learned = coincidence.learned_from(everything, contracts.table.genuine, SCHEME)
     others = [puzzle for puzzle in everything if puzzle not in learned]
     found = coincidence.traces(table, others, SCHEME).attack(coincidence.TRACES)
     assert found.auc_interval[0] > 0.9
     assert found.tpr_interval[0] > 0.3
-    drawn = filling.published(contracts.table, stream=stream(1), zeros_drawn=True)
+    drawn = filling.paper_fill(contracts.table, stream=stream(1), zeros_drawn=True)
     hidden = coincidence.traces(drawn, others, SCHEME).attack(coincidence.TRACES)
     assert hidden.auc < found.auc - 0.1
 
@@ -77,7 +77,7 @@ def test_equal_zeros_are_no_coincidence() -> None:
 
 
 def test_terms_that_were_not_learned_from_are_like_any_other(contracts: Any) -> None:
-    table = filling.published(contracts.table, stream=stream(1), zeros_drawn=True)
+    table = filling.paper_fill(contracts.table, stream=stream(1), zeros_drawn=True)
     everything = puzzles(contracts)
     learned = coincidence.learned_from(everything, contracts.table.genuine, SCHEME)
     others = [puzzle for puzzle in everything if puzzle not in learned]
@@ -90,7 +90,7 @@ def test_noise_hides_equal_weights_and_not_what_a_term_says(contracts: Any) -> N
     chosen = coincidence.learned_from(puzzles(contracts), contracts.table.genuine, SCHEME)
     found = {}
     for noise in (1e-9, filling.NOISE):
-        table = filling.hardened(contracts.table, stream=stream(2), noise=noise)
+        table = filling.noisy_fill(contracts.table, stream=stream(2), noise=noise)
         near = coincidence.closeness(table, chosen, SCHEME)
         spoken = coincidence.candidate_scores(table, chosen, SCHEME).standing()
         found[noise] = near.attack("near"), spoken.attack("spoken")
@@ -102,14 +102,14 @@ def test_noise_hides_equal_weights_and_not_what_a_term_says(contracts: Any) -> N
 
 
 @pytest.mark.parametrize("attack", [coincidence.closeness, coincidence.candidate_scores])
-def test_redacted_terms_that_were_dropped_are_not_found_in_the_hardened_fill(
+def test_redacted_terms_that_were_dropped_are_not_found_in_the_noisy_fill(
     contracts: Any, without_rare: Any, attack: Callable[..., Guesses]
 ) -> None:
     chosen = puzzles(contracts)
     areas, hits, trials = [], 0, 0
     # Whether a table gives terms away is a matter of all its draws: five fills, not one.
     for number in range(5):
-        table = filling.hardened(without_rare.table, stream=stream(number))
+        table = filling.noisy_fill(without_rare.table, stream=stream(number))
         guesses = attack(table, chosen, SCHEME)
         for found in (guesses.attack("as it is"), guesses.standing().attack("in its place")):
             areas.append(found.auc)
@@ -181,7 +181,7 @@ def test_standing_compares_candidates_of_one_place_alone() -> None:
 
 
 def test_every_attack_becomes_a_record_of_the_certificate(contracts: Any) -> None:
-    table = filling.published(contracts.table, stream=stream(0))
+    table = filling.paper_fill(contracts.table, stream=stream(0))
     chosen = puzzles(contracts)[:20]
     near = coincidence.closeness(table, chosen, SCHEME)
     spoken = coincidence.candidate_scores(table, chosen, SCHEME)

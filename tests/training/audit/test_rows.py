@@ -1,4 +1,4 @@
-"""Attacks that tell genuine rows from made-up ones: they find what the published fill leaves."""
+"""Attacks that tell genuine rows from made-up ones: they find what the paper's fill leaves."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ ATTACKS: dict[str, Callable[..., Attack]] = {
 
 
 @pytest.mark.parametrize("name", ["zeros", "multiplicity", "two_sample"])
-def test_the_published_fill_leaks_which_rows_documents_had(contracts: Any, name: str) -> None:
-    table = filling.published(contracts.table, stream=SecretStream())
+def test_the_paper_fill_leaks_which_rows_documents_had(contracts: Any, name: str) -> None:
+    table = filling.paper_fill(contracts.table, stream=SecretStream())
     found = ATTACKS[name](table, contracts.table.seen.any(axis=1))
     assert found.auc_interval[0] > 0.8
     assert found.tpr_interval[0] > 0.3
@@ -33,7 +33,7 @@ def test_the_published_fill_leaks_which_rows_documents_had(contracts: Any, name:
 
 @pytest.mark.parametrize("name", ["multiplicity", "two_sample"])
 def test_with_zeros_drawn_it_leaks_which_rows_were_learned(contracts: Any, name: str) -> None:
-    table = filling.published(contracts.table, stream=SecretStream(), zeros_drawn=True)
+    table = filling.paper_fill(contracts.table, stream=SecretStream(), zeros_drawn=True)
     found = ATTACKS[name](table, contracts.table.genuine)
     assert found.auc_interval[0] > 0.8
     assert found.tpr_interval[0] > 0.3
@@ -43,7 +43,7 @@ def test_with_zeros_drawn_it_leaks_which_rows_were_learned(contracts: Any, name:
 def test_rows_that_add_up_to_nothing_are_found_where_both_weights_were_learned(
     contracts: Any,
 ) -> None:
-    table = filling.published(contracts.table, stream=SecretStream())
+    table = filling.paper_fill(contracts.table, stream=SecretStream())
     complete = np.isfinite(contracts.table.weights).all(axis=1)
     kept = complete | ~contracts.table.seen.any(axis=1)
     found = antisymmetry.antisymmetry(table[kept], complete[kept])
@@ -52,15 +52,13 @@ def test_rows_that_add_up_to_nothing_are_found_where_both_weights_were_learned(
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_no_attack_on_rows_finds_anything_in_the_hardened_fill(
-    without_rare: Any, name: str
-) -> None:
+def test_no_attack_on_rows_finds_anything_in_the_noisy_fill(without_rare: Any, name: str) -> None:
     genuine = without_rare.table.genuine
     areas, hits, trials = [], 0.0, 0
     # With some hundred genuine rows one fill's area has a deviation of .02: five are looked at.
     for number in range(5):
         stream = SecretStream(key=bytes([number]) * 32)
-        found = ATTACKS[name](filling.hardened(without_rare.table, stream=stream), genuine)
+        found = ATTACKS[name](filling.noisy_fill(without_rare.table, stream=stream), genuine)
         areas.append(found.auc)
         hits += found.tpr * found.num_true
         trials += found.num_true

@@ -18,10 +18,10 @@ from hushdoc_training.commands.classifier_options import MODES
 TOPICS = ("law", "sea", "farm")
 INVENTED = "invented:form+receipt"
 QUICK: dict[str, tuple[object, ...]] = {
-    "published": ("--held-out", 0.25),
-    "hardened": ("--held-out", 0.25),
-    "gaussian": ("--held-out", 0.25),
-    "private": ("--held-out", 0.25, "--expected-records", 200),
+    "paper-fill": ("--held-out", 0.25),
+    "noisy-fill": ("--held-out", 0.25),
+    "term-dp": ("--held-out", 0.25),
+    "dp-sgd": ("--held-out", 0.25, "--expected-records", 200),
     "none": (),
 }
 
@@ -76,10 +76,10 @@ def export(run: Path, out: Path, release: Path, *options: str) -> int:
 @pytest.mark.parametrize(
     ("mode", "kind", "unit", "canary"),
     [
-        ("published", "empirical", "token-term", None),
-        ("hardened", "empirical", "token-term", None),
-        ("gaussian", "dp", "token-term", "canary terms"),
-        ("private", "dp", "document", "canary documents"),
+        ("paper-fill", "empirical", "token-term", None),
+        ("noisy-fill", "empirical", "token-term", None),
+        ("term-dp", "dp", "token-term", "canary terms"),
+        ("dp-sgd", "dp", "document", "canary documents"),
         ("none", "none", "token-term", None),
     ],
 )
@@ -129,8 +129,8 @@ def test_an_artifact_tells_the_kind_of_a_text_as_one_field(
     trust = ("--trust", f"{release}.trust.json")
     model = str(tmp_path / "model")
     # Only documents that are protected satisfy a policy that asks for it.
-    assert main(["verify", model, *trust, *limits]) == (0 if mode == "private" else 5)
-    if mode != "private":
+    assert main(["verify", model, *trust, *limits]) == (0 if mode == "dp-sgd" else 5)
+    if mode != "dp-sgd":
         limits = ("--integrity-only",)
         assert main(["verify", model, *trust, *limits]) == 0
         return
@@ -153,7 +153,7 @@ def test_an_unfilled_table_is_not_sealed(
 def test_documents_of_boxes_may_be_invented(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ("--documents", 40, "--mode", "gaussian", "--held-out", 0.3)
+    options = ("--documents", 40, "--mode", "term-dp", "--held-out", 0.3)
     assert train(INVENTED, tmp_path / "run", *options) == 0
     assert "form, receipt" in capsys.readouterr().out
     assert table_checkpoint.load(tmp_path / "run").tags == ("form", "receipt")
@@ -162,16 +162,16 @@ def test_documents_of_boxes_may_be_invented(
 def test_two_kinds_and_public_text(tmp_path: Path) -> None:
     data = messages(tmp_path)
     kinds = ("--label", "sea", "--label", "law")
-    public = ("--public", data, "--public-overlap", "contained", "--unseen", 0.5)
-    private = ("--mode", "private", "--expected-records", 200)
-    assert train(data, tmp_path / "private", *kinds, *private, *public) == 0
-    made = table_checkpoint.load(tmp_path / "private")
+    public = ("--public", data, "--public-overlap", "contained", "--unseen-scale", 0.5)
+    private = ("--mode", "dp-sgd", "--expected-records", 200)
+    assert train(data, tmp_path / "dp-sgd", *kinds, *private, *public) == 0
+    made = table_checkpoint.load(tmp_path / "dp-sgd")
     assert made.tags == ("sea", "law")
     [stated] = made.claim.public_data
     assert (stated.name, stated.overlap_with_protected) == (data.name, "contained")
-    assert made.claim.training["unseen"] == 0.5
-    assert train(data, tmp_path / "hardened", *kinds) == 0
-    weights = table_checkpoint.load(tmp_path / "hardened").weights
+    assert made.claim.training["unseen_scale"] == 0.5
+    assert train(data, tmp_path / "noisy-fill", *kinds) == 0
+    weights = table_checkpoint.load(tmp_path / "noisy-fill").weights
     # The one column of two kinds became two that say the same.
     assert weights.shape == (8192, 2)
     assert np.array_equal(weights[:, 0], -weights[:, 1])
@@ -182,7 +182,7 @@ def test_a_ledger_is_charged_once_and_refuses_what_it_has_no_room_for(
 ) -> None:
     data, ledger = messages(tmp_path), str(tmp_path / "ledger")
     assert main(["ledger", "init", ledger, "--data", "our mail", "--epsilon", "5"]) == 0
-    options = ("--mode", "private", "--ledger", ledger, "--expected-records", 200)
+    options = ("--mode", "dp-sgd", "--ledger", ledger, "--expected-records", 200)
     assert train(data, tmp_path / "one", *options, "--epsilon", 4) == 0
     claim = table_checkpoint.load(tmp_path / "one").claim
     (guarantee,) = claim.guarantees
@@ -215,7 +215,7 @@ def learn_on(data: Path, before: Path, out: Path, *options: object) -> int:
     return main([str(part) for part in told])
 
 
-@pytest.mark.parametrize("mode", ["published", "hardened"])
+@pytest.mark.parametrize("mode", ["paper-fill", "noisy-fill"])
 def test_an_update_of_a_filled_table_promises_nothing_and_says_what_both_tell(
     runs: Path, tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -240,8 +240,8 @@ def test_an_update_of_a_private_table_adds_both_trainings_up(
     runs: Path, release: Path, tmp_path: Path
 ) -> None:
     data = further(tmp_path)
-    options = ("--mode", "private", "--expected-records", 200, "--epsilon", 4)
-    assert learn_on(data, runs / "private", tmp_path / "next", *options) == 0
+    options = ("--mode", "dp-sgd", "--expected-records", 200, "--epsilon", 4)
+    assert learn_on(data, runs / "dp-sgd", tmp_path / "next", *options) == 0
     claim = table_checkpoint.load(tmp_path / "next").claim
     (guarantee,) = claim.guarantees
     assert (guarantee.kind, guarantee.unit) == ("dp", "document")
@@ -259,7 +259,7 @@ def test_an_update_of_a_private_table_adds_both_trainings_up(
 def test_an_update_on_documents_with_a_ledger_is_counted_there_and_once(tmp_path: Path) -> None:
     data, ledger = messages(tmp_path), str(tmp_path / "ledger")
     assert main(["ledger", "init", ledger, "--data", "our mail", "--epsilon", "8"]) == 0
-    options = ("--mode", "private", "--ledger", ledger, "--expected-records", 200, "--epsilon", 3)
+    options = ("--mode", "dp-sgd", "--ledger", ledger, "--expected-records", 200, "--epsilon", 3)
     assert train(data, tmp_path / "first", *options) == 0
     assert learn_on(data, tmp_path / "first", tmp_path / "next", *options) == 0
     claims = [table_checkpoint.load(tmp_path / run).claim for run in ("first", "next")]
@@ -273,10 +273,10 @@ def test_an_update_on_documents_with_a_ledger_is_counted_there_and_once(tmp_path
 @pytest.mark.parametrize(
     ("before", "mode", "says"),
     [
-        ("hardened", "private", "expected dp for each document"),
-        ("gaussian", "private", "expected dp for each document"),
-        ("private", "hardened", "a filled update promises less"),
-        ("gaussian", "published", "a filled update promises less"),
+        ("noisy-fill", "dp-sgd", "expected dp for each document"),
+        ("term-dp", "dp-sgd", "expected dp for each document"),
+        ("dp-sgd", "noisy-fill", "a filled update promises less"),
+        ("term-dp", "paper-fill", "a filled update promises less"),
     ],
 )
 def test_an_update_never_keeps_a_promise_that_it_can_not(
@@ -301,11 +301,11 @@ def test_an_update_needs_a_table_of_its_kind(
     assert learn_on(data, tmp_path / "nowhere", tmp_path / "next") == 4
     other = tmp_path / "other.jsonl"
     other.write_text('{"id": 1, "label": "moon", "text": "crater"}')
-    assert learn_on(other, runs / "hardened", tmp_path / "next") == 3
+    assert learn_on(other, runs / "noisy-fill", tmp_path / "next") == 3
     assert "'moon'" in capsys.readouterr().err
-    for options in (("--mode", "gaussian"), ("--rows", 8), ("--label", "sea")):
+    for options in (("--mode", "term-dp"), ("--rows", 8), ("--label", "sea")):
         with pytest.raises(SystemExit) as stop:
-            learn_on(data, runs / "hardened", tmp_path / "next", *options)
+            learn_on(data, runs / "noisy-fill", tmp_path / "next", *options)
         assert stop.value.code == 2
         assert "--update" in capsys.readouterr().err
 
@@ -333,7 +333,7 @@ def test_texts_that_nothing_can_be_learned_from_are_exit_code_3(
     tmp_path: Path, lines: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "data.jsonl").write_text("\n".join(lines))
-    for mode in ("hardened", "private", "gaussian"):
+    for mode in ("noisy-fill", "dp-sgd", "term-dp"):
         assert train(tmp_path / "data.jsonl", tmp_path / "run", "--mode", mode) == 3
         told = capsys.readouterr().err
         assert any(part in told for part in says.split("|")), told
@@ -348,11 +348,11 @@ def test_texts_that_nothing_can_be_learned_from_are_exit_code_3(
         (["--rows", 0], "rows"),
         (["--mode", "magic"], "invalid choice"),
         (["--model", "magic"], "invalid choice"),
-        (["--mode", "private", "--epsilon", 0], "--epsilon"),
-        (["--mode", "private", "--travel", "nan"], "--travel"),
+        (["--mode", "dp-sgd", "--epsilon", 0], "--epsilon"),
+        (["--mode", "dp-sgd", "--total-learning-rate", "nan"], "--total-learning-rate"),
         (["--noise", "0"], "--noise"),
         (["--delta", "1"], "--delta"),
-        (["--unseen", "0"], "--unseen"),
+        (["--unseen-scale", "0"], "--unseen-scale"),
         (["--public", "file"], "--public"),
         (["--ledger", "file"], "--ledger"),
         (["--documents-changed"], "--documents-changed"),
@@ -383,7 +383,7 @@ def test_a_file_is_read_whole_and_data_that_are_not_there_are_named(
 def test_a_checkpoint_is_in_the_way_before_anything_is_learned(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for mode in ("hardened", "private"):
+    for mode in ("noisy-fill", "dp-sgd"):
         assert train(INVENTED, runs / mode, "--mode", mode) == 3
         told = capsys.readouterr()
         assert "Name a new folder" in told.err

@@ -30,8 +30,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of each mode."""
     folder = tmp_path_factory.mktemp("runs")
     for mode in MODES:
-        options = () if mode in ("private", "gaussian") else FILLED
-        if mode == "private":
+        options = () if mode in ("dp-sgd", "term-dp") else FILLED
+        if mode == "dp-sgd":
             options = ("--expected-records", 80)
         assert train(INVENTED, folder / mode, "--mode", mode, *QUICK, *options) == 0
     return folder
@@ -52,10 +52,10 @@ def export(run: Path, out: Path, release: Path, *options: str) -> int:
 @pytest.mark.parametrize(
     ("mode", "kind", "unit"),
     [
-        ("published", "empirical", "token-term"),
-        ("hardened", "empirical", "token-term"),
-        ("gaussian", "dp", "token-term"),
-        ("private", "dp", "document"),
+        ("paper-fill", "empirical", "token-term"),
+        ("noisy-fill", "empirical", "token-term"),
+        ("term-dp", "dp", "token-term"),
+        ("dp-sgd", "dp", "document"),
         ("none", "none", "token-term"),
     ],
 )
@@ -77,7 +77,7 @@ def test_the_claim_is_what_the_mode_can_promise(
         assert all(audit.auc is not None for audit in claim.audits)
     elif kind != "none":
         # Of the same training of invented documents.
-        canaries = {"private": "documents", "gaussian": "terms"}
+        canaries = {"dp-sgd": "documents", "term-dp": "terms"}
         assert f"canary {canaries[mode]}" in methods
     else:
         assert not methods
@@ -93,15 +93,15 @@ def test_a_run_is_sealed_and_checked(
     limits = ("--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document")
     assert main(["verify", model, *trust, "--integrity-only"]) == 0
     # Only documents that are protected satisfy a policy that asks for it.
-    assert main(["verify", model, *trust, *limits]) == (0 if mode == "private" else 5)
+    assert main(["verify", model, *trust, *limits]) == (0 if mode == "dp-sgd" else 5)
     assert main(["inspect", model, *trust]) == 0
-    assert "Attacks were" in capsys.readouterr().out or mode in ("private", "gaussian")
+    assert "Attacks were" in capsys.readouterr().out or mode in ("dp-sgd", "term-dp")
 
 
 def test_clauses_of_a_new_contract_are_found_where_they_stand(
     runs: Path, release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert export(runs / "private", tmp_path / "model", release) == 0
+    assert export(runs / "dp-sgd", tmp_path / "model", release) == 0
     [contract] = clause_contracts.contracts(1, seed=5)
     (tmp_path / "contract.txt").write_text(contract.text, encoding="utf-8")
     capsys.readouterr()
@@ -121,10 +121,10 @@ def test_clauses_of_a_new_contract_are_found_where_they_stand(
     assert right >= len(contract.spans) - 1
 
 
-def test_a_hardened_table_learns_from_tokens_alone_unless_told_otherwise(
+def test_a_table_with_noisy_fill_learns_from_tokens_alone_unless_told_otherwise(
     runs: Path, tmp_path: Path
 ) -> None:
-    made = table_checkpoint.load(runs / "hardened")
+    made = table_checkpoint.load(runs / "noisy-fill")
     assert not made.scheme.bigrams
     assert not made.scheme.skip_grams
     names = [data.name for data in made.claim.public_data]
@@ -132,14 +132,18 @@ def test_a_hardened_table_learns_from_tokens_alone_unless_told_otherwise(
     assert all(data.uses == ("scales of rows",) for data in made.claim.public_data)
     used = made.claim.training
     assert (used["algorithm"], used["iterations"], used["noise"]) == ("batch", 5, 1.0)
-    assert (used["batch"]["travel"], used["top_features_per_label"], used["unseen"]) == (
+    assert (
+        used["batch"]["total_learning_rate"],
+        used["top_features_per_label"],
+        used["unseen_scale"],
+    ) == (
         750.0,
         128,
         0.1,
     )
-    private = table_checkpoint.load(runs / "private").claim
+    private = table_checkpoint.load(runs / "dp-sgd").claim
     assert [data.name for data in private.public_data] == [INVENTED]
-    assert private.training["unseen"] == 0.3
+    assert private.training["unseen_scale"] == 0.3
     options = (*QUICK, *FILLED, "--algorithm", "pa", "--held-out", 0.2)
     assert train(INVENTED, tmp_path / "run", *options) == 0
     pairs = table_checkpoint.load(tmp_path / "run")
@@ -151,7 +155,7 @@ def test_a_hardened_table_learns_from_tokens_alone_unless_told_otherwise(
 def test_words_at_large_scale_a_private_table_by_its_makers_word(
     tmp_path: Path, release: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = (*QUICK, "--mode", "private", "--expected-records", 80)
+    options = (*QUICK, "--mode", "dp-sgd", "--expected-records", 80)
     assert train(INVENTED, tmp_path / "run", *options, "--public-overlap", "none") == 0
     assert "Scales:" not in capsys.readouterr().out
     claim = table_checkpoint.load(tmp_path / "run").claim
@@ -163,7 +167,9 @@ def test_words_at_large_scale_a_private_table_by_its_makers_word(
     assert main(["verify", str(tmp_path / "model"), *trust, *limits]) == 0
 
 
-def test_a_hardened_table_finds_clauses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_with_noisy_fill_finds_clauses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "public.jsonl").write_text(
         "\n".join(
             json.dumps({"id": made.name, "text": made.text, "spans": []})
@@ -176,7 +182,7 @@ def test_a_hardened_table_finds_clauses(tmp_path: Path, capsys: pytest.CaptureFi
     told = capsys.readouterr().out
     assert float(told.split("F1 ")[1].split()[0]) > 0.9
     claim = table_checkpoint.load(tmp_path / "run").claim
-    assert claim.training["unseen"] == 0.02
+    assert claim.training["unseen_scale"] == 0.02
     [public] = claim.public_data
     assert (public.name, public.overlap_with_protected) == ("public.jsonl", "none")
 
@@ -186,7 +192,7 @@ def test_a_ledger_is_charged_once_and_refuses_what_it_has_no_room_for(
 ) -> None:
     ledger = str(tmp_path / "ledger")
     assert main(["ledger", "init", ledger, "--data", "our contracts", "--epsilon", "5"]) == 0
-    options = ("--mode", "private", *QUICK, "--ledger", ledger, "--expected-records", 80)
+    options = ("--mode", "dp-sgd", *QUICK, "--ledger", ledger, "--expected-records", 80)
     assert train(INVENTED, tmp_path / "one", *options, "--epsilon", 4) == 0
     claim = table_checkpoint.load(tmp_path / "one").claim
     (guarantee,) = claim.guarantees
@@ -227,8 +233,8 @@ def test_files_and_folders_of_contracts(tmp_path: Path, capsys: pytest.CaptureFi
     ("mode", "size"),
     [
         ("none", ("--iterations", 3)),
-        ("private", ("--expected-records", 80)),
-        ("gaussian", ()),
+        ("dp-sgd", ("--expected-records", 80)),
+        ("term-dp", ()),
     ],
 )
 def test_a_score_on_held_out_documents_is_a_read_that_the_certificate_lists(
@@ -253,7 +259,7 @@ def test_a_score_on_held_out_documents_is_a_read_that_the_certificate_lists(
 def test_a_table_that_protects_terms_is_accepted_by_whoever_names_its_relation(
     runs: Path, tmp_path: Path, release: Path
 ) -> None:
-    assert export(runs / "gaussian", tmp_path / "model", release) == 0
+    assert export(runs / "term-dp", tmp_path / "model", release) == 0
     asked = ["--trust", f"{release}.trust.json", "--max-epsilon", "8", "--max-delta", "1e-5"]
     verify = ["verify", str(tmp_path / "model"), *asked, "--unit", "token-term"]
     assert main(verify) == 5
@@ -262,7 +268,7 @@ def test_a_table_that_protects_terms_is_accepted_by_whoever_names_its_relation(
 
 def test_tagged_tokens(tmp_path: Path, release: Path) -> None:
     (tmp_path / "data.conll").write_text(CONLL * 5)
-    options = ("--mode", "published", "--rows", 512, "--iterations", 3)
+    options = ("--mode", "paper-fill", "--rows", 512, "--iterations", 3)
     assert train(tmp_path / "data.conll", tmp_path / "run", *options) == 0
     found = table_checkpoint.load(tmp_path / "run")
     assert found.tags == ("O", "B-party", "I-party")
@@ -282,18 +288,18 @@ def test_tagged_tokens(tmp_path: Path, release: Path) -> None:
         (["--documents", 0], "--documents"),
         (["--rows", 1], "rows"),
         (["--algorithm", "magic"], "algorithm"),
-        (["--algorithm", "batch", "--mode", "published"], "batch"),
-        (["--top_features_per_label", 0], "top_features_per_label"),
-        (["--unseen", 0], "--unseen"),
-        (["--unseen", 1.5], "--unseen"),
-        (["--public", "invented:contract", "--mode", "published"], "--public"),
+        (["--algorithm", "batch", "--mode", "paper-fill"], "batch"),
+        (["--top-features-per-label", 0], "top_features_per_label"),
+        (["--unseen-scale", 0], "--unseen-scale"),
+        (["--unseen-scale", 1.5], "--unseen-scale"),
+        (["--public", "invented:contract", "--mode", "paper-fill"], "--public"),
         (["--public", "invented:contract", "--algorithm", "pa"], "--public"),
         (["--mode", "magic"], "invalid choice"),
-        (["--mode", "private", "--epsilon", 0], "epsilon"),
-        (["--mode", "gaussian", "--epsilon", 0], "epsilon"),
+        (["--mode", "dp-sgd", "--epsilon", 0], "epsilon"),
+        (["--mode", "term-dp", "--epsilon", 0], "epsilon"),
         (["--iterations", 0], "--iterations"),
-        (["--mode", "private", "--clusters", 8], "--clusters"),
-        (["--mode", "gaussian", "--level", "token"], "--mode gaussian"),
+        (["--mode", "dp-sgd", "--clusters", 8], "--clusters"),
+        (["--mode", "term-dp", "--level", "token"], "--mode term-dp"),
         (["--ledger", "file"], "--ledger"),
         (["--documents-changed"], "--documents-changed"),
     ],
@@ -323,7 +329,7 @@ def test_weights_are_for_tables_alone(tmp_path: Path, release: Path) -> None:
     assert stop.value.code == 2
 
 
-@pytest.mark.parametrize("mode", ["private", "hardened"])
+@pytest.mark.parametrize("mode", ["dp-sgd", "noisy-fill"])
 def test_sentences_are_certified_as_documents_only_by_their_owners_word(
     tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -336,7 +342,7 @@ def test_sentences_are_certified_as_documents_only_by_their_owners_word(
     assert train(data, tmp_path / "run", *options, "--sentences-are-documents") == 0
     claim = table_checkpoint.load(tmp_path / "run").claim
     [guarantee] = claim.guarantees
-    if mode == "private":
+    if mode == "dp-sgd":
         assert guarantee.unit_definition == SENTENCE
     else:
         assert f"A document is {SENTENCE}." in claim.caveats
@@ -351,7 +357,7 @@ def test_sentences_are_certified_as_documents_only_by_their_owners_word(
         ("--noise", "0"),
         ("--noise", "nan"),
         ("--noise", "inf"),
-        ("--travel", "nan"),
+        ("--total-learning-rate", "nan"),
         ("--epsilon", "inf"),
         ("--clipping-norm", "0"),
         ("--name", " "),
@@ -361,7 +367,7 @@ def test_numbers_that_no_run_can_follow_are_refused_as_usage(
     tmp_path: Path, option: str, value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as left:
-        train(INVENTED, tmp_path / "run", "--mode", "private", option, value)
+        train(INVENTED, tmp_path / "run", "--mode", "dp-sgd", option, value)
     assert left.value.code == 2
     assert option in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
@@ -370,7 +376,7 @@ def test_numbers_that_no_run_can_follow_are_refused_as_usage(
 def test_a_checkpoint_is_in_the_way_before_anything_is_learned(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for mode in ("hardened", "private"):
+    for mode in ("noisy-fill", "dp-sgd"):
         assert train(INVENTED, runs / mode, "--mode", mode) == 3
         told = capsys.readouterr()
         assert "Name a new folder" in told.err

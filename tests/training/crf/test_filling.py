@@ -141,7 +141,7 @@ class TestPublished:
     )
     def test_learned_weights_stay_and_no_other_is_missing(self, family: str, columns: int) -> None:
         weights = learned(columns=columns)
-        made = filling.published(table_of(weights), stream=stream(), family=family)
+        made = filling.paper_fill(table_of(weights), stream=stream(), family=family)
         there = ~np.isnan(weights)
         assert np.array_equal(made[there], weights[there])
         assert np.isfinite(made).all()
@@ -151,7 +151,7 @@ class TestPublished:
     def test_made_up_rows_have_the_law_of_complete_ones(self) -> None:
         weights = learned(40_000)
         complete = weights[~np.isnan(weights).any(axis=1)]
-        made = filling.published(table_of(weights), stream=stream())
+        made = filling.paper_fill(table_of(weights), stream=stream())
         drawn = made[np.isnan(weights).all(axis=1)]
         assert drawn.std(axis=0) == pytest.approx(complete.std(axis=0), rel=0.03)
         assert abs(np.corrcoef(drawn.T)[0, 1]) < 0.03
@@ -162,7 +162,7 @@ class TestPublished:
         seen = np.zeros((400, 2), dtype=bool)
         seen[:200], seen[200:300, 0] = True, True
         table = replace(table_of(weights), seen=seen)
-        made = filling.published(table, stream=stream())
+        made = filling.paper_fill(table, stream=stream())
         assert np.array_equal(made[:100], weights[:100])
         assert not made[100:200].any()
         assert not made[200:300, 0].any()
@@ -170,7 +170,7 @@ class TestPublished:
         assert made[300:].all()
         # The law is that of all complete rows, of which half are zeros.
         assert filling.complete_rows(table.realized).shape == (200, 2)
-        drawn = filling.published(table, stream=stream(), zeros_drawn=True)
+        drawn = filling.paper_fill(table, stream=stream(), zeros_drawn=True)
         assert np.array_equal(drawn[:100], weights[:100])
         assert drawn[100:].all()
 
@@ -178,13 +178,13 @@ class TestPublished:
         weights = np.full((50, 2), np.nan, np.float32)
         weights[:10, 0], weights[10:20, 1] = 1.0, -1.0
         assert filling.complete_rows(weights).shape == (20, 2)
-        assert np.isfinite(filling.published(table_of(weights), stream=stream())).all()
+        assert np.isfinite(filling.paper_fill(table_of(weights), stream=stream())).all()
 
 
-class TestHardened:
+class TestNoisyFill:
     def test_no_learned_number_is_released(self) -> None:
         weights = learned()
-        made = filling.hardened(table_of(weights), stream=stream())
+        made = filling.noisy_fill(table_of(weights), stream=stream())
         there = ~np.isnan(weights)
         assert not (made[there] == weights[there]).any()
         assert np.isfinite(made).all()
@@ -194,7 +194,7 @@ class TestHardened:
         from scipy.stats import ks_2samp  # type: ignore[import-untyped]
 
         weights = learned(60_000)
-        made = filling.hardened(table_of(weights), stream=stream(), noise=0.5)
+        made = filling.noisy_fill(table_of(weights), stream=stream(), noise=0.5)
         genuine = table_of(weights).genuine
         for column in range(2):
             found = ks_2samp(made[genuine, column], made[~genuine, column])
@@ -202,14 +202,14 @@ class TestHardened:
 
     def test_rows_of_several_labels_add_up_to_nothing(self) -> None:
         for columns in (2, 5):
-            made = filling.hardened(table_of(learned(columns=columns)), stream=stream())
+            made = filling.noisy_fill(table_of(learned(columns=columns)), stream=stream())
             assert np.abs(made.sum(axis=1)).max() < 1e-4 * np.abs(made).max()
-        assert np.abs(filling.hardened(table_of(learned(columns=1)), stream=stream())).max() > 0
+        assert np.abs(filling.noisy_fill(table_of(learned(columns=1)), stream=stream())).max() > 0
 
     def test_with_little_noise_differences_between_labels_are_kept(self) -> None:
         weights = learned()
         table = table_of(weights)
-        made = filling.hardened(table, stream=stream(), noise=1e-6)
+        made = filling.noisy_fill(table, stream=stream(), noise=1e-6)
         unfilled = table.unfilled()
         expected = unfilled[table.genuine, 1] - unfilled[table.genuine, 0]
         found = made[table.genuine, 1] - made[table.genuine, 0]
@@ -220,18 +220,18 @@ class TestHardened:
         table = table_of(learned(60_000))
         rows = table.unfilled()[table.genuine].astype(np.float64)
         rows -= rows.mean(axis=1, keepdims=True)
-        made = filling.hardened(table, stream=stream(), noise=noise)[table.genuine]
+        made = filling.noisy_fill(table, stream=stream(), noise=noise)[table.genuine]
         assert (made - rows).std(axis=0) == pytest.approx(noise * rows.std(axis=0), rel=0.02)
 
-    def test_scaled_rows_are_hardened_in_units_of_their_scale(self) -> None:
+    def test_scaled_rows_get_noise_in_units_of_their_scale(self) -> None:
         weights = learned()
         scales = np.where(np.arange(len(weights)) % 2, 1.0, 0.01)
         scaled = replace(table_of(weights * scales[:, None].astype(np.float32)))
-        made = filling.hardened(scaled, stream=stream(), noise=1.0, scales=scales)
+        made = filling.noisy_fill(scaled, stream=stream(), noise=1.0, scales=scales)
         even = (made / scales[:, None])[:, 0]
         loud, quiet = (np.sort(np.abs(even[scales == scale])) for scale in (1.0, 0.01))
         assert np.median(quiet) == pytest.approx(np.median(loud), rel=0.1)
-        alike = filling.hardened(scaled, stream=stream(), noise=1.0)
+        alike = filling.noisy_fill(scaled, stream=stream(), noise=1.0)
         assert np.median(np.abs(alike[scales == 0.01])) > 10 * np.median(
             np.abs(made[scales == 0.01])
         )
@@ -244,11 +244,11 @@ class TestHardened:
             table_of(weights),
             seen=np.stack([np.arange(20_000) < 1000, np.arange(20_000) < 100], axis=1),
         )
-        made = filling.hardened(table, stream=stream(), noise=0.01, scales=np.ones(20_000))
+        made = filling.noisy_fill(table, stream=stream(), noise=0.01, scales=np.ones(20_000))
         share = (made[1000:, 1] > 0).mean()
         # Half as often as one of the hundred, half as often as any: 1/2 + 1/2 * 1/10.
         assert share == pytest.approx(0.55, abs=0.02)
-        plain = filling.hardened(table, stream=stream(), noise=0.01)
+        plain = filling.noisy_fill(table, stream=stream(), noise=0.01)
         assert (plain[1000:, 1] > 0).mean() == pytest.approx(0.1, abs=0.02)
 
     def test_labels_that_no_row_occurred_with_count_for_nothing(self) -> None:
@@ -256,41 +256,24 @@ class TestHardened:
         seen = ~np.isnan(weights)
         seen[:, 1] = False
         table = replace(table_of(weights), seen=seen | (~np.isnan(weights) & (np.arange(2) == 0)))
-        made = filling.hardened(table, stream=stream(), scales=np.ones(500))
+        made = filling.noisy_fill(table, stream=stream(), scales=np.ones(500))
         assert np.isfinite(made).all()
 
     def test_two_fills_differ_everywhere(self) -> None:
         table = table_of(learned())
-        first, second = (filling.hardened(table, stream=SecretStream()) for _ in range(2))
+        first, second = (filling.noisy_fill(table, stream=SecretStream()) for _ in range(2))
         assert (first != second).mean() > 0.99
 
     def test_nothing_learned_is_refused(self) -> None:
         nothing = table_of(np.full((9, 2), np.nan, np.float32))
-        for fill in (filling.hardened, filling.published):
+        for fill in (filling.noisy_fill, filling.paper_fill):
             with pytest.raises(InputError, match="Train on more documents"):
                 fill(nothing, stream=stream())
 
     @pytest.mark.parametrize("noise", [0.0, -1.0, float("nan")])
     def test_no_noise_is_refused(self, noise: float) -> None:
         with pytest.raises(ValueError, match="noise"):
-            filling.hardened(table_of(learned()), stream=stream(), noise=noise)
-
-
-class TestGaussian:
-    def test_rows_are_shortened_and_all_get_the_same_noise(self) -> None:
-        weights = learned(60_000)
-        made = filling.gaussian(weights, stream=stream(), norm=0.5, noise_multiplier=3.0)
-        zero = np.isnan(weights).all(axis=1)
-        assert made[zero].std() == pytest.approx(1.5, rel=0.01)
-        rows = np.nan_to_num(weights[~zero].astype(np.float64))
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        short = rows * np.minimum(1, 0.5 / np.maximum(lengths, 1e-30))
-        assert (made[~zero] - short).std() == pytest.approx(1.5, rel=0.01)
-        assert abs((made[~zero] - short).mean()) < 0.02
-
-    def test_numbers_that_mean_nothing_are_refused(self) -> None:
-        with pytest.raises(ValueError, match="above 0"):
-            filling.gaussian(learned(), stream=stream(), norm=0.0, noise_multiplier=1.0)
+            filling.noisy_fill(table_of(learned()), stream=stream(), noise=noise)
 
 
 class TestUpdates:
@@ -301,9 +284,9 @@ class TestUpdates:
         amounts[:5000] = 0.5 * released[:5000] + generator.normal(size=(5000, 2)) * 0.1
         return Update(released=released, amounts=amounts)
 
-    def test_unneighbouring_rows_get_amounts_that_fit_their_weights(self) -> None:
+    def test_unchanged_rows_get_amounts_that_fit_their_weights(self) -> None:
         update = self.update()
-        made = filling.updated_published(update, stream=stream())
+        made = filling.updated_paper_fill(update, stream=stream())
         assert made[:5000] == pytest.approx(update.released[:5000] + update.amounts[:5000])
         drawn = (made - update.released)[5000:]
         for column in range(2):
@@ -311,9 +294,9 @@ class TestUpdates:
             assert slope == pytest.approx(0.5, abs=0.01)
         assert (drawn - 0.5 * update.released[5000:]).std() == pytest.approx(0.1, rel=0.05)
 
-    def test_hardened_amounts_are_never_released_as_they_are(self) -> None:
+    def test_noisy_amounts_are_never_released_as_they_are(self) -> None:
         update = self.update()
-        made = filling.updated_hardened(update, stream=stream())
+        made = filling.updated_noisy_fill(update, stream=stream())
         exact = update.released[:5000] + update.amounts[:5000]
         assert not (made[:5000] == exact).any()
         changed, unchanged = np.split(made - update.released, [5000])
@@ -324,7 +307,7 @@ class TestUpdates:
             Update(released=learned(), amounts=learned())
 
 
-@pytest.mark.parametrize("fill", [filling.published, filling.hardened])
+@pytest.mark.parametrize("fill", [filling.paper_fill, filling.noisy_fill])
 def test_filling_a_table_of_full_size_costs_little_more_than_drawing_it(fill: object) -> None:
     weights = learned(2**21, share=0.1)
     table = table_of(weights)

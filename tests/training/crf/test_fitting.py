@@ -184,7 +184,7 @@ class TestStored:
             assert transitions[int(before), int(after)] == pytest.approx(weight, abs=1e-6)
 
     def test_two_labels_cancel_where_both_have_a_weight(self) -> None:
-        # Why the published fill can be seen through, and why centring costs nothing.
+        # Why the paper's fill can be seen through, and why centring costs nothing.
         scheme = FeatureScheme(rows=5003)
         sentences, labels, ends = documents(20)
         table = fitting.fit(

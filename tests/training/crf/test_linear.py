@@ -49,9 +49,9 @@ def fitted(kinds: int, *, min_document_frequency: int) -> linear.LinearModel:
 @pytest.mark.parametrize(
     "fill",
     [
-        partial(filling.published, family="normals"),
-        partial(filling.published, family="joint-normal"),
-        partial(filling.hardened, noise=0.5),
+        partial(filling.paper_fill, family="normals"),
+        partial(filling.paper_fill, family="joint-normal"),
+        partial(filling.noisy_fill, noise=0.5),
     ],
 )
 def test_every_coefficient_is_filled_and_the_model_still_knows(kinds: int, fill: object) -> None:

@@ -11,7 +11,7 @@ from hushdoc.errors import AnnotationError
 from hushdoc.hashing import Features
 from hushdoc_training.crf import noiseless_fitting, private_fitting
 from hushdoc_training.crf.fitting import FittedTable
-from hushdoc_training.crf.noiseless_fitting import silenced
+from hushdoc_training.crf.noiseless_fitting import hard_thresholded
 from hushdoc_training.crf.private_fitting import Settings, Start
 from hushdoc_training.randomness.secret_stream import SecretStream
 
@@ -113,7 +113,7 @@ def test_more_rows_than_there_are_silence_none() -> None:
 @pytest.mark.parametrize("kept", [0, 1, 5])
 def test_for_each_label_the_least_is_silenced(kept: int) -> None:
     rows = np.random.default_rng(0).normal(size=(6, 3)) + 5
-    made = silenced(rows, kept)
+    made = hard_thresholded(rows, kept)
     said = rows - rows.mean(axis=1, keepdims=True)
     stays = made != 0
     assert (stays.sum(axis=0) == kept).all()
@@ -126,13 +126,13 @@ def test_for_each_label_the_least_is_silenced(kept: int) -> None:
 @pytest.mark.parametrize("kept", [6, 100])
 def test_where_none_is_silenced_rows_stay_as_they_are(kept: int) -> None:
     rows = np.random.default_rng(0).normal(size=(6, 3))
-    assert np.array_equal(silenced(rows, kept), rows)
+    assert np.array_equal(hard_thresholded(rows, kept), rows)
 
 
 def test_of_two_labels_both_lose_the_same_rows() -> None:
     rows = np.random.default_rng(1).normal(size=(50, 2))
     rows[:, 0] = -rows[:, 1]
-    made = silenced(rows, 7)
+    made = hard_thresholded(rows, 7)
     assert np.array_equal(made[:, 0], -made[:, 1])
     assert made.any(axis=1).sum() == 7
 

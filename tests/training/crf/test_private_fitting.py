@@ -180,7 +180,7 @@ def test_records_are_drawn_at_the_sampling_rate() -> None:
     items, labels, records = [[0]] * 1000, [1] * 1000, list(range(1001))
     plan = FreePlan(sampling_rate=0.25, steps=1, expected_records=1000)
     whole = replace(plan, sampling_rate=1.0)
-    settings = Settings(travel=1.0, averaged=1.0)
+    settings = Settings(total_learning_rate=1.0, averaged=1.0)
     part, everything = (
         fitted(items, labels, records, rows=2, plan=p, settings=settings).weights[0, 1]
         for p in (plan, whole)
@@ -193,7 +193,7 @@ def statistics(*, with_canary: bool, multiplier: float, runs: int) -> np.ndarray
     items = [[0]] * 3 + ([[1]] if with_canary else [])
     labels = [0] * 3 + ([1] if with_canary else [])
     plan = FreePlan(noise_multiplier=multiplier, steps=1)
-    settings = Settings(travel=1.0, transition_scale=0.0, averaged=0.01)
+    settings = Settings(total_learning_rate=1.0, transition_scale=0.0, averaged=0.01)
     found = []
     for _ in range(runs):
         weights = fitted(

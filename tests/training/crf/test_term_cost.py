@@ -188,7 +188,7 @@ class TestUpdates:
 
     def test_the_cost_of_an_update_adds_to_that_of_the_first_release(self) -> None:
         update = self.update()
-        rows = filling.neighbouring_rows(update)
+        rows = filling.changed_rows(update)
         assert rows.shape == (4000, 4)
         assert np.array_equal(rows, np.hstack([update.released, update.amounts])[:4000])
         first = AdjacentDistributions(update.released.astype(np.float64)).divergences(30)

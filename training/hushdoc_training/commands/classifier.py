@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Learns to tell kinds of documents apart, by a table of hashed words.
 
-  hushdoc train classifier --data messages.jsonl.gz --mode private --epsilon 8 \\
+  hushdoc train classifier --data messages.jsonl.gz --mode dp-sgd --epsilon 8 \\
       --expected-records 8000 --held-out 0.25 --out runs/private
-  hushdoc train classifier --data invented:form+invoice+receipt --mode hardened --out runs/kinds
+  hushdoc train classifier --data invented:form+invoice+receipt --mode noisy-fill --out runs/kinds
   hushdoc train classifier --data more.jsonl --update runs/kinds --out runs/next
   hushdoc export runs/private --out model --key release.key
 
@@ -30,14 +30,14 @@ such a file; or invented documents. `hushdoc extract` then tells the kind of a t
 field, and of a document with boxes that of each page.
 
 What the table may be given away as:
-  published   a linear classifier of scikit-learn, filled as in "Hash the Universe" and attacked;
+  paper-fill  a linear classifier of scikit-learn, filled as in "Hash the Universe" and attacked;
               the certificate says "empirical"
-  hardened    frequent words alone, noise on every row, attacked; "empirical"
-  gaussian    each word's row learned from its own counts, noise on every row; "dp" for single terms
-  private     DP-SGD; "dp" for whole documents
+  noisy-fill  frequent words alone, noise on every row, attacked; "empirical"
+  term-dp     each word's row learned from its own counts, noise on every row; "dp" for single terms
+  dp-sgd      DP-SGD; "dp" for whole documents
   none        as it was fitted; the certificate says that it promises nothing, and an artifact of
               it can't be made, for its empty rows say which words there were
-No epsilon follows from the first two. Only `private` protects documents."""
+No epsilon follows from the first two. Only `dp-sgd` protects documents."""
 
 NUM_INVENTED = 300
 
@@ -76,10 +76,10 @@ def run(options: argparse.Namespace) -> int:
         f"{', '.join(train.names)}",
         flush=True,
     )
-    if options.mode == "gaussian":
+    if options.mode == "term-dp":
         table = _gaussian(options, train, own)
     else:
-        make = _private if options.mode == "private" else _filled
+        make = _private if options.mode == "dp-sgd" else _filled
         table = make(options, train, own, before)
     if len(test.owners):
         found = classifier.score(table, test)
@@ -217,7 +217,9 @@ def _private(
         public=_public(options, own),
         out=options.out,
         name=name,
-        settings=replace(private_classifier.SETTINGS, travel=options.travel),
+        settings=replace(
+            private_classifier.SETTINGS, total_learning_rate=options.total_learning_rate
+        ),
         hyperparameter_tuning=options.tuned_on,
         ledger=ledger,
         documents_changed=options.documents_changed,
@@ -235,16 +237,16 @@ def _public(options: argparse.Namespace, own: FeatureScheme) -> PublicText:
 
     if options.public is None:
         texts = corpus.sentence_corpus(clause_contracts.contracts(400, seed=1), [])
-        name, unseen, overlap = clauses.INVENTED, 1.0, "none"
+        name, unseen_scale, overlap = clauses.INVENTED, 1.0, "none"
     else:
         texts = whole_texts.class_corpus(*_with_names(read_messages(options.public, NUM_INVENTED)))
         invented = options.public.startswith("invented:")
         name = options.public if invented else Path(options.public).name
         overlap = options.public_overlap
-        unseen = 0.25
+        unseen_scale = 0.25
     return PublicText(
         features=whole_texts.whole(texts.features(own), texts),
-        unseen=unseen if options.unseen is None else options.unseen,
+        unseen_scale=unseen_scale if options.unseen_scale is None else options.unseen_scale,
         data=PublicData(
             name=name,
             uses=("scales of rows",),

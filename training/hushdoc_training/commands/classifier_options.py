@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hushdoc_training.commands import clause_options
 
-MODES = ("published", "hardened", "gaussian", "private", "none")
+MODES = ("paper-fill", "noisy-fill", "term-dp", "dp-sgd", "none")
 ROWS = 2**18
 
 
@@ -43,24 +43,30 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="RELEASED",
         help="go on from this table, the run folder of an earlier `train classifier` of the same "
-        "kinds; the certificate then speaks of both (published, hardened, private)",
+        "kinds; the certificate then speaks of both (paper-fill, noisy-fill, dp-sgd)",
     )
     release = parser.add_argument_group("release")
     release.add_argument(
-        "--mode", choices=MODES, default="hardened", help="how it is released (default: hardened)"
+        "--mode",
+        choices=MODES,
+        default="noisy-fill",
+        help="how it is released (default: noisy-fill)",
     )
-    filled = parser.add_argument_group("published, hardened and none")
-    filled.add_argument("--noise", type=float, help="of hardened, in spreads (default: 0.5)")
+    filled = parser.add_argument_group("paper-fill, noisy-fill and none")
+    filled.add_argument("--noise", type=float, help="of noisy-fill, in spreads (default: 0.5)")
     filled.add_argument(
         "--min-document-frequency",
         type=int,
-        help="words in fewer documents are dropped (default: 10 for hardened, else 1)",
+        help="words in fewer documents are dropped (default: 10 for noisy-fill, else 1)",
     )
-    noisy = parser.add_argument_group("gaussian and private")
+    noisy = parser.add_argument_group("term-dp and dp-sgd")
     clause_options.add_budget(noisy, steps=16, expected_records=1000)
-    private = parser.add_argument_group("private")
+    private = parser.add_argument_group("dp-sgd")
     private.add_argument(
-        "--travel", type=float, default=1500.0, help="learning rate times steps (default: 1500)"
+        "--total-learning-rate",
+        type=float,
+        default=1500.0,
+        help="learning rate of a step, times the number of steps (default: 1500)",
     )
     private.add_argument(
         "--public",
@@ -69,7 +75,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     clause_options.add_overlap(private)
     private.add_argument(
-        "--unseen",
+        "--unseen-scale",
         type=float,
         help="weight of words that hardly a public document has, beside the rarest "
         "(default: 0.25 with --public, else 1)",
@@ -85,10 +91,10 @@ def check(options: argparse.Namespace) -> None:
     """
     if options.documents is not None and not options.data.startswith("invented:"):
         options.refuse_usage("--documents says how many to invent; a file is read whole")
-    if options.public is not None and options.mode != "private":
-        options.refuse_usage("--public scales what DP-SGD learns; it needs --mode private")
+    if options.public is not None and options.mode != "dp-sgd":
+        options.refuse_usage("--public scales what DP-SGD learns; it needs --mode dp-sgd")
     if options.update is not None:
-        if options.mode in ("gaussian", "none"):
+        if options.mode in ("term-dp", "none"):
             options.refuse_usage(f"--update can't be had with --mode {options.mode}")
         if options.rows is not None or options.label is not None:
             options.refuse_usage("--update has the rows and kinds of the released table")

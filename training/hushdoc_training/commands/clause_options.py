@@ -8,8 +8,8 @@ from pathlib import Path
 
 from hushdoc.errors import OutputExistsError
 
-PRIVATE_TRAVEL = 350.0
-MODES = ("published", "hardened", "gaussian", "private", "none")
+DP_SGD_LEARNING_RATE = 350.0
+MODES = ("paper-fill", "noisy-fill", "term-dp", "dp-sgd", "none")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -46,26 +46,30 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     release = parser.add_argument_group("release")
     release.add_argument(
-        "--mode", choices=MODES, default="hardened", help="how it is released (default: hardened)"
+        "--mode",
+        choices=MODES,
+        default="noisy-fill",
+        help="how it is released (default: noisy-fill)",
     )
-    _add_filled(parser.add_argument_group("published, hardened and none"))
-    noisy = parser.add_argument_group("gaussian and private")
+    _add_filled(parser.add_argument_group("paper-fill, noisy-fill and none"))
+    noisy = parser.add_argument_group("term-dp and dp-sgd")
     add_budget(noisy, steps=16, expected_records=300)
-    scaled = parser.add_argument_group("hardened and private")
+    scaled = parser.add_argument_group("noisy-fill and dp-sgd")
     scaled.add_argument(
-        "--travel",
+        "--total-learning-rate",
         type=float,
-        help=f"learning rate times steps (default: 750 of hardened, {PRIVATE_TRAVEL:g} of private)",
+        help="learning rate of a step, times the number of steps (default: 750 of noisy-fill, "
+        f"{DP_SGD_LEARNING_RATE:g} of dp-sgd)",
     )
     scaled.add_argument(
         "--public",
         help="public contracts in a file, which say how rare words are (default: invented ones "
-        "and, where MiniLM is installed, how rare English words are at large; of private that "
+        "and, where MiniLM is installed, how rare English words are at large; of dp-sgd that "
         "needs --public-overlap none)",
     )
     add_overlap(scaled)
     scaled.add_argument(
-        "--unseen",
+        "--unseen-scale",
         type=float,
         help="weight of words that hardly a public contract has, beside the rarest (default: "
         "0.02 with --public, 0.1 with words at large, else 0.3)",
@@ -76,7 +80,8 @@ def _add_filled(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--algorithm",
         help="batch, which learns from tokens alone, scaled by public text; or one of CRFsuite's, "
-        "which also learns from pairs of tokens (default: batch for hardened sentences, else pa)",
+        "which also learns from pairs of tokens (default: batch for noisy-fill of sentences, else "
+        "pa)",
     )
     group.add_argument(
         "--iterations",
@@ -84,24 +89,24 @@ def _add_filled(group: argparse._ArgumentGroup) -> None:
         help="passes (default: 30; 24 of batch)",
     )
     group.add_argument(
-        "--top_features_per_label",
+        "--top-features-per-label",
         type=int,
         default=128,
         help="of batch: words that keep a weight, for each label; fewer tell less (default: 128)",
     )
     group.add_argument(
-        "--aggressiveness",
+        "--c",
         type=float,
         default=1.0,
         help="of pa: how far a sentence may move weights; less keeps less of it (default: 1)",
     )
     group.add_argument(
-        "--noise", type=float, help="of hardened, in spreads (default: 1 for batch, else 0.5)"
+        "--noise", type=float, help="of noisy-fill, in spreads (default: 1 for batch, else 0.5)"
     )
     group.add_argument(
         "--min-document-frequency",
         type=int,
-        help="features in fewer documents are dropped (default: 10 for hardened, else 1)",
+        help="features in fewer documents are dropped (default: 10 for noisy-fill, else 1)",
     )
 
 
@@ -126,7 +131,7 @@ def add_budget(group: argparse._ArgumentGroup, *, steps: int, expected_records: 
     group.add_argument("--epsilon", type=float, default=8.0, help="budget (default: 8)")
     group.add_argument("--delta", type=float, help="(default: the ledger's, else 1e-5)")
     group.add_argument(
-        "--steps", type=int, default=steps, help=f"of private: full batches (default: {steps})"
+        "--steps", type=int, default=steps, help=f"of dp-sgd: full batches (default: {steps})"
     )
     group.add_argument("--clipping-norm", type=float, default=1.0, help="(default: 1)")
     group.add_argument(
@@ -146,7 +151,7 @@ def add_budget(group: argparse._ArgumentGroup, *, steps: int, expected_records: 
         "--ledger",
         type=Path,
         metavar="FILE",
-        help="of private: budget of these documents over all runs, from `hushdoc ledger init`",
+        help="of dp-sgd: budget of these documents over all runs, from `hushdoc ledger init`",
     )
     group.add_argument(
         "--documents-changed",
@@ -162,21 +167,21 @@ def check(options: argparse.Namespace) -> None:
         OutputExistsError: The folder holds a run.
         SystemExit: The options make no run (exit code 2).
     """
-    if options.mode in ("private", "gaussian") and options.clusters:
+    if options.mode in ("dp-sgd", "term-dp") and options.clusters:
         options.refuse_usage(f"--clusters can't be had with --mode {options.mode}")
-    if options.mode == "gaussian" and options.level == "token":
-        options.refuse_usage("--mode gaussian needs sentences: a tag is seen by many rows")
+    if options.mode == "term-dp" and options.level == "token":
+        options.refuse_usage("--mode term-dp needs sentences: a tag is seen by many rows")
     if options.iterations is not None and options.iterations < 1:
         options.refuse_usage(f"--iterations is {options.iterations}; it must be at least 1")
-    scaled = options.mode == "private" or options.algorithm == "batch"
+    scaled = options.mode == "dp-sgd" or options.algorithm == "batch"
     if (
         options.public is not None
         and not scaled
-        and (options.mode != "hardened" or options.algorithm is not None)
+        and (options.mode != "noisy-fill" or options.algorithm is not None)
     ):
         options.refuse_usage(
-            "--public scales what is learned in batches; it needs --mode private, or --mode "
-            "hardened without another --algorithm than batch"
+            "--public scales what is learned in batches; it needs --mode dp-sgd, or --mode "
+            "noisy-fill without another --algorithm than batch"
         )
     check_shared(options)
 
@@ -194,13 +199,15 @@ def check_shared(options: argparse.Namespace) -> None:
         options.refuse_usage(f"--documents is {options.documents}; it must be at least 1")
     if options.ledger is None and options.documents_changed:
         options.refuse_usage("--documents-changed says something to a --ledger; none is given")
-    if options.ledger is not None and options.mode != "private":
-        options.refuse_usage("--ledger counts documents; it needs --mode private")
+    if options.ledger is not None and options.mode != "dp-sgd":
+        options.refuse_usage("--ledger counts documents; it needs --mode dp-sgd")
     if options.name is not None and not options.name.strip():
         options.refuse_usage("--name is empty; the certificate calls the documents by it")
-    if options.unseen is not None and not 0 < options.unseen <= 1:
-        options.refuse_usage(f"--unseen is {options.unseen}; it must be above 0 and at most 1")
-    require_positive(options, "noise", "travel", "clipping_norm", "epsilon")
+    if options.unseen_scale is not None and not 0 < options.unseen_scale <= 1:
+        options.refuse_usage(
+            f"--unseen-scale is {options.unseen_scale}; it must be above 0 and at most 1"
+        )
+    require_positive(options, "noise", "total_learning_rate", "clipping_norm", "epsilon")
     if options.delta is not None and not 0 < options.delta < 1:
         options.refuse_usage(f"--delta is {options.delta}; it must be above 0 and below 1")
     if any((options.out / name).exists() for name in ("checkpoint", "run.json")):

@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 DESCRIPTION = """Learns to find clauses or entities in long texts by a table of hashed features.
 
   hushdoc train clauses --data contracts.jsonl.gz --label "Governing Law" --out runs/law
-  hushdoc train clauses --data invented:contract --mode private --epsilon 8 --out runs/private
+  hushdoc train clauses --data invented:contract --mode dp-sgd --epsilon 8 --out runs/private
 
 The data are lines of JSON, one for each document: {"id", "text", "spans": [[label, start, stop],
 ...]}; or a CoNLL file of tokens and BIO tags, with a line -DOCSTART- before each document; or a
 folder that holds one of them; or invented:contract.
 
 What the table may be given away as:
-  published   filled as in "Hash the Universe" and attacked; the certificate says "empirical"
-  hardened    frequent words alone, noise on every row, attacked; "empirical"
-  gaussian    each row learned from its own counts, noise on every row; "dp" for single terms
-  private     DP-SGD; "dp" for whole documents
+  paper-fill  filled as in "Hash the Universe" and attacked; the certificate says "empirical"
+  noisy-fill  frequent words alone, noise on every row, attacked; "empirical"
+  term-dp     each row learned from its own counts, noise on every row; "dp" for single terms
+  dp-sgd      DP-SGD; "dp" for whole documents
   none        as it was fitted; the certificate says that it promises nothing
-No epsilon follows from the first two. Only `private` protects documents."""
+No epsilon follows from the first two. Only `dp-sgd` protects documents."""
 
 INVENTED = "invented:contract"
 NUM_INVENTED = 400
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         flush=True,
     )
     scheme = _scheme(options, train.level)
-    modes = {"private": _private, "gaussian": _gaussian}
+    modes = {"dp-sgd": _private, "term-dp": _gaussian}
     table = modes.get(options.mode, _filled)(options, train, scheme)
     if len(test.labels):
         from hushdoc_training.recipes.hashed import private_runs
@@ -111,7 +111,7 @@ def _corpora(options: argparse.Namespace) -> tuple[Corpus, Corpus]:
 def _tagged(options: argparse.Namespace, sentences: Sequence[Sentence]) -> tuple[Corpus, Corpus]:
     from hushdoc_training.crf import corpus
 
-    if options.level == "sentence" or options.mode == "gaussian":
+    if options.level == "sentence" or options.mode == "term-dp":
         options.refuse_usage("this file has tagged tokens; sentences need texts with spans")
     if options.documents is not None:
         sentences = [s for s in sentences if s.document < options.documents]
@@ -151,7 +151,7 @@ def _scheme(options: argparse.Namespace, level: str) -> FeatureScheme:
 
     # Tokens alone: the fewer features an item has, the less noise reaches its score, and a term
     # has a bounded number of rows.
-    pairs = not (options.mode in ("private", "gaussian") or _in_batches(options, level))
+    pairs = not (options.mode in ("dp-sgd", "term-dp") or _in_batches(options, level))
     try:
         return FeatureScheme(
             rows=options.rows,
@@ -171,14 +171,14 @@ def _in_batches(options: argparse.Namespace, level: str) -> bool:
     Tags of tokens need the tokens around them, which are pairs.
     """
     if options.algorithm is None:
-        return options.mode == "hardened" and level == "sentence"
+        return options.mode == "noisy-fill" and level == "sentence"
     return bool(options.algorithm == "batch")
 
 
 def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) -> TableCheckpoint:
     from hushdoc_training import table_checkpoint
     from hushdoc_training.crf.clusters import from_minilm
-    from hushdoc_training.crf.private_fitting import UNSEEN, Settings
+    from hushdoc_training.crf.private_fitting import UNSEEN_SCALE, Settings
     from hushdoc_training.recipes.hashed import crf, table_attacks
     from hushdoc_training.recipes.hashed import settings as table_settings
 
@@ -189,12 +189,15 @@ def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) 
         settings = table_settings.CRFSettings(
             algorithm="batch" if batches else options.algorithm or "pa",
             iterations=options.iterations,
-            aggressiveness=options.aggressiveness,
+            c=options.c,
             fill=options.mode,
             noise=options.noise,
-            batch=Settings(travel=options.travel or table_settings.TRAVEL),
+            batch=Settings(
+                total_learning_rate=options.total_learning_rate
+                or table_settings.TOTAL_LEARNING_RATE
+            ),
             top_features_per_label=options.top_features_per_label,
-            unseen=UNSEEN if public is None else public.unseen,
+            unseen_scale=UNSEEN_SCALE if public is None else public.unseen_scale,
             min_document_frequency=options.min_document_frequency,
         )
     except ValueError as error:
@@ -248,7 +251,9 @@ def _private(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme)
         public=_public(options, scheme),
         out=options.out,
         name=name,
-        settings=Settings(travel=options.travel or clause_options.PRIVATE_TRAVEL),
+        settings=Settings(
+            total_learning_rate=options.total_learning_rate or clause_options.DP_SGD_LEARNING_RATE
+        ),
         hyperparameter_tuning=options.tuned_on,
         unit_definition=SENTENCE if options.sentences_are_documents else None,
         ledger=ledger,
@@ -292,11 +297,11 @@ def _public(
 
     if options.public is None:
         # Default policies refuse a promise where it is unknown what a public text holds.
-        declared = options.mode != "private" or options.public_overlap == "none"
+        declared = options.mode != "dp-sgd" or options.public_overlap == "none"
         made = public_texts.without_any(
             scheme,
             words=options.public_overlap if declared else None,
-            unseen=options.unseen,
+            unseen_scale=options.unseen_scale,
             clusters=clusters,
         )
         if len(made.data) == 1:
@@ -307,7 +312,7 @@ def _public(
         scheme,
         name=Path(options.public).name,
         overlap=options.public_overlap,
-        unseen=options.unseen,
+        unseen_scale=options.unseen_scale,
         clusters=clusters,
     )
 

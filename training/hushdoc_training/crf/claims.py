@@ -23,7 +23,7 @@ from hushdoc.certificate.claim import (
 )
 from hushdoc_training.randomness.secret_stream import RNG
 
-FILLS = ("published", "hardened", "gaussian", "none")
+FILLS = ("paper-fill", "noisy-fill", "none")
 """How a table is made ready for release; see `filling`. "none" leaves missing weights at zero."""
 
 TRANSCRIPT = "hash-fill"
@@ -31,27 +31,26 @@ TRANSCRIPT = "hash-fill"
 _UNIT_DEFINITION = "all occurrences of one term in all documents"
 
 _ASSUMES = {
-    "published": (
+    "paper-fill": (
         "nobody looks at weights that are zero, are equal, cancel one another or repeat; attacks "
         "that do find terms again",
         "genuine weights look like draws from the fitted distribution",
     ),
-    "hardened": (
+    "noisy-fill": (
         "terms in fewer documents than the threshold are what is to be hidden; how much others "
         "speak for a label is a secret only as far as the attacks measured it",
         "what a reader expects of a single row is drowned by the noise on it",
     ),
-    "gaussian": ("what a term changes in many rows at once is drowned by the noise on each",),
 }
 
 _CAVEATS = {
-    "published": (
+    "paper-fill": (
         "Genuine rows are released as they were learned. Most keep a weight of exactly zero, which "
         "no made-up row has; features that occurred together in few places carry the same weight; "
         "and rows whose weights cancel, weights that repeat and their floating point patterns tell "
         "genuine rows from made-up ones.",
     ),
-    "hardened": (
+    "noisy-fill": (
         "Every row is a genuine one or the copy of one, with noise.",
         "A term in fewer documents than the threshold has no features left: with another such term "
         "in its place the same table would have been fitted, but for the cluster of words it is "
@@ -61,10 +60,6 @@ _CAVEATS = {
         "others.",
         "Attacks on rows find next to nothing by construction: made-up rows are copies of genuine "
         "ones.",
-    ),
-    "gaussian": (
-        "The noise hides one row of bounded length. A term or a document changes many rows, and "
-        "through training all others.",
     ),
     "none": ("Whoever receives this table can look up which features documents had.",),
 }
@@ -142,7 +137,7 @@ def _guarantee(made: Made) -> Guarantee:
         "sampling_as_implemented": "full-batch",
         "rng": "unknown" if made.fill == "none" else "csprng",
         "floating_point": "all rows are rounded alike"
-        if made.fill in ("hardened", "gaussian")
+        if made.fill == "noisy-fill"
         else "weights are kept as they were fitted",
         "audit_lower_bound": max(
             (audit.epsilon_lower for audit in made.audits if audit.epsilon_lower is not None),
@@ -163,7 +158,7 @@ def _reason(fill: str) -> str:
 def _accesses(made: Made) -> list[DataAccess]:
     """Returns every way in which the documents were read."""
     leaks = ["training of the weights and transitions"]
-    if made.fill in ("published", "hardened"):
+    if made.fill in ("paper-fill", "noisy-fill"):
         leaks.append("fit of what missing rows are drawn from")
     leaks += ["results of the audits"] if made.audits else []
     leaks += ["measured cost of terms"] if made.costs else []

@@ -1,19 +1,19 @@
 """Filling: every row of a fitted table gets weights, so that the set of rows says nothing.
 
-`published` is the method of Hash the Universe (sections 4.1, 4.2): rows and weights that no item
+`paper_fill` is the method of Hash the Universe (sections 4.1, 4.2): rows and weights that no item
 of training had are drawn from a distribution fitted to the complete rows, and all others stay as
 they are. What stays is what attacks find: weights that are exactly zero, as most are; features that
 fired together in few places and carry the very same weight; two weights of a row that add up to
 exactly zero; a weight that occurs in several rows; and its floating point number, which shows how
 it was computed.
 
-`hardened` releases no learned number as it is. Only differences between the labels of a row matter
-to decoding, so every row is first centred; a missing row is then the copy of a genuine row, chosen
-by secret chance; and every row, genuine or not, gets normal noise with `noise` times the spread of
+`noisy_fill` releases no learned number as it is. Only differences between the labels of a row
+matter to decoding, so every row is first centred; a missing row is then the copy of a genuine row,
+drawn secretly; and every row, genuine or not, gets normal noise with `noise` times the spread of
 the genuine ones. A row alone then hardly says which kind it is. The rows of one term together say
 more: where pairs of tokens have rows, the sum of a dozen outgrows the noise, and more noise costs
-what the table is for. So a table of tokens alone, where a term has one row, is what to harden, and
-terms of few documents should not have been learned (HARDENED_DOCUMENTS). None of this is
+what the table is for. So noise is for tables of tokens alone, where a term has one row, and
+terms of few documents should not have been learned (NOISY_FILL_DOCUMENTS). None of this is
 differential privacy.
 
 `updated_*` release a further training of a table that is out already (section 4.5): the amounts by
@@ -36,14 +36,14 @@ Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 
 NOISE = 0.5
-"""Spreads of the genuine rows that the hardened fill adds as noise where a term has many rows."""
+"""Spreads of the genuine rows that the noisy fill adds as noise where a term has many rows."""
 
 SCALED_NOISE = 1.0
 """The same where rows have public scales and a term has one row: a full spread then hides it, and
 costs little, as rows that public text does not use stay small."""
 
-HARDENED_DOCUMENTS = 10
-"""Features of fewer documents should be dropped before training where a table is to be hardened.
+NOISY_FILL_DOCUMENTS = 10
+"""Features of fewer documents should be dropped before training where a table gets the noisy fill.
 
 Noise alone does not hide a rare term: its dozen features all speak for the label of the sentence
 that it stood in, and together they outgrow the noise. What was never learned can't be found. See
@@ -53,7 +53,7 @@ that it stood in, and together they outgrow the noise. What was never learned ca
 _CHUNK_ROWS = 1 << 16
 
 
-def published(
+def paper_fill(
     table: FittedTable,
     *,
     stream: SecretStream,
@@ -83,7 +83,7 @@ def published(
         >>> table = FittedTable(
         ...     weights=learned, seen=~np.isnan(learned),
         ...     transitions=np.eye(2, dtype=np.float32), labels=("O", "clause"))
-        >>> made = published(table, stream=SecretStream())
+        >>> made = paper_fill(table, stream=SecretStream())
         >>> made[:3].tolist(), bool(np.isfinite(made).all())
         ([[1.0, -1.0], [2.0, -2.0], [3.0, -3.0]], True)
     """
@@ -109,7 +109,7 @@ def complete_rows(weights: Floats) -> Doubles:
     return complete.astype(np.float64)
 
 
-def hardened(
+def noisy_fill(
     table: FittedTable,
     *,
     stream: SecretStream,
@@ -119,7 +119,7 @@ def hardened(
 ) -> Floats:
     """Returns a table that holds no learned number as it is, shape [rows, labels].
 
-    With `scales`, rows are hardened in units of their own scale, so that a row that public text
+    With `scales`, rows get noise in units of their own scale, so that a row that public text
     does not use says hardly anything, made-up or not. Copies are then taken of the rows of every
     label's items alike: words of labelled items are a small part of all words, and would stand out
     among copies that are taken of all words alike.
@@ -161,34 +161,6 @@ def _chances(seen: npt.NDArray[np.bool_]) -> Doubles:
     return np.asarray(shares.mean(axis=1), dtype=np.float64)
 
 
-def gaussian(
-    weights: Floats, *, stream: SecretStream, norm: float, noise_multiplier: float
-) -> Floats:
-    """Returns a table with the same normal noise on every weight, missing ones included.
-
-    Two tables that differ in one row, of which one may be missing, are then as hard to tell apart
-    as the Gaussian mechanism with this noise multiplier makes them. That says nothing yet about a
-    document or a term, which change many rows, and by training all others.
-
-    Args:
-        weights: NaN where nothing was learned, which counts as zero.
-        stream: Where chance comes from.
-        norm: Rows are shortened to this Euclidean length; a public constant, or one row would
-            change the noise of all.
-        noise_multiplier: Standard deviation of the noise, divided by `norm`.
-    """
-    if not (norm > 0 and noise_multiplier > 0):
-        raise ValueError(f"norm is {norm}, noise_multiplier {noise_multiplier}; expected above 0.")
-    made = np.empty(weights.shape, dtype=np.float32)
-    for start in range(0, len(weights), _CHUNK_ROWS):
-        rows = np.nan_to_num(weights[start : start + _CHUNK_ROWS].astype(np.float64), nan=0.0)
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        rows *= np.minimum(1.0, norm / np.maximum(lengths, norm))
-        rows += stream.normals(rows.shape) * (norm * noise_multiplier)
-        made[start : start + _CHUNK_ROWS] = rows
-    return made
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Update:
     """A further training of a table that was released.
@@ -211,7 +183,7 @@ class Update:
             )
 
 
-def updated_published(
+def updated_paper_fill(
     update: Update, *, stream: SecretStream, family: str = "joint-normal"
 ) -> Floats:
     """Returns the next table to release, as in section 4.5 of the paper.
@@ -230,12 +202,12 @@ def updated_published(
         InputError: Fewer than two rows were changed.
     """
     columns = update.released.shape[1]
-    distribution = distributions.fitted(family, neighbouring_rows(update), stream)
+    distribution = distributions.fitted(family, changed_rows(update), stream)
     amounts = distribution.complete(_both(update), stream)[:, columns:]
     return (update.released + amounts).astype(np.float32)
 
 
-def neighbouring_rows(update: Update) -> Doubles:
+def changed_rows(update: Update) -> Doubles:
     """Returns weights and amounts of the rows that training changed in every column.
 
     To these the distribution of an update is fitted, and `term_cost.joint_divergences` of them is
@@ -254,16 +226,16 @@ def _both(update: Update) -> Doubles:
     return np.concatenate([update.released, update.amounts], axis=1).astype(np.float64)
 
 
-def updated_hardened(
+def updated_noisy_fill(
     update: Update, *, stream: SecretStream, noise: float = NOISE, centred: bool | None = None
 ) -> Floats:
-    """Returns the next table to release, whose amounts are hardened like the rows of a first one.
+    """Returns the next table to release, whose amounts are filled like the rows of a first one.
 
     Args:
         update: What training changed.
         stream: Where chance comes from.
         noise: Spreads of the genuine amounts that are added as noise.
-        centred: As in `hardened`.
+        centred: As in `noisy_fill`.
 
     Raises:
         InputError: Fewer than two rows were changed.
@@ -274,7 +246,7 @@ def updated_hardened(
         transitions=np.zeros((0, 0), np.float32),
         labels=(),
     )
-    return update.released + hardened(amounts, stream=stream, noise=noise, centred=centred)
+    return update.released + noisy_fill(amounts, stream=stream, noise=noise, centred=centred)
 
 
 def _require_learned(count: int) -> None:

@@ -20,7 +20,7 @@ from hushdoc.hashing import Features
 from hushdoc_training.crf.fitting import FittedTable
 
 Fill = Callable[[FittedTable], npt.NDArray[np.float32]]
-"""Fills a table: `filling.published` or `filling.hardened`, with their settings."""
+"""Fills a table: `filling.paper_fill` or `filling.noisy_fill`, with their settings."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,6 +1,6 @@
 """Noiseless fitting: the training of private tables without its noise, and of few words.
 
-No promise follows from it: what comes out is not to be released, and `filling.hardened` makes a
+No promise follows from it: what comes out is not to be released, and `filling.noisy_fill` makes a
 table to release of it. The gradient of a document is clipped as in private training, so that none
 says more than others. That every step leaves of each label all but the top_features_per_label rows
 at zero (Blumensath, Davies 2009, iterative hard thresholding) is what hides most words: a row that
@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 STEPS = 24
 """Steps, each over all documents."""
 
-LOUDEST = 128
+TOP_FEATURES_PER_LABEL = 128
 """Rows that are left a weight for each label."""
 
 _FREE = 4
@@ -41,7 +41,7 @@ def fit_without_noise(
     start: Start,
     settings: Settings,
     steps: int = STEPS,
-    top_features_per_label: int | None = LOUDEST,
+    top_features_per_label: int | None = TOP_FEATURES_PER_LABEL,
 ) -> FittedTable:
     """Returns what was learned, with gaps where no record has a row.
 
@@ -69,7 +69,7 @@ def fit_without_noise(
     rows, transitions = training.learn()
     scales = start.scales[data.rows][:, None]
     weights = np.full((len(start.scales), len(start.tags)), np.nan, dtype=np.float32)
-    weights[data.rows] = silenced(rows / scales, kept) * scales
+    weights[data.rows] = hard_thresholded(rows / scales, kept) * scales
     return FittedTable(
         weights=weights,
         seen=occurrences(features, labels, rows=len(weights), columns=len(start.tags)),
@@ -78,7 +78,7 @@ def fit_without_noise(
     )
 
 
-def silenced(rows: Floats, kept: int) -> Floats:
+def hard_thresholded(rows: Floats, kept: int) -> Floats:
     """Returns rows of which some speak for or against a label, and all others are zero there.
 
     Args:
@@ -86,7 +86,7 @@ def silenced(rows: Floats, kept: int) -> Floats:
         kept: How many keep a weight for each label, counted from the mean of their row.
 
     Example:
-        >>> silenced(np.array([[3.0, 3.1], [-1.0, 1.0], [0.0, 0.5]]), 1).tolist()
+        >>> hard_thresholded(np.array([[3.0, 3.1], [-1.0, 1.0], [0.0, 0.5]]), 1).tolist()
         [[0.0, 0.0], [-1.0, 1.0], [0.0, 0.0]]
     """
     if kept >= len(rows):
@@ -119,4 +119,4 @@ class _Thrifty(Training):
         super().step()
         self._taken += 1
         if self._taken > _FREE:
-            self.rows = silenced(self.rows, self.kept)
+            self.rows = hard_thresholded(self.rows, self.kept)

@@ -28,7 +28,7 @@ from hushdoc_training.randomness.secret_stream import SecretStream
 
 Floats = npt.NDArray[np.float64]
 
-UNSEEN = 0.02
+UNSEEN_SCALE = 0.02
 """Scale of rows that public text of the same kind does not use, as a share of the largest."""
 
 _CHUNK_ROWS = 1 << 18
@@ -56,14 +56,15 @@ class Settings:
     """How training goes on; chosen without looking at the documents.
 
     Attributes:
-        travel: Learning rate times steps: how far a table whose mean gradient always had the
-            clipping norm would get, so that it need not change with the number of steps.
+        total_learning_rate: Learning rate of a step, times the number of steps: how far a table
+            whose mean gradient always had the clipping norm would get. It need not change with the
+            number of steps.
         emphasis: By how much an item with a label counts more than one without.
         transition_scale: Scale of transitions as parameters; 0 leaves them at their start.
         averaged: Share of the last iterates whose mean is released.
     """
 
-    travel: float = 500.0
+    total_learning_rate: float = 500.0
     emphasis: float = 8.0
     transition_scale: float = 0.1
     averaged: float = 0.5
@@ -115,7 +116,7 @@ class PrivateTable:
 
 
 def public_scales(
-    public: Features, rows: int, *, least: int = 3, unseen: float = UNSEEN
+    public: Features, rows: int, *, least: int = 3, unseen_scale: float = UNSEEN_SCALE
 ) -> npt.NDArray[np.float64]:
     """Returns scales of rows from public text alone: how rare a row is there, 0 being common.
 
@@ -126,8 +127,8 @@ def public_scales(
         public: Features of public sentences; private ones must not be among them.
         rows: Rows of the table.
         least: Public items that must have a row for it to count as used.
-        unseen: Scale of all other rows, as a share of the largest; above 0. The less the public
-            text has to do with the private one, the more of its words are such rows.
+        unseen_scale: Scale of all other rows, as a share of the largest; above 0. The less the
+            public text has to do with the private one, the more of its words are such rows.
 
     Returns:
         Scales with which a public item's features have a mean squared norm of 1.
@@ -140,7 +141,7 @@ def public_scales(
     counts = np.bincount(public.indices, minlength=rows)
     rarity = np.log((public.num_items + 1) / (counts + 1))
     largest = max(float(rarity[counts >= least].max(initial=0.0)), 1e-9)
-    scales = np.maximum(np.where(counts >= least, rarity, 0.0), unseen * largest)
+    scales = np.maximum(np.where(counts >= least, rarity, 0.0), unseen_scale * largest)
     norm = np.sqrt(np.sum(counts * scales**2) / max(1, public.num_items))
     return np.asarray(scales / (norm if norm > 0 else 1.0), dtype=np.float64)
 
@@ -243,7 +244,9 @@ class Training:
             [1.0 if tag == OUTSIDE else settings.emphasis for tag in start.tags]
         )
         self._num_averaged = max(1, round(settings.averaged * plan.steps))
-        self._rate = settings.travel / plan.steps / plan.expected_records / plan.clipping_norm
+        self._rate = (
+            settings.total_learning_rate / plan.steps / plan.expected_records / plan.clipping_norm
+        )
 
     def run(self) -> PrivateTable:
         """Takes all steps and returns a whole table."""

@@ -10,7 +10,7 @@ from hushdoc_training.crf.chain import Floats
 from hushdoc_training.crf.private_fitting import Plan, PrivateTable, Settings, Start, fit_private
 from hushdoc_training.randomness.secret_stream import SecretStream
 
-LINEAR = Settings(travel=350.0, emphasis=1.0, transition_scale=0.0)
+LINEAR = Settings(total_learning_rate=350.0, emphasis=1.0, transition_scale=0.0)
 
 
 def fit_private_linear(

@@ -186,7 +186,7 @@ def joint_divergences(
     in units of the distribution's own spread; a direction in which no row has any is left out.
 
     Args:
-        rows: Shape [rows, columns], such as `filling.neighbouring_rows`.
+        rows: Shape [rows, columns], such as `filling.changed_rows`.
         removed: How many rows the term has; infinite where fewer than two would be left.
         orders: Above 1.
 

@@ -103,7 +103,7 @@ def one_class(names: Sequence[str]) -> npt.NDArray[np.float32]:
     return made
 
 
-def rarity_scales(public: Features, rows: int, *, unseen: float) -> npt.NDArray[np.float64]:
+def rarity_scales(public: Features, rows: int, *, unseen_scale: float) -> npt.NDArray[np.float64]:
     """Returns scales of rows for DP-SGD from public texts alone: how rare each row is there.
 
     Words that every text has say nothing of its kind, and most of every text is such words: where
@@ -112,12 +112,12 @@ def rarity_scales(public: Features, rows: int, *, unseen: float) -> npt.NDArray[
     Args:
         public: Of whole texts; private ones must not be among them.
         rows: Of the table.
-        unseen: Scale of rows that hardly any public text uses, as a share of the largest: 1 where
-            the public texts are of another kind, less where what they lack is noise.
+        unseen_scale: Scale of rows that hardly any public text uses, as a share of the largest: 1
+            where the public texts differ in nature, less where what they lack is noise.
 
     Example:
         >>> texts = Features(indices=np.array([0, 0, 1] * 9, np.int32), offsets=np.arange(0, 28, 3))
-        >>> (rarity_scales(texts, 3, unseen=1.0) * FEATURES**0.5).round(2).tolist()
+        >>> (rarity_scales(texts, 3, unseen_scale=1.0) * FEATURES**0.5).round(2).tolist()
         [0.02, 0.02, 1.0]
     """
     owners = np.repeat(np.arange(public.num_items), np.diff(public.offsets))
@@ -126,7 +126,7 @@ def rarity_scales(public: Features, rows: int, *, unseen: float) -> npt.NDArray[
     rarity = np.log((public.num_items + 1) / (counts + 1))
     told = counts >= LEAST_TEXTS
     largest = max(float(rarity[told].max(initial=0.0)), 1e-9)
-    scales = np.where(told, np.maximum(rarity / largest, FLOOR), unseen)
+    scales = np.where(told, np.maximum(rarity / largest, FLOOR), unseen_scale)
     return np.asarray(scales * FEATURES**-0.5, dtype=np.float64)
 
 

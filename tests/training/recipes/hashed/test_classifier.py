@@ -77,14 +77,14 @@ def test_an_unfilled_table_answers_as_scikit_learn_does(names: tuple[str, ...]) 
     assert np.array_equal(given[clear], asked[clear])
 
 
-@pytest.mark.parametrize("fill", ["published", "hardened"])
+@pytest.mark.parametrize("fill", ["paper-fill", "noisy-fill"])
 def test_filled_tables_still_know_and_attacks_tell_which_fill_it_was(fill: str) -> None:
     trained = filled(fill, corpus(400, 0))
     assert trained.weights.any(axis=1).all()
     assert right(trained.weights, corpus(200, 1)) > 0.9
     found = {attack.method: attack for attack in classifier.attacks(trained)}
     assert any("terms of more than" in method for method in found)
-    if fill == "published":
+    if fill == "paper-fill":
         assert found["classifier two-sample test"].auc > 0.8
     else:
         assert found["classifier two-sample test"].auc < 0.6
@@ -96,7 +96,7 @@ def test_canary_texts_are_seen_as_much_as_the_plan_allows_and_no_more() -> None:
         epsilon=8, sampling_rate=1.0, steps=4, clipping_norm=1.0, expected_records=80
     )
     public = whole_texts.whole(corpus(100, 2).features(OWN), corpus(100, 2))
-    scales = whole_texts.rarity_scales(public, OWN.rows, unseen=1.0)
+    scales = whole_texts.rarity_scales(public, OWN.rows, unseen_scale=1.0)
     settings = private_classifier.SETTINGS
 
     def canary(used: PrivacyPlan) -> crf.Attack:

@@ -52,7 +52,7 @@ def document_run(documents: Corpus, out: Path, **words: Any) -> TableCheckpoint:
         public=PublicText(features=public, data=(crf._word_clusters(),)),
         out=out,
         name="contracts",
-        settings=Settings(travel=200.0),
+        settings=Settings(total_learning_rate=200.0),
         audited=False,
     )
 
@@ -101,7 +101,7 @@ STRANGE = {
 }
 
 
-@pytest.mark.parametrize("run", [*RUNS, "published", "hardened", "none"])
+@pytest.mark.parametrize("run", [*RUNS, "paper-fill", "noisy-fill", "none"])
 @pytest.mark.parametrize("name", STRANGE)
 def test_strange_documents_make_a_table_or_a_typed_error(
     name: str, run: str, tmp_path: Path

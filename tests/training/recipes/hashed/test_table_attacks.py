@@ -63,31 +63,31 @@ def trained(
 
 def test_every_attack_is_reported_and_written_down() -> None:
     seen: list[Attack] = []
-    audits = table_attacks.audits(trained("published"), report=seen.append)
+    audits = table_attacks.audits(trained("paper-fill"), report=seen.append)
     assert {audit.method for audit in audits} == ROWS | on_terms(2)
     assert [attack.method for attack in seen] == [audit.method for audit in audits]
     assert [attack.auc for attack in seen] == [audit.auc for audit in audits]
     assert all(audit.unit == "token-term" for audit in audits)
 
 
-def test_the_published_fill_gives_rare_names_away_and_the_hardened_one_does_not() -> None:
+def test_the_paper_fill_gives_rare_names_away_and_the_noisy_one_does_not() -> None:
     found = {
         fill: {attack.method: attack for attack in table_attacks.attacks(trained(fill))}
-        for fill in ("published", "hardened")
+        for fill in ("paper-fill", "noisy-fill")
     }
     # Names of companies that two contracts have are found again by their equal weights.
     rare = f"{coincidence.CLOSENESS}, terms of at most 2 documents"
-    assert found["published"][rare].auc > 0.9
-    assert found["published"]["value multiplicity"].auc > 0.8
-    assert found["hardened"].keys() == ROWS | on_terms(9)
-    for method, attack in found["hardened"].items():
+    assert found["paper-fill"][rare].auc > 0.9
+    assert found["paper-fill"]["value multiplicity"].auc > 0.8
+    assert found["noisy-fill"].keys() == ROWS | on_terms(9)
+    for method, attack in found["noisy-fill"].items():
         if "more than" not in method:
             assert attack.auc_interval[0] < 0.55, method
             assert attack.tpr_interval[0] < 0.01, method
 
 
 def test_terms_that_training_kept_are_asked_for_and_found() -> None:
-    found = {attack.method: attack for attack in table_attacks.attacks(trained("hardened"))}
+    found = {attack.method: attack for attack in table_attacks.attacks(trained("noisy-fill"))}
     # Which words such clauses have is what the table was made to tell, and the certificate says so.
     assert found[f"{coincidence.RANK}, terms of more than 9 documents"].auc_interval[0] > 0.9
 
@@ -96,7 +96,7 @@ def test_a_table_of_tokens_alone_tells_less_of_the_terms_that_it_kept() -> None:
     method = f"{coincidence.RANK}, terms of more than 9 documents"
     pairs, tokens = (
         {attack.method: attack for attack in table_attacks.attacks(made)}
-        for made in (trained("hardened"), trained("hardened", "batch", pairs=False))
+        for made in (trained("noisy-fill"), trained("noisy-fill", "batch", pairs=False))
     )
     assert tokens.keys() == ROWS | on_terms(9)
     assert pairs[method].tpr_interval[0] > 0.5
@@ -108,17 +108,17 @@ def test_a_table_of_tokens_alone_tells_less_of_the_terms_that_it_kept() -> None:
 
 def test_words_that_fired_together_are_found_in_a_published_table_of_tokens_alone() -> None:
     method = f"{coincidence.CLOSENESS}, terms of at most 2 documents"
-    found = {attack.method: attack for attack in table_attacks.attacks(trained("published", "pa"))}
-    alone = trained("published", "pa", pairs=False)
+    found = {attack.method: attack for attack in table_attacks.attacks(trained("paper-fill", "pa"))}
+    alone = trained("paper-fill", "pa", pairs=False)
     by_word = {attack.method: attack for attack in table_attacks.attacks(alone)}
     assert by_word.keys() == found.keys()
     assert by_word[method].auc_interval[0] > 0.6
 
 
-def test_a_hardened_fill_with_next_to_no_noise_fails_its_audit() -> None:
-    made = trained("hardened")
+def test_a_noisy_fill_with_next_to_no_noise_fails_its_audit() -> None:
+    made = trained("noisy-fill")
     stream = SecretStream(key=bytes(32))
-    bare = replace(made, weights=filling.hardened(made.fitted, stream=stream, noise=1e-9))
+    bare = replace(made, weights=filling.noisy_fill(made.fitted, stream=stream, noise=1e-9))
     method = f"{coincidence.CLOSENESS}, terms of more than 9 documents"
     noisy, naked = (
         next(attack for attack in table_attacks.attacks(table) if attack.method == method)
@@ -130,19 +130,21 @@ def test_a_hardened_fill_with_next_to_no_noise_fails_its_audit() -> None:
 
 def test_the_literal_fill_is_found_out_by_its_zeros() -> None:
     # Passive-aggressive training, as in the paper, leaves most weights at zero.
-    found = {attack.method: attack for attack in table_attacks.attacks(trained("published", "pa"))}
+    found = {attack.method: attack for attack in table_attacks.attacks(trained("paper-fill", "pa"))}
     assert found["weights of zero"].tpr_interval[0] > 0.5
 
 
 def test_tags_of_tokens_are_attacked_row_by_row() -> None:
-    found = {attack.method for attack in table_attacks.attacks(trained("hardened", level="token"))}
+    found = {
+        attack.method for attack in table_attacks.attacks(trained("noisy-fill", level="token"))
+    }
     assert found == ROWS
 
 
 def test_a_table_with_too_few_rows_of_a_kind_has_no_audit() -> None:
     one = Contract(name="a", group="a", text="Laws govern. No.", spans=(("law", 0, 12),))
     scheme = FeatureScheme(rows=1000, bigrams=False, skip_grams=False)
-    settings = CRFSettings(fill="published", algorithm="lbfgs", iterations=2)
+    settings = CRFSettings(fill="paper-fill", algorithm="lbfgs", iterations=2)
     made = crf.fit_and_fill(corpus.sentence_corpus([one], ["law"]), scheme, settings)
     assert 2 <= made.fitted.genuine.sum() < table_attacks.LEAST_ROWS
     assert table_attacks.audits(made) == ()

@@ -29,7 +29,7 @@ def private(name: str, epsilon: float, **told: str) -> Claim:
     return private_tables.document_claim(plan, name, (), training={"of": name}, **told)
 
 
-def filled(name: str, *audits: Audit, fill: str = "hardened") -> Claim:
+def filled(name: str, *audits: Audit, fill: str = "noisy-fill") -> Claim:
     made = claims.Made(name=name, fill=fill, rows=8, columns=2, settings={}, audits=audits)
     return claims.claim(made)
 
@@ -99,7 +99,7 @@ def test_a_filled_update_promises_nothing_and_keeps_what_the_first_one_told() ->
     assert [audit.method for audit in both.audits] == ["two samples", "earlier table: two samples"]
     assert {access.data for access in both.data_accesses} == {"old", "new"}
     Claim.from_json(both.to_json())
-    mixed = updates.beside(filled("new", AUDIT), filled("old", AUDIT, fill="published"))
+    mixed = updates.beside(filled("new", AUDIT), filled("old", AUDIT, fill="paper-fill"))
     # What was given away once stays true of both.
     assert any("as they were learned" in caveat for caveat in mixed.caveats)
     thrice = updates.beside(filled("newest", AUDIT), both)
@@ -109,7 +109,7 @@ def test_a_filled_update_promises_nothing_and_keeps_what_the_first_one_told() ->
 
 
 def test_what_promised_nothing_gives_nothing() -> None:
-    for fill, audits in (("none", ()), ("hardened", ())):
+    for fill, audits in (("none", ()), ("noisy-fill", ())):
         both = updates.beside(filled("new", AUDIT), filled("old", *audits, fill=fill))
         [guarantee] = both.guarantees
         assert guarantee.kind == "none"

@@ -127,8 +127,8 @@ def train_filled(
                 "algorithm": ALGORITHM if released is None else FURTHER,
                 "min_document_frequency": settings.threshold,
                 "transitions": ONE_CLASS,
-                **({"noise": settings.spreads} if settings.fill == "hardened" else {}),
-                **({"family": settings.family} if settings.fill == "published" else {}),
+                **({"noise": settings.spreads} if settings.fill == "noisy-fill" else {}),
+                **({"family": settings.family} if settings.fill == "paper-fill" else {}),
             },
             audits=audits,
         )

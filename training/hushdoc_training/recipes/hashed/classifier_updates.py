@@ -24,7 +24,7 @@ from hushdoc_training.recipes.hashed.settings import CRFSettings
 from hushdoc_training.table_checkpoint import TableCheckpoint
 
 FAMILY = "joint-normal"
-"""The published law of an update: weight and amount belong together."""
+"""The paper's distribution of an update: weight and amount belong together."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -62,7 +62,7 @@ def fit_and_fill(
     Args:
         corpus: Texts of the released table's kinds.
         before: The released table.
-        settings: How to fill: "published" or "hardened".
+        settings: How to fill: "paper-fill" or "noisy-fill".
         stream: For tests; chance comes from the operating system otherwise.
 
     Raises:
@@ -85,10 +85,10 @@ def fit_and_fill(
         ),
     )
     stream = stream or SecretStream()
-    if settings.fill == "published":
-        made = filling.updated_published(update, stream=stream, family=settings.family)
+    if settings.fill == "paper-fill":
+        made = filling.updated_paper_fill(update, stream=stream, family=settings.family)
     else:
-        made = filling.updated_hardened(update, stream=stream, noise=settings.spreads)
+        made = filling.updated_noisy_fill(update, stream=stream, noise=settings.spreads)
     trained = Trained(
         fitted=FittedTable(
             weights=update.amounts,

@@ -202,7 +202,7 @@ def fit_and_fill(
             names=corpus.names,
             algorithm=settings.algorithm,
             iterations=settings.passes,
-            settings={"c": settings.aggressiveness} if settings.algorithm == "pa" else None,
+            settings={"c": settings.c} if settings.algorithm == "pa" else None,
         )
     return Trained(
         fitted=fitted,
@@ -226,7 +226,7 @@ def _scales(
             "The algorithm 'batch' scales rows by public sentences; none are given. Pass their "
             "features as `public`."
         )
-    return private_fitting.public_scales(public, scheme.rows, unseen=settings.unseen)
+    return private_fitting.public_scales(public, scheme.rows, unseen_scale=settings.unseen_scale)
 
 
 def fill(
@@ -241,7 +241,7 @@ def fill(
     Args:
         fitted: What was learned.
         settings: How to fill it.
-        scales: Shape [rows]; of the hardened fill: how loud each row may be.
+        scales: Shape [rows]; of the noisy fill: how loud each row may be.
         stream: For tests; chance comes from the operating system otherwise.
 
     Raises:
@@ -249,24 +249,17 @@ def fill(
     """
     stream = stream or SecretStream()
     match settings.fill:
-        case "published":
-            return _sealable(filling.published(fitted, stream=stream, family=settings.family))
-        case "hardened":
-            return filling.hardened(fitted, stream=stream, noise=settings.spreads, scales=scales)
-        case "gaussian":
-            return filling.gaussian(
-                fitted.weights,
-                stream=stream,
-                norm=settings.norm,
-                noise_multiplier=settings.noise_multiplier,
-            )
+        case "paper-fill":
+            return _sealable(filling.paper_fill(fitted, stream=stream, family=settings.family))
+        case "noisy-fill":
+            return filling.noisy_fill(fitted, stream=stream, noise=settings.spreads, scales=scales)
     return fitted.unfilled()
 
 
 def _sealable(weights: Floats) -> Floats:
     """Returns a table without a row of zeros, by which verifiers tell one that nobody filled.
 
-    The published fill keeps rows that training left at zero. Their first weight becomes the least
+    The paper's fill keeps rows that training left at zero. Their first weight becomes the least
     that a file of half precision can hold, and no label changes by it.
     """
     empty = ~weights.any(axis=1)
@@ -278,7 +271,7 @@ def _sealable(weights: Floats) -> Floats:
 def costs(trained: Trained, ranks: Sequence[int] = RANKS) -> dict[int, TermCost]:
     """Returns the paper's measured cost of the words of some frequency ranks.
 
-    It is a divergence of fitted laws, whatever the fill: see `term_cost.KIND`.
+    It is a divergence of fitted distributions, whatever the fill: see `term_cost.KIND`.
 
     Args:
         trained: What training made.
@@ -295,9 +288,9 @@ def costs(trained: Trained, ranks: Sequence[int] = RANKS) -> dict[int, TermCost]
             "documents.",
             code="TOO_FEW_ROWS",
         )
-    laws_of_rows = AdjacentDistributions(rows)
+    distributions = AdjacentDistributions(rows)
     return {
-        rank: laws_of_rows.cost_of_share(float(found.shares[rank - 1]))
+        rank: distributions.cost_of_share(float(found.shares[rank - 1]))
         for rank in ranks
         if rank <= len(found.words)
     }

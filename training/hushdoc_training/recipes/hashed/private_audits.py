@@ -59,7 +59,7 @@ def attacks_on_documents(
     *,
     public: Features,
     settings: Settings,
-    unseen: float = private_fitting.UNSEEN,
+    unseen_scale: float = private_fitting.UNSEEN_SCALE,
 ) -> list[Attack]:
     """Returns what is told of canary documents and of rows by DP-SGD under a plan.
 
@@ -68,7 +68,7 @@ def attacks_on_documents(
         plan: How the table was trained.
         public: What scaled its rows.
         settings: All else.
-        unseen: Scale of rows that the public sentences do not use.
+        unseen_scale: Scale of rows that the public sentences do not use.
     """
     make = corpus.token_corpus if scheme.level == "token" else corpus.sentence_corpus
     texts = make(clause_contracts.contracts(DOCUMENTS, seed=2), [LABEL])
@@ -80,7 +80,7 @@ def attacks_on_documents(
     )
     start = Start(
         tags=texts.names,
-        scales=private_fitting.public_scales(public, scheme.rows, unseen=unseen),
+        scales=private_fitting.public_scales(public, scheme.rows, unseen_scale=unseen_scale),
         transitions=private_fitting.transitions_of(texts.names),
     )
     return _attacked(data, scheme, plan, start=start, settings=settings)

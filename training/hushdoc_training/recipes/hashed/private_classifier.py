@@ -27,7 +27,7 @@ from hushdoc_training.runs import account as budget
 from hushdoc_training.runs.run_folder import Run
 from hushdoc_training.table_checkpoint import TableCheckpoint
 
-SETTINGS = replace(private_linear.LINEAR, travel=1500.0)
+SETTINGS = replace(private_linear.LINEAR, total_learning_rate=1500.0)
 """Of DP-SGD."""
 
 
@@ -37,12 +37,12 @@ class PublicText:
 
     Attributes:
         features: Of each as a whole, by the table's scheme.
-        unseen: `whole_texts.rarity_scales` of rows that they do not use.
+        unseen_scale: `whole_texts.rarity_scales` of rows that they do not use.
         data: What the certificate says of them.
     """
 
     features: Features
-    unseen: float
+    unseen_scale: float
     data: PublicData
 
 
@@ -97,7 +97,7 @@ def protect_documents(
             **asdict(settings),
             "transitions": classifier.ONE_CLASS,
             "features": own.to_dict(),
-            "unseen": public.unseen,
+            "unseen_scale": public.unseen_scale,
         },
     }
 
@@ -115,7 +115,7 @@ def protect_documents(
     run = Run.open(out, asked, resume=False)
     account = budget.join(ledger, run, plan, alone, documents=digest, title=f"classifier, in {out}")
     account.charge(plan.steps)
-    scales = whole_texts.rarity_scales(public.features, own.rows, unseen=public.unseen)
+    scales = whole_texts.rarity_scales(public.features, own.rows, unseen_scale=public.unseen_scale)
     table = private_linear.fit_private_linear(
         whole_texts.whole(corpus.features(own), corpus),
         whole_texts.kinds(corpus),

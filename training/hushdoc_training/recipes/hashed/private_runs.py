@@ -92,7 +92,11 @@ def protect_documents(
         PrivacyError: The ledger has no room for the run, or nobody would trust its certificate.
     """
     _require_items(corpus)
-    training = {**asdict(settings), "features": scheme.to_dict(), "unseen": public.unseen}
+    training = {
+        **asdict(settings),
+        "features": scheme.to_dict(),
+        "unseen_scale": public.unseen_scale,
+    }
     alone = private_tables.document_claim(
         plan,
         name,
@@ -119,11 +123,15 @@ def protect_documents(
         unit_definition=unit_definition,
         training=asdict(settings),
         account=account,
-        unseen=public.unseen,
+        unseen_scale=public.unseen_scale,
     )
     if audited:
         found = private_audits.attacks_on_documents(
-            scheme, plan, public=public.features, settings=settings, unseen=public.unseen
+            scheme,
+            plan,
+            public=public.features,
+            settings=settings,
+            unseen_scale=public.unseen_scale,
         )
         claim = private_audits.with_attacks(claim, found)
     made = TableCheckpoint(

@@ -62,7 +62,7 @@ def train_documents(
     unit_definition: str | None = None,
     training: Mapping[str, Any] | None = None,
     account: Account | None = None,
-    unseen: float = private_fitting.UNSEEN,
+    unseen_scale: float = private_fitting.UNSEEN_SCALE,
 ) -> tuple[PrivateTable, Claim]:
     """Returns a table trained by DP-SGD with a document as one record, and its claim.
 
@@ -79,7 +79,7 @@ def train_documents(
         training: More settings, for people.
         account: The run's place in the ledger of the documents. All steps are charged before the
             first, since the run can't be interrupted and resumed; the claim then covers all runs.
-        unseen: `private_fitting.public_scales` of rows that the public sentences do not use.
+        unseen_scale: `private_fitting.public_scales` of rows that the public sentences do not use.
 
     Raises:
         ValueError: The plan is for another unit than documents.
@@ -96,7 +96,7 @@ def train_documents(
         records=records_of(corpus),
         start=Start(
             tags=corpus.names,
-            scales=private_fitting.public_scales(public, scheme.rows, unseen=unseen),
+            scales=private_fitting.public_scales(public, scheme.rows, unseen_scale=unseen_scale),
             transitions=private_fitting.transitions_of(corpus.names),
         ),
         plan=plan,
@@ -109,7 +109,7 @@ def train_documents(
         public_data,
         hyperparameter_tuning=hyperparameter_tuning,
         unit_definition=unit_definition,
-        training={**(training or {}), "features": scheme.to_dict(), "unseen": unseen},
+        training={**(training or {}), "features": scheme.to_dict(), "unseen_scale": unseen_scale},
         ledger=None if account is None else account.statement(),
     )
 

@@ -32,12 +32,12 @@ class PublicText:
     Attributes:
         features: Of each, by the table's scheme.
         data: What the certificate says of them.
-        unseen: `private_fitting.public_scales` of rows that they do not use.
+        unseen_scale: `private_fitting.public_scales` of rows that they do not use.
     """
 
     features: Features
     data: tuple[PublicData, ...]
-    unseen: float = private_fitting.UNSEEN
+    unseen_scale: float = private_fitting.UNSEEN_SCALE
 
 
 def given(
@@ -46,7 +46,7 @@ def given(
     *,
     name: str,
     overlap: str,
-    unseen: float | None = None,
+    unseen_scale: float | None = None,
     clusters: Clusters | None = None,
 ) -> PublicText:
     """Returns texts that somebody declares public.
@@ -56,13 +56,13 @@ def given(
         scheme: What the features are.
         name: What the certificate calls them.
         overlap: How far they may hold protected documents.
-        unseen: Scale of rows that they do not use.
+        unseen_scale: Scale of rows that they do not use.
         clusters: What the scheme's clusters are.
     """
     found = corpus.sentence_corpus(texts, []).sentences
     return PublicText(
         features=hashing.features(found, scheme, clusters),
-        unseen=private_fitting.UNSEEN if unseen is None else unseen,
+        unseen_scale=private_fitting.UNSEEN_SCALE if unseen_scale is None else unseen_scale,
         data=(
             PublicData(
                 name=name,
@@ -80,7 +80,7 @@ def without_any(
     scheme: FeatureScheme,
     *,
     words: str | None,
-    unseen: float | None = None,
+    unseen_scale: float | None = None,
     clusters: Clusters | None = None,
 ) -> PublicText:
     """Returns invented contracts, with words at large where MiniLM's package is installed.
@@ -89,7 +89,7 @@ def without_any(
         scheme: What the features are.
         words: How far the texts that MiniLM's vocabulary comes from may hold protected documents;
             None leaves words at large out.
-        unseen: Scale of rows that neither uses.
+        unseen_scale: Scale of rows that neither uses.
         clusters: What the scheme's clusters are.
     """
     # Of another seed than documents of invented:contract, which stand for protected ones.
@@ -122,7 +122,7 @@ def without_any(
         )
     return PublicText(
         features=hashing.features(found, scheme, clusters),
-        unseen=usual if unseen is None else unseen,
+        unseen_scale=usual if unseen_scale is None else unseen_scale,
         data=tuple(data),
     )
 

@@ -83,8 +83,8 @@ def attacks_on_rows(trained: Trained) -> Iterator[Attack]:
 
 
 def _genuine(trained: Trained) -> npt.NDArray[np.bool_]:
-    """Returns the rows that the fill did not make up: of the published one all that occurred."""
-    if trained.settings.fill == "published":
+    """Returns the rows that the fill did not make up: of the paper's all that occurred."""
+    if trained.settings.fill == "paper-fill":
         return np.asarray(trained.fitted.seen.any(axis=1))
     return trained.fitted.genuine
 
