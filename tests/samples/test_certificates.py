@@ -104,18 +104,18 @@ def test_expected_json_says_what_the_certificates_say() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("way", ["fast", "exact"])
-def test_no_epsilon_is_larger_than_it_has_to_be(name: str, way: str) -> None:
+@pytest.mark.parametrize("mode", ["fast", "exact"])
+def test_no_epsilon_is_larger_than_it_has_to_be(name: str, mode: str) -> None:
     """Each is reproduced by its transcript, and one hundredth less is not."""
     claim = certificate(name).claim
-    assert all(finding.code is None for finding in recompute.reproduce(claim, way=way))
+    assert all(finding.code is None for finding in recompute.reproduce(claim, mode=mode))
     less = tuple(
         dataclasses.replace(item, epsilon=item.epsilon - 0.01, profile=())
         if item.epsilon is not None
         else item
         for item in claim.guarantees
     )
-    findings = recompute.reproduce(dataclasses.replace(claim, guarantees=less), way=way)
+    findings = recompute.reproduce(dataclasses.replace(claim, guarantees=less), mode=mode)
     assert {finding.code for finding in findings} <= {"EPSILON_NOT_REPRODUCED"}
     assert len(findings) == sum(item.epsilon is not None for item in claim.guarantees)
 

@@ -14,7 +14,12 @@ from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
 from hushdoc.artifact import folder as artifact_folder
 from hushdoc.certificate import audit_reports, guarantees
 from hushdoc.certificate import statement as certificate_statement
-from hushdoc.certificate.audit_reports import Audit, AuditReport, audit_statement
+from hushdoc.certificate.audit_reports import (
+    Audit,
+    AuditReport,
+    PreRegisteredAudit,
+    audit_statement,
+)
 from hushdoc.certificate.certificate import Certificate, ModelIdentity
 from hushdoc.certificate.claim import (
     Accountant,
@@ -285,6 +290,39 @@ def audit(**change: Any) -> Audit:
         evidence=None,
     )
     return dataclasses.replace(found, **change)
+
+
+def pre_registered(**change: Any) -> PreRegisteredAudit:
+    found = PreRegisteredAudit(
+        protocol="Guess.",
+        population="others",
+        query_budget=1000,
+        seed_commitment="sha256:" + "ab" * 32,
+    )
+    return dataclasses.replace(found, **change)
+
+
+def hostile(text: str) -> Certificate:
+    """Returns a certificate that holds `text` wherever an issuer may write."""
+    words = {
+        name: text
+        for name in ("observes", "knows", "unit_definition", "composition", "floating_point")
+    }
+    accountant = Accountant(name="rdp", library=text, version=text, error_bound=1.0)
+    return certify(
+        guarantee(**words, assumes=(text,), kind="dp-conditional", condition=text),
+        guarantee(accountant=accountant),
+        no_guarantee(unit="user"),
+        issuer=text,
+        caveats=(text,),
+        audits=(audit(method=text),),
+        pre_registered_audits=(pre_registered(protocol=text, population=text),),
+        releases=("final-weights", "logs"),
+        training={text: text, "x": [text]},
+        utility={text: {text: 1}},
+        derivation=({"step": text, "dataDependent": True},),
+        model=ModelIdentity(name=text, version=1, task="kie", format="onnx", entry=ENTRY),
+    )
 
 
 def audit_report(*audits: Audit, **change: Any) -> AuditReport:

@@ -151,7 +151,7 @@ class VerificationReport:
         audits: What trusted auditors signed about it.
         untrusted_audits: Further lines that no trusted auditor signed; nothing was read of them.
         policy: What every rule found.
-        recompute: How epsilon was recomputed, one of `reproduction.RECOMPUTE_WAYS`; None where
+        recompute: How epsilon was recomputed, one of `recompute.RECOMPUTE_MODES`; None where
             the policy demands no privacy.
         files: The signed files.
         files_checked: Whether each of them was found as it was signed; False if the policy

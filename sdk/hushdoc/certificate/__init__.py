@@ -1,1 +1,1 @@
-"""certificate."""
+"""The privacy certificate: claim, guarantees, audits, and recomputing their numbers."""

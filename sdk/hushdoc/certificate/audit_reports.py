@@ -1,9 +1,9 @@
-"""Audits: what attacks measured, and what outside auditors are invited to measure.
+"""Audits: what attacks measured, and which audits the issuer agreed to beforehand.
 
 A certificate may carry its issuer's own audits. Anybody else signs a line of their own in the
 artifact's envelope file, an in-toto statement whose subject is the digest of the certificate's
 signed bytes, so that it can't be moved to another certificate. An audit only ever weakens a
-claim: a lower bound above the stated epsilon refutes it.
+claim: a lower bound above the declared epsilon refutes it.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _share = number(maximum=1.0)
 
 @dataclass(frozen=True, kw_only=True)
 class PreRegisteredAudit(Record):
-    """An empirical test that the issuer agreed to be judged by, before anybody ran it.
+    """An audit that the issuer agreed to before anybody ran it.
 
     Attributes:
-        protocol: What is done, in words, or where the protocol is written down.
-        population: From whom canaries and non-members are drawn.
-        query_budget: How many questions the auditor may ask the model.
-        seed_commitment: SHA-256 of the salted seed, so that nobody picks it afterwards.
+        protocol: What is done, in words, or where the protocol is published.
+        population: From which canaries and non-members are drawn.
+        query_budget: How often the auditor may query the model.
+        seed_commitment: SHA-256 of the salted seed, so that it can't be chosen afterwards.
     """
 
     protocol: str = stored(text)
@@ -73,15 +73,15 @@ class Audit(Record):
     Attributes:
         method: Which attack, in words.
         adversary: Whose view it had, one of ADVERSARIES.
-        unit: What it told apart, one of PRIVACY_UNITS.
-        canaries: Records that were put in or left out for it, if any were.
-        runs: Trainings it looked at.
+        unit: What it distinguished, one of PRIVACY_UNITS.
+        canaries: Records that were inserted or left out for it, if any.
+        runs: Training runs that it attacked.
         confidence: Probability that epsilon_lower is right, if there is one.
         epsilon_lower: No (epsilon, delta) below this can be true.
         delta: The delta of that bound.
         tpr_at_fpr: ((true positive rate, false positive rate), ...).
         auc: Area under that curve.
-        evidence: Digest of what can be looked at.
+        evidence: Digest of the published evidence.
     """
 
     method: str = stored(text)
@@ -109,11 +109,11 @@ class Audit(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class AuditReport(Record):
-    """What somebody who checked a model signs about it.
+    """What an auditor signs about a model.
 
     Attributes:
-        certificate_id: Of the certificate that was put to the test.
-        auditor: Who did it.
+        certificate_id: Of the audited certificate.
+        auditor: Who audited it.
         conducted_at: When, UTC.
         audits: What was measured.
     """
@@ -160,8 +160,8 @@ def parse_audit_statement(content: bytes, certificate_digest: str) -> AuditRepor
     keys = {"_type", "subject", "predicateType", "predicate"}
     if not isinstance(data, dict) or data.keys() != keys or data["_type"] != STATEMENT_TYPE:
         raise CertificateError(
-            f"The audit's payload is no in-toto statement: expected the keys {sorted(keys)} and "
-            f"the type {STATEMENT_TYPE}. Ask the auditor for a sound one."
+            f"The audit's payload is not an in-toto statement: expected the keys {sorted(keys)} "
+            f"and the type {STATEMENT_TYPE}. Ask the auditor for a sound one."
         )
     if data["predicateType"] != AUDIT_PREDICATE_TYPE:
         raise CertificateError(
@@ -198,13 +198,12 @@ def refuted(
 ) -> tuple[Audit, tuple[float, float]] | None:
     """Returns an audit and the (epsilon, delta) that it refutes, or None.
 
-    A bound at delta speaks about every promise with that delta or a smaller one. Where all stated
-    deltas are larger, the one nearest to it is held against it: an audit above the claim never
-    passes.
+    A bound at delta applies to every point with that delta or a smaller one. Where all declared
+    deltas are larger, it applies to the smallest of them: an audit above the claim never passes.
 
     Args:
-        points: What is promised, as ((epsilon, delta), ...).
-        audits: Those about the same unit, from a view that the adversary has as well.
+        points: The guarantee, as ((epsilon, delta), ...).
+        audits: Those about the same unit, from a view that the adversary also has.
     """
     for audit in audits:
         if audit.epsilon_lower is None or audit.delta is None or not points:

@@ -1,8 +1,8 @@
-"""Certificate: who says what about which model, as the signed statement of an artifact.
+"""Certificate: a claim with its issuer, its date and the model that it is about.
 
-The statement is an in-toto Statement v1 with a predicate of our own. Its schema version is part
-of it; a reader knows all fields of a version and refuses any other, so nothing that would weaken
-a promise can be overlooked.
+It is the predicate of a signed statement. Its schema version is part of it; a reader knows all
+fields of a version and refuses any other, so nothing that would weaken a guarantee can be
+overlooked.
 """
 
 from __future__ import annotations
@@ -15,12 +15,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hushdoc.arguments import short_repr
-from hushdoc.certificate.audit_reports import (
-    certificate_id,
-)
-from hushdoc.certificate.claim import (
-    Claim,
-)
+from hushdoc.certificate.audit_reports import certificate_id
+from hushdoc.certificate.claim import Claim
 from hushdoc.certificate.recompute import Reproduction, reproduce
 from hushdoc.certificate.vocabulary import ASSURANCES
 from hushdoc.errors import CertificateError
@@ -79,10 +75,10 @@ class Certificate:
         certificate_id: 128 random bits as 32 hexadecimal digits (`new_certificate_id`).
         issued_at: UTC as "2026-11-21T08:00:00Z" (`utc_now`).
         expires_at: In the same form, or None.
-        issuer: Who says so.
+        issuer: Who declares it.
         assurance: One of ASSURANCES.
         model: Which model.
-        claim: What training says.
+        claim: What training declares.
         derivation: What was done to the weights since training. Each step has "step" (a word) and
             "dataDependent" (whether it read protected data); other keys are for people.
         critical: Names of extensions that a reader must understand; none is known yet.
@@ -121,16 +117,16 @@ class Certificate:
             raise bad_field("predicate.expiresAt", "found a time that is not after issuedAt")
         return certificate
 
-    def recompute(self, way: str = "fast") -> tuple[Reproduction, ...]:
+    def recompute(self, mode: str = "fast") -> tuple[Reproduction, ...]:
         """Returns for each dp guarantee whether its numbers follow from its transcript.
 
         Args:
-            way: One of `reproduction.RECOMPUTE_WAYS`.
+            mode: One of `recompute.RECOMPUTE_MODES`.
 
         Raises:
             MissingExtraError: `offline` needs dp-accounting.
         """
-        return reproduce(self.claim, way=way)
+        return reproduce(self.claim, mode=mode)
 
 
 def new_certificate_id() -> str:
@@ -151,12 +147,12 @@ def require_valid(
     now: datetime,
     max_age: timedelta | None = None,
 ) -> None:
-    """Raises unless the certificate is valid now and for the model that the application wants.
+    """Raises unless the certificate is valid now and for the model that the application expects.
 
     Args:
         certificate: One whose signature has been checked.
-        model: The name the model must have, or None for any.
-        min_version: The least version of it.
+        model: The required name of the model, or None for any.
+        min_version: Its lowest accepted version.
         now: The time, with its zone.
         max_age: How long ago it may have been issued, or None for any time.
 
@@ -180,19 +176,19 @@ def require_valid(
     clock = now.astimezone(UTC).strftime(TIME_FORMAT)
     if not EARLIEST_CLOCK <= clock <= LATEST_CLOCK:
         raise CertificateError(
-            f"This clock says {clock}, expected {EARLIEST_CLOCK} to {LATEST_CLOCK}. Nothing can be "
-            "said about validity by it; set the clock right.",
+            f"This clock shows {clock}, expected {EARLIEST_CLOCK} to {LATEST_CLOCK}. Validity "
+            "can't be checked by it; correct the clock.",
             code="CLOCK_IMPLAUSIBLE",
         )
     if certificate.issued_at > (now.astimezone(UTC) + CLOCK_TOLERANCE).strftime(TIME_FORMAT):
         raise CertificateError(
-            f"The certificate is valid from {certificate.issued_at}, and this clock says {clock}. "
-            "Set the clock right, or wait.",
+            f"The certificate is valid from {certificate.issued_at}, and this clock shows {clock}. "
+            "Correct the clock, or wait.",
             code="NOT_YET_VALID",
         )
     if certificate.expires_at is not None and certificate.expires_at <= clock:
         raise CertificateError(
-            f"The certificate expired {certificate.expires_at}, and this clock says {clock}. "
+            f"The certificate expired {certificate.expires_at}, and this clock shows {clock}. "
             "Ask its issuer for a new one.",
             code="EXPIRED",
         )
@@ -219,8 +215,8 @@ def _require_version(data: Any) -> None:
     critical = listed(text).read(data.get("critical"), "predicate.critical")
     if critical:
         raise CertificateError(
-            f"The certificate demands that its reader understands {short_repr(critical)}; this "
-            "hushdoc knows no extension. Update hushdoc.",
+            f"The certificate requires the extensions {short_repr(critical)}; this hushdoc "
+            "supports none. Update hushdoc.",
             code="UNKNOWN_CRITICAL",
         )
 
@@ -245,4 +241,4 @@ _HEAD: list[tuple[str, str, Codec[Any]]] = [
     ("derivation", "derivation", listed(_step)),
     ("critical", "critical", listed(text)),
 ]
-"""The certificate's own fields beside its claim: attribute, JSON key, how it is spelled."""
+"""The certificate's own fields beside its claim: attribute, JSON key, codec."""

@@ -1,8 +1,8 @@
-"""Claim: what training says about privacy; written by training, sealed by export, read by all.
+"""Claim: what training declares about privacy; written by training, sealed by export.
 
-A claim says to whom which promise is made about which unit, from which mechanism the promise can
-be recomputed, which data were read for what, and what is not promised. It is plain data. What is
-not stated is not promised: a policy reads only what stands there.
+A claim declares which guarantee holds against whom and for which unit, from which mechanism it can
+be recomputed, which data were read for what, and what is not guaranteed. It is plain data. What is
+not declared is not guaranteed: a policy reads nothing else.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from hushdoc.serialization.records import (
 )
 
 OVERLAPS = ("none", "unknown", "partial", "contained")
-"""How far public data hold records of the protected data."""
+"""How far public data contain records of the protected data."""
 
 TREATMENTS = (
     "accounted",
@@ -44,10 +44,10 @@ TREATMENTS = (
     "post-processing",
     "unaccounted",
 )
-"""What became of an access to protected data. `accounted`: it is part of the transcript that
-`accounted_in` names. `declared-public`: its result (such as a label set) is public by the owner's
-word. `not-released`: no adversary of this claim sees its result. `post-processing`: it read only
-what was already released. `unaccounted`: it leaks, and no promise covers it."""
+"""How an access to protected data is accounted for. `accounted`: it is part of the transcript that
+`accounted_in` names. `declared-public`: the owner declared its result (such as a label set) public.
+`not-released`: no adversary of this claim sees its result. `post-processing`: it read only what was
+already released. `unaccounted`: it leaks, and no guarantee covers it."""
 
 RELEASES = (
     "final-weights",
@@ -69,7 +69,7 @@ WATCHES_TRAINING = ("server", "co-client", "network-observer")
 """Adversaries that see more than what is released in the end."""
 
 MAX_GUARANTEES, MAX_POINTS, MAX_TRANSCRIPTS = 64, 32, 16
-"""What a reader recomputes; more would only cost time."""
+"""Limits on what a reader recomputes."""
 
 _commitment = spelled(
     "salted-sha256:[0-9a-f]{64}",
@@ -99,13 +99,15 @@ class Accountant(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee(Record):
-    """One promise: to whom it holds, about which unit, how strong it is and why.
+    """One guarantee: against whom it holds, for which unit, how strong it is and why.
+
+    `guarantees` has a factory for each kind.
 
     Attributes:
         adversary: Against whom, one of ADVERSARIES.
         observes: What that adversary sees, in words.
-        knows: What it is allowed to know besides, in words.
-        assumes: What must be true for the promise to hold, each in words.
+        knows: What it may know besides, in words.
+        assumes: What must be true for the guarantee to hold, each in words.
         aggregation: One of AGGREGATIONS.
         kind: One of KINDS.
         unit: One of PRIVACY_UNITS.
@@ -113,19 +115,19 @@ class Guarantee(Record):
         adjacency: One of ADJACENCIES.
         epsilon: None for kind none; rounded upwards when written.
         delta: None for kind none; rounded upwards when written.
-        profile: More points ((epsilon, delta), ...) of the same promise.
+        profile: More points ((epsilon, delta), ...) of the same guarantee.
         gdp_mu: The same mechanism's mu by the central limit theorem, for comparison alone: it
             underestimates, and nothing is certified with it.
         accountant: What computed epsilon.
         transcript: The key in the claim's transcripts that epsilon can be recomputed from.
         composition: How runs and releases add up, in words.
-        covers_all_private_accesses: Whether the promise covers every access to protected data.
+        covers_all_private_accesses: Whether the guarantee covers every access to protected data.
         sampling_as_implemented: One of SAMPLINGS: how the code that ran drew its batches.
         hyperparameter_tuning: One of TUNINGS.
         rng: One of RNGS: where the noise came from.
         floating_point: How rounding of the noise was handled, in words.
         audit_lower_bound: The largest epsilon that the issuer's own audits refute, if any ran.
-        reason: Why there is no promise; for kind none and only there.
+        reason: Why there is no guarantee; for kind none and only there.
         condition: What else must hold; for kind dp-conditional and only there.
     """
 
@@ -166,8 +168,8 @@ class Guarantee(Record):
             )
         if self.adversary in WATCHES_TRAINING and self.aggregation == "central":
             return (
-                f"adversary is {self.adversary} and aggregation is central; say whether it sees "
-                "secure-sum or individual-updates"
+                f"adversary is {self.adversary} and aggregation is central; declare whether "
+                "it sees secure-sum or individual-updates"
             )
         numbers = self.epsilon is not None, self.delta is not None
         if self.kind == "none" and (any(numbers) or self.profile):
@@ -179,7 +181,7 @@ class Guarantee(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ProtectedUnit(Record):
-    """How many units of one kind the protected data hold.
+    """How many units of one type the protected data hold.
 
     Attributes:
         unit: One of PRIVACY_UNITS.
@@ -192,7 +194,7 @@ class ProtectedUnit(Record):
     count_is_public: bool = stored(flag)
 
     def problem(self) -> str | None:
-        """Returns why a number that is not public may not stand here, or None."""
+        """Returns why a number that is not public is refused, or None."""
         if self.count is not None and not self.count_is_public:
             return f"count is {self.count} but not public; write null, or declare it public"
         return None
@@ -200,7 +202,7 @@ class ProtectedUnit(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ProtectedData(Record):
-    """A data set that is promised something.
+    """A data set that guarantees are about.
 
     Attributes:
         name: What it is called.
@@ -218,7 +220,7 @@ class ProtectedData(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class PublicData(Record):
-    """Data or weights that were used without any promise.
+    """Data or weights that were used without any guarantee.
 
     Attributes:
         name: What they are called.
@@ -239,12 +241,12 @@ class PublicData(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class DataAccess(Record):
-    """One way in which protected data were read.
+    """One access to protected data.
 
     Attributes:
         data: Name of the protected data.
         purpose: What for: training, tuning, early stopping, label set, data set size, metrics.
-        accounted_in: Keys of the transcripts that hold it, one for each view of the same
+        accounted_in: Keys of the transcripts that contain it, one for each view of the same
             training; for treatment accounted and only there.
         treatment: One of TREATMENTS.
     """
@@ -266,16 +268,16 @@ class DataAccess(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Claim(Record):
-    """All that training says about privacy, before anybody signs it.
+    """All that training declares about privacy, before it is signed.
 
     Attributes:
-        protected_data: What is promised something.
-        public_data: What was used without a promise.
-        data_accesses: Every way in which protected data were read.
+        protected_data: What the guarantees are about.
+        public_data: What was used without a guarantee.
+        data_accesses: Every access to protected data.
         releases: What leaves the training site, each one of RELEASES.
         guarantees: One for each adversary and unit.
         transcripts: The mechanisms that epsilon can be recomputed from, by name.
-        pre_registered_audits: The tests by which the claim may be refuted, agreed beforehand.
+        pre_registered_audits: Audits that may refute the claim, agreed beforehand.
         audits: What the issuer's own attacks measured.
         training: Settings, for people.
         utility: Scores, for people.
@@ -297,25 +299,25 @@ class Claim(Record):
     caveats: tuple[str, ...] = stored(listed(text))
 
     def problem(self) -> str | None:
-        """Returns which name leads nowhere, or None."""
+        """Returns which name has no referent, or None."""
         if not self.guarantees:
-            return "there is no guarantee; say kind none with a reason where nothing is promised"
+            return (
+                "there is no guarantee; declare kind none with a reason where there is no privacy"
+            )
         names = {data.name for data in self.protected_data}
-        for guarantee in self.guarantees:
-            if guarantee.transcript is not None and guarantee.transcript not in self.transcripts:
-                return (
-                    f"a guarantee names the transcript {guarantee.transcript!r}, which is not there"
-                )
+        for name in (guarantee.transcript for guarantee in self.guarantees):
+            if name is not None and name not in self.transcripts:
+                return f"a guarantee names the transcript {name!r}, which does not exist"
         for access in self.data_accesses:
             if access.data not in names:
                 return f"an access names the data {access.data!r}, which is not protected data here"
             unknown = [name for name in access.accounted_in if name not in self.transcripts]
             if unknown:
-                return f"an access names the transcripts {unknown}, which are not there"
+                return f"an access names the transcripts {unknown}, which do not exist"
         return None
 
     def to_json(self) -> bytes:
-        """Returns the text of a checkpoint's `claim.json`; what can't be read is never written.
+        """Returns the text of a checkpoint's `claim.json`; what can't be read back is not written.
 
         Raises:
             CertificateError: A field is wrong; the message names it.

@@ -1,13 +1,11 @@
-"""The in-toto statement that carries a certificate."""
+"""The in-toto Statement v1 that carries a certificate as its predicate."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from hushdoc.arguments import short_repr
-from hushdoc.certificate.audit_reports import (
-    STATEMENT_TYPE,
-)
+from hushdoc.certificate.audit_reports import STATEMENT_TYPE
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.certificate.subjects import Subject, read_subjects
 from hushdoc.errors import CertificateError
@@ -23,8 +21,8 @@ def statement(certificate: Certificate, subjects: Sequence[Subject]) -> bytes:
     its own transcript does not reproduce.
 
     Args:
-        certificate: What is said.
-        subjects: The files it is said about; the model's entry is one of them.
+        certificate: The predicate.
+        subjects: The files it is about; the model's entry is one of them.
 
     Raises:
         CertificateError: A field is wrong, or EPSILON_NOT_REPRODUCED or NO_TRANSCRIPT.
@@ -32,8 +30,8 @@ def statement(certificate: Certificate, subjects: Sequence[Subject]) -> bytes:
     for finding in certificate.recompute():
         if finding.code is not None:
             raise CertificateError(
-                f"Guarantee {finding.index} is not signed: {finding.message}. Expected a promise "
-                "that its own transcript reproduces; recompute epsilon, or state kind none.",
+                f"Guarantee {finding.index} is not signed: {finding.message}. Expected one that "
+                "its own transcript reproduces; recompute epsilon, or declare kind none.",
                 code=finding.code,
             )
     content = strict_json.dumps(
@@ -69,13 +67,13 @@ def parse_statement(content: bytes) -> tuple[Certificate, tuple[Subject, ...]]:
     keys = {"_type", "subject", "predicateType", "predicate"}
     if not isinstance(data, dict) or data.keys() != keys or data["_type"] != STATEMENT_TYPE:
         raise CertificateError(
-            f"The signed payload is no in-toto statement: expected the keys {sorted(keys)} and the "
-            f"type {STATEMENT_TYPE}. Ask its issuer for a certificate of this schema."
+            f"The signed payload is not an in-toto statement: expected the keys {sorted(keys)} and "
+            f"the type {STATEMENT_TYPE}. Ask its issuer for a certificate of this schema."
         )
     if data["predicateType"] != PREDICATE_TYPE:
         raise CertificateError(
             f"The statement has the predicate {short_repr(data['predicateType'])}, expected "
-            f"{PREDICATE_TYPE}. It says something else than a privacy certificate does.",
+            f"{PREDICATE_TYPE}. It is not a privacy certificate.",
             code="WRONG_PREDICATE",
         )
     subjects = read_subjects(data["subject"])

@@ -1,4 +1,4 @@
-"""Subjects: the files of an artifact as they were signed, and what they may be called."""
+"""Subjects: the signed files of an artifact, and which names they may have."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENVELOPE_FILE = "privacy.intoto.jsonl"
 """Holds the signature, so it can't be signed itself."""
 
 MAX_NAME = 200
-"""Letters in a name."""
+"""Characters in a name."""
 
 MAX_SEGMENTS = 4
 """Folders and file of a name."""
@@ -43,7 +43,7 @@ class Subject:
 
 
 def name_problem(name: str) -> str | None:
-    """Returns why a file may not be called so on every system alike, or None.
+    """Returns why a file name is not portable to every system, or None.
 
     Example:
         >>> name_problem("onnx/model.onnx")
@@ -52,7 +52,7 @@ def name_problem(name: str) -> str | None:
     """
     segments = name.split("/")
     if len(name) > MAX_NAME or len(segments) > MAX_SEGMENTS:
-        return f"is longer than {MAX_NAME} letters or {MAX_SEGMENTS} segments"
+        return f"is longer than {MAX_NAME} characters or {MAX_SEGMENTS} segments"
     for segment in segments:
         if _SEGMENT.fullmatch(segment) is None:
             return (
@@ -65,15 +65,15 @@ def name_problem(name: str) -> str | None:
 
 def names_problem(names: Iterable[str]) -> str | None:
     """Returns which two names are one file or file and folder on some systems, or None."""
-    spelled: dict[str, str] = {}
+    spellings: dict[str, str] = {}
     files: set[str] = set()
     folders: set[str] = set()
     for name in names:
         segments = name.split("/")
         for length in range(1, len(segments) + 1):
             path = "/".join(segments[:length])
-            if spelled.setdefault(path.casefold(), path) != path:
-                return f"'{path}' and '{spelled[path.casefold()]}' are one name on some systems"
+            if spellings.setdefault(path.casefold(), path) != path:
+                return f"'{path}' and '{spellings[path.casefold()]}' are one name on some systems"
         if name in files:
             return f"'{name}' is named twice"
         files.add(name)
@@ -114,7 +114,7 @@ def _read_subject(data: Any, where: str) -> Subject:
     problem = name_problem(name)
     if problem is not None or name.casefold() == ENVELOPE_FILE:
         raise CertificateError(
-            f"{where}: the name {short_repr(name)} {problem or 'can not be signed by itself'}. "
+            f"{where}: the name {short_repr(name)} {problem or 'is that of the envelope'}. "
             "Refused; a sound artifact has no such file.",
             code="BAD_PATH",
         )

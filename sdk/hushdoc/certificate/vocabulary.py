@@ -1,4 +1,7 @@
-"""Words of the certificate: units, adversaries, kinds of guarantees, accountants."""
+"""The certificate's closed vocabulary: units, adversaries, kinds of guarantees, accountants.
+
+A word may be added, but never gets another meaning: a reader that does not know it refuses.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,6 @@ PRIVACY_UNITS = (
 )
 """What one record is. There is no order among them: a policy names the units it accepts."""
 
-
 ADVERSARIES = (
     "model-recipient",
     "api-user",
@@ -25,26 +27,20 @@ ADVERSARIES = (
 )
 """Against whom a guarantee holds."""
 
-
 KINDS = ("dp", "dp-conditional", "empirical", "none")
-"""How strong a statement a guarantee is."""
-
+"""How strong a guarantee is: proven, proven on a condition, measured, or none."""
 
 ACCOUNTANTS = ("pld", "prv", "rdp", "zcdp", "analytic-gaussian", "gdp-clt", "none")
 """How epsilon was computed. gdp-clt underestimates and never certifies."""
 
-
 ASSURANCES = ("self-attested", "reproduced", "third-party", "enclave-attested")
-"""Who vouches that training ran as stated; each is stronger than the one before."""
-
+"""Who attests that training ran as declared; each is stronger than the one before."""
 
 SAMPLINGS = ("poisson", "full-batch", "shuffled", "fixed-size", "unknown")
 """How batches were drawn in the code that ran."""
 
-
 TUNINGS = ("none", "public-data", "accounted", "unaccounted")
-"""On what hyperparameters were chosen; `none` means one run with values fixed beforehand."""
-
+"""On which data hyperparameters were chosen; `none` is one run with values fixed beforehand."""
 
 RNGS = ("csprng", "seeded", "unknown")
 """Where the noise came from: secret and unpredictable, reproducible from a seed, or unknown."""

@@ -113,7 +113,7 @@ def policy_from(options: argparse.Namespace) -> Policy:
 
 def _from_file(options: argparse.Namespace, given: list[str]) -> Policy:
     """The policy of a file; only recomputing may be asked for on top, and only more of it."""
-    from hushdoc.certificate.recompute import RECOMPUTE_WAYS
+    from hushdoc.certificate.recompute import RECOMPUTE_MODES
     from hushdoc.policy.policy import Policy
 
     if given or options.integrity_only:
@@ -124,7 +124,7 @@ def _from_file(options: argparse.Namespace, given: list[str]) -> Policy:
     policy = Policy.from_toml(options.policy)
     if options.recompute is None:
         return policy
-    if RECOMPUTE_WAYS.index(options.recompute) < RECOMPUTE_WAYS.index(policy.recompute):
+    if RECOMPUTE_MODES.index(options.recompute) < RECOMPUTE_MODES.index(policy.recompute):
         options.refuse_usage(
             f"--recompute {options.recompute} is less than the policy's {policy.recompute}"
         )

@@ -207,7 +207,7 @@ def _print_certificate(found: Unverified) -> None:
     print(f"  {printable(certificate.issuer)}; expires: {certificate.expires_at or 'never'}")
     print(f"for the model {printable(model.name)}, version {model.version} ({model.task}).")
     for guarantee in certificate.claim.guarantees:
-        words = explanation.promise(guarantee)
+        words = explanation.guarantee_words(guarantee)
         print(textwrap.fill(words, 96, initial_indent="  - ", subsequent_indent="    "))
     print(f"{len(found.subjects)} files checked: each is as the certificate says.")
     print(f"SHA-256 of the statement: {hashlib.sha256(envelope.payload).hexdigest()}")

@@ -1,6 +1,18 @@
-"""Explanation: a claim in plain words for a privacy officer, and above all its limits."""
+"""Certificates, guarantees and audits in plain English for a privacy officer, limits first."""
 
-from hushdoc.explanation.limits import not_promised
+from hushdoc.explanation.guarantees import (
+    FALSE_ALARM_RATES,
+    comparison,
+    computed_by,
+    foundations,
+    guarantee_words,
+    hit_rate_bound,
+    is_covered,
+    meaning,
+    odds,
+    percent,
+)
+from hushdoc.explanation.limits import not_guaranteed
 from hushdoc.explanation.measurements import (
     WHAT_AUDITS_MEAN,
     audit_ceiling,
@@ -11,18 +23,6 @@ from hushdoc.explanation.measurements import (
 )
 from hushdoc.explanation.mechanisms import mechanism_words
 from hushdoc.explanation.narrative import explain, explain_claim
-from hushdoc.explanation.promises import (
-    FALSE_ALARM_RATES,
-    comparison,
-    computed_by,
-    foundations,
-    hit_rate_bound,
-    is_covered,
-    meaning,
-    odds,
-    percent,
-    promise,
-)
 from hushdoc.explanation.terms import (
     ACCOUNTANT_WORDS,
     ADJACENCY_PITFALLS,
@@ -62,9 +62,9 @@ __all__ = [
     "is_covered",
     "meaning",
     "mechanism_words",
-    "not_promised",
+    "not_guaranteed",
     "odds",
     "percent",
-    "promise",
+    "guarantee_words",
     "report_lines",
 ]

@@ -1,30 +1,30 @@
-"""What a claim does not promise, in plain words; the part that a reader must not miss."""
+"""What a claim does not guarantee, in plain words; the part that a reader must not miss."""
 
 from __future__ import annotations
 
 from hushdoc.arguments import printable
 from hushdoc.certificate.claim import Claim, Guarantee
-from hushdoc.explanation.promises import is_covered, promise
+from hushdoc.explanation.guarantees import guarantee_words, is_covered
 from hushdoc.explanation.terms import ADVERSARY_WORDS, RELEASE_WORDS, UNIT_LIMITS, WEIGHTS
 
 
-def not_promised(claim: Claim) -> tuple[str, ...]:
-    """Returns what the claim does not promise, each in plain words; the gravest first."""
-    found = [promise(item) for item in claim.guarantees if item.kind == "none"]
-    found += [promise(item) for item in claim.guarantees if item.kind == "empirical"]
-    promised = [item for item in claim.guarantees if item.kind in ("dp", "dp-conditional")]
-    for guarantee in promised:
+def not_guaranteed(claim: Claim) -> tuple[str, ...]:
+    """Returns what the claim does not guarantee, in plain words, the most serious first."""
+    found = [guarantee_words(item) for item in claim.guarantees if item.kind == "none"]
+    found += [guarantee_words(item) for item in claim.guarantees if item.kind == "empirical"]
+    private = [item for item in claim.guarantees if item.kind in ("dp", "dp-conditional")]
+    for guarantee in private:
         found += [*_gaps(guarantee), *_large_delta(guarantee, claim)]
-    units = {item.unit: None for item in promised}
+    units = {item.unit: None for item in private}
     found += [f"Unit {unit}: {UNIT_LIMITS[unit]}" for unit in units]
     silent = [words for name, words in ADVERSARY_WORDS.items() if not is_covered(name, claim)]
     if silent:
-        found.append(f"Nothing is promised without condition against: {'; '.join(silent)}.")
+        found.append(f"There is no unconditional guarantee against: {'; '.join(silent)}.")
     found += [*_accesses(claim), *_public_data(claim), *_further_releases(claim)]
-    if promised:
+    if private:
         found.append(
             "Another model trained on the same data, or anything else released about them, adds "
-            "to what is given away; epsilon counts only what is stated here."
+            "to the privacy loss; epsilon counts only what is declared here."
         )
     found.append(
         "What the data say about everyone, such as the usual layout of an invoice, is meant to be "
@@ -34,16 +34,18 @@ def not_promised(claim: Claim) -> tuple[str, ...]:
 
 
 def _gaps(guarantee: Guarantee) -> list[str]:
-    """What one guarantee itself admits to leave open."""
+    """What one guarantee itself admits to leaving open."""
     found = []
     if not guarantee.covers_all_private_accesses:
-        found.append("Some accesses to protected data are outside the promise.")
+        found.append("Some accesses to protected data are outside the guarantee.")
     if guarantee.hyperparameter_tuning == "unaccounted":
-        found.append("Settings were chosen on protected data, and that is not in epsilon.")
+        found.append(
+            "Settings were chosen on protected data, and epsilon does not account for that."
+        )
     if guarantee.sampling_as_implemented in ("shuffled", "fixed-size", "unknown"):
         found.append(
-            f"Batches were drawn as '{guarantee.sampling_as_implemented}'; epsilon for Poisson "
-            "sampling does not apply to that."
+            f"Batches were sampled as '{guarantee.sampling_as_implemented}'; an epsilon for "
+            "Poisson sampling does not apply to them."
         )
     if guarantee.rng != "csprng":
         found.append(f"The noise came from a {guarantee.rng} source and may be predictable.")
@@ -53,12 +55,12 @@ def _gaps(guarantee: Guarantee) -> list[str]:
             "it: the true value may be larger."
         )
     if guarantee.transcript is None:
-        found.append("No mechanism is stated that epsilon could be recomputed from.")
+        found.append("No mechanism is declared from which epsilon could be recomputed.")
     return found
 
 
 def _large_delta(guarantee: Guarantee, claim: Claim) -> list[str]:
-    """A delta near 1 / N allows to publish one random record."""
+    """A delta near 1 / N allows publishing one random record."""
     counts = [
         unit.count
         for data in claim.protected_data
@@ -69,14 +71,14 @@ def _large_delta(guarantee: Guarantee, claim: Claim) -> list[str]:
         return []
     return [
         f"Delta {guarantee.delta:g} is large for {max(counts)} units: publishing each unit in full "
-        f"with that probability would keep the same promise and reveal "
+        f"with that probability would satisfy the same guarantee and reveal "
         f"{guarantee.delta * max(counts):.2g} of them on average."
     ]
 
 
 def _accesses(claim: Claim) -> list[str]:
     return [
-        f"{printable(access.purpose)} read {printable(access.data)} and is in no promise."
+        f"{printable(access.purpose)} read {printable(access.data)}, and no guarantee covers it."
         for access in claim.data_accesses
         if access.treatment == "unaccounted"
     ]
@@ -84,7 +86,7 @@ def _accesses(claim: Claim) -> list[str]:
 
 def _public_data(claim: Claim) -> list[str]:
     return [
-        f"{printable(data.name)} was used without a promise; its overlap with protected data is "
+        f"{printable(data.name)} was used without a guarantee; its overlap with protected data is "
         f"{data.overlap_with_protected}."
         for data in claim.public_data
         if data.overlap_with_protected != "none"
@@ -96,6 +98,6 @@ def _further_releases(claim: Claim) -> list[str]:
     if not further:
         return []
     return [
-        f"Besides the model itself these left the training site: {'; '.join(further)}. A promise "
-        "covers them only where they are among what its adversary is said to see."
+        f"Besides the model itself these left the training site: {'; '.join(further)}. A "
+        "guarantee covers them only if they are among what its adversary observes."
     ]

@@ -10,8 +10,8 @@ from hushdoc.certificate.audit_reports import Audit, AuditReport, PreRegisteredA
 from hushdoc.explanation.terms import ADVERSARY_WORDS, UNIT_WORDS
 
 WHAT_AUDITS_MEAN = (
-    "An audit can refute a promise and never prove one: an attack that finds little may be a weak "
-    "attack."
+    "An audit can refute a guarantee and never prove one: an attack that finds little may be a "
+    "weak attack."
 )
 
 
@@ -53,7 +53,7 @@ def audit_words(audit: Audit) -> tuple[str, ...]:
     ]
     found += [*_bound_words(audit), *_rate_words(audit)]
     if len(found) == 1:
-        found.append("It states no result.")
+        found.append("No result is declared.")
     return tuple(found)
 
 
@@ -66,28 +66,28 @@ def _bound_words(audit: Audit) -> list[str]:
     ]
     ceiling = audit_ceiling(audit)
     if ceiling is None:
-        found.append("How much it could have shown at best can't be told from what is stated.")
+        found.append("How much it could have shown at best does not follow from what is declared.")
     elif audit.epsilon_lower > ceiling:
         found.append(
-            f"So many guesses can show {ceiling:.3g} at best, so the bound was not found by "
-            "counting them; ask how."
+            f"So many guesses can show {ceiling:.3g} at best, so the bound does not come from "
+            "counting them; ask the auditor how it was found."
         )
     else:
         found.append(
             f"However good the attack, so many guesses can show {ceiling:.3g} at best: it says "
-            "nothing about any larger epsilon."
+            "nothing about a larger epsilon."
         )
     return found
 
 
 def _rate_words(audit: Audit) -> list[str]:
     found = [
-        f"It recognised {hits * 100:.3g} % of the used ones while it wrongly accused "
-        f"{alarms * 100:.3g} % of the others."
+        f"It recognised {hits * 100:.3g} % of the members and wrongly accused "
+        f"{alarms * 100:.3g} % of the non-members."
         for hits, alarms in audit.tpr_at_fpr
     ]
     if audit.auc is not None:
-        found.append(f"Area under the curve {audit.auc:.3g}; 0.5 is guessing.")
+        found.append(f"Area under the ROC curve {audit.auc:.3g}; 0.5 is guessing.")
     return found
 
 
@@ -95,7 +95,7 @@ def invitation_words(audit: PreRegisteredAudit) -> str:
     """Returns what an outside auditor is invited to do."""
     return (
         f"{printable(audit.protocol)} Population: {printable(audit.population)}; up to "
-        f"{audit.query_budget:,} questions; the seed is fixed by {audit.seed_commitment}."
+        f"{audit.query_budget:,} queries; the seed is fixed by {audit.seed_commitment}."
     )
 
 

@@ -1,4 +1,4 @@
-"""Mechanisms of a transcript in plain words."""
+"""The mechanisms of a transcript in plain words."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def mechanism_words(event: Mechanism) -> str:
             )
         case mechanism.HashFill():
             return (
-                f"missing rows of a table of {event.rows:,} x {event.columns} filled with made-up "
+                f"missing rows of a table of {event.rows:,} x {event.columns} filled with random "
                 "weights"
             )
         case mechanism.Sequence() | mechanism.Parallel():

@@ -1,4 +1,4 @@
-"""A whole claim in plain words for a privacy officer, and above all its limits."""
+"""A whole certificate in plain words for a privacy officer: guarantees, limits, audits, caveats."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from hushdoc.arguments import printable
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.certificate.claim import Claim, Guarantee
-from hushdoc.explanation.limits import not_promised
+from hushdoc.explanation.guarantees import foundations, guarantee_words, meaning
+from hushdoc.explanation.limits import not_guaranteed
 from hushdoc.explanation.measurements import WHAT_AUDITS_MEAN, audit_lines, invitation_words
-from hushdoc.explanation.promises import foundations, meaning, promise
 from hushdoc.explanation.terms import ASSURANCE_WORDS, RELEASE_WORDS
 
 _HEADINGS = {
     "empirical": "MEASURED, NOT PROVEN",
-    "dp": "WHAT IS PROMISED",
-    "dp-conditional": "WHAT IS PROMISED ON A CONDITION",
+    "dp": "GUARANTEES",
+    "dp-conditional": "CONDITIONAL GUARANTEES",
 }
 
 
@@ -38,19 +38,19 @@ def explain(certificate: Certificate) -> str:
 
 
 def explain_claim(claim: Claim) -> str:
-    """Returns the claim in plain words: kind none first, then promises, then limits."""
+    """Returns the claim in plain words: kind none first, then guarantees, then limits."""
     none = [item for item in claim.guarantees if item.kind == "none"]
-    lines = _titled("NO PROMISE", (f"  - {promise(item)}" for item in none))
+    lines = _titled("NO GUARANTEE", (f"  - {guarantee_words(item)}" for item in none))
     for kind, heading in _HEADINGS.items():
         items = [item for item in claim.guarantees if item.kind == kind]
         lines += _titled(heading, (line for item in items for line in _guarantee(item)))
-    lines += _titled("WHAT IS NOT PROMISED", (f"  - {words}" for words in not_promised(claim)))
-    lines += _titled("WHAT LEFT THE TRAINING SITE", _releases(claim))
-    lines += _titled("WHAT ATTACKS BY THE ISSUER MEASURED", _audits(claim))
+    lines += _titled("NOT GUARANTEED", (f"  - {words}" for words in not_guaranteed(claim)))
+    lines += _titled("RELEASED FROM TRAINING", _releases(claim))
+    lines += _titled("AUDITS BY THE ISSUER", _audits(claim))
     invited = (f"  - {invitation_words(audit)}" for audit in claim.pre_registered_audits)
-    lines += _titled("TESTS THAT ANYBODY IS INVITED TO RUN", invited)
+    lines += _titled("PRE-REGISTERED AUDITS, OPEN TO ANYBODY", invited)
     caveats = (f"  - {printable(words)}" for words in claim.caveats)
-    lines += _titled("CAVEATS OF THE ISSUER", caveats)
+    lines += _titled("CAVEATS", caveats)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -62,15 +62,15 @@ def _titled(heading: str, lines: Iterable[str]) -> list[str]:
 
 def _guarantee(item: Guarantee) -> list[str]:
     further = (*meaning(item), *foundations(item))
-    return [f"  - {promise(item)}", *(f"      {words}" for words in further)]
+    return [f"  - {guarantee_words(item)}", *(f"      {words}" for words in further)]
 
 
 def _releases(claim: Claim) -> list[str]:
     named = [f"  - {RELEASE_WORDS[name]}" for name in claim.releases]
-    return named or ["  - Nothing is stated about it."]
+    return named or ["  - No release is declared."]
 
 
 def _audits(claim: Claim) -> list[str]:
     if not claim.audits:
-        return ["  - No audit is stated. Nobody tried, or nobody says so."]
+        return ["  - No audit is declared. None was run, or its result was withheld."]
     return [*audit_lines(claim.audits), f"  - {WHAT_AUDITS_MEAN}"]

@@ -1,13 +1,13 @@
-"""The closed words of a claim in plain English, and text that can't steer a terminal."""
+"""The closed vocabulary of a claim in plain English."""
 
 from __future__ import annotations
 
 ADVERSARY_WORDS = {
     "model-recipient": "whoever receives the model file",
-    "api-user": "whoever only asks the model questions",
+    "api-user": "whoever only queries the model",
     "synthetic-data-recipient": "whoever receives the synthetic data",
     "server": "the server that coordinates training",
-    "co-client": "another party that trains along",
+    "co-client": "another client of the same training",
     "network-observer": "whoever listens on the network",
 }
 
@@ -26,10 +26,10 @@ UNIT_LIMITS = {
     "token-term": "The rest of a document, and several terms together, are not protected.",
     "word-box": "Several words of one document together are not protected, nor what they say.",
     "sequence": "A document that is cut into several windows is not protected as a whole: with k "
-    "windows the promise for all of it has up to k times the epsilon, and a delta that grows "
+    "windows the guarantee for all of it has up to k times the epsilon, and a delta that grows "
     "faster still.",
-    "page": "A document of several pages is not protected as a whole: with k pages the promise for "
-    "all of it has up to k times the epsilon, and a delta that grows faster still.",
+    "page": "A document of several pages is not protected as a whole: with k pages the guarantee "
+    "for all of it has up to k times the epsilon, and a delta that grows faster still.",
     "document": "A person, author or issuer of several documents is not protected as such: what "
     "their documents have in common may show.",
     "client": "Single records inside one client are protected only as part of it, and several "
@@ -39,10 +39,10 @@ UNIT_LIMITS = {
 }
 
 ASSURANCE_WORDS = {
-    "self-attested": "the issuer vouches alone that training ran as stated.",
-    "reproduced": "somebody trained again and got the same.",
-    "third-party": "a third party vouches that training ran as stated.",
-    "enclave-attested": "sealed hardware vouches that training ran as stated.",
+    "self-attested": "only the issuer attests that training ran as declared.",
+    "reproduced": "somebody repeated the training and obtained the same model.",
+    "third-party": "a third party attests that training ran as declared.",
+    "enclave-attested": "a hardware enclave attests that training ran as declared.",
 }
 
 ADJACENCY_WORDS = {
@@ -85,7 +85,7 @@ RELEASE_WORDS = {
     "hash-table": "the table of hashed features",
     "checkpoints": "weights from before the end of training",
     "round-updates": "the update of each training round",
-    "synthetic-records": "made-up records",
+    "synthetic-records": "synthetic records",
     "logs": "logs of the training",
     "metrics": "scores measured during or after training",
 }

@@ -1,6 +1,6 @@
-"""Policy: what an application demands of a model; what is not stated is denied.
+"""Policy: what an application demands of a model; what is not declared is denied.
 
-A policy is frozen data, from Python or from TOML; `hushdoc.policy.rules.check` holds a certificate
+A policy is frozen data, from Python or from TOML; `hushdoc.policy.rules.check` checks a certificate
 against it.
 """
 
@@ -17,24 +17,23 @@ from hushdoc import arguments
 from hushdoc.accounting import mechanism
 from hushdoc.certificate import vocabulary
 from hushdoc.certificate.claim import OVERLAPS
-from hushdoc.certificate.recompute import CERTIFYING_ACCOUNTANTS, RECOMPUTE_WAYS
+from hushdoc.certificate.recompute import CERTIFYING_ACCOUNTANTS, RECOMPUTE_MODES
 from hushdoc.errors import InputError
 from hushdoc.signing.trust_store import TrustStore
 from hushdoc.system import atomic_files
 
-REVOCATION_WAYS = ("if-present", "required")
-"""Whether a model is loaded where no revocation list is there: a list that is there is obeyed in
-either way, and one that is stale, older than one seen before, or signed by nobody refuses."""
-
+REVOCATION_MODES = ("if-present", "required")
+"""Whether a revocation list may be missing. Either way one that exists is obeyed, and the model is
+refused if it is stale, older than one seen before, or not signed by a trusted key."""
 
 MAX_BYTES = 64 * 1024
 """A policy file is never larger."""
 
 _LONGEST_AGE = 36_500
-"""Days; certificates are not older than a hundred years."""
+"""Days: a hundred years."""
 
 _LARGEST_LIMIT = 1e9
-"""No limit means more than this; infinity would hide that nothing is demanded."""
+"""The largest limit; infinity would hide that nothing is demanded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,21 +50,21 @@ class Policy:
         kinds: Kinds of guarantee that count.
         accountants: Accountants that are trusted; gdp-clt and none never are.
         threshold: How many different trusted keys must have signed.
-        require_signature: Whether a trusted signature is needed at all.
-        require_full_coverage: Whether every access to protected data must be in the promise.
-        require_sampling_as_implemented: Whether batches must have been drawn as accounted.
+        require_signature: Whether a trusted signature is required.
+        require_full_coverage: Whether the guarantee must cover every access to protected data.
+        require_sampling_as_implemented: Whether batches must have been sampled as accounted.
         hyperparameter_tuning: Ways of choosing settings that are accepted.
         public_overlap: Accepted overlaps of public with protected data.
         rngs: Accepted sources of noise.
-        min_assurance: The least assurance.
-        model: The name the model must have, or None for any.
-        min_version: The least version of it.
-        max_age_days: How long ago the certificate may have been issued, or None for any time.
-        revocation: One of REVOCATION_WAYS.
-        revocations: The file of the revocation list, or None where there is none.
-        recompute: One of `reproduction.RECOMPUTE_WAYS`.
+        min_assurance: The lowest accepted assurance.
+        model: The required name of the model, or None for any.
+        min_version: Its lowest accepted version.
+        max_age_days: Largest age of the certificate, or None for any.
+        revocation: One of REVOCATION_MODES.
+        revocations: The file of the revocation list, or None.
+        recompute: One of `recompute.RECOMPUTE_MODES`.
         max_total_bytes: Largest sum of all files.
-        max_files: Most files.
+        max_files: Largest number of files.
         privacy_required: False only by `integrity_only`.
 
     Example:
@@ -104,7 +103,7 @@ class Policy:
     privacy_required: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
-        """Freezes the sets and refuses words and numbers that no policy can mean."""
+        """Freezes the sets and refuses unknown words and meaningless numbers."""
         for name, words in _VOCABULARIES.items():
             chosen = getattr(self, name)
             if not _are_words(chosen, words):
@@ -126,7 +125,7 @@ class Policy:
                 raise ValueError(
                     f"{name} is {str(value)[:40]}; expected a number from 0 to {_LARGEST_LIMIT:g}."
                 )
-        for name, least in _WHOLE_NUMBERS.items():
+        for name, least in _INTEGERS.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"{name} is {value!r}; expected an integer from {least}.")
@@ -136,9 +135,9 @@ class Policy:
         self._check_freshness()
         trust: object = self.trust
         if not isinstance(trust, TrustStore):
-            told = arguments.described(trust)
             raise ValueError(
-                f"trust is {told}; expected a TrustStore. Read one with TrustStore.from_file(path)."
+                f"trust is {arguments.described(trust)}; expected a TrustStore. Read one with "
+                "TrustStore.from_file(path)."
             )
         if self.model is not None and not (isinstance(self.model, str) and self.model):
             raise ValueError(f"model is {self.model!r}; expected a name or None.")
@@ -157,11 +156,11 @@ class Policy:
         if self.revocations is not None:
             given: object = self.revocations
             if not isinstance(given, str | Path):
-                told = arguments.described(given)
-                raise ValueError(f"revocations is {told}; expected the path of a list, or None.")
+                found = arguments.described(given)
+                raise ValueError(f"revocations is {found}; expected the path of a list, or None.")
             object.__setattr__(self, "revocations", Path(self.revocations))
         elif self.revocation == "required":
-            raise ValueError("revocation is 'required'; say in revocations where the list stands.")
+            raise ValueError("revocation is 'required'; give the path of the list in revocations.")
 
     @classmethod
     def integrity_only(cls, trust: TrustStore, *, model: str | None = None) -> Policy:
@@ -169,7 +168,7 @@ class Policy:
 
         Args:
             trust: The keys that are trusted.
-            model: The name the model must have, or None for any.
+            model: The required name of the model, or None for any.
         """
         policy = cls(trust=trust, max_epsilon=0, max_delta=0, privacy_units=(), model=model)
         object.__setattr__(policy, "privacy_required", False)
@@ -177,7 +176,7 @@ class Policy:
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Policy:
-        """Returns the policy that a TOML file states; its keys are the arguments of Policy.
+        """Returns the policy of a TOML file; its keys are the arguments of Policy.
 
         Args:
             path: The file. `trust` in it is the path of a trust store and `revocations` that of a
@@ -201,7 +200,7 @@ class Policy:
         if not isinstance(values.get("trust"), str):
             raise _bad_policy(path, "no key 'trust' with the path of a trust store")
         if "\0" in str(values.get("revocations")):
-            raise _bad_policy(path, "the path 'revocations' holds a NUL")
+            raise _bad_policy(path, "the path 'revocations' contains a NUL")
         values["trust"] = TrustStore.from_file(path.parent / values["trust"])
         if isinstance(values.get("revocations"), str):
             values["revocations"] = path.parent / values["revocations"]
@@ -223,15 +222,15 @@ _VOCABULARIES: Mapping[str, Collection[str]] = {
 _WORDS = {
     "adversary": vocabulary.ADVERSARIES,
     "min_assurance": vocabulary.ASSURANCES,
-    "recompute": RECOMPUTE_WAYS,
-    "revocation": REVOCATION_WAYS,
+    "recompute": RECOMPUTE_MODES,
+    "revocation": REVOCATION_MODES,
 }
-_WHOLE_NUMBERS = {"threshold": 1, "min_version": 0, "max_files": 1, "max_total_bytes": 1}
+_INTEGERS = {"threshold": 1, "min_version": 0, "max_files": 1, "max_total_bytes": 1}
 _FLAGS = ("require_signature", "require_full_coverage", "require_sampling_as_implemented")
 
 
 def _are_words(chosen: Any, words: Collection[str]) -> bool:
-    """Returns whether these are some of the words; one text is no collection of them."""
+    """Returns whether these are some of the words; a single text is not a collection of them."""
     try:
         return not isinstance(chosen, str) and set(chosen) <= set(words)
     except TypeError:
@@ -239,4 +238,6 @@ def _are_words(chosen: Any, words: Collection[str]) -> bool:
 
 
 def _bad_policy(path: Path, found: str) -> InputError:
-    return InputError(f"The policy '{path}' is refused: {found}. Mend the file.", code="BAD_POLICY")
+    return InputError(
+        f"The policy '{path}' is refused: {found}. Correct the file.", code="BAD_POLICY"
+    )

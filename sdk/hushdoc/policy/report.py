@@ -1,4 +1,4 @@
-"""PolicyReport: every rule of a policy with what it found, failed or not."""
+"""PolicyReport: the result of every rule of a policy, failed or not."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hushdoc.errors import PolicyViolationError
 
 @dataclass(frozen=True, kw_only=True)
 class RuleResult:
-    """What one rule found.
+    """The result of one rule.
 
     Attributes:
         rule: Name of the rule.
         code: The stable code it fails with.
-        found: What the certificate states.
+        found: What the certificate declares.
         allowed: What the policy accepts.
         passed: Whether that fits.
     """
@@ -30,7 +30,7 @@ class RuleResult:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyReport:
-    """Every rule with what it found, failed or not."""
+    """The result of every rule, failed or not."""
 
     rules: tuple[RuleResult, ...]
 
@@ -56,9 +56,10 @@ class PolicyReport:
         listed = "; ".join(
             f"{rule.code}: found {rule.found}, allowed {rule.allowed}" for rule in self.failed
         )
+        count = f"{len(self.failed)} rule{'s' * (len(self.failed) != 1)}"
         raise PolicyViolationError(
-            f"The policy refuses this model ({len(self.failed)} rules failed). {listed}. Use a "
-            "model that fits, or have the policy changed by whoever answers for it.",
+            f"The policy refuses this model ({count} failed). {listed}. Use a model that satisfies "
+            "it, or ask whoever is responsible for the policy to change it.",
             report=self,
             code=self.failed[0].code if self.failed else None,
         )

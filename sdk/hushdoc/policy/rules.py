@@ -1,4 +1,4 @@
-"""Holding a certificate against a policy; what is not stated is denied.
+"""Checks of a certificate against a policy; what is not declared is denied.
 
 `check` is a pure function of policy and certificate, so that checking one model can't change what
 is accepted of the next. There is no way to skip a check silently: `Policy.integrity_only` is the
@@ -25,10 +25,10 @@ from hushdoc.policy.report import PolicyReport, RuleResult
 def check(
     policy: Policy, certificate: Certificate, *, audits: Iterable[AuditReport] = ()
 ) -> PolicyReport:
-    """Returns what every rule of the policy finds in a certificate; nothing is hidden by another.
+    """Returns the result of every rule of the policy; none of them hides another.
 
-    All guarantees against the policy's adversary about an accepted unit must pass. Where there is
-    none about an accepted unit, those about other units are judged, so that the report is whole.
+    All guarantees against the policy's adversary for an accepted unit must pass. Where there is
+    none for an accepted unit, those for other units are judged, so that the report is complete.
 
     Args:
         policy: The application's limits.
@@ -84,7 +84,7 @@ class _Rule:
 
 
 def _among(name: str, code: str, attribute: str, limit: str) -> _Rule:
-    """The rule that a word of the guarantee is among those that the policy accepts."""
+    """The rule that the policy accepts a word of the guarantee."""
     return _Rule(
         name=name,
         code=code,
@@ -95,7 +95,7 @@ def _among(name: str, code: str, attribute: str, limit: str) -> _Rule:
 
 
 def _at_most(name: str, code: str, limit: str) -> _Rule:
-    """The rule that a number of the guarantee is there and within the limit."""
+    """The rule that a number of the guarantee exists and is within the limit."""
 
     def passes(policy: Policy, item: Guarantee, _: Mapping[str, Mechanism]) -> bool:
         value = getattr(item, name)
@@ -146,7 +146,7 @@ _GUARANTEE_RULES = (
 def _guarantee_rules(
     policy: Policy, guarantee: Guarantee | None, transcripts: Mapping[str, Mechanism]
 ) -> list[RuleResult]:
-    """What the rules about one guarantee find; without a guarantee each of them fails."""
+    """The results of the rules about one guarantee; without a guarantee each of them fails."""
     return [
         RuleResult(
             rule=rule.name if guarantee is None else f"{rule.name} ({guarantee.unit})",
@@ -160,10 +160,10 @@ def _guarantee_rules(
 
 
 def _sampled_as_accounted(guarantee: Guarantee, transcripts: Mapping[str, Mechanism]) -> bool:
-    """Whether batches were drawn as the transcript counts them.
+    """Whether batches were sampled as the transcript accounts for them.
 
-    Without amplification full batches will do as well; shuffled or fixed-size batches won't, as
-    one record more then changes which others are drawn.
+    Without amplification full batches pass as well. Shuffled or fixed-size batches do not: one
+    record more changes which others are sampled.
     """
     if guarantee.transcript is None or guarantee.transcript not in transcripts:
         return False
@@ -185,9 +185,9 @@ def _accesses(policy: Policy, claim: Claim, judged: list[Guarantee]) -> RuleResu
     ]
     read = {access.data for access in claim.data_accesses}
     unread = [data.name for data in claim.protected_data if data.name not in read]
-    found = [*open_accesses, *(f"no access to {printable(name)} is stated" for name in unread)]
+    found = [*open_accesses, *(f"no access to {printable(name)} is declared" for name in unread)]
     if not claim.protected_data:
-        found.append("no protected data is stated")
+        found.append("no protected data is declared")
     return RuleResult(
         rule="data accesses",
         code="UNACCOUNTED_ACCESS",
@@ -222,16 +222,16 @@ def _overlap(policy: Policy, claim: Claim) -> RuleResult:
 
 
 def _audits(claim: Claim, judged: list[Guarantee], reports: Iterable[AuditReport]) -> RuleResult:
-    """An audit that refutes a promise always rejects, whoever ran it."""
+    """An audit that refutes a guarantee always rejects, whoever ran it."""
     measured = [*claim.audits, *(audit for report in reports for audit in report.audits)]
     found = []
     for guarantee in judged:
         epsilon, delta = guarantee.epsilon, guarantee.delta
         if epsilon is None or delta is None:
             continue
-        stated = guarantee.audit_lower_bound
-        if stated is not None and stated > epsilon:
-            found.append(f"the issuer's own lower bound {stated:g} lies above epsilon {epsilon:g}")
+        bound = guarantee.audit_lower_bound
+        if bound is not None and bound > epsilon:
+            found.append(f"the issuer's own lower bound {bound:g} lies above epsilon {epsilon:g}")
         about = [
             audit
             for audit in measured
@@ -242,19 +242,21 @@ def _audits(claim: Claim, judged: list[Guarantee], reports: Iterable[AuditReport
             audit, (claimed, _) = against
             found.append(
                 f"{printable(audit.method, limit=80)} shows at least {audit.epsilon_lower:g}, "
-                f"{claimed:g} is stated"
+                f"{claimed:g} is declared"
             )
     return RuleResult(
         rule="audits",
         code="AUDIT_CONTRADICTION",
-        found=_words(found) if found else f"{len(measured)} audits, none above the claim",
+        found=_words(found)
+        if found
+        else f"{len(measured)} audit{'s' * (len(measured) != 1)}, none above the claim",
         allowed="no lower bound above the claim",
         passed=not found,
     )
 
 
 def _sees_no_more(auditor: str, adversary: str) -> bool:
-    """Whether what an auditor with one view can do, the other adversary can do as well."""
+    """Whether the adversary can do all that an auditor with this view can."""
     wider = {
         "api-user": ("model-recipient", *WATCHES_TRAINING),
         "model-recipient": WATCHES_TRAINING,

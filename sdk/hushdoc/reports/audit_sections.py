@@ -1,4 +1,4 @@
-"""Audits as HTML: what attacks measured and could have shown, and what anybody may still test."""
+"""Audits as HTML: what attacks measured, what they could have shown, which ones are still open."""
 
 from __future__ import annotations
 
@@ -16,27 +16,22 @@ from hushdoc.explanation import (
 )
 from hushdoc.viewing.markup import bullets, paragraph, safe, section, table
 
-_HEADER = ("attack", "about", "view of", "shows at least", "could show at best")
+_HEADER = ("attack", "unit", "view of", "shows at least", "could show at best")
 
 
 def measured(claim: Claim, reports: Sequence[AuditReport]) -> str:
-    """Returns what the issuer's own attacks and those of trusted auditors measured.
-
-    Args:
-        claim: What training says.
-        reports: What trusted keys other than the issuer's signed about the certificate.
-    """
-    parts = ["<h3>By the issuer</h3>", _table(claim.audits) or paragraph("No audit is stated.")]
+    """Returns what the attacks of the issuer and of trusted auditors measured."""
+    parts = ["<h3>By the issuer</h3>", _table(claim.audits) or paragraph("No audit is declared.")]
     for report in reports:
         parts.append(f"<h3>By {safe(report.auditor)}, {report.conducted_at}, signed</h3>")
         parts.append(_table(report.audits) or paragraph("No result."))
-    return section("What attacks measured", *parts, paragraph(WHAT_AUDITS_MEAN, style="soft"))
+    return section("Audits", *parts, paragraph(WHAT_AUDITS_MEAN, style="soft"))
 
 
 def invited(claim: Claim) -> str:
-    """Returns the tests that the issuer agreed to be judged by; nothing where there is none."""
+    """Returns the pre-registered audits; nothing where there is none."""
     return section(
-        "Tests that anybody is invited to run",
+        "Pre-registered audits, open to anybody",
         bullets(invitation_words(audit) for audit in claim.pre_registered_audits),
     )
 

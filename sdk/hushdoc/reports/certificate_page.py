@@ -1,7 +1,7 @@
-"""A certificate as one page that a privacy officer can read, print and file.
+"""A certificate as one HTML page that a privacy officer can read, print and file.
 
-The page loads nothing and runs nothing. What it says is what the certificate says, in plain words,
-and whether anybody checked it; where nothing was checked, it says that first.
+The page loads nothing and runs nothing. It says in plain words what the certificate says and what
+of it was checked; where nothing was checked, it says that first.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from hushdoc.explanation import (
     FALSE_ALARM_RATES,
     UNIT_WORDS,
     comparison,
+    guarantee_words,
     hit_rate_bound,
-    not_promised,
+    not_guaranteed,
     odds,
     percent,
-    promise,
 )
-from hushdoc.reports import audit_sections as audit_sections
-from hushdoc.reports import page_sections
+from hushdoc.reports import audit_sections, page_sections
 from hushdoc.reports.profile_chart import profile_chart
 from hushdoc.viewing.markup import (
     banner,
@@ -57,14 +56,14 @@ def certificate_page(
     """Returns the page as HTML.
 
     Args:
-        certificate: What is said.
-        report: What checking the artifact found, or None where nobody checked it.
+        certificate: What to show.
+        report: What checking the artifact found, or None if it was not checked.
         subjects: The signed files.
-        signers: Who signed, by a trust store that was asked; none of its keys: empty; nobody
-            asked: None. A report's own signers go before.
+        signers: The trusted keys that signed; None if signatures were not checked. Those of a
+            report take precedence.
         audits: What trusted auditors signed about the certificate.
-        recompute: How the page recomputes epsilon, one of `reproduction.RECOMPUTE_WAYS`.
-        payload_sha256: Digest of the signed statement that the page is written from, if known.
+        recompute: How to recompute epsilon, one of `recompute.MODES`.
+        payload_sha256: Digest of the signed statement, if known.
 
     Raises:
         MissingExtraError: `recompute` is offline, which needs dp-accounting.
@@ -77,24 +76,24 @@ def certificate_page(
         (
             _head(certificate),
             '<div class="banners">' + _verdicts(certificate, report, signers, recompute) + "</div>",
-            *(_meaning(item) for item in _promised(certificate)),
+            *(_meaning(item) for item in _private(certificate)),
             page_sections.against_whom(certificate),
-            section("What is not promised", bullets(not_promised(certificate.claim))),
-            section("Caveats of the issuer", bullets(certificate.claim.caveats)),
+            section("What is not guaranteed", bullets(not_guaranteed(certificate.claim))),
+            section("Caveats", bullets(certificate.claim.caveats)),
             audit_sections.measured(certificate.claim, audits),
             audit_sections.invited(certificate.claim),
             page_sections.data(certificate),
             page_sections.transcripts(certificate),
             page_sections.rules(report),
-            page_sections.notes("Training, as stated by the issuer", certificate.claim.training),
-            page_sections.notes("Usefulness, as stated by the issuer", certificate.claim.utility),
+            page_sections.notes("Training, as declared by the issuer", certificate.claim.training),
+            page_sections.notes("Utility, as declared by the issuer", certificate.claim.utility),
             page_sections.origin(certificate, subjects, signers),
             _foot(certificate, payload_sha256),
         ),
     )
 
 
-def _promised(certificate: Certificate) -> list[Guarantee]:
+def _private(certificate: Certificate) -> list[Guarantee]:
     return [item for item in certificate.claim.guarantees if item.kind in ("dp", "dp-conditional")]
 
 
@@ -103,7 +102,7 @@ def _head(certificate: Certificate) -> str:
     return (
         '<header><p class="kicker">Privacy certificate</p>'
         f"<h1>{safe(model.name)}, version {model.version}</h1>"
-        + "".join(paragraph(_headline(item), style="lead") for item in _spoken(certificate))
+        + "".join(paragraph(_headline(item), style="lead") for item in _foremost(certificate))
         + paragraph(
             f"Task {model.task}. Issued {certificate.issued_at} by {certificate.issuer}; "
             + ASSURANCE_WORDS[certificate.assurance],
@@ -113,19 +112,19 @@ def _head(certificate: Certificate) -> str:
     )
 
 
-def _spoken(certificate: Certificate) -> list[Guarantee]:
-    """The guarantees that the headline speaks of: what is refused goes before what is promised."""
+def _foremost(certificate: Certificate) -> list[Guarantee]:
+    """The guarantees of the headline: the weakest kinds come first."""
     order = {"none": 0, "empirical": 1, "dp-conditional": 2, "dp": 3}
     return sorted(certificate.claim.guarantees, key=lambda item: order[item.kind])[:3]
 
 
 def _headline(item: Guarantee) -> str:
     if item.epsilon is None or item.delta is None or item.kind in ("none", "empirical"):
-        return promise(item)
+        return guarantee_words(item)
     condition = f", if {item.condition}" if item.condition else ""
     return (
-        f"Every single {UNIT_WORDS[item.unit]} used in training is promised differential privacy "
-        f"against {ADVERSARY_WORDS[item.adversary]}: epsilon {item.epsilon:g}, delta "
+        f"Differential privacy for every single {UNIT_WORDS[item.unit]} used in training, against "
+        f"{ADVERSARY_WORDS[item.adversary]}: epsilon {item.epsilon:g}, delta "
         f"{item.delta:g}{condition}."
     )
 
@@ -139,35 +138,30 @@ def _verdicts(
     found = [_signature(signers), _policy(report)]
     if report is None or not report.files_checked:
         why = (
-            "Run hushdoc verify to check each of them."
+            "Run hushdoc verify to check them."
             if report is None
-            else "The policy refused the model before."
+            else "The policy had already refused the model."
         )
         found.append(banner("warn", "Files not checked", why))
     else:
         words = f"{len(report.files)} files are as they were signed"
         found.append(banner("good", words))
     found.append(_recomputed(certificate, recompute))
-    if not _promised(certificate):
-        found.insert(0, banner("bad", "No differential privacy is promised by this certificate"))
+    if not _private(certificate):
+        found.insert(0, banner("bad", "This certificate guarantees no differential privacy"))
     return "".join(found)
 
 
 def _signature(signers: Sequence[TrustedKey] | None) -> str:
-    if signers is None:
-        return banner(
-            "bad", "Signature not checked", "Anybody may have written what this page says."
-        )
     if not signers:
-        return banner(
-            "bad", "Not signed by a trusted key", "Anybody may have written what this page says."
-        )
+        found = "Signature not checked" if signers is None else "Not signed by a trusted key"
+        return banner("bad", found, "Anybody may have written what this page says.")
     return banner("good", "Signed by " + ", ".join(key.name for key in signers))
 
 
 def _policy(report: VerificationReport | None) -> str:
     if report is None:
-        return banner("warn", "Not compared with a policy", "Whether it is enough, nobody said.")
+        return banner("warn", "Not checked against a policy", "Whether it is enough is not known.")
     failed = report.policy.failed
     if failed:
         return banner(
@@ -180,22 +174,22 @@ def _policy(report: VerificationReport | None) -> str:
     return banner("good", f"Accepted: all {len(report.policy.rules)} rules of the policy passed")
 
 
-def _recomputed(certificate: Certificate, way: str) -> str:
-    findings = certificate.recompute(way)
+def _recomputed(certificate: Certificate, mode: str) -> str:
+    findings = certificate.recompute(mode)
     if not findings:
         return ""
     false = [item for item in findings if item.code is not None]
     if false:
         return banner(
             "bad",
-            "The numbers do not follow from the stated mechanism",
+            "The numbers do not follow from the declared mechanism",
             *(f"{item.code}: {item.message}" for item in false),
         )
     return banner(
         "good",
-        "The numbers follow from the stated mechanism",
-        f"Recomputed for this page ({way}).",
-        "That proves arithmetic, not that training ran that way.",
+        "The numbers follow from the declared mechanism",
+        f"Recomputed for this page ({mode}).",
+        "That proves the arithmetic, not that training ran that way.",
     )
 
 
@@ -214,8 +208,8 @@ def _meaning(item: Guarantee) -> str:
                 (f"x {odds(item.epsilon)}", "largest change of any probability (e to the epsilon)"),
             )
         ),
-        paragraph(promise(item)),
-        f"<h3>How many used {safe(unit)}s an attacker can recognise at most</h3>",
+        paragraph(guarantee_words(item)),
+        f"<h3>The most {safe(unit)}s of the training data that an attacker can recognise</h3>",
         bars(
             (f"at 1 false alarm in {round(1 / rate):,}", bound, percent(bound))
             for rate, bound in bounds
@@ -224,9 +218,9 @@ def _meaning(item: Guarantee) -> str:
             "This is a bound on the worst case, against an attacker who knows everything else. "
             + (
                 "Where it is nearly all of them, the numbers alone rule out next to nothing; known "
-                "attacks usually reach far less, but that is not proven."
+                "attacks usually achieve far less, but that is not proven."
                 if weak
-                else "Known attacks usually reach less."
+                else "Known attacks usually achieve less."
             ),
             style="soft",
         ),
@@ -239,7 +233,7 @@ def _chart(item: Guarantee) -> str:
     if item.epsilon is None or item.delta is None:
         return ""
     drawn = profile_chart(item.profile, (item.epsilon, item.delta))
-    return f"<h3>The same promise at other deltas</h3>\n{drawn}" if drawn else ""
+    return f"<h3>The same guarantee at other deltas</h3>\n{drawn}" if drawn else ""
 
 
 def _foot(certificate: Certificate, payload_sha256: str | None) -> str:

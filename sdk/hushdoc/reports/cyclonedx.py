@@ -1,16 +1,16 @@
 """A certificate as a CycloneDX ML-BOM: one machine-learning model with its model card.
 
 CycloneDX has no field for a privacy guarantee. Every one is written as properties under
-`hushdoc:guarantee:`, and what it does not promise as limitations of the model, so that a reader
-who knows nothing of those properties still reads the limits. The same certificate always gives
-the same document; it carries no time of its own.
+`hushdoc:guarantee:`, and what it does not cover as limitations of the model, so that a reader who
+knows nothing of those properties still sees the limits. The same certificate always gives the same
+document; it carries no time of its own.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -26,12 +26,12 @@ from hushdoc.explanation import (
     audit_ceiling,
     audit_words,
     comparison,
-    promise,
+    guarantee_words,
 )
-from hushdoc.reports.rendering import failures, limits, notice, require_told
+from hushdoc.reports.rendering import failures, limits, notice, require_signed
 
 SPEC_VERSIONS = ("1.6", "1.7")
-"""Versions of CycloneDX that can be written; for what stands here they differ in the number."""
+"""Versions of CycloneDX that can be written; for these fields they differ only in the number."""
 
 Json = dict[str, Any]
 
@@ -46,17 +46,17 @@ def bill_of_materials(
     """Returns the ML-BOM as plain data for JSON.
 
     Args:
-        certificate: What is said.
+        certificate: What to export.
         subjects: The signed files.
         payload_sha256: Digest of the signed statement, 64 hexadecimal digits.
         spec_version: One of SPEC_VERSIONS.
 
     Raises:
-        InputError: The certificate, its files or the digest are none.
-        ValueError: The version is not one of them.
+        InputError: The certificate, its files or the digest are of another type.
+        ValueError: The version is not one of SPEC_VERSIONS.
     """
     arguments.choice(spec_version, SPEC_VERSIONS, what="spec_version")
-    require_told(certificate, payload_sha256)
+    require_signed(certificate, payload_sha256)
     subjects = [
         arguments.instance(found, Subject, what=f"File {number}", advice="Pass Artifact.subjects.")
         for number, found in enumerate(
@@ -160,8 +160,8 @@ def _protected(data: ProtectedData) -> Json:
         "type": "dataset",
         "name": printable(data.name),
         "classification": "protected",
-        "description": f"Units: {', '.join(units) or 'none stated'}. One unit contributes at most: "
-        f"{printable(data.contribution_bound)}",
+        "description": f"Units: {', '.join(units) or 'none declared'}. One unit contributes at "
+        f"most: {printable(data.contribution_bound)}",
     }
 
 
@@ -169,7 +169,7 @@ def _public(data: PublicData) -> Json:
     return {
         "type": "dataset",
         "name": printable(data.name),
-        "classification": "used without any promise",
+        "classification": "used without a privacy guarantee",
         "description": f"Used for {', '.join(printable(use) for use in data.uses)}; status: "
         f"{printable(data.privacy_status)}; overlap with protected data: "
         f"{data.overlap_with_protected}.",
@@ -178,17 +178,17 @@ def _public(data: PublicData) -> Json:
 
 def _utility(utility: Mapping[str, Any]) -> list[Json]:
     return [
-        {"type": f"as stated by the issuer: {printable(key, limit=200)}", "value": _text(value)}
+        {"type": f"as declared by the issuer: {printable(key, limit=200)}", "value": _text(value)}
         for key, value in sorted(utility.items())
     ]
 
 
 def _audit(audit: Audit) -> Json:
-    """An attack as a metric; its bound is from below, so there is no upper one."""
+    """An audit as a metric; it bounds epsilon from below only."""
     ceiling = audit_ceiling(audit)
     bound = {} if audit.epsilon_lower is None else {"lowerBound": f"{audit.epsilon_lower:g}"}
     return {
-        "type": "attack by the issuer, lower bound of epsilon (can refute, never prove)",
+        "type": "audit by the issuer, lower bound of epsilon (can refute, never prove)",
         "value": " ".join([*audit_words(audit), WHAT_AUDITS_MEAN]),
         "slice": f"{audit.unit}, {audit.adversary}"
         + ("" if ceiling is None else f", could show at best {ceiling:.4g}"),
@@ -197,11 +197,11 @@ def _audit(audit: Audit) -> Json:
 
 
 def _risk(guarantee: Guarantee, failure: str | None) -> Json:
-    """A risk with what is promised against it; where nothing is, that is what stands there."""
+    """A privacy risk with the guarantee against it, or with the reason why there is none."""
     return {
         "name": f"Somebody ({guarantee.adversary}) learns whether, or with what content, one "
         f"{UNIT_WORDS[guarantee.unit]} was used in training",
-        "mitigationStrategy": failure or promise(guarantee),
+        "mitigationStrategy": failure or guarantee_words(guarantee),
     }
 
 
@@ -212,8 +212,8 @@ def _certificate_properties(certificate: Certificate, failed: Mapping[int, str])
         "hushdoc:certificate:issuedAt": certificate.issued_at,
         "hushdoc:certificate:expiresAt": certificate.expires_at,
         "hushdoc:certificate:assurance": certificate.assurance,
-        "hushdoc:differentialPrivacyPromised": _promised(claim, failed),
-        "hushdoc:releases": ", ".join(claim.releases) or "none stated",
+        "hushdoc:differentialPrivacyGuaranteed": _is_guaranteed(claim, failed),
+        "hushdoc:releases": ", ".join(claim.releases) or "none declared",
     }
     guarantees = (
         item
@@ -231,7 +231,7 @@ def _certificate_properties(certificate: Certificate, failed: Mapping[int, str])
 
 
 def _facts(guarantee: Guarantee, failure: str | None) -> dict[str, Any]:
-    """Its fields; a number that is no promise does not carry the name of one."""
+    """Its fields; a measured number is named as one, never as a guarantee."""
     facts = guarantee.to_dict()
     facts.pop("gdpMu")
     if guarantee.kind == "empirical":
@@ -240,10 +240,10 @@ def _facts(guarantee: Guarantee, failure: str | None) -> dict[str, Any]:
     return {**facts, "beside": " ".join(comparison(guarantee)) or None, "notReproduced": failure}
 
 
-def _promised(claim: Claim, failed: Mapping[int, str]) -> str:
+def _is_guaranteed(claim: Claim, failed: Mapping[int, str]) -> str:
     kinds = {item.kind for index, item in enumerate(claim.guarantees) if index not in failed}
     if "dp" in kinds:
-        return "yes, to the adversaries and units of the guarantees of kind dp"
+        return "yes, against the adversaries and for the units of the guarantees of kind dp"
     return "only on a condition" if "dp-conditional" in kinds else "no"
 
 
@@ -259,9 +259,10 @@ def _flat(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _properties(values: Mapping[str, Any]) -> list[Json]:
-    """Properties of a component; what is null is left out, as it is not stated."""
-    found: Iterable[tuple[str, Any]] = values.items()
-    return [{"name": name, "value": _text(value)} for name, value in found if value is not None]
+    """Properties of a component without those that are null."""
+    return [
+        {"name": name, "value": _text(value)} for name, value in values.items() if value is not None
+    ]
 
 
 def _text(value: Any) -> str:

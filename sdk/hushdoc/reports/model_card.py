@@ -23,8 +23,8 @@ _PIPELINES = {
 }
 """What model hubs call our tasks."""
 
-_VERBS = {"kie": "extract", "classification": "classify", "embedding": "embed"}
-"""The verb of the command line that runs a model of each task."""
+_COMMANDS = {"kie": "extract", "classification": "classify", "embedding": "embed"}
+"""The command that runs a model of each task."""
 
 
 def model_card(
@@ -33,21 +33,21 @@ def model_card(
     """Returns the card's Markdown; the same certificate always gives the same text.
 
     Args:
-        certificate: What is said.
-        labels: The fields that the model finds, or the kinds it tells apart, if any.
-        payload_sha256: Digest of the signed statement that the card is written from.
+        certificate: What to show.
+        labels: The fields or classes of the model, if any.
+        payload_sha256: Digest of the signed statement.
     """
     model = certificate.model
     failed = [item for item in certificate.recompute() if item.code is not None]
     parts = [
         _front_matter(certificate, {item.index for item in failed}),
         f"# {_escaped(printable(model.name))}, version {model.version}",
-        f"A model for the task **{model.task}**, sealed by hushdoc with a signed statement of what "
-        f"its training promises about privacy. Certificate `{certificate.certificate_id}`, issued "
+        f"A model for the task **{model.task}**, sealed by hushdoc with a signed privacy "
+        f"certificate of its training. Certificate `{certificate.certificate_id}`, issued "
         f"{certificate.issued_at} by {_escaped(printable(certificate.issuer))}.",
-        f"This page is a rendering and is not signed. What counts is the signed statement in "
+        f"This page is an unsigned rendering. What counts is the signed statement in "
         f"`{ENVELOPE_FILE}` (SHA-256 of its payload `{payload_sha256}`), which hushdoc checks "
-        "before a weight is used.",
+        "before it uses a weight.",
         *_labels(labels, model.task),
         "## Privacy",
         *(
@@ -65,7 +65,7 @@ def model_card(
 
 
 def _front_matter(certificate: Certificate, failed: Collection[int]) -> str:
-    """Returns the few keys that model hubs read; no free text of anybody stands here."""
+    """Returns the few keys that model hubs read; none holds free text."""
     tags = ["document-understanding", certificate.model.task]
     guarantees = certificate.claim.guarantees
     if any(item.kind == "dp" and index not in failed for index, item in enumerate(guarantees)):
@@ -86,8 +86,8 @@ def _labels(labels: LabelSet | None, task: str) -> list[str]:
     if labels is None:
         return []
     names = ", ".join(f"`{_code(label)}`" for label in labels.fields)
-    told = "Kinds it tells apart" if task == "classification" else "Fields it finds"
-    return [f"## {told}", names or "None."]
+    heading = "Classes" if task == "classification" else "Fields"
+    return [f"## {heading}", names or "None."]
 
 
 def _guarantees(certificate: Certificate) -> str:
@@ -116,9 +116,9 @@ def _row(guarantee: Guarantee) -> str:
 
 def _usage(certificate: Certificate) -> str:
     commands = ["hushdoc verify . --policy policy.toml"]
-    verb = _VERBS.get(certificate.model.task)
-    if verb is not None:
-        commands.append(f"hushdoc {verb} . document.pdf --policy policy.toml")
+    command = _COMMANDS.get(certificate.model.task)
+    if command is not None:
+        commands.append(f"hushdoc {command} . document.pdf --policy policy.toml")
     return (
         "```bash\n" + "\n".join(commands) + "\n```\n\n"
         "```python\n"
@@ -138,7 +138,7 @@ def _utility(certificate: Certificate) -> list[str]:
         for key, value in sorted(utility.items())
     ]
     return [
-        "## Utility, as stated by the issuer",
+        "## Utility, as declared by the issuer",
         "\n".join(["| what | value |", "|---|---|", *rows]),
     ]
 

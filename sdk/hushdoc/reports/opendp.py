@@ -3,9 +3,9 @@
 The fields are those of the template of the OpenDP deployments registry as it stood in 2026 (basic,
 dp_variant, privacy_loss, deployment_model, implementation, administrative). An entry has room for
 one privacy unit and one set of numbers, so each guarantee becomes an entry of its own, in one file
-with `---` between them. What a certificate does not know, such as the region, stays empty for
-whoever submits it. Numbers stand in their fields only where differential privacy is promised
-without condition and follows from the stated mechanism; anything else is said in words.
+with `---` between them. What a certificate does not hold, such as the region, stays empty. Epsilon
+and delta stand in their fields only where differential privacy is guaranteed
+without condition and follows from the declared mechanism; anything else is given in words.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from hushdoc.explanation import (
     audit_words,
     comparison,
     computed_by,
+    guarantee_words,
     invitation_words,
     mechanism_words,
-    promise,
 )
-from hushdoc.reports.rendering import failures, limits, notice, require_told
+from hushdoc.reports.rendering import failures, limits, notice, require_signed
 
 Json = dict[str, Any]
 
@@ -43,13 +43,13 @@ def registry_entries(certificate: Certificate, *, payload_sha256: str) -> str:
     """Returns the YAML of one entry for each guarantee; the same certificate gives the same text.
 
     Args:
-        certificate: What is said.
+        certificate: What to export.
         payload_sha256: Digest of the signed statement, 64 hexadecimal digits.
 
     Raises:
-        InputError: One of them is none.
+        InputError: One of them is of another type.
     """
-    require_told(certificate, payload_sha256)
+    require_signed(certificate, payload_sha256)
     failed = failures(certificate)
     entries = (
         _Entry(
@@ -66,7 +66,7 @@ def registry_entries(certificate: Certificate, *, payload_sha256: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class _Entry:
-    """One guarantee of a certificate, and what recomputing found against it or the others."""
+    """One guarantee of a certificate, and what recomputation found against it or the others."""
 
     certificate: Certificate
     guarantee: Guarantee
@@ -80,17 +80,17 @@ class _Entry:
 
     @property
     def is_sound(self) -> bool:
-        """Whether its numbers are a promise without condition that follows from its mechanism."""
+        """Whether it holds without condition and follows from its mechanism."""
         return self.guarantee.kind == "dp" and self.failure is None
 
 
 def _warning(entry: _Entry) -> str:
     if entry.failure is not None:
-        return "# THE NUMBERS DO NOT FOLLOW FROM THE STATED MECHANISM. Do not submit this.\n"
+        return "# THE NUMBERS DO NOT FOLLOW FROM THE DECLARED MECHANISM. Do not submit this.\n"
     if entry.guarantee.kind == "dp-conditional":
         return "# DIFFERENTIAL PRIVACY ONLY ON A CONDITION: see privacy_parameters_details.\n"
     if entry.guarantee.kind != "dp":
-        return "# NO DIFFERENTIAL PRIVACY IS PROMISED HERE. Do not submit this.\n"
+        return "# NO DIFFERENTIAL PRIVACY IS GUARANTEED HERE. Do not submit this.\n"
     return ""
 
 
@@ -133,7 +133,7 @@ def _basic(entry: _Entry) -> Json:
 def _variant(entry: _Entry) -> Json:
     name = "Pure DP" if entry.guarantee.delta == 0 else "Approximate DP"
     return {
-        # Every word of that list is a promise, so without one there is none.
+        # Every value of the registry is a guarantee, so without one the field stays empty.
         "variant_name": name if entry.is_sound else None,
         "data_domain": "; ".join(
             f"{printable(data.name)} ({', '.join(unit.unit for unit in data.units)})"
@@ -144,14 +144,14 @@ def _variant(entry: _Entry) -> Json:
 
 
 def _unprotected(claim: Claim) -> str:
-    """What was read or used outside of every promise."""
+    """What was read or used outside of every guarantee."""
     found = [
         f"{printable(access.purpose)} of {printable(access.data)}: {access.treatment}"
         for access in claim.data_accesses
         if access.treatment in ("declared-public", "unaccounted")
     ]
     found += [
-        f"{printable(data.name)}, used without a promise (overlap with protected data: "
+        f"{printable(data.name)}, used without a guarantee (overlap with protected data: "
         f"{data.overlap_with_protected})"
         for data in claim.public_data
     ]
@@ -181,11 +181,11 @@ def _numbers(entry: _Entry) -> list[str]:
     guarantee = entry.guarantee
     if entry.failure is not None:
         return [entry.failure]
-    found = [promise(guarantee)]
+    found = [guarantee_words(guarantee)]
     if guarantee.kind in ("dp", "dp-conditional"):
         found += [computed_by(guarantee), *comparison(guarantee)]
         points = ", ".join(f"{epsilon:g} at {delta:g}" for epsilon, delta in guarantee.profile)
-        found += [f"The same promise at other deltas: epsilon {points}."] if points else []
+        found += [f"The same guarantee at other deltas: epsilon {points}."] if points else []
     return found
 
 
@@ -199,7 +199,7 @@ def _deployment_model(entry: _Entry) -> Json:
         "actors": f"This entry is about {ADVERSARY_WORDS[guarantee.adversary]}, who see "
         f"{printable(guarantee.observes)} and may know {printable(guarantee.knows)}.",
         "release_type": None,
-        "release_type_details": f"What left the training site: {released or 'not stated'}.",
+        "release_type_details": f"What left the training site: {released or 'not declared'}.",
         "data_source_type": None,
         "data_source_type_details": "",
         "access_type": "Non-interactive",
@@ -228,25 +228,25 @@ def _implementation(entry: _Entry) -> Json:
 def _tuning(guarantee: Guarantee) -> str:
     chosen = f"Settings were chosen on: {guarantee.hyperparameter_tuning}."
     if guarantee.kind not in ("dp", "dp-conditional"):
-        return f"{chosen} No access to protected data is inside a promise."
-    covered = "all inside" if guarantee.covers_all_private_accesses else "NOT all inside"
-    return f"{chosen} Accesses to protected data are {covered} the promise."
+        return f"{chosen} No guarantee covers an access to protected data."
+    covered = "all" if guarantee.covers_all_private_accesses else "NOT all"
+    return f"{chosen} Accesses to protected data are {covered} covered by the guarantee."
 
 
 def _mechanism(entry: _Entry) -> str:
     guarantee = entry.guarantee
     if guarantee.transcript is None:
-        return "None is stated."
+        return "None is declared."
     return (
-        f"{mechanism_words(entry.claim.transcripts[guarantee.transcript])}. Batches as the code "
-        f"drew them: {guarantee.sampling_as_implemented}. Noise from: {guarantee.rng}; floating "
+        f"{mechanism_words(entry.claim.transcripts[guarantee.transcript])}. Batch sampling as "
+        f"implemented: {guarantee.sampling_as_implemented}. Noise from: {guarantee.rng}; floating "
         f"point: {printable(guarantee.floating_point)}."
     )
 
 
 def _further(entry: _Entry) -> list[str]:
     claim = entry.claim
-    audits = [" ".join(audit_words(audit)) for audit in claim.audits] or ["none stated."]
+    audits = [" ".join(audit_words(audit)) for audit in claim.audits] or ["none declared."]
     invited = [invitation_words(audit) for audit in claim.pre_registered_audits]
     return [
         f"Assurance: {entry.certificate.assurance}.",
@@ -261,25 +261,25 @@ def _slug(text: str) -> str:
 
 
 def _lines(value: Json, indent: str) -> Iterator[str]:
-    """YAML of nested objects; what is in them is spelled as JSON, which is YAML as well."""
+    """Nested objects as YAML; their values as JSON, which is YAML as well."""
     for key, item in value.items():
         if isinstance(item, dict) and item:
             yield f"{indent}{key}:"
             yield from _lines(item, indent + "  ")
         else:
-            yield f"{indent}{key}: {_spelled(item)}"
+            yield f"{indent}{key}: {_scalar(item)}"
 
 
-def _spelled(item: Any) -> str:
+def _scalar(item: Any) -> str:
     if isinstance(item, list):
-        return f"[{', '.join(_spelled(part) for part in item)}]"
+        return f"[{', '.join(_scalar(part) for part in item)}]"
     if isinstance(item, dict):
-        return f"{{{', '.join(f'{key}: {_spelled(part)}' for key, part in item.items())}}}"
+        return f"{{{', '.join(f'{key}: {_scalar(part)}' for key, part in item.items())}}}"
     if isinstance(item, str):
         return json.dumps(_literal(item), ensure_ascii=False)
-    spelled = json.dumps(item)
+    number = json.dumps(item)
     # Without a point YAML 1.1 reads an exponent as text.
-    return re.sub(r"^(-?\d+)e", r"\1.0e", spelled)
+    return re.sub(r"^(-?\d+)e", r"\1.0e", number)
 
 
 def _literal(text: str) -> str:

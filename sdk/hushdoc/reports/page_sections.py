@@ -1,4 +1,4 @@
-"""What a certificate's headline rests on: adversaries, data, mechanism, rules, files, as HTML."""
+"""Sections of the certificate's page: adversaries, data, mechanism, rules, signed files."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from hushdoc.signing.trust_store import TrustedKey
 
 _TREATMENT_WORDS = {
-    "accounted": "inside the promise",
+    "accounted": "covered by the guarantee",
     "declared-public": "its result was declared public",
     "not-released": "its result was not released",
     "post-processing": "it read only what was already released",
-    "unaccounted": "OUTSIDE of every promise",
+    "unaccounted": "OUTSIDE of every guarantee",
 }
 
 
 def against_whom(certificate: Certificate) -> str:
-    """Returns one row for each guarantee and each adversary without one, and what they rest on."""
+    """Returns a row for each guarantee and each adversary without one, then their foundations."""
     rows: list[Sequence[str | Cell]] = []
     for adversary in vocabulary.ADVERSARIES:
         items = [item for item in certificate.claim.guarantees if item.adversary == adversary]
@@ -47,7 +47,7 @@ def against_whom(certificate: Certificate) -> str:
             words = "the same: answers are computed from the model"
             rows.append((ADVERSARY_WORDS[adversary], "-", Cell("good", words), "-", "-"))
         elif not items:
-            rows.append((ADVERSARY_WORDS[adversary], "-", Cell("bad", "nothing"), "-", "-"))
+            rows.append((ADVERSARY_WORDS[adversary], "-", Cell("bad", "none"), "-", "-"))
     details = [
         block("\n".join(_detail(item)))
         for item in certificate.claim.guarantees
@@ -55,8 +55,8 @@ def against_whom(certificate: Certificate) -> str:
     ]
     return section(
         "Against whom",
-        table(("against", "unit", "promised", "epsilon", "delta"), rows),
-        "<h3>On what it rests</h3>" if details else "",
+        table(("against", "unit", "guarantee", "epsilon", "delta"), rows),
+        "<h3>What the guarantees rest on</h3>" if details else "",
         *details,
     )
 
@@ -65,8 +65,8 @@ def _guarantee_row(item: Guarantee) -> Sequence[str | Cell]:
     kinds = {
         "dp": Cell("good", "differential privacy"),
         "dp-conditional": Cell("warn", "differential privacy, on a condition"),
-        "empirical": Cell("bad", "nothing proven, only measured"),
-        "none": Cell("bad", "nothing"),
+        "empirical": Cell("bad", "none: measured, not proven"),
+        "none": Cell("bad", "none"),
     }
     measured = "measured " if item.kind == "empirical" else ""
     return (
@@ -79,9 +79,10 @@ def _guarantee_row(item: Guarantee) -> Sequence[str | Cell]:
 
 
 def _detail(item: Guarantee) -> list[str]:
+    watches = item.adversary in WATCHES_TRAINING
     facts = {
         "against": f"{item.adversary}, who observes {item.observes} and knows {item.knows}",
-        **_watched(item),
+        **({"sees": f"of training: {AGGREGATION_WORDS[item.aggregation]}"} if watches else {}),
         "one unit": f"{item.unit}: {item.unit_definition}",
         "neighbours": f"{item.adjacency}. {ADJACENCY_PITFALLS[item.adjacency]}",
         "accountant": f"{item.accountant.name}. {computed_by(item)}",
@@ -98,15 +99,8 @@ def _detail(item: Guarantee) -> list[str]:
     return [*lines, *(f"{'assumes:':<14}{words}" for words in item.assumes)]
 
 
-def _watched(item: Guarantee) -> dict[str, str]:
-    """What adversaries that watch training see of it."""
-    if item.adversary not in WATCHES_TRAINING:
-        return {}
-    return {"sees": f"of training: {AGGREGATION_WORDS[item.aggregation]}"}
-
-
 def data(certificate: Certificate) -> str:
-    """Returns which data were read, for what, and which of that is inside a promise."""
+    """Returns which data were read, what for, and which accesses a guarantee covers."""
     claim = certificate.claim
     protected = [
         (data.name, f"{unit.unit}: {_count(unit.count)}", data.contribution_bound)
@@ -137,14 +131,14 @@ def data(certificate: Certificate) -> str:
         "Which data were used",
         "<h3>Protected</h3>",
         table(("data", "how many", "what one unit can contribute"), protected)
-        or paragraph("None is stated."),
-        "<h3>Every way in which they were read</h3>",
-        table(("data", "what for", "treatment"), accesses) or paragraph("None is stated."),
-        "<h3>Used without any promise</h3>",
+        or paragraph("None is declared."),
+        "<h3>Every access to them</h3>",
+        table(("data", "what for", "treatment"), accesses) or paragraph("None is declared."),
+        "<h3>Used without any guarantee</h3>",
         table(("data", "what for", "status", "overlap with protected data"), public)
-        or paragraph("None is stated."),
-        "<h3>What left the training site</h3>",
-        bullets(RELEASE_WORDS[name] for name in claim.releases) or paragraph("Nothing is stated."),
+        or paragraph("None is declared."),
+        "<h3>Released from training</h3>",
+        bullets(RELEASE_WORDS[name] for name in claim.releases) or paragraph("None is declared."),
     )
 
 
@@ -153,7 +147,7 @@ def _count(count: int | None) -> str:
 
 
 def transcripts(certificate: Certificate) -> str:
-    """Returns the mechanisms in words and as they stand in the certificate."""
+    """Returns the mechanisms in words and as the certificate holds them."""
     parts = []
     for name, transcript in certificate.claim.transcripts.items():
         parts.append(paragraph(f"{name}: {mechanism_words(transcript)}."))
@@ -164,7 +158,7 @@ def transcripts(certificate: Certificate) -> str:
         "The mechanism, and how to recompute the numbers",
         *parts,
         paragraph(
-            "Anybody can recompute epsilon from these lines alone, with hushdoc verify or with any "
+            "Anybody can recompute epsilon from this alone, with hushdoc verify or with any "
             "accountant that knows these mechanisms.",
             style="soft",
         ),
@@ -172,7 +166,7 @@ def transcripts(certificate: Certificate) -> str:
 
 
 def rules(report: VerificationReport | None) -> str:
-    """Returns every rule of the policy; nothing where none was asked."""
+    """Returns every rule of the policy; nothing where there was no policy."""
     if report is None:
         return ""
     rows = [
@@ -188,7 +182,7 @@ def rules(report: VerificationReport | None) -> str:
 
 
 def notes(title: str, values: Mapping[str, Any]) -> str:
-    """Returns what the issuer noted for people, as it stands."""
+    """Returns what the issuer noted for people, unchanged."""
     rows = [
         (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
         for name, value in values.items()

@@ -1,4 +1,4 @@
-"""The profile of a guarantee as a drawing: epsilon over delta, as inline SVG."""
+"""The profile of a guarantee, epsilon over delta, as inline SVG."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 def profile_chart(points: Sequence[tuple[float, float]], claimed: tuple[float, float]) -> str:
-    """Returns the drawing, or nothing where there are fewer than two points to draw.
+    """Returns the chart, or an empty text where there are fewer than two points to draw.
 
     Args:
         points: (epsilon, delta) of the profile; a delta of 0 can't be drawn.
-        claimed: The point of the promise itself, which is marked.
+        claimed: The point of the guarantee itself, which is marked.
     """
     drawn = sorted({point for point in (*points, claimed) if point[1] > 0}, key=lambda p: p[1])
     if len(drawn) < 2:
@@ -45,7 +45,7 @@ def profile_chart(points: Sequence[tuple[float, float]], claimed: tuple[float, f
 
 
 def _scale(largest: float) -> tuple[float, float]:
-    """Returns the distance of grid lines and the height of the drawing, in epsilon."""
+    """Returns the distance of grid lines and the height of the chart, in epsilon."""
     rough = max(largest, 1e-6) / 4
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in _STEPS if factor * power >= rough)
@@ -88,7 +88,7 @@ def _mark(at: tuple[float, float], point: tuple[float, float], is_claimed: bool)
         return (
             f'<circle cx="{x}" cy="{y}" r="6" fill="#b3261e"/>'
             f'<text x="{x}" y="{y - 12}" text-anchor="middle" font-weight="700" fill="#b3261e">'
-            f"{label} (the promise)</text>"
+            f"{label} (the guarantee)</text>"
         )
     return (
         f'<circle cx="{x}" cy="{y}" r="4" fill="#0f5ea8"/>'

@@ -55,7 +55,7 @@ def test_ids_are_random_and_times_are_utc() -> None:
     assert certificate.utc_now().endswith("Z")
 
 
-def test_a_false_promise_is_never_signed(build: ModuleType) -> None:
+def test_a_false_guarantee_is_never_signed(build: ModuleType) -> None:
     for change, code in (
         ({"epsilon": 1.0, "profile": ()}, "EPSILON_NOT_REPRODUCED"),
         ({"transcript": None}, "NO_TRANSCRIPT"),
@@ -246,5 +246,5 @@ def test_it_is_explained_with_its_model(build: ModuleType) -> None:
     model = ModelIdentity(name="x\x1b[2J", version=1, task="kie", format="onnx", entry="m.onnx")
     text = explain(dataclasses.replace(build.certify(), model=model))
     assert "x\\x1b[2J, version 1" in text
-    assert "vouches alone" in text
-    assert "WHAT IS NOT PROMISED" in text
+    assert "only the issuer attests" in text
+    assert "NOT GUARANTEED" in text

@@ -34,9 +34,9 @@ def test_a_claim_below_its_transcript_is_not_reproduced(build: ModuleType) -> No
         assert code_of(build, epsilon=epsilon, profile=()) == "EPSILON_NOT_REPRODUCED"
 
 
-@pytest.mark.parametrize("way", recompute.RECOMPUTE_WAYS)
+@pytest.mark.parametrize("mode", recompute.RECOMPUTE_MODES)
 def test_a_claim_below_renyi_accounting_is_proven_by_the_exact_engine(
-    build: ModuleType, way: str
+    build: ModuleType, mode: str
 ) -> None:
     renyi = rdp.epsilon(build.TRANSCRIPT, build.DELTA)
     exact = pld.epsilon(build.TRANSCRIPT, build.DELTA)
@@ -47,7 +47,7 @@ def test_a_claim_below_renyi_accounting_is_proven_by_the_exact_engine(
         (exact * 0.97, "EPSILON_NOT_REPRODUCED"),
     ):
         claim = build.claim(build.guarantee(epsilon=epsilon, profile=()))
-        (finding,) = recompute.reproduce(claim, way=way)
+        (finding,) = recompute.reproduce(claim, mode=mode)
         assert finding.code == code
         assert finding.recomputed is not None
         assert finding.recomputed <= renyi
@@ -56,7 +56,7 @@ def test_a_claim_below_renyi_accounting_is_proven_by_the_exact_engine(
 def test_what_was_recomputed_comes_from_the_engine_that_decided(build: ModuleType) -> None:
     claim = build.claim(build.guarantee(profile=()))
     (fast,) = recompute.reproduce(claim)
-    (exact,) = recompute.reproduce(claim, way="exact")
+    (exact,) = recompute.reproduce(claim, mode="exact")
     assert fast.recomputed == rdp.epsilon(build.TRANSCRIPT, build.DELTA)
     assert exact.recomputed == pld.epsilon(build.TRANSCRIPT, build.DELTA)
 
@@ -97,8 +97,8 @@ def test_what_dp_accounting_has_no_words_for_is_not_confirmed(build: ModuleType)
         build.guarantee(epsilon=8.0, profile=()),
         transcripts={"training": Composed(event=event, count=10)},
     )
-    assert recompute.reproduce(claim, way="exact")[0].code is None
-    assert recompute.reproduce(claim, way="offline")[0].code == "EPSILON_NOT_REPRODUCED"
+    assert recompute.reproduce(claim, mode="exact")[0].code is None
+    assert recompute.reproduce(claim, mode="offline")[0].code == "EPSILON_NOT_REPRODUCED"
 
 
 @pytest.mark.parametrize("name", ["gdp-clt", "none"])

@@ -53,7 +53,7 @@ def test_explaining_says_first_that_nothing_was_checked(
     shown = capsys.readouterr().out
     assert shown.startswith("!!! SIGNATURE NOT CHECKED")
     assert build.payload_digest(sealed) in shown
-    for part in ("WHAT IS PROMISED", "WHAT IS NOT PROMISED", "CAVEATS", "Files were not checked"):
+    for part in ("GUARANTEES", "NOT GUARANTEED", "CAVEATS", "Files were not checked"):
         assert part in shown
     assert max(len(line) for line in shown.splitlines()) <= 110
 
@@ -114,7 +114,7 @@ def test_renderings_are_in_their_format(sealed: Path, capsys: pytest.CaptureFixt
     assert run("export", sealed, "--format", "card") == 0
     card = capsys.readouterr().out
     assert card.startswith("---\nlibrary_name: hushdoc\n")
-    assert "## Fields it finds\n\n`date`, `total`" in card
+    assert "## Fields\n\n`date`, `total`" in card
 
 
 def test_nothing_is_rendered_that_a_trust_store_does_not_trust(
@@ -140,7 +140,7 @@ def test_a_card_takes_fields_only_from_the_file_that_was_signed(
     build.seal(tmp_path / "none", key, contents=build.files(labels_DOT_json=None))
     capsys.readouterr()
     assert run("export", tmp_path / "none", "--format", "card") == 0
-    assert "## Fields it finds" not in capsys.readouterr().out
+    assert "## Fields" not in capsys.readouterr().out
 
 
 def test_what_is_no_artifact_is_exit_code_4(tmp_path: Path) -> None:

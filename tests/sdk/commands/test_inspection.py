@@ -54,7 +54,7 @@ def test_inspecting_says_loudly_that_nothing_was_checked(
     shown = capsys.readouterr().out
     assert shown.startswith("!!! SIGNATURE NOT CHECKED")
     assert "Files were not checked" in shown
-    assert "WHAT IS NOT PROMISED" in shown
+    assert "NOT GUARANTEED" in shown
     assert "guarantee 0: reproduced" in shown
 
 

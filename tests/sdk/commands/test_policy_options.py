@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hushdoc.certificate.recompute import RECOMPUTE_WAYS
+from hushdoc.certificate.recompute import RECOMPUTE_MODES
 from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc.policy.policy import Policy
 
@@ -62,7 +62,7 @@ def test_every_further_limit_is_handed_on(build: ModuleType, key: Any) -> None:
 
 def test_the_ways_of_recomputing_are_those_there_are() -> None:
     (option,) = [item for item in parser()._actions if item.dest == "recompute"]
-    assert option.choices == RECOMPUTE_WAYS
+    assert option.choices == RECOMPUTE_MODES
 
 
 @pytest.mark.parametrize("way", ["exact", "offline"])

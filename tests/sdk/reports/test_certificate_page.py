@@ -14,7 +14,6 @@ import pytest
 
 from hushdoc.accounting import rdp
 from hushdoc.artifact import artifact
-from hushdoc.certificate.audit_reports import PreRegisteredAudit
 from hushdoc.reports.certificate_page import certificate_page
 from hushdoc.reports.profile_chart import profile_chart
 
@@ -73,7 +72,7 @@ def test_an_accepted_model(build: ModuleType, key: Any, tmp_path: Path) -> None:
         "Signed by key 0",
         "Accepted: all 17 rules of the policy passed",
         "4 files are as they were signed",
-        "The numbers follow from the stated mechanism",
+        "The numbers follow from the declared mechanism",
         "person, author or issuer of several documents is not protected",
         "350 times: each unit drawn with probability 0.142857",
         report.files[0].sha256,
@@ -98,16 +97,16 @@ def test_a_refused_model_lists_every_failed_rule(
 def test_what_nobody_checked_says_so_first(build: ModuleType) -> None:
     text = read(certificate_page(build.certify(), None, ()))
     assert text.index("Signature not checked") < text.index("What epsilon")
-    assert "Not compared with a policy" in text
+    assert "Not checked against a policy" in text
     assert "Files not checked" in text
     untrusted = read(certificate_page(build.certify(), None, (), signers=()))
     assert "Not signed by a trusted key" in untrusted
 
 
-def test_no_promise_is_the_first_thing_said(build: ModuleType) -> None:
+def test_no_guarantee_is_the_first_thing_said(build: ModuleType) -> None:
     page = certificate_page(build.certify(build.no_guarantee()), None, ())
     text = read(page)
-    assert "No differential privacy is promised by this certificate" in text
+    assert "This certificate guarantees no differential privacy" in text
     assert "What epsilon" not in text
     assert page.index('class="banner bad"') < page.index('class="banner warn"')
 
@@ -115,28 +114,27 @@ def test_no_promise_is_the_first_thing_said(build: ModuleType) -> None:
 def test_numbers_that_do_not_follow_are_named(build: ModuleType) -> None:
     false = build.certify(build.guarantee(epsilon=1.0, profile=()))
     text = read(certificate_page(false, None, ()))
-    assert "The numbers do not follow from the stated mechanism" in text
+    assert "The numbers do not follow from the declared mechanism" in text
     assert "EPSILON_NOT_REPRODUCED" in text
 
 
 def test_audits_are_shown_with_their_ceiling_and_by_whom(build: ModuleType) -> None:
-    invited = PreRegisteredAudit(
-        protocol="Guess.", population="others", query_budget=1000, seed_commitment="sha256:x"
+    certified = build.certify(
+        audits=(build.audit(),), pre_registered_audits=(build.pre_registered(),)
     )
-    certified = build.certify(audits=(build.audit(),), pre_registered_audits=(invited,))
     report = build.audit_report(auditor="An outside laboratory")
     text = read(certificate_page(certified, None, (), audits=(report,)))
     for part in (
         "By An outside laboratory, 2026-11-21T09:00:00Z",
         "epsilon 0.5",
         "epsilon 5.809",
-        "can refute a promise and never prove one",
-        "Guess. Population: others; up to 1,000 questions",
+        "can refute a guarantee and never prove one",
+        "Guess. Population: others; up to 1,000 queries",
     ):
         assert part in text
     silent = read(certificate_page(build.certify(), None, ()))
-    assert "No audit is stated." in silent
-    assert "invited to run" not in silent
+    assert "No audit is declared." in silent
+    assert "Pre-registered" not in silent
 
 
 def test_what_is_seen_released_and_compared_is_shown(build: ModuleType) -> None:
@@ -158,7 +156,7 @@ def test_what_is_seen_released_and_compared_is_shown(build: ModuleType) -> None:
         assert part in text
 
 
-def test_the_way_of_recomputing_is_named(build: ModuleType) -> None:
+def test_the_mode_of_recomputing_is_named(build: ModuleType) -> None:
     assert "Recomputed for this page (fast)" in read(certificate_page(build.certify(), None, ()))
     exact = certificate_page(build.certify(), None, (), recompute="exact")
     assert "Recomputed for this page (exact)" in read(exact)
@@ -168,46 +166,20 @@ HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(1)>\u202e\x1b[2J'
 
 
 def test_hostile_text_stays_text(build: ModuleType) -> None:
-    certified = build.certify(
-        build.guarantee(
-            observes=HOSTILE,
-            knows=HOSTILE,
-            assumes=(HOSTILE,),
-            unit_definition=HOSTILE,
-            composition=HOSTILE,
-            floating_point=HOSTILE,
-        ),
-        build.no_guarantee(unit="user"),
-        issuer=HOSTILE,
-        caveats=(HOSTILE,),
-        audits=(build.audit(method=HOSTILE),),
-        pre_registered_audits=(
-            PreRegisteredAudit(
-                protocol=HOSTILE, population=HOSTILE, query_budget=1, seed_commitment=HOSTILE
-            ),
-        ),
-        releases=("final-weights", "logs"),
-        training={HOSTILE: HOSTILE, "x": [HOSTILE]},
-        utility={HOSTILE: {HOSTILE: 1}},
-        derivation=({"step": HOSTILE, "dataDependent": True},),
-        model=build.ModelIdentity(
-            name=HOSTILE, version=1, task="kie", format="onnx", entry=build.ENTRY
-        ),
-    )
     report = build.audit_report(build.audit(method=HOSTILE), auditor=HOSTILE)
-    page = certificate_page(certified, None, (), audits=(report,))
+    page = certificate_page(build.hostile(HOSTILE), None, (), audits=(report,))
     read(page)
     assert "\u202e" not in page
     assert "\x1b" not in page
     assert "<script" not in page
 
 
-def test_the_chart_is_sound_and_marks_the_promise(build: ModuleType) -> None:
+def test_the_chart_is_sound_and_marks_the_guarantee(build: ModuleType) -> None:
     points = rdp.profile(build.TRANSCRIPT, (1e-4, 1e-5, 1e-6, 1e-8))
     drawn = profile_chart(points, points[1])
     assert xml.dom.minidom.parseString(drawn)
     assert drawn.count("<circle") == 4
-    assert drawn.count("the promise") == 1
+    assert drawn.count("the guarantee") == 1
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The ML-BOM is valid CycloneDX, names what it renders, and never promises more than is signed."""
+"""The ML-BOM is valid CycloneDX, names what it renders, and never claims more than is signed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from hushdoc.certificate.audit_reports import PreRegisteredAudit
 from hushdoc.reports.cyclonedx import SPEC_VERSIONS, bill_of_materials
 
 DIGEST = "ab" * 32
@@ -37,13 +36,10 @@ def properties(document: dict[str, Any]) -> dict[str, str]:
 
 
 def everything(build: ModuleType) -> dict[str, Any]:
-    invited = PreRegisteredAudit(
-        protocol="Ask.", population="others", query_budget=10, seed_commitment="sha256:" + "ab" * 32
-    )
     return {
         "releases": ("final-weights", "logs"),
         "audits": (build.audit(), build.audit(epsilon_lower=None, delta=None, confidence=None)),
-        "pre_registered_audits": (invited,),
+        "pre_registered_audits": (build.pre_registered(),),
         "utility": {"f1": 0.7, "fields": {"total": [1, 2]}},
         "expires_at": "2027-11-21T08:00:00Z",
     }
@@ -108,7 +104,7 @@ def test_every_guarantee_is_there_with_all_that_makes_it_one(build: ModuleType) 
     assert found["hushdoc:guarantee:1:kind"] == "none"
     assert found["hushdoc:guarantee:1:reason"] == "training was not private."
     assert "hushdoc:guarantee:1:epsilon" not in found
-    assert found["hushdoc:preRegisteredAudit:0:queryBudget"] == "10"
+    assert found["hushdoc:preRegisteredAudit:0:queryBudget"] == "1000"
     assert found["hushdoc:releases"] == "final-weights, logs"
 
 
@@ -121,23 +117,23 @@ def test_every_guarantee_is_there_with_all_that_makes_it_one(build: ModuleType) 
         ({"epsilon": 1.0, "profile": ()}, "no"),
     ],
 )
-def test_only_a_promise_that_holds_is_called_one(
+def test_only_a_guarantee_that_holds_is_called_one(
     build: ModuleType, change: dict[str, Any], expected: str
 ) -> None:
     document = bom(build, build.guarantee(**change))
-    assert properties(document)["hushdoc:differentialPrivacyPromised"].split(",")[0] == expected
+    assert properties(document)["hushdoc:differentialPrivacyGuaranteed"].split(",")[0] == expected
 
 
 def test_kind_none_reads_as_none_everywhere(build: ModuleType) -> None:
     document = bom(build, build.no_guarantee())
     considerations = document["metadata"]["component"]["modelCard"]["considerations"]
-    assert considerations["technicalLimitations"][0].startswith("No privacy is promised")
+    assert considerations["technicalLimitations"][0].startswith("No privacy guarantee")
     (risk,) = considerations["ethicalConsiderations"]
-    assert risk["mitigationStrategy"].startswith("No privacy is promised")
-    assert properties(document)["hushdoc:differentialPrivacyPromised"] == "no"
+    assert risk["mitigationStrategy"].startswith("No privacy guarantee")
+    assert properties(document)["hushdoc:differentialPrivacyGuaranteed"] == "no"
 
 
-def test_what_was_measured_does_not_carry_the_name_of_a_promise(build: ModuleType) -> None:
+def test_what_was_measured_does_not_carry_the_name_of_a_guarantee(build: ModuleType) -> None:
     found = properties(bom(build, build.guarantee(kind="empirical", epsilon=2.0, gdp_mu=1.5)))
     assert found["hushdoc:guarantee:0:measuredEpsilon"] == "2.0"
     assert not {"hushdoc:guarantee:0:epsilon", "hushdoc:guarantee:0:gdpMu"} & set(found)
@@ -155,7 +151,7 @@ def test_a_false_claim_is_the_first_limitation(build: ModuleType) -> None:
 def test_audits_are_lower_bounds_with_their_ceiling(build: ModuleType) -> None:
     card = bom(build, **everything(build))["metadata"]["component"]["modelCard"]
     utility, _, audit, silent = card["quantitativeAnalysis"]["performanceMetrics"]
-    assert utility["type"] == "as stated by the issuer: f1"
+    assert utility["type"] == "as declared by the issuer: f1"
     assert audit["confidenceInterval"] == {"lowerBound": "0.5"}
     assert "can refute, never prove" in audit["type"]
     assert "could show at best 5.8" in audit["slice"]
@@ -166,14 +162,7 @@ def test_audits_are_lower_bounds_with_their_ceiling(build: ModuleType) -> None:
 
 
 def test_no_text_steers_a_terminal(build: ModuleType) -> None:
-    document = bom(
-        build,
-        build.guarantee(unit_definition=HOSTILE, assumes=(HOSTILE,)),
-        issuer=HOSTILE,
-        caveats=(HOSTILE,),
-        utility={HOSTILE: HOSTILE},
-        audits=(build.audit(method=HOSTILE),),
-    )
+    document = bill_of_materials(build.hostile(HOSTILE), subjects(build), payload_sha256=DIGEST)
     text = json.dumps(document, ensure_ascii=False)
     text.encode("utf-8")
     assert not {"\x1b", "\u202e", "\r", "\n"} & set(text)

@@ -13,17 +13,7 @@ DIGEST = "ab" * 32
 
 
 def test_hostile_texts_stay_texts(build: ModuleType) -> None:
-    certificate = build.certify(
-        build.guarantee(unit_definition=HOSTILE, assumes=(HOSTILE,)),
-        utility={HOSTILE: HOSTILE},
-        caveats=(HOSTILE,),
-        issuer=HOSTILE,
-        audits=(build.audit(method=HOSTILE),),
-        model=build.ModelIdentity(
-            name=HOSTILE, version=1, task="kie", format="onnx", entry=build.ENTRY
-        ),
-    )
-    card = model_card(certificate, LabelSet(fields=("a`b",)), payload_sha256=DIGEST)
+    card = model_card(build.hostile(HOSTILE), LabelSet(fields=("a`b",)), payload_sha256=DIGEST)
     outside_fences = "".join(card.split("```")[::2])
     assert "<script>" not in outside_fences
     assert "](javascript" not in outside_fences
@@ -36,18 +26,18 @@ def test_hostile_texts_stay_texts(build: ModuleType) -> None:
 
 def test_it_says_that_it_is_a_rendering_and_of_what(build: ModuleType) -> None:
     card = model_card(build.certify(), payload_sha256=DIGEST)
-    assert "is a rendering and is not signed" in card
+    assert "is an unsigned rendering" in card
     assert DIGEST in card
     assert card == model_card(build.certify(), payload_sha256=DIGEST)
 
 
-def test_a_promise_is_tagged_and_nothing_else_is(build: ModuleType) -> None:
+def test_a_guarantee_is_tagged_and_nothing_else_is(build: ModuleType) -> None:
     tag = "- differential-privacy"
     assert tag in model_card(build.certify(), payload_sha256=DIGEST)
     nothing = model_card(build.certify(build.no_guarantee()), payload_sha256=DIGEST)
     assert tag not in nothing
     assert "| model-recipient | document | none | - | - | add-remove | central |" in nothing
-    assert "NO PROMISE" in nothing
+    assert "NO GUARANTEE" in nothing
     conditional = build.guarantee(kind="dp-conditional", condition="clients do not collude.")
     assert tag not in model_card(build.certify(conditional), payload_sha256=DIGEST)
 
@@ -85,4 +75,4 @@ def test_every_task_has_its_pipeline_and_only_extraction_its_command(build: Modu
         card = model_card(build.certify(model=model), payload_sha256=DIGEST)
         assert "\npipeline_tag: " in card
         assert ("hushdoc extract" in card) == (task == "kie")
-        assert "## Fields it finds" not in card
+        assert "## Fields" not in card

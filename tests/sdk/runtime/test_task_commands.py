@@ -239,10 +239,10 @@ def test_any_task_is_loaded_by_the_one_door(home: Path, tiny: ModuleType) -> Non
 
 def test_the_card_tells_how_each_task_is_run(home: Path) -> None:
     told = {name: (home / name / "README.md").read_text() for name in ("kinds", "vectors")}
-    assert "## Kinds it tells apart\n\n`form`, `invoice`, `letter`" in told["kinds"]
+    assert "## Classes\n\n`form`, `invoice`, `letter`" in told["kinds"]
     assert "hushdoc classify . document.pdf" in told["kinds"]
     assert "hushdoc embed . document.pdf" in told["vectors"]
-    assert "Fields it finds" not in told["vectors"]
+    assert "## Fields" not in told["vectors"]
 
 
 def test_the_page_of_tasks_runs(

@@ -63,8 +63,8 @@ def test_with_a_ledger_every_run_is_inside_epsilon(ledger: Ledger) -> None:
     assert claim.protected_data[0].commitment == ledger.commitment("d")
     again = Claim.from_json(claim.to_json())
     assert again.to_json() == claim.to_json()
-    for way in ("fast", "exact"):
-        (found,) = reproduce(again, way=way)
+    for mode in ("fast", "exact"):
+        (found,) = reproduce(again, mode=mode)
         assert found.code is None, found.message
 
 

@@ -1,4 +1,4 @@
-"""One guarantee in plain words: what it promises, what its numbers exclude, on what it rests."""
+"""One guarantee in plain words: what holds, what its numbers rule out, and what it rests on."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from hushdoc.explanation.terms import (
 )
 
 FALSE_ALARM_RATES = (0.1, 0.01, 0.001)
-"""Rates of wrong accusations for which the bound is spelled out."""
+"""Rates of wrong accusations for which the bound is written out."""
 
 
 def hit_rate_bound(epsilon: float, delta: float, false_alarm_rate: float) -> float:
-    """Returns how many members any test can find at most, as a share of them.
+    """Returns the largest share of the members that any membership test can find.
 
-    (epsilon, delta)-DP bounds every test that tells from the model whether a record was used
+    (epsilon, delta)-DP bounds every test of whether a record was in the training data
     (Wasserman, Zhou 2010, theorem 2.4; Kairouz, Oh, Viswanath 2015, theorem 2.1).
 
     Args:
         epsilon: Of the guarantee.
         delta: Of the guarantee.
-        false_alarm_rate: How often the test accuses a record that was not used.
+        false_alarm_rate: Share of the non-members that the test accuses.
 
     Example:
         >>> round(hit_rate_bound(1.0, 1e-5, 0.01), 4), round(hit_rate_bound(8.0, 1e-5, 0.01), 4)
@@ -40,14 +40,14 @@ def hit_rate_bound(epsilon: float, delta: float, false_alarm_rate: float) -> flo
 
 
 def odds(epsilon: float) -> str:
-    """Returns e^epsilon in words, rounded upwards: the factor by which probabilities can change.
+    """Returns e^epsilon as text, rounded up: the factor by which probabilities can change.
 
     Example:
         >>> odds(8), odds(0.5), odds(50)
-        ('2,981', '1.65', 'more than ten million million')
+        ('2,981', '1.65', 'more than ten trillion')
     """
     if epsilon > 30:
-        return "more than ten million million"
+        return "more than ten trillion"
     factor = math.exp(epsilon)
     if factor >= 100:
         return f"{math.ceil(factor):,}"
@@ -55,28 +55,28 @@ def odds(epsilon: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Returns a share in percent, rounded upwards, because it is a bound."""
+    """Returns a share in percent, rounded up because it is a bound."""
     digits = 1 if 0.01 <= share <= 0.99 else 3
     scale = 10**digits
     return f"{math.ceil(share * 100 * scale - 1e-9) / scale:g} %"
 
 
-def promise(guarantee: Guarantee) -> str:
+def guarantee_words(guarantee: Guarantee) -> str:
     """Returns one guarantee in one or two plain sentences."""
     who = ADVERSARY_WORDS[guarantee.adversary]
     unit = UNIT_WORDS[guarantee.unit]
     if guarantee.kind == "none":
         return (
-            f"No privacy is promised to any {unit} against {who}: "
+            f"No privacy guarantee for any {unit} against {who}: "
             f"{printable(guarantee.reason or 'no reason is given')}"
         )
     if guarantee.kind == "empirical":
         return (
             f"Nothing is proven about any {unit} against {who}. Attacks were measured, and their "
-            "result rests on a model of the attacker; a better attack may do better."
+            "result rests on a model of the attacker; a better attack may find more."
         )
     words = (
-        f"To every single {unit}, against {who}: {ADJACENCY_WORDS[guarantee.adjacency]}, the "
+        f"For every single {unit}, against {who}: {ADJACENCY_WORDS[guarantee.adjacency]}, the "
         f"probability of anything they can see changes by at most the factor "
         f"{odds(guarantee.epsilon or 0.0)} plus {guarantee.delta:g} (epsilon "
         f"{guarantee.epsilon:g}, delta {guarantee.delta:g})."
@@ -87,7 +87,7 @@ def promise(guarantee: Guarantee) -> str:
 
 
 def meaning(guarantee: Guarantee) -> tuple[str, ...]:
-    """Returns what the numbers of a guarantee exclude, one sentence for each rate of mistakes."""
+    """Returns what the numbers of a guarantee rule out, a sentence for each false alarm rate."""
     if guarantee.epsilon is None or guarantee.delta is None or guarantee.kind == "empirical":
         return ()
     unit = UNIT_WORDS[guarantee.unit]
@@ -95,18 +95,18 @@ def meaning(guarantee: Guarantee) -> tuple[str, ...]:
     for rate in FALSE_ALARM_RATES:
         bound = hit_rate_bound(guarantee.epsilon, guarantee.delta, rate)
         sentences.append(
-            f"An attacker who wrongly accuses at most 1 in {round(1 / rate):,} unused {unit}s "
-            f"recognises at most {percent(bound)} of the used ones"
+            f"An attacker who wrongly accuses at most 1 in {round(1 / rate):,} {unit}s outside the "
+            f"training data recognises at most {percent(bound)} of those inside"
             + (": these numbers alone rule out next to nothing here." if bound > 0.95 else ".")
         )
     return tuple(sentences)
 
 
 def foundations(guarantee: Guarantee) -> tuple[str, ...]:
-    """Returns on what a guarantee rests and how its numbers are to be read, each in plain words."""
+    """Returns what a guarantee rests on and how to read its numbers."""
     found = [
         f"One unit is: {printable(guarantee.unit_definition)}",
-        f"They see {printable(guarantee.observes)}; they may know {printable(guarantee.knows)}.",
+        f"They observe {printable(guarantee.observes)} and may know {printable(guarantee.knows)}.",
     ]
     if guarantee.adversary in WATCHES_TRAINING:
         found.append(f"Of training they see {AGGREGATION_WORDS[guarantee.aggregation]}.")
@@ -118,7 +118,7 @@ def foundations(guarantee: Guarantee) -> tuple[str, ...]:
 
 
 def computed_by(guarantee: Guarantee) -> str:
-    """Returns who computed epsilon, and whether that bounds it from above."""
+    """Returns how epsilon was computed, and whether that bounds it from above."""
     accountant = guarantee.accountant
     if accountant.name == "none":
         return "No accountant computed epsilon."
@@ -132,12 +132,12 @@ def computed_by(guarantee: Guarantee) -> str:
 
 
 def comparison(guarantee: Guarantee) -> tuple[str, ...]:
-    """Returns the value of the central limit theorem with its warning, if one is stated."""
+    """Returns the value of the central limit theorem with its warning, if there is one."""
     if guarantee.gdp_mu is None:
         return ()
     return (
         f"For comparison alone: the central limit theorem gives mu {guarantee.gdp_mu:g}. It "
-        "underestimates what is given away, and nothing is promised with it.",
+        "underestimates the privacy loss, and no guarantee rests on it.",
     )
 
 
@@ -145,8 +145,8 @@ def _measured_epsilon(guarantee: Guarantee) -> tuple[str, ...]:
     if guarantee.kind != "empirical" or guarantee.epsilon is None:
         return ()
     return (
-        f"The epsilon {guarantee.epsilon:g} that is stated was measured. It rests on a model and "
-        "bounds nothing.",
+        f"The declared epsilon {guarantee.epsilon:g} was measured. It rests on a model and bounds "
+        "nothing.",
     )
 
 
@@ -156,15 +156,15 @@ def _lower_bound(guarantee: Guarantee) -> tuple[str, ...]:
         return ()
     words = f"The issuer's own audits show that epsilon is at least {bound:g}"
     if guarantee.epsilon is not None and bound > guarantee.epsilon:
-        return (f"{words}: THAT REFUTES the epsilon {guarantee.epsilon:g} that is stated.",)
+        return (f"{words}: THAT REFUTES the declared epsilon {guarantee.epsilon:g}.",)
     return (f"{words}.",)
 
 
 def is_covered(adversary: str, claim: Claim) -> bool:
-    """Returns whether differential privacy is promised against that adversary.
+    """Returns whether a guarantee of kind dp holds against that adversary.
 
-    Whoever only asks the model questions sees what can be computed from the model, so a promise
-    against its recipient holds against them as well (post-processing).
+    Whoever only queries the model sees what can be computed from it, so a guarantee against its
+    recipient holds against them as well (post-processing).
     """
-    promised = {item.adversary for item in claim.guarantees if item.kind == "dp"}
-    return adversary in promised or (adversary == "api-user" and "model-recipient" in promised)
+    named = {item.adversary for item in claim.guarantees if item.kind == "dp"}
+    return adversary in named or (adversary == "api-user" and "model-recipient" in named)
