@@ -11,15 +11,15 @@ inputs[:, 0] += 2.0 * answers  # something to learn
 model = nn.Sequential(nn.Linear(20, 64), nn.GELU(), nn.Linear(64, 2))
 
 
-def losses(rows):
-    return nn.functional.cross_entropy(model(inputs[rows]), answers[rows], reduction="none")
+def losses(examples):
+    return nn.functional.cross_entropy(model(inputs[examples]), answers[examples], reduction="none")
 
 
 plan = PrivacyPlan.calibrated(
     epsilon=3, privacy_unit="user", sampling_rate=0.1, steps=60, expected_records=100
 )
 adam = torch.optim.Adam(model.parameters(), lr=1e-2)
-users = [[row, row + 1, row + 2] for row in range(0, 3000, 3)]  # three rows of each are one record
+users = [[i, i + 1, i + 2] for i in range(0, 3000, 3)]  # three examples are one record
 with PrivateTraining(plan, model, adam, records=users, losses=losses) as training:
     for step in training:
         print(f"step {step.number}: {step.drawn} records, loss {step.loss:.3f}")

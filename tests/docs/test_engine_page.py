@@ -42,7 +42,7 @@ def test_the_page_names_every_setting() -> None:
     from hushdoc_training.privacy.engine import BACKENDS, PrivateTraining
 
     arguments = inspect.signature(PrivateTraining.__init__).parameters
-    for name in set(arguments) - {"self", "noise", "coins", "processes"}:
+    for name in set(arguments) - {"self", "processes"}:
         assert name in PAGE, name
     for backend in BACKENDS:
         assert f"`{backend}`" in PAGE

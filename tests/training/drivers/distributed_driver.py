@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 from private_simulator import (
+    example_records,
     flat,
     make_plan,
-    rows_of_records,
     small_model,
     squares,
     training,
@@ -107,18 +107,20 @@ def refused(attempt: Callable[[], Any]) -> str:
 
 
 class Opaque:
-    """A row whose content can't be seen."""
+    """An example whose content can't be seen."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
 def pointed_at(rank: int, data: torch.Tensor, *, opaque: bool = False, **known: Any) -> None:
-    """Takes steps on rows that only point to their data."""
+    """Takes steps on examples that only point to their data."""
     model = small_model()
 
-    def losses(rows: Sequence[Any]) -> torch.Tensor:
-        numbers = [row.number if isinstance(row, Opaque) else row for row in rows]
+    def losses(examples: Sequence[Any]) -> torch.Tensor:
+        numbers = [
+            example.number if isinstance(example, Opaque) else example for example in examples
+        ]
         return squares(model)(list(data[numbers]))
 
     records = [[Opaque(number) if opaque else number] for number in range(9)]
@@ -127,31 +129,33 @@ def pointed_at(rank: int, data: torch.Tensor, *, opaque: bool = False, **known: 
 
 def other_data(rank: int) -> dict[str, str]:
     """What each process has, where they have not the same."""
-    swapped = rows_of_records()
+    swapped = example_records()
     swapped[rank], swapped[1] = swapped[1], swapped[rank]  # the first process has them so
-    touched = rows_of_records()
+    touched = example_records()
     touched[4][0][5] += rank * 1e-6
     data = torch.randn(9, 6, generator=torch.Generator().manual_seed(2))
     turned = data.flip(0) if rank else data
     dropping = nn.Sequential(nn.Linear(6, 5), nn.Dropout(0.5), nn.Linear(5, 3))
 
-    def gone(row: Opaque) -> int:
+    def gone(example: Opaque) -> int:
         if rank:
             raise FileNotFoundError(2, "No such file")
-        return row.number
+        return example.number
 
     return {
         "swapped": refused(lambda: steps(small_model(), records=swapped)),
         "touched": refused(lambda: steps(small_model(), records=touched)),
         "turned": refused(lambda: pointed_at(rank, turned)),
         "turned, and told": refused(
-            lambda: pointed_at(rank, turned, fingerprint=lambda row: turned[row])
+            lambda: pointed_at(rank, turned, fingerprint=lambda example: turned[example])
         ),
         "unseen": refused(lambda: pointed_at(rank, data, opaque=True)),
         "gone": refused(lambda: pointed_at(rank, data, opaque=True, fingerprint=gone)),
         "same": refused(lambda: pointed_at(rank, data)),
         "same, and told": refused(
-            lambda: pointed_at(rank, data, opaque=True, fingerprint=lambda row: data[row.number])
+            lambda: pointed_at(
+                rank, data, opaque=True, fingerprint=lambda example: data[example.number]
+            )
         ),
         "dropout": refused(lambda: steps(dropping, losses=squares(dropping))),
     }
@@ -162,8 +166,8 @@ def masks() -> dict[str, Any]:
     model = nn.Sequential(nn.Linear(6, 5), nn.Dropout(0.5), nn.Linear(5, 3))
     drawn: list[torch.Tensor] = []
     model[1].register_forward_hook(lambda module, args, out: drawn.append(out.detach() != 0))
-    records, trial = [[torch.ones(6)]] * 9, rows_of_records()
-    with training(model, draws=[list(range(8))], records=records, trial=trial) as made:
+    records, trial = [[torch.ones(6)]] * 9, example_records()
+    with training(model, draws=[list(range(8))], records=records, trial_records=trial) as made:
         drawn.clear()
         torch.manual_seed(7)
         made.step()
@@ -171,13 +175,15 @@ def masks() -> dict[str, Any]:
 
 
 def assumed() -> list[tuple[str, ...]]:
-    """Returns what claims rest on, for rows that are tensors and for rows that are numbers."""
+    """Returns what claims rest on, for examples that are tensors and for numbers."""
     data, found = torch.arange(54.0).reshape(9, 6), []
-    for records in ([[row] for row in data], [[number] for number in range(9)]):
+    for records in ([[example] for example in data], [[number] for number in range(9)]):
         model = small_model()
 
-        def losses(rows: Sequence[Any], model: nn.Module = model) -> torch.Tensor:
-            return squares(model)([data[row] if isinstance(row, int) else row for row in rows])
+        def losses(examples: Sequence[Any], model: nn.Module = model) -> torch.Tensor:
+            return squares(model)(
+                [data[example] if isinstance(example, int) else example for example in examples]
+            )
 
         with training(
             model, draws=[], coins=None, noise=None, records=records, losses=losses
@@ -198,7 +204,7 @@ def refusals(rank: int) -> dict[str, str]:
     wrapped = small_model()
     return {
         "ddp": refused(lambda: steps(nn.parallel.DistributedDataParallel(wrapped))),
-        "records": refused(lambda: steps(small_model(), records=rows_of_records()[rank:])),
+        "records": refused(lambda: steps(small_model(), records=example_records()[rank:])),
         "charge": refused(charge),
     }
 
@@ -212,7 +218,7 @@ def large_and_noisy() -> dict[str, Any]:
         draws=[[]],
         plan=make_plan(noise_multiplier=3.0),
         records=[[torch.zeros(200)]] * 9,
-        trial=[[torch.ones(200)], [torch.zeros(200)]],
+        trial_records=[[torch.ones(200)], [torch.zeros(200)]],
         losses=squares(model),
         noise=SecretStream(),
     ) as made:

@@ -27,7 +27,7 @@ from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.models import layout
 from hushdoc_training.privacy.engine import PrivateTraining
-from hushdoc_training.privacy.guards import trainable
+from hushdoc_training.privacy.ownership import trainable
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.kie import settings, training

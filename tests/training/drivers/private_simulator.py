@@ -80,8 +80,8 @@ def small_model(seed: int = 0) -> nn.Module:
     return nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3))
 
 
-def rows_of_records() -> list[list[torch.Tensor]]:
-    """Returns nine records of one to three rows, with gradients of very different sizes."""
+def example_records() -> list[list[torch.Tensor]]:
+    """Returns nine records of one to three examples, with gradients of very different sizes."""
     generator = torch.Generator().manual_seed(1)
     sizes = [1, 2, 3, 1, 1, 2, 1, 3, 1]
     scales = torch.logspace(-3, 2, len(sizes))
@@ -92,8 +92,8 @@ def rows_of_records() -> list[list[torch.Tensor]]:
 
 
 def squares(model: nn.Module) -> Callable[[Sequence[torch.Tensor]], torch.Tensor]:
-    """Returns a loss for each row that depends on that row alone."""
-    return lambda rows: model(torch.stack(list(rows))).square().sum(1)
+    """Returns a loss for each example that depends on that example alone."""
+    return lambda examples: model(torch.stack(list(examples))).square().sum(1)
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def training(
     """Yields private training by plain SGD, so that a step shows what it stepped by."""
     settings: dict[str, Any] = {
         "plan": make_plan(),
-        "records": rows_of_records(),
+        "records": example_records(),
         "losses": squares(model),
         "noise": Silent(),
         "coins": Scripted(draws),

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import torch
 import torch._dynamo  # noqa: F401  # optimizers load it; once, before the forks
-from private_simulator import flat, known_streams, rows_of_records, small_model, squares
+from private_simulator import example_records, flat, known_streams, small_model, squares
 from safetensors.torch import load_file
 
 from hushdoc_training.privacy.engine import PrivateTraining
@@ -65,9 +65,9 @@ def child(out: Path, fingerprint: Path) -> None:
             PLAN,
             model,
             torch.optim.Adam(model.parameters(), lr=0.01),
-            records=rows_of_records(),
+            records=example_records(),
             losses=squares(model),
-            trial=rows_of_records()[4:6],
+            trial_records=example_records()[4:6],
             charge=run.charge,
         ) as training,
     ):

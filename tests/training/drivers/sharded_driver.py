@@ -28,12 +28,12 @@ from hushdoc_training.randomness.secret_stream import SecretStream
 
 SIZE = 2
 WIDTH, WORDS, TOKENS, BLOCKS = 12, 23, 5, 5
-MAX_ROWS = 3
-# Of 11 records, number 9 has 7 rows and number 10 has 4: more than a batch.
+MAX_EXAMPLES = 3
+# Of 11 records, number 9 has 7 examples and number 10 has 4: more than a batch.
 DRAWS = [[0, 1, 2, 5, 7, 8, 9], [], [3], [9], list(range(11)), [0, 2, 4, 6, 8]]
 CLIP = 0.3
 
-Row = tuple[torch.Tensor, float]
+Example = tuple[torch.Tensor, float]
 
 
 class Block(nn.Module):
@@ -82,7 +82,7 @@ class Language(nn.Module):
         return logits
 
 
-def make_records() -> list[list[Row]]:
+def make_records() -> list[list[Example]]:
     generator = torch.Generator().manual_seed(1)
     sizes = [1, 2, 3, 1, 1, 2, 1, 3, 1, 7, 4]
     scales = torch.logspace(-3, 1, len(sizes))[torch.randperm(len(sizes), generator=generator)]
@@ -95,12 +95,12 @@ def make_records() -> list[list[Row]]:
     ]
 
 
-def losses_of(model: nn.Module) -> Callable[[Sequence[Row]], torch.Tensor]:
-    def losses(rows: Sequence[Row]) -> torch.Tensor:
-        words = torch.stack([row for row, _ in rows])
+def losses_of(model: nn.Module) -> Callable[[Sequence[Example]], torch.Tensor]:
+    def losses(examples: Sequence[Example]) -> torch.Tensor:
+        words = torch.stack([example for example, _ in examples])
         logits = model(words[:, :-1]).transpose(1, 2)
         found = F.cross_entropy(logits.float(), words[:, 1:], reduction="none").mean(1)
-        return found * torch.tensor([scale for _, scale in rows])
+        return found * torch.tensor([scale for _, scale in examples])
 
     return losses
 
@@ -127,7 +127,7 @@ def shard(model: nn.Module, shape: tuple[int, ...] = (SIZE,), **settings: Any) -
 @contextmanager
 def training(
     model: nn.Module, draws: Sequence[Sequence[int]] = DRAWS, **changed: Any
-) -> Iterator[PrivateTraining[Row]]:
+) -> Iterator[PrivateTraining[Example]]:
     settings: dict[str, Any] = {
         "plan": make_plan(clipping_norm=CLIP, steps=len(draws)),
         "optimizer": torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.02),
@@ -135,7 +135,7 @@ def training(
         "losses": losses_of(model),
         "noise": Silent(),
         "coins": Scripted(draws),
-        "max_examples": MAX_ROWS,
+        "max_examples": MAX_EXAMPLES,
     } | changed
     plan, optimizer = settings.pop("plan"), settings.pop("optimizer")
     with known_streams(coins=settings.pop("coins"), noise=settings.pop("noise")):
@@ -257,7 +257,9 @@ def nonfinite(model: nn.Module) -> dict[str, Any]:
     records = make_records()
     records[1][0] = (records[1][0][0], float("inf"))
     records[9][6] = (records[9][6][0], float("nan"))
-    return steps(model, draws=[[0, 1, 2, 9], [9, 10, 1]], records=records, trial=records[2:6])
+    return steps(
+        model, draws=[[0, 1, 2, 9], [9, 10, 1]], records=records, trial_records=records[2:6]
+    )
 
 
 def refused(attempt: Callable[[], Any]) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 from distributed_driver import SIZE, sharded_model, whole
-from private_simulator import known_streams, rows_of_records, small_model, squares
+from private_simulator import example_records, known_streams, small_model, squares
 from run_kill_driver import PLAN, STEPS, WitnessedNoise, await_charges, charges, check
 from torch import distributed as dist
 from torch.distributed import fsdp  # noqa: F401  # once, before the forks
@@ -48,9 +48,9 @@ def child(out: Path, way: str, rank: int, meeting: Path) -> None:
             PLAN,
             model,
             torch.optim.Adam(model.parameters(), lr=0.01),
-            records=rows_of_records(),
+            records=example_records(),
             losses=squares(model),
-            trial=rows_of_records()[4:6],
+            trial_records=example_records()[4:6],
             charge=run.charge,
         ) as training,
     ):

@@ -34,20 +34,26 @@ def test_a_step_is_that_of_the_model_as_it_was_written(backend: str, *, whole: b
 @pytest.mark.parametrize("kind", [book_keeping, one_by_one, opacus_hooks])
 def test_clippers_do_the_same_by_themselves(kind: type) -> None:
     torch.manual_seed(0)
-    model, rows = nn.Sequential(nn.Linear(6, 5), nn.GELU(), nn.Linear(5, 3)), torch.randn(4, 6)
+    model, examples = nn.Sequential(nn.Linear(6, 5), nn.GELU(), nn.Linear(5, 3)), torch.randn(4, 6)
     compiled = torch.compile(model, backend="aot_eager")
-    compiled(rows)  # compiled by now
+    compiled(examples)  # compiled by now
     truth, found = (kind(model, clipping_norm=0.1) for _ in range(2))
-    truth.add(lambda: model(rows).square().sum(1), torch.arange(4))
-    found.add(lambda: compiled(rows).square().sum(1), torch.arange(4))
+    truth.add(lambda: model(examples).square().sum(1), torch.arange(4))
+    found.add(lambda: compiled(examples).square().sum(1), torch.arange(4))
     for name, total in truth.sums.items():
         assert torch.allclose(found.sums[name], total, rtol=1e-6)
-    large = [lambda: compiled(rows[:2]).square().sum(1), lambda: compiled(rows[2:]).square().sum(1)]
-    truth.add_large([lambda: model(rows).square().sum(1)])
+    large = [
+        lambda: compiled(examples[:2]).square().sum(1),
+        lambda: compiled(examples[2:]).square().sum(1),
+    ]
+    truth.add_large([lambda: model(examples).square().sum(1)])
     found.add_large(large)
     for name, total in truth.sums.items():
         assert torch.allclose(found.sums[name], total, rtol=1e-5)
-    assert check(found, lambda some: compiled(rows[list(some)]).square().sum(1), rows=4) is not None
+    assert (
+        check(found, lambda some: compiled(examples[list(some)]).square().sum(1), examples=4)
+        is not None
+    )
 
 
 def test_compiled_functions_stay_compiled_outside() -> None:

@@ -16,9 +16,9 @@ from private_simulator import (
     Scripted,
     Silent,
     clipped_sum,
+    example_records,
     flat,
     make_plan,
-    rows_of_records,
     small_model,
     squares,
     training,
@@ -27,7 +27,7 @@ from torch import nn
 
 from hushdoc.accounting import pld
 from hushdoc.errors import CheckpointError, OutputExistsError, PrivacyError
-from hushdoc_training.privacy import guards
+from hushdoc_training.privacy import ownership
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.physical import PADDING, pack
 from hushdoc_training.privacy.plan import PrivacyPlan
@@ -66,7 +66,9 @@ def test_claim_and_mechanism_are_the_plans_own() -> None:
 
 def test_a_self_test_on_public_records_is_no_access() -> None:
     trial = [[torch.ones(6)], [torch.zeros(6), torch.ones(6)]]
-    with training(small_model(), draws=[], coins=None, noise=None, trial=trial, plan=PLAN) as made:
+    with training(
+        small_model(), draws=[], coins=None, noise=None, trial_records=trial, plan=PLAN
+    ) as made:
         claim = made.claim("pages")
     assert not any("self-test" in access.purpose for access in claim.data_accesses)
 
@@ -99,9 +101,9 @@ def test_a_step_is_charged_before_a_record_is_read_or_noise_is_drawn() -> None:
             events.append("noise")
             return super().normal_tensor(shape, std=std)
 
-    def noted(rows: list[torch.Tensor]) -> torch.Tensor:
-        events.append("rows")
-        return losses(rows)
+    def noted(examples: list[torch.Tensor]) -> torch.Tensor:
+        events.append("examples")
+        return losses(examples)
 
     def full(step: int) -> None:
         raise OSError(28, "No space left on device")
@@ -112,7 +114,7 @@ def test_a_step_is_charged_before_a_record_is_read_or_noise_is_drawn() -> None:
         events.clear()
         made.step()
     assert events[0] == "charge"
-    assert set(events[1:]) == {"rows", "noise"}
+    assert set(events[1:]) == {"examples", "noise"}
     with training(model, draws=[[1]], losses=noted, noise=Noted(), charge=full) as made:
         events.clear()
         before = flat(model)
@@ -127,10 +129,10 @@ def test_a_step_that_failed_stays_charged_and_leaves_nothing() -> None:
     losses = squares(model)
     broken = False
 
-    def sometimes(rows: list[torch.Tensor]) -> torch.Tensor:
+    def sometimes(examples: list[torch.Tensor]) -> torch.Tensor:
         if broken:
             raise RuntimeError("out of memory")
-        return losses(rows)
+        return losses(examples)
 
     with training(model, draws=[[8], [0]], losses=sometimes) as made:
         broken = True
@@ -146,14 +148,14 @@ def test_a_step_that_failed_stays_charged_and_leaves_nothing() -> None:
 
 
 class WithBias(nn.Module):
-    """Takes a constant beside its rows."""
+    """Takes a constant beside its examples."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layer = nn.Linear(6, 3)
 
-    def forward(self, rows: torch.Tensor, constant: torch.Tensor) -> torch.Tensor:
-        return self.layer(rows + constant)
+    def forward(self, examples: torch.Tensor, constant: torch.Tensor) -> torch.Tensor:
+        return self.layer(examples + constant)
 
 
 @pytest.mark.parametrize(
@@ -167,14 +169,14 @@ class WithBias(nn.Module):
         ("foreign", "holds 1 parameters that are not trained"),
         ("lbfgs", "LBFGS"),
         ("mean", "one loss for"),
-        ("coupled", "row"),
+        ("coupled", "example"),
         ("accumulated", "leave out"),
         ("constant", r"shape \[6\] for a batch of"),
-        ("rows", r"first record is 0 of type int; .*\[\[row\] for row in rows\]"),
+        ("examples", r"first record is 0 of type int; .*\[\[example\] for example in examples\]"),
         ("generator", "`records` is a generator"),
-        ("rows of a trial", "first record is tensor"),
-        ("list of losses", r"`losses` returned a list for \d+ rows; .*torch.stack"),
-        ("no gradient", r"torch.float32 for \d+ rows that no gradient leads back from"),
+        ("examples of a trial", "first record is tensor"),
+        ("list of losses", r"`losses` returned a list for \d+ examples; .*torch.stack"),
+        ("no gradient", r"torch.float32 for \d+ examples that no gradient leads back from"),
         ("integers", "torch.int64"),
     ],
 )
@@ -189,7 +191,7 @@ def test_what_would_break_the_guarantee_is_refused_by_name(name: str, says: str)
     elif name == "data parallel":
         model = nn.DataParallel(model)
     elif name == "few records":
-        changed["records"] = rows_of_records()[:3]
+        changed["records"] = example_records()[:3]
     elif name == "left out":
         changed["optimizer"] = torch.optim.SGD(list(model.parameters())[:2], lr=1.0)
     elif name == "foreign":
@@ -198,11 +200,11 @@ def test_what_would_break_the_guarantee_is_refused_by_name(name: str, says: str)
     elif name == "lbfgs":
         changed["optimizer"] = torch.optim.LBFGS(model.parameters())
     elif name == "mean":
-        changed["losses"] = lambda rows: squares(model)(rows).mean()
+        changed["losses"] = lambda examples: squares(model)(examples).mean()
     elif name == "coupled":
 
-        def coupled(rows: list[torch.Tensor]) -> torch.Tensor:
-            each = squares(model)(rows)
+        def coupled(examples: list[torch.Tensor]) -> torch.Tensor:
+            each = squares(model)(examples)
             return each / each.detach().sum()
 
         changed["losses"] = coupled
@@ -210,19 +212,19 @@ def test_what_would_break_the_guarantee_is_refused_by_name(name: str, says: str)
         model(torch.ones(1, 6)).sum().backward()
     elif name == "constant":
         model = WithBias()
-        changed["losses"] = lambda rows: model(torch.stack(rows), torch.ones(6)).sum(1)
-    elif name == "rows":
+        changed["losses"] = lambda examples: model(torch.stack(examples), torch.ones(6)).sum(1)
+    elif name == "examples":
         changed["records"] = list(range(20))
     elif name == "generator":
-        changed["records"] = (record for record in rows_of_records())
-    elif name == "rows of a trial":
-        changed["trial"] = [torch.tensor(1.0), torch.tensor(2.0)]
+        changed["records"] = (record for record in example_records())
+    elif name == "examples of a trial":
+        changed["trial_records"] = [torch.tensor(1.0), torch.tensor(2.0)]
     elif name == "list of losses":
-        changed["losses"] = lambda rows: list(squares(model)(rows))
+        changed["losses"] = lambda examples: list(squares(model)(examples))
     elif name == "no gradient":
-        changed["losses"] = lambda rows: squares(model)(rows).detach()
+        changed["losses"] = lambda examples: squares(model)(examples).detach()
     elif name == "integers":
-        changed["losses"] = lambda rows: squares(model)(rows).long()
+        changed["losses"] = lambda examples: squares(model)(examples).long()
     before = flat(model)
     with pytest.raises(PrivacyError, match=says), training(model, draws=[[1]], **changed) as made:
         made.step()
@@ -297,7 +299,7 @@ def test_gradients_and_steps_from_outside_are_refused() -> None:
 def test_a_training_that_was_dropped_holds_nothing() -> None:
     model = small_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    settings = {"records": rows_of_records(), "losses": squares(model)}
+    settings = {"records": example_records(), "losses": squares(model)}
     dropped = PrivateTraining(PLAN, model, optimizer, **settings)
     del dropped
     gc.collect()
@@ -321,7 +323,7 @@ def test_models_that_are_not_trained_privately_are_left_alone() -> None:
         before = flat(other)
         optimizer.step()
         assert not torch.equal(before, flat(other))
-        assert all(optimizer is not owner for owner in guards._OWNERS.values())
+        assert all(optimizer is not owner for owner in ownership._OWNERS.values())
 
 
 def test_a_frozen_part_stays_as_it_was() -> None:
@@ -350,34 +352,36 @@ def test_packing_keeps_records_whole_and_loses_no_row() -> None:
     generator = torch.Generator().manual_seed(0)
     for _ in range(50):
         sizes = torch.randint(0, 7, (12,), generator=generator).tolist()
-        records = [[(number, row) for row in range(size)] for number, size in enumerate(sizes)]
+        records = [
+            [(number, example) for example in range(size)] for number, size in enumerate(sizes)
+        ]
         packed = pack(
-            records, max_examples=4, multiplicity=1, padded=True, length=lambda row: row[1]
+            records, max_examples=4, multiplicity=1, padded=True, length=lambda example: example[1]
         )
         seen = []
         for batch in packed.batches:
-            assert len(batch.rows) == len(batch.records) == len(batch.weights) == 4
+            assert len(batch.examples) == len(batch.records) == len(batch.weights) == 4
             kept = [(r, n, w) for r, n, w in zip(*vars_of(batch), strict=True) if n != PADDING]
             for number in {n for _, n, _ in kept}:
-                rows = [row for row, n, _ in kept if n == number]
-                assert rows == records[rows[0][0]]
+                examples = [example for example, n, _ in kept if n == number]
+                assert examples == records[examples[0][0]]
                 assert math.isclose(sum(w for _, n, w in kept if n == number), 1.0)
-                seen += rows
+                seen += examples
         for parts in packed.large:
-            rows = [
-                row
+            examples = [
+                example
                 for part in parts
-                for row, n in zip(part.rows, part.records, strict=True)
+                for example, n in zip(part.examples, part.records, strict=True)
                 if n == 0
             ]
-            assert rows == records[rows[0][0]]
+            assert examples == records[examples[0][0]]
             assert math.isclose(sum(sum(part.weights) for part in parts), 1.0)
-            seen += rows
-        assert sorted(seen) == sorted(row for record in records for row in record)
+            seen += examples
+        assert sorted(seen) == sorted(example for record in records for example in record)
 
 
 def vars_of(batch: object) -> tuple[object, object, object]:
-    return batch.rows, batch.records, batch.weights  # type: ignore[attr-defined]
+    return batch.examples, batch.records, batch.weights  # type: ignore[attr-defined]
 
 
 def interrupted_run(folder: Path, *, stop_after: int, resume: bool = False) -> nn.Module:
@@ -528,8 +532,8 @@ def test_a_run_goes_on_with_the_records_it_began_with(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
         interrupted_run(folder, stop_after=2 * 4 + 1)
-    others = [rows_of_records()[::-1], [*rows_of_records(), [torch.ones(6)]], rows_of_records()]
-    others[2][4] = [rows_of_records()[4][0] + 1e-6]
+    others = [example_records()[::-1], [*example_records(), [torch.ones(6)]], example_records()]
+    others[2][4] = [example_records()[4][0] + 1e-6]
     for records in others:
         run, model = PrivateRun.open(folder, PLAN, resume=True), small_model()
         with (
@@ -541,7 +545,7 @@ def test_a_run_goes_on_with_the_records_it_began_with(tmp_path: Path) -> None:
     interrupted_run(folder, stop_after=100, resume=True)
 
 
-def test_rows_that_point_elsewhere_are_known_by_what_stands_for_them(tmp_path: Path) -> None:
+def test_examples_that_point_elsewhere_are_known_by_what_stands_for_them(tmp_path: Path) -> None:
     class Opaque:
         def __init__(self, number: int) -> None:
             self.number = number
@@ -554,15 +558,17 @@ def test_rows_that_point_elsewhere_are_known_by_what_stands_for_them(tmp_path: P
             plan=PLAN,
             charge=run.charge,
             records=[[Opaque(number)] for number in range(9)],
-            losses=lambda rows: model(data[[row.number for row in rows]]).square().sum(1),
+            losses=lambda examples: (
+                model(data[[example.number for example in examples]]).square().sum(1)
+            ),
             **known,
         ) as made:
             return run.train(made)
 
     data = torch.randn(9, 6)
     other = data.flip(0)
-    with pytest.raises(PrivacyError, match=r"Row 0 of record 0 holds a 'Opaque' \(row\)"):
+    with pytest.raises(PrivacyError, match=r"Example 0 of record 0 holds a 'Opaque' \(example\)"):
         attempt(data, resume=False)
-    assert attempt(data, resume=True, fingerprint=lambda row: data[row.number])
+    assert attempt(data, resume=True, fingerprint=lambda example: data[example.number])
     with pytest.raises(CheckpointError, match="other records"):
-        attempt(other, resume=True, fingerprint=lambda row: other[row.number])
+        attempt(other, resume=True, fingerprint=lambda example: other[example.number])

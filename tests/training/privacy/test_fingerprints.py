@@ -90,22 +90,22 @@ def itself() -> list[object]:
 
 
 @pytest.mark.parametrize(
-    ("row", "where"),
+    ("example", "where"),
     [
-        (Opaque(), r"'Opaque' \(row\)"),
-        ({"page": [1, Opaque()]}, r"'Opaque' \(row\['page'\]\[1\]\)"),
-        (Window(1, lambda: 1), r"'function' \(row\.content\)"),
-        (torch.ones(2, 2).to_sparse(), r"'Tensor' \(row\)"),
-        (np.array([Opaque()], dtype=object), r"'Opaque' \(row\[0\]\)"),
+        (Opaque(), r"'Opaque' \(example\)"),
+        ({"page": [1, Opaque()]}, r"'Opaque' \(example\['page'\]\[1\]\)"),
+        (Window(1, lambda: 1), r"'function' \(example\.content\)"),
+        (torch.ones(2, 2).to_sparse(), r"'Tensor' \(example\)"),
+        (np.array([Opaque()], dtype=object), r"'Opaque' \(example\[0\]\)"),
         (itself(), "'list'"),
-        (Opaque, r"'type' \(row\)"),
+        (Opaque, r"'type' \(example\)"),
     ],
 )
-def test_what_can_not_be_seen_is_asked_for(row: object, where: str) -> None:
-    with pytest.raises(PrivacyError, match=f"Row 1 of record 2 holds a {where}") as caught:
-        same_records.of_records([[1], [2], [3, row]])
+def test_what_can_not_be_seen_is_asked_for(example: object, where: str) -> None:
+    with pytest.raises(PrivacyError, match=f"Example 1 of record 2 holds a {where}") as caught:
+        same_records.of_records([[1], [2], [3, example]])
     assert "Give `fingerprint`" in str(caught.value)
-    assert same_records.of_records([[1], [2], [3, row]], lambda _: 1)
+    assert same_records.of_records([[1], [2], [3, example]], lambda _: 1)
 
 
 def test_records_are_known_by_order_and_by_what_belongs_together() -> None:

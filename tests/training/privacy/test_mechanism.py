@@ -11,9 +11,9 @@ from private_simulator import (
     Scripted,
     by_hand,
     clipped_sum,
+    example_records,
     flat,
     make_plan,
-    rows_of_records,
     small_model,
     squares,
     training,
@@ -31,7 +31,7 @@ EVERY = list(range(9))
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_sum_is_that_of_gradients_clipped_one_by_one(backend: str) -> None:
     found = clipped_sum(EVERY, backend=backend)
-    assert torch.allclose(found, by_hand(EVERY, rows_of_records()), rtol=1e-4, atol=1e-6)
+    assert torch.allclose(found, by_hand(EVERY, example_records()), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -49,20 +49,20 @@ def test_no_record_moves_the_sum_by_more_than_the_clipping_norm(removed: int, ba
 @pytest.mark.parametrize("padded", [False, True])
 def test_physical_batches_change_nothing(max_examples: int, padded: bool) -> None:
     found = clipped_sum(EVERY, max_examples=max_examples, padded=padded)
-    assert torch.allclose(found, by_hand(EVERY, rows_of_records()), rtol=1e-4, atol=1e-6)
+    assert torch.allclose(found, by_hand(EVERY, example_records()), rtol=1e-4, atol=1e-6)
 
 
 def test_neighbouring_data_sets_differ_by_the_record_alone() -> None:
     """A record that is not drawn, or is not there, leaves every bit of the step as it was."""
     drawn = [0, 2, 5]
     whole = clipped_sum(drawn)
-    records = rows_of_records()
+    records = example_records()
     assert torch.equal(whole, clipped_sum(drawn, records=records[:6]))
     assert torch.equal(whole, clipped_sum(drawn, records=[*records, *records, *records]))
 
 
 def test_the_step_divides_by_a_public_constant_whatever_was_drawn() -> None:
-    one, twice = clipped_sum([8]), clipped_sum([8, 17], records=[*rows_of_records()] * 2)
+    one, twice = clipped_sum([8]), clipped_sum([8, 17], records=[*example_records()] * 2)
     assert float(one.norm()) == pytest.approx(CLIP, rel=1e-3)
     assert torch.allclose(twice, 2 * one, rtol=1e-4, atol=1e-7)
 
@@ -77,8 +77,8 @@ def noise_of(draws: list[list[int]], *, steps: int = 1, key: bytes = bytes(32)) 
         draws=draws,
         plan=plan,
         records=[[torch.zeros(400)]] * 9,
-        trial=[[torch.zeros(400)], [torch.ones(400)]],
-        losses=lambda rows: model(torch.stack(list(rows))).sum(1),
+        trial_records=[[torch.zeros(400)], [torch.ones(400)]],
+        losses=lambda examples: model(torch.stack(list(examples))).sum(1),
         noise=SecretStream(key=key),
         max_examples=2,
     ) as made:
@@ -128,7 +128,7 @@ def test_an_empty_draw_is_a_step_of_noise_that_counts(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_gradient_that_is_not_finite_becomes_zero_and_is_counted(backend: str) -> None:
-    records = rows_of_records()
+    records = example_records()
     records[3] = [torch.full((6,), float("inf"))]
     found = clipped_sum([0, 3, 8], records=records, backend=backend, padded=True, max_examples=5)
     assert torch.allclose(found, by_hand([0, 8], records), rtol=1e-4, atol=1e-6)
@@ -144,8 +144,8 @@ def test_multiplicity_clips_the_mean_over_the_repetitions_once() -> None:
     torch.manual_seed(3)
     model = small_model()
 
-    def noisy(rows: list[torch.Tensor]) -> torch.Tensor:
-        inputs = torch.stack(list(rows))
+    def noisy(examples: list[torch.Tensor]) -> torch.Tensor:
+        inputs = torch.stack(list(examples))
         return model(inputs + torch.randn_like(inputs)).square().sum(1)
 
     before = flat(model)
@@ -188,7 +188,7 @@ def test_the_engine_draws_by_the_plans_rate_from_the_operating_system() -> None:
         records=records,
         losses=squares(model),
         max_examples=100,
-        trial=[[torch.zeros(1)], [torch.ones(1)]],
+        trial_records=[[torch.zeros(1)], [torch.ones(1)]],
     ) as made:
         drawn = [step.drawn for step in made]
     assert len(drawn) == 200

@@ -104,7 +104,7 @@ def test_what_processes_can_not_sum_is_refused_in_all_of_them(ranks: list[dict[s
         ("touched", "processes differ in the records"),
         ("turned", r"Record \d has the loss .* in the first process and .* in process 1"),
         ("turned, and told", "processes differ in the records"),
-        ("unseen", r"'Opaque' \(row\).*Give `fingerprint`"),
+        ("unseen", r"'Opaque' \(example\).*Give `fingerprint`"),
         ("same", "not refused"),
         ("same, and told", "not refused"),
         ("dropout", "not refused"),
@@ -132,7 +132,9 @@ def test_every_process_draws_masks_of_its_own(ranks: list[dict[str, Any]]) -> No
     assert not torch.equal(first, second)
 
 
-def test_a_claim_says_what_it_rests_on_where_rows_only_point(ranks: list[dict[str, Any]]) -> None:
+def test_a_claim_says_what_it_rests_on_where_examples_only_point(
+    ranks: list[dict[str, Any]],
+) -> None:
     for found in ranks:
         content, numbers = found["masks"]["assumed"]
         assert numbers == (*content, same_records.ASSUMED)

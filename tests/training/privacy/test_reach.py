@@ -1,4 +1,4 @@
-"""Parameters that no loss reaches stay as they are, and it is said; never by what rows hold."""
+"""Parameters that no loss reaches stay as they are, and it is said; never by what examples hold."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def with_more(unused: int = 2) -> nn.Module:
     model.pooler = nn.Linear(5, unused)
     forward = nn.Sequential.forward
     layers = nn.Sequential(*list(model)[:3])
-    model.forward = lambda rows: forward(layers, rows)  # type: ignore[method-assign]
+    model.forward = lambda examples: forward(layers, examples)  # type: ignore[method-assign]
     return model
 
 
@@ -37,15 +37,15 @@ def told(says: str, model: nn.Module, **settings: Any) -> Iterator[PrivateTraini
 
 
 class Branching(nn.Module):
-    """Goes by a second layer for rows that say so."""
+    """Goes by a second layer for examples that say so."""
 
     def __init__(self) -> None:
         super().__init__()
         self.plain, self.rare = nn.Linear(6, 3), nn.Linear(6, 3)
 
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        found, rare = self.plain(rows), rows[:, :1] > 1
-        return found + self.rare(rows) * rare if bool(rare.any()) else found
+    def forward(self, examples: torch.Tensor) -> torch.Tensor:
+        found, rare = self.plain(examples), examples[:, :1] > 1
+        return found + self.rare(examples) * rare if bool(rare.any()) else found
 
 
 def branching_records(rare: Sequence[int]) -> list[list[torch.Tensor]]:
@@ -65,7 +65,7 @@ def test_they_are_left_as_they_are_and_named(backend: str) -> None:
         backend=backend,
         optimizer=optimizer,
     ) as made:
-        assert set(made.left_out) == {"pooler.weight", "pooler.bias"}
+        assert set(made.untrained_parameters) == {"pooler.weight", "pooler.bias"}
         made.step()
         made.step()
     for name, value in model.state_dict().items():
@@ -102,7 +102,7 @@ def test_public_records_that_show_it_are_no_access() -> None:
     trial = [[torch.ones(6)], [torch.zeros(6), 2 * torch.ones(6)]]
     plan = make_plan(steps=1)
     with told(
-        "pooler", with_more(), draws=[], plan=plan, coins=None, noise=None, trial=trial
+        "pooler", with_more(), draws=[], plan=plan, coins=None, noise=None, trial_records=trial
     ) as made:
         claim = made.claim("pages")
     assert not any("which parameters" in access.purpose for access in claim.data_accesses)
@@ -111,11 +111,11 @@ def test_public_records_that_show_it_are_no_access() -> None:
 def test_a_gradient_of_zero_is_one() -> None:
     # Of the output layer's bias, where targets are met: what is left out never hangs on values.
     model = small_model()
-    losses = lambda rows: 0.0 * squares(model)(rows)  # noqa: E731
+    losses = lambda examples: 0.0 * squares(model)(examples)  # noqa: E731
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with training(model, draws=[[1]], losses=losses) as made:
-            assert not made.left_out
+            assert not made.untrained_parameters
 
 
 def test_a_step_that_reaches_them_is_refused_before_its_noise() -> None:
@@ -133,24 +133,24 @@ def test_a_step_that_reaches_them_is_refused_before_its_noise() -> None:
     assert all(value.grad is None for value in model.parameters())
 
 
-def test_rows_that_reach_different_parameters_leave_none_out() -> None:
+def test_examples_that_reach_different_parameters_leave_none_out() -> None:
     class Routing(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.one, self.other, self.never = (nn.Linear(6, 3) for _ in range(3))
 
-        def forward(self, rows: torch.Tensor) -> torch.Tensor:
-            return torch.cat([(self.one if r[0] > 0.5 else self.other)(r[None]) for r in rows])
+        def forward(self, examples: torch.Tensor) -> torch.Tensor:
+            return torch.cat([(self.one if r[0] > 0.5 else self.other)(r[None]) for r in examples])
 
     model = Routing()
     with (
-        pytest.raises(PrivacyError, match=r"never\.bias.*differs from row to row"),
+        pytest.raises(PrivacyError, match=r"never\.bias.*differs from example to example"),
         training(model, draws=[], losses=squares(model)),
     ):
         pass
 
 
-def test_parameters_that_all_rows_together_reach_are_trained() -> None:
+def test_parameters_that_all_examples_together_reach_are_trained() -> None:
     model = Branching()
     records = branching_records(rare=range(0, 40, 2))
     with (
@@ -160,7 +160,7 @@ def test_parameters_that_all_rows_together_reach_are_trained() -> None:
         ) as m,
     ):
         warnings.simplefilter("error")
-        assert not m.left_out
+        assert not m.untrained_parameters
 
 
 def test_layers_that_are_skipped_by_chance_are_no_unused_ones() -> None:
@@ -169,8 +169,8 @@ def test_layers_that_are_skipped_by_chance_are_no_unused_ones() -> None:
             super().__init__()
             self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 6)
 
-        def forward(self, rows: torch.Tensor) -> torch.Tensor:
-            found = self.first(rows)
+        def forward(self, examples: torch.Tensor) -> torch.Tensor:
+            found = self.first(examples)
             skipped = self.training and bool(torch.rand(()) < 0.9)
             return found if skipped else self.second(found)
 
@@ -178,7 +178,7 @@ def test_layers_that_are_skipped_by_chance_are_no_unused_ones() -> None:
         torch.manual_seed(seed)
         model = Skipping()
         with training(model, draws=[[1]], losses=squares(model)) as made:
-            assert not made.left_out
+            assert not made.untrained_parameters
         assert model.training
 
 
@@ -205,8 +205,8 @@ def test_reentrant_checkpoints_are_refused_by_the_layers_name(backend: str) -> N
             super().__init__()
             self.first, self.block, self.last = (nn.Linear(6, 6) for _ in range(3))
 
-        def forward(self, rows: torch.Tensor) -> torch.Tensor:
-            return self.last(checkpoint(self.block, self.first(rows), use_reentrant=True))
+        def forward(self, examples: torch.Tensor) -> torch.Tensor:
+            return self.last(checkpoint(self.block, self.first(examples), use_reentrant=True))
 
     model = Saving()
     with (

@@ -18,7 +18,7 @@ from hushdoc_training.runs.private_run import PrivateRun
 
 
 class Noting(nn.Module):
-    """A layer that keeps a mean of the rows it saw, in one of many ways, once it was told to."""
+    """A layer that keeps a mean of the examples it saw, in one of many ways, once told to."""
 
     def __init__(self, write: Callable[[Noting, torch.Tensor], object]) -> None:
         super().__init__()
@@ -28,11 +28,11 @@ class Noting(nn.Module):
         self.register_buffer("last", torch.zeros(6))
         self.register_buffer("order", torch.arange(6))
 
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+    def forward(self, examples: torch.Tensor) -> torch.Tensor:
         if self.notes:
             with torch.no_grad():
-                self.write(self, rows.detach().mean(0))
-        return self.layer(rows)
+                self.write(self, examples.detach().mean(0))
+        return self.layer(examples)
 
 
 WAYS: dict[str, Callable[[Noting, torch.Tensor], object]] = {
@@ -57,8 +57,8 @@ def test_a_write_that_torch_does_not_count_is_refused(name: str, from_the_start:
             model.notes = True
             made.step()
 
-    # A trained weight that is written to in the trial gives the rows away before that.
-    with pytest.raises(PrivacyError, match=f"{name}|depends on other rows"):
+    # A trained weight that is written to in the trial gives the examples away before that.
+    with pytest.raises(PrivacyError, match=f"{name}|depends on other examples"):
         train()
 
 
@@ -210,10 +210,10 @@ def test_a_counted_write_to_any_frozen_part_is_found_at_once(
 
 
 def test_a_large_frozen_part_costs_little() -> None:
-    # A layer of it costs at least two products over the rows, and a look over it one pass.
+    # A layer of it costs at least two products over the examples, and a look over it one pass.
     model = nn.Sequential(nn.Linear(2048, 2048).requires_grad_(False), nn.Linear(2048, 1))
     looked = Released(model, ["1.weight", "1.bias"])
-    rows = torch.randn(512, 2048)
+    examples = torch.randn(512, 2048)
 
     def seconds(action: Callable[[], object]) -> float:
         def once() -> float:
@@ -223,4 +223,4 @@ def test_a_large_frozen_part_costs_little() -> None:
 
         return min(once() for _ in range(7))
 
-    assert seconds(looked.require_kept) < 0.5 * seconds(lambda: model(rows))
+    assert seconds(looked.require_kept) < 0.5 * seconds(lambda: model(examples))

@@ -1,4 +1,4 @@
-"""Which rows the self-test tries."""
+"""Which examples the self-test tries."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from torch import nn
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy import clipping, trial
-from hushdoc_training.privacy.trial import require_exact, tried_rows
+from hushdoc_training.privacy.trial import require_exact, trial_examples
 from hushdoc_training.randomness import dropout_seeds
 
 
-def test_rows_come_from_the_first_record_to_the_last() -> None:
+def test_examples_come_from_the_first_record_to_the_last() -> None:
     records = [[number, number + 0.5, -1] for number in range(100)]
-    found = tried_rows(records)
+    found = trial_examples(records)
     assert found[:2] == [0, 0.5]
     assert found[2:4] == [99, 99.5]
     assert len(found) == 12
-    assert {int(row) for row in found} == {0, 99, 19, 79, 39, 59}
+    assert {int(example) for example in found} == {0, 99, 19, 79, 39, 59}
 
 
-def test_records_without_rows_are_passed_over() -> None:
-    assert tried_rows([[]] * 50 + [["a"]] + [[]] * 70 + [["b"]]) == ["b", "a"]
-    assert tried_rows([[]] * 50) == []
+def test_records_without_examples_are_passed_over() -> None:
+    assert trial_examples([[]] * 50 + [["a"]] + [[]] * 70 + [["b"]]) == ["b", "a"]
+    assert trial_examples([[]] * 50) == []
 
 
-def test_the_longest_and_the_shortest_row_come_first() -> None:
+def test_the_longest_and_the_shortest_example_come_first() -> None:
     records = [["aaaa"], ["bbb", "bbbb"], ["cccc"], ["cc", "ccccccc"], ["dddd"], ["e"]] * 40
-    found = tried_rows(records, length=len)
+    found = trial_examples(records, length=len)
     assert found[:2] == ["ccccccc", "e"]
 
 
@@ -53,9 +53,9 @@ class Window:
         lambda n: Window(ids=np.array([n]), more={"x": [torch.tensor(n)]}),
     ],
 )
-def test_rows_that_are_alike_are_tried_once(make: Any) -> None:
+def test_examples_that_are_alike_are_tried_once(make: Any) -> None:
     records = [[make(2)], [make(2), make(2)], [make(3)]]
-    assert len(tried_rows(records)) == 2
+    assert len(trial_examples(records)) == 2
 
 
 def test_things_that_cannot_be_compared_are_different() -> None:
@@ -63,53 +63,53 @@ def test_things_that_cannot_be_compared_are_different() -> None:
         def __eq__(self, other: object) -> bool:
             raise TypeError
 
-    assert len(tried_rows([[Odd()], [Odd()]])) == 2
+    assert len(trial_examples([[Odd()], [Odd()]])) == 2
 
 
 def ratio_of(model: nn.Module) -> Any:
-    # Divided by what all rows of a batch hold: the same for rows that are alike.
-    def losses(rows: Any) -> torch.Tensor:
-        x = torch.stack(list(rows))
+    # Divided by what all examples of a batch hold: the same for examples that are alike.
+    def losses(examples: Any) -> torch.Tensor:
+        x = torch.stack(list(examples))
         return model(x).square().sum(1) / x.square().sum() * len(x)
 
     return losses
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_trial_of_rows_that_are_alike_is_refused(number: int) -> None:
-    model, row = small_model(), torch.randn(6)
-    trial = [[row.clone()] for _ in range(number)]
-    with pytest.raises(PrivacyError, match="only one row that differs"):
-        training(model, draws=[], losses=ratio_of(model), trial=trial).__enter__()
+def test_a_trial_of_examples_that_are_alike_is_refused(number: int) -> None:
+    model, example = small_model(), torch.randn(6)
+    trial = [[example.clone()] for _ in range(number)]
+    with pytest.raises(PrivacyError, match="only one example that differs"):
+        training(model, draws=[], losses=ratio_of(model), trial_records=trial).__enter__()
 
 
 @pytest.mark.parametrize("trial", [[[0, 1]], [[0], [1]], [[0], [1], [2]]])
-def test_a_trial_of_two_rows_finds_what_couples_them(trial: list[list[int]]) -> None:
-    model, rows = small_model(), torch.randn(3, 6)
-    public = [[rows[index] for index in record] for record in trial]
-    with pytest.raises(PrivacyError, match="depends on other rows"):
-        training(model, draws=[], losses=ratio_of(model), trial=public).__enter__()
+def test_a_trial_of_two_examples_finds_what_couples_them(trial: list[list[int]]) -> None:
+    model, examples = small_model(), torch.randn(3, 6)
+    public = [[examples[index] for index in record] for record in trial]
+    with pytest.raises(PrivacyError, match="depends on other examples"):
+        training(model, draws=[], losses=ratio_of(model), trial_records=public).__enter__()
 
 
-def test_a_mean_over_the_longest_row_is_found_though_the_first_rows_are_full() -> None:
+def test_a_mean_over_the_longest_example_is_found_though_the_first_examples_are_full() -> None:
     model = nn.Linear(6, 1)
     x, lengths = torch.randn(300, 8, 6), torch.full((300,), 8)
     lengths[17] = 2
     clipper = clipping.book_keeping(model, clipping_norm=1.0)
 
-    def losses(rows: Any) -> torch.Tensor:
-        longest = int(lengths[rows].max())
-        mask = (torch.arange(longest) < lengths[rows][:, None]).float()
-        return (model(x[rows][:, :longest]).squeeze(-1).square() * mask).mean(1)
+    def losses(examples: Any) -> torch.Tensor:
+        longest = int(lengths[examples].max())
+        mask = (torch.arange(longest) < lengths[examples][:, None]).float()
+        return (model(x[examples][:, :longest]).squeeze(-1).square() * mask).mean(1)
 
-    with pytest.raises(PrivacyError, match="longest row"):
+    with pytest.raises(PrivacyError, match="longest example"):
         require_exact(
             clipper,
             clipping.place(model),
-            [[row] for row in range(300)],
+            [[example] for example in range(300)],
             losses,
             tolerance=1e-3,
-            length=lambda row: int(lengths[row]),
+            length=lambda example: int(lengths[example]),
         )
 
 
@@ -122,10 +122,10 @@ def test_a_tried_record_that_is_not_finite_is_passed_over() -> None:
 
 
 def noisy(model: nn.Module, generator: torch.Generator | None = None) -> Any:
-    """Returns losses that draw for each row, which can't be compared in other company."""
+    """Returns losses that draw for each example, which can't be compared in other company."""
 
-    def losses(rows: Any) -> torch.Tensor:
-        inputs = torch.stack(list(rows))
+    def losses(examples: Any) -> torch.Tensor:
+        inputs = torch.stack(list(examples))
         return model(inputs + torch.randn(inputs.shape, generator=generator)).square().sum(1)
 
     return losses
@@ -173,24 +173,24 @@ def test_losses_that_draw_need_others_for_the_self_test() -> None:
         training(model, draws=[], losses=noisy(model)).__enter__()
 
 
-def test_losses_trained_with_that_couple_rows_are_found_beside_sound_ones() -> None:
+def test_losses_trained_with_that_couple_examples_are_found_beside_sound_ones() -> None:
     model = small_model()
     plain = noisy(model)
 
-    def coupled(rows: Any) -> torch.Tensor:
-        each = plain(rows)
-        return each / each.sum()  # a gradient leads from every loss to every row
+    def coupled(examples: Any) -> torch.Tensor:
+        each = plain(examples)
+        return each / each.sum()  # a gradient leads from every loss to every example
 
     with pytest.raises(PrivacyError, match="is off by"):
         training(model, draws=[], losses=coupled, trial_losses=squares(model)).__enter__()
 
 
-def test_losses_trained_with_that_couple_rows_without_a_gradient_rest_on_the_claim() -> None:
+def test_losses_trained_with_that_couple_examples_without_a_gradient_rest_on_the_claim() -> None:
     model = small_model()
     plain = noisy(model)
 
-    def coupled(rows: Any) -> torch.Tensor:
-        each = plain(rows)
+    def coupled(examples: Any) -> torch.Tensor:
+        each = plain(examples)
         return each / each.detach().sum()
 
     with training(model, draws=[], losses=coupled, trial_losses=squares(model)) as made:
@@ -199,21 +199,21 @@ def test_losses_trained_with_that_couple_rows_without_a_gradient_rest_on_the_cla
 
 def test_a_wrong_clipper_is_found_on_the_losses_trained_with_alone() -> None:
     class Flipping(nn.Module):
-        """Moves rows where it is told to: the same way in every batch, so nothing sees it move."""
+        """Moves examples on request: the same way in every batch, so nothing sees it move."""
 
         def __init__(self) -> None:
             super().__init__()
             self.first, self.flips = nn.Linear(6, 3), False
 
-        def forward(self, rows: torch.Tensor) -> torch.Tensor:
-            return self.first(rows.flip(0)).flip(0) if self.flips else self.first(rows)
+        def forward(self, examples: torch.Tensor) -> torch.Tensor:
+            return self.first(examples.flip(0)).flip(0) if self.flips else self.first(examples)
 
     model = Flipping()
 
-    def flipped(rows: Any) -> torch.Tensor:
+    def flipped(examples: Any) -> torch.Tensor:
         model.flips = True
         try:
-            return noisy(model)(rows)
+            return noisy(model)(examples)
         finally:
             model.flips = False
 
@@ -229,45 +229,45 @@ def test_what_the_losses_trained_with_do_not_reach_is_left_out() -> None:
             super().__init__()
             self.used, self.more = nn.Linear(6, 3), nn.Linear(6, 3)
 
-        def forward(self, rows: torch.Tensor, *, both: bool = False) -> torch.Tensor:
-            return self.used(rows) + self.more(rows) if both else self.used(rows)
+        def forward(self, examples: torch.Tensor, *, both: bool = False) -> torch.Tensor:
+            return self.used(examples) + self.more(examples) if both else self.used(examples)
 
     model = Twofold()
 
-    def both(rows: Any) -> torch.Tensor:
-        return model(torch.stack(list(rows)), both=True).square().sum(1)
+    def both(examples: Any) -> torch.Tensor:
+        return model(torch.stack(list(examples)), both=True).square().sum(1)
 
     with (
         pytest.warns(UserWarning, match=r"more\.bias, more\.weight"),
         training(model, draws=[], losses=noisy(model), trial_losses=both) as made,
     ):
-        assert set(made.left_out) == {"more.weight", "more.bias"}
+        assert set(made.untrained_parameters) == {"more.weight", "more.bias"}
 
 
 @pytest.mark.parametrize(("lengths", "refused"), [((4, 4, 4), False), ((2, 4, 3), True)])
-def test_an_order_that_is_made_in_python_rests_on_the_tried_rows(
+def test_an_order_that_is_made_in_python_rests_on_the_trial_examples(
     lengths: tuple[int, ...], refused: bool
 ) -> None:
-    """Longest first, as packed sequences want it: rows of one length stay where they are."""
+    """Longest first, as packed sequences want it: examples of one length stay where they are."""
 
     class Sorting(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.layer = nn.Linear(4, 3)
 
-        def forward(self, rows: torch.Tensor, filled: torch.Tensor) -> torch.Tensor:
-            order = sorted(range(len(rows)), key=lambda at: -int(filled[at]))
-            found = self.layer(torch.stack([rows[at] for at in order]))
-            return torch.stack([found[order.index(at)] for at in range(len(rows))])
+        def forward(self, examples: torch.Tensor, filled: torch.Tensor) -> torch.Tensor:
+            order = sorted(range(len(examples)), key=lambda at: -int(filled[at]))
+            found = self.layer(torch.stack([examples[at] for at in order]))
+            return torch.stack([found[order.index(at)] for at in range(len(examples))])
 
     model = Sorting()
 
-    def losses(rows: Any) -> torch.Tensor:
-        filled = torch.tensor([int((row != 0).sum()) for row in rows])
-        return model(torch.stack(list(rows)), filled).square().sum(1)
+    def losses(examples: Any) -> torch.Tensor:
+        filled = torch.tensor([int((example != 0).sum()) for example in examples])
+        return model(torch.stack(list(examples)), filled).square().sum(1)
 
-    rows = [(torch.arange(4) < n) * (1.0 + torch.rand(4)) for n in lengths]
-    settings = {"losses": losses, "trial": [[row] for row in rows]}
+    examples = [(torch.arange(4) < n) * (1.0 + torch.rand(4)) for n in lengths]
+    settings = {"losses": losses, "trial_records": [[example] for example in examples]}
     if refused:
         with pytest.raises(PrivacyError, match=r"layer\.(weight|bias)"):
             training(model, draws=[], **settings).__enter__()

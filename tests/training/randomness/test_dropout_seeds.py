@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 import torch
-from private_simulator import flat, make_plan, rows_of_records, small_model, training
+from private_simulator import example_records, flat, make_plan, small_model, training
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -69,7 +69,7 @@ def test_a_seed_that_is_known_says_nothing_of_the_masks(backend: str) -> None:
     one, other = Dropping(), Dropping()
     weights = [trained(model, seed=7, backend=backend) for model in (one, other)]
     assert not torch.equal(*weights)
-    assert sum(len(mask) for mask in one.masks) == sum(map(len, rows_of_records()))
+    assert sum(len(mask) for mask in one.masks) == sum(map(len, example_records()))
     first, second = torch.cat(one.masks), torch.cat(other.masks)
     # Two independent fair masks agree in half of their places.
     assert 0.4 < float((first == second).float().mean()) < 0.6

@@ -37,7 +37,7 @@ from hushdoc.certificate import vocabulary
 from hushdoc.errors import PrivacyError
 from hushdoc_training.ledger import runs as ledger_runs
 from hushdoc_training.ledger import storage
-from hushdoc_training.ledger.runs import LedgerRun, Spent, Statement, composed
+from hushdoc_training.ledger.runs import LedgerRun, LedgerStatement, Spent, composed
 
 ADJACENCIES = ("add-remove",)
 """Relations between neighbouring data sets that a ledger counts."""
@@ -200,11 +200,11 @@ class Ledger:
             fails *= 4
         return ledger_runs.most_steps(fits, fails=fails, tolerance=0.02)
 
-    def statement(self, documents: str) -> Statement:
+    def statement(self, documents: str) -> LedgerStatement:
         """Returns what a claim can say of all runs up to now."""
         return self._statement(self.mechanism(), documents)
 
-    def require_room(self, *, step: Mechanism, steps: int, documents: str) -> Statement:
+    def require_room(self, *, step: Mechanism, steps: int, documents: str) -> LedgerStatement:
         """Returns what a claim would say after such a run; reserves nothing.
 
         Raises:
@@ -377,8 +377,8 @@ class Ledger:
     def _epsilon(self, mechanism: Sequence) -> float:
         return pld.epsilon(mechanism, self.delta) if mechanism.events else 0.0
 
-    def _statement(self, mechanism: Sequence, documents: str) -> Statement:
-        return Statement(
+    def _statement(self, mechanism: Sequence, documents: str) -> LedgerStatement:
+        return LedgerStatement(
             mechanism=mechanism,
             commitment=self.commitment(documents),
             epsilon=self.epsilon,

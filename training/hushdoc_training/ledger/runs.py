@@ -87,7 +87,7 @@ class Spent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Statement:
+class LedgerStatement:
     """What a ledger says of all its runs at one moment; claims are made from it.
 
     Attributes:

@@ -15,7 +15,7 @@ from hushdoc.certificate.claim import (
     ProtectedUnit,
     PublicData,
 )
-from hushdoc_training.ledger.runs import Statement
+from hushdoc_training.ledger.runs import LedgerStatement
 from hushdoc_training.privacy.plan import ACCOUNTANTS, UNIT_DEFINITIONS, PrivacyPlan
 from hushdoc_training.randomness.secret_stream import FLOATING_POINT, RNG
 
@@ -119,7 +119,7 @@ def private(
     *,
     training: Mapping[str, Any],
     hyperparameter_tuning: str = "none",
-    ledger: Statement | None = None,
+    ledger: LedgerStatement | None = None,
     accesses: tuple[DataAccess, ...] = (),
     assumes: tuple[str, ...] = (),
 ) -> Claim:
@@ -163,29 +163,29 @@ def private(
     )
 
 
-def looked_at(
-    name: str, *, tried: bool, compared: bool, left_out: bool = False
+def accesses_of_checks(
+    name: str, *, tested: bool, compared: bool, untrained: bool
 ) -> tuple[DataAccess, ...]:
     """Returns the accesses of checks before the first step.
 
     Args:
         name: What the protected data are called.
-        tried: Whether the self-test ran on protected records.
+        tested: Whether the self-test ran on protected records.
         compared: Whether several processes compared what they have.
-        left_out: Whether parameters were left out because no loss of a tried record reaches them.
+        untrained: Whether parameters stay untrained, as no loss of the self-test reaches them.
     """
     refusing, public = "not-released", "declared-public"
     purposes = (
         (
             "self-test of clipping on some of the records: it refuses or shows nothing",
             refusing,
-            tried,
+            tested,
         ),
         ("comparison of records over processes: it refuses or shows nothing", refusing, compared),
         (
             "which parameters the losses reach, taken to be the same for every record",
             public,
-            tried and left_out,
+            tested and untrained,
         ),
     )
     return tuple(
@@ -196,7 +196,7 @@ def looked_at(
 
 
 def _guarantee(
-    plan: PrivacyPlan, tuning: str, ledger: Statement | None, assumes: tuple[str, ...]
+    plan: PrivacyPlan, tuning: str, ledger: LedgerStatement | None, assumes: tuple[str, ...]
 ) -> Guarantee:
     mechanism = plan.mechanism() if ledger is None else ledger.mechanism
     accountant = plan.accountant if ledger is None else LEDGER_ACCOUNTANT
@@ -222,7 +222,7 @@ def _guarantee(
     )
 
 
-def _composition(plan: PrivacyPlan, ledger: Statement | None) -> str:
+def _composition(plan: PrivacyPlan, ledger: LedgerStatement | None) -> str:
     if ledger is None:
         return "one training run; its final weights are the only release"
     runs = "1 training run is" if ledger.num_runs == 1 else f"{ledger.num_runs} training runs are"

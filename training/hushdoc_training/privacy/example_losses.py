@@ -1,4 +1,4 @@
-"""Losses of rows: what a caller's function has to return, and each row's share in its record."""
+"""Losses of examples: what a caller's function returns, and what its model may be given."""
 
 from __future__ import annotations
 
@@ -14,38 +14,39 @@ from hushdoc_training.privacy import clipping
 from hushdoc_training.privacy.clipping.model_inputs import Entering
 from hushdoc_training.privacy.physical import PhysicalBatch
 
-Row = TypeVar("Row")
-RowLosses = Callable[[Sequence[Row]], torch.Tensor]
-"""Returns one loss for each row of a list."""
+Example = TypeVar("Example")
+ExampleLosses = Callable[[Sequence[Example]], torch.Tensor]
+"""Returns one loss for each example of a list."""
 
 
-def checked(losses: RowLosses[Row]) -> RowLosses[Row]:
+def checked(losses: ExampleLosses[Example]) -> ExampleLosses[Example]:
     """Returns the same losses, which raise PrivacyError where no gradient can come of them."""
 
-    def of(rows: Sequence[Row]) -> torch.Tensor:
-        found = losses(rows)
+    def of(examples: Sequence[Example]) -> torch.Tensor:
+        found = losses(examples)
         if not isinstance(found, torch.Tensor):
             raise PrivacyError(
-                f"`losses` returned a {type(found).__name__} for {len(rows)} rows; expected a "
-                "tensor with one loss for each row. Where they are several tensors, return "
-                "`torch.stack(them)`."
+                f"`losses` returned a {type(found).__name__} for {len(examples)} examples; "
+                "expected a tensor with one loss for each example. Where they are several "
+                "tensors, return `torch.stack(them)`."
             )
         if torch.is_grad_enabled() and not found.requires_grad:
             raise PrivacyError(
-                f"`losses` returned numbers of type {found.dtype} for {len(rows)} rows that no "
-                "gradient leads back from; expected losses that were computed from the model's "
-                "trained parameters. Leave out `torch.no_grad`, `.detach()` and `.item()` there."
+                f"`losses` returned numbers of type {found.dtype} for {len(examples)} examples "
+                "that no gradient leads back from; expected losses that were computed from the "
+                "model's trained parameters. Leave out `torch.no_grad`, `.detach()` and `.item()` "
+                "there."
             )
         return found
 
     return of
 
 
-def weighted(losses_of: RowLosses[Row], batch: PhysicalBatch[Row]) -> clipping.Losses:
-    """Returns what computes each row's share in its record's loss."""
+def weighted(losses_of: ExampleLosses[Example], batch: PhysicalBatch[Example]) -> clipping.Losses:
+    """Returns what computes each example's share in its record's loss."""
 
     def compute() -> torch.Tensor:
-        losses = losses_of(batch.rows)
+        losses = losses_of(batch.examples)
         return losses * losses.new_tensor(batch.weights)
 
     return compute
@@ -60,36 +61,34 @@ def by_record(losses: torch.Tensor, batch: PhysicalBatch[Any]) -> list[float]:
 
 
 @contextmanager
-def watched(
-    model: nn.Module, losses: Callable[[Sequence[Row]], torch.Tensor]
-) -> Iterator[Callable[[Sequence[Row]], torch.Tensor]]:
-    """Yields the losses; inside the block the model takes nothing but rows.
+def watched(model: nn.Module, losses: ExampleLosses[Example]) -> Iterator[ExampleLosses[Example]]:
+    """Yields the losses; inside the block the model takes nothing but examples.
 
     Args:
         model: What the losses call.
-        losses: One for each row.
+        losses: One for each example.
     """
     expected = 0
 
     def visit(tensor: torch.Tensor) -> None:
         if tensor.dim() and len(tensor) != expected:
-            raise _not_rows(tensor, expected)
+            raise _not_examples(tensor, expected)
 
     entering = Entering(model, visit)
 
-    def of(rows: Sequence[Row]) -> torch.Tensor:
+    def of(examples: Sequence[Example]) -> torch.Tensor:
         nonlocal expected
-        expected = len(rows)
+        expected = len(examples)
         with entering.open():
-            return losses(list(rows))  # a tuple would index a tensor by its axes
+            return losses(list(examples))  # a tuple would index a tensor by its axes
 
     with entering:
         yield of
 
 
-def _not_rows(tensor: torch.Tensor, expected: int) -> PrivacyError:
+def _not_examples(tensor: torch.Tensor, expected: int) -> PrivacyError:
     return PrivacyError(
         f"The model was handed a tensor of shape {list(tensor.shape)} for a batch of {expected} "
-        f"rows; expected {expected} entries, one for each row. Expand a constant to all rows "
-        f"(`.expand({expected}, ...)`), or make it a buffer of the model."
+        f"examples; expected {expected} entries, one for each example. Expand a constant to all "
+        f"examples (`.expand({expected}, ...)`), or make it a buffer of the model."
     )

@@ -12,29 +12,29 @@ from typing import Any, Generic, TypeVar
 
 from hushdoc.errors import PrivacyError
 
-Row = TypeVar("Row")
+Example = TypeVar("Example")
 
 PADDING = -1
-"""Number of no record: the row is there for the batch's shape alone."""
+"""Number of no record: the example is there for the batch's shape alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PhysicalBatch(Generic[Row]):
+class PhysicalBatch(Generic[Example]):
     """Whole records, or a part of one that is larger than a batch.
 
     Attributes:
-        rows: What the loss is computed on, in one call.
-        records: For each row, which record of this batch it belongs to, from 0, or PADDING.
-        weights: For each row, its share in its record's loss; they add up to 1 over a record.
+        examples: What the loss is computed on, in one call.
+        records: For each example, which record of this batch it belongs to, from 0, or PADDING.
+        weights: For each example, its share in its record's loss; they add up to 1 over a record.
     """
 
-    rows: tuple[Row, ...]
+    examples: tuple[Example, ...]
     records: tuple[int, ...]
     weights: tuple[float, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Packed(Generic[Row]):
+class Packed(Generic[Example]):
     """One draw, ready to be computed.
 
     Attributes:
@@ -42,12 +42,12 @@ class Packed(Generic[Row]):
         large: Records that are larger than a batch, each in parts.
     """
 
-    batches: tuple[PhysicalBatch[Row], ...]
-    large: tuple[tuple[PhysicalBatch[Row], ...], ...]
+    batches: tuple[PhysicalBatch[Example], ...]
+    large: tuple[tuple[PhysicalBatch[Example], ...], ...]
 
 
-def require_rows(records: Sequence[Any]) -> None:
-    """Raises PrivacyError unless the first record, and so all of their kind, is a list of rows.
+def require_examples(records: Sequence[Any]) -> None:
+    """Raises PrivacyError unless the first record, and so all of their kind, is a list of examples.
 
     Args:
         records: Of the data, or of a draw.
@@ -57,43 +57,45 @@ def require_rows(records: Sequence[Any]) -> None:
     except (TypeError, KeyError) as error:
         raise PrivacyError(
             f"`records` is a {type(records).__name__} ({error}); expected a sequence of records, "
-            "each the list of its rows."
+            "each the list of its examples."
         ) from error
     if isinstance(first, str | bytes) or not hasattr(first, "__len__") or _is_scalar(first):
         raise PrivacyError(
             f"The first record is {first!r:.60} of type {type(first).__name__}; expected the list "
-            "of its rows. Where every row is a record of its own, give `[[row] for row in rows]`."
+            "of its examples. Where every example is a record of its own, give "
+            "`[[example] for example in examples]`."
         )
 
 
 def pack(
-    records: Sequence[Sequence[Row]],
+    records: Sequence[Sequence[Example]],
     *,
     max_examples: int,
     multiplicity: int = 1,
-    length: Callable[[Row], int] | None = None,
+    length: Callable[[Example], int] | None = None,
     padded: bool = False,
     alone: bool = False,
-) -> Packed[Row]:
-    """Returns records as physical batches; a record without rows has no gradient and is left out.
+) -> Packed[Example]:
+    """Returns records as physical batches, without records that have no example and no gradient.
 
     Args:
-        records: The rows of each record.
-        max_examples: Most rows in one batch.
-        multiplicity: How often every row is repeated, for losses that draw randomness of their own:
-            the average over the repetitions is one gradient, clipped once.
-        length: Of a row; rows of similar lengths then share batches, so that little is padding.
-        padded: Whether every batch is filled up to `max_examples` with rows of no record.
+        records: The examples of each record.
+        max_examples: Most examples in one batch.
+        multiplicity: How often every example is repeated, for losses that draw randomness of their
+            own: the average over the repetitions is one gradient, clipped once.
+        length: Of an example; examples of similar lengths then share batches, so that little is
+            padding.
+        padded: Whether every batch is filled up to `max_examples` with examples of no record.
         alone: Whether every record has a batch of its own.
 
     Example:
         >>> packed = pack(["ab", "", "cdefg", "h"], max_examples=3, padded=True)
-        >>> [(batch.rows, batch.records, batch.weights) for batch in packed.batches]
+        >>> [(batch.examples, batch.records, batch.weights) for batch in packed.batches]
         [(('a', 'b', 'h'), (0, 0, 1), (0.5, 0.5, 1.0))]
-        >>> [["".join(part.rows) for part in record] for record in packed.large]
+        >>> [["".join(part.examples) for part in record] for record in packed.large]
         [['cde', 'fgg']]
     """
-    repeated = [[row for row in record for _ in range(multiplicity)] for record in records]
+    repeated = [[example for example in record for _ in range(multiplicity)] for record in records]
     small = [record for record in repeated if 0 < len(record) <= max_examples]
     large = [record for record in repeated if len(record) > max_examples]
     if length is not None:
@@ -112,8 +114,10 @@ def _is_scalar(value: Any) -> bool:
     return getattr(value, "shape", None) == ()
 
 
-def _groups(records: Sequence[Sequence[Row]], max_examples: int) -> list[list[Sequence[Row]]]:
-    groups: list[list[Sequence[Row]]] = []
+def _groups(
+    records: Sequence[Sequence[Example]], max_examples: int
+) -> list[list[Sequence[Example]]]:
+    groups: list[list[Sequence[Example]]] = []
     left = 0
     for record in records:
         if len(record) > left:
@@ -124,14 +128,16 @@ def _groups(records: Sequence[Sequence[Row]], max_examples: int) -> list[list[Se
     return groups
 
 
-def _batch(group: Sequence[Sequence[Row]], fill: int) -> PhysicalBatch[Row]:
-    rows = [row for record in group for row in record]
+def _batch(group: Sequence[Sequence[Example]], fill: int) -> PhysicalBatch[Example]:
+    examples = [example for record in group for example in record]
     numbers = [number for number, record in enumerate(group) for _ in record]
     weights = [1 / len(record) for record in group for _ in record]
-    return _filled(rows, numbers, weights, fill)
+    return _filled(examples, numbers, weights, fill)
 
 
-def _parts(record: Sequence[Row], max_examples: int, fill: int) -> tuple[PhysicalBatch[Row], ...]:
+def _parts(
+    record: Sequence[Example], max_examples: int, fill: int
+) -> tuple[PhysicalBatch[Example], ...]:
     return tuple(
         _filled(part, [0] * len(part), [1 / len(record)] * len(part), fill)
         for part in (record[at : at + max_examples] for at in range(0, len(record), max_examples))
@@ -139,11 +145,11 @@ def _parts(record: Sequence[Row], max_examples: int, fill: int) -> tuple[Physica
 
 
 def _filled(
-    rows: Sequence[Row], numbers: list[int], weights: list[float], fill: int
-) -> PhysicalBatch[Row]:
-    missing = max(0, fill - len(rows))
+    examples: Sequence[Example], numbers: list[int], weights: list[float], fill: int
+) -> PhysicalBatch[Example]:
+    missing = max(0, fill - len(examples))
     return PhysicalBatch(
-        rows=(*rows, *[rows[-1]] * missing),
+        examples=(*examples, *[examples[-1]] * missing),
         records=(*numbers, *[PADDING] * missing),
         weights=(*weights, *[0.0] * missing),
     )

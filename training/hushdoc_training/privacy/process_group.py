@@ -37,7 +37,7 @@ class Group:
     handle: Any = None
 
     @classmethod
-    def found(cls, handle: Any = None) -> Group:
+    def current(cls, handle: Any = None) -> Group:
         """Returns the group that torch.distributed was started with; else a group of one."""
         if not (dist.is_available() and dist.is_initialized()):
             return cls(rank=0, size=1)

@@ -1,8 +1,8 @@
 """What leaves with the weights: nothing but a private step may write to it.
 
 A model's parameters and buffers are released, and whatever else its modules put into a state dict.
-What a forward pass writes there of the rows it saw is neither clipped nor noised. So their content
-is compared by checksum:
+What a forward pass writes there of the examples it saw is neither clipped nor noised. So their
+content is compared by checksum:
 
     trained parameters    before and after the passes of every step
     buffers               with the start, after the passes of every step

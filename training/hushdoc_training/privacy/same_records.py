@@ -1,8 +1,9 @@
 """Whether processes that train together read the same records, in the same order.
 
 Each computes its part of one draw, so a document that stands at two places of two lists would be
-clipped twice. What rows hold is compared in full. What rows only point to (an index says nothing of
-the table behind it) shows in their losses, which are compared on a few, chosen by chance.
+clipped twice. What examples hold is compared in full. What examples only point to (an index says
+nothing of the table behind it) shows in their losses, which are compared on a few, chosen by
+chance.
 """
 
 from __future__ import annotations
@@ -27,29 +28,31 @@ from torch import distributed as dist
 from torch import nn
 
 from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.privacy.process_group import Group
 from hushdoc_training.randomness import dropout_seeds
 
-Row = TypeVar("Row")
-Losses = Callable[[Sequence[Row]], torch.Tensor]
+Example = TypeVar("Example")
 
 COMPARED = 32
-"""Rows whose losses are compared. Lists in different orders differ almost everywhere."""
+"""Examples whose losses are compared. Lists in different orders differ almost everywhere."""
 
 ASSUMED = (
-    "rows that are numbers pointed to the same data in every process; the losses of "
+    "examples that are numbers pointed to the same data in every process; the losses of "
     f"{COMPARED} of them were compared"
 )
 
 
 def assumed(
-    records: Sequence[Sequence[Row]], fingerprint: Callable[[Row], object] | None, group: Group
+    records: Sequence[Sequence[Example]],
+    fingerprint: Callable[[Example], object] | None,
+    group: Group,
 ) -> tuple[str, ...]:
     """Returns what a guarantee rests on besides what every claim says.
 
     Args:
         records: What this process has.
-        fingerprint: Returns what stands for a row.
+        fingerprint: Returns what stands for an example.
         group: The processes.
     """
     first = next((record[0] for record in records if len(record)), None)
@@ -81,8 +84,8 @@ def require_same_content(fingerprint: Callable[[], str], group: Group) -> None:
 
 def require_same_losses(
     model: nn.Module,
-    losses: Losses[Row],
-    records: Sequence[Sequence[Row]],
+    losses: ExampleLosses[Example],
+    records: Sequence[Sequence[Example]],
     group: Group,
     *,
     max_examples: int,
@@ -92,22 +95,22 @@ def require_same_losses(
 
     Args:
         model: The same weights in all processes; dropout is off while it is compared.
-        losses: One for each row.
+        losses: One for each example.
         records: Of equal content in all processes.
         group: All of its processes call this.
-        max_examples: Most rows in one forward pass.
+        max_examples: Most examples in one forward pass.
         tolerance: Largest relative difference.
     """
     if group.size == 1:
         return
     dice = random.Random(group.secret())
     places = [place for place in _shuffled(len(records), dice) if len(records[place])][:COMPARED]
-    rows = [dice.choice(records[place]) for place in places]
+    examples = [dice.choice(records[place]) for place in places]
     with torch.no_grad(), _calm(model):
         found = [
             float(one)
-            for at in range(0, len(rows), max_examples)
-            for one in losses(rows[at : at + max_examples])
+            for at in range(0, len(examples), max_examples)
+            for one in losses(examples[at : at + max_examples])
         ]
     told: list[list[float]] = [[] for _ in range(group.size)]
     dist.all_gather_object(told, found, group=group.handle)
@@ -130,7 +133,7 @@ def _refuse_others(told: torch.Tensor, places: Sequence[int], tolerance: float) 
 
 
 def _shuffled(count: int, dice: random.Random) -> Iterator[int]:
-    """Yields places by chance, and all of them in the end where the first have no row."""
+    """Yields places by chance, and all of them in the end where the first have no example."""
     some = min(count, 4 * COMPARED)
     yield from dice.sample(range(count), some)
     yield from range(count if some < count else 0)
@@ -160,38 +163,40 @@ _DEEPEST = 40
 
 
 def of_records(
-    records: Sequence[Sequence[Row]], fingerprint: Callable[[Row], object] | None = None
+    records: Sequence[Sequence[Example]], fingerprint: Callable[[Example], object] | None = None
 ) -> str:
-    """Returns a digest of all records with their rows, in their order.
+    """Returns a digest of all records with their examples, in their order.
 
     Args:
-        records: The rows of each.
-        fingerprint: Returns what stands for a row; the row itself by default.
+        records: The examples of each.
+        fingerprint: Returns what stands for an example; the example itself by default.
 
     Raises:
-        PrivacyError: A row holds something whose content can't be seen; the message says where.
+        PrivacyError: An example holds something whose content can't be seen; the message says
+            where.
 
     Example:
         >>> of_records([[1], [2, 3]]) == of_records([(1,), range(2, 4)])
         True
         >>> of_records([[1], [2, 3]]) == of_records([[2, 3], [1]])
         False
-        >>> of_records([[1]], lambda row: "a") == of_records([["a"]])
+        >>> of_records([[1]], lambda example: "a") == of_records([["a"]])
         True
     """
     whole = hashlib.sha256()
     for number in range(len(records)):
         whole.update(b"record")
-        for at, row in enumerate(records[number]):
-            told = row if fingerprint is None else fingerprint(row)
+        for at, example in enumerate(records[number]):
+            told = example if fingerprint is None else fingerprint(example)
             try:
                 whole.update(of(told))
             except _UnknownError as unknown:
                 raise PrivacyError(
-                    f"Row {at} of record {number} holds a {unknown.kind} (row{unknown.where}), "
-                    "whose content can't be compared, and whether the data are the same has to be "
-                    "known here. Give `fingerprint`, a function that returns what stands for a "
-                    "row: numbers, text or tensors; a file's name, size and time, say."
+                    f"Example {at} of record {number} holds a {unknown.kind} "
+                    f"(example{unknown.where}), whose content can't be compared, and whether the "
+                    "data are the same has to be known here. Give `fingerprint`, a function that "
+                    "returns what stands for an example: numbers, text or tensors; a file's name, "
+                    "size and time, say."
                 ) from None
     return whole.hexdigest()
 

@@ -4,7 +4,7 @@ Every process keeps its shard of parameters, optimizer state, clipped sums and n
 a module's parameters are gathered for its forward pass and again for its backward pass, and a
 parameter's clipped sum is whole for the moment in which it is added up over the processes. Since
 gathering takes all processes, each makes as many passes as the busiest; one with less to compute
-goes through a row that counts for nothing.
+goes through an example that counts for nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hushdoc_training.privacy.physical import PADDING, Packed, PhysicalBatch
 from hushdoc_training.privacy.process_group import Group
 from hushdoc_training.randomness.secret_stream import SecretStream
 
-Row = TypeVar("Row")
+Example = TypeVar("Example")
 
 
 def is_sharded(model: nn.Module) -> bool:
@@ -65,11 +65,11 @@ def by_module(model: nn.Module) -> Iterator[None]:
 
 
 def divided(
-    drawn: Sequence[Sequence[Row]],
-    some: Sequence[Row],
-    pack: Callable[[Sequence[Sequence[Row]]], Packed[Row]],
+    drawn: Sequence[Sequence[Example]],
+    some: Sequence[Example],
+    pack: Callable[[Sequence[Sequence[Example]]], Packed[Example]],
     group: Group,
-) -> Packed[Row]:
+) -> Packed[Example]:
     """Returns this process's part of a draw, in as many passes as every other process makes.
 
     Records that fit into a batch are shared out. On a larger one all processes work together, each
@@ -77,7 +77,7 @@ def divided(
 
     Args:
         drawn: The records, the same in all processes.
-        some: One row to be computed where there is nothing to do; it counts for nothing.
+        some: One example to be computed where there is nothing to do; it counts for nothing.
         pack: Makes physical batches of records.
         group: The processes.
     """
@@ -135,16 +135,18 @@ def as_gradient(total: torch.Tensor, parameter: nn.Parameter) -> torch.Tensor:
     )
 
 
-def _parts(parts: Sequence[PhysicalBatch[Row]], group: Group) -> tuple[PhysicalBatch[Row], ...]:
+def _parts(
+    parts: Sequence[PhysicalBatch[Example]], group: Group
+) -> tuple[PhysicalBatch[Example], ...]:
     mine = group.share(parts)
     missing = -(-len(parts) // group.size) - len(mine)
-    # Rows of the same record, so that what is not finite stays with the record it comes from.
+    # Examples of the same record, so that what is not finite stays with the record it comes from.
     return (*mine, *[_idle(parts[0], 0)] * missing)
 
 
-def _idle(batch: PhysicalBatch[Row], record: int) -> PhysicalBatch[Row]:
-    rows = len(batch.rows)
-    return replace(batch, records=(record,) * rows, weights=(0.0,) * rows)
+def _idle(batch: PhysicalBatch[Example], record: int) -> PhysicalBatch[Example]:
+    examples = len(batch.examples)
+    return replace(batch, records=(record,) * examples, weights=(0.0,) * examples)
 
 
 def _forget_pass(modules: Sequence[Any]) -> None:

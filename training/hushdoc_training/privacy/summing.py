@@ -9,23 +9,23 @@ import torch
 from torch import nn
 
 from hushdoc_training.privacy import clipping, sharding
-from hushdoc_training.privacy.example_losses import by_record, weighted
+from hushdoc_training.privacy.example_losses import ExampleLosses, by_record, weighted
 from hushdoc_training.privacy.physical import Packed
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.process_group import Group
 from hushdoc_training.randomness.secret_stream import SecretStream
 
-Row = TypeVar("Row")
+Example = TypeVar("Example")
 
 
 def share_of(
-    drawn: Sequence[Sequence[Row]],
-    records: Sequence[Sequence[Row]],
-    pack: Callable[[Sequence[Sequence[Row]]], Packed[Row]],
+    drawn: Sequence[Sequence[Example]],
+    records: Sequence[Sequence[Example]],
+    pack: Callable[[Sequence[Sequence[Example]]], Packed[Example]],
     group: Group,
     *,
     sharded: bool,
-) -> Packed[Row]:
+) -> Packed[Example]:
     """Returns this process's part of a draw.
 
     Args:
@@ -43,8 +43,8 @@ def share_of(
 
 def sum_clipped(
     clipper: clipping.Clipper,
-    packed: Packed[Row],
-    losses_of: Callable[[Sequence[Row]], torch.Tensor],
+    packed: Packed[Example],
+    losses_of: ExampleLosses[Example],
     group: Group,
     *,
     sharded: bool,
@@ -54,7 +54,7 @@ def sum_clipped(
     Args:
         clipper: Its sums are added to.
         packed: The share.
-        losses_of: One loss for each row.
+        losses_of: One loss for each example.
         group: The processes.
         sharded: Whether they all work on large records together.
 

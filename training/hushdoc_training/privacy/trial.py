@@ -1,4 +1,4 @@
-"""The trial before the first step: the clipper, on a few rows, against one-by-one gradients."""
+"""The trial before the first step: the clipper, on a few examples, against one-by-one gradients."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy import clipping
 from hushdoc_training.privacy.clipping.gradients import differentiate
 from hushdoc_training.privacy.clipping.placement import Placement
+from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.randomness.dropout_seeds import without_chance
 
-Row = TypeVar("Row")
+Example = TypeVar("Example")
 
 RECORDS = 3
-ROWS_OF_EACH = 2
+EXAMPLES_OF_EACH = 2
 TRIED = 2 * RECORDS
-"""Records that rows are taken from: half of these rows are differentiated, all stand together."""
+"""Records that examples are taken from: half are differentiated, all share their forward passes."""
 LOOKED_AT = 500
-"""Records whose rows' lengths are looked at, where lengths are known."""
+"""Records whose examples' lengths are looked at, where lengths are known."""
 
 ASSUMED = (
     "the losses trained with differ from `trial_losses`, in which the self-test looked for losses "
-    "that depend on other rows, by nothing but what they draw at random, for each row by itself"
+    "that depend on other examples, by nothing but what they draw at random, for each example by "
+    "itself"
 )
 UNSEEN = (
     "the losses trained with draw from a generator of their own, so that they were not compared "
@@ -53,12 +55,12 @@ def assumed_of_losses(trained_with: bool | None) -> tuple[str, ...]:
 def require_exact(
     clipper: clipping.Clipper,
     placement: Placement,
-    records: Sequence[Sequence[Row]],
-    losses: Callable[[Sequence[Row]], torch.Tensor],
+    records: Sequence[Sequence[Example]],
+    losses: ExampleLosses[Example],
     *,
     tolerance: float,
-    length: Callable[[Row], int] | None = None,
-    drawing: Callable[[Sequence[Row]], torch.Tensor] | None = None,
+    length: Callable[[Example], int] | None = None,
+    drawing: ExampleLosses[Example] | None = None,
 ) -> bool | None:
     """Returns if clipped gradients are those of single records; releases nothing.
 
@@ -66,82 +68,89 @@ def require_exact(
         clipper: The one that training will use.
         placement: The trained parameters.
         records: Some of them are tried, from the first to the last.
-        losses: One for each row, the same whenever it is asked.
+        losses: One for each example, the same whenever it is asked.
         tolerance: Largest relative difference of a norm or a sum.
-        length: Of a row, where rows differ in it: then the longest and the shortest are tried.
+        length: Of an example, where examples differ in it: then the longest and the shortest are
+            tried.
         drawing: The losses trained with, where `losses` stand in for them here.
 
     Returns:
         Whether the clipper was tried on `drawing` too; None where there are none.
 
     Raises:
-        PrivacyError: They are not, a loss depends on other rows, a parameter is never used, or
-            there are no two different rows to tell apart; the message names which.
+        PrivacyError: They are not, a loss depends on other examples, a parameter is never used, or
+            there are no two different examples to tell apart; the message names which.
     """
-    rows = tried_rows(records, length=length)
-    if not rows:
-        raise PrivacyError("No record has a row, so there is nothing to train on. Check the data.")
-    if len(rows) < 2:
+    examples = trial_examples(records, length=length)
+    if not examples:
         raise PrivacyError(
-            "The records of the self-test have only one row that differs from all others; "
-            "expected at least two, for rows that are alike can't be told apart. Give `trial` "
-            "records with two different rows or more, of different lengths if lengths differ."
+            "No record has an example, so there is nothing to train on. Check the data."
         )
-    found = losses(rows)
-    if found.shape != (len(rows),):
+    if len(examples) < 2:
         raise PrivacyError(
-            f"`losses` returned shape {list(found.shape)} for {len(rows)} rows; expected one loss "
-            'for each row. Leave out the mean over the batch (reduction="none"); where a row has '
-            "several tokens, take the mean over its own."
+            "The records of the self-test have only one example that differs from all others; "
+            "expected at least two, for examples that are alike can't be told apart. Give `trial` "
+            "records with two different examples or more, of different lengths if lengths differ."
+        )
+    found = losses(examples)
+    if found.shape != (len(examples),):
+        raise PrivacyError(
+            f"`losses` returned shape {list(found.shape)} for {len(examples)} examples; expected "
+            'one loss for each. Leave out the mean over the batch (reduction="none"); where an '
+            "example has several tokens, take the mean over its own."
         )
     finite = torch.isfinite(found.detach()).tolist()
-    if 2 <= sum(finite) < len(rows):  # a record that is not finite counts as zero, and may be there
-        rows = [row for row, is_finite in zip(rows, finite, strict=True) if is_finite]
-        found = losses(rows)
-    _require_used(found, lambda: losses(rows), clipper.model, placement)
+    if (
+        2 <= sum(finite) < len(examples)
+    ):  # a record that is not finite counts as zero, and may be there
+        examples = [
+            example for example, is_finite in zip(examples, finite, strict=True) if is_finite
+        ]
+        found = losses(examples)
+    _require_used(found, lambda: losses(examples), clipper.model, placement)
     clipping.check(
         clipper,
-        lambda chosen: losses([rows[index] for index in chosen]),
-        rows=len(rows),
+        lambda chosen: losses([examples[index] for index in chosen]),
+        examples=len(examples),
         tolerance=tolerance,
     )
     if drawing is None:
         return None
     return clipping.check_drawing(
         clipper,
-        lambda chosen: drawing([rows[index] for index in chosen]),
-        rows=len(rows),
+        lambda chosen: drawing([examples[index] for index in chosen]),
+        examples=len(examples),
         tolerance=tolerance,
     )
 
 
-def tried_rows(
-    records: Sequence[Sequence[Row]], *, length: Callable[[Row], int] | None = None
-) -> list[Row]:
-    """Returns rows to try, no two alike: of the first record and the last, and of some between.
+def trial_examples(
+    records: Sequence[Sequence[Example]], *, length: Callable[[Example], int] | None = None
+) -> list[Example]:
+    """Returns examples to try, no two alike: of the first record and the last, and of some between.
 
     Args:
         records: What to choose from.
-        length: Of a row; then the longest and the shortest of many come before all others.
+        length: Of an example; then the longest and the shortest of many come before all others.
 
     Example:
-        >>> tried_rows([[number] for number in range(1000)])
+        >>> trial_examples([[number] for number in range(1000)])
         [0, 999, 199, 799, 399, 599]
-        >>> tried_rows(["bbb", "a", "", "bccc"], length=lambda letter: -ord(letter))
+        >>> trial_examples(["bbb", "a", "", "bccc"], length=lambda letter: -ord(letter))
         ['a', 'c', 'b']
     """
-    rows: list[Row] = []
+    examples: list[Example] = []
     if length is not None:
         some = (records[index] for index in _spread(len(records), LOOKED_AT))
-        by_length = sorted((row for record in some for row in record), key=length)
-        rows += by_length[-1:] + by_length[:1]
+        by_length = sorted((example for record in some for example in record), key=length)
+        examples += by_length[-1:] + by_length[:1]
     chosen = (records[index] for index in _spread(len(records), len(records)))
     for record in islice((record for record in chosen if len(record)), TRIED):
-        rows += record[:ROWS_OF_EACH]
-    different: list[Row] = []
-    for row in rows:
-        if not any(_alike(row, other) for other in different):
-            different.append(row)
+        examples += record[:EXAMPLES_OF_EACH]
+    different: list[Example] = []
+    for example in examples:
+        if not any(_alike(example, other) for other in different):
+            different.append(example)
     return different
 
 
@@ -160,7 +169,7 @@ def _even(total: int, most: int) -> list[int]:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    # Rows may be anything; what can't be compared counts as different.
+    # Examples may be anything; what can't be compared counts as different.
     if one is other or type(one) is not type(other):
         return one is other
     if isinstance(one, torch.Tensor):
@@ -196,43 +205,39 @@ def _require_used(
     unused = [name for name in placement.parameters if name not in used]
     if unused:
         raise PrivacyError(
-            f"{len(unused)} trainable parameters got no gradient from any tried row "
+            f"{len(unused)} trainable parameters got no gradient from any tried example "
             f"({', '.join(unused[:3])}), so they would collect noise without learning. Freeze "
             "them, or give `trial` records that use them."
         )
 
 
-Losses = Callable[[Sequence[Row]], torch.Tensor]
-"""Returns one loss for each row."""
-
-
-def left_out(
+def unreached(
     model: nn.Module,
     parameters: Mapping[str, nn.Parameter],
-    losses: Losses[Row],
-    records: Sequence[Sequence[Row]],
+    losses: ExampleLosses[Example],
+    records: Sequence[Sequence[Example]],
 ) -> dict[str, nn.Parameter]:
     """Returns the trainable parameters that no loss reaches, and warns of them.
 
     Args:
         model: For names.
         parameters: The trainable ones.
-        losses: One for each row.
+        losses: One for each example.
         records: Some of them are tried.
 
     Raises:
-        PrivacyError: Some rows reach them and others don't, or an activation checkpoint hides what
-            is reached.
+        PrivacyError: Some examples reach them and others don't, or an activation checkpoint hides
+            what is reached.
     """
-    rows = tried_rows(records)
-    if not rows:
+    examples = trial_examples(records)
+    if not examples:
         return {}
     known = {id(value): name for name, value in parameters.items()}
-    names = set(known.values()) - _reached(model, known, losses, rows)
+    names = set(known.values()) - _reached(model, known, losses, examples)
     if names:  # layers that are left out by chance, in training alone, are no such case
         with without_chance(model):
-            alone = [_reached(model, known, losses, [row]) for row in rows]
-            names -= _reached(model, known, losses, rows)
+            alone = [_reached(model, known, losses, [example]) for example in examples]
+            names -= _reached(model, known, losses, examples)
     if names:
         _require_even(names, alone)
         warnings.warn(_said(names), stacklevel=4)
@@ -252,18 +257,20 @@ def frozen(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
             parameter.requires_grad_(True)
 
 
-def closed(losses: Losses[Row], omitted: Mapping[str, nn.Parameter]) -> Losses[Row]:
+def closed(
+    losses: ExampleLosses[Example], omitted: Mapping[str, nn.Parameter]
+) -> ExampleLosses[Example]:
     """Returns the same losses, which raise PrivacyError where they reach what was left out.
 
     Args:
-        losses: One for each row.
+        losses: One for each example.
         omitted: What no loss reached when training began.
     """
     if not omitted:
         return losses
 
-    def of(rows: Sequence[Row]) -> torch.Tensor:
-        found = losses(rows)
+    def of(examples: Sequence[Example]) -> torch.Tensor:
+        found = losses(examples)
         leaves = _leaves(found)
         reached = [name for name, value in omitted.items() if id(value) in leaves]
         if reached:
@@ -286,16 +293,19 @@ def _require_even(names: Collection[str], alone: Sequence[frozenset[str]]) -> No
     if any(found != alone[0] or found & set(names) for found in alone):
         raise PrivacyError(
             f"{len(names)} trainable parameters got no gradient ({_some(names)}), and which do "
-            "differs from row to row, so that leaving them out would tell of the rows. Freeze "
-            "those that are not to be trained."
+            "differs from example to example, so that leaving them out would tell of the examples. "
+            "Freeze those that are not to be trained."
         )
 
 
 def _reached(
-    model: nn.Module, known: Mapping[int, str], losses: Losses[Row], rows: Sequence[Row]
+    model: nn.Module,
+    known: Mapping[int, str],
+    losses: ExampleLosses[Example],
+    examples: Sequence[Example],
 ) -> frozenset[str]:
     with torch.enable_grad():
-        found = losses(rows)
+        found = losses(examples)
     for node in _nodes(found):
         if node.name() == "CheckpointFunctionBackward":
             raise PrivacyError(

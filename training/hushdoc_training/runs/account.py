@@ -15,7 +15,7 @@ from hushdoc.certificate.claim import Claim
 from hushdoc.certificate.recompute import reproduce
 from hushdoc.errors import InputError, PrivacyError
 from hushdoc_training.ledger.ledger import Ledger
-from hushdoc_training.ledger.runs import Statement
+from hushdoc_training.ledger.runs import LedgerStatement
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.runs.run_folder import STEPS, Run
 from hushdoc_training.runs.step_log import last_charge, read_log
@@ -42,7 +42,7 @@ class Account:
         if self.ledger is not None:
             self.ledger.charge(self.run_id, step)
 
-    def statement(self) -> Statement | None:
+    def statement(self) -> LedgerStatement | None:
         """Returns what the ledger says of all runs up to now."""
         return None if self.ledger is None else self.ledger.statement(self.documents)
 
@@ -71,7 +71,7 @@ def require_certifiable(claim: Claim) -> None:
 
 def require_room(
     ledger: Ledger, plan: PrivacyPlan, documents: str, *, documents_changed: bool
-) -> Statement:
+) -> LedgerStatement:
     """Returns what the ledger would say with this run in it; reserves nothing.
 
     Args:
@@ -123,7 +123,7 @@ def join(
     return Account(ledger=ledger, documents=documents, run_id=run.run_id, charged=reserved.charged)
 
 
-def announcement(statement: Statement, claim: Claim) -> str:
+def announcement(statement: LedgerStatement, claim: Claim) -> str:
     """Returns what is to be known before the first step: the epsilon that will be certified.
 
     Args:

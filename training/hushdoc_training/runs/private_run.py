@@ -74,7 +74,7 @@ class PrivateRun:
                 spent is lost.
             PrivacyError: Processes differ in their plans, or the first one failed.
         """
-        group = Group.found(processes)
+        group = Group.current(processes)
         group.require_agreement({"the plan": asdict(plan)})
         own: list[state.Charges] = []
 
@@ -117,7 +117,7 @@ class PrivateRun:
         """
         if training.plan != self.plan:
             raise ValueError("training follows another plan than this run; give both the same.")
-        if Group.found(self.group.handle) != self.group:
+        if Group.current(self.group.handle) != self.group:
             raise ValueError(
                 "the run was opened before torch.distributed was started; open it after that."
             )

@@ -11,7 +11,7 @@ import transformers
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-ROWS, TOKENS, VOCABULARY, CLASSES = 5, 9, 50, 4
+EXAMPLES, TOKENS, VOCABULARY, CLASSES = 5, 9, 50, 4
 _ENCODER = {
     "vocab_size": VOCABULARY,
     "hidden_size": 24,
@@ -25,34 +25,34 @@ _ENCODER = {
 
 @dataclass(frozen=True, kw_only=True)
 class Tiny:
-    """A model and the losses of chosen rows of its sample."""
+    """A model and the losses of chosen examples of its sample."""
 
     model: nn.Module
     losses_of: Callable[[Sequence[int]], torch.Tensor]
 
     def losses(self) -> torch.Tensor:
-        return self.losses_of(range(ROWS))
+        return self.losses_of(range(EXAMPLES))
 
 
 def _sample() -> dict[str, torch.Tensor]:
-    mask = torch.ones(ROWS, TOKENS, dtype=torch.long)
+    mask = torch.ones(EXAMPLES, TOKENS, dtype=torch.long)
     mask[1, 6:], mask[3, 4:] = 0, 0
-    corner = torch.randint(0, 500, (ROWS, TOKENS, 2))
+    corner = torch.randint(0, 500, (EXAMPLES, TOKENS, 2))
     return {
         # From 2: neither 0 nor 1, the padding of BERT and RoBERTa.
-        "input_ids": torch.randint(2, VOCABULARY, (ROWS, TOKENS)),
+        "input_ids": torch.randint(2, VOCABULARY, (EXAMPLES, TOKENS)),
         "attention_mask": mask,
-        "bbox": torch.cat([corner, corner + torch.randint(0, 400, (ROWS, TOKENS, 2))], dim=-1),
+        "bbox": torch.cat([corner, corner + torch.randint(0, 400, (EXAMPLES, TOKENS, 2))], dim=-1),
     }
 
 
 def _on_tokens(model: nn.Module, sample: dict[str, torch.Tensor]) -> Tiny:
-    labels = torch.randint(0, CLASSES, (ROWS, TOKENS))
+    labels = torch.randint(0, CLASSES, (EXAMPLES, TOKENS))
 
-    def losses_of(rows: Sequence[int]) -> torch.Tensor:
-        chosen = {name: tensor[list(rows)] for name, tensor in sample.items()}
+    def losses_of(examples: Sequence[int]) -> torch.Tensor:
+        chosen = {name: tensor[list(examples)] for name, tensor in sample.items()}
         logits = model(**chosen).logits
-        target = labels[list(rows)]
+        target = labels[list(examples)]
         by_token = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
         return by_token.view(target.shape).mean(1)
 
@@ -60,11 +60,11 @@ def _on_tokens(model: nn.Module, sample: dict[str, torch.Tensor]) -> Tiny:
 
 
 def _on_images(model: nn.Module, size: int) -> Tiny:
-    images, labels = torch.randn(ROWS, 3, size, size), torch.randint(0, CLASSES, (ROWS,))
+    images, labels = torch.randn(EXAMPLES, 3, size, size), torch.randint(0, CLASSES, (EXAMPLES,))
 
-    def losses_of(rows: Sequence[int]) -> torch.Tensor:
-        logits = model(pixel_values=images[list(rows)]).logits
-        return F.cross_entropy(logits, labels[list(rows)], reduction="none")
+    def losses_of(examples: Sequence[int]) -> torch.Tensor:
+        logits = model(pixel_values=images[list(examples)]).logits
+        return F.cross_entropy(logits, labels[list(examples)], reduction="none")
 
     return Tiny(model=model.train(), losses_of=losses_of)
 
@@ -108,7 +108,7 @@ def layoutlmv3(*, image: bool = False) -> Tiny:
     )
     sample = _sample()
     if image:
-        sample["pixel_values"] = torch.randn(ROWS, 3, 16, 16)
+        sample["pixel_values"] = torch.randn(EXAMPLES, 3, 16, 16)
     return _on_tokens(transformers.LayoutLMv3ForTokenClassification(config), sample)
 
 
@@ -129,10 +129,10 @@ def t5(*, tokens: int = TOKENS, checkpoints: bool = False) -> Tiny:
     if checkpoints:
         model.gradient_checkpointing_enable({"use_reentrant": False})
     sample = {name: tensor[:, :tokens] for name, tensor in _sample().items() if name != "bbox"}
-    sample["labels"] = torch.randint(2, VOCABULARY, (ROWS, tokens))
+    sample["labels"] = torch.randint(2, VOCABULARY, (EXAMPLES, tokens))
 
-    def losses_of(rows: Sequence[int]) -> torch.Tensor:
-        chosen = {name: tensor[list(rows)] for name, tensor in sample.items()}
+    def losses_of(examples: Sequence[int]) -> torch.Tensor:
+        chosen = {name: tensor[list(examples)] for name, tensor in sample.items()}
         logits = model(**chosen).logits
         target = chosen["labels"]
         by_token = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
@@ -201,11 +201,11 @@ def unet() -> Tiny:
         attention_head_dim=8,
         num_class_embeds=CLASSES,
     )
-    noisy, noise = torch.randn(2, ROWS, 2, 8, 8)
-    steps, classes = torch.randint(0, 1000, (ROWS,)), torch.randint(0, CLASSES, (ROWS,))
+    noisy, noise = torch.randn(2, EXAMPLES, 2, 8, 8)
+    steps, classes = torch.randint(0, 1000, (EXAMPLES,)), torch.randint(0, CLASSES, (EXAMPLES,))
 
-    def losses_of(rows: Sequence[int]) -> torch.Tensor:
-        chosen = list(rows)
+    def losses_of(examples: Sequence[int]) -> torch.Tensor:
+        chosen = list(examples)
         found = model(noisy[chosen], steps[chosen], class_labels=classes[chosen]).sample
         return (found - noise[chosen]).pow(2).mean((1, 2, 3))
 
@@ -232,8 +232,8 @@ TINY: dict[str, Callable[[], Tiny]] = {
     "layoutlmv3": layoutlmv3,
     "layoutlmv3-image": lambda: layoutlmv3(image=True),
     "t5": t5,
-    # As many tokens as rows: an index without a batch axis looks like one with.
-    "t5-square": lambda: t5(tokens=ROWS),
+    # As many tokens as examples: an index without a batch axis looks like one with.
+    "t5-square": lambda: t5(tokens=EXAMPLES),
     "t5-checkpoints": lambda: t5(checkpoints=True),
     "beit": beit,
     "beit-shared-bias": lambda: beit(shared_bias=True),

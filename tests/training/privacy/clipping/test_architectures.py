@@ -23,14 +23,14 @@ from hushdoc_training.privacy.clipping import (
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 
-ROWS = 5
+EXAMPLES = 5
 CLIPPING_NORM = 0.1
 # The true gradient of an attention's key bias is 0: what is below this share of the whole is
 # compared on its scale.
 FLOOR = 1e-4
 
-ONE_ROW_PER_RECORD = (torch.arange(ROWS), None)
-# Record 0 has rows 0 and 2, row 3 is padding.
+ONE_ROW_PER_RECORD = (torch.arange(EXAMPLES), None)
+# Record 0 has examples 0 and 2, example 3 is padding.
 SEVERAL_ROWS = (torch.tensor([0, 1, 0, -1, 2]), torch.tensor([0.5, 1.0, 0.5, 1.0, 0.3]))
 
 # What Opacus 1.6 refuses, or gets wrong, in a model as it comes.
@@ -45,10 +45,10 @@ OPACUS_FAILS = {
     "beit-shared-bias": "modules that are made of others own parameters",
     "resnet-groupnorm": "a residual is added in place",
 }
-OPACUS_IS_WRONG = {"t5-square": "relative positions are taken for rows"}
+OPACUS_IS_WRONG = {"t5-square": "relative positions are taken for examples"}
 
 # Parameters that Opacus can't follow where they stand. For the comparison each is handed out by a
-# module of its own, with an entry for every row: then all architectures are compared whole.
+# module of its own, with an entry for every example: then all architectures are compared whole.
 HELD_ELSEWHERE = (
     "cls_token",
     "pos_embed",
@@ -58,19 +58,19 @@ HELD_ELSEWHERE = (
     "relative_position_bias_table",
     "relative_attention_bias.weight",
 )
-# What makes a constant of them, of which each row then gets its own.
+# What makes a constant of them, of which each example then gets its own.
 MADE_OF_THEM = {"BeitRelativePositionBias": "forward", "T5Attention": "compute_bias"}
 
 
 class Held(nn.Module):
-    """A parameter that is handed out once for every row."""
+    """A parameter that is handed out once for every example."""
 
     def __init__(self, value: nn.Parameter) -> None:
         super().__init__()
         self.value = value
 
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        return self.value.expand(len(rows), *self.value.shape)
+    def forward(self, examples: torch.Tensor) -> torch.Tensor:
+        return self.value.expand(len(examples), *self.value.shape)
 
 
 @register_grad_sampler(Held)
@@ -93,26 +93,26 @@ def hold_elsewhere(model: nn.Module) -> None:
                 places.append((owner, name, owner._modules[name]))
 
     def hand_out(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
-        rows = torch.empty(len(next(iter(kwargs.values()))))
+        examples = torch.empty(len(next(iter(kwargs.values()))))
         for owner, name, held in places:
-            vars(owner)[name] = shaped(held(rows))
+            vars(owner)[name] = shaped(held(examples))
 
     model.register_forward_pre_hook(hand_out, with_kwargs=True)
     for module in model.modules():
         method = MADE_OF_THEM.get(type(module).__name__)
         inside = [place for place in places if place[0] in module.modules()]
         if method and inside:
-            setattr(module, method, row_by_row(getattr(module, method), *inside[0][:2]))
+            setattr(module, method, one_by_one_example(getattr(module, method), *inside[0][:2]))
 
 
-def shaped(by_row: torch.Tensor) -> torch.Tensor:
-    """Returns it as it meets rows: a vector's entries are those of the last of three axes."""
-    if by_row.dim() == 2:
-        return by_row[:, None]
-    return by_row.squeeze(1)
+def shaped(by_example: torch.Tensor) -> torch.Tensor:
+    """Returns it as it meets examples: a vector's entries are those of the last of three axes."""
+    if by_example.dim() == 2:
+        return by_example[:, None]
+    return by_example.squeeze(1)
 
 
-def row_by_row(
+def one_by_one_example(
     make: Callable[..., torch.Tensor], owner: nn.Module, name: str
 ) -> Callable[..., torch.Tensor]:
     def of(*args: Any, **kwargs: Any) -> torch.Tensor:
@@ -139,8 +139,8 @@ def repaired(architecture: str, tiny: Callable[[str], Any]) -> Any:
 
 
 def with_positions(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
-    rows, tokens = kwargs["input_ids"].shape
-    return args, {**kwargs, "position_ids": torch.arange(tokens).repeat(rows, 1)}
+    examples, tokens = kwargs["input_ids"].shape
+    return args, {**kwargs, "position_ids": torch.arange(tokens).repeat(examples, 1)}
 
 
 def add(clipper: Clipper, tiny: Any, grouping: tuple[torch.Tensor, Any]) -> Any:
@@ -156,7 +156,9 @@ def assert_same_sums(found: Clipper, expected: Clipper, tolerance: float = 1e-5)
         assert error <= tolerance, f"{name}: {error:.1e}"
 
 
-@pytest.mark.parametrize("grouping", [ONE_ROW_PER_RECORD, SEVERAL_ROWS], ids=["rows", "records"])
+@pytest.mark.parametrize(
+    "grouping", [ONE_ROW_PER_RECORD, SEVERAL_ROWS], ids=["examples", "records"]
+)
 def test_equals_one_backward_pass_per_record(
     architecture: str, tiny: Callable[[str], Any], grouping: tuple[torch.Tensor, Any]
 ) -> None:
@@ -214,14 +216,14 @@ def test_what_opacus_gets_wrong_does_not_pass_the_self_test(
     sample = tiny(name)
     theirs = opacus_hooks(sample.model, clipping_norm=CLIPPING_NORM)
     with pytest.raises(PrivacyError, match="relative_attention_bias"):
-        check(theirs, sample.losses_of, rows=ROWS)
+        check(theirs, sample.losses_of, examples=EXAMPLES)
 
 
 def test_passes_the_self_test(architecture: str, tiny: Callable[[str], Any]) -> None:
     sample = tiny(architecture)
     clipper = book_keeping(sample.model, clipping_norm=CLIPPING_NORM)
     state = {name: tensor.clone() for name, tensor in sample.model.state_dict().items()}
-    unused = check(clipper, sample.losses_of, rows=ROWS)
+    unused = check(clipper, sample.losses_of, examples=EXAMPLES)
     assert sample.model.training
     assert not any(total.any() for total in clipper.sums.values())
     assert all(torch.equal(state[name], t) for name, t in sample.model.state_dict().items())
@@ -251,12 +253,14 @@ def test_tied_weights_count_once_with_their_cross_terms(tiny: Callable[[str], An
     found = add(ours, sample, ONE_ROW_PER_RECORD)
     names = [name for name in ours.sums if "shared" in name or "lm_head" in name]
     assert names == ["shared.weight"]
-    for row in range(ROWS):
+    for example in range(EXAMPLES):
         sample.model.zero_grad()
         torch.manual_seed(1)
-        sample.losses()[row].backward()
+        sample.losses()[example].backward()
         alone = sample.model.shared.weight.grad.square().sum()
-        torch.testing.assert_close(found.squares["shared.weight"][row], alone, rtol=1e-5, atol=0)
+        torch.testing.assert_close(
+            found.squares["shared.weight"][example], alone, rtol=1e-5, atol=0
+        )
 
 
 def test_frozen_parts_are_left_alone(tiny: Callable[[str], Any]) -> None:
@@ -283,7 +287,7 @@ def test_bf16_autocast_with_norms_in_fp32(name: str, tiny: Callable[[str], Any])
                 return sample.losses()
 
         torch.manual_seed(1)
-        found = clipper.add(losses, torch.arange(ROWS))
+        found = clipper.add(losses, torch.arange(EXAMPLES))
         assert found.norms.dtype == torch.float32
         assert all(total.dtype == torch.float32 for total in clipper.sums.values())
         norms.append(found.norms)
@@ -296,7 +300,7 @@ def test_a_record_in_parts_equals_the_same_record_at_once(tiny: Callable[[str], 
     sample = tiny("layoutlmv3")
     sample.model.eval()  # no dropout: the parts run separately
     whole = book_keeping(sample.model, clipping_norm=CLIPPING_NORM)
-    at_once = whole.add(sample.losses, torch.zeros(ROWS, dtype=torch.int64))
+    at_once = whole.add(sample.losses, torch.zeros(EXAMPLES, dtype=torch.int64))
     for kind in (book_keeping, one_by_one, opacus_hooks):
         parts = kind(sample.model, clipping_norm=CLIPPING_NORM)
         found = parts.add_large(
@@ -349,15 +353,15 @@ def test_is_trained_as_it_was_made(architecture: str, tiny: Callable[[str], Any]
     plan = PrivacyPlan.calibrated(
         epsilon=8, sampling_rate=1.0, steps=1, expected_records=2, accountant="rdp"
     )
-    records = [[row] for row in range(ROWS)]
+    records = [[example] for example in range(EXAMPLES)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with PrivateTraining(
             plan, sample.model, optimizer, records=records, losses=sample.losses_of
         ) as training:
             training.step()
-    assert LEFT_OUT.get(architecture, set()) <= training.left_out.keys()
-    assert bool(training.left_out) == (architecture in LEFT_OUT)
+    assert LEFT_OUT.get(architecture, set()) <= training.untrained_parameters.keys()
+    assert bool(training.untrained_parameters) == (architecture in LEFT_OUT)
     for name, value in sample.model.named_parameters():
-        moved = value.requires_grad and name not in training.left_out
+        moved = value.requires_grad and name not in training.untrained_parameters
         assert torch.equal(value, before[name]) != moved, name

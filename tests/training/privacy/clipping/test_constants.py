@@ -1,4 +1,4 @@
-"""Constants as long as a batch are not taken for rows, wherever they come from."""
+"""Constants as long as a batch are not taken for examples, wherever they come from."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ CONSTANTS: dict[str, Callable[[Tagger, torch.Tensor], torch.Tensor]] = {
     "closure": captured(),
     "default argument": by_default,
     "range": lambda model, x: model.table(torch.arange(x.shape[1])),
-    "like the rows": lambda model, x: model.table(x.new_tensor(range(LENGTH)).long()),
+    "like the examples": lambda model, x: model.table(x.new_tensor(range(LENGTH)).long()),
     "twice as long": lambda model, x: model.table(torch.cat([model.places] * 2))[LENGTH:],
     "times a parameter": lambda model, x: (model.own * SCALE)[:, None] * model.table(PLACES),
     "in place": lambda model, x: model.table(model.places.clone().add_(1)),
-    "of as many as rows": lambda model, x: model.table(torch.arange(len(x)) * 0 + 3)[:, None],
-    "scaling rows": lambda model, x: x * (model.own * SCALE)[:, None],
+    "of as many as examples": lambda model, x: model.table(torch.arange(len(x)) * 0 + 3)[:, None],
+    "scaling examples": lambda model, x: x * (model.own * SCALE)[:, None],
 }
 
 
@@ -70,25 +70,27 @@ def losses_of(model: nn.Module) -> Callable[[Sequence[int]], torch.Tensor]:
     x = torch.randn(MOST, LENGTH, WIDTH, generator=generator)
     x *= torch.rand(MOST, 1, 1, generator=generator) * 5
     answers = torch.randint(0, CLASSES, (MOST,), generator=generator)
-    return lambda rows: F.cross_entropy(model(x[list(rows)]), answers[list(rows)], reduction="none")
+    return lambda examples: F.cross_entropy(
+        model(x[list(examples)]), answers[list(examples)], reduction="none"
+    )
 
 
-def assert_exact(model: nn.Module, losses: Callable[[], torch.Tensor], rows: int) -> None:
+def assert_exact(model: nn.Module, losses: Callable[[], torch.Tensor], examples: int) -> None:
     ours, truth = (make(model, clipping_norm=0.05) for make in (book_keeping, one_by_one))
-    found, expected = (clipper.add(losses, torch.arange(rows)) for clipper in (ours, truth))
+    found, expected = (clipper.add(losses, torch.arange(examples)) for clipper in (ours, truth))
     torch.testing.assert_close(found.norms, expected.norms, rtol=1e-4, atol=1e-7)
     for name, total in truth.sums.items():
         torch.testing.assert_close(ours.sums[name], total, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("rows", [1, 3, LENGTH - 1, LENGTH, 2 * LENGTH])
+@pytest.mark.parametrize("examples", [1, 3, LENGTH - 1, LENGTH, 2 * LENGTH])
 @pytest.mark.parametrize("constant", CONSTANTS)
-def test_a_constant_stays_one_in_a_batch_of_its_length(constant: str, rows: int) -> None:
+def test_a_constant_stays_one_in_a_batch_of_its_length(constant: str, examples: int) -> None:
     torch.manual_seed(0)
     model = Tagger(CONSTANTS[constant])
     losses = losses_of(model)
-    check(book_keeping(model, clipping_norm=0.05), losses, rows=4)
-    assert_exact(model, lambda: losses(range(rows)), rows)
+    check(book_keeping(model, clipping_norm=0.05), losses, examples=4)
+    assert_exact(model, lambda: losses(range(examples)), examples)
 
 
 def test_a_table_of_classes_stays_one_in_a_batch_of_their_number() -> None:
@@ -104,8 +106,8 @@ def test_a_table_of_classes_stays_one_in_a_batch_of_their_number() -> None:
     torch.manual_seed(0)
     model = Scoring()
     losses = losses_of(model)
-    for rows in (CLASSES - 1, CLASSES, CLASSES + 1, 2 * CLASSES):
-        assert_exact(model, lambda rows=rows: losses(range(rows)), rows)  # type: ignore[misc]
+    for examples in (CLASSES - 1, CLASSES, CLASSES + 1, 2 * CLASSES):
+        assert_exact(model, lambda examples=examples: losses(range(examples)), examples)  # type: ignore[misc]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +126,7 @@ class Page:
         lambda x: Page(words=x[:, 0], boxes=[x]),
     ],
 )
-def test_rows_are_known_in_whatever_they_are_handed_in(pack: Callable[[Any], Any]) -> None:
+def test_examples_are_known_in_whatever_they_are_handed_in(pack: Callable[[Any], Any]) -> None:
     def find(value: Any) -> torch.Tensor:
         if isinstance(value, Page):
             return value.boxes[0] if value.boxes else value.words
@@ -152,7 +154,7 @@ def test_modules_may_be_called_one_by_one() -> None:
     )
 
 
-def test_rows_that_the_model_holds_already_are_told_apart_all_the_same() -> None:
+def test_examples_that_the_model_holds_already_are_told_apart_all_the_same() -> None:
     class Holding(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -166,14 +168,14 @@ def test_rows_that_the_model_holds_already_are_told_apart_all_the_same() -> None
     assert_exact(model, lambda: model(x).square().sum(1), len(x))
 
 
-def test_rows_that_no_module_was_handed_are_refused() -> None:
+def test_examples_that_no_module_was_handed_are_refused() -> None:
     model, x = nn.Linear(WIDTH, 3), torch.randn(6, WIDTH)
     clipper = book_keeping(model, clipping_norm=1.0)
     with pytest.raises(PrivacyError, match="no module was handed"):
         clipper.add(lambda: F.linear(x, model.weight).square().sum(1), torch.arange(6))
 
 
-def test_what_an_abandoned_call_left_is_not_taken_for_rows() -> None:
+def test_what_an_abandoned_call_left_is_not_taken_for_examples() -> None:
     # A module that fails inside, is caught, and is called again with a constant.
     class Failing(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -13,18 +13,18 @@ from transformers.pytorch_utils import Conv1D
 
 from hushdoc_training.privacy.clipping import book_keeping, one_by_one
 
-ROWS = 4
+EXAMPLES = 4
 RECORDS = {
-    "one-to-one": torch.arange(ROWS),
+    "one-to-one": torch.arange(EXAMPLES),
     "side-by-side": torch.tensor([0, 0, 1, 2]),
     "mixed": torch.tensor([1, 0, 1, -1]),
-    "reversed": torch.arange(ROWS).flip(0),
-    "a-record-without-rows": torch.tensor([0, 2, 2, 0]),
+    "reversed": torch.arange(EXAMPLES).flip(0),
+    "a-record-without-examples": torch.tensor([0, 2, 2, 0]),
 }
 
 
 def images(*shape: int) -> torch.Tensor:
-    return torch.randn(ROWS, *shape)
+    return torch.randn(EXAMPLES, *shape)
 
 
 class Called(nn.Module):
@@ -67,16 +67,19 @@ class Tied(nn.Module):
 
 
 class WithoutBatch(nn.Module):
-    """A bias by relative position whose index has no batch axis and as many places as rows."""
+    """A bias by relative position whose index has no batch axis and as many places as examples."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.bias, self.linear = nn.Embedding(2 * ROWS, 3), nn.Linear(8, 3 * ROWS * ROWS)
+        self.bias, self.linear = (
+            nn.Embedding(2 * EXAMPLES, 3),
+            nn.Linear(8, 3 * EXAMPLES * EXAMPLES),
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        place = torch.arange(ROWS)
-        bias = self.bias(place[:, None] - place[None, :] + ROWS).permute(2, 0, 1).unsqueeze(0)
-        return F.softmax(self.linear(x).view(-1, 3, ROWS, ROWS) + bias, dim=-1)
+        place = torch.arange(EXAMPLES)
+        bias = self.bias(place[:, None] - place[None, :] + EXAMPLES).permute(2, 0, 1).unsqueeze(0)
+        return F.softmax(self.linear(x).view(-1, 3, EXAMPLES, EXAMPLES) + bias, dim=-1)
 
 
 def attention(batch_first: bool) -> nn.Module:
@@ -148,14 +151,14 @@ CASES: dict[str, Callable[[], tuple[nn.Module, torch.Tensor]]] = {
         images(3, 4, 4),
     ),
     "conv-transpose-1d": lambda: (nn.ConvTranspose1d(3, 4, 3, dilation=2), images(3, 5)),
-    "embedding": lambda: (nn.Embedding(9, 5), torch.randint(0, 9, (ROWS, 6))),
-    "embedding-large": lambda: (nn.Embedding(500, 5), torch.randint(0, 9, (ROWS, 6))),
+    "embedding": lambda: (nn.Embedding(9, 5), torch.randint(0, 9, (EXAMPLES, 6))),
+    "embedding-large": lambda: (nn.Embedding(500, 5), torch.randint(0, 9, (EXAMPLES, 6))),
     "embedding-padding": lambda: (
         nn.Embedding(500, 5, padding_idx=-497),
-        torch.randint(0, 6, (ROWS, 6)),
+        torch.randint(0, 6, (EXAMPLES, 6)),
     ),
-    "tied": lambda: (Tied(40), torch.randint(0, 9, (ROWS, 6))),
-    "tied-large": lambda: (Tied(900), torch.randint(0, 9, (ROWS, 6))),
+    "tied": lambda: (Tied(40), torch.randint(0, 9, (EXAMPLES, 6))),
+    "tied-large": lambda: (Tied(900), torch.randint(0, 9, (EXAMPLES, 6))),
     "called-often": lambda: (Recurrent(6), images(5, 6)),
     "called-often-wide": lambda: (Recurrent(60), images(3, 60)),
     "index-without-batch": lambda: (WithoutBatch(), images(8)),
@@ -167,18 +170,18 @@ CASES: dict[str, Callable[[], tuple[nn.Module, torch.Tensor]]] = {
     ),
     "weight-norm": lambda: (parametrizations.weight_norm(nn.Linear(8, 3)), images(5, 8)),
     "folded": lambda: (
-        Called(lambda x, w: F.linear(x.flatten(0, 1), w).view(ROWS, 5, 3), w=(3, 8)),
+        Called(lambda x, w: F.linear(x.flatten(0, 1), w).view(EXAMPLES, 5, 3), w=(3, 8)),
         images(5, 8),
     ),
     "conv1d-of-gpt2": lambda: (stack(Conv1D(6, 8), Conv1D(3, 6)), images(5, 8)),
     "matmul": lambda: (Called(lambda x, w: x @ w, w=(8, 3)), images(5, 8)),
     "matmul-left": lambda: (Called(lambda x, w: w @ x, w=(3, 5)), images(5, 8)),
     "bmm-of-expanded": lambda: (
-        Called(lambda x, q: q.expand(ROWS, -1, -1) @ x.transpose(1, 2), q=(1, 2, 8)),
+        Called(lambda x, q: q.expand(EXAMPLES, -1, -1) @ x.transpose(1, 2), q=(1, 2, 8)),
         images(5, 8),
     ),
     "class-token": lambda: (
-        Called(lambda x, t: torch.cat([t.expand(ROWS, -1, -1), x], 1).softmax(1), t=(1, 1, 8)),
+        Called(lambda x, t: torch.cat([t.expand(EXAMPLES, -1, -1), x], 1).softmax(1), t=(1, 1, 8)),
         images(5, 8),
     ),
     "added-and-scaled": lambda: (
@@ -208,7 +211,7 @@ def test_equals_one_backward_pass_per_record(case: str, grouping: str) -> None:
     torch.manual_seed(0)
     model, x = CASES[case]()
     model.eval()  # no dropout
-    weights, target = torch.rand(ROWS) + 0.5, None
+    weights, target = torch.rand(EXAMPLES) + 0.5, None
     clippers = one_by_one(model, clipping_norm=0.5), book_keeping(model, clipping_norm=0.5)
 
     def losses() -> torch.Tensor:
@@ -265,11 +268,11 @@ def test_sums_run_over_batches_until_cleared() -> None:
 
 def test_a_compiled_model_stays_exact() -> None:
     # It runs uncompiled while it is watched.
-    model, x = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 3)), torch.randn(ROWS, 8)
+    model, x = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 3)), torch.randn(EXAMPLES, 8)
     compiled = torch.compile(model, backend="eager")
     ours, truth = book_keeping(model, clipping_norm=0.1), one_by_one(model, clipping_norm=0.1)
     compiled(x)
-    ours.add(lambda: compiled(x).square().sum(1), torch.arange(ROWS))
-    truth.add(lambda: model(x).square().sum(1), torch.arange(ROWS))
+    ours.add(lambda: compiled(x).square().sum(1), torch.arange(EXAMPLES))
+    truth.add(lambda: model(x).square().sum(1), torch.arange(EXAMPLES))
     for name, total in truth.sums.items():
         torch.testing.assert_close(ours.sums[name], total)

@@ -13,7 +13,7 @@ from torch.nn import functional as F  # noqa: N812
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping import Clipper, book_keeping, one_by_one, opacus_hooks
 
-ROWS = 6
+EXAMPLES = 6
 BACKENDS = (book_keeping, one_by_one, opacus_hooks)
 Backend = Callable[..., Clipper]
 
@@ -38,7 +38,7 @@ def model() -> nn.Module:
 
 @pytest.fixture
 def words() -> torch.Tensor:
-    return torch.randint(0, 300, (ROWS, 5), generator=torch.Generator().manual_seed(4))
+    return torch.randint(0, 300, (EXAMPLES, 5), generator=torch.Generator().manual_seed(4))
 
 
 def losses(model: nn.Module, words: torch.Tensor) -> Callable[[], torch.Tensor]:
@@ -67,7 +67,7 @@ def test_removing_one_record_moves_the_sum_by_at_most_the_norm(
 
 
 @pytest.mark.parametrize("backend", [book_keeping, opacus_hooks])
-def test_rows_of_padding_count_for_nothing_whatever_they_hold(
+def test_examples_of_padding_count_for_nothing_whatever_they_hold(
     backend: Backend, model: nn.Module, words: torch.Tensor
 ) -> None:
     records = torch.tensor([0, -1, 1, 2, -1, 3])
@@ -80,7 +80,7 @@ def test_rows_of_padding_count_for_nothing_whatever_they_hold(
     torch.testing.assert_close(found.norms, expected.norms)
     torch.testing.assert_close(whole(padded.sums), whole(alone.sums), rtol=1e-4, atol=1e-6)
     assert found.nonfinite == 0
-    assert found.losses.shape == (ROWS,)
+    assert found.losses.shape == (EXAMPLES,)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -90,10 +90,10 @@ def test_a_batch_of_padding_or_of_nothing_adds_nothing(backend: Backend, model: 
     def never() -> torch.Tensor:
         raise AssertionError("the model ran")
 
-    for rows in (0, 3):
-        found = clipper.add(never, torch.full((rows,), -1))
+    for examples in (0, 3):
+        found = clipper.add(never, torch.full((examples,), -1))
         assert found.norms.shape == (0,)
-        assert found.losses.shape == (rows,)
+        assert found.losses.shape == (examples,)
     assert not whole(clipper.sums).any()
 
 
@@ -117,9 +117,9 @@ def test_one_batch_or_many_give_the_same_sum(
     backend: Backend, model: nn.Module, words: torch.Tensor
 ) -> None:
     at_once, one_at_a_time = (backend(model, clipping_norm=0.3) for _ in range(2))
-    at_once.add(losses(model, words), torch.arange(ROWS))
-    for row in range(ROWS):
-        one_at_a_time.add(losses(model, words[row : row + 1]), torch.tensor([0]))
+    at_once.add(losses(model, words), torch.arange(EXAMPLES))
+    for example in range(EXAMPLES):
+        one_at_a_time.add(losses(model, words[example : example + 1]), torch.tensor([0]))
     torch.testing.assert_close(whole(at_once.sums), whole(one_at_a_time.sums), rtol=1e-4, atol=1e-6)
 
 
@@ -144,11 +144,11 @@ def test_weights_multiply_losses_before_the_clip(
 def test_a_gradient_that_is_not_finite_becomes_zero_and_is_counted(
     backend: Backend, bad: float, model: nn.Module, words: torch.Tensor
 ) -> None:
-    factors = torch.ones(ROWS)
+    factors = torch.ones(EXAMPLES)
     factors[2] = bad
     burst, rest = (backend(model, clipping_norm=0.3) for _ in range(2))
     plain = losses(model, words)
-    found = burst.add(lambda: plain() * factors, torch.arange(ROWS))
+    found = burst.add(lambda: plain() * factors, torch.arange(EXAMPLES))
     assert found.nonfinite == 1
     assert not torch.isfinite(found.norms[2])
     others = torch.tensor([0, 1, 3, 4, 5])
@@ -163,12 +163,12 @@ def test_one_by_one_leaves_out_only_what_it_can_tell_apart(
 ) -> None:
     clipper = one_by_one(model, clipping_norm=0.3)
     plain = losses(model, words)
-    found = clipper.add(lambda: plain() * float("inf"), torch.zeros(ROWS, dtype=torch.int64))
+    found = clipper.add(lambda: plain() * float("inf"), torch.zeros(EXAMPLES, dtype=torch.int64))
     assert found.nonfinite == 1
     assert not whole(clipper.sums).any()
     factors = torch.tensor([1.0, float("inf"), 1.0, 1.0, 1.0, 1.0])
     with pytest.raises(PrivacyError, match="batch of its own"):
-        clipper.add(lambda: plain() * factors, torch.arange(ROWS))
+        clipper.add(lambda: plain() * factors, torch.arange(EXAMPLES))
 
 
 def test_cancelling_gradients_are_not_underestimated() -> None:
@@ -204,7 +204,7 @@ class Difference(nn.Module):
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         first = F.linear(x, self.inner.weight) if self.table else self.inner(x)
         if self.table:
-            # A row of the table, out of which the product takes all but the same.
+            # An example of the table, out of which the product takes all but the same.
             word = (x[:, :1] * 0 + 7).long()
             return (first[:, 7] - (self.inner(word)[:, 0] * y).sum(1)).unsqueeze(1)
         return (first - self.inner(y)) * self.weight
@@ -225,9 +225,9 @@ def test_uses_that_cancel_each_other_are_not_underestimated(scale: float, table:
     assert float(expected.norms.min()) > 0
     assert found.nonfinite == 0
     torch.testing.assert_close(found.norms, expected.norms, rtol=1e-2, atol=0)
-    for row in range(3):  # what is added has the norm that was measured
+    for example in range(3):  # what is added has the norm that was measured
         alone = book_keeping(model, clipping_norm=float(expected.norms.min()) / 2)
-        alone.add(lambda: model(x, y).sum(1), torch.where(records == row, 0, -1))
+        alone.add(lambda: model(x, y).sum(1), torch.where(records == example, 0, -1))
         assert whole(alone.sums).double().norm() <= alone.clipping_norm
 
 
@@ -239,10 +239,10 @@ def test_a_clipping_norm_whose_squares_vanish_is_refused(backend: Backend) -> No
     least = 1e-8
     clipper = backend(model, clipping_norm=least)
     clipper.add(lambda: model(x).squeeze(1).square(), torch.arange(20))
-    for row in range(20):
+    for example in range(20):
         alone = backend(model, clipping_norm=least)
         alone.add(
-            lambda row=row: model(x[row : row + 1]).squeeze(1).square() * 1e-7,
+            lambda example=example: model(x[example : example + 1]).squeeze(1).square() * 1e-7,
             torch.zeros(1).long(),
         )  # type: ignore[misc]
         assert float(whole(alone.sums).double().norm()) <= least

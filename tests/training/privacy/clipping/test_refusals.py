@@ -12,7 +12,7 @@ from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping import book_keeping, check, one_by_one, opacus_hooks
 from hushdoc_training.privacy.clipping import functions as layers
 
-ROWS = 5
+EXAMPLES = 5
 BACKENDS = (book_keeping, one_by_one, opacus_hooks)
 
 
@@ -61,16 +61,16 @@ def test_a_clipping_norm_that_bounds_nothing_is_refused(clipping_norm: float) ->
 def test_unknown_layers_are_refused_by_name() -> None:
     model = Named(nn.LSTM(8, 8, batch_first=True), lambda odd, x, own: odd(x)[0] + own)
     with pytest.raises(PrivacyError, match=r"odd\.weight_ih_l0.*one-by-one"):
-        add(model, torch.randn(ROWS, 3, 8))
+        add(model, torch.randn(EXAMPLES, 3, 8))
 
 
 @pytest.mark.parametrize(
     "function",
     [
         lambda odd, x, own: torch.einsum("btd,d->bt", x, own),
-        lambda odd, x, own: torch.cat([x.flatten(0, 1), own[None]], 0)[:ROWS],
+        lambda odd, x, own: torch.cat([x.flatten(0, 1), own[None]], 0)[:EXAMPLES],
         lambda odd, x, own: F.linear(x, torch.outer(x[0, 0], own)) + own,
-        lambda odd, x, own: own.expand(ROWS, 3, 8).clone().add_(x),
+        lambda odd, x, own: own.expand(EXAMPLES, 3, 8).clone().add_(x),
         lambda odd, x, own: torch.fft.fft(x * 1.0 + 0j).real + torch.kron(x, own),
     ],
     ids=["einsum", "joined-along-the-batch", "outer", "in-place", "kron"],
@@ -79,20 +79,20 @@ def test_unknown_uses_of_a_parameter_are_refused_by_name(
     function: Callable[..., torch.Tensor],
 ) -> None:
     with pytest.raises(PrivacyError, match="'own'"):
-        add(Named(nn.Identity(), function), torch.randn(ROWS, 3, 8))
+        add(Named(nn.Identity(), function), torch.randn(EXAMPLES, 3, 8))
 
 
-def test_a_weight_that_differs_from_row_to_row_is_refused() -> None:
+def test_a_weight_that_differs_from_example_to_example_is_refused() -> None:
     def function(odd: nn.Module, x: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
         return F.linear(x, odd(x)[0], own)
 
-    with pytest.raises(PrivacyError, match="'own'.*from row to row"):
-        add(Named(nn.Linear(8, 8), function), torch.randn(ROWS, 8, 8))
+    with pytest.raises(PrivacyError, match="'own'.*from example to example"):
+        add(Named(nn.Linear(8, 8), function), torch.randn(EXAMPLES, 8, 8))
 
 
 def test_tokens_picked_by_a_mask_are_refused_even_where_the_count_fits() -> None:
-    x, mask = torch.randn(ROWS, 3, 8), torch.zeros(ROWS, 3, dtype=torch.bool)
-    mask[0], mask[1, :2] = True, True  # 5 tokens of 5 rows, but not one of each
+    x, mask = torch.randn(EXAMPLES, 3, 8), torch.zeros(EXAMPLES, 3, dtype=torch.bool)
+    mask[0], mask[1, :2] = True, True  # 5 tokens of 5 examples, but not one of each
 
     def function(odd: nn.Module, x: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
         return odd(x[mask]).unsqueeze(1)
@@ -104,14 +104,14 @@ def test_tokens_picked_by_a_mask_are_refused_even_where_the_count_fits() -> None
 def test_a_batch_that_is_not_the_first_axis_is_refused() -> None:
     model = Named(nn.Linear(8, 8), lambda odd, x, own: odd(x.transpose(0, 1)).transpose(0, 1))
     with pytest.raises(PrivacyError, match=r"odd\.weight.*first axis"):
-        add(model, torch.randn(ROWS, 3, 8))
+        add(model, torch.randn(EXAMPLES, 3, 8))
 
 
-def test_embeddings_that_couple_rows_are_refused() -> None:
+def test_embeddings_that_couple_examples_are_refused() -> None:
     for setting in ({"max_norm": 1.0}, {"scale_grad_by_freq": True}):
         model = nn.Embedding(9, 4, **setting)
         with pytest.raises(PrivacyError, match="couple"):
-            add(model, torch.randint(0, 9, (ROWS, 3)))
+            add(model, torch.randint(0, 9, (EXAMPLES, 3)))
 
 
 def test_parameters_inside_a_custom_function_are_refused() -> None:
@@ -128,26 +128,26 @@ def test_parameters_inside_a_custom_function_are_refused() -> None:
 
     model = Named(nn.Identity(), lambda odd, x, own: Opaque.apply(x, own))
     with pytest.raises(PrivacyError, match="'own'.*past the book-keeping"):
-        add(model, torch.randn(ROWS, 3, 8))
+        add(model, torch.randn(EXAMPLES, 3, 8))
     assert model.own.grad is None
 
 
-def test_losses_that_are_not_one_per_row_are_refused() -> None:
+def test_losses_that_are_not_one_per_example_are_refused() -> None:
     model = nn.Linear(8, 2)
-    x = torch.randn(ROWS, 8)
+    x = torch.randn(EXAMPLES, 8)
     for backend in BACKENDS:
         clipper = backend(model, clipping_norm=1.0)
-        with pytest.raises(PrivacyError, match="one loss for every row"):
-            clipper.add(lambda: model(x).mean(), torch.arange(ROWS))
+        with pytest.raises(PrivacyError, match="one loss for every example"):
+            clipper.add(lambda: model(x).mean(), torch.arange(EXAMPLES))
 
 
-def test_records_must_fit_the_rows() -> None:
-    model, x = nn.Linear(8, 2), torch.randn(ROWS, 8)
+def test_records_must_fit_the_examples() -> None:
+    model, x = nn.Linear(8, 2), torch.randn(EXAMPLES, 8)
     clipper = book_keeping(model, clipping_norm=1.0)
     for records, weights, problem in (
-        (torch.arange(ROWS).float(), None, "int64"),
-        (torch.arange(ROWS) - 2, None, "-2"),
-        (torch.arange(ROWS), torch.ones(2), "weights"),
+        (torch.arange(EXAMPLES).float(), None, "int64"),
+        (torch.arange(EXAMPLES) - 2, None, "-2"),
+        (torch.arange(EXAMPLES), torch.ones(2), "weights"),
     ):
         with pytest.raises(ValueError, match=problem):
             clipper.add(lambda: model(x).sum(1), records, weights=weights)
@@ -156,11 +156,11 @@ def test_records_must_fit_the_rows() -> None:
 def losses_of(
     model: nn.Module, loss: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor
 ) -> Callable[[Sequence[int]], torch.Tensor]:
-    return lambda rows: loss(model(x[list(rows)]))
+    return lambda examples: loss(model(x[list(examples)]))
 
 
-def test_the_self_test_refuses_losses_that_couple_rows() -> None:
-    model, x = nn.Linear(8, 3), torch.randn(ROWS, 4, 8)
+def test_the_self_test_refuses_losses_that_couple_examples() -> None:
+    model, x = nn.Linear(8, 3), torch.randn(EXAMPLES, 4, 8)
     x[2:] *= 3
     coupled: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "mean over the batch's tokens": lambda y: y.square().sum((1, 2)) / y.square().sum(),
@@ -171,10 +171,12 @@ def test_the_self_test_refuses_losses_that_couple_rows() -> None:
     }
     for loss in coupled.values():
         for backend in (book_keeping, one_by_one):
-            with pytest.raises(PrivacyError, match="depends on other rows"):
-                check(backend(model, clipping_norm=1.0), losses_of(model, loss, x), rows=ROWS)
+            with pytest.raises(PrivacyError, match="depends on other examples"):
+                check(
+                    backend(model, clipping_norm=1.0), losses_of(model, loss, x), examples=EXAMPLES
+                )
     fine = losses_of(model, lambda y: y.square().sum((1, 2)), x)
-    assert check(book_keeping(model, clipping_norm=1.0), fine, rows=ROWS) == frozenset()
+    assert check(book_keeping(model, clipping_norm=1.0), fine, examples=EXAMPLES) == frozenset()
 
 
 def test_the_self_test_names_a_layer_whose_gradients_are_wrong(
@@ -183,40 +185,40 @@ def test_the_self_test_names_a_layer_whose_gradients_are_wrong(
     # A clipper that forgets a part of a sum must not start.
     model, x = (
         nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 3)),
-        torch.randn(ROWS, 8),
+        torch.randn(EXAMPLES, 8),
     )
     fine = losses_of(model, lambda y: y.square().sum(1), x)
-    check(book_keeping(model, clipping_norm=1.0), fine, rows=ROWS)
+    check(book_keeping(model, clipping_norm=1.0), fine, examples=EXAMPLES)
     plain = layers._add_affine
 
-    def forgetful(tape: Any, slots: Any, of_record: Any, rowwise: Any) -> None:
-        plain(tape, slots, lambda *rows: [0.9 * g for g in of_record(*rows)], rowwise)
+    def forgetful(tape: Any, slots: Any, of_record: Any, per_example: Any) -> None:
+        plain(tape, slots, lambda *examples: [0.9 * g for g in of_record(*examples)], per_example)
 
     monkeypatch.setattr(layers, "_add_affine", forgetful)
     with pytest.raises(PrivacyError, match=r"'1\.(weight|bias)' is off by 1\.0e-01"):
-        check(book_keeping(model, clipping_norm=1.0), fine, rows=ROWS)
+        check(book_keeping(model, clipping_norm=1.0), fine, examples=EXAMPLES)
 
 
 def test_the_self_test_refuses_what_it_cannot_compare() -> None:
-    model, x = nn.Linear(8, 3), torch.randn(ROWS, 8)
+    model, x = nn.Linear(8, 3), torch.randn(EXAMPLES, 8)
     clipper = book_keeping(model, clipping_norm=1.0)
     chance = losses_of(model, lambda y: (y * torch.rand_like(y)).sum(1), x)
     with pytest.raises(PrivacyError, match="differ from one forward pass"):
-        check(clipper, chance, rows=ROWS)
+        check(clipper, chance, examples=EXAMPLES)
     undefined = losses_of(model, lambda y: y.sum(1) * float("nan"), x)
     with pytest.raises(PrivacyError, match="not finite"):
-        check(clipper, undefined, rows=ROWS)
+        check(clipper, undefined, examples=EXAMPLES)
     with pytest.raises(ValueError, match="at least 2"):
-        check(clipper, chance, rows=1)
+        check(clipper, chance, examples=1)
 
 
 def test_the_self_test_sees_dropout_off_and_leaves_it_on() -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 3)).train()
-    x = torch.randn(ROWS, 8)
+    x = torch.randn(EXAMPLES, 8)
     check(
         book_keeping(model, clipping_norm=1.0),
         losses_of(model, lambda y: y.square().sum(1), x),
-        rows=ROWS,
+        examples=EXAMPLES,
     )
     assert all(module.training for module in model.modules())
     assert not torch.equal(model(x), model(x))
@@ -226,7 +228,7 @@ def test_the_self_test_names_parameters_that_never_learn() -> None:
     model = Named(nn.Linear(8, 3), lambda odd, x, own: odd(x))
     unused = check(
         book_keeping(model, clipping_norm=1.0),
-        losses_of(model, lambda y: y.square().sum(1), torch.randn(ROWS, 8)),
-        rows=ROWS,
+        losses_of(model, lambda y: y.square().sum(1), torch.randn(EXAMPLES, 8)),
+        examples=EXAMPLES,
     )
     assert unused == frozenset({"own"})

@@ -1,4 +1,4 @@
-"""Rows in another order: refused before a layer wherever the order may depend on content."""
+"""Examples in another order: refused before a layer wherever the order may depend on content."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torch.nn import functional as F  # noqa: N812
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping import book_keeping, check, one_by_one
 
-ROWS, TOKENS, WIDTH = 6, 5, 4
+EXAMPLES, TOKENS, WIDTH = 6, 5, 4
 Layer = Callable[[torch.Tensor], torch.Tensor]
 Function = Callable[[torch.Tensor, torch.Tensor, Layer], torch.Tensor]
 
 
 class Ordered(nn.Module):
-    """A layer inside of a function that may move rows; also handed how long each row is."""
+    """A layer inside of a function that may move examples; also handed how long each example is."""
 
     def __init__(self, function: Function) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def by_masks(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     return torch.cat([x[lengths > 3], x[lengths <= 3]])
 
 
-# Each sorts rows by length, which changes nothing on rows of equal lengths.
+# Each sorts examples by length, which changes nothing on examples of equal lengths.
 MOVING: dict[str, Function] = {
     "index": lambda x, n, f: f(x[n.argsort(stable=True)]),
     "index with another": lambda x, n, f: f(x[n.argsort(stable=True)[:, None], torch.arange(3)]),
@@ -109,12 +109,12 @@ TURNING: dict[str, Function] = {
     ],
     "doubled": lambda x, n, f: f(torch.cat([x, 2 * x])).view(2, len(x), TOKENS, WIDTH).sum(0),
     "time first": lambda x, n, f: f(x.transpose(0, 1)).transpose(0, 1),
-    "time first, as many as rows": lambda x, n, f: f(x.repeat(1, 6, 1).transpose(0, 1)).transpose(
-        0, 1
-    ),
-    "other rows": lambda x, n, f: f(x) + 0.1 * f(x).cumsum(0),
+    "time first, as many as examples": lambda x, n, f: f(
+        x.repeat(1, 6, 1).transpose(0, 1)
+    ).transpose(0, 1),
+    "other examples": lambda x, n, f: f(x) + 0.1 * f(x).cumsum(0),
 }
-# What models do all the time leaves rows where they are.
+# What models do all the time leaves examples where they are.
 STAYING: dict[str, Function] = {
     "pooling": lambda x, n, f: f(x[torch.arange(len(x)), (n - 1).clamp(max=TOKENS - 1)])[:, None],
     "pooling of several": lambda x, n, f: f(
@@ -139,7 +139,7 @@ STAYING: dict[str, Function] = {
     "of a table by axis": lambda x, n, f: f(x + torch.eye(60).index_select(0, n)[:, None, :WIDTH]),
     "unbound": lambda x, n, f: f(torch.stack([x, 2 * x]).unbind(0)[1]),
     "by number": lambda x, n, f: f(torch.stack([x, 2 * x])[1]),
-    "repeated rows": lambda x, n, f: f(x.repeat_interleave(2, 0)).view(len(x), -1, WIDTH),
+    "repeated examples": lambda x, n, f: f(x.repeat_interleave(2, 0)).view(len(x), -1, WIDTH),
     "nothing of the same type": lambda x, n, f: f(x + x.new_zeros(TOKENS, WIDTH)),
 }
 
@@ -158,20 +158,20 @@ def _shifted(x: torch.Tensor) -> torch.Tensor:
 
 
 def sample(model: nn.Module, *, equal: int) -> Callable[[Sequence[int]], torch.Tensor]:
-    """Losses of rows of which the first ones have equal lengths."""
+    """Losses of examples of which the first ones have equal lengths."""
     generator = torch.Generator().manual_seed(2)
     x = torch.randn(40, TOKENS, WIDTH, generator=generator)
     x *= 5 * torch.rand(40, 1, 1, generator=generator)
     lengths = torch.randint(1, 50, (40,), generator=generator)
     lengths[:equal] = 50
-    return lambda rows: (model(x[list(rows)], lengths[list(rows)]) - 1).square()
+    return lambda examples: (model(x[list(examples)], lengths[list(examples)]) - 1).square()
 
 
 @pytest.mark.parametrize("function", MOVING)
-def test_rows_that_may_have_moved_are_refused_before_a_layer(function: str) -> None:
+def test_examples_that_may_have_moved_are_refused_before_a_layer(function: str) -> None:
     torch.manual_seed(0)
     model = Ordered(MOVING[function])
-    losses = sample(model, equal=ROWS)
+    losses = sample(model, equal=EXAMPLES)
     clipper = book_keeping(model, clipping_norm=0.1)
     with pytest.raises(PrivacyError, match=r"'inner\.weight'.*or put in another order"):
         clipper.add(lambda: losses(range(20, 36)), torch.arange(16))
@@ -180,32 +180,34 @@ def test_rows_that_may_have_moved_are_refused_before_a_layer(function: str) -> N
 @pytest.mark.parametrize("function", [name for name in MOVING if "list" not in name])
 def test_the_self_test_refuses_an_order_by_content_that_changes_nothing(function: str) -> None:
     # With all lengths alike; what depends on content in Python can't be told from other indices,
-    # and is refused when it first moves a row.
+    # and is refused when it first moves an example.
     torch.manual_seed(0)
     model = Ordered(MOVING[function])
     with pytest.raises(PrivacyError):
-        check(book_keeping(model, clipping_norm=0.1), sample(model, equal=ROWS), rows=ROWS)
+        check(
+            book_keeping(model, clipping_norm=0.1), sample(model, equal=EXAMPLES), examples=EXAMPLES
+        )
 
 
-@pytest.mark.parametrize("equal", [0, ROWS])
+@pytest.mark.parametrize("equal", [0, EXAMPLES])
 @pytest.mark.parametrize("function", TURNING)
-def test_the_self_test_refuses_rows_that_always_move(function: str, equal: int) -> None:
+def test_the_self_test_refuses_examples_that_always_move(function: str, equal: int) -> None:
     torch.manual_seed(0)
     model = Ordered(TURNING[function])
     with pytest.raises(PrivacyError):
-        check(book_keeping(model, clipping_norm=0.1), sample(model, equal=equal), rows=ROWS)
+        check(book_keeping(model, clipping_norm=0.1), sample(model, equal=equal), examples=EXAMPLES)
 
 
 @pytest.mark.parametrize("function", STAYING)
-def test_rows_that_stay_where_they_are_are_exact(function: str) -> None:
+def test_examples_that_stay_where_they_are_are_exact(function: str) -> None:
     torch.manual_seed(0)
     model = Ordered(STAYING[function])
     losses = sample(model, equal=0)
-    check(book_keeping(model, clipping_norm=0.1), losses, rows=ROWS)
-    for rows in (1, TOKENS, 16):
+    check(book_keeping(model, clipping_norm=0.1), losses, examples=EXAMPLES)
+    for examples in (1, TOKENS, 16):
         ours, truth = (make(model, clipping_norm=0.1) for make in (book_keeping, one_by_one))
         found, expected = (
-            clipper.add(lambda rows=rows: losses(range(rows)), torch.arange(rows))  # type: ignore[misc]
+            clipper.add(lambda examples=examples: losses(range(examples)), torch.arange(examples))  # type: ignore[misc]
             for clipper in (ours, truth)
         )
         torch.testing.assert_close(found.norms, expected.norms, rtol=1e-4, atol=1e-6)
@@ -234,7 +236,7 @@ LOCAL: dict[str, Losses] = {"tokens": by_token, "split": by_split, "and back": a
 ELSEWHERE: dict[str, Losses] = {
     "sorted": lambda y, n: y[n.argsort(stable=True)].square().sum((1, 2)),
     "sorted afterwards": lambda y, n: y.square().sum((1, 2))[n.argsort(stable=True)],
-    "two rows": lambda y, n: y.square().sum((1, 2))[[1, 0, *range(2, len(y))]],
+    "two examples": lambda y, n: y.square().sum((1, 2))[[1, 0, *range(2, len(y))]],
     "through what is between": lambda y, n: (y + y[n.argsort(stable=True)]).square().sum((1, 2)),
 }
 
@@ -252,7 +254,7 @@ def tagged() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("losses", LOCAL)
-def test_losses_picked_within_their_rows_are_exact(losses: str, tagger: nn.Module) -> None:
+def test_losses_picked_within_their_examples_are_exact(losses: str, tagger: nn.Module) -> None:
     x, lengths = tagged()
     ours, truth = (make(tagger, clipping_norm=0.1) for make in (book_keeping, one_by_one))
     records = torch.tensor([0, 0, *range(1, 14), -1])
@@ -268,7 +270,7 @@ def test_losses_picked_within_their_rows_are_exact(losses: str, tagger: nn.Modul
 def test_losses_in_another_order_are_refused(losses: str, tagger: nn.Module) -> None:
     x, lengths = tagged()
     clipper = book_keeping(tagger, clipping_norm=0.1)
-    with pytest.raises(PrivacyError, match="in the order of the rows"):
+    with pytest.raises(PrivacyError, match="in the examples' order"):
         clipper.add(lambda: ELSEWHERE[losses](tagger(x), lengths), torch.arange(16))
 
 
@@ -281,7 +283,8 @@ def test_a_picked_loss_that_is_not_finite_is_left_out(tagger: nn.Module) -> None
 
 
 def test_what_is_between_leaves_its_gradients_once(tagger: nn.Module) -> None:
-    # Rows are picked of what a layer gives, and that layer's gradients are asked for twice more.
+    # Examples are picked of what a layer gives, and that layer's gradients are asked for twice
+    # more.
     x, lengths = tagged()
 
     def losses() -> torch.Tensor:

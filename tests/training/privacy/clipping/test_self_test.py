@@ -1,4 +1,4 @@
-"""What the self-test finds on two rows, with chance in the model, and under autocast."""
+"""What the self-test finds on two examples, with chance in the model, and under autocast."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ TOKENS, WIDTH = 8, 6
 
 
 def over_tokens(model: nn.Module, denominators: str, lengths: Sequence[int]) -> LossesOf:
-    """Losses of padded rows, divided by what each name says."""
+    """Losses of padded examples, divided by what each name says."""
     x = torch.randn(len(lengths), TOKENS, WIDTH, generator=torch.Generator().manual_seed(1))
     counts = torch.tensor(lengths)
 
-    def losses_of(rows: Sequence[int]) -> torch.Tensor:
-        mine = counts[list(rows)]
+    def losses_of(examples: Sequence[int]) -> torch.Tensor:
+        mine = counts[list(examples)]
         mask = (torch.arange(TOKENS) < mine[:, None]).float()
-        sums = ((model(x[list(rows)]).squeeze(-1) - 1).square() * mask).sum(1)
-        if denominators == "of the row":
+        sums = ((model(x[list(examples)]).squeeze(-1) - 1).square() * mask).sum(1)
+        if denominators == "of the example":
             return sums / mine
         if denominators == "of the batch":
             return sums / mask.sum() * len(mine)
@@ -36,26 +36,29 @@ def over_tokens(model: nn.Module, denominators: str, lengths: Sequence[int]) -> 
     return losses_of
 
 
-@pytest.mark.parametrize("rows", [2, 3, 5])
-@pytest.mark.parametrize("denominators", ["of the batch", "of the longest row"])
-def test_a_denominator_of_the_batch_is_refused_on_two_rows_too(
-    denominators: str, rows: int
+@pytest.mark.parametrize("examples", [2, 3, 5])
+@pytest.mark.parametrize("denominators", ["of the batch", "of the longest example"])
+def test_a_denominator_of_the_batch_is_refused_on_two_examples_too(
+    denominators: str, examples: int
 ) -> None:
     model = nn.Linear(WIDTH, 1)
-    lengths = [8, 3, 5, 2, 7][:rows]
+    lengths = [8, 3, 5, 2, 7][:examples]
     clipper = book_keeping(model, clipping_norm=1.0)
-    with pytest.raises(PrivacyError, match="depends on other rows"):
-        check(clipper, over_tokens(model, denominators, lengths), rows=rows)
-    assert check(clipper, over_tokens(model, "of the row", lengths), rows=rows) == frozenset()
+    with pytest.raises(PrivacyError, match="depends on other examples"):
+        check(clipper, over_tokens(model, denominators, lengths), examples=examples)
+    assert (
+        check(clipper, over_tokens(model, "of the example", lengths), examples=examples)
+        == frozenset()
+    )
 
 
-def test_a_loss_of_one_row_alone_has_the_shape_of_one() -> None:
+def test_a_loss_of_one_example_alone_has_the_shape_of_one() -> None:
     model, x = nn.Linear(WIDTH, 1), torch.randn(4, WIDTH)
-    with pytest.raises(PrivacyError, match=r"losses of 1 rows have shape \[\]"):
+    with pytest.raises(PrivacyError, match=r"losses of 1 examples have shape \[\]"):
         check(
             book_keeping(model, clipping_norm=1.0),
-            lambda rows: model(x[list(rows)]).squeeze(),
-            rows=4,
+            lambda examples: model(x[list(examples)]).squeeze(),
+            examples=4,
         )
 
 
@@ -65,14 +68,14 @@ def test_a_tolerance_that_lets_everything_pass_is_refused(tolerance: float) -> N
     with pytest.raises(ValueError, match="tolerance"):
         check(
             book_keeping(model, clipping_norm=1.0),
-            lambda rows: model(x[list(rows)]).sum(1),
-            rows=4,
+            lambda examples: model(x[list(examples)]).sum(1),
+            examples=4,
             tolerance=tolerance,
         )
 
 
 class Rounding(nn.Module):
-    """Computes under autocast, and adds to each row a share of all rows."""
+    """Computes under autocast, and adds to each example a share of all examples."""
 
     def __init__(self, share: float, *, halves: bool) -> None:
         super().__init__()
@@ -88,24 +91,24 @@ class Rounding(nn.Module):
         return y * (1 + self.share * torch.tanh(x).mean())
 
 
-def test_what_couples_rows_by_less_than_bfloat16_rounds_is_refused() -> None:
+def test_what_couples_examples_by_less_than_bfloat16_rounds_is_refused() -> None:
     torch.manual_seed(0)
     x = torch.randn(6, WIDTH)
     x[::2] += 1
     for share, halves, refused in ((0.02, False, True), (0.0, False, False), (0.0, True, False)):
         model = Rounding(share, halves=halves)
-        losses_of: LossesOf = lambda rows, model=model: model(x[list(rows)])  # noqa: E731
+        losses_of: LossesOf = lambda examples, model=model: model(x[list(examples)])  # noqa: E731
         clipper = book_keeping(model, clipping_norm=1.0)
         if refused:
-            with pytest.raises(PrivacyError, match="depends on other rows"):
-                check(clipper, losses_of, rows=6, tolerance=3e-2)
+            with pytest.raises(PrivacyError, match="depends on other examples"):
+                check(clipper, losses_of, examples=6, tolerance=3e-2)
         else:
-            check(clipper, losses_of, rows=6, tolerance=3e-2)
+            check(clipper, losses_of, examples=6, tolerance=3e-2)
     assert not torch.is_autocast_enabled("cpu")
 
 
 class Dropping(nn.Module):
-    """Leaves its layer out for some rows while it trains, by a generator of one's choice."""
+    """Leaves its layer out for some examples while it trains, by a generator of one's choice."""
 
     def __init__(self, draw: Callable[[int], torch.Tensor]) -> None:
         super().__init__()
@@ -120,10 +123,10 @@ class Dropping(nn.Module):
 OWN = torch.Generator()
 DRAWS: dict[str, Callable[[int], torch.Tensor]] = {
     "torch": torch.rand,
-    "numpy": lambda rows: torch.from_numpy(np.random.rand(rows)),
-    "python": lambda rows: torch.tensor([random.random() for _ in range(rows)]),
+    "numpy": lambda examples: torch.from_numpy(np.random.rand(examples)),
+    "python": lambda examples: torch.tensor([random.random() for _ in range(examples)]),
     # What nobody knows of is seen if it shows.
-    "own": lambda rows: 2 * torch.rand(rows, generator=OWN),
+    "own": lambda examples: 2 * torch.rand(examples, generator=OWN),
 }
 
 
@@ -136,8 +139,8 @@ def test_layers_left_out_by_chance_are_not_taken_for_a_coupling(draws: str) -> N
         model = Dropping(DRAWS[draws]).train()
         check(
             book_keeping(model, clipping_norm=1.0),
-            lambda rows, model=model: model(x[list(rows)]).square().sum(1),  # type: ignore[misc]
-            rows=6,
+            lambda examples, model=model: model(x[list(examples)]).square().sum(1),  # type: ignore[misc]
+            examples=6,
         )
         assert model.training
 
@@ -155,8 +158,8 @@ def test_the_self_test_leaves_every_generator_where_it_was() -> None:
     chance.rewind()
     check(
         book_keeping(model, clipping_norm=1.0),
-        lambda rows: model(x[list(rows)]).square().sum(1),
-        rows=6,
+        lambda examples: model(x[list(examples)]).square().sum(1),
+        examples=6,
     )
     assert following() == expected
 
@@ -184,7 +187,7 @@ def test_dropout_inside_of_an_attention_is_no_difference(attention: str) -> None
         torch.manual_seed(seed)
         check(
             book_keeping(model, clipping_norm=1.0),
-            lambda rows: (model(x[list(rows)]) * weights).square().sum((1, 2)),
-            rows=6,
+            lambda examples: (model(x[list(examples)]) * weights).square().sum((1, 2)),
+            examples=6,
         )
     assert all(module.training for module in model.modules())

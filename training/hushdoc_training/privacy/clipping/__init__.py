@@ -9,15 +9,16 @@ accounting stand elsewhere.
     one_by_one      one backward pass for every record: slow, for any architecture; the self-test's
                     truth
 
-`check` holds a clipper to one_by_one before training and refuses a loss that couples rows.
+`check` holds a clipper to one_by_one before training and refuses a loss that couples examples.
 
 What the losses must keep to:
 
-1. `losses()` runs the forward pass of the clipper's model and returns one loss for every row of the
-   physical batch, shape [rows]. The loss of a row depends on that row alone.
+1. `losses()` runs the forward pass of the clipper's model and returns one loss for every example of
+   the physical batch, shape [examples]. The loss of an example depends on that example alone.
 2. A tensor that `losses` hands to the model, or to a module of it, is taken to hold one entry for
-   every row if its first axis has as many entries as there are rows. All others are constants.
-3. All rows of a record are in one call of `add`, or in one call of `add_large`.
+   every example if its first axis has as many entries as there are examples. All others are
+   constants.
+3. All examples of a record are in one call of `add`, or in one call of `add_large`.
 """
 
 from hushdoc_training.privacy.clipping.book_keeping import BookKeeping, book_keeping

@@ -30,7 +30,7 @@ from hushdoc_training.privacy.clipping.tape import Tape
 from hushdoc_training.privacy.clipping.unwrapped_torch import backward, uncompiled
 from hushdoc_training.privacy.clipping.whole_record import (
     add_large,
-    losses_of_rows,
+    losses_of_examples,
     nothing_but_padding,
     pretended,
 )
@@ -56,7 +56,7 @@ class BookKeeping:
         if idle and not self._placement.sharded:
             return nothing_but_padding(self._placement.parameters, grouping)
         tape = Tape(pretended(grouping) if idle else grouping, self._placement)
-        by_row = self._run(tape, losses)
+        by_example = self._run(tape, losses)
         with torch.no_grad():
             squares = tape.squares()
             total = torch.stack(list(squares.values())).sum(0)
@@ -64,7 +64,9 @@ class BookKeeping:
                 tape.clip_into(self.sums, torch.full_like(total, torch.inf), self.clipping_norm)
                 return nothing_but_padding(self._placement.parameters, grouping)
             nonfinite = tape.clip_into(self.sums, total, self.clipping_norm)
-        return ClippedBatch(norms=total.sqrt(), losses=by_row, nonfinite=nonfinite, squares=squares)
+        return ClippedBatch(
+            norms=total.sqrt(), losses=by_example, nonfinite=nonfinite, squares=squares
+        )
 
     @uncompiled()
     def add_large(self, losses: Iterable[Losses]) -> ClippedBatch:
@@ -87,30 +89,30 @@ class BookKeeping:
             interception,
         ):
             with entering.open():
-                by_row = losses_of_rows(losses, tape.grouping.rows)
-            if interception.is_scattered(by_row):
+                by_example = losses_of_examples(losses, tape.grouping.examples)
+            if interception.is_scattered(by_example):
                 with tape.deaf():
-                    require_local(by_row, interception.moved)
+                    require_local(by_example, interception.moved)
             interception.moved.clear()
-            if by_row.requires_grad:
-                backward(tape.grouping.total(by_row))
+            if by_example.requires_grad:
+                backward(tape.grouping.total(by_example))
         if leaked:
             raise PrivacyError(
                 f"{len(leaked)} trainable parameters, '{leaked[0]}' among them, got a gradient "
                 "past the book-keeping: they are used inside a compiled or custom function, apart "
-                "from any row, or on rows that no module was handed. Call the model or its "
-                "modules with the rows, don't compile it, freeze the parameters, or choose the "
+                "from any example, or on examples that no module was handed. Call the model or its "
+                "modules with the examples, don't compile it, freeze the parameters, or choose the "
                 "backend one-by-one."
             )
-        return by_row.detach()
+        return by_example.detach()
 
 
 def book_keeping(model: nn.Module, *, clipping_norm: float) -> BookKeeping:
     """Returns a clipper that takes one backward pass per batch, without parameter gradients.
 
     Exact for linear layers, embeddings, layer, group, instance and RMS normalisation, convolutions
-    and parameters that are added, multiplied or joined to rows, however often they are used, tied
-    or derived from one another. Any other use is refused by name when it happens.
+    and parameters that are added, multiplied or joined to examples, however often they are used,
+    tied or derived from one another. Any other use is refused by name when it happens.
 
     Args:
         model: Its trainable parameters are those that require gradients now.
@@ -124,8 +126,8 @@ def book_keeping(model: nn.Module, *, clipping_norm: float) -> BookKeeping:
         >>> model = nn.Linear(2, 1, bias=False)
         >>> _ = nn.init.constant_(model.weight, 1.0)
         >>> clipper = book_keeping(model, clipping_norm=1.0)
-        >>> rows = torch.tensor([[3.0, 4.0], [0.3, 0.4]])
-        >>> clipper.add(lambda: model(rows).squeeze(1), torch.tensor([0, 1])).norms
+        >>> examples = torch.tensor([[3.0, 4.0], [0.3, 0.4]])
+        >>> clipper.add(lambda: model(examples).squeeze(1), torch.tensor([0, 1])).norms
         tensor([5.0000, 0.5000])
         >>> clipper.sums["weight"]
         tensor([[0.9000, 1.2000]])

@@ -1,4 +1,4 @@
-"""A call in which a parameter is about to meet rows, and what the rules do to its arguments."""
+"""A call in which a parameter is about to meet examples, and what the rules do to its arguments."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Call:
         func: The function, with `args` and `kwargs`.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
-        shared: The ids of those arguments that are the same for all rows.
-        rowwise: Those that differ from row to row.
+        shared: The ids of those arguments that are the same for all examples.
+        per_example: Those that differ from example to example.
         names: The parameters behind the shared ones.
         again: Calls another function under the same rules.
     """
@@ -33,7 +33,7 @@ class Call:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     shared: frozenset[int]
-    rowwise: tuple[torch.Tensor, ...]
+    per_example: tuple[torch.Tensor, ...]
     names: tuple[str, ...]
     again: Callable[..., Any]
 
@@ -48,7 +48,7 @@ class Call:
         return self.name.startswith("__i") or (self.name.endswith("_") and self.name[-2] != "_")
 
     def is_shared(self, value: Any) -> bool:
-        """Whether an argument is the same for all rows and wants gradients."""
+        """Whether an argument is the same for all examples and wants gradients."""
         return isinstance(value, torch.Tensor) and id(value) in self.shared
 
     def slot(self, value: Any) -> Target | None:
@@ -100,39 +100,43 @@ def tapped(call: Call, shared: torch.Tensor, dimensions: int, batch: int) -> tor
         raise call.refuse(f"where its first axis of {len(shared)} meets a batch of {batch}")
     shape = (1,) * (dimensions - shared.dim()) + tuple(shared.shape)
     value = shared.detach().reshape(shape).expand(batch, *shape[1:])
-    rows = tape.grouping.rows
+    examples = tape.grouping.examples
 
     def take(gradient: torch.Tensor) -> None:
         if own_axis:
-            tape.add_rowwise(target, gradient)
+            tape.add_per_example(target, gradient)
         else:
-            by_row = gradient.reshape(rows, -1, *gradient.shape[1:]).sum(1, dtype=torch.float32)
-            tape.add_by_row(target, by_row)
+            by_example = gradient.reshape(examples, -1, *gradient.shape[1:]).sum(
+                1, dtype=torch.float32
+            )
+            tape.add_by_example(target, by_example)
 
-    if own_axis and batch != rows:
-        raise call.refuse("where rows of the batch were folded")
+    if own_axis and batch != examples:
+        raise call.refuse("where examples of the batch were folded")
     return Tap.apply(tape.anchor, value, take)
 
 
 def batch_size(call: Call, dimensions: int) -> int:
-    """Returns how long the first axis of the rowwise arguments is.
+    """Returns how long the first axis of the per_example arguments is.
 
     Raises:
         PrivacyError: It is not the batch's, or a multiple of it.
     """
-    sizes = {len(tensor) for tensor in call.rowwise if tensor.dim() == dimensions and dimensions}
+    sizes = {
+        len(tensor) for tensor in call.per_example if tensor.dim() == dimensions and dimensions
+    }
     sizes -= {1} if len(sizes) > 1 else set()
-    if len(sizes) != 1 or next(iter(sizes)) % call.tape.grouping.rows:
+    if len(sizes) != 1 or next(iter(sizes)) % call.tape.grouping.examples:
         raise call.refuse("where the batch is not the first axis")
     return sizes.pop()
 
 
-def check_rows(call: Call, x: torch.Tensor) -> None:
+def check_examples(call: Call, x: torch.Tensor) -> None:
     """Refuses an input whose first axis is not the batch's, or a multiple of it."""
-    if not x.dim() or len(x) % call.tape.grouping.rows:
+    if not x.dim() or len(x) % call.tape.grouping.examples:
         raise call.refuse(
             f"on an input of shape {list(x.shape)} whose first axis is not the batch of "
-            f"{call.tape.grouping.rows} rows"
+            f"{call.tape.grouping.examples} examples"
         )
 
 

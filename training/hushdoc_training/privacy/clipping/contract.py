@@ -12,7 +12,7 @@ from torch import nn
 from hushdoc.errors import PrivacyError
 
 Losses = Callable[[], torch.Tensor]
-"""Runs the model's forward pass and returns one loss for every row, shape [rows]."""
+"""Runs the model's forward pass and returns one loss for every example, shape [examples]."""
 
 # Every factor is smaller by this much, so that rounding can't lift a record above the bound.
 SLACK = 1e-6
@@ -26,7 +26,7 @@ class ClippedBatch:
 
     Attributes:
         norms: Norm of every record's gradient before clipping, fp32, shape [records].
-        losses: Loss of every row, detached, shape [rows].
+        losses: Loss of every example, detached, shape [examples].
         nonfinite: How many records had an infinite or undefined gradient; they added nothing.
         squares: Squared norm of every record's gradient, parameter by parameter.
     """
@@ -59,10 +59,11 @@ class Clipper(Protocol):
 
         Args:
             losses: Runs the forward pass.
-            records: int64, shape [rows]: which record (0, 1, ...) a row belongs to. -1 marks a row
-                of padding, which counts for nothing.
-            weights: What a row's loss is multiplied by, shape [rows]; 1 by default. For a mean over
-                the chunks of a document 1 / chunks, for noise multiplicity 1 / multiplicity.
+            records: int64, shape [examples]: which record (0, 1, ...) an example belongs to. -1
+                marks an example of padding, which counts for nothing.
+            weights: What an example's loss is multiplied by, shape [examples]; 1 by default. For a
+                mean over the chunks of a document 1 / chunks, for noise multiplicity 1 /
+                multiplicity.
 
         Returns:
             Norms, losses and the number of records left out.
@@ -80,7 +81,7 @@ class Clipper(Protocol):
                 sharded, every process gives as many parts of the same record, which are its own.
 
         Returns:
-            Its norm, and the losses of all rows of all parts.
+            Its norm, and the losses of all examples of all parts.
         """
         ...
 
@@ -152,7 +153,7 @@ def zeros(parameters: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 def _mixes_records(module: nn.Module) -> bool:
     # SyncBatchNorm and InstanceNorm share this base; an InstanceNorm without running statistics
-    # looks at one row at a time.
+    # looks at one example at a time.
     if isinstance(module, nn.modules.instancenorm._InstanceNorm):
         return bool(module.track_running_stats)
     return isinstance(module, nn.modules.batchnorm._BatchNorm)

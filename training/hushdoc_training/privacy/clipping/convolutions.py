@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from hushdoc_training.privacy.clipping.gradient_terms import CANCELLED, gram, kept_rows
+from hushdoc_training.privacy.clipping.gradient_terms import CANCELLED, gram, kept_examples
 from hushdoc_training.privacy.clipping.grouping import Grouping
 
 
@@ -61,7 +61,7 @@ class Convolved:
         weight: torch.Tensor,
         settings: Convolution,
     ) -> None:
-        """Keeps a pair, both shaped [rows, channels, ...]."""
+        """Keeps a pair, both shaped [examples, channels, ...]."""
         self.grouping = grouping
         self.image = image
         self.gradient = gradient
@@ -85,14 +85,14 @@ class Convolved:
 
     def add_to(self, total: torch.Tensor, factors: torch.Tensor) -> None:
         """Adds the clipped sum as one weight gradient."""
-        by_row = self.grouping.factors_of_rows(factors)
-        kept = kept_rows(by_row)
+        by_example = self.grouping.factors_of_examples(factors)
+        kept = kept_examples(by_example)
         image, gradient = self.image, self.gradient
         if kept is not None:
             if not len(kept):
                 return
-            image, gradient, by_row = image[kept], gradient[kept], by_row[kept]
-        scale = by_row.reshape(-1, *[1] * (gradient.dim() - 1))
+            image, gradient, by_example = image[kept], gradient[kept], by_example[kept]
+        scale = by_example.reshape(-1, *[1] * (gradient.dim() - 1))
         total.add_(self._weight_gradient(gradient * scale, image))
 
     def _square(self, record: int) -> torch.Tensor:

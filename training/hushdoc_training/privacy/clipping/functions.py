@@ -37,7 +37,7 @@ def _unwatched(backward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Tap(Function):
-    """Passes a tensor on that holds a copy for every row, and hands its gradient over."""
+    """Passes a tensor on that holds a copy for every example, and hands its gradient over."""
 
     @staticmethod
     def forward(
@@ -84,12 +84,12 @@ class Linear(Function):
         of_x = None
         if ctx.needs_input_grad[1]:
             of_x = (gradient @ weight.to(gradient.dtype)).to(ctx.input_type)
-        rows = ctx.tape.grouping.rows
-        u = gradient.reshape(rows, -1, gradient.shape[-1])
+        examples = ctx.tape.grouping.examples
+        u = gradient.reshape(examples, -1, gradient.shape[-1])
         if ctx.slots[0] is not None:
-            ctx.tape.add_products(ctx.slots[0], u, x.reshape(rows, -1, x.shape[-1]))
+            ctx.tape.add_products(ctx.slots[0], u, x.reshape(examples, -1, x.shape[-1]))
         if ctx.slots[1] is not None:
-            ctx.tape.add_by_row(ctx.slots[1], u.sum(1, dtype=torch.float32))
+            ctx.tape.add_by_example(ctx.slots[1], u.sum(1, dtype=torch.float32))
         return None, of_x, None, None, None, None
 
 
@@ -116,11 +116,11 @@ class Embedding(Function):
     def backward(ctx: Any, saved: Saved, gradient: Gradient) -> tuple[None, ...]:
         """Has no input to differentiate."""
         (index,) = saved
-        rows = ctx.tape.grouping.rows
+        examples = ctx.tape.grouping.examples
         ctx.tape.add_lookups(
             ctx.slot,
-            index.reshape(rows, -1),
-            gradient.reshape(rows, -1, gradient.shape[-1]),
+            index.reshape(examples, -1),
+            gradient.reshape(examples, -1, gradient.shape[-1]),
             ctx.padding,
         )
         return None, None, None, None, None, None
@@ -161,8 +161,8 @@ class LayerNorm(Function):
                 gradient, x, ctx.shape, mean, deviation, weight, bias, [True, False, False]
             )[0]
 
-        def of_record(*rows: torch.Tensor) -> tuple[Any, Any]:
-            g, image, m, d = rows
+        def of_record(*examples: torch.Tensor) -> tuple[Any, Any]:
+            g, image, m, d = examples
             wanted = [False, True, bias is not None]
             return kernel(g, image, ctx.shape, m, d, weight, bias, wanted)[1:]
 
@@ -187,10 +187,10 @@ class GroupNorm(Function):
     ) -> torch.Tensor:
         """Returns the layer's output."""
         x = x.contiguous()
-        num_rows, channels = x.shape[:2]
+        num_examples, channels = x.shape[:2]
         positions = x[0, 0].numel()
         y, mean, deviation = torch.native_group_norm(
-            x, weight, bias, num_rows, channels, positions, groups, eps
+            x, weight, bias, num_examples, channels, positions, groups, eps
         )
         ctx.save_for_backward(x, mean, deviation, weight)
         ctx.sizes, ctx.tape, ctx.slots = (channels, positions, groups), tape, slots
@@ -213,8 +213,8 @@ class GroupNorm(Function):
         if ctx.needs_input_grad[1]:
             of_x = kernel(gradient, x, mean, deviation, [True, False, False])[0]
 
-        def of_record(*rows: torch.Tensor) -> tuple[Any, Any]:
-            _, of_weight, of_bias = kernel(*rows, [False, True, True])
+        def of_record(*examples: torch.Tensor) -> tuple[Any, Any]:
+            _, of_weight, of_bias = kernel(*examples, [False, True, True])
             return of_weight, of_bias
 
         _add_affine(ctx.tape, ctx.slots, of_record, (gradient, x, mean, deviation))
@@ -266,12 +266,14 @@ class Convolve(Function):
                 gradient, x, weight.to(x.dtype), of_image=True, of_weight=False
             )
             of_x = found.to(ctx.input_type)
-        rows = ctx.tape.grouping.rows
+        examples = ctx.tape.grouping.examples
         if ctx.slots[0] is not None:
             ctx.tape.add_convolved(ctx.slots[0], x, gradient, ctx.settings)
         if ctx.slots[1] is not None:
-            by_row = gradient.flatten(2).sum(2, dtype=torch.float32)
-            ctx.tape.add_by_row(ctx.slots[1], by_row.reshape(rows, -1, by_row.shape[1]).sum(1))
+            by_example = gradient.flatten(2).sum(2, dtype=torch.float32)
+            ctx.tape.add_by_example(
+                ctx.slots[1], by_example.reshape(examples, -1, by_example.shape[1]).sum(1)
+            )
         return None, of_x, None, None, None, None, None
 
 
@@ -287,21 +289,21 @@ def _add_affine(
     tape: Tape,
     slots: tuple[Slot, Slot],
     of_record: Callable[..., tuple[Any, Any]],
-    rowwise: Sequence[torch.Tensor],
+    per_example: Sequence[torch.Tensor],
 ) -> None:
     # A normalisation's own kernel, called once for every record.
     if not tape.listening:
         return
     grouping = tape.grouping
-    rows = [tensor.reshape(grouping.rows, -1, *tensor.shape[1:]) for tensor in rowwise]
+    examples = [tensor.reshape(grouping.examples, -1, *tensor.shape[1:]) for tensor in per_example]
     for slot in slots:
         if slot is not None:
             slot_shape = (grouping.num_records, *slot.tensor.shape)
-            slot.add_dense(rowwise[0].new_zeros(slot_shape, dtype=torch.float32))
+            slot.add_dense(per_example[0].new_zeros(slot_shape, dtype=torch.float32))
     for record in range(grouping.num_records):
         if not grouping.size(record):
             continue
-        found = of_record(*(grouping.take(tensor, record).flatten(0, 1) for tensor in rows))
+        found = of_record(*(grouping.take(tensor, record).flatten(0, 1) for tensor in examples))
         for slot, gradient in zip(slots, found, strict=True):
             if slot is not None:
                 slot.dense[record] += gradient  # type: ignore[index]

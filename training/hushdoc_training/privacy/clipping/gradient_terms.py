@@ -6,7 +6,7 @@ A parameter's gradient is a sum of parts, one for every time that the model uses
     Formed      the same where the gradients by record are not much larger than the pair
     Lookups     sum over positions of e_index(t) (outer product) g_t: embeddings. Kept as the pair.
     Convolved   the pair of a convolution whose weight is larger than its images
-    Rowwise     gradients of a tensor whose first axis is the batch's
+    PerExample     gradients of a tensor whose first axis is the batch's
 
 Biases, normalisations and other small things are added up by record at once (`Target.dense`).
 Everything here computes in fp32.
@@ -49,9 +49,9 @@ class Products:
         """Keeps a pair.
 
         Args:
-            grouping: Rows of the batch.
-            u: Shape [rows, positions, p].
-            v: Shape [rows, positions, d].
+            grouping: Examples of the batch.
+            u: Shape [examples, positions, p].
+            v: Shape [examples, positions, d].
         """
         self.grouping = grouping
         self.u = u
@@ -90,10 +90,10 @@ class Products:
 
     def add_to(self, total: torch.Tensor, factors: torch.Tensor) -> None:
         """Adds the clipped sum in one matrix product."""
-        by_row = self.grouping.factors_of_rows(factors)
-        kept = kept_rows(by_row)
+        by_example = self.grouping.factors_of_examples(factors)
+        kept = kept_examples(by_example)
         u, v = (self.u, self.v) if kept is None else (self.u[kept], self.v[kept])
-        scale = (by_row if kept is None else by_row[kept]).reshape(-1, 1, 1)
+        scale = (by_example if kept is None else by_example[kept]).reshape(-1, 1, 1)
         # The narrower of the two is copied.
         u, v = (u * scale, v) if u.shape[2] <= v.shape[2] else (u, v * scale)
         total.addmm_(u.flatten(0, 1).float().t(), v.flatten(0, 1).float())
@@ -166,12 +166,12 @@ class Lookups:
         shape: torch.Size,
         padding: int | None,
     ) -> None:
-        """Keeps the pairs of rows that belong to a record, padding of the table left out.
+        """Keeps the pairs of examples that belong to a record, padding of the table left out.
 
         Args:
-            grouping: Rows of the batch.
-            index: Shape [rows, positions].
-            gradient: Shape [rows, positions, d].
+            grouping: Examples of the batch.
+            index: Shape [examples, positions].
+            gradient: Shape [examples, positions, d].
             shape: The table's.
             padding: The index that gets no gradient.
         """
@@ -209,7 +209,7 @@ class Lookups:
     def add_to(self, total: torch.Tensor, factors: torch.Tensor) -> None:
         """Adds the clipped sum row by row of the table."""
         scale = factors[self.records]
-        kept = kept_rows(scale)
+        kept = kept_examples(scale)
         if kept is None:
             total.index_add_(0, self.index, self.gradient * scale.unsqueeze(1))
         else:
@@ -218,11 +218,11 @@ class Lookups:
             )
 
 
-class Rowwise:
+class PerExample:
     """Gradients of a tensor whose first axis already is the batch's."""
 
     def __init__(self, grouping: Grouping, gradient: torch.Tensor) -> None:
-        """Keeps gradients, shape [rows, ...]."""
+        """Keeps gradients, shape [examples, ...]."""
         self.grouping = grouping
         self.gradient = gradient
 
@@ -238,9 +238,9 @@ class Rowwise:
         return self.grouping.reduce(self.gradient.float().flatten(1).square().sum(1))
 
     def add_to(self, total: torch.Tensor, factors: torch.Tensor) -> None:
-        """Adds every row, scaled."""
-        by_row = self.grouping.factors_of_rows(factors)
-        scale = by_row.reshape(-1, *[1] * (self.gradient.dim() - 1))
+        """Adds every example, scaled."""
+        by_example = self.grouping.factors_of_examples(factors)
+        scale = by_example.reshape(-1, *[1] * (self.gradient.dim() - 1))
         total.add_(torch.where(scale > 0, self.gradient.float() * scale, scale.new_zeros(())))
 
 
@@ -295,7 +295,7 @@ def lookup_squares(parts: Sequence[Lookups]) -> torch.Tensor:
     return result.index_add_(0, cells // width, summed.flatten(1).square().sum(1))
 
 
-def kept_rows(factors: torch.Tensor) -> torch.Tensor | None:
+def kept_examples(factors: torch.Tensor) -> torch.Tensor | None:
     """Returns which entries have a factor above 0, None for all of them.
 
     What is left out must not even be multiplied by 0: it may be infinite.

@@ -1,4 +1,4 @@
-"""Which rows of a physical batch make up which record."""
+"""Which examples of a physical batch make up which record."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import torch
 
 
 class Grouping:
-    """Rows of a batch, records, and the weights of rows.
+    """Examples of a batch, records, and the weights of examples.
 
     Attributes:
-        rows: How many rows the batch has, padding included.
+        examples: How many examples the batch has, padding included.
         num_records: How many records, numbered from 0.
-        records: The record of every row, -1 for padding; on the CPU.
-        members: For every record its rows: a slice where they stand side by side, else indices.
-        one_to_one: Row i is record i, for every i: nothing needs to be gathered.
+        records: The record of every example, -1 for padding; on the CPU.
+        members: For every record its examples: a slice where they stand side by side, else indices.
+        one_to_one: Example i is record i, for every i: nothing needs to be gathered.
     """
 
     def __init__(self, records: torch.Tensor, weights: torch.Tensor | None) -> None:
-        """Sorts the rows.
+        """Sorts the examples.
 
         Args:
-            records: int64, shape [rows].
-            weights: Shape [rows], or None for ones.
+            records: int64, shape [examples].
+            weights: Shape [examples], or None for ones.
 
         Raises:
             ValueError: Wrong shape or type, or a record below -1.
@@ -29,37 +29,37 @@ class Grouping:
         if records.dim() != 1 or records.dtype != torch.int64:
             raise ValueError(
                 f"records has shape {list(records.shape)} and type {records.dtype}; it must be one "
-                "int64 for every row."
+                "int64 for every example."
             )
         if weights is not None and weights.shape != records.shape:
             raise ValueError(
                 f"weights has shape {list(weights.shape)}, records {list(records.shape)}; there "
-                "must be one weight for every row."
+                "must be one weight for every example."
             )
         numbers = records.tolist()
         if min(numbers, default=0) < -1:
             raise ValueError(
-                f"A row belongs to record {min(numbers)}; records count from 0, -1 is padding."
+                f"An example belongs to record {min(numbers)}; records count from 0, -1 is padding."
             )
-        self.rows = len(numbers)
+        self.examples = len(numbers)
         self.num_records = max(numbers, default=-1) + 1
         self.records = records.detach().cpu()
         self.weights = weights
-        self.one_to_one = numbers == list(range(self.rows))
+        self.one_to_one = numbers == list(range(self.examples))
         by_record: list[list[int]] = [[] for _ in range(self.num_records)]
-        for row, record in enumerate(numbers):
+        for example, record in enumerate(numbers):
             if record >= 0:
-                by_record[record].append(row)
+                by_record[record].append(example)
         self._lists = by_record
-        self.members = [_compact(rows) for rows in by_record]
+        self.members = [_compact(examples) for examples in by_record]
 
     @property
     def empty(self) -> bool:
-        """Whether no row belongs to a record."""
+        """Whether no example belongs to a record."""
         return not any(self._lists)
 
     def total(self, losses: torch.Tensor) -> torch.Tensor:
-        """Returns the weighted sum of the losses of rows that belong to a record."""
+        """Returns the weighted sum of the losses of examples that belong to a record."""
         weighted = losses if self.weights is None else losses * self.weights.to(losses)
         if self.one_to_one:
             return weighted.sum()
@@ -67,34 +67,36 @@ class Grouping:
         return weighted[(self.records >= 0).to(losses.device)].sum()
 
     def size(self, record: int) -> int:
-        """Returns how many rows a record has."""
+        """Returns how many examples a record has."""
         return len(self._lists[record])
 
-    def take(self, rowwise: torch.Tensor, record: int) -> torch.Tensor:
-        """Returns the entries of a record's rows: a view where they stand side by side."""
+    def take(self, per_example: torch.Tensor, record: int) -> torch.Tensor:
+        """Returns the entries of a record's examples: a view where they stand side by side."""
         members = self.members[record]
-        return rowwise[members if isinstance(members, slice) else members.to(rowwise.device)]
+        return per_example[
+            members if isinstance(members, slice) else members.to(per_example.device)
+        ]
 
-    def reduce(self, rowwise: torch.Tensor) -> torch.Tensor:
-        """Returns sums over the rows of every record in fp32, shape [records, ...]."""
-        rowwise = rowwise.float()
+    def reduce(self, per_example: torch.Tensor) -> torch.Tensor:
+        """Returns sums over the examples of every record in fp32, shape [records, ...]."""
+        per_example = per_example.float()
         if self.one_to_one:
-            return rowwise
-        result = rowwise.new_zeros((self.num_records, *rowwise.shape[1:]))
+            return per_example
+        result = per_example.new_zeros((self.num_records, *per_example.shape[1:]))
         for record in range(self.num_records):
             if self.size(record):
-                torch.sum(self.take(rowwise, record), dim=0, out=result[record])
+                torch.sum(self.take(per_example, record), dim=0, out=result[record])
         return result
 
-    def factors_of_rows(self, factors: torch.Tensor) -> torch.Tensor:
-        """Returns every row's factor: its record's, or 0 for padding."""
+    def factors_of_examples(self, factors: torch.Tensor) -> torch.Tensor:
+        """Returns every example's factor: its record's, or 0 for padding."""
         records = self.records.to(factors.device)
         if not self.num_records:
-            return factors.new_zeros(self.rows)
+            return factors.new_zeros(self.examples)
         return torch.where(records >= 0, factors[records.clamp(min=0)], factors.new_zeros(()))
 
 
-def _compact(rows: list[int]) -> slice | torch.Tensor:
-    if rows and rows == list(range(rows[0], rows[-1] + 1)):
-        return slice(rows[0], rows[-1] + 1)
-    return torch.tensor(rows, dtype=torch.int64)
+def _compact(examples: list[int]) -> slice | torch.Tensor:
+    if examples and examples == list(range(examples[0], examples[-1] + 1)):
+        return slice(examples[0], examples[-1] + 1)
+    return torch.tensor(examples, dtype=torch.int64)

@@ -5,19 +5,20 @@ of four kinds:
 
     shared     a trainable parameter, or something computed from parameters and constants alone: a
                relative position bias, a normalised weight, position embeddings
-    rowwise    what the losses hand to the model with an entry for every row, and what depends on it
-    constant   everything else: buffers, frozen parameters, ranges, attributes and global tensors
-    scattered  rows that were picked or sorted: whose an entry is is no longer known
+    per_example    what the losses hand to the model with an entry for every example, and what
+    depends on it constant   everything else: buffers, frozen parameters, ranges, attributes and
+    global tensors scattered  examples that were picked or sorted: whose an entry is is no longer
+    known
 
 A function of shared and constant tensors is left to autograd, and its result is shared. Where a
-shared tensor meets a rowwise one, rows begin to differ: there the rules of `meetings` replace it by
-a layer that reports its gradient row by row. So tied, reused, broadcast and isolated parameters
-need no case of their own. A meeting without a rule is refused by name.
+shared tensor meets a per_example one, examples begin to differ: there the rules of `meetings`
+replace it by a layer that reports its gradient one by one. So tied, reused, broadcast and isolated
+parameters need no case of their own. A meeting without a rule is refused by name.
 
-What is rowwise is known from where it came from, never from a length: a constant may be as long as
-the batch. To take rows for a constant is safe: where the result meets rows, their gradients are
-told apart there, and where it meets none, the parameters get gradients past the tape, which is
-refused. To take a constant for rows would clip the wrong records.
+What is per_example is known from where it came from, never from a length: a constant may be as long
+as the batch. To take examples for a constant is safe: where the result meets examples, their
+gradients are told apart there, and where it meets none, the parameters get gradients past the tape,
+which is refused. To take a constant for examples would clip the wrong records.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from hushdoc_training.privacy.clipping.rules import meet
 from hushdoc_training.privacy.clipping.tape import Tape, leaves
 from hushdoc_training.privacy.clipping.unwrapped_torch import composite
 
-_ROWWISE, _SHARED = "rowwise", "shared"
+_ROWWISE, _SHARED = "per_example", "shared"
 _CONSTANT, _SCATTERED = "constant", "scattered"
 # What these take from another tensor than the first is its shape or type, not its content.
 _LENDING = frozenset({"expand_as", "reshape_as", "to", "type_as", "view_as"})
@@ -48,7 +49,7 @@ class Interception(TorchFunctionMode):
     """Active during one forward and backward pass (activation checkpoints run parts again).
 
     Attributes:
-        moved: Rows that were picked or put in another order, as they were before.
+        moved: Examples that were picked or put in another order, as they were before.
     """
 
     def __init__(self, tape: Tape, model: nn.Module, placement: Placement) -> None:
@@ -68,20 +69,20 @@ class Interception(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Runs a function, or what stands for it where parameters meet rows."""
+        """Runs a function, or what stands for it where parameters meet examples."""
         return self._call(func, args, kwargs or {})
 
     def enter(self, tensor: torch.Tensor) -> None:
-        """Takes a tensor that the losses hand to the model for rows, if it has as many entries.
+        """Takes a tensor that the losses hand to the model for examples, if it has as many entries.
 
         A batch that the losses built is a function of constants until then.
         """
-        fits = tensor.dim() and len(tensor) == self._tape.grouping.rows
+        fits = tensor.dim() and len(tensor) == self._tape.grouping.examples
         if fits and self._kind(tensor) == _CONSTANT:
             self._mark(tensor, _ROWWISE)
 
     def is_scattered(self, tensor: torch.Tensor) -> bool:
-        """Returns whether it was computed from rows that were picked or put in another order."""
+        """Returns whether examples were picked or reordered to compute it."""
         return self._kind(tensor) == _SCATTERED
 
     def _call(
@@ -91,24 +92,24 @@ class Interception(TorchFunctionMode):
         kinds = [self._kind(tensor) for tensor in tensors]
         content = _content(_name(func), kinds)
         scattered = _SCATTERED in content
-        rowwise = scattered or _ROWWISE in content
+        per_example = scattered or _ROWWISE in content
         shared = _SHARED in kinds and torch.is_grad_enabled()
-        if shared and rowwise:
-            inside = composite(func, self._tape.grouping.rows)
+        if shared and per_example:
+            inside = composite(func, self._tape.grouping.examples)
             if inside is not None:
                 with self:
                     return inside(*args, **kwargs)
             call = self._as_call(func, args, kwargs, tensors, kinds)
             if scattered:
                 raise call.refuse(
-                    "on rows that were picked by their content, or put in another order"
+                    "on examples that were picked by their content, or put in another order"
                 )
             result = meet(call)
             self._mark(result, _ROWWISE)
             return result
         result = func(*args, **kwargs)
-        kind = _ROWWISE if rowwise else _SHARED if shared else _CONSTANT
-        if scattered or (rowwise and reorders(_name(func), args, kwargs, self._is_rowwise)):
+        kind = _ROWWISE if per_example else _SHARED if shared else _CONSTANT
+        if scattered or (per_example and reorders(_name(func), args, kwargs, self._is_per_example)):
             kind = _SCATTERED
             self.moved += [t for t, k in zip(tensors, kinds, strict=True) if k == _ROWWISE]
         if kind != _CONSTANT and tensors and _changes_first(func):
@@ -131,7 +132,7 @@ class Interception(TorchFunctionMode):
             args=tuple(args),
             kwargs=dict(kwargs),
             shared=frozenset(map(id, shared)),
-            rowwise=tuple(t for t, k in zip(tensors, kinds, strict=True) if k == _ROWWISE),
+            per_example=tuple(t for t, k in zip(tensors, kinds, strict=True) if k == _ROWWISE),
             names=tuple(dict.fromkeys(name for t in shared for name in self._origin(t))),
             again=lambda func, *args, **kwargs: self._call(func, args, kwargs),
         )
@@ -147,7 +148,7 @@ class Interception(TorchFunctionMode):
         # The result of something that can't be watched: gradients past the tape are refused.
         return _ROWWISE if tensor.requires_grad and not tensor.is_leaf else _CONSTANT
 
-    def _is_rowwise(self, value: Any) -> bool:
+    def _is_per_example(self, value: Any) -> bool:
         return isinstance(value, torch.Tensor) and self._kind(value) in (_ROWWISE, _SCATTERED)
 
     def _mark(self, result: Any, kind: str) -> None:

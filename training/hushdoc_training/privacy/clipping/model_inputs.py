@@ -1,7 +1,8 @@
-"""Watches what a model is handed from outside: the one place where rows come in.
+"""Watches what a model is handed from outside: the one place where examples come in.
 
-Clippers tell rows from constants by this alone, never by a tensor's length: a constant may have as
-many entries as one batch has rows, and then would be clipped as if each entry were a record's.
+Clippers tell examples from constants by this alone, never by a tensor's length: a constant may have
+as many entries as one batch has examples, and then would be clipped as if each entry were a
+record's.
 """
 
 from __future__ import annotations

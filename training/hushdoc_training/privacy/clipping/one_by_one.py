@@ -25,7 +25,7 @@ from hushdoc_training.privacy.clipping.placement import place
 from hushdoc_training.privacy.clipping.unwrapped_torch import grad, uncompiled
 from hushdoc_training.privacy.clipping.whole_record import (
     add_large,
-    losses_of_rows,
+    losses_of_examples,
     nothing_but_padding,
 )
 
@@ -49,18 +49,18 @@ class OneByOne:
         grouping = Grouping(records, weights)
         if grouping.empty and not self.placement.sharded:
             return nothing_but_padding(self._parameters, grouping)
-        by_row = losses_of_rows(losses, grouping.rows)
-        weighted = by_row if weights is None else by_row * weights.to(by_row)
+        by_example = losses_of_examples(losses, grouping.examples)
+        weighted = by_example if weights is None else by_example * weights.to(by_example)
         if grouping.empty:
             self._add_in_turn(weighted.sum(), idle=True)
             return nothing_but_padding(self._parameters, grouping)
         columns = [self._add_record(weighted, grouping, r) for r in range(grouping.num_records)]
         names = len(self._parameters)
-        squares = torch.stack(columns, 1) if columns else by_row.new_zeros((names, 0)).float()
+        squares = torch.stack(columns, 1) if columns else by_example.new_zeros((names, 0)).float()
         norms = squares.detach().sum(0).sqrt()
         return ClippedBatch(
             norms=norms,
-            losses=by_row.detach(),
+            losses=by_example.detach(),
             nonfinite=int((~torch.isfinite(norms)).sum()),
             squares=dict(zip(self._parameters, squares, strict=True)),
         )
@@ -75,7 +75,7 @@ class OneByOne:
         if not grouping.size(record):
             return _nothing(weighted).expand(len(self._parameters))
         loss = grouping.take(weighted, record).sum()
-        alone = grouping.size(record) == grouping.rows
+        alone = grouping.size(record) == grouping.examples
         if self.placement.sharded:
             return self._add_in_turn(loss, alone=alone)
         return self._add_at_once(loss, alone=alone)
@@ -152,8 +152,8 @@ def one_by_one(model: nn.Module, *, clipping_norm: float) -> OneByOne:
         >>> model = nn.Linear(2, 1, bias=False)
         >>> _ = nn.init.constant_(model.weight, 1.0)
         >>> clipper = one_by_one(model, clipping_norm=1.0)
-        >>> rows = torch.tensor([[3.0, 4.0], [0.3, 0.4]])
-        >>> clipper.add(lambda: model(rows).squeeze(1), torch.tensor([0, 1])).norms
+        >>> examples = torch.tensor([[3.0, 4.0], [0.3, 0.4]])
+        >>> clipper.add(lambda: model(examples).squeeze(1), torch.tensor([0, 1])).norms
         tensor([5.0000, 0.5000])
         >>> clipper.sums["weight"]
         tensor([[0.9000, 1.2000]])

@@ -24,13 +24,13 @@ from hushdoc_training.privacy.clipping.contract import (
     clip_factors,
     positive_norm,
 )
-from hushdoc_training.privacy.clipping.gradient_terms import kept_rows
+from hushdoc_training.privacy.clipping.gradient_terms import kept_examples
 from hushdoc_training.privacy.clipping.grouping import Grouping
 from hushdoc_training.privacy.clipping.placement import place
 from hushdoc_training.privacy.clipping.unwrapped_torch import backward, uncompiled
 from hushdoc_training.privacy.clipping.whole_record import (
     add_large,
-    losses_of_rows,
+    losses_of_examples,
     nothing_but_padding,
 )
 
@@ -38,7 +38,7 @@ _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 class OpacusHooks:
-    """A clipper that has Opacus compute the gradient of every row."""
+    """A clipper that has Opacus compute the gradient of every example."""
 
     def __init__(self, model: nn.Module, *, clipping_norm: float) -> None:
         """Looks the model over; see `opacus_hooks`."""
@@ -47,7 +47,7 @@ class OpacusHooks:
         self._placement = place(model)
         if self._placement.sharded:
             raise PrivacyError(
-                "Opacus keeps the gradients of all rows for the whole model, and the model is "
+                "Opacus keeps the gradients of all examples for the whole model, and the model is "
                 "sharded so that it need not stand whole. Use the backend book-keeping."
             )
         self._parameters = self._placement.parameters
@@ -65,7 +65,7 @@ class OpacusHooks:
         for parameter in self._parameters.values():
             parameter.grad = None
         try:
-            by_row, gradients = self._by_record(losses, grouping)
+            by_example, gradients = self._by_record(losses, grouping)
         except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
             raise PrivacyError(
                 f"Opacus can't handle the model: {type(error).__name__}: {str(error)[:300]} Use "
@@ -77,14 +77,14 @@ class OpacusHooks:
         squares = {name: g.flatten(1).square().sum(1) for name, g in gradients.items()}
         total = torch.stack(list(squares.values())).sum(0)
         factors = clip_factors(total, self.clipping_norm)
-        kept = kept_rows(factors)
+        kept = kept_examples(factors)
         for name, gradient in gradients.items():
             chosen = gradient if kept is None else gradient[kept]
             scale = factors if kept is None else factors[kept]
             self.sums[name].add_(torch.tensordot(scale, chosen, dims=1))
         return ClippedBatch(
             norms=total.sqrt(),
-            losses=by_row.detach(),
+            losses=by_example.detach(),
             nonfinite=int((factors == 0).sum()),
             squares=squares,
         )
@@ -103,20 +103,22 @@ class OpacusHooks:
         self, losses: Losses, grouping: Grouping
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         with _hooked(self.model):
-            by_row = losses_of_rows(losses, grouping.rows)
-            backward(grouping.total(by_row))
+            by_example = losses_of_examples(losses, grouping.examples)
+            backward(grouping.total(by_example))
             names = self._parameters
-            return by_row, {n: grouping.reduce(self._of_rows(n, grouping.rows)) for n in names}
+            return by_example, {
+                n: grouping.reduce(self._of_examples(n, grouping.examples)) for n in names
+            }
 
-    def _of_rows(self, name: str, rows: int) -> torch.Tensor:
+    def _of_examples(self, name: str, examples: int) -> torch.Tensor:
         parameter: Any = self._parameters[name]
         found = getattr(parameter, "grad_sample", None)
         if found is None and parameter.grad is None:
-            return parameter.new_zeros((rows, *parameter.shape))
-        if not isinstance(found, torch.Tensor) or len(found) != rows:
+            return parameter.new_zeros((examples, *parameter.shape))
+        if not isinstance(found, torch.Tensor) or len(found) != examples:
             raise PrivacyError(
-                f"Opacus has no gradient by row for the parameter '{name}'. Freeze it, or use the "
-                "backend book-keeping."
+                f"Opacus has no per-example gradient for the parameter '{name}'. Freeze it, or use "
+                "the backend book-keeping."
             )
         return found.detach()
 

@@ -1,12 +1,13 @@
-"""Tells functions after which entry i of a tensor may no longer be what row i of the batch led to.
+"""Functions after which entry i of a tensor may no longer belong to example i of the batch.
 
-Rows that are sorted by length, computed and put back are an example. A layer between would leave
-its gradients under the wrong rows, and so would clip the wrong records. Whether an index happens to
-be in order in one batch does not matter: what depends on content counts as out of order always.
+Examples that are sorted by length, computed and put back are an example. A layer between would
+leave its gradients under the wrong examples, and so would clip the wrong records. Whether an index
+happens to be in order in one batch does not matter: what depends on content counts as out of order
+always.
 
-Only what depends on content, or on an index that somebody brings along, is told here. Where rows
-are moved the same way in every batch (a flip, a transposition), gradients are wrong in every batch,
-and the self-test finds that.
+Only what depends on content, or on an index that somebody brings along, is told here. Where
+examples are moved the same way in every batch (a flip, a transposition), gradients are wrong in
+every batch, and the self-test finds that.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import torch
 
-IsRowwise = Callable[[Any], bool]
+IsPerExample = Callable[[Any], bool]
 
 _PICKING = frozenset(
     [
@@ -40,15 +41,15 @@ _PUTTING = frozenset(
 
 
 def reorders(
-    name: str, args: Sequence[Any], kwargs: Mapping[str, Any], is_rowwise: IsRowwise
+    name: str, args: Sequence[Any], kwargs: Mapping[str, Any], is_per_example: IsPerExample
 ) -> bool:
-    """Returns whether a function of rows moves them by content or by an index.
+    """Returns whether a function of examples moves them by content or by an index.
 
     Args:
         name: What torch calls it.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
-        is_rowwise: Whether a value is a tensor with an entry for every row.
+        is_per_example: Whether a value is a tensor with an entry for every example.
 
     Examples:
         >>> x = torch.randn(3, 2)
@@ -63,53 +64,53 @@ def reorders(
     if name == "where":
         return len(args) + len(kwargs) == 1
     if name == "msort":
-        return is_rowwise(args[0])
+        return is_per_example(args[0])
     values = [*args, *kwargs.values()]
     if not values or not isinstance(values[0], torch.Tensor):
         return False
     whole = name.removesuffix("_") if not name.startswith("__") else name
     if whole in _SORTING:
-        return is_rowwise(values[0]) and _axis(args, kwargs, _SORTING[whole], -1) == 0
+        return is_per_example(values[0]) and _axis(args, kwargs, _SORTING[whole], -1) == 0
     if whole == "embedding":
-        return is_rowwise(_argument(args, kwargs, 1, "weight"))
+        return is_per_example(_argument(args, kwargs, 1, "weight"))
     if whole == "take_along_dim":
         axis = _axis(args, kwargs, 2, None)
-        return is_rowwise(values[0]) and axis in (0, None)
+        return is_per_example(values[0]) and axis in (0, None)
     if whole == "repeat_interleave":
         repeats = _argument(args, kwargs, 1, "repeats")
         return not isinstance(repeats, int) and _axis(args, kwargs, 2, None) in (0, None)
     if whole in _TAKING | _PUTTING:
-        return _moves_along_an_axis(whole, args, kwargs, is_rowwise)
-    return _moves_by_index(whole, args, kwargs, is_rowwise)
+        return _moves_along_an_axis(whole, args, kwargs, is_per_example)
+    return _moves_by_index(whole, args, kwargs, is_per_example)
 
 
 def _moves_along_an_axis(
-    name: str, args: Sequence[Any], kwargs: Mapping[str, Any], is_rowwise: IsRowwise
+    name: str, args: Sequence[Any], kwargs: Mapping[str, Any], is_per_example: IsPerExample
 ) -> bool:
     x, index = _argument(args, kwargs, 0, "input"), _argument(args, kwargs, 2, "index")
     if _axis(args, kwargs, 1, None) != 0:
         return False
-    if name in _TAKING and not is_rowwise(x):
+    if name in _TAKING and not is_per_example(x):
         return False  # entries of a table, in the order of the index
-    return not (name.startswith("index") and _in_order(index, len(x), 1, is_rowwise))
+    return not (name.startswith("index") and _in_order(index, len(x), 1, is_per_example))
 
 
 def _moves_by_index(
-    name: str, args: Sequence[Any], kwargs: Mapping[str, Any], is_rowwise: IsRowwise
+    name: str, args: Sequence[Any], kwargs: Mapping[str, Any], is_per_example: IsPerExample
 ) -> bool:
     if name not in {"__getitem__", "__setitem__", "index_put"}:
         return False
     x, index = _argument(args, kwargs, 0, "input"), _argument(args, kwargs, 1, "indices")
     # To fill places moves nothing.
     moved = x if name == "__getitem__" else _argument(args, kwargs, 2, "values")
-    if not is_rowwise(moved) or not moved.dim():
+    if not is_per_example(moved) or not moved.dim():
         return False
     first, dimensions = _on_the_first_axis(index, x.dim())
     if first is None or type(first) in (int, slice):
         return False
     if isinstance(first, torch.Tensor) and not first.dim() and first.dtype != torch.bool:
-        return is_rowwise(first)
-    return not _in_order(first, len(x), dimensions, is_rowwise)
+        return is_per_example(first)
+    return not _in_order(first, len(x), dimensions, is_per_example)
 
 
 def _on_the_first_axis(index: Any, axes: int) -> tuple[Any, int]:
@@ -137,9 +138,9 @@ def _axes_of(item: Any) -> int:
     return item.dim() if masks else 1
 
 
-def _in_order(index: Any, length: int, dimensions: int, is_rowwise: IsRowwise) -> bool:
+def _in_order(index: Any, length: int, dimensions: int, is_per_example: IsPerExample) -> bool:
     # Whether an index, broadcast to so many axes, names entry after entry along the first one.
-    if is_rowwise(index):
+    if is_per_example(index):
         return False
     index = _as_tensor(index)
     if index is None or index.dtype in (torch.bool, torch.uint8) or index.is_floating_point():

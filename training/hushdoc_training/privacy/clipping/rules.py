@@ -1,4 +1,4 @@
-"""The rules for functions in which a shared tensor (see `interception`) meets rows of a batch."""
+"""Rules for functions that combine a shared tensor (see `interception`) with a batch's examples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hushdoc_training.privacy.clipping.calls import (
     Call,
     batch_size,
     bound,
-    check_rows,
+    check_examples,
     tapped,
     tensors_of,
     watched,
@@ -41,7 +41,7 @@ def _linear(call: Call) -> Any:
     slots = (call.slot(weight), call.slot(bias))
     if call.is_shared(x):
         x = tapped(call, x, x.dim(), len(x))
-    check_rows(call, x)
+    check_examples(call, x)
     return functions.Linear.apply(
         call.tape.anchor, x, _detached(call, weight), _detached(call, bias), call.tape, slots
     )
@@ -54,10 +54,12 @@ def _embedding(call: Call) -> Any:
         (None, None, 2.0, False, False),
     )
     if max_norm is not None or by_frequency:
-        raise call.refuse("with max_norm or scale_grad_by_freq, which couple the rows of a batch")
+        raise call.refuse(
+            "with max_norm or scale_grad_by_freq, which couple the examples of a batch"
+        )
     if padding is not None and padding < 0:
         padding += len(table)
-    check_rows(call, index)
+    check_examples(call, index)
     return functions.Embedding.apply(
         call.tape.anchor, index, _detached(call, table), padding, call.tape, call.tape.target(table)
     )
@@ -70,7 +72,7 @@ def _item(call: Call) -> Any:
     plain = isinstance(index, torch.Tensor) and index.dtype == torch.int64 and table.dim() == 2
     if not plain or not call.is_shared(table):
         raise call.refuse("for which there is no rule")
-    check_rows(call, index)
+    check_examples(call, index)
     index = torch.where(index < 0, index + len(table), index)
     return functions.Embedding.apply(
         call.tape.anchor, index, _detached(call, table), None, call.tape, call.tape.target(table)
@@ -83,7 +85,7 @@ def _layer_norm(call: Call) -> Any:
     )
     if call.is_shared(x) or not call.is_shared(weight) or x.dtype != weight.dtype:
         return _affine(call, F.layer_norm(*watched(call, x), shape, eps=eps), weight, bias, 0)
-    check_rows(call, x)
+    check_examples(call, x)
     return functions.LayerNorm.apply(
         call.tape.anchor,
         x,
@@ -104,7 +106,7 @@ def _group_norm(call: Call) -> Any:
     if call.is_shared(x) or not trained or x.dtype != weight.dtype:
         normalised = F.group_norm(*watched(call, x), groups, eps=eps)
         return _affine(call, normalised, weight, bias, x.dim() - 2)
-    check_rows(call, x)
+    check_examples(call, x)
     return functions.GroupNorm.apply(
         call.tape.anchor,
         x,
@@ -158,9 +160,9 @@ def _convolution(dimensions: int, transposed: bool) -> Rule:
         values = dict(zip(names, bound(call, tuple(names), defaults), strict=True))
         x, weight, bias = values["input"], values["weight"], values["bias"]
         unbatched = x.dim() == dimensions + 1
-        if call.is_shared(x) or unbatched or len(x) % call.tape.grouping.rows:
+        if call.is_shared(x) or unbatched or len(x) % call.tape.grouping.examples:
             raise call.refuse("without a batch of images")
-        check_rows(call, x)
+        check_examples(call, x)
         wide = {
             name: _wide(values.get(name, 0), dimensions)
             for name in ("stride", "dilation", "output_padding")
@@ -187,7 +189,7 @@ def _convolution(dimensions: int, transposed: bool) -> Rule:
 
 
 def _broadcast(call: Call) -> Any:
-    # Element-wise functions, and products of batches: shared arguments get an axis for rows.
+    # Element-wise functions, and products of batches: shared arguments get an axis for examples.
     if call.in_place and call.is_shared(call.args[0]):
         raise call.refuse("in place on a copy of it")
     shapes = [tensor.shape for tensor in tensors_of(call.args, call.kwargs)]
@@ -233,22 +235,22 @@ def _affine(call: Call, normalised: Any, weight: Any, bias: Any, trailing: int) 
     shape = (-1, *[1] * trailing)
     if weight is not None:
         weight = call.again(torch.Tensor.view, weight, shape) if trailing else weight
-        normalised = _again_rowwise(call, torch.mul, normalised, weight)
+        normalised = _again_per_example(call, torch.mul, normalised, weight)
     if bias is not None:
         bias = call.again(torch.Tensor.view, bias, shape) if trailing else bias
-        normalised = _again_rowwise(call, torch.add, normalised, bias)
+        normalised = _again_per_example(call, torch.add, normalised, bias)
     return normalised
 
 
-def _again_rowwise(call: Call, func: Any, x: torch.Tensor, other: torch.Tensor) -> Any:
-    x._hushdoc_mark = (call.tape.token, "rowwise")  # type: ignore[attr-defined]
+def _again_per_example(call: Call, func: Any, x: torch.Tensor, other: torch.Tensor) -> Any:
+    x._hushdoc_mark = (call.tape.token, "per_example")  # type: ignore[attr-defined]
     return call.again(func, x, other)
 
 
 def _detached(call: Call, tensor: torch.Tensor | None) -> torch.Tensor | None:
     # What a layer takes without giving a gradient back must not have one to get.
     if tensor is not None and tensor.requires_grad and not call.is_shared(tensor):
-        raise call.refuse("with a weight or bias that differs from row to row")
+        raise call.refuse("with a weight or bias that differs from example to example")
     return None if tensor is None else tensor.detach()
 
 

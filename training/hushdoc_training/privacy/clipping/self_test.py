@@ -1,4 +1,4 @@
-"""The start-up self-test: a clipper against one backward pass per record, and rows against rows."""
+"""The start-up self-test: a clipper against single backward passes, losses against other losses."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from hushdoc_training.privacy.clipping.replayed_draws import Careful, Chance
 from hushdoc_training.privacy.clipping.unwrapped_torch import uncompiled
 
 LossesOf = Callable[[Sequence[int]], torch.Tensor]
-"""Returns the losses of some rows of a sample, in that order, from one forward pass over them."""
+"""Returns the losses of some examples of a sample, in that order, from one forward pass."""
 
 MOST_TOLERANCE = 0.1
 """What is off by more is not rounding."""
 
 COMPARED = 6
-"""Rows of the sample whose gradients are compared; all others stand beside them in the losses."""
+"""Examples whose gradients are compared; all others of the sample share their forward passes."""
 
 # What fp32 allows; a larger tolerance is granted where the computation is rounded further.
 _EXACT = 1e-3
@@ -46,7 +46,7 @@ class _Comparison:
 
 @uncompiled()
 def check(
-    clipper: Clipper, losses_of: LossesOf, *, rows: int, tolerance: float = _EXACT
+    clipper: Clipper, losses_of: LossesOf, *, examples: int, tolerance: float = _EXACT
 ) -> frozenset[str]:
     """Refuses to train where the clipped gradients would not be those of single records.
 
@@ -55,24 +55,24 @@ def check(
 
     Args:
         clipper: The clipper to be used.
-        losses_of: Runs the model on the chosen rows of a sample of data.
-        rows: How many rows the sample has; at least 2. More, and rows that differ in length, find
-            more.
+        losses_of: Runs the model on the chosen examples of a sample of data.
+        examples: How many examples the sample has; at least 2. More, and examples that differ in
+            length, find more.
         tolerance: Largest relative difference of a norm or a clipped sum. The default is for fp32;
             3e-2 is what bf16 allows, and is granted only where something is computed in bf16 that
             can't be computed in fp32 instead.
 
     Returns:
-        The parameters that got no gradient from any row. Noise would move them all the same:
+        The parameters that got no gradient from any example. Noise would move them all the same:
         freeze them.
 
     Raises:
-        PrivacyError: A loss depends on other rows, or a parameter's gradients differ from those of
-            one backward pass per record; the message names it.
-        ValueError: Fewer than 2 rows, or a tolerance that would let everything pass.
+        PrivacyError: A loss depends on other examples, or a parameter's gradients differ from those
+            of one backward pass per record; the message names it.
+        ValueError: Fewer than 2 examples, or a tolerance that would let everything pass.
     """
-    if rows < 2:
-        raise ValueError(f"The self-test got {rows} rows; it needs at least 2.")
+    if examples < 2:
+        raise ValueError(f"The self-test got {examples} examples; it needs at least 2.")
     if not 0 < tolerance <= MOST_TOLERANCE:
         raise ValueError(
             f"tolerance is {tolerance}; expected more than 0 and at most {MOST_TOLERANCE}: what "
@@ -81,29 +81,31 @@ def check(
     clipper.clear()
     try:
         with _modes_kept(clipper.model), Chance() as chance:
-            repeats, draws = _refuse_coupled_rows(clipper.model, losses_of, rows, tolerance, chance)
+            repeats, draws = _refuse_coupled_examples(
+                clipper.model, losses_of, examples, tolerance, chance
+            )
             if not repeats:
                 clipper.model.eval()
-            return _compare(clipper, losses_of, rows, tolerance, chance, draws=draws)
+            return _compare(clipper, losses_of, examples, tolerance, chance, draws=draws)
     finally:
         clipper.clear()
 
 
 @uncompiled()
 def check_drawing(
-    clipper: Clipper, losses_of: LossesOf, *, rows: int, tolerance: float = _EXACT
+    clipper: Clipper, losses_of: LossesOf, *, examples: int, tolerance: float = _EXACT
 ) -> bool:
     """Holds a clipper to one-by-one gradients on losses that draw at random.
 
     All passes get the same draws, so it is seen whether the clipped gradients are those of single
-    records, and so whether a gradient leads from a loss to other rows. Losses of the same row in
-    other company can't be compared, for there it draws otherwise: that `check` does, on losses
-    that draw nothing.
+    records, and so whether a gradient leads from a loss to other examples. Losses of the same
+    example in other company can't be compared, for there it draws otherwise: that `check` does, on
+    losses that draw nothing.
 
     Args:
         clipper: The clipper to be used; its sums are left at zero.
-        losses_of: Runs the model on the chosen rows of a sample of data, and draws.
-        rows: How many rows the sample has.
+        losses_of: Runs the model on the chosen examples of a sample of data, and draws.
+        examples: How many examples the sample has.
         tolerance: As for `check`.
 
     Returns:
@@ -117,9 +119,9 @@ def check_drawing(
     try:
         with _modes_kept(clipper.model), Chance() as chance:
             with Careful(precise=True), torch.no_grad():
-                repeats, draws = _repeats(losses_of, rows, chance)
+                repeats, draws = _repeats(losses_of, examples, chance)
             if repeats:
-                _compare(clipper, losses_of, rows, tolerance, chance, draws=draws)
+                _compare(clipper, losses_of, examples, tolerance, chance, draws=draws)
             return repeats
     finally:
         clipper.clear()
@@ -135,85 +137,91 @@ def _modes_kept(model: nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-def _refuse_coupled_rows(
-    model: nn.Module, losses_of: LossesOf, rows: int, tolerance: float, chance: Chance
+def _refuse_coupled_examples(
+    model: nn.Module, losses_of: LossesOf, examples: int, tolerance: float, chance: Chance
 ) -> tuple[bool, bool]:
     # Returns whether the same draws give the same losses in the mode that the model is in, and
     # whether anything is drawn although dropout is left out.
     with _modes_kept(model), Careful(precise=True) as careful, torch.no_grad():
-        repeats, draws = _repeats(losses_of, rows, chance)
+        repeats, draws = _repeats(losses_of, examples, chance)
         if draws or not repeats:
             model.eval()
-            _refuse_chance(losses_of, rows)
-        together, others = _in_company_and_alone(losses_of, rows)
+            _refuse_chance(losses_of, examples)
+        together, others = _in_company_and_alone(losses_of, examples)
         limit = tolerance if careful.lowered else min(tolerance, _EXACT)
     typical = float(together.abs().mean())
-    for row, company, loss in others:
-        among = float(together[row])
+    for example, company, loss in others:
+        among = float(together[example])
         if not abs(among - loss) <= limit * max(abs(among), typical):
             raise PrivacyError(
-                f"The loss of row {row} is {among:.6g} among {rows} rows and {loss:.6g} {company}: "
-                "it depends on other rows, so clipping one does not bound its influence. Give "
-                "every row a loss of its own (no mean over the batch's tokens or over the length "
-                "of its longest row, no negatives from the batch) and replace layers that look "
-                "across the batch."
+                f"The loss of example {example} is {among:.6g} among {examples} examples and "
+                f"{loss:.6g} {company}: it depends on other examples, so clipping one does not "
+                "bound its influence. Give every example a loss of its own (no mean over the "
+                "batch's tokens or over the length of its longest example, no negatives from the "
+                "batch) and replace layers that look across the batch."
             )
     return repeats, draws
 
 
-def _repeats(losses_of: LossesOf, rows: int, chance: Chance) -> tuple[bool, bool]:
+def _repeats(losses_of: LossesOf, examples: int, chance: Chance) -> tuple[bool, bool]:
     # Whether the same draws give the same losses, and whether anything is drawn at all: two passes
     # with draws of their own may agree by chance.
     chance.rewind()
-    first = losses_of(range(rows))
+    first = losses_of(range(examples))
     draws = chance.drawn()
     chance.rewind()
-    return torch.allclose(first, losses_of(range(rows)), rtol=1e-6, equal_nan=True), draws
+    return torch.allclose(first, losses_of(range(examples)), rtol=1e-6, equal_nan=True), draws
 
 
-def _refuse_chance(losses_of: LossesOf, rows: int) -> None:
-    first, second = losses_of(range(rows)), losses_of(range(rows))
+def _refuse_chance(losses_of: LossesOf, examples: int) -> None:
+    first, second = losses_of(range(examples)), losses_of(range(examples))
     if not torch.allclose(first, second, rtol=1e-6, equal_nan=True):
         raise PrivacyError(
-            "The losses of the same rows differ from one forward pass to the next, even in "
+            "The losses of the same examples differ from one forward pass to the next, even in "
             "evaluation mode, so nothing can be compared. Hand in losses whose draws are fixed, "
             "and that don't switch the model back to training."
         )
 
 
 def _in_company_and_alone(
-    losses_of: LossesOf, rows: int
+    losses_of: LossesOf, examples: int
 ) -> tuple[torch.Tensor, list[tuple[int, str, float]]]:
-    # Every row among all, among all but one in another order, and by itself.
-    together = losses_of(range(rows)).double()
-    if together.shape != (rows,):
-        raise _not_one_for_each(together, rows)
+    # Every example among all, among all but one in another order, and by itself.
+    together = losses_of(range(examples)).double()
+    if together.shape != (examples,):
+        raise _not_one_for_each(together, examples)
     if not bool(torch.isfinite(together).all()):
         raise PrivacyError(
-            "A row of the self-test's sample has a loss that is not finite, so nothing can be "
+            "An example of the self-test's sample has a loss that is not finite, so nothing can be "
             "compared. Look at the data and the model's start."
         )
-    turned = list(range(rows - 1, 0, -1))
+    turned = list(range(examples - 1, 0, -1))
     found: list[tuple[int, str, float]] = []
-    for order, company in [(turned, "among others"), *(([row], "alone") for row in range(rows))]:
+    for order, company in [
+        (turned, "among others"),
+        *(([example], "alone") for example in range(examples)),
+    ]:
         losses = losses_of(order)
         if losses.shape != (len(order),):
             raise _not_one_for_each(losses, len(order))
-        found += [(row, company, loss) for row, loss in zip(order, losses.tolist(), strict=True)]
+        found += [
+            (example, company, loss) for example, loss in zip(order, losses.tolist(), strict=True)
+        ]
     return together, found
 
 
-def _not_one_for_each(losses: torch.Tensor, rows: int) -> PrivacyError:
+def _not_one_for_each(losses: torch.Tensor, examples: int) -> PrivacyError:
     return PrivacyError(
-        f"The losses of {rows} rows have shape {list(losses.shape)}; expected [{rows}], one loss "
-        "for every row, also where a draw is a single one. A mean over the batch couples records."
+        f"The losses of {examples} examples have shape {list(losses.shape)}; expected "
+        f"[{examples}], one loss for every example, also where a draw is a single one. A mean over "
+        "the batch couples records."
     )
 
 
 def _compare(
     clipper: Clipper,
     losses_of: LossesOf,
-    rows: int,
+    examples: int,
     tolerance: float,
     chance: Chance,
     *,
@@ -222,20 +230,22 @@ def _compare(
     # Where dropout is inside of a function that the clipper opens, and the truth does not, it would
     # be left out for one of the two alone. So what draws draws all, the same for both.
     with Careful(precise=False, dropout=draws) as careful:
-        found = _comparison(clipper, losses_of, rows, chance)
+        found = _comparison(clipper, losses_of, examples, chance)
     found.require(tolerance)
     if careful.autocast and tolerance > _EXACT:
         with Careful(precise=True, dropout=draws) as careful:
-            precise = _comparison(clipper, losses_of, rows, chance)
+            precise = _comparison(clipper, losses_of, examples, chance)
         precise.require(tolerance if careful.lowered else _EXACT)
     return found.unused
 
 
-def _comparison(clipper: Clipper, losses_of: LossesOf, rows: int, chance: Chance) -> _Comparison:
+def _comparison(
+    clipper: Clipper, losses_of: LossesOf, examples: int, chance: Chance
+) -> _Comparison:
     truth = one_by_one(clipper.model, clipping_norm=clipper.clipping_norm)
     differences: list[tuple[str, str, float]] = []
     used: set[str] = set()
-    for order, records in _arrangements(min(rows, COMPARED)):
+    for order, records in _arrangements(min(examples, COMPARED)):
         losses = lambda order=order: losses_of(order)  # noqa: E731
         truth.clear()
         clipper.clear()
@@ -251,13 +261,13 @@ def _comparison(clipper: Clipper, losses_of: LossesOf, rows: int, chance: Chance
     )
 
 
-def _arrangements(rows: int) -> Iterable[tuple[list[int], torch.Tensor]]:
-    # Rows as they come, each a record; then one less and backwards, two of them one record, and one
-    # padding where there are enough. What is wrong only where some length equals the number of
-    # rows, or only out of order, is not wrong in both.
-    order = list(range(rows))
-    yield order, torch.arange(rows)
-    turned = order[:0:-1] if rows > 2 else order[::-1]
+def _arrangements(examples: int) -> Iterable[tuple[list[int], torch.Tensor]]:
+    # Examples as they come, each a record; then one less and backwards, two of them one record, and
+    # one padding where there are enough. What is wrong only where some length equals the number of
+    # examples, or only out of order, is not wrong in both.
+    order = list(range(examples))
+    yield order, torch.arange(examples)
+    turned = order[:0:-1] if examples > 2 else order[::-1]
     records = torch.arange(len(turned)) - 1
     records[0] = 0
     if len(turned) > 3:

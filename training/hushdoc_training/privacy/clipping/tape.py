@@ -14,10 +14,10 @@ from hushdoc_training.privacy.clipping.gradient_terms import (
     Formed,
     Lookups,
     Part,
+    PerExample,
     Products,
-    Rowwise,
     cross_square,
-    kept_rows,
+    kept_examples,
     lookup_squares,
 )
 from hushdoc_training.privacy.clipping.grouping import Grouping
@@ -46,7 +46,7 @@ def leaves(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 class Target:
-    """A tensor that is the same for all rows: a parameter, or something computed from some.
+    """A tensor that is the same for all examples: a parameter, or something computed from some.
 
     Attributes:
         tensor: The tensor.
@@ -109,7 +109,7 @@ class Target:
             factors[record] = 0
         self._formed.clear()
         if self.dense is not None:
-            kept = kept_rows(factors)
+            kept = kept_examples(factors)
             dense = self.dense if kept is None else self.dense[kept]
             scale = factors if kept is None else factors[kept]
             if len(scale):
@@ -139,7 +139,7 @@ class Tape:
     """Everything that one physical batch leaves behind.
 
     Attributes:
-        grouping: Which rows make up which record.
+        grouping: Which examples make up which record.
         anchor: A tensor that requires a gradient, so that the backward pass reaches every layer.
         token: Marks tensors as seen in this pass, without keeping the tape alive.
         listening: Whether a backward pass leaves gradients here.
@@ -174,7 +174,7 @@ class Tape:
         return self._targets[id(tensor)]
 
     def add_products(self, target: Target, u: torch.Tensor, v: torch.Tensor) -> None:
-        """Adds sum over positions of u (outer product) v; both are [rows, positions, width]."""
+        """Adds sum over positions of u (outer product) v; both are [examples, positions, width]."""
         if not self.listening:
             return
         pair = Products(self.grouping, u, v)
@@ -186,7 +186,7 @@ class Tape:
     def add_lookups(
         self, target: Target, index: torch.Tensor, gradient: torch.Tensor, padding: int | None
     ) -> None:
-        """Adds gradients of looked-up rows: index [rows, positions], gradient [..., d]."""
+        """Adds gradients of looked-up rows: index [examples, positions], gradient [..., d]."""
         if not self.listening:
             return
         shape = target.tensor.shape
@@ -206,14 +206,14 @@ class Tape:
         pair = Convolved(self.grouping, image, gradient, weight, settings)
         self._add_pair(target, pair, image.numel() + gradient.numel())
 
-    def add_rowwise(self, target: Target, gradient: torch.Tensor) -> None:
-        """Adds gradients of a target whose first axis is the batch's: [rows, ...]."""
+    def add_per_example(self, target: Target, gradient: torch.Tensor) -> None:
+        """Adds gradients of a target whose first axis is the batch's: [examples, ...]."""
         if not self.listening:
             return
-        target.parts.append(Rowwise(self.grouping, gradient))
+        target.parts.append(PerExample(self.grouping, gradient))
 
-    def add_by_row(self, target: Target, gradient: torch.Tensor) -> None:
-        """Adds gradients that every row has of its own, shape [rows, *shape]."""
+    def add_by_example(self, target: Target, gradient: torch.Tensor) -> None:
+        """Adds gradients that every example has of its own, shape [examples, *shape]."""
         if not self.listening:
             return
         target.add_dense(self.grouping.reduce(gradient).reshape(-1, *target.tensor.shape))

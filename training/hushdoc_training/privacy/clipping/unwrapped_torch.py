@@ -32,12 +32,12 @@ def opened(func: Any, **replaced: Any) -> Callable[..., Any]:
     return result
 
 
-def composite(func: Callable[..., Any], rows: int) -> Callable[..., Any] | None:
+def composite(func: Callable[..., Any], examples: int) -> Callable[..., Any] | None:
     """Returns a function that is made of layers, opened up; None for any other.
 
     Args:
         func: Any function.
-        rows: How many rows the batch has.
+        examples: How many examples the batch has.
     """
     if func is not F.multi_head_attention_forward:
         return None
@@ -46,7 +46,7 @@ def composite(func: Callable[..., Any], rows: int) -> Callable[..., Any] | None:
         # The attention is written with time first; a batch must come first.
         if x.dim() == 3:
             return F.linear(x.transpose(0, 1), *parameters).transpose(0, 1)
-        y = F.linear(x.unflatten(0, (-1, rows)).transpose(0, 1), *parameters)
+        y = F.linear(x.unflatten(0, (-1, examples)).transpose(0, 1), *parameters)
         return y.transpose(0, 1).flatten(0, 1)
 
     projections = {

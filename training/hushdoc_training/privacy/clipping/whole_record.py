@@ -54,20 +54,20 @@ def add_large(
     )
 
 
-def losses_of_rows(losses: Losses, rows: int) -> torch.Tensor:
+def losses_of_examples(losses: Losses, examples: int) -> torch.Tensor:
     """Returns the losses of a batch.
 
     Raises:
-        PrivacyError: There is not one loss for every row.
+        PrivacyError: There is not one loss for every example.
     """
-    by_row = losses()
-    if by_row.shape != (rows,):
+    by_example = losses()
+    if by_example.shape != (examples,):
         raise PrivacyError(
-            f"The losses have shape {list(by_row.shape)} for a batch of {rows} rows; expected "
-            f"[{rows}]. A loss that is averaged over the batch couples records: return one loss "
-            "for every row."
+            f"The losses have shape {list(by_example.shape)} for a batch of {examples} examples; "
+            f"expected [{examples}]. A loss that is averaged over the batch couples records: "
+            "return one loss for every example."
         )
-    return by_row
+    return by_example
 
 
 def nothing_but_padding(parameters: Mapping[str, nn.Parameter], grouping: Grouping) -> ClippedBatch:
@@ -76,7 +76,7 @@ def nothing_but_padding(parameters: Mapping[str, nn.Parameter], grouping: Groupi
     nothing = torch.zeros(0, device=device)
     return ClippedBatch(
         norms=nothing,
-        losses=torch.zeros(grouping.rows, device=device),
+        losses=torch.zeros(grouping.examples, device=device),
         nonfinite=0,
         squares=dict.fromkeys(parameters, nothing),
     )
@@ -94,21 +94,21 @@ def pretended(grouping: Grouping) -> Grouping:
 def _piece_by_piece(
     part: Losses, placement: Placement, gradients: dict[str, torch.Tensor]
 ) -> torch.Tensor:
-    by_row = part()
+    by_example = part()
 
     def take(name: str, gradient: torch.Tensor) -> None:
         placement.add(gradients, name, lambda total: total.add_(gradient))
 
-    differentiate(by_row.sum(), placement.parameters, take)
-    return by_row.detach()
+    differentiate(by_example.sum(), placement.parameters, take)
+    return by_example.detach()
 
 
 def _at_once(
     part: Losses, placement: Placement, gradients: dict[str, torch.Tensor]
 ) -> torch.Tensor:
-    by_row = part()
-    found = grad(by_row.sum(), list(placement.parameters.values()), allow_unused=True)
+    by_example = part()
+    found = grad(by_example.sum(), list(placement.parameters.values()), allow_unused=True)
     for total, gradient in zip(gradients.values(), found, strict=True):
         if gradient is not None:
             total.add_(gradient)
-    return by_row.detach()
+    return by_example.detach()

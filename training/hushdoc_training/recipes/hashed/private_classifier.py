@@ -19,7 +19,7 @@ from hushdoc_training.crf import private_linear, term_release, whole_texts
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.ledger.ledger import Ledger
-from hushdoc_training.ledger.runs import Statement
+from hushdoc_training.ledger.runs import LedgerStatement
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.hashed import classifier, private_audits, private_tables, updates
@@ -101,7 +101,7 @@ def protect_documents(
         },
     }
 
-    def claimed(runs: Statement | None) -> Claim:
+    def claimed(runs: LedgerStatement | None) -> Claim:
         claim = private_tables.document_claim(plan, name, ledger=runs, **stated)
         return claim if released is None else updates.added(claim, released.claim)
 

@@ -38,7 +38,7 @@ from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.secret_stream import RNG, SecretStream
 
 if TYPE_CHECKING:
-    from hushdoc_training.ledger.runs import Statement
+    from hushdoc_training.ledger.runs import LedgerStatement
     from hushdoc_training.runs.account import Account
 
 FLOATING_POINT = (
@@ -159,7 +159,7 @@ def document_claim(
     hyperparameter_tuning: str = "none",
     unit_definition: str | None = None,
     training: Mapping[str, Any],
-    ledger: Statement | None = None,
+    ledger: LedgerStatement | None = None,
 ) -> Claim:
     """Returns the claim of a table trained under a plan: kind dp, unit document.
 

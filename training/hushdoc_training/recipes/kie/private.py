@@ -11,7 +11,7 @@ from hushdoc.errors import PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.models import layout
 from hushdoc_training.models.layout import TokenClassifier
-from hushdoc_training.privacy import guards
+from hushdoc_training.privacy import ownership
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.kie.examples import Row, length_of, losses_of, rows_of, trial_records
@@ -70,7 +70,7 @@ def private_training(
     layout.freeze(model, trained=settings.trained, image=image)
     model.to(device)
     _set_dropout(model, settings.dropout)
-    parameters = guards.trainable(model).values()
+    parameters = ownership.trainable(model).values()
     windows = records_of(documents, encoder, start.labels, unit=plan.privacy_unit)
     return PrivateTraining(
         plan,
@@ -81,7 +81,7 @@ def private_training(
         backend=settings.backend,
         max_examples=max(1, min(MAX_ROWS, MAX_TOKENS // _row_tokens(start))),
         length=length_of,
-        trial=trial_records(
+        trial_records=trial_records(
             vocabulary=len(model.word_embeddings), tags=len(start.labels.tags), image=image
         ),
         tolerance=BF16_TOLERANCE,

@@ -243,7 +243,10 @@ def train_private(
         # Made at the end, so that runs which the ledger took in meanwhile are in it.
         told = training.claim_details(name)
         claim = claim_of(
-            training={**told_of_settings, **trial.settings({*unused, *training.left_out})},
+            training={
+                **told_of_settings,
+                **trial.settings({*unused, *training.untrained_parameters}),
+            },
             ledger=account.statement(),
             accesses=told.accesses,
             assumes=told.assumes,

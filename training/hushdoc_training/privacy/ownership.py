@@ -1,4 +1,4 @@
-"""What private training refuses by name, each with the way out.
+"""Ownership: which parameters are trained, and which one optimizer may move them.
 
 A guarantee holds for gradients that were clipped, summed and noised here. So the optimizer holds
 exactly the parameters that are trained, nothing else adds to their gradients, and no other
@@ -76,44 +76,6 @@ def require_untouched(model: nn.Module, parameters: dict[str, nn.Parameter]) -> 
             "Gradients that are accumulated outside are neither sampled nor clipped: leave out "
             "`loss.backward()`; a step takes the records it draws, in as many physical batches as "
             "it needs."
-        )
-
-
-def require_enough(num_records: int, expected_records: int) -> None:
-    """Raises PrivacyError where a batch of the expected size could never be drawn."""
-    if num_records < expected_records:
-        raise PrivacyError(
-            f"The data hold {num_records} records, and the plan divides by an expected "
-            f"{expected_records} in each step, more than there are. Plan with fewer expected "
-            "records (--expected-records), or bring more data."
-        )
-
-
-def require_planned(number: int, steps: int) -> None:
-    """Raises PrivacyError where a step is none of the plan's."""
-    if number > steps:
-        raise PrivacyError(
-            f"All {steps} steps of the plan are taken. Plan more steps from the start; a budget is "
-            "not extended by what it showed."
-        )
-
-
-def require_between(charged: int, least: int, steps: int) -> None:
-    """Raises PrivacyError where a run would go on with fewer charges than it has, or with more."""
-    if not least <= charged <= steps:
-        raise PrivacyError(
-            f"{charged} steps are said to be charged; expected {least} to {steps}. Resume with the "
-            "number that the ledger or the log holds."
-        )
-
-
-def require_secret(*, secret: bool) -> None:
-    """Raises PrivacyError where somebody knows the coins or the noise."""
-    if not secret:
-        raise PrivacyError(
-            "Records or noise were drawn from a stream that somebody knows, as tests do, and a "
-            "guarantee holds only for draws that nobody can foretell. Train with the "
-            "PrivateTraining as it is."
         )
 
 

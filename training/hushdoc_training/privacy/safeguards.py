@@ -1,0 +1,234 @@
+"""Safeguards: what private training checks before, around and after its steps, behind one name.
+
+    ownership       the optimizer holds the trained parameters, and nobody else moves them
+    process_group   all processes train one model, on the same records, by the same plan
+    same_records    the records are those that another process has, or that a resumed run began with
+    trial           the self-test: clipped gradients are those of single records, and what losses
+                    reach does not depend on the example
+    example_losses  the model takes nothing but examples, and the losses lead back to it
+    dropout_seeds   what the losses draw at random is drawn from secret seeds
+    released_state  nothing but a private step writes to what is released
+    sharding        shards are held by the processes that train
+
+What they assume, and which data they read, is in the claim.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict
+from typing import Generic, TypeVar
+
+import torch
+from torch import nn
+
+from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy import claims, clipping, ownership, same_records, sharding, trial
+from hushdoc_training.privacy.example_losses import ExampleLosses, checked, watched
+from hushdoc_training.privacy.physical import require_examples
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.process_group import Group
+from hushdoc_training.privacy.released_state import Released
+from hushdoc_training.randomness import dropout_seeds
+
+Example = TypeVar("Example")
+
+
+class Safeguards(Generic[Example]):
+    """Refuses whatever would break the guarantee of one training.
+
+    Attributes:
+        parameters: What is trained, by name.
+        untrained: Trainable parameters that no loss reaches, by name: they stay as they are.
+        is_sharded: Whether the model's parameters are sharded over processes.
+    """
+
+    def __init__(
+        self,
+        plan: PrivacyPlan,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        group: Group,
+        *,
+        records: Sequence[Sequence[Example]],
+        losses: ExampleLosses[Example],
+        fingerprint: Callable[[Example], object] | None,
+        has_secret_streams: bool,
+    ) -> None:
+        """Checks what needs no computation, and takes the parameters until `end`."""
+        require_examples(records)
+        self._plan, self._model, self._optimizer, self._group = plan, model, optimizer, group
+        self._records, self._losses = records, checked(losses)
+        self._fingerprint, self._digest = fingerprint, ""
+        self._has_secret_streams = has_secret_streams
+        self._trainable = self.parameters = ownership.trainable(model)
+        self.untrained: dict[str, nn.Parameter] = {}
+        self.is_sharded = sharding.is_sharded(model)
+        ownership.require_same(optimizer, self._trainable)
+        ownership.require_untouched(model, self._trainable)
+        _require_enough(len(records), plan.expected_records)
+        self._require_one_training()
+        self._owner = ownership.Ownership(optimizer, self._trainable)
+        weakref.finalize(self, self._owner.release)
+        self._released = Released(model, self._trainable)
+
+    def self_test(
+        self,
+        make_clipper: Callable[[], clipping.Clipper],
+        *,
+        trial_records: Sequence[Sequence[Example]] | None,
+        trial_losses: ExampleLosses[Example] | None,
+        tolerance: float,
+        length: Callable[[Example], int] | None,
+        max_examples: int,
+    ) -> clipping.Clipper:
+        """Returns the clipper, tested on this model and these losses before the first step."""
+        model, self._tested_on_records = self._model, trial_records is None
+        tested = self._records if trial_records is None else trial_records
+        require_examples(tested)
+        sharding.require_spanning(self.parameters, self._group)
+        with (
+            self._released.unwritten(),
+            sharding.by_module(model),
+            clipping.uncompiled(),
+            watched(model, self._losses) as losses,
+            watched(model, checked(trial_losses) if trial_losses else self._losses) as calm_losses,
+            self._without_unreached(losses, tested),
+        ):
+            clipper = make_clipper()
+            self._tested_as_trained = trial.require_exact(
+                clipper,
+                clipping.place(model),
+                tested,
+                calm_losses,
+                tolerance=tolerance,
+                length=length,
+                drawing=losses if trial_losses else None,
+            )
+            same_records.require_same_losses(
+                model,
+                calm_losses,
+                self._records,
+                self._group,
+                max_examples=max_examples,
+                tolerance=tolerance,
+            )
+        self._released.begin(self.parameters)
+        return clipper
+
+    def resumed(self, charged: int, *, least: int) -> None:
+        """Takes the model as it is now, after a state was restored, as the start."""
+        if not least <= charged <= self._plan.steps:
+            raise PrivacyError(
+                f"{charged} steps were reported as charged; expected {least} to "
+                f"{self._plan.steps}. Resume with the number that the ledger or the log holds."
+            )
+        self._released.begin()
+
+    def before_step(self, number: int) -> None:
+        """Refuses a step that is not in the plan, or of parameters that others have touched."""
+        if number > self._plan.steps:
+            raise PrivacyError(
+                f"All {self._plan.steps} steps of the plan are taken. Plan more steps from the "
+                "start; a budget is not extended by what it showed."
+            )
+        ownership.require_untouched(self._model, self._trainable)
+        ownership.require_same(self._optimizer, self._trainable)
+
+    @contextmanager
+    def around_passes(self) -> Iterator[ExampleLosses[Example]]:
+        """Yields the losses for the forward and backward passes of one step."""
+        losses = trial.closed(self._losses, self.untrained)
+        with (
+            torch.enable_grad(),
+            dropout_seeds.secret(self.parameters.values()),
+            self._released.unwritten(),
+            sharding.by_module(self._model),
+            watched(self._model, losses) as watched_losses,
+        ):
+            yield watched_losses
+
+    def around_update(self) -> AbstractContextManager[None]:
+        """Lets the optimizer move the parameters inside the block."""
+        return self._owner.stepping()
+
+    def after_last_step(self) -> None:
+        """Looks at what is released for the last time."""
+        self._released.end()
+        self._released.require_kept()
+
+    def end(self) -> None:
+        """Gives model and optimizer back; a second time does nothing."""
+        self._owner.release()
+        self._released.end()
+
+    def require_kept(self) -> None:
+        """Raises PrivacyError if anything that is released moved other than by private steps."""
+        self._released.require_kept()
+
+    def require_claimable(self) -> None:
+        """Raises PrivacyError where no claim may be made of what was released."""
+        self.require_kept()
+        if not self._has_secret_streams:
+            raise PrivacyError(
+                "Records or noise were drawn from a stream that somebody knows, as tests do, and a "
+                "guarantee holds only for draws that nobody can foretell. Train with the "
+                "PrivateTraining as it is."
+            )
+
+    def claim_details(self, name: str) -> claims.ClaimDetails:
+        """Returns what a claim says of these checks: what they read, and what they assume."""
+        return claims.ClaimDetails(
+            settings=trial.settings(self.untrained),
+            accesses=claims.accesses_of_checks(
+                name,
+                tested=self._tested_on_records,
+                compared=self._group.size > 1,
+                untrained=bool(self.untrained),
+            ),
+            assumes=(
+                *same_records.assumed(self._records, self._fingerprint, self._group),
+                *trial.assumed_of_losses(self._tested_as_trained),
+            ),
+        )
+
+    def fingerprint(self) -> str:
+        """Returns a digest of what the records hold."""
+        self._digest = self._digest or same_records.of_records(self._records, self._fingerprint)
+        return self._digest
+
+    def _require_one_training(self) -> None:
+        """Makes sure that all processes train the same thing, from the same weights."""
+        self._group.require_agreement(
+            {
+                "the plan": asdict(self._plan),
+                "the model": [(name, value.shape) for name, value in self.parameters.items()],
+                "whether draws and noise are secret": self._has_secret_streams,
+            }
+        )
+        same_records.require_same_content(self.fingerprint, self._group)
+        if not self.is_sharded:
+            values = [*self._model.parameters(), *self._model.buffers()]
+            self._group.copy_from_first(value.detach() for value in values)
+
+    def _without_unreached(
+        self, losses: ExampleLosses[Example], records: Sequence[Sequence[Example]]
+    ) -> AbstractContextManager[None]:
+        """Leaves out what no loss reaches, and freezes it inside the block."""
+        if not self.is_sharded:
+            self.untrained = trial.unreached(self._model, self._trainable, losses, records)
+        self._group.require_agreement({"what no loss reaches": sorted(self.untrained)})
+        self.parameters = {n: p for n, p in self._trainable.items() if n not in self.untrained}
+        return trial.frozen(self.untrained.values())
+
+
+def _require_enough(num_records: int, expected_records: int) -> None:
+    """Refuses data in which a batch of the expected size could never be drawn."""
+    if num_records < expected_records:
+        raise PrivacyError(
+            f"The data hold {num_records} records, and the plan divides by an expected "
+            f"{expected_records} in each step, more than there are. Plan with fewer expected "
+            "records (--expected-records), or bring more data."
+        )
