@@ -66,16 +66,13 @@ def described(value: object) -> str:
 
 
 def instance(value: object, kind: type[Kind], *, what: str, advice: str) -> Kind:
-    """Returns a value that is an instance of a class.
+    """Returns a value that is an instance of a class; else raises InputError.
 
     Args:
-        value: What was handed in.
-        kind: What it should be.
-        what: How the message calls it, such as "The certificate".
+        value: What was passed.
+        kind: The class.
+        what: Subject of the message, such as "The certificate".
         advice: What to do, a sentence.
-
-    Raises:
-        InputError: It is none.
     """
     if isinstance(value, kind):
         return value
@@ -83,32 +80,17 @@ def instance(value: object, kind: type[Kind], *, what: str, advice: str) -> Kind
 
 
 def optional(value: object, kind: type[Kind], *, what: str, advice: str) -> Kind | None:
-    """Returns None, or a value that is an instance of a class.
-
-    Raises:
-        InputError: It is neither.
-    """
+    """Returns None or an instance of a class; else raises InputError."""
     return None if value is None else instance(value, kind, what=what, advice=advice)
 
 
 def text(value: object, *, what: str) -> str:
-    """Returns a text.
-
-    Raises:
-        InputError: It is none.
-    """
+    """Returns a string; else raises InputError."""
     return instance(value, str, what=what, advice="Pass a string.")
 
 
 def place(value: object, *, what: str) -> Path:
-    """Returns the path of a file or folder.
-
-    Args:
-        value: A text or a path object.
-        what: How the message calls it.
-
-    Raises:
-        InputError: It is neither.
+    """Returns the path of a file or folder, given as a string or path; else raises InputError.
 
     Example:
         >>> place("model", what="The artifact's folder").name
@@ -123,15 +105,9 @@ def place(value: object, *, what: str) -> Path:
 
 
 def listed(values: object, *, what: str, of: str) -> tuple[Any, ...]:
-    """Returns what a list, or anything else that can be gone through, holds.
+    """Returns the items of an iterable; else raises InputError.
 
-    Args:
-        values: A single text, bytes or an object of JSON are no list of anything.
-        what: How the message calls it.
-        of: What it should hold, such as "words".
-
-    Raises:
-        InputError: It can't be gone through.
+    A single string, bytes or mapping is refused as well.
 
     Example:
         >>> listed(["Total", "12.50"], what="words", of="words")
@@ -141,11 +117,7 @@ def listed(values: object, *, what: str, of: str) -> tuple[Any, ...]:
 
 
 def each(values: object, *, what: str, of: str) -> Iterator[Any]:
-    """Returns an iterator over what a list, or anything else that can be gone through, holds.
-
-    Raises:
-        InputError: It can't be gone through.
-    """
+    """Returns an iterator over the items of an iterable; else raises InputError."""
     single = isinstance(values, str | bytes | bytearray | memoryview | Mapping)
     with suppress(TypeError):  # what can't be gone through says so, and only when it is asked
         if not single:
@@ -157,10 +129,7 @@ def each(values: object, *, what: str, of: str) -> Iterator[Any]:
 
 
 def choice(value: object, names: Sequence[str], *, what: str) -> str:
-    """Returns one of some names.
-
-    Raises:
-        ValueError: It is none of them.
+    """Returns one of the given names; else raises ValueError.
 
     Example:
         >>> choice("page", ("page", "document"), what="level")
@@ -174,10 +143,7 @@ def choice(value: object, names: Sequence[str], *, what: str) -> str:
 
 
 def whole(value: object, *, what: str, least: int = 1) -> int:
-    """Returns an integer that is not below a bound; a boolean is none.
-
-    Raises:
-        ValueError: It is none, or below.
+    """Returns an integer (not a boolean) that is at least `least`; else raises ValueError.
 
     Example:
         >>> whole(2, what="workers")
@@ -190,12 +156,7 @@ def whole(value: object, *, what: str, least: int = 1) -> int:
 
 @contextmanager
 def made_of(what: str, parts: str) -> Iterator[None]:
-    """Turns what goes wrong with an object whose parts are of other types into one InputError.
-
-    Args:
-        what: How the message calls the object.
-        parts: What it is made of, and how to make one, for the message.
-    """
+    """Turns any failure on an object with parts of a wrong type into one InputError."""
     try:
         yield
     except (

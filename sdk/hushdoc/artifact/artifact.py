@@ -70,11 +70,12 @@ class Artifact:
     _files: Mapping[str, bytes | SignedFile] = field(repr=False)
 
     def read(self, name: str) -> bytes:
-        """Returns a signed file: the very bytes that were hashed, not what stands there now.
+        """Returns the content of a signed file: the very bytes that were hashed.
+
+        With `low_memory` the file is read and hashed again.
 
         Raises:
-            ArtifactError: MISSING_FILE: no file of that name was signed. With `low_memory` it is
-                read and hashed again, so CHANGED_DURING_LOAD, DIGEST_MISMATCH or READ_FAILED.
+            ArtifactError: MISSING_FILE; also CHANGED_DURING_LOAD, DIGEST_MISMATCH or READ_FAILED.
         """
         file = self._file(name)
         return file if isinstance(file, bytes) else file.read()

@@ -54,10 +54,7 @@ class Attestation:
 def read(pinned: DirectoryHandle, policy: Policy, *, now: datetime | None = None) -> Attestation:
     """Returns the certificate of an artifact whose signature, identity and time hold.
 
-    Args:
-        pinned: The artifact's folder.
-        policy: The application's limits; its privacy rules are not checked here.
-        now: The time, with its zone; the clock's by default.
+    The policy's privacy rules are not checked here.
 
     Raises:
         ArtifactError: The envelope file is a link or no regular file.
@@ -96,15 +93,7 @@ def read(pinned: DirectoryHandle, policy: Policy, *, now: datetime | None = None
 
 
 def read_lines(pinned: DirectoryHandle) -> tuple[bytes, ...]:
-    """Returns the lines of the envelope file; the first is the certificate's.
-
-    Args:
-        pinned: The artifact's folder.
-
-    Raises:
-        ArtifactError: SYMLINK or NOT_REGULAR_FILE.
-        CertificateError: MISSING_CERTIFICATE, CERT_TOO_LARGE or BAD_ENVELOPE.
-    """
+    """Returns the lines of the envelope file, within the caps; the first is the certificate's."""
     content = folder.read_envelope_file(pinned, _MAX_FILE_BYTES)
     if content is None:
         raise CertificateError(

@@ -57,14 +57,7 @@ class DirectoryHandle(Protocol):
 
 
 def hold(path: Path) -> DirectoryHandle:
-    """Returns a folder, which may be reached through links.
-
-    Args:
-        path: Where it is.
-
-    Raises:
-        OSError: There is none, or it can't be opened.
-    """
+    """Returns a handle of a folder, which may be reached through links; raises OSError."""
     if HAS_DESCRIPTORS:
         return _ByDescriptor(os.open(path, _FOLDER))
     return _ByPath(Path(os.path.realpath(path, strict=True)))

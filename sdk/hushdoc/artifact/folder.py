@@ -41,13 +41,9 @@ _CHUNK_BYTES = 1 << 18
 
 @contextmanager
 def pinned(path: Path) -> Iterator[DirectoryHandle]:
-    """Yields a folder; where it has a descriptor it stays the same whatever happens to its name.
+    """Yields a handle of a folder, which may itself be reached through a link.
 
-    Args:
-        path: The folder, which may itself be reached through a link.
-
-    Raises:
-        ArtifactError: There is no such folder.
+    A handle with a descriptor stays on the same folder whatever happens to its name.
     """
     try:
         folder = hold(path)
@@ -65,10 +61,6 @@ def pinned(path: Path) -> Iterator[DirectoryHandle]:
 def open_signed(folder: DirectoryHandle, subject: Subject) -> SignedFile:
     """Returns a signed file, open and of the signed size; its bytes are checked as they are read.
 
-    Args:
-        folder: The artifact.
-        subject: The file as it was signed.
-
     Raises:
         ArtifactError: MISSING_FILE, SYMLINK, PATH_ESCAPE, NOT_REGULAR_FILE or SIZE_MISMATCH.
     """
@@ -76,11 +68,7 @@ def open_signed(folder: DirectoryHandle, subject: Subject) -> SignedFile:
 
 
 def read_envelope_file(folder: DirectoryHandle, max_bytes: int) -> bytes | None:
-    """Returns the start of the envelope file, at most `max_bytes` + 1, or None without one.
-
-    Raises:
-        ArtifactError: SYMLINK, PATH_ESCAPE or NOT_REGULAR_FILE.
-    """
+    """Returns the first `max_bytes` + 1 bytes of the envelope file, or None if it is missing."""
     try:
         descriptor = _open(folder, ENVELOPE_FILE)
     except ArtifactError as problem:
@@ -102,13 +90,9 @@ def read_envelope_file(folder: DirectoryHandle, max_bytes: int) -> bytes | None:
 
 
 def require_listed(folder: DirectoryHandle, names: Collection[str]) -> None:
-    """Raises unless the folder holds signed files, a few known others, and nothing else.
+    """Raises unless the folder holds the signed files, a few known others, and nothing else.
 
-    A link passes under the name of a file only, and only where it leads to an accepted place.
-
-    Args:
-        folder: The artifact.
-        names: The signed files.
+    A link passes only under the name of a file, and only where it leads to an accepted place.
 
     Raises:
         ArtifactError: UNLISTED_FILE, SYMLINK, PATH_ESCAPE or NOT_REGULAR_FILE.
@@ -142,14 +126,7 @@ def require_listed(folder: DirectoryHandle, names: Collection[str]) -> None:
 
 
 def subjects_of(path: Path) -> tuple[Subject, ...]:
-    """Returns every file of a folder as it shall be signed.
-
-    Args:
-        path: The artifact that is being sealed.
-
-    Raises:
-        ArtifactError: SYMLINK or NOT_REGULAR_FILE: something in it can't be signed.
-    """
+    """Returns every file of a folder that is being sealed as it will be signed."""
     subjects = []
     with pinned(path) as folder:
         for name, mode, _ in _entries(folder, None, None):

@@ -81,16 +81,10 @@ class Finding:
 
 
 def scan(name: str, source: Source, model: ModelIdentity) -> Finding:
-    """Returns what a file says about itself; a malformed file is a finding, not an error.
+    """Returns what a file declares about itself; a malformed file is a finding, not an error.
 
-    So that the error is the right one: whether the bytes are the signed ones is known at their
-    end only.
-
-    Args:
-        name: The file, as it was signed.
-        source: Its bytes. Some may be left; they matter to nobody but the hash.
-        model: What was signed about the model; its entry is in the model's format, whatever it is
-            called.
+    Whether the bytes are the signed ones is known only at their end, and that error comes first.
+    The model's entry is in the declared format, whatever its name.
     """
     try:
         match _format_of(name, model):
@@ -109,15 +103,7 @@ def _format_of(name: str, model: ModelIdentity) -> str:
 
 
 def read_manifest(content: bytes, model: ModelIdentity) -> Mapping[str, Any]:
-    """Returns the manifest as plain data.
-
-    Args:
-        content: Of `hushdoc.json`.
-        model: What was signed about the model, which the manifest must not contradict.
-
-    Raises:
-        ArtifactError: BAD_MANIFEST.
-    """
+    """Returns `hushdoc.json` as plain data; BAD_MANIFEST where it contradicts the certificate."""
     try:
         data = strict_json.loads(content, what=f"'{MANIFEST_FILE}'")
         manifest = _Manifest.from_dict(data, MANIFEST_FILE)
@@ -137,11 +123,6 @@ def require_agreement(
     findings: Mapping[str, Finding], manifest: Mapping[str, Any], certificate: Certificate
 ) -> None:
     """Raises unless every file is sound and agrees with what was signed.
-
-    Args:
-        findings: What `scan` found, for each file.
-        manifest: As `read_manifest` returned it.
-        certificate: What was signed.
 
     Raises:
         ArtifactError: BAD_ONNX, CUSTOM_OP, EXTERNAL_DATA_NOT_LISTED, BAD_SAFETENSORS,

@@ -97,10 +97,7 @@ class _Message:
 
 
 def scan(content: bytes | Source) -> dict[str, str]:
-    """Returns the metadata properties of an ONNX file that is safe to hand to a runtime.
-
-    Args:
-        content: The file; of a source everything that matters is read, in order.
+    """Returns the metadata properties of an ONNX file that is safe to pass to a runtime.
 
     Raises:
         ArtifactError: BAD_ONNX, CUSTOM_OP or EXTERNAL_DATA_NOT_LISTED.

@@ -87,13 +87,7 @@ class Contents:
 
 
 def scan(content: bytes | Source) -> Contents:
-    """Returns what a safetensors file holds whose every weight is a finite number.
-
-    Args:
-        content: The file; a source is read to its end.
-
-    Raises:
-        ArtifactError: BAD_SAFETENSORS.
+    """Returns tensors and metadata of a file whose weights are all finite; else BAD_SAFETENSORS.
 
     Example:
         >>> header = b'{"bias":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
@@ -115,19 +109,9 @@ def scan(content: bytes | Source) -> Contents:
 
 
 def require_table(contents: Contents, name: str, *, rows: int, columns: int) -> None:
-    """Raises unless a file holds a table of features that is as large as stated and filled.
+    """Raises BAD_SAFETENSORS unless the file holds a filled table of the declared shape.
 
-    A row without any weight tells that nothing was learned about a hash and nothing was made up
-    for it either, which is what filling shall hide.
-
-    Args:
-        contents: What `scan` found.
-        name: The table's name.
-        rows: How many hashes it has, as stated.
-        columns: How many weights each has, as stated.
-
-    Raises:
-        ArtifactError: BAD_SAFETENSORS.
+    A row of zeros reveals that nothing was learned about a hash, which is what filling hides.
     """
     table = next((tensor for tensor in contents.tensors if tensor.name == name), None)
     if table is None:

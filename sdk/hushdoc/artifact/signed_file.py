@@ -68,14 +68,9 @@ class SignedFile:
     """
 
     def __init__(self, descriptor: int, subject: Subject) -> None:
-        """Takes over an open descriptor; a file that can't be the signed one is refused unread.
+        """Takes over an open descriptor at its first byte; refuses what can't be the signed file.
 
-        Args:
-            descriptor: Of the file, at its first byte. It is closed here, also on a refusal.
-            subject: The file as it was signed.
-
-        Raises:
-            ArtifactError: NOT_REGULAR_FILE or SIZE_MISMATCH.
+        The descriptor is closed here, also on a refusal (NOT_REGULAR_FILE, SIZE_MISMATCH).
         """
         try:
             found = os.fstat(descriptor)
@@ -97,11 +92,7 @@ class SignedFile:
         return self.subject.size
 
     def readinto(self, buffer: memoryview) -> int:
-        """Fills the buffer's beginning with the next bytes; returns how many, 0 at the end.
-
-        Raises:
-            ArtifactError: READ_FAILED, or CHANGED_DURING_LOAD: the file grew.
-        """
+        """Fills the buffer's beginning with the next bytes; returns how many, 0 at the end."""
         if self._problem is not None:
             raise self._problem
         try:
@@ -117,11 +108,7 @@ class SignedFile:
         return num_bytes
 
     def skip(self, num_bytes: int) -> int:
-        """Reads and hashes the next bytes and forgets them; returns how many there were.
-
-        Raises:
-            ArtifactError: As `readinto`.
-        """
+        """Reads and hashes the next bytes without keeping them; returns how many there were."""
         buffer = memoryview(bytearray(min(_CHUNK_BYTES, num_bytes)))
         passed = 0
         while passed < num_bytes and (got := self.readinto(buffer[: num_bytes - passed])):
@@ -129,7 +116,7 @@ class SignedFile:
         return passed
 
     def finish(self) -> None:
-        """Reads what nobody asked for, and raises unless all of it is what was signed.
+        """Reads the rest, and raises unless the whole file is what was signed.
 
         Raises:
             ArtifactError: READ_FAILED, CHANGED_DURING_LOAD or DIGEST_MISMATCH.
@@ -142,11 +129,7 @@ class SignedFile:
         self._require_digest(self._digest.hexdigest())
 
     def read(self) -> bytes:
-        """Returns the whole content; the bytes that are returned are the bytes that were hashed.
-
-        Raises:
-            ArtifactError: READ_FAILED, CHANGED_DURING_LOAD or DIGEST_MISMATCH.
-        """
+        """Returns the whole content: the very bytes that were hashed."""
         try:
             self._stream.seek(0)
             with os.fdopen(self._stream.fileno(), "rb", closefd=False) as whole:
@@ -160,11 +143,7 @@ class SignedFile:
         return content
 
     def mapped(self) -> memoryview:
-        """Returns the content as memory that the system reads from disk when it is touched.
-
-        Raises:
-            ArtifactError: READ_FAILED, or CHANGED_DURING_LOAD: it is not the file that was hashed.
-        """
+        """Returns the content as memory that the system reads from disk when it is touched."""
         if self.subject.size == 0:
             return memoryview(b"")
         try:
@@ -175,11 +154,7 @@ class SignedFile:
         return memoryview(content)
 
     def path(self) -> str:
-        """Returns a path that opens this very file, whatever became of its name.
-
-        Raises:
-            ArtifactError: LOW_MEMORY_UNAVAILABLE: this system has no such paths.
-        """
+        """Returns a path that opens this very file, or raises LOW_MEMORY_UNAVAILABLE."""
         path = f"{_DESCRIPTORS}/{self._stream.fileno()}"
         try:
             same = _identity(os.stat(path)) == _identity(os.fstat(self._stream.fileno()))
@@ -194,15 +169,12 @@ class SignedFile:
         return path
 
     def require_unchanged(self) -> None:
-        """Raises unless the file is as it was when it was opened.
+        """Raises CHANGED_DURING_LOAD unless the file is as it was when it was opened.
 
-        A write that resets the file's time is noticed as well, by the time of the last change of
-        its status, which no call sets. It is as fine as the file system's clock: before Linux 6.13
-        a write within a few milliseconds of the last one before the file was opened is not told
-        from it.
-
-        Raises:
-            ArtifactError: CHANGED_DURING_LOAD.
+        A write that resets the modification time is detected by the time of the last status
+        change, which no call can set. Its resolution is the file system's clock: before Linux 6.13
+        a write within a few milliseconds of the last one before the file was opened is not
+        detected.
         """
         if _identity(os.fstat(self._stream.fileno())) != self._identity:
             raise _changed(self.subject)

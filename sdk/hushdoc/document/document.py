@@ -241,15 +241,7 @@ class Document:
 
 
 def required(found: object, *, what: str = "The document") -> Document:
-    """Returns what was handed in as a document.
-
-    Args:
-        found: Anything.
-        what: How the message calls it.
-
-    Raises:
-        InputError: It is none; the message says how to make one of it.
-    """
+    """Returns a value that is a Document, or raises an InputError that says how to make one."""
     if isinstance(found, str | os.PathLike):
         advice = "Pass open_document(path) for a file, or Document.from_text(text) for a text."
     elif isinstance(found, bytes):

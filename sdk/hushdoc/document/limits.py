@@ -53,16 +53,7 @@ class ReadingLimits:
 
 
 def check_size(width: object, height: object, *, where: str) -> None:
-    """Raises unless a page can have this size.
-
-    Args:
-        width: In pixels.
-        height: In pixels.
-        where: Which page it is, for the message.
-
-    Raises:
-        InputError: A side is no number, not positive, or longer than MAX_SIDE.
-    """
+    """Raises InputError unless both sides are positive numbers up to MAX_SIDE."""
     for length in (width, height):
         if not (isinstance(length, int | float) and 0 < length <= MAX_SIDE):
             raise InputError(
@@ -72,12 +63,9 @@ def check_size(width: object, height: object, *, where: str) -> None:
 
 
 def image_name(image: Path | bytes | None, folder: Path | None) -> str | None:
-    """Returns how a document's JSON calls a page's image; None where it names none.
+    """Returns the name of a page's image in a document's JSON; None where it has none.
 
-    Args:
-        image: The page's.
-        folder: Where the JSON stands: images in it are named from there, others not at all. None
-            names every file as the page does.
+    With a folder, where the JSON stands, only images inside it are named, relative to it.
     """
     if not isinstance(image, Path):
         return None
@@ -88,19 +76,14 @@ def image_name(image: Path | bytes | None, folder: Path | None) -> str | None:
 
 
 def named_image(name: object, folder: Path | None) -> Path | None:
-    """Returns the image file that a document's JSON names, which must stand in its own folder.
+    """Returns the image file that a document's JSON names, which must be in the JSON's own folder.
 
-    Whoever opens, shows or redacts the document opens that file, and whoever wrote the JSON could
-    otherwise have any file of the machine shown.
-
-    Args:
-        name: As the JSON has it, from its folder or in full.
-        folder: Where the JSON stands; without one there is no image.
+    Opening, showing or redacting the document opens that file, and the author of the JSON could
+    otherwise have any file of the machine shown. Without a folder there is no image.
 
     Raises:
-        TypeError: The name is none.
-        InputError: The file lies outside, be it by "..", in full or through a link
-            (IMAGE_OUTSIDE).
+        TypeError: The name is not a string.
+        InputError: The file is outside, by "..", an absolute path or a link (IMAGE_OUTSIDE).
     """
     if name is None or folder is None:
         return None
@@ -135,11 +118,6 @@ def is_plain(text: object) -> bool:
 
 def check_word(text: object, *, where: str, max_characters: int = MAX_WORD_CHARACTERS) -> str:
     """Returns a text that can be a word.
-
-    Args:
-        text: The text.
-        where: Which word it is, for the message.
-        max_characters: Longest word.
 
     Raises:
         WordError: It is empty, no text, or holds control characters or halves of characters.

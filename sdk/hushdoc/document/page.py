@@ -75,11 +75,7 @@ def _scaled(value: float, extent: float) -> int:
 
 
 def union(boxes: Iterable[Box]) -> Box:
-    """Returns the smallest box around all of them.
-
-    Raises:
-        ValueError: There is no box.
-    """
+    """Returns the smallest box around all of them; ValueError where there is none."""
     found = list(boxes)
     if not found:
         raise ValueError("The union of no boxes is not a box.")

@@ -40,15 +40,7 @@ class Clusters:
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, int]], scheme: FeatureScheme) -> Clusters:
-        """Returns clusters of words, hashed as the scheme hashes tokens.
-
-        Args:
-            pairs: Words and the cluster of each. Where two words have one hash, the first holds.
-            scheme: Says how many clusters there are.
-
-        Raises:
-            ValueError: A cluster's number is not below the scheme's.
-        """
+        """Returns clusters from (word, cluster) pairs; of words with one hash the first is kept."""
         import numpy as np
 
         found = list(pairs)

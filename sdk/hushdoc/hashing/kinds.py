@@ -65,8 +65,7 @@ def write_hashes(
 ) -> Iterator[Hashes]:
     """Yields each line of `out`, all features of one kind, once their hashes are written to it.
 
-    What stands in the columns of the margin, and where a token has no feature of the kind, means
-    nothing; see `clear`.
+    The columns of the margin, and tokens without a feature of the kind, hold garbage; see `clear`.
 
     Args:
         out: Shape [kinds, tokens + MARGIN], contiguous.
@@ -124,7 +123,7 @@ def clear(
     Args:
         rows: Shape [kinds, tokens + MARGIN], contiguous.
         kinds: The features.
-        lengths: How many tokens each sentence has.
+        lengths: Tokens of each sentence.
         groups: The cluster of each token, -1 for none.
     """
     missing = rows.dtype.type(np.iinfo(rows.dtype).max)

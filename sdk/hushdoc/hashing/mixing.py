@@ -76,12 +76,7 @@ def hash_lines(content: bytes, stops: Places, seed: int) -> tuple[Hashes, Places
 
 
 def finalize(hashes: Hashes, between: Hashes) -> None:
-    """Spreads every bit over all others: MurmurHash3's finalizer.
-
-    Args:
-        hashes: What shall be spread.
-        between: Memory of the same shape, whose content is lost.
-    """
+    """Applies MurmurHash3's finalizer in place; `between` is scratch memory of the same shape."""
     np.right_shift(hashes, _16, out=between)
     hashes ^= between
     hashes *= _FINAL_FIRST

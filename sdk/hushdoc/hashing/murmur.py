@@ -26,13 +26,7 @@ _END = "\0" * 16
 
 
 def token_hashes(tokens: Iterable[str], scheme: FeatureScheme) -> Hashes:
-    """Returns the hash of each token.
-
-    Lone surrogates, which no UTF-8 has, are spelled as if they were characters.
-
-    Args:
-        tokens: Any strings.
-        scheme: Says whether they are lowered, and the seed.
+    """Returns the hash of each token; lone surrogates are encoded as if they were characters.
 
     Example:
         >>> [int(value) for value in token_hashes(["hello", "Hello"], FeatureScheme(seed=0))]
@@ -50,13 +44,7 @@ def token_hashes(tokens: Iterable[str], scheme: FeatureScheme) -> Hashes:
 def sentence_hashes(
     sentences: Sequence[Sequence[str]], count: int, scheme: FeatureScheme
 ) -> Hashes:
-    """Returns the hash of each token of some sentences, one sentence after the other.
-
-    Args:
-        sentences: The tokens of each.
-        count: How many tokens there are.
-        scheme: Says whether they are lowered, and the seed.
-    """
+    """Returns the hashes of the `count` tokens of some sentences, one sentence after the other."""
     if count > 2 * CHUNK_TOKENS:  # one very long sentence
         return token_hashes(chain.from_iterable(sentences), scheme)
     lines = map("\n".join, filter(len, sentences))

@@ -49,11 +49,8 @@ def features(
 ) -> Features:
     """Returns the features of every sentence, or of every token, in order.
 
-    Args:
-        sentences: The tokens of each. Features never reach beyond a sentence; one without tokens
-            is an item without features, and no item at the level of tokens.
-        scheme: What the features are.
-        clusters: What the scheme's clusters are; needed where it has some.
+    Features never reach beyond a sentence; one without tokens is an item without features, and no
+    item at the level of tokens.
 
     Raises:
         ValueError: Clusters are missing, or given to a scheme that has none.
@@ -102,12 +99,7 @@ def chunks(
 ) -> Iterator[tuple[int, int, int, int]]:
     """Yields runs of whole sentences: the first, one past the last, and the same of tokens.
 
-    A run has at most so many tokens, or one sentence.
-
-    Args:
-        lengths: How many tokens each sentence has.
-        most: The most tokens of a run.
-        most_sentences: The most sentences of a run; None for any number.
+    A run has at most `most` tokens, or one sentence, and at most `most_sentences` sentences.
     """
     import numpy as np
 

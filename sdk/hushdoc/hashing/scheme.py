@@ -75,11 +75,7 @@ class FeatureScheme:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> FeatureScheme:
-        """Returns the scheme that a manifest holds.
-
-        Raises:
-            ArtifactError: A key is unknown, missing or of the wrong type.
-        """
+        """Returns the scheme that a manifest holds; ArtifactError for an unsound one."""
         try:
             if set(data) != set(cls.__slots__):
                 raise KeyError(", ".join(sorted(set(data) ^ set(cls.__slots__))))

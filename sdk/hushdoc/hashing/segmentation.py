@@ -137,11 +137,8 @@ _ASCII_TOKEN = re.compile(
 def sentences(text: str) -> list[tuple[int, int]]:
     r"""Returns where each sentence starts and stops, in order; none is empty.
 
-    All that is not blank belongs to exactly one sentence, and no sentence begins or ends with a
-    blank.
-
-    Args:
-        text: Any string.
+    All characters but whitespace belong to exactly one sentence, and no sentence begins or ends
+    with whitespace.
 
     Example:
         >>> text = "1. Term. Dr. Smith agrees.\nIt ends on 3.5.2027!"
@@ -162,12 +159,7 @@ def tokens(text: str, start: int = 0, end: int | None = None) -> list[tuple[int,
     """Returns where each token of a part of the text starts and stops, in order.
 
     Words stay whole with their inner hyphens and apostrophes, numbers with their points and commas;
-    other symbols and letters of scripts without blanks stand alone.
-
-    Args:
-        text: Any string.
-        start: Where the part begins.
-        end: Where it ends; the text's end by default.
+    other symbols, and characters of scripts without spaces, are tokens of their own.
 
     Example:
         >>> text = "It's $1,250.00 (non-refundable)."
@@ -179,13 +171,7 @@ def tokens(text: str, start: int = 0, end: int | None = None) -> list[tuple[int,
 
 
 def words(text: str, start: int = 0, end: int | None = None) -> list[str]:
-    """Returns the tokens of a part of the text as strings: what `tokens` marks, but faster.
-
-    Args:
-        text: Any string.
-        start: Where the part begins.
-        end: Where it ends; the text's end by default.
-    """
+    """Returns the strings that `tokens` marks in a part of the text, but faster."""
     part = text[start : len(text) if end is None else end]
     return _token(part).findall(part)
 

@@ -93,11 +93,6 @@ def lookups(
 ) -> Lookups:
     """Returns the features of every sentence in the order of the table.
 
-    Args:
-        sentences: The tokens of each, as for `features`.
-        scheme: What the features are, at the level of sentences.
-        clusters: What the scheme's clusters are; needed where it has some.
-
     Raises:
         ValueError: The scheme's items are tokens; clusters are missing, or given to a scheme that
             has none.

@@ -43,16 +43,7 @@ class Draft:
     """Pages being filled, in order; `word` and `line` add to the last page that was begun."""
 
     def __init__(self, *, id: str, reader: str, limits: ReadingLimits | None) -> None:
-        """Begins without a page.
-
-        Args:
-            id: The document's id.
-            reader: Name of the format, for messages and the document's source.
-            limits: How much is read.
-
-        Raises:
-            InputError: The id or the limits are none.
-        """
+        """Begins without a page; `reader` is the name of the format."""
         self.id = arguments.text(id, what="The document's id")
         self.reader = reader
         self.limits = limits_from(limits)
@@ -79,11 +70,7 @@ class Draft:
             pixels: The page's size in pixels; by default its width and height, rounded.
             image: The file with its image.
             frame: Which of the file's images.
-            fingerprint: Tells that file from others that may stand in its place later.
-
-        Raises:
-            InputError: A side is no positive number.
-            LimitExceededError: There are more pages than the limits allow.
+            fingerprint: Identifies the content of that file.
         """
         self._close()
         if len(self._pages) >= self.limits.max_pages:
@@ -104,12 +91,7 @@ class Draft:
         )
 
     def word(self, text: object, corners: Corners | None, *, segment: int | None = None) -> None:
-        """Adds a word; one of blanks alone carries no text and is left out.
-
-        Args:
-            text: What it says.
-            corners: (x0, y0, x1, y1) in the page's units; None where there is no box.
-            segment: Number of its line or block on this page.
+        """Adds a word with its box in the page's units; one of whitespace alone is left out.
 
         Raises:
             BoxError: The box is missing, not finite, swapped or off the page.
@@ -131,13 +113,7 @@ class Draft:
         self._words.append(Word(text=said, box=self._box(corners, where), segment=segment))
 
     def line(self, text: object, corners: Corners | None, *, segment: int | None = None) -> None:
-        """Adds the words of a line that has one box: each gets its share by characters.
-
-        Raises:
-            BoxError: The box is missing, not finite, swapped or off the page.
-            WordError: The text is no text or holds control characters.
-            LimitExceededError: A word is too long, or there are too many.
-        """
+        """Adds the words of a line that has one box: each gets its share by characters."""
         if not isinstance(text, str) or len(text.split()) < 2:
             self.word(text, corners, segment=segment)
             return
@@ -156,14 +132,7 @@ class Draft:
             )
 
     def document(self, source: Source | None = None) -> Document:
-        """Returns the checked document.
-
-        Args:
-            source: How it was read; by default the reader alone.
-
-        Raises:
-            EmptyDocumentError: There is no page or no word.
-        """
+        """Returns the checked document; EmptyDocumentError where it has no word."""
         self._close()
         document = Document(
             id=self.id, pages=tuple(self._pages), source=source or Source(reader=self.reader)
@@ -231,12 +200,7 @@ def _near(value: float, extent: float) -> float:
 
 
 def number(value: object) -> float:
-    """Returns a JSON number; a text or a boolean is none.
-
-    Raises:
-        TypeError: It is no number.
-        OverflowError: It is an integer that no float holds.
-    """
+    """Returns a JSON number; TypeError for strings and booleans, OverflowError past any float."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{arguments.short_repr(value)} is no number")
     return float(value)
@@ -261,12 +225,7 @@ def _shares(text: str, box: Box) -> Iterator[tuple[str, Box]]:
 
 
 def around(points: Iterable[Sequence[object]]) -> Corners:
-    """Returns the corners of the upright box around some points (x, y).
-
-    Raises:
-        TypeError: A coordinate is no number.
-        ValueError: There is no point, or one that has not two coordinates.
-    """
+    """Returns the corners of the upright box around points (x, y); TypeError or ValueError."""
     pairs = [(number(x), number(y)) for x, y in points]
     if not pairs:
         raise ValueError("a polygon has no points")
@@ -277,11 +236,7 @@ def around(points: Iterable[Sequence[object]]) -> Corners:
 
 
 def side(value: object, *, of: str) -> float:
-    """Returns the length of a page's side.
-
-    Raises:
-        InputError: It is no positive number, or too long.
-    """
+    """Returns the length of a page's side; InputError unless it is positive and up to MAX_SIDE."""
     try:
         found = number(value)
     except (TypeError, OverflowError):
@@ -295,11 +250,7 @@ def side(value: object, *, of: str) -> float:
 
 
 def limits_from(limits: object) -> ReadingLimits:
-    """Returns the limits that a caller passed, or where it is None those that are usual.
-
-    Raises:
-        InputError: It is something else.
-    """
+    """Returns the limits that a caller passed, by default the usual ones; else InputError."""
     advice = "Pass such as ReadingLimits(max_pages=10), or leave it out."
     what = "The argument 'limits'"
     return arguments.optional(limits, ReadingLimits, what=what, advice=advice) or ReadingLimits()
@@ -316,12 +267,7 @@ def too_many_pages(id: str, found: int | None, limits: ReadingLimits) -> LimitEx
 
 @contextmanager
 def reading_as(form: str, id: str) -> Iterator[None]:
-    """Turns what goes wrong with a malformed structure into one UnsupportedFormatError.
-
-    Args:
-        form: What the structure should be, for the message.
-        id: The document's id.
-    """
+    """Turns any failure on a malformed structure into one UnsupportedFormatError."""
     try:
         yield
     except HushdocError:
@@ -334,11 +280,7 @@ def reading_as(form: str, id: str) -> Iterator[None]:
 
 
 def get(data: Mapping[str, Any], name: str) -> Any:
-    """Returns the value of a key in either spelling, or None.
-
-    Args:
-        data: What the service or its package wrote.
-        name: The key in camelCase.
+    """Returns the value of a key in camelCase or snake_case, or None.
 
     Example:
         >>> get({"page_number": 2}, "pageNumber")

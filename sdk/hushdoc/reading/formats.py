@@ -68,15 +68,15 @@ class Recognised:
 
 
 def recognised(content: bytes, *, format: str, id: str) -> Recognised:
-    """Returns what a file is, with what was decoded on the way.
+    """Returns the format of a file, with what was decoded on the way.
 
     Args:
         content: The whole file.
-        format: What the caller says it is, or "auto".
-        id: The document's id; a name that ends in ".json" promises JSON.
+        format: What the caller declares it is, or "auto".
+        id: The document's id; one that ends in ".json" announces JSON.
 
     Raises:
-        UnsupportedFormatError: It is none of the formats, or not the one it should be.
+        UnsupportedFormatError: It is none of the formats, or not the declared one.
     """
     arguments.choice(format, FORMATS, what="format")
     if format == "auto":
@@ -207,11 +207,7 @@ def _by_pages(pages: Any, data: Mapping[str, Any]) -> str:
 
 
 def read_adapted(found: Recognised, *, id: str, limits: ReadingLimits) -> Document:
-    """Returns the document in the output of another program.
-
-    Raises:
-        InputError: It can't be used.
-    """
+    """Returns the document in the output of another program."""
     if found.format in MARKUP:
         return MARKUP[found.format](found.text, id=id, limits=limits)
     return ADAPTERS[found.format](found.data, id=id, limits=limits)

@@ -49,14 +49,9 @@ _STRIPE_PIXELS = 2**20
 def frames(content: bytes, *, id: str, limits: ReadingLimits) -> Iterator[tuple[int, Image.Image]]:
     """Yields each page's number in the file and its image: upright, RGB, on white paper.
 
-    Args:
-        content: The whole file.
-        id: The document's id, for messages.
-        limits: How much is read.
-
     Raises:
         UnsupportedFormatError: The file is damaged, animated, or no image.
-        LimitExceededError: It has too many pages or pixels; told before any is decoded.
+        LimitExceededError: It has too many pages or pixels, known before any is decoded.
         MissingExtraError: Pillow is not installed.
     """
     with _opened(content, id, "ocr") as image:
@@ -67,13 +62,7 @@ def frames(content: bytes, *, id: str, limits: ReadingLimits) -> Iterator[tuple[
 def frame_sizes(
     content: bytes, *, id: str, limits: ReadingLimits
 ) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Yields each page's number in the file and its upright width and height; decodes no pixel.
-
-    Raises:
-        UnsupportedFormatError: The file's head is damaged, or it is animated, or no image.
-        LimitExceededError: It has too many pages or pixels.
-        MissingExtraError: Pillow is not installed.
-    """
+    """Yields each page's number in the file and its upright size, with the refusals of `frames`."""
     with _opened(content, id, "cpu") as image:
         for frame in _pages(image, id, limits):
             yield frame, _upright_size(image, content)
@@ -103,13 +92,7 @@ def _pages(image: Image.Image, id: str, limits: ReadingLimits) -> Iterator[int]:
 
 
 def frame_image(content: bytes, frame: int, *, id: str, limits: ReadingLimits) -> Image.Image:
-    """Returns one page's image: upright, RGB, on white paper.
-
-    Raises:
-        UnsupportedFormatError: The file is damaged or no image, or has no such page.
-        LimitExceededError: It has too many pixels.
-        MissingExtraError: Pillow is not installed.
-    """
+    """Returns one page's image as `frames` does, with the same refusals."""
     with _opened(content, id, "cpu") as image:
         if frame:
             image.seek(frame)
@@ -118,12 +101,7 @@ def frame_image(content: bytes, frame: int, *, id: str, limits: ReadingLimits) -
 
 
 def no_longer(image: Image.Image, longest: int) -> Image.Image:
-    """Returns an image whose sides are no longer than some pixels, in its shape: itself, or less.
-
-    Args:
-        image: The image.
-        longest: Pixels of its longer side at most.
-    """
+    """Returns an image scaled down so that no side is longer than `longest` pixels."""
     if max(image.size) <= longest:
         return image
     scale = longest / max(image.size)

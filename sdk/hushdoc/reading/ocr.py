@@ -174,10 +174,7 @@ def _asked(engine: OCREngine) -> Iterator[None]:
 
 
 def chosen(ocr: str) -> OCREngine:
-    """Returns the engine of a name.
-
-    Args:
-        ocr: "rapidocr" or "tesseract"; "auto" takes RapidOCR where it is installed, else Tesseract.
+    """Returns the engine of a name; "auto" takes RapidOCR where it is installed, else Tesseract.
 
     Raises:
         MissingExtraError: No engine is installed, or not RapidOCR where it was named.
@@ -227,13 +224,7 @@ class Reader:
         return None if self._engine is None else label(self._engine)
 
     def read(self, image: Image.Image) -> tuple[Word, ...]:
-        """Returns the words of an RGB image.
-
-        Raises:
-            MissingExtraError: No engine is installed.
-            OCRError: The engine failed, or is not there.
-            InputError: What it read can't be used.
-        """
+        """Returns the words of an RGB image; MissingExtraError, OCRError or InputError."""
         if self._engine is None:
             self._engine = chosen(self._ocr) if isinstance(self._ocr, str) else self._ocr
         return self._cache.read(self._engine, image)

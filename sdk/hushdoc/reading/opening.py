@@ -144,12 +144,7 @@ def _content(
 
 
 def content_of(path: Path, limits: ReadingLimits) -> bytes:
-    """Returns all of a file.
-
-    Raises:
-        InputError: It can't be read.
-        LimitExceededError: It is larger than the limits allow.
-    """
+    """Returns the content of a file; InputError, or LimitExceededError past the limits."""
     try:
         content = atomic_files.read_file(path, max_bytes=limits.max_bytes)
     except OSError as error:

@@ -42,16 +42,10 @@ def is_pdf(content: bytes) -> bool:
 def text_pages(
     content: bytes, *, id: str, limits: ReadingLimits, password: str | None = None
 ) -> Iterator[TextPage]:
-    """Yields the text layer of each page; PDFium is free for others between two pages.
-
-    Args:
-        content: The whole file.
-        id: The document's id, for messages.
-        limits: How much is read.
-        password: Opens an encrypted file.
+    """Yields the text layer of each page; between two pages PDFium is free for other threads.
 
     Raises:
-        EncryptedDocumentError: It needs a password, or another one.
+        EncryptedDocumentError: The file needs a password, or another one.
         UnsupportedFormatError: It is damaged, or no PDF.
         LimitExceededError: It has too many pages.
         MissingExtraError: pypdfium2 is not installed.
@@ -105,18 +99,7 @@ def page_image(
 
 
 def unlocked(content: bytes, *, id: str, password: str) -> bytes:
-    """Returns a file without its encryption; one that has none comes back as it is.
-
-    Args:
-        content: The whole file.
-        id: The document's id, for messages.
-        password: Opens it.
-
-    Raises:
-        EncryptedDocumentError: It needs another password.
-        UnsupportedFormatError: It is damaged, or no PDF.
-        MissingExtraError: pypdfium2 is not installed.
-    """
+    """Returns a file without its encryption, with the refusals of `text_pages`."""
     with _opened(content, id, password) as file, _pdfium:
         import pypdfium2
 

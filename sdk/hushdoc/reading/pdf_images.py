@@ -48,11 +48,9 @@ class Covering:
 
 
 def covering(page: Any, *, least_share: float) -> Covering:
-    """Returns how far the images of an open page cover it.
+    """Returns how far the images of an open page of pypdfium2 cover it.
 
-    Args:
-        page: The page of pypdfium2.
-        least_share: Hidden letters are looked for from this share on.
+    Hidden characters are looked for only from `least_share` on.
     """
     import pypdfium2.raw as raw
 
@@ -67,12 +65,7 @@ def covering(page: Any, *, least_share: float) -> Covering:
 
 
 def num_unseen(layer: Any, hidden: frozenset[int]) -> int:
-    """Returns how many letters of a text layer nobody sees.
-
-    Args:
-        layer: The text page of pypdfium2.
-        hidden: Addresses of the text objects that nobody sees.
-    """
+    """Returns how many characters of a text layer belong to the hidden text objects."""
     import pypdfium2.raw as raw
 
     return sum(

@@ -69,15 +69,7 @@ class TextPage:
 
 
 def text_page(page: Any, limits: ReadingLimits) -> TextPage:
-    """Returns the text layer of an open page.
-
-    Args:
-        page: The page of pypdfium2.
-        limits: How much is read.
-
-    Raises:
-        LimitExceededError: It has too many characters.
-    """
+    """Returns the text layer of an open page of pypdfium2; LimitExceededError past the limits."""
     width, height = page.get_size()
     scale = PIXELS_PER_INCH / POINTS_PER_INCH
     if width * height * scale**2 > limits.max_pixels:

@@ -203,10 +203,7 @@ def _plain(value: Any) -> object:
 def _add_answer(draft: Draft, answer: Any, *, size: tuple[int, int] | None = None) -> None:
     """Adds the words of an output object, by their own boxes where it has them.
 
-    Args:
-        draft: Where to.
-        answer: The output object.
-        size: Cuts boxes at the edges of a page of this size; turned lines reach over them.
+    Boxes are cut at the edges of a page of the given size; turned lines reach over them.
     """
     if answer is None or getattr(answer, "txts", None) is None:
         return

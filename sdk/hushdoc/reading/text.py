@@ -24,18 +24,14 @@ _BINARY = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 def decoded(content: bytes, *, id: str) -> str:
-    r"""Returns the characters of a text file.
-
-    Args:
-        content: UTF-8, or UTF-16 or UTF-32 with a byte order mark.
-        id: The document's id, for messages.
+    r"""Returns the characters of a text file: UTF-8, or UTF-16 or UTF-32 with a byte order mark.
 
     Raises:
-        UnsupportedFormatError: It is in another encoding, or no text.
+        UnsupportedFormatError: It is in another encoding, or not text.
 
     Example:
         >>> decoded(b"\xff\xfeU\x00t\x00a\x00h\x00", id="law")
-        'Utah'
+        'Utah\'
     """
     encoding, skipped = next(
         ((name, len(mark)) for mark, name in _MARKS if content.startswith(mark)), ("utf-8", 0)
@@ -58,11 +54,7 @@ def decoded(content: bytes, *, id: str) -> str:
 
 
 def from_text(text: str, *, id: str) -> Document:
-    """Returns the document of a plain text.
-
-    Raises:
-        EmptyDocumentError: There is nothing but blanks.
-    """
+    """Returns the document of a plain text; EmptyDocumentError for whitespace alone."""
     document = Document(id=id, pages=(), text=text, source=Source(reader=READER))
     document.check_text()
     return document

@@ -71,7 +71,7 @@ class Record:
 
         Args:
             data: Parsed JSON.
-            where: Where it stands in the certificate, for messages.
+            where: Where it is in the certificate, for messages.
 
         Raises:
             CertificateError: BAD_FIELD or UNKNOWN_VALUE, naming the field.
@@ -148,12 +148,7 @@ time: Codec[str] = Codec(read=_time, write=lambda value: value)
 
 
 def spelled(pattern: str, expected: str) -> Codec[str]:
-    """Returns the codec of a text that is spelled in exactly one way.
-
-    Args:
-        pattern: Regular expression of the whole text, in ASCII.
-        expected: What it is, for messages.
-    """
+    """Returns the codec of an ASCII text that matches a pattern as a whole; `expected` names it."""
     compiled = re.compile(pattern, re.ASCII)
 
     def read(value: Any, where: str) -> str:
@@ -214,7 +209,7 @@ def number(
     Args:
         minimum: Smallest value.
         maximum: Largest value.
-        rounded_up: Whether to write six digits, rounded upwards, so that a promise only weakens.
+        rounded_up: Whether to write six digits, rounded upwards, so that a guarantee only weakens.
     """
 
     def read(value: Any, where: str) -> float:

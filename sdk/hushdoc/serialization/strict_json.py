@@ -39,17 +39,14 @@ def loads(
     error: type[HushdocError] = CertificateError,
     max_bytes: int = MAX_BYTES,
 ) -> Any:
-    """Returns the value that a JSON text spells.
+    """Returns the value of a JSON text in UTF-8.
 
     Args:
-        content: The text in UTF-8.
-        what: What the text is, for messages: "The certificate".
+        content: The text.
+        what: Subject of messages, such as "The certificate".
         code: Code of the error for malformed text.
         error: Class of that error.
-        max_bytes: Longest text.
-
-    Raises:
-        HushdocError: `error` with `code`; CERT_TOO_LARGE where the text is too long.
+        max_bytes: Longest text; a longer one is CERT_TOO_LARGE.
 
     Example:
         >>> loads(b'{"a": [1, 2.5]}', what="The note")
@@ -97,18 +94,7 @@ def read_file(
     error: type[HushdocError] = InputError,
     max_bytes: int = MAX_BYTES,
 ) -> Any:
-    """Returns the value that a JSON file of the caller's spells.
-
-    Args:
-        path: The file.
-        what: What it is, for messages.
-        code: Code of the error.
-        error: Class of the error.
-        max_bytes: Longest file.
-
-    Raises:
-        HushdocError: `error`: the file can't be read or is not strict JSON.
-    """
+    """Returns the value of a JSON file; `error` where it can't be read or parsed."""
     try:
         content = atomic_files.read_file(path, max_bytes=max_bytes)
     except OSError as problem:
@@ -121,11 +107,7 @@ def read_file(
 
 
 def dumps(value: Any) -> bytes:
-    """Returns the one spelling that hushdoc writes: sorted keys, no blanks, ASCII, no NaN.
-
-    Raises:
-        ValueError: A number is NaN or infinite.
-    """
+    """Returns canonical JSON: sorted keys, no whitespace, ASCII; ValueError for NaN or infinity."""
     text = json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
     )

@@ -43,11 +43,11 @@ def pae(payload_type: str, payload: bytes) -> bytes:
 
 
 def sign(payload: bytes, private_key: PrivateKey, *, payload_type: str = PAYLOAD_TYPE) -> str:
-    """Returns a DSSE v1 envelope around a payload, as one JSON line without its end.
+    """Returns a DSSE v1 envelope around a payload, as one JSON line without a line end.
 
     Args:
-        payload: What is said, an in-toto statement by default.
-        private_key: Who says so.
+        payload: An in-toto statement by default.
+        private_key: The signer's.
         payload_type: How the payload is to be read; it is signed as well.
 
     Raises:
@@ -65,11 +65,6 @@ def add_signature(line: bytes, private_key: PrivateKey, *, payload_type: str = P
     """Returns the envelope with one more signature over the same payload.
 
     The payload is not read; look at it before you sign it.
-
-    Args:
-        line: The envelope.
-        private_key: Who says so as well.
-        payload_type: How the payload is to be read.
 
     Raises:
         CertificateError: BAD_ENVELOPE or CERT_TOO_LARGE.
@@ -91,8 +86,8 @@ def attach(
 
     Args:
         line: The envelope.
-        key: Whose signature it is; its name, models and roles don't matter here.
-        signature: What that key made of `pae(payload_type, payload)`.
+        key: The signer's; its name, models and roles don't matter here.
+        signature: Of that key over `pae(payload_type, payload)`.
         payload_type: How the payload is to be read.
 
     Raises:
@@ -154,16 +149,9 @@ class Verified:
 
 
 def read_envelope(content: bytes, *, payload_type: str = PAYLOAD_TYPE) -> Envelope:
-    """Returns the envelope that one line holds, without verifying it.
+    """Returns the envelope of one line, unverified; BAD_ENVELOPE or CERT_TOO_LARGE.
 
-    Fields that DSSE does not name are ignored, as it demands; nothing is read from them.
-
-    Args:
-        content: The line.
-        payload_type: The payload type it must have.
-
-    Raises:
-        CertificateError: BAD_ENVELOPE or CERT_TOO_LARGE.
+    Fields that DSSE does not name are ignored, as it demands.
     """
     return _parsed(content, payload_type)[1]
 
@@ -253,11 +241,7 @@ def verify(
 
 
 def require_authorised(keys: tuple[TrustedKey, ...], model: str, *, threshold: int = 1) -> None:
-    """Raises unless enough of these keys may speak for the model.
-
-    Raises:
-        SignatureError: KEY_NOT_AUTHORISED_FOR_MODEL.
-    """
+    """Raises KEY_NOT_AUTHORISED_FOR_MODEL unless enough of the keys may sign for the model."""
     speaking = [key for key in keys if key.speaks_for(model)]
     if len(speaking) < threshold:
         allowed = sorted({name for key in keys for name in key.models})

@@ -59,15 +59,7 @@ _P256_B = 0x5AC635D8AA3A93E7B3EBBD55769886BC651D06B0CC53B0F63BCE3C3E27D2604B
 
 
 def generate_key(algorithm: str = ED25519) -> PrivateKey:
-    """Returns a new private key from the operating system's randomness.
-
-    Args:
-        algorithm: One of ALGORITHMS.
-
-    Raises:
-        ValueError: There is no such algorithm.
-        MissingExtraError: `cryptography` is not installed.
-    """
+    """Returns a new private key of one of ALGORITHMS from the operating system's randomness."""
     with _key_library():
         from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
@@ -79,16 +71,7 @@ def generate_key(algorithm: str = ED25519) -> PrivateKey:
 
 
 def write_private_key(private_key: PrivateKey, path: Path) -> None:
-    """Writes a private key that only its owner can read; an existing file is never replaced.
-
-    Args:
-        private_key: The key.
-        path: Where it shall stand.
-
-    Raises:
-        OutputExistsError: Something stands there.
-        OutputWriteError: The disk is full or not writable.
-    """
+    """Writes a private key that only its owner can read; an existing file is never replaced."""
     from cryptography.hazmat.primitives import serialization  # the key is one of its own
 
     content = private_key.private_bytes(
@@ -100,15 +83,7 @@ def write_private_key(private_key: PrivateKey, path: Path) -> None:
 
 
 def load_private_key(path: Path) -> PrivateKey:
-    """Returns the private key of an unencrypted PEM file.
-
-    Args:
-        path: The file.
-
-    Raises:
-        InputError: BAD_KEY: it can't be read or is no key of ALGORITHMS.
-        MissingExtraError: `cryptography` is not installed.
-    """
+    """Returns the private key of an unencrypted PEM file; BAD_KEY for any other file."""
     with _key_library():
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives import serialization
@@ -127,10 +102,7 @@ def load_private_key(path: Path) -> PrivateKey:
 
 
 def load_public_key(path: Path) -> tuple[str, bytes]:
-    """Returns algorithm and raw bytes of the public key in a PEM file.
-
-    Args:
-        path: A file with "BEGIN PUBLIC KEY", as key services and openssl write it.
+    """Returns algorithm and raw bytes of the public key in a PEM file ("BEGIN PUBLIC KEY").
 
     Raises:
         InputError: BAD_KEY: it can't be read or is no key of ALGORITHMS.
@@ -158,20 +130,12 @@ def load_public_key(path: Path) -> tuple[str, bytes]:
 
 
 def algorithm_of(private_key: PrivateKey) -> str:
-    """Returns the algorithm of a private key, one of ALGORITHMS.
-
-    Raises:
-        ValueError: It is of another algorithm or curve.
-    """
+    """Returns the algorithm of a private key, one of ALGORITHMS; ValueError for another."""
     return _public_half(private_key)[0]
 
 
 def public_key_of(private_key: PrivateKey) -> bytes:
-    """Returns the raw public key: 32 bytes (Ed25519) or the uncompressed point of 65 (P-256).
-
-    Raises:
-        ValueError: It is of another algorithm or curve.
-    """
+    """Returns the raw public key: 32 bytes (Ed25519) or the uncompressed point of 65 (P-256)."""
     return _public_half(private_key)[1]
 
 
@@ -181,15 +145,7 @@ def key_id(public_key: bytes) -> str:
 
 
 def key_problem(public_key: bytes, algorithm: str = ED25519) -> str | None:
-    """Returns why a public key proves nothing, or None.
-
-    Args:
-        public_key: Its raw bytes.
-        algorithm: One of ALGORITHMS.
-
-    Raises:
-        ValueError: There is no such algorithm.
-    """
+    """Returns why raw bytes are no sound public key of an algorithm, or None."""
     if algorithm == ED25519:
         return _ed25519_problem(public_key)
     if algorithm == ECDSA_P256:
@@ -198,12 +154,7 @@ def key_problem(public_key: bytes, algorithm: str = ED25519) -> str | None:
 
 
 def sign_message(message: bytes, private_key: PrivateKey) -> bytes:
-    """Returns the signature of a message: 64 bytes (Ed25519) or DER (P-256).
-
-    Args:
-        message: The very bytes to sign.
-        private_key: Who signs.
-    """
+    """Returns the signature of a message: 64 bytes (Ed25519) or DER (P-256)."""
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -213,16 +164,10 @@ def sign_message(message: bytes, private_key: PrivateKey) -> bytes:
 
 
 def verifies(public_key: bytes, algorithm: str, signature: bytes, message: bytes) -> bool:
-    """Returns whether a sound key made the signature of the message.
+    """Returns whether a key made the signature of the message.
 
-    Args:
-        public_key: Its raw bytes, in which `key_problem` found nothing.
-        algorithm: One of ALGORITHMS.
-        signature: 64 bytes (Ed25519) or canonical DER (P-256).
-        message: The very bytes that were signed.
-
-    Raises:
-        MissingExtraError: The algorithm is P-256, and `cryptography` is not installed.
+    `key_problem` must have found nothing in the key. P-256 signatures are canonical DER and need
+    `cryptography` (MissingExtraError).
     """
     holds = _ed25519_holds if algorithm == ED25519 else _ecdsa_p256_holds
     return holds(public_key, signature, message)

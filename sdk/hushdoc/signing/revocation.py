@@ -115,14 +115,7 @@ class RevocationList(Record):
 
     @classmethod
     def from_json(cls, content: bytes) -> RevocationList:
-        """Returns the list that a payload holds.
-
-        Args:
-            content: The payload of a verified envelope.
-
-        Raises:
-            CertificateError: BAD_STATEMENT, BAD_FIELD, UNKNOWN_VALUE or CERT_TOO_LARGE.
-        """
+        """Returns the list in the payload of a verified envelope; CertificateError if malformed."""
         data = strict_json.loads(content, what="The revocation list")
         if not isinstance(data, dict) or "schemaVersion" not in data:
             raise bad_field("revocation list", "found no schemaVersion, expected one")
@@ -138,15 +131,7 @@ class RevocationList(Record):
 
 
 def sign_list(revoked: RevocationList, private_key: PrivateKey) -> str:
-    """Returns a signed revocation list, as one line without its end.
-
-    Args:
-        revoked: The list.
-        private_key: A key that applications trust with the role "revocation".
-
-    Raises:
-        CertificateError: A field is wrong; what can't be read back is never written.
-    """
+    """Returns a signed revocation list, as one line; a list that could not be read is refused."""
     content = revoked.to_json()
     RevocationList.from_json(content)
     return dsse.sign(content, private_key, payload_type=PAYLOAD_TYPE)
@@ -161,16 +146,14 @@ def successor(
     valid_for: timedelta,
     now: datetime,
 ) -> RevocationList:
-    """Returns the next list: all that was revoked before, and what is added.
-
-    What was revoked before keeps its reason.
+    """Returns the next list: all that was revoked before, with its reasons, and what is added.
 
     Args:
         previous: The list before, or None for the first.
         keys: Key ids to add.
         certificates: Certificate ids to add.
         reason: Why these are added.
-        valid_for: Until when the list after it is promised.
+        valid_for: Until when the list after it is due.
         now: The time, with its zone.
 
     Example:
@@ -204,26 +187,12 @@ def successor(
 
 
 def read_list_file(path: Path, trust: TrustStore, *, now: datetime) -> RevocationList:
-    """Returns the revocation list that a file holds, if it is to be obeyed now.
-
-    Args:
-        path: The file, one signed line.
-        trust: The keys the application trusts, and the newest sequence number it has seen.
-        now: The time, with its zone.
-
-    Raises:
-        CertificateError: REVOCATION_UNAVAILABLE or REVOCATION_ROLLBACK.
-    """
+    """Returns the revocation list of a file, if it is valid now, as `read_list` does."""
     return read_list(list_content(path), trust, now=now)
 
 
 def read_list(content: bytes | None, trust: TrustStore, *, now: datetime) -> RevocationList:
-    """Returns a revocation list, if it is to be obeyed now.
-
-    Args:
-        content: The signed line; None or nothing where there is no list.
-        trust: The keys the application trusts, and the newest sequence number it has seen.
-        now: The time, with its zone.
+    """Returns a revocation list (one signed line), if it is valid now.
 
     Raises:
         CertificateError: REVOCATION_UNAVAILABLE: there is none, no key with the role "revocation"
@@ -249,11 +218,7 @@ def read_list(content: bytes | None, trust: TrustStore, *, now: datetime) -> Rev
 
 
 def list_content(path: Path) -> bytes | None:
-    """Returns what a revocation list's file holds, or None without one; nothing is checked.
-
-    Raises:
-        CertificateError: REVOCATION_UNAVAILABLE: it is there and can't be read.
-    """
+    """Returns the unchecked content of a revocation list's file, or None if it does not exist."""
     try:
         # With the end of the line; a line too long is seen as such.
         return atomic_files.read_file(path, max_bytes=dsse.MAX_ENVELOPE_BYTES + 1)
@@ -266,14 +231,7 @@ def list_content(path: Path) -> bytes | None:
 def verify_list(content: bytes | None, trust: TrustStore) -> RevocationList:
     """Returns a revocation list that a trusted key signed, of whatever age and number.
 
-    That is enough to issue the next one, and never enough to obey it: `read_list` is for that.
-
-    Args:
-        content: The signed line; None or nothing where there is no list.
-        trust: The keys that are trusted.
-
-    Raises:
-        CertificateError: REVOCATION_UNAVAILABLE.
+    That suffices to issue the next one, never to obey it: use `read_list` for that.
     """
     if not content:
         raise _unavailable("is missing")
@@ -293,7 +251,7 @@ def require_not_revoked(
     *,
     threshold: int,
 ) -> tuple[TrustedKey, ...]:
-    """Raises if a certificate is revoked, or too few of its signers are left.
+    """Returns the signers that are left; nobody else speaks for the certificate.
 
     Args:
         certificate_id: Of the certificate.
@@ -301,11 +259,8 @@ def require_not_revoked(
         revoked: A list from `read_list`.
         threshold: How many signers must be left; 0 where no signature is demanded.
 
-    Returns:
-        The signers that are left; nobody else speaks for the certificate.
-
     Raises:
-        CertificateError: REVOKED.
+        CertificateError: REVOKED: the certificate is, or too few of its signers are left.
     """
     for item in revoked.revoked_certificates:
         if item.certificate_id == certificate_id:

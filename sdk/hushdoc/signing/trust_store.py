@@ -92,12 +92,9 @@ class TrustedKey:
 
         Args:
             private_key: The key.
-            name: Whose it is, for people.
-            models: Names of the models it may speak for; "*" is all.
+            name: Its owner's, for people.
+            models: Names of the models it may sign for; "*" is all.
             roles: What it may sign, of ROLES.
-
-        Raises:
-            ValueError: The key is of another algorithm, or a role does not exist.
         """
         return cls(
             name=name,
@@ -117,12 +114,7 @@ class TrustedKey:
         return ANY_MODEL in self.models or model in self.models
 
     def verifies(self, signature: bytes, message: bytes) -> bool:
-        """Returns whether this key made the signature of the message.
-
-        Args:
-            signature: 64 bytes (Ed25519), or DER in its one canonical form (P-256).
-            message: The very bytes that were signed.
-        """
+        """Returns whether this key made the signature of the message."""
         return verifies(self.public_key, self.algorithm, signature, message)
 
 
@@ -225,11 +217,7 @@ class TrustStore:
 
 
 def decode_base64(value: str, where: str, *, code: str = "BAD_FIELD") -> bytes:
-    """Returns the bytes of standard, padded base64 without blanks; one value has one spelling.
-
-    Raises:
-        CertificateError: `code`: it is spelled otherwise.
-    """
+    """Returns the bytes of canonical, padded base64; CertificateError with `code` for any other."""
     try:
         content = base64.b64decode(value.encode("ascii"), validate=True)
     except (UnicodeEncodeError, binascii.Error):

@@ -19,10 +19,7 @@ from hushdoc.errors import OutputExistsError, OutputWriteError
 
 
 def flags(*names: str) -> int:
-    """Returns flags for `os.open`, by their names; those that this system does not have are 0.
-
-    Args:
-        names: Without "O_" and in small letters.
+    """Returns flags for `os.open` by their names, lower-case without "O_"; unknown ones are 0.
 
     Example:
         >>> flags("creat", "excl") == os.O_CREAT | os.O_EXCL
@@ -44,12 +41,8 @@ SYNCS_FOLDERS = flags("directory") != 0
 def read_file(path: Path, *, max_bytes: int) -> bytes:
     """Returns the start of a regular file, one byte more than `max_bytes` at most.
 
-    Args:
-        path: The file; a pipe is never waited for.
-        max_bytes: How much is meant to be read; a longer answer says that there is more.
-
-    Raises:
-        OSError: It can't be read, or is no regular file.
+    An answer longer than `max_bytes` shows that there is more. A pipe is never waited for: whatever
+    is no regular file is an OSError.
     """
     try:
         descriptor = os.open(path, _READ)
@@ -67,15 +60,9 @@ def read_file(path: Path, *, max_bytes: int) -> bytes:
 def write_file(path: Path, content: bytes, *, mode: int = 0o644, overwrite: bool = True) -> None:
     """Writes a file so that readers see the old content or the new, never a part.
 
-    Args:
-        path: Where it shall stand; its folder must exist.
-        content: All of it.
-        mode: Permission bits of a new file.
-        overwrite: Whether an existing file may be replaced.
-
     Raises:
         OutputExistsError: The file exists and may not be replaced.
-        OutputWriteError: The disk is full or not writable, or a device or pipe stands there;
+        OutputWriteError: The disk is full or not writable, or a device or pipe is in its place;
             nothing half-written stays.
     """
     if overwrite and path.exists() and not path.is_file():
@@ -108,13 +95,10 @@ def write_file(path: Path, content: bytes, *, mode: int = 0o644, overwrite: bool
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Yields a folder beside `path` that becomes `path` once the block ends well.
-
-    Args:
-        path: Where the folder shall stand; it must not exist or must be empty.
+    """Yields a folder beside `path` that becomes `path` once the block succeeds.
 
     Raises:
-        OutputExistsError: Something already stands there.
+        OutputExistsError: `path` exists and is not an empty folder.
         OutputWriteError: The disk is full or not writable; nothing half-written stays.
     """
     require_free(path)

@@ -11,9 +11,6 @@ from pathlib import Path
 def usable_cores(*, root: Path = Path("/")) -> int:
     """Returns how many cores this process may use: affinity, then the container's quota.
 
-    Args:
-        root: Where proc and sys stand; tests pass a folder of their own.
-
     Example:
         >>> usable_cores() >= 1
         True

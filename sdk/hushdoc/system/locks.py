@@ -100,11 +100,7 @@ def _is_mine(msvcrt: ModuleType, descriptor: int) -> bool:
 
 
 def rewrite(path: Path, content: bytes) -> None:
-    """Replaces a file whole, with the permissions it has, or writes a new one.
-
-    Raises:
-        OutputWriteError: The disk is full or not writable; the old content stays.
-    """
+    """Replaces a file whole, keeping its permissions, or writes a new one."""
     mode = 0o644
     with suppress(OSError):
         mode = stat.S_IMODE(path.stat().st_mode)

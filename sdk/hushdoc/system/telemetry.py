@@ -24,11 +24,7 @@ _was_first = False
 
 
 def keep_off() -> None:
-    """Switches telemetry off, or refuses where the application was quicker.
-
-    Raises:
-        TelemetryActiveError: The application imported onnxruntime with telemetry on.
-    """
+    """Switches telemetry off, or raises TelemetryActiveError where the host was quicker."""
     global _was_first
     if "onnxruntime" not in sys.modules:
         _was_first = True

@@ -48,12 +48,7 @@ def from_tesseract_tsv(
 
 
 def add_rows(draft: Draft, text: str) -> None:
-    """Adds the pages and words of a TSV file to a draft.
-
-    Args:
-        draft: Where to.
-        text: The file's content.
-    """
+    """Adds the pages and words of a TSV file to a draft."""
     head, *rows = text.split("\n")
     names = head.rstrip("\r").split("\t")
     if not set(COLUMNS) <= set(names):
