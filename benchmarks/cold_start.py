@@ -238,7 +238,9 @@ def prepare_fields(work: Path, key: Any, variants: Sequence[str]) -> None:
             # A random output layer loses much; only time is asked for here.
             max_f1_loss=100.0,
         )
-    item = invented.document(seed=1, index=0, config=invented.InventedConfig(kinds=("form",)))
+    item = invented.document(
+        seed=1, index=0, config=invented.InventedConfig(document_types=("form",))
+    )
     (work / "document.json").write_text(json.dumps(item.document.to_dict()))
 
 

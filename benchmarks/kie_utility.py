@@ -157,7 +157,7 @@ def exit_code(outcome: loop.Outcome) -> int:
 
 def pretrain(out: Path, scale: Scale, box_level: str) -> loop.Outcome:
     """Trains the public start on invented forms."""
-    config = invented.InventedConfig(kinds=("form",), providers=(0, 20_000), labels="form")
+    config = invented.InventedConfig(document_types=("form",), providers=(0, 20_000), labels="form")
     pages = list(invented.documents(seed=11, count=scale.pages, config=config))
     start = kie_start.start_from(
         scale.start,

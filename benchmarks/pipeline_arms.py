@@ -23,7 +23,9 @@ def prepare(work: str, documents: str, texts: str) -> None:
     from hushdoc_training import invented
 
     made = [
-        invented.document(seed=1, index=index, config=invented.InventedConfig(kinds=("form",)))
+        invented.document(
+            seed=1, index=index, config=invented.InventedConfig(document_types=("form",))
+        )
         for index in range(max(int(documents), 8))
     ]
     words = [[word.text for word in item.document.pages[0].words] for item in made]

@@ -21,7 +21,7 @@ from hushdoc.labels import LabelledDocument, Span
 from hushdoc_training import invented
 from hushdoc_training.metrics import Score, entity_score
 
-KINDS = ("invoice", "receipt")
+TYPES = ("invoice", "receipt")
 GOAL = 0.85
 MARKER = ".hushdoc-demo"
 
@@ -119,8 +119,8 @@ def prepare(out: Path, *, keep: bool) -> None:
 
 def invent(out: Path, scale: Scale) -> None:
     """Writes three folders of documents; only the first knows the first providers and layouts."""
-    public = invented.InventedConfig(kinds=KINDS, providers=(0, 400), labels="fields")
-    private = invented.InventedConfig(kinds=KINDS, providers=(400, 800), labels="fields")
+    public = invented.InventedConfig(document_types=TYPES, providers=(0, 400), labels="fields")
+    private = invented.InventedConfig(document_types=TYPES, providers=(400, 800), labels="fields")
     invented.write(out / "public", seed=1, count=scale.public, config=public, images=False)
     invented.write(out / "private", seed=2, count=scale.private, config=private, images=False)
     invented.write(out / "unseen", seed=3, count=scale.unseen, config=private, images=True)

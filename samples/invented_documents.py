@@ -16,6 +16,7 @@ for path in invented.write(folder, seed=1, count=6, config=config):
     document = invented.read(path)
     with Image.open(path.with_suffix(".png")) as image:
         invented.overlay(image, document).save(path.with_suffix(".overlay.png"))
-    print(f"{path}: {document.kind} of {document.provider}, {document.document.num_words} words")
+    words = document.document.num_words
+    print(f"{path}: {document.document_type} of {document.provider}, {words} words")
     for question in document.questions[:2]:
         print(f"    {question.text} {question.answers[0]}")

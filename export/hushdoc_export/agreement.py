@@ -112,7 +112,7 @@ def asked(
 def _config(labels: LabelSet) -> invented.InventedConfig:
     form = set(labels.fields) <= set(invented.FORM_LABELS)
     return invented.InventedConfig(
-        kinds=("form",) if form else invented.KINDS,
+        document_types=("form",) if form else invented.DOCUMENT_TYPES,
         labels="form" if form else "fields",
         providers=PROVIDERS,
     )

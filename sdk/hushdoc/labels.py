@@ -47,14 +47,14 @@ class LabelledDocument:
         spans: Its fields; spans of one page never overlap.
         questions: Questions and answers, if any.
         provider: Who issued it, the privacy unit "provider"; None if unknown.
-        kind: "invoice", "receipt", "form" or what the corpus calls it.
+        document_type: "invoice", "receipt", "form" or what the corpus calls it.
     """
 
     document: Document
     spans: tuple[Span, ...]
     questions: tuple[Question, ...] = ()
     provider: str | None = None
-    kind: str | None = None
+    document_type: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -41,7 +41,7 @@ def test_quick_run_prints_every_figure(tmp_path: Path) -> None:
     data = tmp_path / "forms"
     (data / "annotations").mkdir(parents=True)
     (data / "images").mkdir()
-    config = invented.InventedConfig(kinds=("form",), labels="form")
+    config = invented.InventedConfig(document_types=("form",), labels="form")
     for index in range(42):
         labelled = invented.document(seed=3, index=index, config=config)
         name = f"form{index}"

@@ -253,8 +253,8 @@ def test_classifiers_get_a_temperature(tiny: ModuleType, tmp_path: Path) -> None
         scores = model.classify(document, top_k=3).scores
         powers = np.asarray([item.score for item in scores]) ** (1 / 2.5)
         kind = random.choice([item.label for item in scores], p=powers / powers.sum())
-        known.append(LabelledDocument(document=document, spans=(), kind=str(kind)))
-    known.append(LabelledDocument(document=known[0].document, spans=(), kind="receipt"))
+        known.append(LabelledDocument(document=document, spans=(), document_type=str(kind)))
+    known.append(LabelledDocument(document=known[0].document, spans=(), document_type="receipt"))
     answers = class_answers(model, known)
     assert len(answers.scores) == 240
     folder = export_calibrated(

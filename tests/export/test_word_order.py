@@ -54,7 +54,7 @@ def test_what_training_chose_is_what_the_artifact_does(
     model = KIEModel.load(
         out, policy=Policy.integrity_only(trust=tiny.TRUST), runtime=Runtime(threads=1)
     )
-    config = invented.InventedConfig(kinds=("receipt",))
+    config = invented.InventedConfig(document_types=("receipt",))
     documents = [item.document for item in invented.documents(seed=8, count=3, config=config)]
     straight = [found(model.extract(item), range(item.num_words)) for item in documents]
     moved = [scrambled(item, seed) for seed, item in enumerate(documents)]
@@ -70,7 +70,7 @@ def test_answers_are_held_against_labels_by_the_documents_own_numbers(
         tmp_path / "artifact", preprocessing=tiny.preprocessing(word_order="reading")
     )
     model = KIEModel.load(folder, policy=tiny.policy(), runtime=Runtime(threads=1))
-    config = invented.InventedConfig(kinds=("receipt",))
+    config = invented.InventedConfig(document_types=("receipt",))
     (item,) = invented.documents(seed=4, count=1, config=config)
     document, _ = scrambled(item.document, 2)
     fields = model.extract(document).fields

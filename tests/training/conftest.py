@@ -46,7 +46,7 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
 
 @pytest.fixture(scope="session")
 def receipts() -> list[LabelledDocument]:
-    config = invented.InventedConfig(kinds=("receipt",), labels="fields")
+    config = invented.InventedConfig(document_types=("receipt",), labels="fields")
     return list(invented.documents(seed=5, count=24, config=config))
 
 

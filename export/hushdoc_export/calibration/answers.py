@@ -55,12 +55,12 @@ def class_answers(
         documents: With their kind.
     """
     numbers = {label: number for number, label in enumerate(model.labels)}
-    known = [item for item in documents if item.kind in numbers]
+    known = [item for item in documents if item.document_type in numbers]
     logits = np.zeros((len(known), len(numbers)))
     for row, item in enumerate(known):
         for found in model.classify(item.document, top_k=len(numbers)).scores:
             logits[row, numbers[found.label]] = np.log(max(found.score, 1e-300))
-    truth = np.asarray([numbers[str(item.kind)] for item in known], dtype=np.int64)
+    truth = np.asarray([numbers[str(item.document_type)] for item in known], dtype=np.int64)
     return Answers(
         scores=np.exp(logits).max(axis=1, initial=0),
         right=logits.argmax(axis=1) == truth,

@@ -217,7 +217,7 @@ def test_the_command_reads_the_image_of_a_scan(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    config = invented.InventedConfig(kinds=("receipt",), labels="fields")
+    config = invented.InventedConfig(document_types=("receipt",), labels="fields")
     invented.image(seed=5, index=1, config=config).save(tmp_path / "scan.png")
     blank = Document.from_words(["total"], [(1, 1, 9, 9)], width=20, height=20, id="blank")
     (tmp_path / "blank.json").write_text(json.dumps(blank.to_dict()))

@@ -58,7 +58,7 @@ def test_data_that_are_not_there_are_exit_code_3(
 
 
 def test_the_certificate_will_say_what_was_public_and_what_not(tmp_path: Path) -> None:
-    config = invented.InventedConfig(kinds=("receipt",))
+    config = invented.InventedConfig(document_types=("receipt",))
     invented.write(tmp_path / "data", seed=1, count=8, config=config, images=False)
     public = ["--data", tmp_path / "data", "--public", "--start", "small", "--max-tokens", "64"]
     assert train(*public, "--out", tmp_path / "public") == 0
@@ -90,7 +90,7 @@ def test_the_certificate_will_say_what_was_public_and_what_not(tmp_path: Path) -
 def test_the_small_model_never_takes_its_vocabulary_from_private_documents(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = invented.InventedConfig(kinds=("receipt",))
+    config = invented.InventedConfig(document_types=("receipt",))
     invented.write(tmp_path / "data", seed=1, count=4, config=config, images=False)
     assert train("--data", tmp_path / "data", "--start", "small", "--out", tmp_path / "run") == 4
     assert "vocabulary" in capsys.readouterr().err
@@ -158,7 +158,7 @@ def test_images_of_pages_go_from_training_to_the_answer(
     assert main(["keygen", "--out", str(key)]) == 0
     given = ["--out", tmp_path / "model", "--key", f"{key}.key"]
     assert main(["export", *map(str, [tmp_path / "run", *given])]) == 0
-    config = invented.InventedConfig(kinds=("receipt",))
+    config = invented.InventedConfig(document_types=("receipt",))
     invented.write(tmp_path / "asked", seed=9, count=1, config=config)
     (page,) = (tmp_path / "asked").glob("*.json")
     policy = ["--trust", f"{key}.trust.json", "--max-epsilon", "8", "--max-delta", "1e-5"]

@@ -42,7 +42,7 @@ def test_nothing_is_drawn_for_models_that_read_words_alone(
 
 
 def test_other_corpora_bring_their_images(tmp_path: Path) -> None:
-    config = invented.InventedConfig(kinds=("receipt",))
+    config = invented.InventedConfig(document_types=("receipt",))
     invented.write(tmp_path / "pages", seed=4, count=2, config=config)
     with dataset.opened(dataset.Source(location=str(tmp_path / "pages")), images=True) as found:
         images = [item.document.pages[0].image for item in found]

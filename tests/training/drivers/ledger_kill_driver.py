@@ -41,7 +41,9 @@ SETTINGS = settings.PrivateSettings(trained="output")
 
 DOCUMENTS = list(
     invented.documents(
-        seed=5, count=6, config=invented.InventedConfig(kinds=("receipt",), labels="fields")
+        seed=5,
+        count=6,
+        config=invented.InventedConfig(document_types=("receipt",), labels="fields"),
     )
 )
 PLAN = PrivacyPlan.calibrated(

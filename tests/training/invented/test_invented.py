@@ -21,7 +21,11 @@ from hushdoc_training import invented
 from hushdoc_training.invented import drawing, planning, providers, storage
 
 _CLEAN = {"misspelled": 0.0, "jitter_pixels": 0.0, "skew_degrees": 0.0}
-_ALL = [(kind, layout) for kind, layouts in invented.LAYOUTS.items() for layout in layouts]
+_ALL = [
+    (document_type, layout)
+    for document_type, layouts in invented.LAYOUTS.items()
+    for layout in layouts
+]
 
 _DIGEST = """
 import hashlib
@@ -35,8 +39,8 @@ print(digest.hexdigest())
 """
 
 
-def _config(kind: str, layout: str, **others: object) -> invented.InventedConfig:
-    return invented.InventedConfig(kinds=(kind,), layouts=(layout,), **others)  # type: ignore[arg-type]
+def _config(document_type: str, layout: str, **others: object) -> invented.InventedConfig:
+    return invented.InventedConfig(document_types=(document_type,), layouts=(layout,), **others)  # type: ignore[arg-type]
 
 
 def _sample(count: int, **others: object) -> list[LabelledDocument]:
@@ -91,12 +95,12 @@ def test_streaming_is_lazy_and_endless() -> None:
 
 
 @pytest.mark.parametrize("labels", ["fields", "form"])
-@pytest.mark.parametrize(("kind", "layout"), _ALL)
-def test_every_layout_is_reached_and_sound(kind: str, layout: str, labels: str) -> None:
+@pytest.mark.parametrize(("document_type", "layout"), _ALL)
+def test_every_layout_is_reached_and_sound(document_type: str, layout: str, labels: str) -> None:
     for index in range(3):
-        config = _config(kind, layout, labels=labels)
+        config = _config(document_type, layout, labels=labels)
         made = planning.plan(seed=2, index=index, config=config)
-        assert (made.kind, made.layout) == (kind, layout)
+        assert (made.document_type, made.layout) == (document_type, layout)
         _check(planning.labelled(made, config.labels))
 
 
@@ -128,7 +132,7 @@ def _check(item: LabelledDocument) -> None:
 def test_default_layouts_all_occur() -> None:
     config = invented.InventedConfig()
     found = {
-        (made.kind, made.layout)
+        (made.document_type, made.layout)
         for made in (planning.plan(seed=4, index=index, config=config) for index in range(450))
     }
     assert found == set(_ALL)
@@ -142,7 +146,7 @@ def test_there_are_enough_questions_and_words() -> None:
 
 
 def test_forms_have_the_mixture_that_forms_have() -> None:
-    items = _sample(120, kinds=("form",), labels="form")
+    items = _sample(120, document_types=("form",), labels="form")
     words = {"header": 0, "question": 0, "answer": 0}
     total = sum(item.document.num_words for item in items)
     for item in items:
@@ -172,7 +176,9 @@ def test_documents_keep_to_their_providers() -> None:
 
 
 def test_a_provider_keeps_its_habits() -> None:
-    config = invented.InventedConfig(kinds=("invoice",), providers=(12, 13), misspelled=0.0)
+    config = invented.InventedConfig(
+        document_types=("invoice",), providers=(12, 13), misspelled=0.0
+    )
     made = [planning.plan(seed=1, index=index, config=config) for index in range(12)]
     names = {
         " ".join(
@@ -185,10 +191,10 @@ def test_a_provider_keeps_its_habits() -> None:
     assert all(name.upper().startswith(made[0].provider.name.upper()) for name in names)
 
 
-@pytest.mark.parametrize(("kind", "layout"), [_ALL[0], *_ALL[5::3]])
-def test_ink_lies_inside_the_boxes(kind: str, layout: str) -> None:
+@pytest.mark.parametrize(("document_type", "layout"), [_ALL[0], *_ALL[5::3]])
+def test_ink_lies_inside_the_boxes(document_type: str, layout: str) -> None:
     for index in range(2):
-        made = planning.plan(seed=6, index=index, config=_config(kind, layout, **_CLEAN))
+        made = planning.plan(seed=6, index=index, config=_config(document_type, layout, **_CLEAN))
         item = planning.labelled(made, "form")
         made.sheet.marks.clear()  # words alone: lines and bars are ink, but no words
         dark = np.asarray(drawing.draw(made, worn=False).convert("L")) < 160
@@ -267,7 +273,7 @@ def test_files_round_trip(tmp_path: Path) -> None:
         plain["pages"][0]["image"] = None
         assert Document.from_dict(plain) == made.document
         assert (found.spans, found.questions) == (made.spans, made.questions)
-        assert (found.kind, found.provider) == (made.kind, made.provider)
+        assert (found.document_type, found.provider) == (made.document_type, made.provider)
     with pytest.raises(OutputExistsError):
         invented.write(tmp_path / "docs", seed=4, count=1)
 
@@ -323,8 +329,8 @@ def test_an_image_outside_the_folder_is_refused(tmp_path: Path, image: str, said
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"kinds": ()},
-        {"kinds": ("letter",)},
+        {"document_types": ()},
+        {"document_types": ("letter",)},
         {"providers": (5, 5)},
         {"providers": (0, invented.NUM_PROVIDERS + 1)},
         {"layouts": ("nowhere",)},

@@ -159,7 +159,7 @@ def _invented(source: Any) -> list[Message]:
     return [
         Message(
             name=str(number),
-            label=str(labelled.kind),
+            label=str(labelled.document_type),
             text="\n".join(
                 " ".join(word.text for word in page.words) for page in labelled.document.pages
             ),

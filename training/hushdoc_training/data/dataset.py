@@ -1,4 +1,4 @@
-"""One door to labelled documents: a folder or file of a known corpus, or invented ones.
+"""Labelled documents from one address: a folder or file of a known corpus, or invented ones.
 
 invented:form                our generator's forms (also invoice, receipt, or several: a+b)
 path/to/funsd                the original FUNSD folder
@@ -23,7 +23,7 @@ from hushdoc_training.data import funsd
 INVENTED = "invented:"
 
 NUM_INVENTED = 1000
-"""How many documents are invented unless told otherwise."""
+"""How many documents are invented by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Source:
     """Where documents come from.
 
     Attributes:
-        location: A path, or "invented:" with kinds joined by "+".
+        location: A path, or "invented:" with document types joined by "+".
         documents: How many to invent, or the most to read; None for all.
         seed: Of invented documents.
         labels: "fields" or "form": which labels invented documents carry.
@@ -97,12 +97,12 @@ def opened(source: Source, *, images: bool) -> Iterator[Sequence[LabelledDocumen
 
 
 def _config(source: Source) -> invented.InventedConfig:
-    kinds = tuple(source.location.removeprefix(INVENTED).split("+"))
+    types = tuple(source.location.removeprefix(INVENTED).split("+"))
     try:
-        return invented.InventedConfig(kinds=kinds, labels=source.labels)
+        return invented.InventedConfig(document_types=types, labels=source.labels)
     except ValueError as error:
         raise AnnotationError(
-            f"'{source.location}' can't be invented: {error} Say invented:form, "
+            f"'{source.location}' can't be invented: {error} Give invented:form, "
             "invented:invoice, invented:receipt, or several as invented:form+invoice."
         ) from error
 

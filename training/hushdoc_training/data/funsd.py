@@ -123,7 +123,7 @@ def _document(
         document=document,
         spans=tuple(spans),
         questions=_questions(words, ranges, links),
-        kind="form",
+        document_type="form",
     )
 
 

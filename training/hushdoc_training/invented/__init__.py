@@ -7,9 +7,9 @@ data set; all words come from this package's own lists.
 from hushdoc_training.invented.drawing import draw, overlay
 from hushdoc_training.invented.planning import Plan, labelled, plan
 from hushdoc_training.invented.settings import (
+    DOCUMENT_TYPES,
     FIELD_LABELS,
     FORM_LABELS,
-    KINDS,
     LAYOUTS,
     NUM_PROVIDERS,
     InventedConfig,
@@ -18,9 +18,9 @@ from hushdoc_training.invented.storage import read, write
 from hushdoc_training.invented.stream import document, documents, image
 
 __all__ = [
+    "DOCUMENT_TYPES",
     "FIELD_LABELS",
     "FORM_LABELS",
-    "KINDS",
     "LAYOUTS",
     "NUM_PROVIDERS",
     "InventedConfig",

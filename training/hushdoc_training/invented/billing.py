@@ -1,4 +1,4 @@
-"""Billing: the parts of invoices. Parties, facts, the table of items, sums and payment."""
+"""Billing, the parts of invoices: the parties, the facts, the table of items, sums and payment."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from hushdoc_training.invented import phrases, providers, values
-from hushdoc_training.invented.contracts import Deal, Item
 from hushdoc_training.invented.providers import Provider
-from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.random_draws import Draws
+from hushdoc_training.invented.sales import Item, Sale
 from hushdoc_training.invented.sheet import Block, Colour, Face, Role, Sheet
 from hushdoc_training.invented.word_lists import word_lists
 
@@ -19,8 +19,8 @@ class Bill:
     """An invoice being laid out: the sale, the page and the provider's typefaces."""
 
     sheet: Sheet
-    dice: Dice
-    deal: Deal
+    rng: Draws
+    sale: Sale
     body: Face
     key: Face
     name: Face
@@ -28,11 +28,11 @@ class Bill:
     @property
     def provider(self) -> Provider:
         """Who issues it."""
-        return self.deal.provider
+        return self.sale.provider
 
     def word(self, what: str, place: int) -> str:
         """Returns this provider's own word for something."""
-        return self.provider.wording(place, word_lists("invoices.facts")[what])
+        return self.provider.phrasing(place, word_lists("invoices.facts")[what])
 
 
 class Fact(NamedTuple):
@@ -45,20 +45,20 @@ class Fact(NamedTuple):
 
 def facts(bill: Bill) -> list[Fact]:
     """Returns what stands in an invoice's head beside its parties."""
-    deal, habits, dice = bill.deal, bill.provider.habits, bill.dice
+    sale, habits, rng = bill.sale, bill.provider.habits, bill.rng
     found = [
-        Fact(bill.word("number", 3), deal.number, "document_number"),
-        Fact(bill.word("date", 4), deal.spelt(deal.day), "date"),
+        Fact(bill.word("number", 3), sale.number, "document_number"),
+        Fact(bill.word("date", 4), sale.formatted(sale.day), "date"),
     ]
     if habits[5] < 0.75:
-        found.append(Fact(bill.word("due", 5), deal.spelt(deal.due), "due_date"))
+        found.append(Fact(bill.word("due", 5), sale.formatted(sale.due), "due_date"))
     if habits[6] < 0.45:
-        found.append(Fact("Customer no.", dice.digits(dice.integer(4, 6)), None))
+        found.append(Fact("Customer no.", rng.digits(rng.integer(4, 6)), None))
     if habits[7] < 0.35:
-        found.append(Fact("P.O. number", values.code(dice), None))
+        found.append(Fact("P.O. number", values.code(rng), None))
     if habits[8] < 0.3:
         found.append(
-            Fact("Terms", dice.pick(("Net 30", "30 days", "On receipt", "2% 10, net 30")), None)
+            Fact("Terms", rng.pick(("Net 30", "30 days", "On receipt", "2% 10, net 30")), None)
         )
     if habits[9] < 0.2:
         found.append(Fact("Tax ID", bill.provider.tax_id, "tax_id"))
@@ -134,11 +134,11 @@ def customer(bill: Bill, x0: int, x1: int, y: int) -> int:
         key = bill.sheet.put(label, x0, y, bill.key, role="question", width=x1 - x0)
         y = key.y1 + 2
     name = bill.sheet.put(
-        bill.deal.customer, x0, y, bill.body, width=x1 - x0, role="answer", field="customer_name"
+        bill.sale.customer, x0, y, bill.body, width=x1 - x0, role="answer", field="customer_name"
     )
     if key:
         bill.sheet.pair(key, name)
-    address = bill.deal.customer_address
+    address = bill.sale.customer_address
     if bill.provider.habits[12] < 0.3:
         address += f"\n{providers.country_name(bill.provider.country)}"
     return bill.sheet.put(
@@ -189,11 +189,11 @@ def table(
         if sum(fill) < 360:
             head = Face(family=head.family, size=head.size, bold=True, colour=(255, 255, 255))
     for place, column in enumerate(columns):
-        label = bill.provider.wording((place + 5) % 16, word_lists("invoices.columns")[column])
+        label = bill.provider.phrasing((place + 5) % 16, word_lists("invoices.columns")[column])
         _cell(bill, label, column, stops[place], stops[place + 1], y + 4, head, "question", None)
     top, y = y, y + high
     edges = [top, y]
-    for number, item in enumerate(bill.deal.items):
+    for number, item in enumerate(bill.sale.items):
         if y > sheet.bottom - 180:
             break
         y = _line(bill, item, number, columns, stops, y + 4) + 2
@@ -208,8 +208,8 @@ def _line(bill: Bill, item: Item, number: int, columns: list[str], stops: list[i
     texts = {
         "item_description": item.description,
         "item_quantity": item.count,
-        "item_price": bill.deal.money(item.price, sign=sign),
-        "item_amount": bill.deal.money(item.amount, sign=sign),
+        "item_price": bill.sale.money(item.price, sign=sign),
+        "item_amount": bill.sale.money(item.amount, sign=sign),
         "code": item.code,
         "place": str(number + 1),
     }
@@ -272,9 +272,9 @@ def _rules(sheet: Sheet, stops: list[int], edges: list[int], ruled: str) -> None
 
 def sums(bill: Bill, x0: int, x1: int, y: int, *, box: bool = False) -> int:
     """Sets subtotal, tax and total, the amounts at the right edge."""
-    deal, provider = bill.deal, bill.provider
+    sale, provider = bill.sale, bill.provider
     rate = f"{provider.tax_rate * 100:g}%"
-    tax = provider.wording(
+    tax = provider.phrasing(
         6,
         (
             f"{provider.tax_name} {rate}",
@@ -284,9 +284,9 @@ def sums(bill: Bill, x0: int, x1: int, y: int, *, box: bool = False) -> int:
         ),
     )
     found = [
-        Fact(bill.word("subtotal", 7), deal.money(deal.subtotal), "subtotal"),
-        Fact(tax, deal.money(deal.tax), "tax"),
-        Fact(bill.word("total", 8), deal.money(deal.total), "total"),
+        Fact(bill.word("subtotal", 7), sale.money(sale.subtotal), "subtotal"),
+        Fact(tax, sale.money(sale.tax), "tax"),
+        Fact(bill.word("total", 8), sale.money(sale.total), "total"),
     ]
     if provider.habits[10] < 0.12:
         found = found[-1:]
@@ -323,12 +323,12 @@ def payment(bill: Bill, x0: int, x1: int, y: int) -> int:
     """Sets how to pay."""
     provider, face, sheet = bill.provider, bill.body, bill.sheet
     if provider.habits[11] < 0.55:
-        text = bill.dice.pick(
+        text = bill.rng.pick(
             (
                 "Please transfer the amount to the account below and quote the invoice number.",
                 "Payment is due within 30 days. Thank you for your business.",
                 "Kindly make your check payable to the company named above.",
-                f"Interest of {bill.dice.integer(1, 3)}% per month is charged on overdue accounts.",
+                f"Interest of {bill.rng.integer(1, 3)}% per month is charged on overdue accounts.",
                 f"Goods remain our property until paid. {phrases.title_case('no returns')}.",
             )
         )

@@ -1,10 +1,10 @@
-"""Ticks: options with boxes, yes/no tables and ratings, ticked or not."""
+"""Checkboxes: options with boxes, tables of yes and no, and rating scales, ticked or not."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hushdoc_training.invented import look, phrases, places, prose
+from hushdoc_training.invented import form_style, phrases, places, prose
 from hushdoc_training.invented.draft import Draft
 from hushdoc_training.invented.sheet import NOTHING, Block
 from hushdoc_training.invented.word_lists import word_list
@@ -15,24 +15,24 @@ BOXES = (("drawn", 4.0), ("[]", 2.0), ("()", 1.5), ("glyph", 1.0), ("blank", 3.0
 
 def options(draft: Draft) -> list[str]:
     """Returns what can be chosen among."""
-    dice = draft.dice
-    shape = dice.unit()
+    rng = draft.rng
+    shape = rng.unit()
     if shape < 0.5:
-        found = dice.word("checkboxes.option_sets").split(",")
+        found = rng.word("checkboxes.option_sets").split(",")
     elif shape < 0.75:
-        found = [phrases.thing(dice, draft.trade) for _ in range(dice.integer(2, 6))]
+        found = [phrases.thing(rng, draft.trade) for _ in range(rng.integer(2, 6))]
     elif shape < 0.85:
-        found = dice.sample(word_list("qualities.departments"), dice.integer(2, 8))
+        found = rng.sample(word_list("qualities.departments"), rng.integer(2, 8))
     elif shape < 0.92:
-        found = [places.town(dice) for _ in range(dice.integer(2, 5))]
+        found = [places.town(rng) for _ in range(rng.integer(2, 5))]
     else:
-        found = [phrases.plural(phrases.noun(dice, draft.trade)) for _ in range(dice.integer(2, 9))]
-    return [look.cased(text, draft.look.case) for text in found]
+        found = [phrases.plural(phrases.noun(rng, draft.trade)) for _ in range(rng.integer(2, 9))]
+    return [form_style.cased(text, draft.style.case) for text in found]
 
 
 def box(draft: Draft, x: int, y: int, ticked: bool) -> int:
     """Sets one box and its tick and returns where text may begin."""
-    face, dice, manner = draft.look.key, draft.dice, draft.boxes
+    face, rng, manner = draft.style.key, draft.rng, draft.boxes
     side = round(face.size * 0.85)
     if manner in ("drawn", "blank"):
         if manner == "drawn":
@@ -41,15 +41,15 @@ def box(draft: Draft, x: int, y: int, ticked: bool) -> int:
             side = face.size * 2
             draft.sheet.line(x, y + face.size + 1, x + side, y + face.size + 1)
         if ticked:
-            pen = draft.look.value.sized(face.size)
+            pen = draft.style.value.sized(face.size)
             wide = pen.wide("X")
-            text = "✓" if draft.look.value.family == "sans" and dice.chance(0.3) else "X"
+            text = "✓" if draft.style.value.family == "sans" and rng.flip(0.3) else "X"
             draft.put(text, x + (side - wide) // 2, x + side + 30, y, pen, role="answer", lines=1)
         return x + side + face.size // 2
     if manner == "glyph":
         text = "☒" if ticked else "☐"
     else:
-        mark = dice.pick(("X", "X", "x")) if ticked else ""
+        mark = rng.pick(("X", "X", "x")) if ticked else ""
         text = f"{manner[0]}{mark or ' '}{manner[1]}"
     wide = face.wide("[ X ]")
     block = draft.put(text, x, x + wide + 30, y, face, role="answer" if ticked else None, lines=1)
@@ -58,19 +58,19 @@ def box(draft: Draft, x: int, y: int, ticked: bool) -> int:
 
 def choice(draft: Draft, x0: int, x1: int, y: int, *, found: Sequence[str] | None = None) -> int:
     """Sets a question and its options, in lines or below one another."""
-    dice, face = draft.dice, draft.look.key
+    rng, face = draft.rng, draft.style.key
     found = found or options(draft)
     label = draft.entry("phrase").label
     key: Block | None = None
     start, top = x0, y
-    if dice.chance(0.8):
-        key = draft.put(draft.look.label(label), x0, x1, y, face, role="question", lines=2)
-        if dice.chance(0.65) and key.x1 < x0 + (x1 - x0) // 2:
+    if rng.flip(0.8):
+        key = draft.put(draft.style.label(label), x0, x1, y, face, role="question", lines=2)
+        if rng.flip(0.65) and key.x1 < x0 + (x1 - x0) // 2:
             start = key.x1 + face.size
         else:
-            start, top = x0 + dice.pick((0, 15, 30)), key.y1
+            start, top = x0 + rng.pick((0, 15, 30)), key.y1
     ticked = _ticked(draft, len(found))
-    spread = _in_lines if dice.chance(0.55) else _in_columns
+    spread = _in_lines if rng.flip(0.55) else _in_columns
     blocks = spread(draft, found, ticked, start, x1, top)
     bottom = max(block.y1 for block in blocks)
     if key is None:
@@ -81,27 +81,27 @@ def choice(draft: Draft, x0: int, x1: int, y: int, *, found: Sequence[str] | Non
 
 
 def _ticked(draft: Draft, count: int) -> set[int]:
-    dice = draft.dice
-    if dice.chance(draft.blank):
+    rng = draft.rng
+    if rng.flip(draft.blank):
         return set()
-    return {dice.integer(0, count - 1) for _ in range(dice.pick((1, 1, 1, 2)))}
+    return {rng.integer(0, count - 1) for _ in range(rng.pick((1, 1, 1, 2)))}
 
 
 def _option(draft: Draft, text: str, ticked: bool, x: int, x1: int, y: int, behind: bool) -> Block:
     """Sets an option with its box before or behind it."""
     if behind:
-        label = draft.put(text, x, x1, y, draft.look.key, role="question", lines=2)
+        label = draft.put(text, x, x1, y, draft.style.key, role="question", lines=2)
         return label._replace(x1=box(draft, label.x1 + 6, y, ticked))
     start = box(draft, x, y, ticked)
-    return draft.put(text, start, x1, y, draft.look.key, role="question", lines=2)
+    return draft.put(text, start, x1, y, draft.style.key, role="question", lines=2)
 
 
 def _in_lines(
     draft: Draft, found: Sequence[str], ticked: set[int], x0: int, x1: int, y: int
 ) -> list[Block]:
-    face, x, blocks = draft.look.key, x0, list[Block]()
-    behind = draft.dice.chance(0.2)
-    spread = draft.dice.integer(12, 34)
+    face, x, blocks = draft.style.key, x0, list[Block]()
+    behind = draft.rng.flip(0.2)
+    spread = draft.rng.integer(12, 34)
     for place, text in enumerate(found):
         wide = face.wide(text) + face.size * 4
         if x > x0 and x + wide > x1:
@@ -114,10 +114,10 @@ def _in_lines(
 def _in_columns(
     draft: Draft, found: Sequence[str], ticked: set[int], x0: int, x1: int, y: int
 ) -> list[Block]:
-    face = draft.look.key
+    face = draft.style.key
     widest = max(face.wide(text) for text in found) + face.size * 4
     most = max(1, min(4, (x1 - x0) // widest))
-    columns = draft.dice.integer(1, most)
+    columns = draft.rng.integer(1, most)
     width, blocks = (x1 - x0) // columns, list[Block]()
     for place, text in enumerate(found):
         if place and place % columns == 0:
@@ -129,8 +129,8 @@ def _in_columns(
 
 def yes_no(draft: Draft, x0: int, x1: int, y: int) -> int:
     """Sets a table of questions with a column for each answer."""
-    dice, face = draft.dice, draft.look.key
-    heads = dice.pick(
+    rng, face = draft.rng, draft.style.key
+    heads = rng.pick(
         (
             ("Yes", "No"),
             ("YES", "NO"),
@@ -142,7 +142,7 @@ def yes_no(draft: Draft, x0: int, x1: int, y: int) -> int:
     )
     width = max(face.wide(head) for head in heads) + 24
     split = x1 - width * len(heads)
-    ruled = dice.chance(0.4)
+    ruled = rng.flip(0.4)
     top = y
     blocks = [
         draft.sheet.put(
@@ -151,21 +151,21 @@ def yes_no(draft: Draft, x0: int, x1: int, y: int) -> int:
         for place, head in enumerate(heads)
     ]
     y = blocks[0].y1 + 2
-    for _ in range(dice.integer(2, 8)):
+    for _ in range(rng.integer(2, 8)):
         if y > draft.limit:
             break
         if ruled:
             draft.sheet.line(x0, y, x1, y)
-        text = look.cased(prose.question(dice, draft.trade), "sentence")
+        text = form_style.cased(prose.question(rng, draft.trade), "sentence")
         key = draft.put(text, x0 + 3, split - 10, y + 2, face, role="question", lines=3)
-        chosen = dice.integer(0, len(heads) - 1)
-        if not dice.chance(draft.blank):
-            mark = dice.pick(("X", "X", "x", "✓", "XX"))
+        chosen = rng.integer(0, len(heads) - 1)
+        if not rng.flip(draft.blank):
+            mark = rng.pick(("X", "X", "x", "✓", "XX"))
             tick = draft.sheet.put(
                 mark,
                 split + chosen * width,
                 y + 2,
-                draft.look.value.sized(face.size),
+                draft.style.value.sized(face.size),
                 width=width,
                 align="center",
                 role="answer",
@@ -182,13 +182,13 @@ def yes_no(draft: Draft, x0: int, x1: int, y: int) -> int:
 
 def rating(draft: Draft, x0: int, x1: int, y: int) -> int:
     """Sets a scale of numbers of which one may be circled."""
-    dice, face = draft.dice, draft.look.key
-    text = prose.question(dice, draft.trade)
+    rng, face = draft.rng, draft.style.key
+    text = prose.question(rng, draft.trade)
     key = draft.put(text, x0, x1, y, face, role="question", lines=3)
     y = key.y1 + 2
-    most, x = dice.pick((4, 5, 5, 7, 10)), x0 + dice.pick((10, 40, 80))
-    chosen = NOTHING if dice.chance(draft.blank) else dice.integer(1, most)
-    ends = dice.pick((("Poor", "Excellent"), ("Low", "High"), ("Never", "Always"), ("", "")))
+    most, x = rng.pick((4, 5, 5, 7, 10)), x0 + rng.pick((10, 40, 80))
+    chosen = NOTHING if rng.flip(draft.blank) else rng.integer(1, most)
+    ends = rng.pick((("Poor", "Excellent"), ("Low", "High"), ("Never", "Always"), ("", "")))
     if ends[0]:
         x = draft.put(ends[0], x, x1, y, face).x1 + 20
     for number in range(1, most + 1):
@@ -200,4 +200,4 @@ def rating(draft: Draft, x0: int, x1: int, y: int) -> int:
         x = block.x1 + 26
     if ends[1]:
         draft.put(ends[1], x, x1, y, face)
-    return y + draft.look.step + 2
+    return y + draft.style.step + 2

@@ -123,38 +123,38 @@ def names(count: int, *, seed: int = 0) -> list[str]:
         count: How many, at most a few thousand.
         seed: Which.
     """
-    chance = random.Random(f"names {seed}")
+    rng = random.Random(f"names {seed}")
     found: dict[str, None] = {}
     while len(found) < count:
-        found[_word(chance)] = None
+        found[_word(rng)] = None
     return list(found)
 
 
 def _contract(seed: int, index: int) -> Contract:
     company = random.Random(f"company {seed} {index // 2}")
-    chance = random.Random(f"contract {seed} {index}")
+    rng = random.Random(f"contract {seed} {index}")
     filled = {
         "name": f"{_word(company)} Inc.",
-        "other": f"{_word(chance)} Ltd",
+        "other": f"{_word(rng)} Ltd",
         "state": company.choice(_STATES),
     }
     lines: list[tuple[str | None, str]] = [
-        (None, chance.choice(_OTHERS)) for _ in range(chance.randrange(12, 24))
+        (None, rng.choice(_OTHERS)) for _ in range(rng.randrange(12, 24))
     ]
-    for kind, forms in CLAUSES.items():
-        if chance.random() < 0.8:
-            lines.insert(chance.randrange(len(lines) + 1), (kind, chance.choice(forms)))
+    for label, forms in CLAUSES.items():
+        if rng.random() < 0.8:
+            lines.insert(rng.randrange(len(lines) + 1), (label, rng.choice(forms)))
     text = f"AGREEMENT\n\nbetween {filled['name']} and {filled['other']}\n\n"
     spans = []
-    for number, (label, form) in enumerate(lines, start=1):
+    for number, (clause, form) in enumerate(lines, start=1):
         text += f"{number}. "
-        line = form.format(**filled, thing=chance.choice(_THINGS), days=chance.randrange(5, 95))
-        if label is not None:
-            spans.append((label, len(text), len(text) + len(line)))
+        line = form.format(**filled, thing=rng.choice(_THINGS), days=rng.randrange(5, 95))
+        if clause is not None:
+            spans.append((clause, len(text), len(text) + len(line)))
         text += line + "\n\n"
     name, group = f"invented-{seed}-{index}", f"company-{seed}-{index // 2}"
     return Contract(name=name, group=group, text=text, spans=tuple(spans))
 
 
-def _word(chance: random.Random) -> str:
-    return "".join(chance.choices(_SYLLABLES, k=3)).capitalize()
+def _word(rng: random.Random) -> str:
+    return "".join(rng.choices(_SYLLABLES, k=3)).capitalize()

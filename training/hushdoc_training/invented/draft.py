@@ -1,13 +1,13 @@
-"""Draft: a form being written, with everything its parts need to know of one another."""
+"""Draft: a form while it is laid out, with everything that its parts share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hushdoc_training.invented import entries, look, prose
+from hushdoc_training.invented import entries, form_style, prose
 from hushdoc_training.invented.entries import Entry
 from hushdoc_training.invented.providers import Provider
-from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.sheet import Block, Face, Role, Sheet
 
 
@@ -24,8 +24,8 @@ class Draft:
     """
 
     sheet: Sheet
-    dice: Dice
-    look: look.Look
+    rng: Draws
+    style: form_style.FormStyle
     trade: str
     provider: Provider
     blank: float
@@ -52,34 +52,34 @@ class Draft:
     @property
     def gap(self) -> int:
         """Distance of two parts."""
-        return round(self.look.body.size * self.dice.real(0.4, 1.6) * self.air)
+        return round(self.style.body.size * self.rng.real(0.4, 1.6) * self.air)
 
     def more(self, y: int) -> bool:
         """Says whether the page goes on below y."""
         return y < self.goal
 
-    def entry(self, kind: str | None = None) -> Entry:
+    def entry(self, value_type: str | None = None) -> Entry:
         """Returns something to ask for that this form does not ask for yet."""
-        found = entries.entry(self.dice, self.trade, kind)
+        found = entries.entry(self.rng, self.trade, value_type)
         for _ in range(3):
             if found.label not in self.labels:
                 break
-            found = entries.entry(self.dice, self.trade, kind)
+            found = entries.entry(self.rng, self.trade, value_type)
         self.labels.add(found.label)
         return found
 
-    def answer(self, kind: str, *, blank: float | None = None) -> str:
+    def answer(self, value_type: str, *, blank: float | None = None) -> str:
         """Returns what was filled in, maybe nothing."""
-        if self.dice.chance(self.blank if blank is None else blank):
+        if self.rng.flip(self.blank if blank is None else blank):
             return ""
         text = entries.short_value(
-            self.dice, self.trade, kind, self.look.date_style, self.look.money
+            self.rng, self.trade, value_type, self.style.date_style, self.style.money
         )
-        return self.look.filled(text)
+        return self.style.filled(text)
 
     def heading(self) -> str:
         """Returns the title of a section as this form writes it."""
-        return look.cased(prose.heading(self.dice, self.trade), self.look.head_case)
+        return form_style.cased(prose.heading(self.rng, self.trade), self.style.head_case)
 
     def put(
         self,
@@ -106,7 +106,7 @@ class Draft:
             width=max(1, x1 - x0),
             lines=lines,
             indent=indent,
-            leading=self.look.leading,
+            leading=self.style.leading,
             role=role,
             field=field,
         )
@@ -120,17 +120,17 @@ class Draft:
             x0,
             x1,
             y,
-            self.look.value,
+            self.style.value,
             role="answer",
             lines=lines,
-            beside=self.look.key,
+            beside=self.style.key,
             field=field,
         )
 
     def rule(self, x0: int, x1: int, y: int) -> None:
         """Draws the line that a value stands on, whose label begins at y."""
-        under = y + round(self.look.key.size * 1.18)
-        if self.look.rule == "line" and x1 > x0 + 12:
+        under = y + round(self.style.key.size * 1.18)
+        if self.style.rule == "line" and x1 > x0 + 12:
             self.sheet.line(x0, under, x1, under)
-        elif self.look.rule == "dots" and x1 > x0 + 12:
+        elif self.style.rule == "dots" and x1 > x0 + 12:
             self.sheet.dots(x0, x1, under)

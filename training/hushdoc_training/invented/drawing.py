@@ -1,4 +1,4 @@
-"""Drawing: what a planned page looks like, on clean paper or after years of copying and faxing."""
+"""Drawing: the image of a planned page, clean or worn by copying, faxing and scanning."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import numpy.typing as npt
 from PIL import Image, ImageChops, ImageDraw, ImageFilter
 
 from hushdoc.labels import LabelledDocument
-from hushdoc_training.invented import fonts
-from hushdoc_training.invented import random_draws as dices
+from hushdoc_training.invented import fonts, random_draws
 from hushdoc_training.invented.planning import Plan
 from hushdoc_training.invented.sheet import Colour, Ink, Mark
 
@@ -123,79 +122,81 @@ def _between(a: float, b: float, c: float, d: float, t: float) -> float:
 
 def _worn(image: Image.Image, plan: Plan) -> Image.Image:
     """Returns the image as paper and machines have left it."""
-    dice = dices.Dice(*plan.key)
-    grains = dices.generator(*plan.key, 1)
-    if plan.kind == "form":
-        manner = dice.unit()
+    rng = random_draws.Draws(*plan.key)
+    grains = random_draws.generator(*plan.key, 1)
+    if plan.document_type == "form":
+        manner = rng.unit()
         if manner < 0.4:
-            return _faxed(image, dice, grains)
-        return _scanned(image.convert("L"), dice, grains, strength=1.0)
-    if plan.kind == "receipt":
-        return _thermal(image, dice, grains)
-    if dice.chance(0.5):
+            return _faxed(image, rng, grains)
+        return _scanned(image.convert("L"), rng, grains, strength=1.0)
+    if plan.document_type == "receipt":
+        return _thermal(image, rng, grains)
+    if rng.flip(0.5):
         return image
-    return _scanned(image, dice, grains, strength=0.4)
+    return _scanned(image, rng, grains, strength=0.4)
 
 
-def _faxed(image: Image.Image, dice: dices.Dice, grains: np.random.Generator) -> Image.Image:
+def _faxed(image: Image.Image, rng: random_draws.Draws, grains: np.random.Generator) -> Image.Image:
     """Returns black and white only, with broken letters and specks."""
-    gray = image.convert("L").filter(ImageFilter.GaussianBlur(dice.real(0.3, 0.7)))
+    gray = image.convert("L").filter(ImageFilter.GaussianBlur(rng.real(0.3, 0.7)))
     pixels = np.asarray(gray, dtype=np.float32)
-    coarse = grains.normal(0.0, dice.real(4, 26), pixels.shape)
-    dark = pixels + coarse < dice.real(120, 190)
-    specks = grains.random(pixels.shape) < dice.pick((0.0, 0.0002, 0.0008, 0.002))
+    coarse = grains.normal(0.0, rng.real(4, 26), pixels.shape)
+    dark = pixels + coarse < rng.real(120, 190)
+    specks = grains.random(pixels.shape) < rng.pick((0.0, 0.0002, 0.0008, 0.002))
     dark |= specks
-    _edges(dark, dice)
+    _edges(dark, rng)
     return Image.fromarray(np.where(dark, 0, 255).astype(np.uint8), "L")
 
 
-def _edges(dark: npt.NDArray[np.bool_], dice: dices.Dice) -> None:
+def _edges(dark: npt.NDArray[np.bool_], rng: random_draws.Draws) -> None:
     """Blackens what a copier leaves along the edges of a page, and the holes of a binder."""
     height, width = dark.shape
-    if dice.chance(0.2):
-        dark[:, : dice.integer(2, 7)] = True
-    if dice.chance(0.12):
-        dark[height - dice.integer(2, 8) :, :] = True
-    if dice.chance(0.1):
+    if rng.flip(0.2):
+        dark[:, : rng.integer(2, 7)] = True
+    if rng.flip(0.12):
+        dark[height - rng.integer(2, 8) :, :] = True
+    if rng.flip(0.1):
         down, along = np.ogrid[:height, :width]
         for place in (0.2, 0.8):
             middle = (height * place, 14)
-            dark |= (down - middle[0]) ** 2 + (along - middle[1]) ** 2 < dice.integer(5, 9) ** 2
+            dark |= (down - middle[0]) ** 2 + (along - middle[1]) ** 2 < rng.integer(5, 9) ** 2
 
 
 def _scanned(
-    image: Image.Image, dice: dices.Dice, grains: np.random.Generator, *, strength: float
+    image: Image.Image, rng: random_draws.Draws, grains: np.random.Generator, *, strength: float
 ) -> Image.Image:
     """Returns a page in shades, a little blurred, gray and grainy."""
-    soft = image.filter(ImageFilter.GaussianBlur(dice.real(0.0, 0.75) * strength))
+    soft = image.filter(ImageFilter.GaussianBlur(rng.real(0.0, 0.75) * strength))
     pixels = np.asarray(soft, dtype=np.float64)
-    lightest = 255 - dice.real(0, 40) * strength
-    darkest = dice.real(0, 80) * strength
+    lightest = 255 - rng.real(0, 40) * strength
+    darkest = rng.real(0, 80) * strength
     pixels = darkest + pixels * (lightest - darkest) / 255
     shape = pixels.shape[:2]
-    grain = grains.normal(0.0, dice.real(0.5, 9) * strength, shape)
-    if dice.chance(0.3):
-        shade = np.linspace(-1, 1, shape[1]) * dice.real(-9, 9) * strength
+    grain = grains.normal(0.0, rng.real(0.5, 9) * strength, shape)
+    if rng.flip(0.3):
+        shade = np.linspace(-1, 1, shape[1]) * rng.real(-9, 9) * strength
         grain = grain + shade[None, :]
     if pixels.ndim == 3:
         grain = grain[:, :, None]
     return Image.fromarray(np.clip(pixels + grain, 0, 255).astype(np.uint8), image.mode)
 
 
-def _thermal(image: Image.Image, dice: dices.Dice, grains: np.random.Generator) -> Image.Image:
+def _thermal(
+    image: Image.Image, rng: random_draws.Draws, grains: np.random.Generator
+) -> Image.Image:
     """Returns a slip of thermal paper: grayish print in rows, here and there faded."""
     pixels = np.asarray(image, dtype=np.float64)
     height, width = pixels.shape[:2]
-    fading = dice.real(0, 90)
+    fading = rng.real(0, 90)
     waves: npt.NDArray[np.float64] = (
-        np.sin(np.arange(width) / dice.real(30, 140) + dice.real(0, 6)) * 0.5 + 0.5
+        np.sin(np.arange(width) / rng.real(30, 140) + rng.real(0, 6)) * 0.5 + 0.5
     )
     rows = grains.normal(0.0, 5.0, height)
     faded = np.add.outer(rows, fading * waves)
     lighter = faded + grains.normal(0.0, 3.0, (height, width))
-    tint = np.array(dice.pick(((252, 252, 250), (247, 244, 236), (240, 241, 246), (250, 248, 240))))
+    tint = np.array(rng.pick(((252, 252, 250), (247, 244, 236), (240, 241, 246), (250, 248, 240))))
     share = 1 - pixels / 255
-    ink = np.array(dice.pick(((40, 40, 45), (70, 60, 90), (30, 30, 30))), dtype=np.float32)
+    ink = np.array(rng.pick(((40, 40, 45), (70, 60, 90), (30, 30, 30))), dtype=np.float32)
     ink = np.clip(ink[None, None, :] + lighter[:, :, None], 0, 200)
     mixed = tint[None, None, :] * (1 - share) + ink * share + grains.normal(0, 1.5, share.shape)
     return Image.fromarray(np.clip(mixed, 0, 255).astype(np.uint8), "RGB")

@@ -1,4 +1,4 @@
-"""Entries: what a form asks for, as a label and the kind of value it wants."""
+"""Entries: what a form asks for, as a label and the type of value that belongs there."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from hushdoc_training.invented import (
     prose,
     values,
 )
-from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.word_lists import word_lists
 
 
 class Entry(NamedTuple):
-    """A label without its colon, and the kind of value that belongs there."""
+    """A label without its colon, and the type of value that belongs there."""
 
     label: str
-    kind: str
+    value_type: str
 
 
-_KINDS = (
+_VALUE_TYPES = (
     ("person", 15.0), ("company", 5), ("date", 14), ("code", 17), ("amount", 9), ("count", 8),
     ("percent", 3), ("measure", 5), ("phone", 4), ("email", 0.6), ("address", 4), ("place", 5),
     ("role", 3), ("department", 4), ("phrase", 19), ("period", 4), ("yesno", 2), ("time", 1.5),
@@ -30,89 +30,89 @@ _KINDS = (
 )  # fmt: skip
 
 
-def entry(dice: Dice, trade: str, kind: str | None = None) -> Entry:
-    """Returns something a form of this trade may ask for, of the wanted kind if one is given."""
-    kind = kind or dice.weighted(_KINDS)
-    made = word_lists("form_prompts.patterns").get(kind)
-    if made is None or dice.chance(0.45):
-        return Entry(dice.pick(word_lists("form_prompts.plain")[kind]), kind)
-    return Entry(prose.filled(dice.pick(made), dice, trade), kind)
+def entry(rng: Draws, trade: str, value_type: str | None = None) -> Entry:
+    """Returns something that a form of this trade may ask for, of the type if one is given."""
+    value_type = value_type or rng.weighted(_VALUE_TYPES)
+    made = word_lists("form_prompts.patterns").get(value_type)
+    if made is None or rng.flip(0.45):
+        return Entry(rng.pick(word_lists("form_prompts.plain")[value_type]), value_type)
+    return Entry(prose.filled(rng.pick(made), rng, trade), value_type)
 
 
 def short_value(
-    dice: Dice, trade: str, kind: str, date_style: str, money: values.Money | None = None
+    rng: Draws, trade: str, value_type: str, date_style: str, money: values.Money | None = None
 ) -> str:
     """Returns what somebody may have filled in: one line, except for addresses."""
-    match kind:
+    match value_type:
         case "person":
-            return people.name(dice)
+            return people.name(rng)
         case "company":
-            return phrases.company(dice)
+            return phrases.company(rng)
         case "date":
-            style = dice.pick(values.DATE_STYLES) if dice.chance(0.12) else date_style
-            return values.spell_date(values.day(dice, 1960, 2012), style)
+            style = rng.pick(values.DATE_STYLES) if rng.flip(0.12) else date_style
+            return values.format_date(values.day(rng, 1960, 2012), style)
         case "time":
-            return values.clock(dice)
+            return values.clock(rng)
         case "code":
-            return values.code(dice)
+            return values.code(rng)
         case "amount":
-            return values.amount(dice, money)
+            return values.amount(rng, money)
         case "count":
-            return values.count(dice)
+            return values.count(rng)
         case "pages":
-            return dice.pick(
-                (str(dice.integer(1, 30)), f"{dice.integer(1, 9):02d}", "(including cover)")
+            return rng.pick(
+                (str(rng.integer(1, 30)), f"{rng.integer(1, 9):02d}", "(including cover)")
             )
         case "percent":
-            return values.percent(dice)
+            return values.percent(rng)
         case "measure":
-            return values.measure(dice) if dice.chance(0.6) else values.decimal(dice)
+            return values.measure(rng) if rng.flip(0.6) else values.decimal(rng)
         case "phone":
-            return values.phone(dice)
+            return values.phone(rng)
         case "email":
-            return values.email(dice, f"{phrases.syllables(dice, 2)}.com")
+            return values.email(rng, f"{phrases.syllables(rng, 2)}.com")
         case "address":
-            return places.address(dice, dice.pick(("US", "US", "US", "GB", "CA", "DE")))
+            return places.address(rng, rng.pick(("US", "US", "US", "GB", "CA", "DE")))
         case "place":
-            return _place(dice)
+            return _place(rng)
         case "role":
-            return dice.word("qualities.roles")
+            return rng.word("qualities.roles")
         case "department":
-            return dice.word("qualities.departments")
+            return rng.word("qualities.departments")
         case "period":
-            return values.period(dice)
+            return values.period(rng)
         case "yesno":
-            return dice.pick(("Yes", "No", "X", "N/A", "Y", "N", "YES", "NO", "no", "yes"))
+            return rng.pick(("Yes", "No", "X", "N/A", "Y", "N", "YES", "NO", "no", "yes"))
         case "initials":
-            return people.initials(dice)
+            return people.initials(rng)
         case "text":
-            return prose.note(dice, trade)
-    return _phrase(dice, trade)
+            return prose.note(rng, trade)
+    return _phrase(rng, trade)
 
 
-def _place(dice: Dice) -> str:
-    return dice.pick(
+def _place(rng: Draws) -> str:
+    return rng.pick(
         (
-            places.town(dice),
-            f"{places.town(dice)}, {dice.word('places.state_codes')}",
-            dice.word("places.state_names"),
-            dice.word("places.countries"),
+            places.town(rng),
+            f"{places.town(rng)}, {rng.word('places.state_codes')}",
+            rng.word("places.state_names"),
+            rng.word("places.countries"),
         )
     )
 
 
-def _phrase(dice: Dice, trade: str) -> str:
-    shape = dice.unit()
+def _phrase(rng: Draws, trade: str) -> str:
+    shape = rng.unit()
     if shape < 0.4:
-        text = phrases.thing(dice, trade)
+        text = phrases.thing(rng, trade)
     elif shape < 0.55:
-        text = phrases.headline(dice, trade)
+        text = phrases.headline(rng, trade)
     elif shape < 0.68:
-        text = phrases.product(dice, trade)
+        text = phrases.product(rng, trade)
     elif shape < 0.8:
-        text = f"{phrases.brand(dice)} {phrases.noun(dice, trade)}"
+        text = f"{phrases.brand(rng)} {phrases.noun(rng, trade)}"
     elif shape < 0.86:
-        text = phrases.chemical(dice)
+        text = phrases.chemical(rng)
     else:
-        text = prose.note(dice, trade)
+        text = prose.note(rng, trade)
     return text[:1].upper() + text[1:]

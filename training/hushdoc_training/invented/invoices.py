@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from hushdoc_training.invented import billing, letterheads, logos, providers
 from hushdoc_training.invented.billing import Bill
-from hushdoc_training.invented.contracts import deal
 from hushdoc_training.invented.providers import Provider
-from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.random_draws import Draws
+from hushdoc_training.invented.sales import draw_sale
 from hushdoc_training.invented.sheet import Align, Colour, Face, Sheet
 
 _WHITE: Colour = (255, 255, 255)
 
 
-def invoice(family: str, provider: Provider, dice: Dice) -> Sheet:
+def invoice(family: str, provider: Provider, rng: Draws) -> Sheet:
     """Returns an invoice of this provider in this family of layouts."""
     letter = provider.country in ("US", "CA")
     width = 816 if letter else 794
@@ -28,8 +28,8 @@ def invoice(family: str, provider: Provider, dice: Dice) -> Sheet:
     key = body.strong() if provider.habits[2] < 0.5 else body
     bill = Bill(
         sheet=sheet,
-        dice=dice,
-        deal=deal(provider, dice),
+        rng=rng,
+        sale=draw_sale(provider, rng),
         body=body,
         key=key,
         name=replace(
@@ -78,7 +78,7 @@ def classic(bill: Bill) -> None:
     facts = billing.facts(bill)
     right = billing.aligned(bill, facts, middle + 20, x1, y, right=habits[6] < 0.5)
     y = max(left, right) + 26
-    ruled = bill.provider.wording(7, ("heads", "rows", "none", "grid"))
+    ruled = bill.provider.phrasing(7, ("heads", "rows", "none", "grid"))
     fill = bill.provider.colour if habits[8] < 0.3 else (230, 230, 230) if habits[8] < 0.6 else None
     y = billing.table(bill, x0, x1, y, ruled=ruled, fill=fill)
     y = billing.sums(bill, x1 - 270, x1, y)
@@ -109,7 +109,7 @@ def banner(bill: Bill) -> None:
 
 def letter(bill: Bill) -> None:
     """A letter that asks for payment, with a plain table in it."""
-    sheet, deal_, provider = bill.sheet, bill.deal, bill.provider
+    sheet, sale, provider = bill.sheet, bill.sale, bill.provider
     x0, x1, y = sheet.left + 30, sheet.right - 20, 60
     center = provider.habits[5] < 0.5
     y = _name(bill, x0, y, bill.name, align="center" if center else "left", width=x1 - x0)
@@ -119,15 +119,15 @@ def letter(bill: Bill) -> None:
         + 30
     )
     y = billing.customer(bill, x0, x0 + 320, y) + 20
-    day = sheet.put(deal_.spelt(deal_.day), x1, y, bill.body, align="right", field="date")
+    day = sheet.put(sale.formatted(sale.day), x1, y, bill.body, align="right", field="date")
     label = bill.word("number", 3)
     face = bill.body.strong()
     key = sheet.put(label, x0, day.y1 + 10, face, role="question", lines=1)
     value = sheet.put(
-        deal_.number, key.x1 + 8, day.y1 + 10, face, role="answer", field="document_number", lines=1
+        sale.number, key.x1 + 8, day.y1 + 10, face, role="answer", field="document_number", lines=1
     )
     sheet.pair(key, value)
-    opening = bill.dice.pick(
+    opening = bill.rng.pick(
         (
             "Dear Sir or Madam, for our services we take the liberty of charging as follows:",
             "Thank you for your order. We charge you for the following:",
@@ -136,18 +136,16 @@ def letter(bill: Bill) -> None:
         )
     )
     y = sheet.put(opening, x0, value.y1 + 18, bill.body, width=x1 - x0).y1 + 14
-    y = billing.table(bill, x0, x1, y, ruled=provider.wording(7, ("none", "heads")), fill=None)
+    y = billing.table(bill, x0, x1, y, ruled=provider.phrasing(7, ("none", "heads")), fill=None)
     y = billing.sums(bill, x1 - 260, x1, y) + 20
     due = sheet.put(bill.word("due", 5), x0, y, bill.body, role="question", lines=1)
     text = sheet.put(
-        deal_.spelt(deal_.due), due.x1 + 7, y, bill.body, role="answer", field="due_date", lines=1
+        sale.formatted(sale.due), due.x1 + 7, y, bill.body, role="answer", field="due_date", lines=1
     )
     sheet.pair(due, text)
     y = billing.payment(bill, x0, x1, text.y1 + 6) + 20
-    closing = sheet.put(
-        bill.dice.pick(("Yours sincerely,", "With kind regards,")), x0, y, bill.body
-    )
-    logos.scrawl(sheet, bill.dice, x0, x0 + 140, closing.y1 + 34)
+    closing = sheet.put(bill.rng.pick(("Yours sincerely,", "With kind regards,")), x0, y, bill.body)
+    logos.scrawl(sheet, bill.rng, x0, x0 + 140, closing.y1 + 34)
     letterheads.foot(bill)
 
 
@@ -201,7 +199,7 @@ def sidebar(bill: Bill) -> None:
     x0, x1 = wide + 34, sheet.width - 36
     y = _title(bill, x0, 54, align="left") + 24
     y = billing.customer(bill, x0, x1, y) + 30
-    y = billing.table(bill, x0, x1, y, ruled=provider.wording(7, ("rows", "heads")), fill=None)
+    y = billing.table(bill, x0, x1, y, ruled=provider.phrasing(7, ("rows", "heads")), fill=None)
     y = billing.sums(bill, x1 - 250, x1, y)
     billing.payment(bill, x0, x1, y + 30)
 
@@ -219,11 +217,11 @@ def typewritten(bill: Bill) -> None:
     y = billing.customer(bill, x0, middle, max(y, right) + 20) + 24
     if provider.habits[6] < 0.5:
         sheet.dots(x0, x1, y - 8)
-    y = billing.table(bill, x0, x1, y, ruled=provider.wording(7, ("none", "heads")), fill=None)
+    y = billing.table(bill, x0, x1, y, ruled=provider.phrasing(7, ("none", "heads")), fill=None)
     y = billing.sums(bill, x1 - 290, x1, y + 4) + 20
     y = billing.payment(bill, x0, x1, y)
     if provider.habits[8] < 0.4:
-        sheet.put(providers.slogan(bill.dice), x0, y + 20, plain)
+        sheet.put(providers.slogan(bill.rng), x0, y + 20, plain)
 
 
 FAMILIES: Mapping[str, Callable[[Bill], None]] = {

@@ -1,4 +1,4 @@
-"""Letterheads: what companies tell about themselves at the head and the foot of a page."""
+"""Letterheads: what companies print about themselves at the head and the foot of a page."""
 
 from __future__ import annotations
 

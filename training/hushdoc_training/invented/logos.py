@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hushdoc_training.invented.providers import Provider
-from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.sheet import Colour, Sheet
 
 _WHITE: Colour = (255, 255, 255)
@@ -52,12 +52,12 @@ def logo(
             )
 
 
-def scrawl(sheet: Sheet, dice: Dice, x0: int, x1: int, y: int) -> None:
+def scrawl(sheet: Sheet, rng: Draws, x0: int, x1: int, y: int) -> None:
     """Draws a signature that nobody can read, standing on y."""
     points: list[int] = []
-    x, width = float(x0), min(x1 - x0, dice.integer(60, 150))
-    for place in range(dice.integer(9, 20)):
-        swing = dice.integer(8, 24) if place % 2 else -dice.integer(-2, 6)
+    x, width = float(x0), min(x1 - x0, rng.integer(60, 150))
+    for place in range(rng.integer(9, 20)):
+        swing = rng.integer(8, 24) if place % 2 else -rng.integer(-2, 6)
         points += [round(x), y - swing]
-        x = min(x + width * dice.real(0.0, 0.16), x0 + width)
-    sheet.curve(points, dice.pick(_PENS))
+        x = min(x + width * rng.real(0.0, 0.16), x0 + width)
+    sheet.curve(points, rng.pick(_PENS))

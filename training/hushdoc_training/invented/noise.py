@@ -1,4 +1,4 @@
-"""Noise: what scanners, OCR and tired annotators do to words and boxes."""
+"""Noise: what scanners, OCR and hasty annotators do to words and boxes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from hushdoc.document.page import Box
-from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.settings import InventedConfig
 
 _ALIKE = {
@@ -40,30 +40,30 @@ class Scan:
     level: bool
 
 
-def scan(dice: Dice, config: InventedConfig, kind: str) -> Scan:
+def scan(rng: Draws, config: InventedConfig, document_type: str) -> Scan:
     """Returns what happens to one page; forms fare worst."""
-    worst = 1.0 if kind == "form" else 0.4
-    degrees = config.skew_degrees * worst * dice.real(-1, 1) * float(dice.chance(0.5))
+    worst = 1.0 if document_type == "form" else 0.4
+    degrees = config.skew_degrees * worst * rng.real(-1, 1) * float(rng.flip(0.5))
     return Scan(
         degrees=degrees,
         sine=math.sin(math.radians(degrees)),
         cosine=math.cos(math.radians(degrees)),
-        misspelled=config.misspelled * dice.weighted(((0.0, 4.0), (0.7, 3.0), (2.4, 3.0))),
-        jitter=config.jitter_pixels * dice.unit() * float(dice.chance(0.7)),
-        loose=dice.weighted(((0, 5.0), (1, 4.0), (2, 2.0), (3, 0.4))),
-        level=dice.chance(0.35),
+        misspelled=config.misspelled * rng.weighted(((0.0, 4.0), (0.7, 3.0), (2.4, 3.0))),
+        jitter=config.jitter_pixels * rng.unit() * float(rng.flip(0.7)),
+        loose=rng.weighted(((0, 5.0), (1, 4.0), (2, 2.0), (3, 0.4))),
+        level=rng.flip(0.35),
     )
 
 
-def misread(text: str, dice: Dice) -> str:
+def misread(text: str, rng: Draws) -> str:
     """Returns the word as a poor OCR reads it."""
-    place = dice.integer(0, len(text) - 1)
-    sign, manner = text[place], dice.unit()
+    place = rng.integer(0, len(text) - 1)
+    sign, manner = text[place], rng.unit()
     if manner < 0.7:
         return text[:place] + _ALIKE.get(sign, sign) + text[place + 1 :]
     if manner < 0.85 and len(text) > 2:
         return text[:place] + text[place + 1 :]
-    return text + dice.pick((".", ",", "'", "-", "_", ";"))
+    return text + rng.pick((".", ",", "'", "-", "_", ";"))
 
 
 def boxed(edges: tuple[float, float, float, float], scan: Scan, width: int, height: int) -> Box:

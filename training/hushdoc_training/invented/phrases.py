@@ -1,11 +1,11 @@
-"""Phrases: short runs of a trade's words, such as titles, descriptions and remarks are made of."""
+"""Phrases: short runs of words of a trade, as in titles, descriptions and remarks."""
 
 from __future__ import annotations
 
 from functools import cache
 
 from hushdoc_training.invented import places, values
-from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.word_lists import word_lists
 
 
@@ -15,16 +15,16 @@ def all_nouns() -> tuple[str, ...]:
     return tuple(sorted({noun for nouns in word_lists("trades").values() for noun in nouns}))
 
 
-def trade(dice: Dice) -> str:
+def trade(rng: Draws) -> str:
     """Returns the name of a trade."""
-    return dice.pick(tuple(word_lists("trades")))
+    return rng.pick(tuple(word_lists("trades")))
 
 
-def noun(dice: Dice, trade: str) -> str:
+def noun(rng: Draws, trade: str) -> str:
     """Returns a noun, mostly of this trade."""
-    if dice.chance(0.85):
-        return dice.pick(word_lists("trades")[trade])
-    return dice.pick(all_nouns())
+    if rng.flip(0.85):
+        return rng.pick(word_lists("trades")[trade])
+    return rng.pick(all_nouns())
 
 
 def plural(word: str) -> str:
@@ -41,110 +41,109 @@ def plural(word: str) -> str:
     return word + "s"
 
 
-def syllables(dice: Dice, count: int) -> str:
+def syllables(rng: Draws, count: int) -> str:
     """Returns a word that no dictionary has."""
     made = "".join(
-        dice.word("syllables.onsets") + dice.word("syllables.nuclei") for _ in range(count)
+        rng.word("syllables.onsets") + rng.word("syllables.nuclei") for _ in range(count)
     )
-    return made + (dice.word("syllables.codas") if dice.chance(0.7) else "")
+    return made + (rng.word("syllables.codas") if rng.flip(0.7) else "")
 
 
-def brand(dice: Dice) -> str:
+def brand(rng: Draws) -> str:
     """Returns an invented trade name."""
-    return syllables(dice, dice.integer(1, 3)).capitalize()
+    return syllables(rng, rng.integer(1, 3)).capitalize()
 
 
-def chemical(dice: Dice) -> str:
+def chemical(rng: Draws) -> str:
     """Returns a name that sounds like a chemical."""
-    made = "".join(dice.word("syllables.chemical_parts") for _ in range(dice.integer(1, 2)))
-    made += dice.word("syllables.chemical_ends")
-    if dice.chance(0.3):
-        return f"{dice.integer(1, 6)}-{made}"
+    made = "".join(rng.word("syllables.chemical_parts") for _ in range(rng.integer(1, 2)))
+    made += rng.word("syllables.chemical_ends")
+    if rng.flip(0.3):
+        return f"{rng.integer(1, 6)}-{made}"
     return made
 
 
-def thing(dice: Dice, trade: str) -> str:
+def thing(rng: Draws, trade: str) -> str:
     """Returns one to four words that name a thing of this trade."""
-    shape, word = dice.unit(), noun(dice, trade)
+    shape, word = rng.unit(), noun(rng, trade)
     if shape < 0.22:
         return word
     if shape < 0.45:
-        return f"{dice.word('qualities.adjectives')} {word}"
+        return f"{rng.word('qualities.adjectives')} {word}"
     if shape < 0.68:
-        return f"{noun(dice, trade)} {word}"
+        return f"{noun(rng, trade)} {word}"
     if shape < 0.78:
-        return f"{dice.word('qualities.adjectives')} {noun(dice, trade)} {word}"
+        return f"{rng.word('qualities.adjectives')} {noun(rng, trade)} {word}"
     if shape < 0.84:
-        return f"{word} of {plural(noun(dice, trade))}"
+        return f"{word} of {plural(noun(rng, trade))}"
     if shape < 0.90:
-        return f"{word} and {noun(dice, trade)} {noun(dice, trade)}"
+        return f"{word} and {noun(rng, trade)} {noun(rng, trade)}"
     if shape < 0.95:
-        return f"{brand(dice)} {word}"
-    return f"{word} {noun(dice, trade)} {noun(dice, trade)}"
+        return f"{brand(rng)} {word}"
+    return f"{word} {noun(rng, trade)} {noun(rng, trade)}"
 
 
-def product(dice: Dice, trade: str) -> str:
+def product(rng: Draws, trade: str) -> str:
     """Returns the description of something that is bought and sold."""
-    shape, word = dice.unit(), noun(dice, trade)
-    quality = dice.word("qualities.adjectives")
+    shape, word = rng.unit(), noun(rng, trade)
+    quality = rng.word("qualities.adjectives")
     if shape < 0.2:
         made = f"{quality} {word}"
     elif shape < 0.4:
-        made = f"{dice.word('qualities.materials')} {word}, {dice.word('qualities.colours')}"
+        made = f"{rng.word('qualities.materials')} {word}, {rng.word('qualities.colours')}"
     elif shape < 0.55:
-        made = f"{brand(dice)} {word} {dice.letters(1)}{dice.digits(dice.integer(1, 3))}"
+        made = f"{brand(rng)} {word} {rng.letters(1)}{rng.digits(rng.integer(1, 3))}"
     elif shape < 0.7:
-        made = f"{noun(dice, trade)} {word} {dice.integer(1, 90)} {dice.word('qualities.units')}"
+        made = f"{noun(rng, trade)} {word} {rng.integer(1, 90)} {rng.word('qualities.units')}"
     elif shape < 0.85:
-        made = f"{word} {dice.integer(1, 40)} x {dice.integer(1, 90)}"
+        made = f"{word} {rng.integer(1, 40)} x {rng.integer(1, 90)}"
     else:
-        made = f"{noun(dice, trade)} {word}"
+        made = f"{noun(rng, trade)} {word}"
     return made
 
 
-def headline(dice: Dice, trade: str) -> str:
+def headline(rng: Draws, trade: str) -> str:
     """Returns what a letter or a project is about."""
-    shape = dice.unit()
-    first, second = thing(dice, trade), noun(dice, trade)
+    shape = rng.unit()
+    first, second = thing(rng, trade), noun(rng, trade)
     if shape < 0.2:
-        return f"{first} {dice.pick(('for', 'of', 'in', 'and', 'on'))} {plural(second)}"
+        return f"{first} {rng.pick(('for', 'of', 'in', 'and', 'on'))} {plural(second)}"
     if shape < 0.35:
-        return f"{dice.word('qualities.participles')} {first}"
+        return f"{rng.word('qualities.participles')} {first}"
     if shape < 0.5:
-        return f"{values.period(dice)} {first} {second}"
+        return f"{values.period(rng)} {first} {second}"
     if shape < 0.62:
-        return f"{first} - {places.town(dice)}"
+        return f"{first} - {places.town(rng)}"
     if shape < 0.74:
-        return f"{brand(dice)} {first}"
+        return f"{brand(rng)} {first}"
     if shape < 0.84:
-        return f"{second} {dice.pick(('No.', '#', 'Code'))} {values.code(dice)}"
+        return f"{second} {rng.pick(('No.', '#', 'Code'))} {values.code(rng)}"
     return f"{first} {second}"
 
 
-def company(dice: Dice) -> str:
+def company(rng: Draws) -> str:
     """Returns a firm's name; providers have their own, which these do not meet."""
-    surname, second = dice.word("people.surnames"), dice.word("people.surnames")
-    word = dice.pick(all_nouns()).capitalize()
-    end = dice.pick(
+    surname, second = rng.word("people.surnames"), rng.word("people.surnames")
+    word = rng.pick(all_nouns()).capitalize()
+    end = rng.pick(
         ("Inc.", "Corp.", "Co.", "Company", "Ltd.", "LLC", "Associates", "Group", "& Sons", "Bros.")
     )
-    shape = dice.unit()
+    shape = rng.unit()
     if shape < 0.25:
         return f"{surname} {word} {end}"
     if shape < 0.4:
-        return f"{surname}, {second} & {dice.word('people.surnames')}"
+        return f"{surname}, {second} & {rng.word('people.surnames')}"
     if shape < 0.55:
-        return f"{places.town(dice)} {word} {end}"
+        return f"{places.town(rng)} {word} {end}"
     if shape < 0.7:
-        return f"{brand(dice)} {word}s {end}"
+        return f"{brand(rng)} {word}s {end}"
     if shape < 0.8:
-        return f"{dice.letters(dice.integer(2, 4))} {word} {end}"
+        return f"{rng.letters(rng.integer(2, 4))} {word} {end}"
     if shape < 0.9:
         return (
-            f"{dice.word('places.state_names')} {word} "
-            f"{dice.pick(('Institute', 'Board', 'Center'))}"
+            f"{rng.word('places.state_names')} {word} {rng.pick(('Institute', 'Board', 'Center'))}"
         )
-    return f"University of {dice.word('places.state_names')}"
+    return f"University of {rng.word('places.state_names')}"
 
 
 def title_case(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.word_lists import word_list
 
 
@@ -15,42 +15,42 @@ def town_names() -> tuple[str, ...]:
     return tuple(heads[place % 79] + tails[place // 79 + place % 7 * 3] for place in range(200))
 
 
-def town(dice: Dice) -> str:
+def town(rng: Draws) -> str:
     """Returns the name of a town."""
     parts = ("places.town_prefixes", "places.town_heads", "places.town_tails")
-    return "".join(dice.word(part) for part in parts)
+    return "".join(rng.word(part) for part in parts)
 
 
-def street(dice: Dice) -> str:
+def street(rng: Draws) -> str:
     """Returns a street and a house number."""
-    shape = dice.unit()
+    shape = rng.unit()
     if shape < 0.06:
-        return f"P.O. Box {dice.integer(10, 9999)}"
-    house = dice.integer(1, 60) if shape < 0.4 else dice.integer(100, 9800)
-    named = f"{house} {dice.word('places.streets')} {dice.word('places.street_types')}"
+        return f"P.O. Box {rng.integer(10, 9999)}"
+    house = rng.integer(1, 60) if shape < 0.4 else rng.integer(100, 9800)
+    named = f"{house} {rng.word('places.streets')} {rng.word('places.street_types')}"
     if shape > 0.93:
-        part = dice.pick(("Suite", "Unit", "Room", "Floor", "Bldg."))
-        return f"{named}, {part} {dice.integer(1, 400)}"
+        part = rng.pick(("Suite", "Unit", "Room", "Floor", "Bldg."))
+        return f"{named}, {part} {rng.integer(1, 400)}"
     return named
 
 
-def town_line(dice: Dice, country: str = "US") -> str:
+def town_line(rng: Draws, country: str = "US") -> str:
     """Returns town, region and postal code as that country writes them."""
     if country == "US":
-        return f"{town(dice)}, {dice.word('places.state_codes')} {dice.integer(10000, 99899)}"
+        return f"{town(rng)}, {rng.word('places.state_codes')} {rng.integer(10000, 99899)}"
     if country == "GB":
-        code = f"{dice.letters(dice.integer(1, 2))}{dice.integer(1, 29)} {dice.integer(1, 9)}"
-        return f"{town(dice)} {code}{dice.letters(2)}"
+        code = f"{rng.letters(rng.integer(1, 2))}{rng.integer(1, 29)} {rng.integer(1, 9)}"
+        return f"{town(rng)} {code}{rng.letters(2)}"
     if country == "CA":
-        return f"{town(dice)}, {dice.pick(('ON', 'BC', 'AB', 'NS', 'MB'))} {_canadian(dice)}"
-    return f"{dice.integer(10000, 98999)} {town(dice)}"
+        return f"{town(rng)}, {rng.pick(('ON', 'BC', 'AB', 'NS', 'MB'))} {_canadian(rng)}"
+    return f"{rng.integer(10000, 98999)} {town(rng)}"
 
 
-def address(dice: Dice, country: str = "US") -> str:
+def address(rng: Draws, country: str = "US") -> str:
     """Returns a postal address of two lines."""
-    return f"{street(dice)}\n{town_line(dice, country)}"
+    return f"{street(rng)}\n{town_line(rng, country)}"
 
 
-def _canadian(dice: Dice) -> str:
-    first = f"{dice.letters(1)}{dice.integer(1, 9)}{dice.letters(1)}"
-    return f"{first} {dice.integer(1, 9)}{dice.letters(1)}{dice.integer(1, 9)}"
+def _canadian(rng: Draws) -> str:
+    first = f"{rng.letters(1)}{rng.integer(1, 9)}{rng.letters(1)}"
+    return f"{first} {rng.integer(1, 9)}{rng.letters(1)}{rng.integer(1, 9)}"

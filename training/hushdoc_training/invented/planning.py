@@ -1,4 +1,4 @@
-"""Plan: one invented page with all that is true of it, and the labelled document it becomes."""
+"""Plan: a page with everything that is true of it, and the labelled document it becomes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hushdoc.document.document import Document
 from hushdoc.document.page import Page, Word
 from hushdoc.labels import LabelledDocument, Span
 from hushdoc_training.invented import forms, invoices, noise, providers, questions, receipts
-from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.settings import InventedConfig
 from hushdoc_training.invented.sheet import NOTHING, Ink, Sheet
 
 _PAGE, _NOISE, _QUESTIONS, _IMAGE = range(4)
-_ORDERS = (("rows", 5.5), ("made", 3.0), ("columns", 1.0), ("mixed", 0.5))
+_ORDERS = (("rows", 5.5), ("as placed", 3.0), ("columns", 1.0), ("mixed", 0.5))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,7 +28,7 @@ class Plan:
 
     id: str
     key: tuple[int, int, int]
-    kind: str
+    document_type: str
     layout: str
     provider: providers.Provider
     sheet: Sheet
@@ -44,49 +44,49 @@ def plan(*, seed: int, index: int, config: InventedConfig) -> Plan:
     """
     if seed < 0 or index < 0:
         raise ValueError(f"seed is {seed} and index {index}; both must be 0 or more.")
-    dice = Dice(seed, index, _PAGE)
-    kind = dice.pick(sorted(set(config.kinds)))
+    rng = Draws(seed, index, _PAGE)
+    document_type = rng.pick(sorted(set(config.document_types)))
     first, stop = config.providers
-    provider = providers.provider(dice.integer(first, stop - 1))
-    families = config.families(kind)
+    provider = providers.provider(rng.integer(first, stop - 1))
+    families = config.families(document_type)
     own = int(provider.habits[0] * len(families))
-    layout = families[own] if kind != "form" and dice.chance(0.8) else dice.pick(families)
-    if kind == "form":
-        sheet = forms.form(layout, provider, dice)
-    elif kind == "invoice":
-        sheet = invoices.invoice(layout, provider, dice)
+    layout = families[own] if document_type != "form" and rng.flip(0.8) else rng.pick(families)
+    if document_type == "form":
+        sheet = forms.form(layout, provider, rng)
+    elif document_type == "invoice":
+        sheet = invoices.invoice(layout, provider, rng)
     else:
-        sheet = receipts.receipt(layout, provider, dice)
+        sheet = receipts.receipt(layout, provider, rng)
     return Plan(
-        id=f"{kind}-{seed}-{index:08d}",
+        id=f"{document_type}-{seed}-{index:08d}",
         key=(seed, index, _IMAGE),
-        kind=kind,
+        document_type=document_type,
         layout=layout,
         provider=provider,
         sheet=sheet,
-        scan=noise.scan(dice, config, kind),
-        order=_order(sheet, dice),
+        scan=noise.scan(rng, config, document_type),
+        order=_order(sheet, rng),
     )
 
 
-def labelled(made: Plan, labels: Literal["fields", "form"]) -> LabelledDocument:
+def labelled(plan: Plan, labels: Literal["fields", "form"]) -> LabelledDocument:
     """Returns the page's words, boxes, labels and questions."""
-    seed, index, _ = made.key
-    dice = Dice(seed, index, _NOISE)
-    sheet, scan = made.sheet, made.scan
-    members: dict[int, list[Ink]] = {number: [] for number in made.order}
+    seed, index, _ = plan.key
+    rng = Draws(seed, index, _NOISE)
+    sheet, scan = plan.sheet, plan.scan
+    members: dict[int, list[Ink]] = {number: [] for number in plan.order}
     for ink in sheet.inks:
         if ink.segment in members:
             members[ink.segment].append(ink)
     words: list[Word] = []
     spans: list[Span] = []
-    said: list[questions.Said | None] = [None] * len(sheet.segments)
-    for place, number in enumerate(made.order):
+    placed: list[questions.PlacedSegment | None] = [None] * len(sheet.segments)
+    for place, number in enumerate(plan.order):
         inks, start = members[number], len(words)
         for ink in inks:
-            words.append(_word(ink, place, sheet, scan, dice))
+            words.append(_word(ink, place, sheet, scan, rng))
         role, field = sheet.segments[number]
-        said[number] = questions.Said(
+        placed[number] = questions.PlacedSegment(
             tuple(range(start, len(words))),
             " ".join(word.text for word in words[start:]),
             " ".join(ink.text for ink in inks),
@@ -97,17 +97,22 @@ def labelled(made: Plan, labels: Literal["fields", "form"]) -> LabelledDocument:
             spans.append(Span(page=0, start=start, stop=len(words), label=label))
     page = Page(width=sheet.width, height=sheet.height, words=tuple(words))
     return LabelledDocument(
-        document=Document(id=made.id, pages=(page,)),
+        document=Document(id=plan.id, pages=(page,)),
         spans=tuple(spans),
         questions=questions.questions(
-            said, sheet.pairs, sheet.rows, sheet.cells, made.kind, Dice(seed, index, _QUESTIONS)
+            placed,
+            sheet.pairs,
+            sheet.rows,
+            sheet.cells,
+            plan.document_type,
+            Draws(seed, index, _QUESTIONS),
         ),
-        provider=made.provider.id,
-        kind=made.kind,
+        provider=plan.provider.id,
+        document_type=plan.document_type,
     )
 
 
-def _word(ink: Ink, segment: int, sheet: Sheet, scan: noise.Scan, dice: Dice) -> Word:
+def _word(ink: Ink, segment: int, sheet: Sheet, scan: noise.Scan, rng: Draws) -> Word:
     x0, y0, x1, y1 = ink.box
     loose, jitter, text = scan.loose, scan.jitter, ink.text
     if scan.level and not ink.turned:
@@ -115,18 +120,18 @@ def _word(ink: Ink, segment: int, sheet: Sheet, scan: noise.Scan, dice: Dice) ->
     edges: tuple[float, float, float, float] = (x0 - loose, y0 - loose, x1 + loose, y1 + loose)
     if jitter:
         edges = (
-            edges[0] + jitter * (2 * dice.unit() - 1),
-            edges[1] + jitter * (2 * dice.unit() - 1),
-            edges[2] + jitter * (2 * dice.unit() - 1),
-            edges[3] + jitter * (2 * dice.unit() - 1),
+            edges[0] + jitter * (2 * rng.unit() - 1),
+            edges[1] + jitter * (2 * rng.unit() - 1),
+            edges[2] + jitter * (2 * rng.unit() - 1),
+            edges[3] + jitter * (2 * rng.unit() - 1),
         )
-    if scan.misspelled and dice.chance(scan.misspelled):
-        text = noise.misread(text, dice)
+    if scan.misspelled and rng.flip(scan.misspelled):
+        text = noise.misread(text, rng)
     box = noise.boxed(edges, scan, sheet.width, sheet.height)
     return Word(text=text, box=box, segment=segment)
 
 
-def _order(sheet: Sheet, dice: Dice) -> tuple[int, ...]:
+def _order(sheet: Sheet, rng: Draws) -> tuple[int, ...]:
     """Returns the segments that stand on the page, in the order they are read in."""
     boxes: dict[int, tuple[int, int, int]] = {}
     outside: set[int] = set()
@@ -136,7 +141,7 @@ def _order(sheet: Sheet, dice: Dice) -> tuple[int, ...]:
         if x0 < 1 or y0 < 1 or x1 > sheet.width - 1 or y1 > sheet.height - 1:
             outside.add(ink.segment)
     found = [number for number in boxes if number not in outside and number != NOTHING]
-    manner = dice.weighted(_ORDERS)
+    manner = rng.weighted(_ORDERS)
     if manner == "rows":
         found = _by_rows(found, boxes)
     elif manner == "columns":
@@ -145,7 +150,7 @@ def _order(sheet: Sheet, dice: Dice) -> tuple[int, ...]:
             _by_rows([number for number in found if boxes[number][0] >= middle], boxes)
         )
     elif manner == "mixed":
-        found = dice.shuffled(found)
+        found = rng.shuffled(found)
     return tuple(found)
 
 

@@ -1,4 +1,4 @@
-"""Prose: running text, questions and remarks, from patterns whose gaps any trade can fill."""
+"""Prose: running text, questions and remarks, from patterns with gaps for words of a trade."""
 
 from __future__ import annotations
 
@@ -6,68 +6,68 @@ import re
 from collections.abc import Callable
 
 from hushdoc_training.invented import people, phrases, places, values
-from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.random_draws import Draws
 
 _GAP = re.compile(r"\{(\w+)\}")
 
 
-def _small(dice: Dice, trade: str) -> str:
+def _small(rng: Draws, trade: str) -> str:
     del trade
-    return str(dice.integer(2, 30))
+    return str(rng.integer(2, 30))
 
 
-_FILLINGS: dict[str, Callable[[Dice, str], str]] = {
+_FILLINGS: dict[str, Callable[[Draws, str], str]] = {
     "n": phrases.noun,
-    "ns": lambda dice, trade: phrases.plural(phrases.noun(dice, trade)),
+    "ns": lambda rng, trade: phrases.plural(phrases.noun(rng, trade)),
     "t": phrases.thing,
-    "a": lambda dice, trade: dice.word("qualities.adjectives"),
-    "p": lambda dice, trade: dice.word("qualities.participles"),
-    "v": lambda dice, trade: dice.word("qualities.verbs"),
-    "role": lambda dice, trade: dice.word("qualities.roles"),
-    "dept": lambda dice, trade: dice.word("qualities.departments"),
-    "person": lambda dice, trade: people.name(dice),
-    "company": lambda dice, trade: phrases.company(dice),
-    "town": lambda dice, trade: places.town(dice),
-    "brand": lambda dice, trade: phrases.brand(dice),
-    "chemical": lambda dice, trade: phrases.chemical(dice),
-    "measure": lambda dice, trade: values.measure(dice),
-    "date": lambda dice, trade: values.spell_date(values.day(dice), dice.pick(values.DATE_STYLES)),
-    "period": lambda dice, trade: values.period(dice),
-    "code": lambda dice, trade: values.code(dice),
-    "amount": lambda dice, trade: values.amount(dice),
-    "count": lambda dice, trade: values.count(dice),
-    "pct": lambda dice, trade: f"{dice.integer(1, 99)}%",
-    "phone": lambda dice, trade: values.phone(dice),
+    "a": lambda rng, trade: rng.word("qualities.adjectives"),
+    "p": lambda rng, trade: rng.word("qualities.participles"),
+    "v": lambda rng, trade: rng.word("qualities.verbs"),
+    "role": lambda rng, trade: rng.word("qualities.roles"),
+    "dept": lambda rng, trade: rng.word("qualities.departments"),
+    "person": lambda rng, trade: people.name(rng),
+    "company": lambda rng, trade: phrases.company(rng),
+    "town": lambda rng, trade: places.town(rng),
+    "brand": lambda rng, trade: phrases.brand(rng),
+    "chemical": lambda rng, trade: phrases.chemical(rng),
+    "measure": lambda rng, trade: values.measure(rng),
+    "date": lambda rng, trade: values.format_date(values.day(rng), rng.pick(values.DATE_STYLES)),
+    "period": lambda rng, trade: values.period(rng),
+    "code": lambda rng, trade: values.code(rng),
+    "amount": lambda rng, trade: values.amount(rng),
+    "count": lambda rng, trade: values.count(rng),
+    "pct": lambda rng, trade: f"{rng.integer(1, 99)}%",
+    "phone": lambda rng, trade: values.phone(rng),
     "small": _small,
 }
 
 
-def filled(pattern: str, dice: Dice, trade: str) -> str:
+def filled(pattern: str, rng: Draws, trade: str) -> str:
     """Returns the pattern with its gaps filled, beginning with a capital."""
-    text = _GAP.sub(lambda gap: _FILLINGS[gap[1]](dice, trade), pattern)
+    text = _GAP.sub(lambda gap: _FILLINGS[gap[1]](rng, trade), pattern)
     return text[:1].upper() + text[1:]
 
 
-def sentence(dice: Dice, trade: str) -> str:
+def sentence(rng: Draws, trade: str) -> str:
     """Returns a sentence of running text."""
-    return filled(dice.word("prose.sentences"), dice, trade)
+    return filled(rng.word("prose.sentences"), rng, trade)
 
 
-def paragraph(dice: Dice, trade: str, sentences: int) -> str:
+def paragraph(rng: Draws, trade: str, sentences: int) -> str:
     """Returns this many sentences."""
-    return " ".join(sentence(dice, trade) for _ in range(sentences))
+    return " ".join(sentence(rng, trade) for _ in range(sentences))
 
 
-def question(dice: Dice, trade: str) -> str:
+def question(rng: Draws, trade: str) -> str:
     """Returns a question as questionnaires put them."""
-    return filled(dice.word("prose.questions"), dice, trade)
+    return filled(rng.word("prose.questions"), rng, trade)
 
 
-def note(dice: Dice, trade: str) -> str:
+def note(rng: Draws, trade: str) -> str:
     """Returns a remark as people fill it in."""
-    return filled(dice.word("prose.notes"), dice, trade)
+    return filled(rng.word("prose.notes"), rng, trade)
 
 
-def heading(dice: Dice, trade: str) -> str:
+def heading(rng: Draws, trade: str) -> str:
     """Returns the title of a section."""
-    return filled(dice.word("prose.headings"), dice, trade)
+    return filled(rng.word("prose.headings"), rng, trade)

@@ -11,7 +11,7 @@ from hushdoc_training.invented import (
     places,
     values,
 )
-from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.sheet import Colour
 from hushdoc_training.invented.word_lists import word_list, word_lists
 
@@ -58,7 +58,7 @@ class Provider:
 
     Attributes:
         number: Its number.
-        habits: 16 numbers in [0, 1) that fix its wording and its choice of optional fields.
+        habits: 16 numbers in [0, 1) that fix its phrasing and its choice of optional fields.
         goods: Descriptions and unit prices of what it sells on account.
         wares: The same for what it sells over the counter.
     """
@@ -96,8 +96,8 @@ class Provider:
         """Street and town on two lines."""
         return f"{self.street}\n{self.town}"
 
-    def wording(self, place: int, options: tuple[str, ...]) -> str:
-        """Returns the wording this provider always uses, by one of its habits."""
+    def phrasing(self, place: int, options: tuple[str, ...]) -> str:
+        """Returns the phrasing this provider always uses, by one of its habits."""
         return options[int(self.habits[place] * len(options))]
 
 
@@ -109,39 +109,37 @@ def provider(number: int) -> Provider:
         >>> provider(7).id
         'provider-00007'
     """
-    dice = Dice(_KEY, number)
-    country = dice.weighted(_COUNTRIES)
-    trade = phrases.trade(dice)
-    name, short = _name(number, country, dice)
+    rng = Draws(_KEY, number)
+    country = rng.weighted(_COUNTRIES)
+    trade = phrases.trade(rng)
+    name, short = _name(number, country, rng)
     web = f"{short}.{_domain(country)}"
-    local = dice.integer(0, 6)
-    own = places.street(dice)
-    dishes = dice.chance(0.3)
+    local = rng.integer(0, 6)
+    own = places.street(rng)
+    dishes = rng.flip(0.3)
     return Provider(
         number=number,
         name=name,
         trade=trade,
         country=country,
         street=own,
-        town=places.town_line(dice, country),
-        phone=values.phone(dice, local),
-        fax=values.phone(dice, local),
-        email=f"{dice.pick(('info', 'office', 'sales', 'billing', 'accounts', 'hello'))}@{web}",
+        town=places.town_line(rng, country),
+        phone=values.phone(rng, local),
+        fax=values.phone(rng, local),
+        email=f"{rng.pick(('info', 'office', 'sales', 'billing', 'accounts', 'hello'))}@{web}",
         web=f"www.{web}",
-        tax_id=_tax_id(country, dice),
-        iban=_iban(country, dice),
-        bank=f"{places.town(dice)} {dice.pick(('Savings Bank', 'Bank', 'National Bank', 'Trust'))}",
+        tax_id=_tax_id(country, rng),
+        iban=_iban(country, rng),
+        bank=f"{places.town(rng)} {rng.pick(('Savings Bank', 'Bank', 'National Bank', 'Trust'))}",
         money=_MONEY[country],
-        date_style=dice.pick(_DATES.get(country, ("dd.mm.yyyy", "dd/mm/yyyy", "d Month yyyy"))),
-        tax_name=dice.pick(_TAXES[country]),
-        tax_rate=dice.pick(_RATES[country]),
-        colour=dice.pick(_INKS),
-        family=dice.pick(
-            ("sans", "serif", "times", "plain", "grotesque", "roman", "sans", "plain")
-        ),
-        habits=tuple(dice.unit() for _ in range(16)),
-        goods=tuple(_priced(dice, goods.sold(dice, trade)) for _ in range(40)),
-        wares=tuple(_priced(dice, goods.bought(dice, dishes)) for _ in range(40)),
+        date_style=rng.pick(_DATES.get(country, ("dd.mm.yyyy", "dd/mm/yyyy", "d Month yyyy"))),
+        tax_name=rng.pick(_TAXES[country]),
+        tax_rate=rng.pick(_RATES[country]),
+        colour=rng.pick(_INKS),
+        family=rng.pick(("sans", "serif", "times", "plain", "grotesque", "roman", "sans", "plain")),
+        habits=tuple(rng.unit() for _ in range(16)),
+        goods=tuple(_priced(rng, goods.sold(rng, trade)) for _ in range(40)),
+        wares=tuple(_priced(rng, goods.bought(rng, dishes)) for _ in range(40)),
     )
 
 
@@ -150,11 +148,11 @@ def country_name(country: str) -> str:
     return _COUNTRY_NAMES[country]
 
 
-def _priced(dice: Dice, text: str) -> tuple[str, float]:
-    return text, round(dice.real(1, dice.pick((9.0, 50.0, 400.0, 3000.0))), 2)
+def _priced(rng: Draws, text: str) -> tuple[str, float]:
+    return text, round(rng.real(1, rng.pick((9.0, 50.0, 400.0, 3000.0))), 2)
 
 
-def _name(number: int, country: str, dice: Dice) -> tuple[str, str]:
+def _name(number: int, country: str, rng: Draws) -> tuple[str, str]:
     """Returns the full name and the one in its web address; no two numbers share a name.
 
     Each of four patterns steps through all combinations of its words (the step and their number
@@ -168,7 +166,7 @@ def _name(number: int, country: str, dice: Dice) -> tuple[str, str]:
         )
         place, last = divmod(rank * 15013 % 40600, len(tails))
         stem = heads[place % len(heads)] + middles[place // len(heads)] + tails[last]
-        words = f"{stem} {dice.pick(sectors)}" if dice.chance(0.5) else stem
+        words = f"{stem} {rng.pick(sectors)}" if rng.flip(0.5) else stem
     elif pattern == 1:
         first, second = divmod(rank * 100_003 % 518_400, 720)
         stem = surnames[first] + surnames[second]
@@ -178,8 +176,8 @@ def _name(number: int, country: str, dice: Dice) -> tuple[str, str]:
         owner, sector = divmod(rank * step % (len(owners) * len(sectors)), len(sectors))
         stem = (owners[owner] + sectors[sector]).replace(" ", "")
         words = f"{owners[owner]} {sectors[sector]}"
-    if dice.chance(0.75):
-        words = f"{words} {dice.pick(word_lists('providers.legal_forms')[country])}"
+    if rng.flip(0.75):
+        words = f"{words} {rng.pick(word_lists('providers.legal_forms')[country])}"
     return words, stem.lower()
 
 
@@ -187,27 +185,27 @@ def _domain(country: str) -> str:
     return {"US": "com", "GB": "co.uk", "CA": "ca"}.get(country, country.lower())
 
 
-def _tax_id(country: str, dice: Dice) -> str:
+def _tax_id(country: str, rng: Draws) -> str:
     if country == "US":
-        return f"{dice.digits(2)}-{dice.digits(7)}"
+        return f"{rng.digits(2)}-{rng.digits(7)}"
     if country == "CA":
-        return f"{dice.digits(9)} RT0001"
+        return f"{rng.digits(9)} RT0001"
     if country == "CH":
-        return f"CHE-{dice.digits(3)}.{dice.digits(3)}.{dice.digits(3)}"
-    digits = dice.digits(11 if country == "FR" else 9)
-    return f"{country}{dice.pick(('', ' '))}{digits}{'B01' if country == 'NL' else ''}"
+        return f"CHE-{rng.digits(3)}.{rng.digits(3)}.{rng.digits(3)}"
+    digits = rng.digits(11 if country == "FR" else 9)
+    return f"{country}{rng.pick(('', ' '))}{digits}{'B01' if country == 'NL' else ''}"
 
 
-def _iban(country: str, dice: Dice) -> str:
+def _iban(country: str, rng: Draws) -> str:
     if country in ("US", "CA"):
-        return f"{dice.digits(4)}-{dice.digits(6)}"
-    check = dice.digits(2)
+        return f"{rng.digits(4)}-{rng.digits(6)}"
+    check = rng.digits(2)
     groups = 3 if country == "NL" else 4
-    bank = dice.letters(4) if country in ("GB", "NL") else dice.digits(4)
-    return " ".join((f"{country}{check}", bank, *(dice.digits(4) for _ in range(groups))))
+    bank = rng.letters(4) if country in ("GB", "NL") else rng.digits(4)
+    return " ".join((f"{country}{check}", bank, *(rng.digits(4) for _ in range(groups))))
 
 
-def slogan(dice: Dice) -> str:
+def slogan(rng: Draws) -> str:
     """Returns a line that companies put below their names."""
-    word = dice.word("qualities.adjectives").capitalize()
-    return f"{word} {phrases.noun(dice, 'sales')} since {dice.integer(1880, 2010)}"
+    word = rng.word("qualities.adjectives").capitalize()
+    return f"{word} {phrases.noun(rng, 'sales')} since {rng.integer(1880, 2010)}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from hushdoc.labels import Question
-from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.word_lists import word_list, word_lists
 
 _NO_NOUNS = frozenset(
@@ -15,61 +15,66 @@ _NO_NOUNS = frozenset(
 _MOST = 8
 
 
-class Said(NamedTuple):
-    """A segment of the finished page: its words' indices, its text as read and as it was meant."""
+class PlacedSegment(NamedTuple):
+    """A segment of the finished page: its words' indices, its text as read and as intended."""
 
     word_ids: tuple[int, ...]
     text: str
-    meant: str
+    intended: str
     field: str | None
 
 
 def questions(
-    said: Sequence[Said | None],
+    placed: Sequence[PlacedSegment | None],
     pairs: Iterable[tuple[int, int]],
     rows: Iterable[tuple[int, ...]],
     cells: Iterable[tuple[int, int, int]],
-    kind: str,
-    dice: Dice,
+    document_type: str,
+    rng: Draws,
 ) -> tuple[Question, ...]:
     """Returns questions about fields, about labelled values and about items of a table.
 
     Args:
-        said: What stands in every segment, by its number; None where nothing came to stand.
+        placed: What stands in every segment, by its number; None where nothing came to stand.
         pairs: Segments of a label and its value (-1 where it is blank).
         rows: Segments that describe one item, its description first.
         cells: Segments of a row's head, a column's head and their cell.
-        kind: The kind of document, for the wording.
-        dice: Chooses the wording and which questions are asked.
+        document_type: The document_type of document, for the phrasing.
+        rng: Chooses the phrasing and which questions are asked.
     """
-    found = [*_about_fields(said, kind, dice), *_about_items(said, rows, dice)]
-    found += _about_keys(said, pairs, kind, dice)
-    found += _about_cells(said, cells, dice)
+    found = [*_about_fields(placed, document_type, rng), *_about_items(placed, rows, rng)]
+    found += _about_keys(placed, pairs, document_type, rng)
+    found += _about_cells(placed, cells, rng)
     chosen: dict[str, Question] = {}
-    for asked in dice.shuffled(found):
+    for asked in rng.shuffled(found):
         chosen.setdefault(asked.text, asked)
     return tuple(chosen.values())[:_MOST]
 
 
-def _about_fields(said: Sequence[Said | None], kind: str, dice: Dice) -> list[Question]:
-    once: dict[str, list[Said]] = {}
+def _about_fields(
+    placed: Sequence[PlacedSegment | None], document_type: str, rng: Draws
+) -> list[Question]:
+    once: dict[str, list[PlacedSegment]] = {}
     phrasings = word_lists("questions.fields")
-    for segment in said:
+    for segment in placed:
         if segment is not None and segment.field in phrasings:
             once.setdefault(segment.field, []).append(segment)
     return [
-        _asked(dice.pick(phrasings[name]).format(kind=kind), segments[0])
+        _asked(rng.pick(phrasings[name]).format(document_type=document_type), segments[0])
         for name, segments in once.items()
         if len({segment.text for segment in segments}) == 1
     ]
 
 
 def _about_keys(
-    said: Sequence[Said | None], pairs: Iterable[tuple[int, int]], kind: str, dice: Dice
+    placed: Sequence[PlacedSegment | None],
+    pairs: Iterable[tuple[int, int]],
+    document_type: str,
+    rng: Draws,
 ) -> list[Question]:
-    values: dict[str, list[Said]] = {}
+    values: dict[str, list[PlacedSegment]] = {}
     for question, answer in pairs:
-        label, value = said[question], said[answer] if answer >= 0 else None
+        label, value = placed[question], placed[answer] if answer >= 0 else None
         if label is not None and value is not None and len(label.text) < 60:
             values.setdefault(label.text.rstrip(" :.-?"), []).append(value)
     asked: list[Question] = []
@@ -77,8 +82,12 @@ def _about_keys(
         if not key or len(found) > 1:
             continue
         known = _common_phrasings(key.lower())
-        wording = dice.pick(known if known and dice.chance(0.6) else _quoting(key))
-        asked.append(_asked(wording.format(key=key, lower=_lowered(key), kind=kind), found[0]))
+        phrasing = rng.pick(known if known and rng.flip(0.6) else _quoting(key))
+        asked.append(
+            _asked(
+                phrasing.format(key=key, lower=_lowered(key), document_type=document_type), found[0]
+            )
+        )
     return asked
 
 
@@ -91,47 +100,47 @@ def _common_phrasings(key: str) -> tuple[str, ...]:
 
 
 def _quoting(key: str) -> tuple[str, ...]:
-    """Returns the wordings that suit a label; only nouns can stand without quotes."""
+    """Returns the phrasings that suit a label; only nouns can stand without quotes."""
     phrasings = word_list("questions.labels")
     if len(key) > 3 and key.lower() not in _NO_NOUNS:
         return phrasings
-    return tuple(wording for wording in phrasings if "{key}" in wording)
+    return tuple(phrasing for phrasing in phrasings if "{key}" in phrasing)
 
 
 def _about_items(
-    said: Sequence[Said | None], rows: Iterable[tuple[int, ...]], dice: Dice
+    placed: Sequence[PlacedSegment | None], rows: Iterable[tuple[int, ...]], rng: Draws
 ) -> list[Question]:
     asked: list[Question] = []
     items: dict[str, tuple[int, ...] | None] = {}
     phrasings = word_lists("questions.items")
     for row in rows:
-        item = said[row[0]]
+        item = placed[row[0]]
         if item is not None:
             items[item.text] = None if item.text in items else row
     for text, found in items.items():
         for number in (found or ())[1:]:
-            value = said[number]
-            if value is not None and value.field in phrasings and dice.chance(0.4):
-                wording = dice.pick(phrasings[value.field])
-                asked.append(_asked(wording.format(item=text), value))
+            value = placed[number]
+            if value is not None and value.field in phrasings and rng.flip(0.4):
+                phrasing = rng.pick(phrasings[value.field])
+                asked.append(_asked(phrasing.format(item=text), value))
     return asked
 
 
 def _about_cells(
-    said: Sequence[Said | None], cells: Iterable[tuple[int, int, int]], dice: Dice
+    placed: Sequence[PlacedSegment | None], cells: Iterable[tuple[int, int, int]], rng: Draws
 ) -> list[Question]:
-    where: dict[tuple[str, str], list[Said]] = {}
+    where: dict[tuple[str, str], list[PlacedSegment]] = {}
     for row, column, cell in cells:
-        head, top, value = said[row], said[column], said[cell]
+        head, top, value = placed[row], placed[column], placed[cell]
         if head is not None and top is not None and value is not None:
             names = (head.text.rstrip(" :?"), top.text.rstrip(" :?"))
             where.setdefault(names, []).append(value)
     asked = [
-        _asked(dice.word("questions.cells").format(row=row, column=column), found[0])
+        _asked(rng.word("questions.cells").format(row=row, column=column), found[0])
         for (row, column), found in where.items()
         if row and column and len(found) == 1
     ]
-    return dice.sample(asked, 4)
+    return rng.sample(asked, 4)
 
 
 def _lowered(key: str) -> str:
@@ -140,6 +149,6 @@ def _lowered(key: str) -> str:
     return " ".join(word.lower() if len(word) > 3 or not word.isupper() else word for word in words)
 
 
-def _asked(text: str, value: Said) -> Question:
-    answers = (value.text,) if value.text == value.meant else (value.text, value.meant)
+def _asked(text: str, value: PlacedSegment) -> Question:
+    answers = (value.text,) if value.text == value.intended else (value.text, value.intended)
     return Question(text=text, answers=answers, word_ids=value.word_ids)

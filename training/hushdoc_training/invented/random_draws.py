@@ -1,6 +1,6 @@
-"""Dice: random draws that depend on numbers alone, never on a process or on what was drawn before.
+"""Random draws that depend on a key of integers alone, not on the process or earlier draws.
 
-Contract: a Dice made from one key answers the same draws for ever; documents are pure functions of
+Contract: Draws of one key give the same draws for ever; documents are pure functions of
 (seed, index, config) because every draw comes from here.
 """
 
@@ -27,8 +27,8 @@ def generator(*key: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(sequence))
 
 
-class Dice:
-    """Draws that read a numpy generator in blocks, because single draws from it are slow."""
+class Draws:
+    """Reads a numpy generator in blocks, because single draws from it are slow."""
 
     __slots__ = ("_generator", "_units")
 
@@ -45,12 +45,12 @@ class Dice:
             value = next(self._units)
         return value
 
-    def chance(self, probability: float) -> bool:
-        """Returns True this often."""
+    def flip(self, probability: float) -> bool:
+        """Returns True with this probability."""
         return self.unit() < probability
 
     def integer(self, low: int, high: int) -> int:
-        """Returns a whole number from low to high, both included."""
+        """Returns an integer from low to high, both included."""
         return low + int(self.unit() * (high - low + 1))
 
     def real(self, low: float, high: float) -> float:

@@ -1,4 +1,4 @@
-"""InventedConfig: which documents are invented, by which providers, how noisy and how labelled."""
+"""InventedConfig: which documents to invent, by which providers, how noisy and how labelled."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-KINDS = ("form", "invoice", "receipt")
+DOCUMENT_TYPES = ("form", "invoice", "receipt")
 
 LAYOUTS: Mapping[str, tuple[str, ...]] = {
     "form": (
@@ -28,7 +28,7 @@ LAYOUTS: Mapping[str, tuple[str, ...]] = {
     "invoice": ("banner", "classic", "letter", "ruled", "sidebar", "typewritten"),
     "receipt": ("narrow", "restaurant", "slip", "supermarket"),
 }
-"""The layout families of every kind."""
+"""The layout families of every document type."""
 
 FORM_LABELS = ("answer", "header", "question")
 
@@ -53,7 +53,7 @@ FIELD_LABELS = (
 )
 
 NUM_PROVIDERS = 32_000
-"""There are so many different providers, numbered from 0."""
+"""How many different providers there are, numbered from 0."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,22 +61,22 @@ class InventedConfig:
     """What to invent. Two configs with disjoint providers share no provider name.
 
     Attributes:
-        kinds: Any of "form", "invoice" and "receipt".
+        document_types: Any of "form", "invoice" and "receipt".
         providers: The first provider's number and the one after the last.
-        layouts: Layout families to draw from, by name; None for all. A kind of which none is
+        layouts: Layout families to draw from, by name; None for all. A type of which none is
             named keeps all of its own.
-        labels: "fields" for what a text states (FIELD_LABELS), "form" for its part in a form
+        labels: "fields" for the field a text holds (FIELD_LABELS), "form" for its part in a form
             (FORM_LABELS). The page itself is the same under both.
-        misspelled: Share of words that a poor OCR misread, on an average document.
+        misspelled: Share of words that OCR misreads, on an average document.
         jitter_pixels: How far a box edge may be off, on the worst document.
         skew_degrees: How far a scanned page may be turned, at worst.
 
     Example:
-        >>> InventedConfig(kinds=("receipt",), layouts=("slip",)).families("receipt")
+        >>> InventedConfig(document_types=("receipt",), layouts=("slip",)).families("receipt")
         ('slip',)
     """
 
-    kinds: tuple[str, ...] = KINDS
+    document_types: tuple[str, ...] = DOCUMENT_TYPES
     providers: tuple[int, int] = (0, 800)
     layouts: tuple[str, ...] | None = None
     labels: Literal["fields", "form"] = "fields"
@@ -86,8 +86,11 @@ class InventedConfig:
 
     def __post_init__(self) -> None:
         """Raises ValueError where no document could be invented."""
-        if not self.kinds or not set(self.kinds) <= set(KINDS):
-            raise ValueError(f"kinds is {self.kinds!r}; expected some of {', '.join(KINDS)}.")
+        if not self.document_types or not set(self.document_types) <= set(DOCUMENT_TYPES):
+            known_types = ", ".join(DOCUMENT_TYPES)
+            raise ValueError(
+                f"document_types is {self.document_types!r}; expected some of {known_types}."
+            )
         first, stop = self.providers
         if not 0 <= first < stop <= NUM_PROVIDERS:
             raise ValueError(
@@ -108,9 +111,9 @@ class InventedConfig:
                 "expected 0 to 20 and 0 to 5."
             )
 
-    def families(self, kind: str) -> tuple[str, ...]:
-        """Returns the layout families that documents of this kind are drawn from."""
-        own = LAYOUTS[kind]
+    def families(self, document_type: str) -> tuple[str, ...]:
+        """Returns the layout families that documents of this type are drawn from."""
+        own = LAYOUTS[document_type]
         if self.layouts is None:
             return own
         return tuple(name for name in own if name in self.layouts) or own

@@ -1,4 +1,4 @@
-"""Sheet: a page while it is laid out. Its words, its lines and what every piece of text means."""
+"""Sheet: a page while it is laid out: its words, its lines and what every text means."""
 
 from __future__ import annotations
 

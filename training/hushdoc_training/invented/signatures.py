@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hushdoc_training.invented import entries, logos, look, people, values
+from hushdoc_training.invented import entries, form_style, logos, people, values
 from hushdoc_training.invented.draft import Draft
 from hushdoc_training.invented.sheet import Block, Colour, Face
 from hushdoc_training.invented.word_lists import word_list
@@ -22,17 +22,17 @@ _INKS: tuple[Colour, ...] = ((15, 15, 20), (25, 35, 120), (20, 30, 80), (40, 40,
 
 def _written(draft: Draft, x0: int, x1: int, y: int) -> Block | None:
     """Signs above y: with a name that can be read, a scribble, or not at all."""
-    dice = draft.dice
-    manner = dice.unit()
+    rng = draft.rng
+    manner = rng.unit()
     if manner < max(0.25, draft.blank):
         return None
     if manner < 0.72:
-        logos.scrawl(draft.sheet, dice, x0 + 6, x1 - 4, y)
+        logos.scrawl(draft.sheet, rng, x0 + 6, x1 - 4, y)
         return None
-    face = Face(family="script", size=dice.integer(16, 22), colour=dice.pick(_INKS))
+    face = Face(family="script", size=rng.integer(16, 22), colour=rng.pick(_INKS))
     if manner > 0.93:
-        face = draft.look.value
-    name = f"{dice.word('people.given_names')} {dice.word('people.surnames')}"
+        face = draft.style.value
+    name = f"{rng.word('people.given_names')} {rng.word('people.surnames')}"
     if face.wide(name) > x1 - x0 - 6:
         return None
     return draft.put(name, x0 + 4, x1, y - round(face.size * 1.1), face, role="answer", lines=1)
@@ -40,13 +40,13 @@ def _written(draft: Draft, x0: int, x1: int, y: int) -> Block | None:
 
 def line(draft: Draft, x0: int, x1: int, y: int) -> int:
     """Sets one line to sign on, mostly with a place for the date."""
-    dice, face = draft.dice, draft.look.key
-    split = x0 + round((x1 - x0) * dice.real(0.55, 0.78))
-    below = dice.chance(0.45)
-    label = draft.look.label(dice.word("signatures.labels"))
-    other, kind = dice.pick(_SECOND)
-    second = draft.look.label(other)
-    y += dice.integer(8, 22)
+    rng, face = draft.rng, draft.style.key
+    split = x0 + round((x1 - x0) * rng.real(0.55, 0.78))
+    below = rng.flip(0.45)
+    label = draft.style.label(rng.word("signatures.labels"))
+    other, value_type = rng.pick(_SECOND)
+    second = draft.style.label(other)
+    y += rng.integer(8, 22)
     bottom = y
     for place, (text, left, right) in enumerate(((label, x0, split - 14), (second, split, x1))):
         if below:
@@ -61,11 +61,11 @@ def line(draft: Draft, x0: int, x1: int, y: int) -> int:
             under, start = y + face.size + 3, key.x1 + 5
             draft.sheet.line(start, under, right, under)
         value = _written(draft, start, right, under - 2) if place == 0 else None
-        if place and not dice.chance(max(0.35, draft.blank)):
-            filled = entries.short_value(dice, draft.trade, kind, "m/d/y")
-            if draft.look.value.wide(filled) < right - start - 6:
+        if place and not rng.flip(max(0.35, draft.blank)):
+            filled = entries.short_value(rng, draft.trade, value_type, "m/d/y")
+            if draft.style.value.wide(filled) < right - start - 6:
                 value = draft.put(
-                    filled, start + 6, right, y, draft.look.value, role="answer", lines=1
+                    filled, start + 6, right, y, draft.style.value, role="answer", lines=1
                 )
         draft.sheet.pair(key, value)
         bottom = max(bottom, key.y1)
@@ -74,9 +74,9 @@ def line(draft: Draft, x0: int, x1: int, y: int) -> int:
 
 def lines(draft: Draft, x0: int, x1: int, y: int) -> int:
     """Sets one or more lines to sign on, maybe in two columns."""
-    dice = draft.dice
-    count = dice.pick((1, 1, 2, 2, 3, 4))
-    if count > 1 and x1 - x0 > 520 and dice.chance(0.4):
+    rng = draft.rng
+    count = rng.pick((1, 1, 2, 2, 3, 4))
+    if count > 1 and x1 - x0 > 520 and rng.flip(0.4):
         middle = (x0 + x1) // 2
         for _ in range((count + 1) // 2):
             state = line(draft, x0, middle - 15, y)
@@ -89,8 +89,8 @@ def lines(draft: Draft, x0: int, x1: int, y: int) -> int:
 
 def approvals(draft: Draft, x0: int, x1: int, y: int) -> int:
     """Sets a table of people who have to sign: their offices, their names, dates."""
-    dice, look_ = draft.dice, draft.look
-    heads = dice.pick(
+    rng, style = draft.rng, draft.style
+    heads = rng.pick(
         (
             ("Approvals", "Signature", "Date"),
             ("Title", "Name", "Signature", "Date"),
@@ -99,25 +99,25 @@ def approvals(draft: Draft, x0: int, x1: int, y: int) -> int:
             ("", "Signature", "Date"),
         )
     )
-    width, top, ruled = (x1 - x0) // len(heads), y, dice.chance(0.6)
+    width, top, ruled = (x1 - x0) // len(heads), y, rng.flip(0.6)
     columns = []
     for place, head in enumerate(heads):
         if head:
-            text = look.cased(head, look_.case)
+            text = form_style.cased(head, style.case)
             x = x0 + place * width + 5
             columns.append(
-                draft.put(text, x, x + width - 8, y + 3, look_.key, role="question", lines=1)
+                draft.put(text, x, x + width - 8, y + 3, style.key, role="question", lines=1)
             )
-    y += look_.step + 4
+    y += style.step + 4
     edges = [top, y]
-    for role in dice.sample(word_list("qualities.roles"), dice.integer(2, 7)):
+    for role in rng.sample(word_list("qualities.roles"), rng.integer(2, 7)):
         if y > draft.limit:
             break
-        text = look_.label(role)
-        key = draft.put(text, x0 + 5, x0 + width - 6, y + 6, look_.key, role="question", lines=2)
+        text = style.label(role)
+        key = draft.put(text, x0 + 5, x0 + width - 6, y + 6, style.key, role="question", lines=2)
         for place, head in enumerate(heads[1:], start=1):
             _approved(draft, head, x0 + place * width + 6, x0 + (place + 1) * width - 4, y + 6)
-        y = max(key.y1, y + look_.step) + 6
+        y = max(key.y1, y + style.step) + 6
         edges.append(y)
     for edge in edges if ruled else edges[1:]:
         draft.sheet.line(x0 if ruled else x0 + width, edge, x1, edge)
@@ -129,12 +129,12 @@ def approvals(draft: Draft, x0: int, x1: int, y: int) -> int:
 
 
 def _approved(draft: Draft, head: str, x0: int, x1: int, y: int) -> None:
-    dice, face = draft.dice, draft.look.value
+    rng, face = draft.rng, draft.style.value
     if head in ("Signature", "Approved by"):
         _written(draft, x0, x1, y + face.size)
-    elif not dice.chance(max(0.3, draft.blank)):
+    elif not rng.flip(max(0.3, draft.blank)):
         if head == "Date":
-            text = values.spell_date(values.day(dice, 1970, 2005), "m/d/y")
+            text = values.format_date(values.day(rng, 1970, 2005), "m/d/y")
         else:
-            text = people.initials(dice) if head == "Initials" else people.name(dice)
+            text = people.initials(rng) if head == "Initials" else people.name(rng)
         draft.put(text, x0, x1, y, face, role="answer", lines=1)

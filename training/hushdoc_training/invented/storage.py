@@ -51,21 +51,21 @@ def write(
     names: list[str] = []
     with atomic_files.new_folder(folder) as beside:
         for index in range(start, start + count):
-            made = planning.plan(seed=seed, index=index, config=config)
-            found = planning.labelled(made, config.labels)
+            plan = planning.plan(seed=seed, index=index, config=config)
+            labelled = planning.labelled(plan, config.labels)
             if images:
-                image = f"{made.id}.png"
-                (beside / image).write_bytes(png(made))
-                found = _with_image(found, Path(image))
-            names.append(f"{made.id}.json")
-            (beside / names[-1]).write_text(dumps(found), encoding="utf-8")
+                image = f"{plan.id}.png"
+                (beside / image).write_bytes(png(plan))
+                labelled = _with_image(labelled, Path(image))
+            names.append(f"{plan.id}.json")
+            (beside / names[-1]).write_text(dumps(labelled), encoding="utf-8")
     return [folder / name for name in names]
 
 
-def png(made: planning.Plan) -> bytes:
+def png(plan: planning.Plan) -> bytes:
     """Returns the page's image as the bytes of a PNG file."""
     stream = io.BytesIO()
-    drawing.draw(made).save(stream, format="PNG")
+    drawing.draw(plan).save(stream, format="PNG")
     return stream.getvalue()
 
 
@@ -89,7 +89,7 @@ def dumps(document: LabelledDocument) -> str:
     ]
     return (
         f'{{"format": {_json(FORMAT)}, "version": {VERSION},\n'
-        f'"kind": {_json(document.kind)}, "provider": {_json(document.provider)},\n'
+        f'"kind": {_json(document.document_type)}, "provider": {_json(document.provider)},\n'
         f'"document": {{"id": {_json(data["id"])}, "pages": [{{{_json(page)[1:-1]}, "words": [\n'
         f"  {words}]}}]}},\n"
         f'"spans": [\n  {_listed(spans)}],\n"questions": [\n  {_listed(questions)}]}}\n'
@@ -139,7 +139,7 @@ def _parsed(data: Any, folder: Path) -> LabelledDocument:
         spans=spans,
         questions=tuple(_question(question, document) for question in data["questions"]),
         provider=str(data["provider"]),
-        kind=str(data["kind"]),
+        document_type=str(data["kind"]),
     )
 
 
@@ -158,9 +158,9 @@ def _question(data: Any, document: Document) -> Question:
     )
 
 
-def _with_image(found: LabelledDocument, image: Path) -> LabelledDocument:
-    page = replace(found.document.pages[0], image=image)
-    return replace(found, document=replace(found.document, pages=(page,)))
+def _with_image(labelled: LabelledDocument, image: Path) -> LabelledDocument:
+    page = replace(labelled.document.pages[0], image=image)
+    return replace(labelled, document=replace(labelled.document, pages=(page,)))
 
 
 def _json(value: Any) -> str:

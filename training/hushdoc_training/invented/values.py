@@ -1,11 +1,11 @@
-"""Values: dates, amounts, codes and telephone numbers in the spellings that paper is full of."""
+"""Values: dates, amounts, codes and telephone numbers as they are written on paper."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.random_draws import Draws
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
@@ -24,7 +24,7 @@ class Money:
     """How amounts are spelt: sign before or after, separators, and how often the sign is left out.
 
     Example:
-        >>> Money(sign="$").spell(1234.5)
+        >>> Money(sign="$").format(1234.5)
         '$1,234.50'
     """
 
@@ -39,18 +39,18 @@ class Money:
         spelt = f"{amount:,.{decimals}f}"
         return spelt.translate({ord(","): self.thousands, ord("."): self.point})
 
-    def spell(self, amount: float, decimals: int = 2) -> str:
+    def format(self, amount: float, decimals: int = 2) -> str:
         """Returns the amount with its sign."""
         spelt, gap = self.plain(amount, decimals), " " if self.spaced else ""
         return f"{spelt}{gap}{self.sign}" if self.after else f"{self.sign}{gap}{spelt}"
 
 
-def day(dice: Dice, first_year: int = 1968, last_year: int = 2024) -> date:
+def day(rng: Draws, first_year: int = 1968, last_year: int = 2024) -> date:
     """Returns a day."""
-    return date(dice.integer(first_year, last_year), 1, 1) + timedelta(days=dice.integer(0, 364))
+    return date(rng.integer(first_year, last_year), 1, 1) + timedelta(days=rng.integer(0, 364))
 
 
-def spell_date(when: date, style: str) -> str:
+def format_date(when: date, style: str) -> str:
     """Returns the day in one of DATE_STYLES."""
     month, short = MONTHS[when.month - 1], MONTHS[when.month - 1][:3]
     year = f"{when.year % 100:02d}"
@@ -88,16 +88,16 @@ def spell_date(when: date, style: str) -> str:
     return f"{month} {when.year}"
 
 
-def clock(dice: Dice) -> str:
+def clock(rng: Draws) -> str:
     """Returns a time of day."""
-    hour, minute = dice.integer(1, 12), dice.integer(0, 59)
-    half = dice.pick(("AM", "PM", "a.m.", "p.m.", "am"))
-    return dice.pick((f"{hour}:{minute:02d} {half}", f"{hour + 6:02d}:{minute:02d}"))
+    hour, minute = rng.integer(1, 12), rng.integer(0, 59)
+    half = rng.pick(("AM", "PM", "a.m.", "p.m.", "am"))
+    return rng.pick((f"{hour}:{minute:02d} {half}", f"{hour + 6:02d}:{minute:02d}"))
 
 
-def phone(dice: Dice, style: int | None = None) -> str:
+def phone(rng: Draws, style: int | None = None) -> str:
     """Returns a telephone number; the style keeps one writer's numbers alike."""
-    area, middle, last = dice.integer(201, 989), dice.integer(200, 999), dice.integer(0, 9999)
+    area, middle, last = rng.integer(201, 989), rng.integer(200, 999), rng.integer(0, 9999)
     spelt = (
         f"({area}) {middle}-{last:04d}",
         f"{area}-{middle}-{last:04d}",
@@ -110,116 +110,116 @@ def phone(dice: Dice, style: int | None = None) -> str:
         f"1-800-{middle}-{last:04d}",
         f"Ext. {last}",
     )
-    return dice.pick(spelt) if style is None else spelt[style % 7]
+    return rng.pick(spelt) if style is None else spelt[style % 7]
 
 
-def code(dice: Dice) -> str:
+def code(rng: Draws) -> str:
     """Returns a reference number such as offices give to anything."""
-    shape = dice.integer(0, 15)
-    year = dice.integer(60, 99)
+    shape = rng.integer(0, 15)
+    year = rng.integer(60, 99)
     match shape:
         case 0:
-            return dice.digits(dice.integer(3, 9))
+            return rng.digits(rng.integer(3, 9))
         case 1:
-            return f"{dice.letters(1)}-{dice.digits(dice.integer(2, 5))}"
+            return f"{rng.letters(1)}-{rng.digits(rng.integer(2, 5))}"
         case 2:
-            return f"{dice.letters(2)}-{dice.digits(4)}-{dice.letters(1)}"
+            return f"{rng.letters(2)}-{rng.digits(4)}-{rng.letters(1)}"
         case 3:
-            return f"{year}-{dice.digits(3)}"
+            return f"{year}-{rng.digits(3)}"
         case 4:
-            return f"{dice.digits(3)}-{dice.digits(2)}-{dice.digits(4)}"
+            return f"{rng.digits(3)}-{rng.digits(2)}-{rng.digits(4)}"
         case 5:
-            return f"{dice.letters(3)}{dice.digits(4)}"
+            return f"{rng.letters(3)}{rng.digits(4)}"
         case 6:
-            return f"{dice.digits(2)}.{dice.digits(3)}.{dice.digits(2)}"
+            return f"{rng.digits(2)}.{rng.digits(3)}.{rng.digits(2)}"
         case 7:
-            return f"{dice.letters(1)}{dice.digits(6)}"
+            return f"{rng.letters(1)}{rng.digits(6)}"
         case 8:
-            return f"{dice.digits(4)}/{year}"
+            return f"{rng.digits(4)}/{year}"
         case 9:
-            return f"#{dice.digits(dice.integer(2, 6))}"
+            return f"#{rng.digits(rng.integer(2, 6))}"
         case 10:
-            return f"{dice.letters(2)} {dice.digits(5)}"
+            return f"{rng.letters(2)} {rng.digits(5)}"
         case 11:
-            return f"{dice.digits(4)} {dice.digits(4)}"
+            return f"{rng.digits(4)} {rng.digits(4)}"
         case 12:
-            return f"{dice.letters(dice.integer(2, 3))}-{year}-{dice.digits(dice.integer(2, 4))}"
+            return f"{rng.letters(rng.integer(2, 3))}-{year}-{rng.digits(rng.integer(2, 4))}"
         case 13:
-            return f"No. {dice.digits(dice.integer(1, 5))}"
+            return f"No. {rng.digits(rng.integer(1, 5))}"
         case 14:
-            return f"{dice.letters(1)}{dice.digits(1)}{dice.letters(1)}-{dice.digits(2)}"
-    return f"{dice.digits(dice.integer(1, 2))}-{dice.digits(dice.integer(3, 6))}"
+            return f"{rng.letters(1)}{rng.digits(1)}{rng.letters(1)}-{rng.digits(2)}"
+    return f"{rng.digits(rng.integer(1, 2))}-{rng.digits(rng.integer(3, 6))}"
 
 
-def count(dice: Dice) -> str:
+def count(rng: Draws) -> str:
     """Returns a whole number, small ones first."""
-    most = dice.pick((9, 60, 500, 9000, 250_000, 4_000_000))
-    number = dice.integer(0 if most == 9 else 1, most)
-    return f"{number:,}" if dice.chance(0.8) else str(number)
+    most = rng.pick((9, 60, 500, 9000, 250_000, 4_000_000))
+    number = rng.integer(0 if most == 9 else 1, most)
+    return f"{number:,}" if rng.flip(0.8) else str(number)
 
 
-def amount(dice: Dice, money: Money | None = None) -> str:
+def amount(rng: Draws, money: Money | None = None) -> str:
     """Returns a sum of money, of any size, in full or rounded."""
-    most = dice.pick((90.0, 800.0, 9_000.0, 90_000.0, 2_000_000.0))
-    decimals = 2 if dice.chance(0.65) else 0
-    spelt = money or Money(sign=dice.pick(("$", "$", "$", "£")))
-    value = dice.real(1, most)
-    if dice.chance(0.3):
+    most = rng.pick((90.0, 800.0, 9_000.0, 90_000.0, 2_000_000.0))
+    decimals = 2 if rng.flip(0.65) else 0
+    spelt = money or Money(sign=rng.pick(("$", "$", "$", "£")))
+    value = rng.real(1, most)
+    if rng.flip(0.3):
         value = round(value, -1) + 10
-    text = spelt.spell(value, decimals) if dice.chance(0.8) else spelt.plain(value, decimals)
+    text = spelt.format(value, decimals) if rng.flip(0.8) else spelt.plain(value, decimals)
     text = text.strip()
-    return f"({text})" if dice.chance(0.03) else text
+    return f"({text})" if rng.flip(0.03) else text
 
 
-def percent(dice: Dice) -> str:
+def percent(rng: Draws) -> str:
     """Returns a share."""
-    number = dice.pick((f"{dice.integer(0, 100)}", f"{dice.real(0, 100):.1f}"))
-    return number + dice.pick(("%", "%", " %", ""))
+    number = rng.pick((f"{rng.integer(0, 100)}", f"{rng.real(0, 100):.1f}"))
+    return number + rng.pick(("%", "%", " %", ""))
 
 
-def decimal(dice: Dice) -> str:
+def decimal(rng: Draws) -> str:
     """Returns a reading of an instrument."""
-    whole = dice.real(0, dice.pick((1.0, 10.0, 100.0, 1000.0)))
-    spelt = f"{whole:.{dice.integer(0, 3)}f}"
-    if dice.chance(0.06):
-        return dice.pick(("<", ">", "±", "~")) + spelt
-    if dice.chance(0.04):
-        return dice.pick(("N/A", "ND", "n.d.", "--", "---", "nil", "tr.", "*"))
+    whole = rng.real(0, rng.pick((1.0, 10.0, 100.0, 1000.0)))
+    spelt = f"{whole:.{rng.integer(0, 3)}f}"
+    if rng.flip(0.06):
+        return rng.pick(("<", ">", "±", "~")) + spelt
+    if rng.flip(0.04):
+        return rng.pick(("N/A", "ND", "n.d.", "--", "---", "nil", "tr.", "*"))
     return spelt
 
 
-def measure(dice: Dice) -> str:
+def measure(rng: Draws) -> str:
     """Returns a reading with its unit."""
-    unit = dice.word("qualities.units")
-    number = decimal(dice)
-    return dice.pick((f"{number} {unit}", f"{number} {unit}", f"{number}{unit}"))
+    unit = rng.word("qualities.units")
+    number = decimal(rng)
+    return rng.pick((f"{number} {unit}", f"{number} {unit}", f"{number}{unit}"))
 
 
-def period(dice: Dice) -> str:
+def period(rng: Draws) -> str:
     """Returns a stretch of time."""
-    first, length = dice.integer(0, 6), dice.integer(1, 5)
-    year = dice.integer(1970, 2012)
+    first, length = rng.integer(0, 6), rng.integer(1, 5)
+    year = rng.integer(1970, 2012)
     month, later = MONTHS[first], MONTHS[first + length]
-    return dice.pick(
+    return rng.pick(
         (
             f"{month} - {later} {year}",
             f"{month[:3]}. {year}",
-            f"{dice.integer(1, 4)}Q{year % 100:02d}",
-            f"{dice.pick(('1st', '2nd', '3rd', '4th'))} Quarter {year}",
+            f"{rng.integer(1, 4)}Q{year % 100:02d}",
+            f"{rng.pick(('1st', '2nd', '3rd', '4th'))} Quarter {year}",
             f"{year}-{(year + 1) % 100:02d}",
             f"FY {year}",
-            f"{dice.integer(2, 52)} {dice.pick(('weeks', 'days', 'months', 'years'))}",
-            f"{first + 1}/{dice.integer(1, 9)} - {first + length + 1}/{dice.integer(10, 28)}",
+            f"{rng.integer(2, 52)} {rng.pick(('weeks', 'days', 'months', 'years'))}",
+            f"{first + 1}/{rng.integer(1, 9)} - {first + length + 1}/{rng.integer(10, 28)}",
             f"{year}",
         )
     )
 
 
-def email(dice: Dice, domain: str) -> str:
+def email(rng: Draws, domain: str) -> str:
     """Returns an e-mail address at this domain."""
-    given = dice.word("people.given_names").lower()
-    surname = dice.word("people.surnames").lower()
-    user = dice.pick(
+    given = rng.word("people.given_names").lower()
+    surname = rng.word("people.surnames").lower()
+    user = rng.pick(
         (f"{given}.{surname}", f"{given[0]}{surname}", "info", "office", "billing", "sales")
     )
     return f"{user}@{domain}"

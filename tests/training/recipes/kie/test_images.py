@@ -37,7 +37,7 @@ SEES = ("cls_token", "pos_embed", "patch_embed.proj.weight", "patch_embed.proj.b
 def shown(tmp_path_factory: pytest.TempPathFactory) -> list[LabelledDocument]:
     """Invented receipts with the images of their pages beside them."""
     folder = tmp_path_factory.mktemp("shown") / "pages"
-    config = invented.InventedConfig(kinds=("receipt",), labels="fields")
+    config = invented.InventedConfig(document_types=("receipt",), labels="fields")
     return [invented.read(path) for path in invented.write(folder, seed=5, count=8, config=config)]
 
 

@@ -159,7 +159,10 @@ def shuffled_segments(
         )
     document = replace(labelled.document, pages=tuple(pages))
     return LabelledDocument(
-        document=document, spans=tuple(spans), provider=labelled.provider, kind=labelled.kind
+        document=document,
+        spans=tuple(spans),
+        provider=labelled.provider,
+        document_type=labelled.document_type,
     )
 
 

@@ -1,31 +1,31 @@
-"""Slips: the parts of receipts. The head, the facts, the items, the sums and the foot."""
+"""Parts of receipts: the head, the facts, the items, the sums and the foot."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from hushdoc_training.invented import logos, values
-from hushdoc_training.invented.contracts import Deal, Item
 from hushdoc_training.invented.providers import Provider
-from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.random_draws import Draws
+from hushdoc_training.invented.sales import Item, Sale
 from hushdoc_training.invented.sheet import Block, Face, Role, Sheet
 from hushdoc_training.invented.word_lists import word_list
 
 
 @dataclass(kw_only=True, slots=True)
-class Slip:
+class ReceiptDraft:
     """A receipt being laid out: it grows downwards from y. Lives inside one call."""
 
     sheet: Sheet
-    dice: Dice
-    deal: Deal
+    rng: Draws
+    sale: Sale
     face: Face
     y: int
 
     @property
     def provider(self) -> Provider:
         """Whose receipt it is."""
-        return self.deal.provider
+        return self.sale.provider
 
     def center(
         self,
@@ -87,7 +87,7 @@ class Slip:
             sheet.line(sheet.left, self.y + 2, sheet.right, self.y + 2)
             self.y += 8
         elif manner < 0.85:
-            sign = self.provider.wording(5, ("-", "=", "*", "."))
+            sign = self.provider.phrasing(5, ("-", "=", "*", "."))
             count = (sheet.right - sheet.left) // max(1, self.face.wide(sign))
             self.y = sheet.put(sign * count, sheet.left, self.y, self.face, lines=1).y1
         else:
@@ -98,126 +98,128 @@ class Slip:
         return text.upper() if self.provider.habits[6] < 0.6 else text[:1].upper() + text[1:]
 
 
-def head(slip: Slip) -> None:
+def head(draft: ReceiptDraft) -> None:
     """Sets who issues the receipt."""
-    provider, big = slip.provider, slip.face
+    provider, big = draft.provider, draft.face
     if provider.habits[7] < 0.35:
         side = 46
-        logos.logo(slip.sheet, provider, (slip.sheet.width - side) // 2, slip.y, side, (30, 30, 30))
-        slip.y += side + 8
+        logos.logo(
+            draft.sheet, provider, (draft.sheet.width - side) // 2, draft.y, side, (30, 30, 30)
+        )
+        draft.y += side + 8
     if provider.habits[8] < 0.7:
         big = replace(
-            slip.face, size=round(slip.face.size * (1.2 + provider.habits[9] * 0.6)), bold=True
+            draft.face, size=round(draft.face.size * (1.2 + provider.habits[9] * 0.6)), bold=True
         )
     name = provider.name.upper() if provider.habits[10] < 0.6 else provider.name
-    slip.center(name, face=big, role="header", field="provider_name")
-    slip.center(provider.address, field="provider_address")
+    draft.center(name, face=big, role="header", field="provider_name")
+    draft.center(provider.address, field="provider_address")
     if provider.habits[11] < 0.75:
-        label = provider.wording(12, ("Tel.", "Phone:", "TEL", "Ph:", "Telephone"))
-        _pairs(slip, label, provider.phone, "phone")
+        label = provider.phrasing(12, ("Tel.", "Phone:", "TEL", "Ph:", "Telephone"))
+        _pairs(draft, label, provider.phone, "phone")
     if provider.habits[13] < 0.5:
-        label = provider.wording(14, ("VAT No.", "Tax ID:", "TAX NO", "GST Reg. No.", "TIN"))
-        _pairs(slip, label, provider.tax_id, "tax_id")
+        label = provider.phrasing(14, ("VAT No.", "Tax ID:", "TAX NO", "GST Reg. No.", "TIN"))
+        _pairs(draft, label, provider.tax_id, "tax_id")
     if provider.habits[15] < 0.3:
-        slip.center(provider.web)
-    slip.y += 6
+        draft.center(provider.web)
+    draft.y += 6
 
 
-def _pairs(slip: Slip, label: str, text: str, field: str) -> None:
-    """Sets a label and its value in the middle of the slip."""
-    sheet, face = slip.sheet, slip.face
+def _pairs(draft: ReceiptDraft, label: str, text: str, field: str) -> None:
+    """Sets a label and its value in the middle of the draft."""
+    sheet, face = draft.sheet, draft.face
     gap = face.size // 2
     wide = face.wide(label) + gap + face.wide(text)
     x = max(sheet.left, (sheet.width - wide) // 2)
-    key = sheet.put(label, x, slip.y, face, lines=1)
-    slip.y = sheet.put(text, key.x1 + gap, slip.y, face, lines=1, field=field).y1
+    key = sheet.put(label, x, draft.y, face, lines=1)
+    draft.y = sheet.put(text, key.x1 + gap, draft.y, face, lines=1, field=field).y1
 
 
-def facts(slip: Slip) -> None:
+def facts(draft: ReceiptDraft) -> None:
     """Sets date, number and who stood at the till."""
-    deal_, dice, provider = slip.deal, slip.dice, slip.provider
-    label = provider.wording(5, ("Date", "DATE:", "Date:", "Dt"))
-    slip.fact(label, deal_.spelt(deal_.day), "date")
+    sale, rng, provider = draft.sale, draft.rng, draft.provider
+    label = provider.phrasing(5, ("Date", "DATE:", "Date:", "Dt"))
+    draft.fact(label, sale.formatted(sale.day), "date")
     if provider.habits[6] < 0.7:
-        slip.fact(provider.wording(7, ("Time", "TIME:", "Time:")), values.clock(dice), None)
-    label = provider.wording(
+        draft.fact(provider.phrasing(7, ("Time", "TIME:", "Time:")), values.clock(rng), None)
+    label = provider.phrasing(
         8, ("Receipt no.", "RECEIPT #", "Trans:", "Bill No:", "Inv No.", "Ticket")
     )
-    slip.fact(label, deal_.number, "document_number")
+    draft.fact(label, sale.number, "document_number")
     if provider.habits[9] < 0.5:
-        who = dice.word("people.given_names")
-        slip.fact(provider.wording(10, ("Cashier", "CASHIER:", "Clerk", "Served by")), who, None)
+        who = rng.word("people.given_names")
+        draft.fact(provider.phrasing(10, ("Cashier", "CASHIER:", "Clerk", "Served by")), who, None)
     if provider.habits[11] < 0.4:
-        slip.fact(provider.wording(12, ("Till", "REG", "POS", "Terminal")), dice.digits(2), None)
+        draft.fact(provider.phrasing(12, ("Till", "REG", "POS", "Terminal")), rng.digits(2), None)
     if provider.habits[13] < 0.15:
-        slip.fact("Customer", deal_.customer, "customer_name")
+        draft.fact("Customer", sale.customer, "customer_name")
 
 
-def sums(slip: Slip) -> None:
+def sums(draft: ReceiptDraft) -> None:
     """Sets subtotal, tax, total and how it was paid."""
-    deal_, provider, dice = slip.deal, slip.provider, slip.dice
+    sale, provider, rng = draft.sale, draft.provider, draft.rng
     sign = provider.habits[2] < 0.6
-    label = provider.wording(3, ("Subtotal", "SUBTOTAL", "Sub-Total:", "NET"))
+    label = provider.phrasing(3, ("Subtotal", "SUBTOTAL", "Sub-Total:", "NET"))
     if provider.habits[4] < 0.8:
-        slip.fact(label, deal_.money(deal_.subtotal, sign=sign), "subtotal", wide=True)
+        draft.fact(label, sale.money(sale.subtotal, sign=sign), "subtotal", wide=True)
         rate = f"{provider.tax_rate * 100:g}%"
-        label = provider.wording(
+        label = provider.phrasing(
             5, (f"{provider.tax_name} {rate}", f"{provider.tax_name}", f"TAX {rate}")
         )
-        slip.fact(label, deal_.money(deal_.tax, sign=sign), "tax", wide=True)
-    face = slip.face
+        draft.fact(label, sale.money(sale.tax, sign=sign), "tax", wide=True)
+    face = draft.face
     if provider.habits[7] < 0.6:
         face = replace(face, bold=True, size=round(face.size * (1 + provider.habits[8] * 0.4)))
-    label = provider.wording(
+    label = provider.phrasing(
         9, ("TOTAL", "Total", "AMOUNT DUE", "Total:", "GRAND TOTAL", "BALANCE DUE")
     )
-    slip.fact(label, deal_.money(deal_.total), "total", wide=True, face=face)
+    draft.fact(label, sale.money(sale.total), "total", wide=True, face=face)
     paid = provider.habits[10]
     if paid < 0.45:
-        given = deal_.total + dice.pick((0.0, 0.5, 3.0, 10.0))
-        slip.fact(dice.pick(("Cash", "CASH")), deal_.money(given, sign=sign), None, wide=True)
-        label = provider.wording(11, ("Change", "CHANGE", "CHANGE DUE"))
-        slip.fact(label, deal_.money(given - deal_.total, sign=sign), None, wide=True)
+        given = sale.total + rng.pick((0.0, 0.5, 3.0, 10.0))
+        draft.fact(rng.pick(("Cash", "CASH")), sale.money(given, sign=sign), None, wide=True)
+        label = provider.phrasing(11, ("Change", "CHANGE", "CHANGE DUE"))
+        draft.fact(label, sale.money(given - sale.total, sign=sign), None, wide=True)
     elif paid < 0.8:
-        label = dice.pick(("VISA", "MASTERCARD", "DEBIT", "CARD", "AMEX"))
-        slip.fact(label, deal_.money(deal_.total, sign=sign), None, wide=True)
-        slip.fact("Card no.", f"************{dice.digits(4)}", None, wide=True)
-        slip.fact("Auth code", dice.digits(6), None, wide=True)
+        label = rng.pick(("VISA", "MASTERCARD", "DEBIT", "CARD", "AMEX"))
+        draft.fact(label, sale.money(sale.total, sign=sign), None, wide=True)
+        draft.fact("Card no.", f"************{rng.digits(4)}", None, wide=True)
+        draft.fact("Auth code", rng.digits(6), None, wide=True)
 
 
-def foot(slip: Slip) -> None:
+def foot(draft: ReceiptDraft) -> None:
     """Sets thanks and maybe a bar code."""
-    dice = slip.dice
-    slip.y += 6
-    for text in dice.sample(word_list("receipts.closing_lines"), dice.integer(1, 3)):
-        slip.center(text)
-    if slip.provider.habits[14] < 0.4:
-        _barcode(slip)
+    rng = draft.rng
+    draft.y += 6
+    for text in rng.sample(word_list("receipts.closing_lines"), rng.integer(1, 3)):
+        draft.center(text)
+    if draft.provider.habits[14] < 0.4:
+        _barcode(draft)
 
 
-def _barcode(slip: Slip) -> None:
-    sheet, dice = slip.sheet, slip.dice
+def _barcode(draft: ReceiptDraft) -> None:
+    sheet, rng = draft.sheet, draft.rng
     x, stop = sheet.left + 30, sheet.right - 30
-    slip.y += 8
+    draft.y += 8
     while x < stop:
-        thick = dice.integer(1, 4)
-        sheet.frame(x, slip.y, x + thick - 1, slip.y + 40, fill=(20, 20, 20), thick=0)
-        x += thick + dice.integer(1, 4)
-    slip.y += 46
-    slip.center(dice.digits(12))
+        thick = rng.integer(1, 4)
+        sheet.frame(x, draft.y, x + thick - 1, draft.y + 40, fill=(20, 20, 20), thick=0)
+        x += thick + rng.integer(1, 4)
+    draft.y += 46
+    draft.center(rng.digits(12))
 
 
-def item(slip: Slip, item: Item, *, below: bool, first: bool) -> None:
+def item(draft: ReceiptDraft, item: Item, *, below: bool, first: bool) -> None:
     """Sets one item: on one line, or with count and price on a line below."""
-    sheet, deal_, face = slip.sheet, slip.deal, slip.face
-    amount = deal_.money(item.amount, sign=slip.provider.habits[2] < 0.4)
+    sheet, sale, face = draft.sheet, draft.sale, draft.face
+    amount = sale.money(item.amount, sign=draft.provider.habits[2] < 0.4)
     room = face.wide(amount) + 14
-    x, y, count = sheet.left, slip.y, None
+    x, y, count = sheet.left, draft.y, None
     if first and not below:
         count = sheet.put(item.count, x, y, face, role="answer", field="item_quantity", lines=1)
         x += face.size * 2
     name = sheet.put(
-        slip.shown(item.description),
+        draft.shown(item.description),
         x,
         y,
         face,
@@ -232,9 +234,11 @@ def item(slip: Slip, item: Item, *, below: bool, first: bool) -> None:
         count = sheet.put(
             item.count, x + 20, y, face, role="answer", field="item_quantity", lines=1
         )
-        mark = sheet.put(slip.provider.wording(6, ("x", "@", "X")), count.x1 + 8, y, face, lines=1)
+        mark = sheet.put(
+            draft.provider.phrasing(6, ("x", "@", "X")), count.x1 + 8, y, face, lines=1
+        )
         price = sheet.put(
-            deal_.money(item.price),
+            sale.money(item.price),
             mark.x1 + 8,
             y,
             face,
@@ -256,4 +260,4 @@ def item(slip: Slip, item: Item, *, below: bool, first: bool) -> None:
     )
     blocks.append(value)
     sheet.rows.append(tuple(block.segment for block in blocks))
-    slip.y = max(block.y1 for block in blocks)
+    draft.y = max(block.y1 for block in blocks)

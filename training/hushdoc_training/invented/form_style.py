@@ -1,4 +1,4 @@
-"""Look: how one form is set, from its typefaces to the way it writes its labels."""
+"""Form style: how one form is set, from its typefaces to the case of its labels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hushdoc_training.invented import phrases, values
-from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.sheet import Colour, Face
 
 Case = Literal["upper", "title", "sentence"]
@@ -34,7 +34,7 @@ _MONEY = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Look:
+class FormStyle:
     """The hand of one form.
 
     Attributes:
@@ -74,10 +74,10 @@ class Look:
         """Distance of two lines of labels, in pixels."""
         return round(self.key.size * self.leading * 1.15)
 
-    def label(self, text: str, dice: Dice | None = None) -> str:
+    def label(self, text: str, rng: Draws | None = None) -> str:
         """Returns the text as this form writes its labels."""
         colon = self.colon
-        if text.endswith("?") or (dice is not None and dice.chance(0.08)):
+        if text.endswith("?") or (rng is not None and rng.flip(0.08)):
             colon = ""
         return cased(text, self.case) + colon
 
@@ -95,64 +95,64 @@ def cased(text: str, case: Case) -> str:
     return text[:1].upper() + text[1:]
 
 
-def look(dice: Dice) -> Look:
-    """Returns the look of a form."""
-    printed = dice.weighted(_PRINT)
-    size = dice.weighted(
+def form_style(rng: Draws) -> FormStyle:
+    """Returns the style of a form."""
+    printed = rng.weighted(_PRINT)
+    size = rng.weighted(
         ((11, 1.5), (12, 3.5), (13, 4.0), (14, 4.0), (15, 2.5), (16, 1.5), (18, 0.4))
     )
     body = Face(family=printed, size=size)
-    key = body.strong() if dice.chance(0.25) else body
-    if dice.chance(0.25):
-        key = key.sized(size - dice.integer(1, 2))
-    head = _headed(dice, body, 1.0, 1.25)
-    case: Case = dice.weighted((("upper", 5.0), ("title", 3.5), ("sentence", 2.5)))
-    return Look(
+    key = body.strong() if rng.flip(0.25) else body
+    if rng.flip(0.25):
+        key = key.sized(size - rng.integer(1, 2))
+    head = _headed(rng, body, 1.0, 1.25)
+    case: Case = rng.weighted((("upper", 5.0), ("title", 3.5), ("sentence", 2.5)))
+    return FormStyle(
         body=body,
         key=key,
-        value=_hand(dice, body),
+        value=_hand(rng, body),
         head=head,
-        title=_headed(dice, body, 1.1, 1.8),
+        title=_headed(rng, body, 1.1, 1.8),
         case=case,
-        title_case=dice.weighted((("upper", 7.0), ("title", 3.0))),
-        head_case=dice.weighted((("upper", 5.0), ("title", 3.0), ("sentence", 1.0))),
-        colon=dice.weighted(((":", 7.5), ("", 2.0), (" :", 0.4), ("-", 0.15), (".", 0.15))),
-        rule=dice.weighted((("none", 5.0), ("line", 4.0), ("dots", 0.7))),
-        leading=dice.real(1.12, 1.7),
-        date_style=dice.pick(values.DATE_STYLES),
-        money=dice.weighted(_MONEY),
-        upper_values=dice.chance(0.25),
-        upper_text=dice.chance(0.1),
+        title_case=rng.weighted((("upper", 7.0), ("title", 3.0))),
+        head_case=rng.weighted((("upper", 5.0), ("title", 3.0), ("sentence", 1.0))),
+        colon=rng.weighted(((":", 7.5), ("", 2.0), (" :", 0.4), ("-", 0.15), (".", 0.15))),
+        rule=rng.weighted((("none", 5.0), ("line", 4.0), ("dots", 0.7))),
+        leading=rng.real(1.12, 1.7),
+        date_style=rng.pick(values.DATE_STYLES),
+        money=rng.weighted(_MONEY),
+        upper_values=rng.flip(0.25),
+        upper_text=rng.flip(0.1),
     )
 
 
-def _headed(dice: Dice, body: Face, least: float, most: float) -> Face:
+def _headed(rng: Draws, body: Face, least: float, most: float) -> Face:
     family = body.family
-    if dice.chance(0.2):
-        family = dice.pick(("sans", "times", "plain", "serif"))
+    if rng.flip(0.2):
+        family = rng.pick(("sans", "times", "plain", "serif"))
     return Face(
         family=family,
-        size=round(body.size * dice.real(least, most)),
-        bold=dice.chance(0.7),
-        italic=dice.chance(0.05),
+        size=round(body.size * rng.real(least, most)),
+        bold=rng.flip(0.7),
+        italic=rng.flip(0.05),
     )
 
 
-def _hand(dice: Dice, body: Face) -> Face:
+def _hand(rng: Draws, body: Face) -> Face:
     """Returns the face of what is filled in: the form's own, typed in, or by hand."""
-    manner = dice.unit()
+    manner = rng.unit()
     if manner < 0.5:
         return body
     if manner < 0.78:
-        family = dice.pick(("typewriter", "typewriter", "mono"))
-        return Face(family=family, size=max(12, min(16, body.size + dice.integer(-1, 2))))
+        family = rng.pick(("typewriter", "typewriter", "mono"))
+        return Face(family=family, size=max(12, min(16, body.size + rng.integer(-1, 2))))
     if manner < 0.9:
-        family, size = "script", body.size + dice.integer(1, 4)
-        return Face(family=family, size=size, colour=dice.pick(_HAND))
-    family = dice.pick(("sans", "roman", "times"))
+        family, size = "script", body.size + rng.integer(1, 4)
+        return Face(family=family, size=size, colour=rng.pick(_HAND))
+    family = rng.pick(("sans", "roman", "times"))
     return Face(
         family=family,
-        size=body.size + dice.integer(0, 2),
+        size=body.size + rng.integer(0, 2),
         italic=True,
-        colour=dice.pick(_HAND),
+        colour=rng.pick(_HAND),
     )

@@ -1,4 +1,4 @@
-"""Deals: who sold what to whom, for how much; what an invoice or a receipt then states."""
+"""Sales: who sold what to whom, for how much; an invoice or a receipt reports one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date, timedelta
 
 from hushdoc_training.invented import people, phrases, places, values
 from hushdoc_training.invented.providers import Provider
-from hushdoc_training.invented.random_draws import Dice
+from hushdoc_training.invented.random_draws import Draws
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,7 +27,7 @@ class Item:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Deal:
+class Sale:
     """A sale. Subtotal is the sum of all items, total is subtotal and tax."""
 
     provider: Provider
@@ -44,36 +44,36 @@ class Deal:
     def money(self, amount: float, *, sign: bool = True) -> str:
         """Returns an amount as the provider writes it."""
         money = self.provider.money
-        return money.spell(amount) if sign else money.plain(amount)
+        return money.format(amount) if sign else money.plain(amount)
 
-    def spelt(self, day: date) -> str:
+    def formatted(self, day: date) -> str:
         """Returns a day as the provider writes it."""
-        return values.spell_date(day, self.provider.date_style)
+        return values.format_date(day, self.provider.date_style)
 
 
-def deal(provider: Provider, dice: Dice, *, wares: bool = False) -> Deal:
+def draw_sale(provider: Provider, rng: Draws, *, wares: bool = False) -> Sale:
     """Returns a sale of this provider's goods.
 
     Args:
         provider: Who sells.
-        dice: Chooses what, how many and to whom.
+        rng: Chooses what, how many and to whom.
         wares: Whether it is something for a shop's till.
     """
     goods = provider.wares if wares else provider.goods
-    chosen = dice.sample(goods, dice.weighted(((2, 1.0), (4, 2.0), (7, 3.0), (12, 2.0), (20, 0.8))))
-    chosen = chosen[: dice.integer(1, len(chosen))]
-    items = tuple(_item(description, price, dice, wares) for description, price in chosen)
+    chosen = rng.sample(goods, rng.weighted(((2, 1.0), (4, 2.0), (7, 3.0), (12, 2.0), (20, 0.8))))
+    chosen = chosen[: rng.integer(1, len(chosen))]
+    items = tuple(_item(description, price, rng, wares) for description, price in chosen)
     subtotal = round(sum(item.amount for item in items), 2)
     tax = round(subtotal * provider.tax_rate, 2)
-    day = values.day(dice, 1995, 2024)
-    firm = dice.chance(0.6)
-    return Deal(
+    day = values.day(rng, 1995, 2024)
+    firm = rng.flip(0.6)
+    return Sale(
         provider=provider,
-        customer=phrases.company(dice) if firm else people.name(dice),
-        customer_address=places.address(dice, provider.country),
-        number=_number(provider, dice, day),
+        customer=phrases.company(rng) if firm else people.name(rng),
+        customer_address=places.address(rng, provider.country),
+        number=_number(provider, rng, day),
         day=day,
-        due=day + timedelta(days=dice.pick((7, 10, 14, 15, 30, 30, 45, 60))),
+        due=day + timedelta(days=rng.pick((7, 10, 14, 15, 30, 30, 45, 60))),
         items=items,
         subtotal=subtotal,
         tax=tax,
@@ -81,15 +81,15 @@ def deal(provider: Provider, dice: Dice, *, wares: bool = False) -> Deal:
     )
 
 
-def _item(description: str, price: float, dice: Dice, wares: bool) -> Item:
+def _item(description: str, price: float, rng: Draws, wares: bool) -> Item:
     if wares:
-        quantity = float(dice.weighted(((1, 7.0), (2, 2.0), (3, 1.0), (6, 0.3))))
+        quantity = float(rng.weighted(((1, 7.0), (2, 2.0), (3, 1.0), (6, 0.3))))
         price = round(price % 40 + 0.5, 2)
-    elif dice.chance(0.12):
-        quantity = dice.integer(1, 60) / 4
+    elif rng.flip(0.12):
+        quantity = rng.integer(1, 60) / 4
     else:
-        quantity = float(dice.integer(1, dice.pick((3, 10, 100))))
-    code = f"{dice.letters(1)}{dice.digits(4)}" if dice.chance(0.5) else dice.digits(5)
+        quantity = float(rng.integer(1, rng.pick((3, 10, 100))))
+    code = f"{rng.letters(1)}{rng.digits(4)}" if rng.flip(0.5) else rng.digits(5)
     return Item(
         code=code,
         description=description,
@@ -99,9 +99,9 @@ def _item(description: str, price: float, dice: Dice, wares: bool) -> Item:
     )
 
 
-def _number(provider: Provider, dice: Dice, day: date) -> str:
-    serial = dice.integer(1, 99999)
-    return provider.wording(
+def _number(provider: Provider, rng: Draws, day: date) -> str:
+    serial = rng.integer(1, 99999)
+    return provider.phrasing(
         2,
         (
             f"{serial:05d}",
