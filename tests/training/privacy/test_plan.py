@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from hushdoc.accounting import pld, rdp
-from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
+from hushdoc.accounting.mechanism import Composed, Gaussian, Mechanism, PoissonSampled
 from hushdoc.certificate.claim import Claim
 from hushdoc.certificate.vocabulary import PRIVACY_UNITS
 from hushdoc_training.privacy import claims
-from hushdoc_training.privacy.plan import UNIT_DEFINITIONS, PrivacyPlan
+from hushdoc_training.privacy.plan import ACCOUNTANTS, PROFILE_DELTAS, UNIT_DEFINITIONS, PrivacyPlan
+from hushdoc_training.runs import account
 
 
 def plan(accountant: str, **changed: object) -> PrivacyPlan:
@@ -131,3 +132,29 @@ def test_every_unit_can_be_certified(unit: str) -> None:
     assert unit in PRIVACY_UNITS
     claim = claims.private(plan("rdp", privacy_unit=unit), "papers", (), training={})
     assert Claim.from_json(claim.to_json()).guarantees[0].unit_definition == UNIT_DEFINITIONS[unit]
+
+
+@pytest.mark.parametrize("accountant", ["pld", "rdp"])
+def test_the_accountant_is_asked_once_for_a_run(
+    accountant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not again by the progress line, by each claim, or by the recomputation of their numbers."""
+    asked: list[tuple[object, float]] = []
+    engine = ACCOUNTANTS[accountant]
+
+    def counted(mechanism: Mechanism, delta: float) -> float:
+        asked.append((mechanism, delta))
+        return engine(mechanism, delta)
+
+    monkeypatch.setitem(ACCOUNTANTS, accountant, counted)
+    made = plan(accountant)
+    assert asked == [(made.mechanism(), made.delta)]
+    first = claims.private(made, "pages", (), training={})
+    computed = pld._bounds.cache_info().misses
+    account.require_certifiable(first)
+    again = claims.private(made, "pages", (), training={"rate": 1})
+    assert made.epsilon_after(50) == again.guarantees[0].epsilon
+    assert again.guarantees == first.guarantees
+    assert len(asked) == len(set(asked)) == len({made.delta, *PROFILE_DELTAS})
+    # The recomputation decides for itself, as a checker would, but composes no losses again.
+    assert pld._bounds.cache_info().misses == computed

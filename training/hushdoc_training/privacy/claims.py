@@ -16,10 +16,9 @@ from hushdoc.certificate.claim import (
     PublicData,
 )
 from hushdoc_training.ledger.runs import LedgerStatement
-from hushdoc_training.privacy.plan import ACCOUNTANTS, UNIT_DEFINITIONS, PrivacyPlan
+from hushdoc_training.privacy.plan import PROFILE_DELTAS, UNIT_DEFINITIONS, PrivacyPlan, Spending
 from hushdoc_training.randomness.secret_stream import FLOATING_POINT, RNG
 
-PROFILE_DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 TRANSCRIPT = "training"
 OBSERVES = "the final weights and everything else in the artifact"
 KNOWS = "all other records, all settings, and how training works"
@@ -198,14 +197,14 @@ def accesses_of_checks(
 def _guarantee(
     plan: PrivacyPlan, tuning: str, ledger: LedgerStatement | None, assumes: tuple[str, ...]
 ) -> Guarantee:
-    mechanism = plan.mechanism() if ledger is None else ledger.mechanism
-    accountant = plan.accountant if ledger is None else LEDGER_ACCOUNTANT
-    epsilon = ACCOUNTANTS[accountant]
+    spending = plan.spending
+    if ledger is not None:
+        spending = Spending(mechanism=ledger.mechanism, accountant=LEDGER_ACCOUNTANT)
     return guarantees.differential_privacy(
-        mechanism,
-        lambda delta: epsilon(mechanism, delta),
+        spending.mechanism,
+        spending.epsilon,
         plan.delta,
-        accountant=accountant,
+        accountant=spending.accountant,
         transcript=TRANSCRIPT,
         profile=PROFILE_DELTAS,
         observes=OBSERVES,

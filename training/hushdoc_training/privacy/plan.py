@@ -1,13 +1,15 @@
 """PrivacyPlan: unit, sampling, clipping, noise and accounting in one object that can't disagree.
 
 The sampler, the optimizer, the progress line and the certificate's guarantee are all made from the
-same frozen plan, so a guarantee can't be stated for a mechanism that did not run.
+same frozen plan, so a guarantee can't be declared for a mechanism that did not run. What it spends
+is computed once, and every claim is made from those numbers.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from hushdoc.accounting import calibration, pld, rdp
 from hushdoc.accounting.mechanism import Composed, Gaussian, Mechanism, PoissonSampled
@@ -15,6 +17,9 @@ from hushdoc.accounting.mechanism import Composed, Gaussian, Mechanism, PoissonS
 ACCOUNTANTS = {"pld": pld.epsilon, "rdp": rdp.epsilon}
 """Ways to compute epsilon, both upper bounds. Privacy loss distributions (pld) need about 6 % less
 noise for the same epsilon; Renyi accounting (rdp) is the older way."""
+
+PROFILE_DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+"""Where a guarantee gives epsilon besides its own delta."""
 
 UNIT_DEFINITIONS = {
     "document": "one document with all its pages, however many windows it is cut into",
@@ -24,6 +29,28 @@ UNIT_DEFINITIONS = {
     "user": "everything that came from one person, all documents together",
 }
 """What a unit means in a certificate; who builds the records sees to it that they are that."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """What one mechanism spends by one accountant: every epsilon is computed once.
+
+    Attributes:
+        mechanism: What ran.
+        accountant: One of ACCOUNTANTS.
+    """
+
+    mechanism: Mechanism
+    accountant: str
+    _computed: dict[float, float] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def epsilon(self, delta: float) -> float:
+        """Returns the epsilon at a delta."""
+        if delta not in self._computed:
+            self._computed[delta] = ACCOUNTANTS[self.accountant](self.mechanism, delta)
+        return self._computed[delta]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,8 +170,15 @@ class PrivacyPlan:
         """Returns what ran, in the certificate's words; all planned steps by default."""
         return Composed(event=self.step, count=self.steps if steps is None else steps)
 
+    @cached_property
+    def spending(self) -> Spending:
+        """What all planned steps spend."""
+        return Spending(mechanism=self.mechanism(), accountant=self.accountant)
+
     def epsilon_after(self, steps: int) -> float:
         """Returns the epsilon that this many steps spend."""
+        if steps == self.steps:
+            return self.spending.epsilon(self.delta)
         return ACCOUNTANTS[self.accountant](self.mechanism(steps), self.delta)
 
 

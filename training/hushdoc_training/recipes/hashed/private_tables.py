@@ -34,7 +34,7 @@ from hushdoc_training.crf.term_release import (
     rows_of_a_term,
 )
 from hushdoc_training.privacy import claims
-from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.plan import PROFILE_DELTAS, PrivacyPlan
 from hushdoc_training.randomness.secret_stream import RNG, SecretStream
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def _guarantee(event: Gaussian, delta: float) -> Guarantee:
         delta,
         accountant="pld",
         transcript=TRANSCRIPT,
-        profile=claims.PROFILE_DELTAS,
+        profile=PROFILE_DELTAS,
         observes=claims.OBSERVES,
         knows="all rows but those in question, all settings, and how training works",
         unit="token-term",
