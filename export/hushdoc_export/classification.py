@@ -11,8 +11,8 @@ import numpy as np
 from hushdoc.certificate.claim import Claim
 from hushdoc.errors import CheckpointError, LabelMismatchError
 from hushdoc.labels import LabelSet
-from hushdoc.runtime.classification import INPUTS, LABELS_FILE, MODALITY_KEY, TASK
 from hushdoc.runtime.encoding import Preprocessing
+from hushdoc.runtime.graph_classifier import INPUTS, LABELS_FILE, MODALITY_KEY, TASK
 from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc_export import graph, sealing
 from hushdoc_export.embedding import freed

@@ -3,7 +3,8 @@
 hushdoc.json           manifest with the scheme of the features
 table.safetensors      for every row, by how much the weights of each label exceed those of one that
                        is left out ("O", or the first); their scale if they are bytes; transitions
-labels.json            the fields, and the labels of items in the order of the fitted columns
+labels.json            the fields, and the labels of items in the order of the fitted columns; of
+                       a classifier the classes in that order
 clusters.safetensors   public clusters of words, where the scheme has some
 
 Answers depend on nothing but differences of a row's weights, so one column can be spared. Neither
@@ -30,8 +31,9 @@ from hushdoc.certificate.claim import Claim
 from hushdoc.errors import CheckpointError, MissingExtraError
 from hushdoc.hashing import Clusters, FeatureScheme, segmentation
 from hushdoc.labels import OUTSIDE
-from hushdoc.runtime.hashed import class_scoring
-from hushdoc.runtime.hashed.model import CLUSTERS_FILE, FORMAT, LABELS_FILE, TASK, label_set
+from hushdoc.runtime.hashed import class_scoring, classifier
+from hushdoc.runtime.hashed.model import TASK, label_set
+from hushdoc.runtime.hashed.sealed_table import CLUSTERS_FILE, FORMAT, LABELS_FILE
 from hushdoc.runtime.hashed.table import HASHES, IDS, SCALE, TRANSITIONS, ZERO_POINT, HashedTable
 from hushdoc.signing.keys import PrivateKey
 from hushdoc.system import atomic_files
@@ -230,13 +232,15 @@ def seal_table(
     _require_complete(weights)
     lean, reference = differences(weights, tags)
     made = rounded(lean, dtype)
+    classifies = class_scoring.is_classifier(tags, scheme.level, transitions)
+    task = classifier.TASK if classifies else TASK
     certificate = Certificate(
         certificate_id=certificates.new_certificate_id(),
         issued_at=certificates.utc_now(),
         expires_at=expires_at,
         issuer=issuer,
         assurance=ASSURANCE,
-        model=ModelIdentity(name=name, version=version, task=TASK, format=FORMAT, entry=ENTRY),
+        model=ModelIdentity(name=name, version=version, task=task, format=FORMAT, entry=ENTRY),
         claim=claim,
         derivation=(_step(weights, made, dtype, None if reference is None else tags[reference]),),
     )
@@ -254,10 +258,13 @@ def seal_table(
         transitions=transitions.astype(np.float64),
         reference=reference,
     )
+    names = {"labels": list(tags)}
+    if not classifies:
+        names = {"fields": list(labels.fields), "tags": list(tags)}
     contents = {
         ENTRY: _packed(tensors, notes),
-        "hushdoc.json": sealing.dump(_manifest(scheme, dtype, tags, table)),
-        LABELS_FILE: sealing.dump({"fields": list(labels.fields), "tags": list(tags)}),
+        "hushdoc.json": sealing.dump(_manifest(task, scheme, dtype, tags, table)),
+        LABELS_FILE: sealing.dump(names),
     }
     if clusters is not None:
         contents[CLUSTERS_FILE] = _packed({HASHES: clusters.hashes, IDS: clusters.ids}, notes)
@@ -265,15 +272,15 @@ def seal_table(
 
 
 def _manifest(
-    scheme: FeatureScheme, dtype: str, tags: Sequence[str], table: HashedTable
+    task: str, scheme: FeatureScheme, dtype: str, tags: Sequence[str], table: HashedTable
 ) -> dict[str, Any]:
-    stated = {}
-    if class_scoring.is_classifier(tags, scheme.level, table.transitions):
+    rule = {}
+    if task == classifier.TASK:
         # Computed from what is released alone, as `_step` says of all that is done here.
-        stated = {class_scoring.KEY: class_scoring.ClassConfidence.of(table).to_dict()}
+        rule = {class_scoring.KEY: class_scoring.ClassConfidence.of(table).to_dict()}
     return {
         "formatVersion": sealing.FORMAT_VERSION,
-        "task": TASK,
+        "task": task,
         "entry": ENTRY,
         "inputs": [],
         "outputs": [],
@@ -287,7 +294,7 @@ def _manifest(
             "features": scheme.to_dict(),
             "segmentation": segmentation.VERSION,
             "weights": dtype,
-            **stated,
+            **rule,
         },
     }
 

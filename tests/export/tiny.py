@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
@@ -23,6 +24,7 @@ from hushdoc.certificate.claim import (
     ProtectedData,
     ProtectedUnit,
 )
+from hushdoc.hashing import FeatureScheme
 from hushdoc.labels import LabelSet
 from hushdoc.policy.policy import Policy
 from hushdoc.runtime.encoding import Preprocessing
@@ -30,6 +32,10 @@ from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc.signing import keys
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
 from hushdoc_export import kie, sealing
+from hushdoc_export.classification import export_image_classifier, export_text_classifier
+from hushdoc_export.embedding import export_embedding
+from hushdoc_export.release import Release
+from hushdoc_export.table import seal_table
 from hushdoc_training import checkpoint
 from hushdoc_training.models.layout import TokenClassifier
 
@@ -231,6 +237,99 @@ def _sealed_variant(variant: str) -> Path:
         variant=variant,
         max_f1_loss=100,
     )
+
+
+CLASSES = ("form", "invoice", "letter")
+"""What the classifiers below know, in the order of their outputs."""
+
+SMALL = {
+    "hidden_size": 48,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 40,
+    "max_position_embeddings": 70,
+    "initializer_range": 0.5,
+    "vocab_size": 90,
+    "num_labels": len(CLASSES),
+}
+"""The sizes of a transformer that is exported in a moment."""
+
+
+@functools.cache
+def sealed_classifier(modality: str) -> Path:
+    """Returns a classifier of text, layout or images that was exported once for all tests."""
+    torch.manual_seed(21)
+    given = {"labels": CLASSES, "claim": claim()}
+    if modality == "image":
+        resnet = transformers.ResNetConfig(
+            embedding_size=8, hidden_sizes=[8], depths=[1], num_labels=len(CLASSES)
+        )
+        half = (0.5, 0.5, 0.5)
+        return export_image_classifier(
+            transformers.ResNetForImageClassification(resnet).eval(),
+            Path(_home.name) / "image-classifier",
+            release(),
+            preprocessing=ImagePreprocessing(height=16, width=16, mean=half, std=half),
+            **given,
+        )
+    layout = modality == "layout"
+    inner = (
+        transformers.LayoutLMForSequenceClassification(
+            transformers.LayoutLMConfig(max_2d_position_embeddings=1024, **SMALL)
+        )
+        if layout
+        else transformers.BertForSequenceClassification(transformers.BertConfig(**SMALL))
+    )
+    return export_text_classifier(
+        inner.eval(),
+        Path(_home.name) / f"{modality}-classifier",
+        release(),
+        layout=layout,
+        tokenizer_json=tokenizer_json(),
+        preprocessing=preprocessing(),
+        **given,
+    )
+
+
+@functools.cache
+def sealed_embedding() -> Path:
+    """Returns a model of embeddings that was exported once for all tests."""
+    torch.manual_seed(21)
+    bert = transformers.BertModel(transformers.BertConfig(**SMALL), add_pooling_layer=False)
+    return export_embedding(
+        bert.eval(),
+        Path(_home.name) / "embedding",
+        release(),
+        pooling="mean",
+        tokenizer_json=tokenizer_json(),
+        preprocessing=preprocessing(),
+        claim=claim(),
+    )
+
+
+@functools.cache
+def sealed_table(task: str) -> Path:
+    """Returns a table for clauses ("kie") or classes ("classification"), sealed once."""
+    tags = ("O", "distribution") if task == "kie" else CLASSES
+    stay = np.eye(len(tags), dtype=bool)
+    weights = np.full((1009, len(tags)), 1e-3, dtype=np.float32)
+    weights[::3, 1] = 1.0
+    return seal_table(
+        Path(_home.name) / f"{task}-table",
+        weights=weights,
+        transitions=np.zeros(stay.shape) if task == "kie" else np.where(stay, 0.0, -1e6),
+        tags=tags,
+        scheme=FeatureScheme(rows=1009, level="sentence", seed=9),
+        claim=claim(),
+        key=KEY,
+        name="tiny-table",
+        issuer="the tests",
+    )
+
+
+def release(**change: Any) -> Release:
+    """Returns who releases what the tests export."""
+    return Release(**{"key": KEY, "name": "tiny", "issuer": "the tests", **change})
 
 
 def resealed(out: Path, *, task: str = "kie", origin: Path | None = None, **change: Any) -> Path:

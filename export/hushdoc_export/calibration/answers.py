@@ -10,7 +10,8 @@ import numpy as np
 from hushdoc.document.document import Document
 from hushdoc.hashing import segmentation
 from hushdoc.labels import OUTSIDE, LabelledDocument, spans_from_tags
-from hushdoc.runtime import classification, kie
+from hushdoc.runtime import kie
+from hushdoc.runtime.classification import ClassificationModel
 from hushdoc.runtime.hashed import model as crf
 from hushdoc.runtime.scoring import Scoring
 from hushdoc_export.calibration.fitting import Answers
@@ -45,14 +46,12 @@ def field_answers(model: kie.KIEModel, documents: Sequence[LabelledDocument]) ->
     )
 
 
-def class_answers(
-    model: classification.ClassificationModel, documents: Sequence[LabelledDocument]
-) -> Answers:
-    """Returns what a classifier says of documents whose kind it knows.
+def class_answers(model: ClassificationModel, documents: Sequence[LabelledDocument]) -> Answers:
+    """Returns what a classifier says of documents whose class it knows.
 
     Args:
         model: Its own calibration must be off.
-        documents: With their kind.
+        documents: With their class.
     """
     numbers = {label: number for number, label in enumerate(model.labels)}
     known = [item for item in documents if item.document_type in numbers]
@@ -102,26 +101,26 @@ def text_answers(model: crf.HashedCRFModel, texts: Sequence[LabelledText]) -> An
     )
 
 
-def whole_text_answers(model: crf.HashedCRFModel, texts: Sequence[ClassifiedText]) -> Answers:
-    """Returns of which kind a table takes whole texts to be, and whether they are.
+def whole_text_answers(model: ClassificationModel, texts: Sequence[ClassifiedText]) -> Answers:
+    """Returns the best class of each text by a table, and whether it is the true one.
 
     Args:
-        model: Of kinds of whole texts; its own calibration does not count.
-        texts: With their kinds; those of nothing but blanks are passed over.
+        model: A table that classifies; its own calibration does not count.
+        texts: With their classes; those of nothing but whitespace are passed over.
 
     Raises:
         InputError: A text is not valid Unicode.
     """
-    raw = model.scored_by(RAW)
+    raw = model.scored_by(None)
     scores, right, numbers = [], [], []
     for number, told in enumerate(texts):
         if not told.text.strip():
             continue
         document = Document.from_text(told.text, id=f"text {number + 1}")
-        for found in raw.extract(document).fields:
-            scores.append(found.score)
-            right.append(found.label == told.label)
-            numbers.append(number)
+        (best,) = raw.classify(document).scores
+        scores.append(best.score)
+        right.append(best.label == told.label)
+        numbers.append(number)
     return Answers(
         scores=np.asarray(scores, dtype=np.float64),
         right=np.asarray(right, dtype=bool),

@@ -10,7 +10,6 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from hushdoc.artifact.artifact import Artifact, open_artifact
@@ -20,9 +19,10 @@ from hushdoc.certificate.claim import PublicData
 from hushdoc.errors import InputError, MissingExtraError, TaskMismatchError
 from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc.policy.policy import Policy
-from hushdoc.runtime import classification, kie
-from hushdoc.runtime.hashed import class_scoring
+from hushdoc.runtime import graph_classifier, kie
+from hushdoc.runtime.classification import ClassificationModel
 from hushdoc.runtime.hashed import model as crf
+from hushdoc.runtime.hashed.sealed_table import FORMAT
 from hushdoc.runtime.scoring import Scoring
 from hushdoc.signing.keys import public_key_of
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
@@ -30,7 +30,6 @@ from hushdoc.system import atomic_files
 from hushdoc_export import agreement, graph, sealing
 from hushdoc_export.calibration import texts as labelled_texts
 from hushdoc_export.calibration.answers import (
-    RAW,
     class_answers,
     field_answers,
     text_answers,
@@ -134,14 +133,14 @@ def export_calibrated_table(
     atomic_files.require_free(out)
     opened = open_artifact(folder, policy)
     _require_calibratable(opened, data, graph_model=False)
-    model = crf.HashedCRFModel.from_artifact(opened)
-    told = model.scored_by(RAW).class_confidence
-    if told is None:
+    if opened.certificate.model.task == graph_classifier.TASK:
+        classifier = ClassificationModel.from_artifact(opened)
+        known = labelled_texts.with_classes(classifier.labels, texts)
+        answers = whole_text_answers(classifier, known)
+    else:
+        model = crf.HashedCRFModel.from_artifact(opened)
         answers = text_answers(model, labelled_texts.with_fields(model.labels.fields, texts))
-        return _sealed(opened, out, release, answers, data, threshold)
-    answers = whole_text_answers(model, labelled_texts.with_classes(model.tags, texts))
-    stated = {class_scoring.KEY: told.to_dict()}
-    return _sealed(opened, out, release, answers, data, threshold, stated)
+    return _sealed(opened, out, release, answers, data, threshold)
 
 
 def _sealed(
@@ -151,24 +150,13 @@ def _sealed(
     answers: Answers,
     data: PublicData,
     threshold: float,
-    stated: Mapping[str, Any] = MappingProxyType({}),
 ) -> Path:
-    """Seals an artifact again, with the calibration that answers teach.
-
-    Args:
-        opened: The artifact.
-        out: Where the new one shall stand.
-        release: Who releases it.
-        answers: What it said.
-        data: Of what.
-        threshold: Below which answers are set apart.
-        stated: What else the manifest has to say for its scores to be those that were measured.
-    """
+    """Seals an artifact again, with the calibration that its answers to `data` give."""
     scoring = fit(answers, fitted_on=data.name, threshold=threshold)
     certificate = _certificate(opened, release, data, _step(opened, answers, scoring, data))
     contents = {subject.name: opened.read(subject.name) for subject in opened.subjects}
     manifest = json.loads(contents["hushdoc.json"])
-    manifest["preprocessing"] |= {**stated, "scores": scoring.to_dict()}
+    manifest["preprocessing"] |= {"scores": scoring.to_dict()}
     contents["hushdoc.json"] = sealing.dump(manifest)
     notes = {
         graph.CERTIFICATE_KEY: certificate.certificate_id,
@@ -222,8 +210,8 @@ def export_calibrated_on_invented(
     policy = own_policy(release)
     opened = open_artifact(folder, policy)
     told: dict[str, Any] = {"policy": policy, "threshold": threshold}
-    labels = LabelSet(fields=tuple(json.loads(opened.read("labels.json")).get("fields") or ()))
-    if opened.certificate.model.format == crf.FORMAT:
+    labels = _labels({"labels.json": opened.read("labels.json")})
+    if opened.certificate.model.format == FORMAT:
         told |= {"texts": labelled_texts.invented(labels.fields), "data": labelled_texts.INVENTED}
         return export_calibrated_table(folder, out, release, **told)
     images = "image" in opened.manifest["preprocessing"]
@@ -254,9 +242,9 @@ def _require_calibratable(opened: Artifact, data: PublicData, *, graph_model: bo
     """
     identity = opened.certificate.model
     known = (
-        {(kie.TASK, "onnx"), (classification.TASK, "onnx")}
+        {(kie.TASK, "onnx"), (graph_classifier.TASK, "onnx")}
         if graph_model
-        else {(crf.TASK, crf.FORMAT)}
+        else {(crf.TASK, FORMAT), (graph_classifier.TASK, FORMAT)}
     )
     if (identity.task, identity.format) not in known:
         raise TaskMismatchError(
@@ -282,7 +270,7 @@ def _require_calibratable(opened: Artifact, data: PublicData, *, graph_model: bo
 def _answers(opened: Artifact, documents: Sequence[LabelledDocument]) -> Answers:
     if opened.certificate.model.task == kie.TASK:
         return field_answers(kie.KIEModel.from_artifact(opened), documents)
-    return class_answers(classification.ClassificationModel.from_artifact(opened), documents)
+    return class_answers(ClassificationModel.from_artifact(opened), documents)
 
 
 def _step(opened: Artifact, answers: Answers, scoring: Scoring, data: PublicData) -> dict[str, Any]:

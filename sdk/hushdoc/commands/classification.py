@@ -23,9 +23,9 @@ def register(verbs: Any) -> None:
     """Adds `hushdoc classify`; numpy and onnxruntime are imported only when it runs."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "classify",
-        help="tell what kind of documents these are with a verified artifact",
-        description="Checks an artifact against a policy, then says what kind each document is. A "
-        "document that can't be read is reported and the others are still answered (exit code 7).",
+        help="classify documents with a verified artifact",
+        description="Checks an artifact against a policy, then prints the class of each document. "
+        "A document that can't be read is reported, the others are still answered (exit code 7).",
     )
     answering.model_options(parser)
     parser.add_argument(
@@ -35,7 +35,11 @@ def register(verbs: Any) -> None:
         help="PDF, image, text, or JSON written by Document.to_dict(); or - for standard input",
     )
     parser.add_argument(
-        "--top-k", type=int, default=1, metavar="N", help="how many labels are told (default: 1)"
+        "--top-k",
+        type=int,
+        default=1,
+        metavar="N",
+        help="how many labels are shown, best first (default: 1)",
     )
     reading_options(parser)
     policy_options(parser)
@@ -95,7 +99,7 @@ def _print(answer: Classification | Failure) -> None:
     if not isinstance(answer, Classification):
         return
     told = ", ".join(f"{printable(item.label, 200)} {item.score:.2f}" for item in answer.scores)
-    unsure = " (below the threshold: too unsure to say)" if answer.below_threshold else ""
+    unsure = " (below the threshold)" if answer.below_threshold else ""
     print(f"{printable(answer.document_id, 200)}: {told}{unsure}", flush=True)
     for warning in answer.warnings:
         print(f"  note: {printable(warning, 2000)}", flush=True)

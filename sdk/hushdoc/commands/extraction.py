@@ -17,7 +17,7 @@ from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.document.provenance import ENGINES, FORMATS, ReadingWarning
-from hushdoc.errors import DeviceUnavailableError, HushdocError, InputError, TaskMismatchError
+from hushdoc.errors import HushdocError, InputError
 from hushdoc.system import atomic_files
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
         )
     except ValueError as error:
         options.refuse_usage(str(error))
-    model = _load(options.artifact, policy, options.device, runtime)
+    model = load_finder(options.artifact, policy, options.device, runtime)
     failed: list[HushdocError] = []
     _write(_answers(model, options, password, failed), options)
     if not failed:
@@ -120,27 +120,16 @@ def run(options: argparse.Namespace) -> int:
     return PARTIAL if len(failed) < len(options.documents) else failed[0].exit_code
 
 
-def _load(artifact: Path, policy: Policy, device: str, runtime: Runtime) -> Model:
-    """Returns the model for fields that an artifact holds, of either kind."""
-    from hushdoc.artifact.artifact import open_artifact
-    from hushdoc.runtime import kie
-    from hushdoc.runtime.hashed import model as crf
+def load_finder(artifact: Path, policy: Policy, device: str, runtime: Runtime) -> Model:
+    """Returns the model for fields that an artifact holds, a graph or a table."""
+    from hushdoc.runtime.hashed.model import HashedCRFModel
+    from hushdoc.runtime.kie import KIEModel
+    from hushdoc.runtime.model import opened, require_class
 
-    with open_artifact(artifact, policy) as checked:
-        found = checked.certificate.model
-        if found.task != kie.TASK:
-            raise TaskMismatchError(
-                f"The artifact was built for the task '{found.task}'; fields are found by "
-                f"'{kie.TASK}'. Use an artifact of that task."
-            )
-        if found.format != crf.FORMAT:
-            return kie.KIEModel.from_artifact(checked, device=device, runtime=runtime)
-        if device != "cpu":
-            raise DeviceUnavailableError(
-                f"The device is '{device}'; a table of hashed features is read on the cpu alone. "
-                "Leave the device out."
-            )
-        return crf.HashedCRFModel.from_artifact(checked)
+    with opened(artifact, policy, device, runtime, low_memory=False) as checked:
+        name = require_class(checked.certificate.model, "KIEModel", "HashedCRFModel")
+        model = KIEModel if name == "KIEModel" else HashedCRFModel
+        return model.from_artifact(checked, device=device, runtime=runtime)
 
 
 def _check_usage(options: argparse.Namespace) -> None:

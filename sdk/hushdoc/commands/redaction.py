@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from hushdoc.arguments import printable
 from hushdoc.commands import answering
-from hushdoc.commands.extraction import read_document, reading_options
+from hushdoc.commands.extraction import load_finder, read_document, reading_options
 from hushdoc.commands.passwords import password_from
 from hushdoc.commands.policy_options import policy_from, policy_options
-from hushdoc.errors import TaskMismatchError
 from hushdoc.system import atomic_files
 
 if TYPE_CHECKING:
@@ -61,23 +60,10 @@ def run(options: argparse.Namespace) -> int:
     """Redacts one document and says what was removed."""
     policy = policy_from(options)
     password = password_from(options)
-    from hushdoc.runtime.hashed.model import HashedCRFModel
-    from hushdoc.runtime.kie import KIEModel
-    from hushdoc.runtime.loading import load
     from hushdoc.viewing.redaction import redact
 
     atomic_files.require_free(options.out)
-    model = load(
-        options.artifact,
-        policy=policy,
-        device=options.device,
-        runtime=answering.runtime_from(options),
-    )
-    if not isinstance(model, KIEModel | HashedCRFModel):
-        raise TaskMismatchError(
-            f"The artifact was built for the task '{model.certificate.model.task}'; fields are "
-            "found by 'kie'. Use an artifact of that task."
-        )
+    model = load_finder(options.artifact, policy, options.device, answering.runtime_from(options))
     known = model.labels.fields
     unknown = sorted(set(options.label or ()) - set(known))
     if unknown:

@@ -24,8 +24,9 @@ from hushdoc.errors import ArtifactError, InputError
 from hushdoc.runtime import windows
 from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing, in_order
 from hushdoc.runtime.extraction import Failure, Field, Timings
-from hushdoc.runtime.graph_model import GraphModel
-from hushdoc.runtime.session import Array, Runtime, Session, require_ports, require_task
+from hushdoc.runtime.graph_batches import window_outputs
+from hushdoc.runtime.model import Model, require_class
+from hushdoc.runtime.session import Array, Runtime, Session, require_ports
 from hushdoc.runtime.streaming import Item, answers
 from hushdoc.runtime.vectors import Embedding, Vectors
 
@@ -46,7 +47,7 @@ class _Part:
     row: int
 
 
-class EmbeddingModel(GraphModel):
+class EmbeddingModel(Model):
     """A verified model that turns text into vectors; it holds no state between calls.
 
     Attributes:
@@ -79,7 +80,7 @@ class EmbeddingModel(GraphModel):
     ) -> Self:
         """Returns the model of an artifact that was opened, and thereby checked, already."""
         manifest = artifact.manifest
-        require_task(manifest, TASK, "EmbeddingModel")
+        require_class(artifact.certificate.model, "EmbeddingModel")
         preprocessing, pooling = _contract(manifest["preprocessing"])
         encoder = Encoder(artifact.read("tokenizer.json"), preprocessing)
         with artifact.source(manifest["entry"]) as graph:
@@ -245,7 +246,7 @@ class EmbeddingModel(GraphModel):
             ).to_inputs()
             return {name: told[name] for name in INPUTS}
 
-        for batch, hidden in self._outputs(plan, inputs):
+        for batch, hidden in window_outputs(self._session, plan, inputs):
             for states, part in zip(hidden, batch, strict=True):
                 tokens = part.num_tokens + 2
                 sums[rows[part.page]] += self._window_sum(states[:tokens])

@@ -24,8 +24,9 @@ from hushdoc.runtime import images, windows
 from hushdoc.runtime.decoding import FloatArray, joined_words, softmax, viterbi
 from hushdoc.runtime.encoding import PIXELS, EncodedPage, Encoder, Preprocessing, in_order, laid_out
 from hushdoc.runtime.extraction import Extraction, Failure, Field, Timings
-from hushdoc.runtime.graph_model import GraphModel
-from hushdoc.runtime.session import Array, Runtime, Session, require_ports, require_task
+from hushdoc.runtime.graph_batches import window_outputs
+from hushdoc.runtime.model import Model, require_class, require_pages
+from hushdoc.runtime.session import Array, Runtime, Session, require_ports
 from hushdoc.runtime.streaming import Item, answers
 from hushdoc.runtime.windows import Window
 
@@ -40,7 +41,7 @@ PATCH = 16
 """Side of the patches (pixels) that images are counted in where batches are made."""
 
 
-class KIEModel(GraphModel):
+class KIEModel(Model):
     """A verified model that finds the fields of documents.
 
     Attributes:
@@ -71,7 +72,7 @@ class KIEModel(GraphModel):
     ) -> Self:
         """Returns the model of an artifact that was opened, and thereby checked, already."""
         manifest = artifact.manifest
-        require_task(manifest, TASK, "KIEModel")
+        require_class(artifact.certificate.model, "KIEModel")
         labels = _labels_from(artifact.read("labels.json"))
         preprocessing = Preprocessing.from_dict(manifest["preprocessing"], images=True)
         if preprocessing.image is not None:
@@ -99,9 +100,11 @@ class KIEModel(GraphModel):
             BoxError: A box is NaN, swapped or off its page.
             InputError: It is no document, a page has no area, a word is empty or not valid Unicode,
                 or a page has no image (NO_IMAGE) and the model reads it.
+            TaskMismatchError: The document is a plain text.
             LimitExceededError: The runtime's memory limit is too small for one window.
         """
-        required(document).check()
+        require_pages(required(document), reads="words and their boxes")
+        document.check()
         began = perf_counter()
         document, told = laid_out(document, self.preprocessing)
         document, numbers = in_order(document, self.preprocessing)
@@ -192,7 +195,7 @@ class KIEModel(GraphModel):
             ).to_inputs()
 
         patches = _patches(self.preprocessing.image)
-        for batch, logits in self._outputs(parts, inputs, patches=patches):
+        for batch, logits in window_outputs(self._session, parts, inputs, patches=patches):
             for row, part in enumerate(batch):
                 # The first position is the opening special token.
                 outputs[part] = softmax(logits[row, 1 : part.num_tokens + 1] / temperature)

@@ -1,7 +1,7 @@
-"""What a classification model answers: labels with scores, or that it is too unsure.
+"""What a classification model answers: labels with scores, or that all are below the threshold.
 
 Contract: as with `hushdoc.runtime.extraction`, the keys of `to_dict` are versioned by
-`SCHEMA_VERSION` and never given another meaning. Version 2 added `source`.
+`SCHEMA_VERSION` and never given another meaning.
 """
 
 from __future__ import annotations
@@ -10,10 +10,17 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from hushdoc.document.provenance import Source
+from hushdoc.errors import ArtifactError
 from hushdoc.runtime.extraction import Timings
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+
+NOTHING_READ = "The model can read nothing in this document; its answer carries no information."
+"""The warning with a coverage of 0."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,3 +81,38 @@ class Classification:
     def to_json(self, *, indent: int | None = None) -> str:
         """Returns JSON text; without an indent it is one line, fit for a JSONL file."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=indent)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClassReading:
+    """What a graph or table makes of one document, before calibration.
+
+    Attributes:
+        raw_scores: Shape [classes], from 0 to 1.
+        coverage: As in Classification.
+        warnings: Likewise.
+        encoding_seconds: The time before the model ran.
+    """
+
+    raw_scores: npt.NDArray[np.float64]
+    coverage: float
+    warnings: tuple[str, ...]
+    encoding_seconds: float
+
+
+def read_labels(content: bytes, name: str) -> tuple[str, ...]:
+    """Returns the classes that a file of an artifact names, in the order of a model's outputs."""
+    try:
+        labels = json.loads(content)["labels"]
+        if not isinstance(labels, list) or not all(
+            isinstance(label, str) and label for label in labels
+        ):
+            raise TypeError("labels must be a list of names")
+        if len(set(labels)) != len(labels) or not labels:
+            raise ValueError("there must be a label, and each once")
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArtifactError(
+            f'{name} can\'t be read: {error}. Expected {{"labels": [names]}}; export the '
+            "artifact again."
+        ) from error
+    return tuple(labels)

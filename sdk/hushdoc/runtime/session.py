@@ -25,7 +25,6 @@ from hushdoc.errors import (
     DeviceUnavailableError,
     LimitExceededError,
     MissingExtraError,
-    TaskMismatchError,
 )
 from hushdoc.system import telemetry
 from hushdoc.system.cores import usable_cores
@@ -325,21 +324,6 @@ def _unavailable(device: str, found: Sequence[str]) -> DeviceUnavailableError:
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".") if lines else type(error).__name__
-
-
-def require_task(manifest: Mapping[str, Any], task: str, model: str) -> None:
-    """Raises TaskMismatchError unless an artifact was built for a task.
-
-    Args:
-        manifest: The artifact's.
-        task: What the model does.
-        model: The name of its class, for the message.
-    """
-    if manifest["task"] != task:
-        raise TaskMismatchError(
-            f"The artifact was built for the task {manifest['task']!r}; {model} needs '{task}'. "
-            "Load it with hushdoc.load, or use an artifact of that task."
-        )
 
 
 def require_ports(session: Session, manifest: Mapping[str, Any], inputs: Collection[str]) -> None:

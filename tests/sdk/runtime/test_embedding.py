@@ -24,12 +24,10 @@ from hushdoc.errors import (
     InputError,
     ParityError,
     PolicyViolationError,
-    TaskMismatchError,
 )
 from hushdoc.policy.policy import Policy
 from hushdoc.runtime.embedding import EmbeddingModel
 from hushdoc.runtime.extraction import Failure, Field
-from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Runtime
 from hushdoc.runtime.vectors import Embedding
 from hushdoc_export.embedding import export_embedding, export_minilm, public_claim
@@ -265,13 +263,6 @@ def test_a_policy_that_demands_privacy_refuses_published_weights(
 ) -> None:
     with pytest.raises(PolicyViolationError):
         EmbeddingModel.load(folder, policy=tiny.policy())
-
-
-def test_another_tasks_artifact_is_refused(folder: Path, policy: Policy, tiny: ModuleType) -> None:
-    with pytest.raises(TaskMismatchError, match="'kie'; EmbeddingModel needs 'emb"):
-        EmbeddingModel.load(tiny.sealed(), policy=tiny.policy())
-    with pytest.raises(TaskMismatchError, match="'embedding'; KIEModel needs"):
-        KIEModel.load(folder, policy=policy)
 
 
 def test_a_pooling_nobody_knows_is_refused(

@@ -30,7 +30,6 @@ from hushdoc.errors import (
     InputError,
     LimitExceededError,
     PolicyViolationError,
-    TaskMismatchError,
 )
 from hushdoc.labels import LabelSet, spans_from_tags
 from hushdoc.reading import with_segments
@@ -300,13 +299,6 @@ def test_a_segment_model_says_when_segments_are_missing(tiny: ModuleType, tmp_pa
     assert given.warnings == ()
     told = replace(page(4), words=tuple(replace(word, segment=0) for word in page(4).words))
     assert loaded.extract(Document(id="d", pages=(told,))).warnings == ()
-
-
-def test_another_tasks_artifact_is_refused(tiny: ModuleType, tmp_path: Path) -> None:
-    folder = tiny.resealed(tmp_path / "artifact", task="docvqa")
-    for load in (KIEModel.load, hushdoc.load):
-        with pytest.raises(TaskMismatchError, match="built for the task 'docvqa'"):
-            load(folder, policy=tiny.policy())
 
 
 @pytest.mark.parametrize(

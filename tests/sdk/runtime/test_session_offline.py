@@ -6,24 +6,13 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
-import transformers
 
 from hushdoc.commands.sockets import Attempt
-from hushdoc.hashing import FeatureScheme
-from hushdoc.runtime.images import ImagePreprocessing
-from hushdoc_export.classification import export_image_classifier, export_text_classifier
-from hushdoc_export.embedding import export_embedding
-from hushdoc_export.release import Release
-from hushdoc_export.table import seal_table
 
 CODE = """
 import argparse, sys
@@ -37,7 +26,7 @@ sys.exit(options.run(options))
 
 COUNTED = """
 from hushdoc.reading import ocr, tesseract
-from hushdoc.runtime.hashed import model
+from hushdoc.runtime.hashed import sealed_table
 from hushdoc.runtime.session import Session
 ocr.rapid_is_installed = lambda: False
 tesseract.program = lambda: None
@@ -48,20 +37,10 @@ def counting(owner, name):
         return real(*given, **options)
     setattr(owner, name, counted)
 counting(Session, "run")
-counting(model, "item_scores")
+counting(sealed_table, "item_scores")
 """
 """Tells on standard error whenever a graph or a table answers; leaves OCR to a test of its own."""
 
-LABELS = ["letter", "invoice"]
-SIZES = {
-    "vocab_size": 90,
-    "hidden_size": 48,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "intermediate_size": 40,
-    "max_position_embeddings": 70,
-    "num_labels": len(LABELS),
-}
 TASKS = {
     "kie": "KIEModel",
     "kie-images": "KIEModel",
@@ -70,68 +49,24 @@ TASKS = {
     "images": "ClassificationModel",
     "vectors": "EmbeddingModel",
     "table": "HashedCRFModel",
+    "classes": "ClassificationModel",
 }
 """Artifacts of `home`, and the class of each."""
 
 
 @pytest.fixture(scope="module")
-def home(tiny: ModuleType) -> Iterator[Path]:
-    """A folder with an artifact for each task."""
-    torch.manual_seed(21)
-    release = Release(key=tiny.KEY, name="tiny", issuer="the tests")
-    words = {"tokenizer_json": tiny.tokenizer_json(), "preprocessing": tiny.preprocessing()}
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        (place / "kie").symlink_to(tiny.sealed())
-        (place / "kie-images").symlink_to(tiny.sealed_with_images())
-        bert = transformers.BertConfig(**SIZES)
-        layout = transformers.LayoutLMConfig(max_2d_position_embeddings=1024, **SIZES)
-        for name, model in (
-            ("text", transformers.BertForSequenceClassification(bert)),
-            ("layout", transformers.LayoutLMForSequenceClassification(layout)),
-        ):
-            export_text_classifier(
-                model.eval(),
-                place / name,
-                release,
-                labels=LABELS,
-                claim=tiny.claim(),
-                layout=name == "layout",
-                **words,
-            )
-        resnet = transformers.ResNetConfig(
-            embedding_size=8, hidden_sizes=[8], depths=[1], num_labels=len(LABELS)
-        )
-        export_image_classifier(
-            transformers.ResNetForImageClassification(resnet).eval(),
-            place / "images",
-            release,
-            labels=LABELS,
-            preprocessing=ImagePreprocessing(
-                height=16, width=16, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)
-            ),
-            claim=tiny.claim(),
-        )
-        export_embedding(
-            transformers.BertModel(bert, add_pooling_layer=False).eval(),
-            place / "vectors",
-            release,
-            pooling="mean",
-            claim=tiny.claim(),
-            **words,
-        )
-        seal_table(
-            place / "table",
-            weights=np.full((1009, 2), 1e-3, dtype=np.float32),
-            transitions=np.zeros((2, 2)),
-            tags=("O", "distribution"),
-            scheme=FeatureScheme(rows=1009, level="sentence", seed=9),
-            claim=tiny.claim(),
-            key=tiny.KEY,
-            name="contracts",
-            issuer="the tests",
-        )
-        yield place
+def home(tiny: ModuleType) -> dict[str, Path]:
+    """The folder of an artifact for each of TASKS."""
+    return {
+        "kie": tiny.sealed(),
+        "kie-images": tiny.sealed_with_images(),
+        "text": tiny.sealed_classifier("text"),
+        "layout": tiny.sealed_classifier("layout"),
+        "images": tiny.sealed_classifier("image"),
+        "vectors": tiny.sealed_embedding(),
+        "table": tiny.sealed_table("kie"),
+        "classes": tiny.sealed_table("classification"),
+    }
 
 
 def proof(
@@ -161,12 +96,13 @@ def proof(
 
 @pytest.mark.parametrize("task", TASKS)
 def test_models_of_every_task_run_and_ask_for_no_socket(
-    tiny: ModuleType, home: Path, tmp_path: Path, task: str
+    tiny: ModuleType, home: dict[str, Path], tmp_path: Path, task: str
 ) -> None:
-    told, printed = proof(tiny, tmp_path, home / task, 0, COUNTED)
+    told, printed = proof(tiny, tmp_path, home[task], 0, COUNTED)
     assert told["attempts"] == []
     assert told["ran"] == [f"a document through {TASKS[task]}"]
-    assert printed == f"ran {'hushdoc.runtime.hashed.model' if task == 'table' else 'Session'}\n"
+    table = task in ("table", "classes")
+    assert printed == f"ran {'hushdoc.runtime.hashed.sealed_table' if table else 'Session'}\n"
 
 
 @pytest.mark.parametrize("seconds", [5, pytest.param(60, marks=pytest.mark.slow)])

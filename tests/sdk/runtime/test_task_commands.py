@@ -7,79 +7,33 @@ import json
 import re
 import runpy
 import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
-import transformers
 from PIL import Image
 
 import hushdoc
 from hushdoc.commands import classification, embedding, redaction
 from hushdoc.document.document import Document
-from hushdoc.errors import OutputExistsError, PolicyViolationError, TaskMismatchError
+from hushdoc.errors import OutputExistsError, PolicyViolationError
 from hushdoc.reading.opening import open_document
-from hushdoc.runtime.images import ImagePreprocessing
-from hushdoc_export.classification import export_image_classifier, export_text_classifier
-from hushdoc_export.embedding import export_embedding, public_claim
-from hushdoc_export.release import Release
-
-SIZES = {
-    "vocab_size": 90,
-    "hidden_size": 32,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "intermediate_size": 40,
-    "max_position_embeddings": 70,
-    "initializer_range": 0.5,
-}
-LABELS = ["letter", "invoice", "form"]
 
 
 @pytest.fixture(scope="module")
-def home(tiny: ModuleType) -> Iterator[Path]:
+def home(tiny: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an artifact for each task."""
-    torch.manual_seed(21)
-    release = Release(key=tiny.KEY, name="tiny", issuer="the tests")
-    words = {"tokenizer_json": tiny.tokenizer_json(), "preprocessing": tiny.preprocessing()}
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        bert = transformers.BertConfig(**SIZES, num_labels=3)
-        export_text_classifier(
-            transformers.BertForSequenceClassification(bert).eval(),
-            place / "kinds",
-            release,
-            labels=LABELS,
-            claim=tiny.claim(),
-            **words,
-        )
-        export_embedding(
-            transformers.BertModel(bert, add_pooling_layer=False).eval(),
-            place / "vectors",
-            release,
-            pooling="mean",
-            claim=public_claim(),
-            **words,
-        )
-        resnet = transformers.ResNetConfig(
-            embedding_size=8, hidden_sizes=[8], depths=[1], num_labels=3
-        )
-        export_image_classifier(
-            transformers.ResNetForImageClassification(resnet).eval(),
-            place / "images",
-            release,
-            labels=LABELS,
-            preprocessing=ImagePreprocessing(
-                height=16, width=16, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)
-            ),
-            claim=tiny.claim(),
-        )
-        yield place
+    folder = tmp_path_factory.mktemp("artifacts")
+    for name, artifact in (
+        ("classes", tiny.sealed_classifier("text")),
+        ("images", tiny.sealed_classifier("image")),
+        ("table", tiny.sealed_table("classification")),
+        ("vectors", tiny.sealed_embedding()),
+    ):
+        (folder / name).symlink_to(artifact)
+    return folder
 
 
 @pytest.fixture
@@ -118,19 +72,21 @@ def run(room: Any, *arguments: str, policy: str = POLICY) -> int:
     return code
 
 
-def test_classify_tells_labels_and_goes_on_after_a_failure(
-    home: Path, place: Path, capfd: pytest.CaptureFixture[str]
+def test_classify_prints_labels_and_goes_on_after_a_failure(
+    home: Path, place: Path, tiny: ModuleType, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(classification, f"{home}/kinds", "a.json", "gone.pdf", "b.txt", "--top-k", "2") == 7
+    assert (
+        run(classification, f"{home}/classes", "a.json", "gone.pdf", "b.txt", "--top-k", "2") == 7
+    )
     printed, warned = capfd.readouterr()
     assert [line.split(":")[0] for line in printed.splitlines()] == ["a", "b"]
     assert all(line.count(".") == 2 for line in printed.splitlines())
     assert warned.startswith("hushdoc classify: BAD_INPUT: gone.pdf: ")
-    assert run(classification, f"{home}/kinds", "a.json", "--json", "--top-k", "3") == 0
+    assert run(classification, f"{home}/classes", "a.json", "--json", "--top-k", "3") == 0
     data = json.loads(capfd.readouterr().out)
-    assert sorted(item["label"] for item in data["scores"]) == sorted(LABELS)
+    assert sorted(item["label"] for item in data["scores"]) == sorted(tiny.CLASSES)
     assert data["label"] == data["scores"][0]["label"]
-    assert run(classification, f"{home}/kinds", "a.json", "gone.pdf", "--jsonl") == 7
+    assert run(classification, f"{home}/classes", "a.json", "gone.pdf", "--jsonl") == 7
     lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert [line.get("error", {}).get("code") for line in lines] == [None, "BAD_INPUT"]
 
@@ -143,6 +99,16 @@ def test_classify_opens_images_without_ocr(
     assert run(classification, f"{home}/images", "b.txt") == 3
 
 
+def test_classify_asks_a_table_of_hashed_features(
+    home: Path, place: Path, tiny: ModuleType, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(classification, f"{home}/table", "a.json", "b.txt", "--jsonl", "--top-k", "3") == 0
+    answers = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    for answer in answers:
+        assert {item["label"] for item in answer["scores"]} == set(tiny.CLASSES)
+        assert (answer["label"], answer["below_threshold"]) == (answer["scores"][0]["label"], False)
+
+
 def test_encrypted_files_are_opened_with_a_password(
     home: Path, place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -152,7 +118,7 @@ def test_encrypted_files_are_opened_with_a_password(
     Path("password").write_text("geheim\n")
     for room, artifact, policy in (
         (classification, "images", POLICY),
-        (classification, "kinds", POLICY),
+        (classification, "classes", POLICY),
         (embedding, "vectors", OPEN),
     ):
         asked = [f"{home}/{artifact}", "locked.pdf"]
@@ -173,8 +139,10 @@ def test_embed_prints_vectors(
     assert np.float32(lines[1]["items"][0]["vector"]).tolist() == expected.tolist()
     assert run(embedding, f"{home}/vectors", "a.json", "--json", policy=OPEN) == 0
     assert json.loads(capfd.readouterr().out)["level"] == "page"
+    policy_text = (place / "policy.toml").read_text()
+    (place / "strict.toml").write_text(policy_text.replace("max_epsilon = 8", "max_epsilon = 0.01"))
     with pytest.raises(PolicyViolationError):
-        run(embedding, f"{home}/vectors", "a.json")
+        run(embedding, f"{home}/vectors", "a.json", policy="--policy strict.toml")
 
 
 def test_redact_writes_what_is_left(
@@ -205,42 +173,27 @@ def test_redact_writes_what_is_left(
     assert len(left) == 12 - len(everything)
 
 
-def test_misspelled_labels_and_other_tasks_remove_nothing(
-    tiny: ModuleType, home: Path, place: Path, capfd: pytest.CaptureFixture[str]
+def test_misspelled_labels_remove_nothing(
+    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as raised:
         run(redaction, str(tiny.sealed()), "a.json", "--out", "left", "--label", "Total")
     assert raised.value.code == 2
     assert "knows no field Total; it knows date, supplier, total" in capfd.readouterr().err
-    with pytest.raises(TaskMismatchError, match="'classification'; fields are found by 'kie'"):
-        run(redaction, f"{home}/kinds", "a.json", "--out", "left")
     assert not (place / "left").exists()
 
 
 @pytest.mark.parametrize("wrong", [["-", "-"], ["a.json", "--top-k", "0"]])
 def test_wrong_usage(home: Path, place: Path, wrong: list[str]) -> None:
     with pytest.raises(SystemExit) as raised:
-        run(classification, f"{home}/kinds", *wrong)
+        run(classification, f"{home}/classes", *wrong)
     assert raised.value.code == 2
 
 
-def test_any_task_is_loaded_by_the_one_door(home: Path, tiny: ModuleType) -> None:
-    policy = hushdoc.Policy.integrity_only(trust=tiny.TRUST)
-    kinds = {
-        name: type(hushdoc.load(home / name, policy=policy)).__name__
-        for name in ("kinds", "vectors", "images")
-    }
-    assert kinds == {
-        "kinds": "ClassificationModel",
-        "vectors": "EmbeddingModel",
-        "images": "ClassificationModel",
-    }
-
-
 def test_the_card_tells_how_each_task_is_run(home: Path) -> None:
-    told = {name: (home / name / "README.md").read_text() for name in ("kinds", "vectors")}
-    assert "## Classes\n\n`form`, `invoice`, `letter`" in told["kinds"]
-    assert "hushdoc classify . document.pdf" in told["kinds"]
+    told = {name: (home / name / "README.md").read_text() for name in ("classes", "vectors")}
+    assert "## Classes\n\n`form`, `invoice`, `letter`" in told["classes"]
+    assert "hushdoc classify . document.pdf" in told["classes"]
     assert "hushdoc embed . document.pdf" in told["vectors"]
     assert "## Fields" not in told["vectors"]
 
@@ -248,7 +201,7 @@ def test_the_card_tells_how_each_task_is_run(home: Path) -> None:
 def test_the_page_of_tasks_runs(
     home: Path, place: Path, tiny: ModuleType, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("kinds", "vectors"):
+    for name in ("classes", "vectors"):
         shutil.copytree(home / name, place / name)
     shutil.copytree(tiny.sealed(), place / "invoice-kie")
     shutil.copy("a.json", "invoice.json")
@@ -258,7 +211,7 @@ def test_the_page_of_tasks_runs(
     exec("".join(programs), {})
     printed = capfd.readouterr().out
     assert "gone.pdf BAD_INPUT" in printed
-    assert "(1, 32)" in printed
+    assert "(1, 48)" in printed
     assert Path("fields.html").stat().st_size > 5000
     assert Path("redacted/page-0.png").is_file()
     assert Path("fields.csv").read_text().startswith("document_id,label,")

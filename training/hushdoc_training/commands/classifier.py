@@ -26,8 +26,7 @@ DESCRIPTION = """Learns to tell kinds of documents apart, by a table of hashed w
   hushdoc export runs/private --out model --key release.key
 
 The data are lines of JSON, one for each document: {"id", "label", "text"}; a folder that holds
-such a file; or invented documents. `hushdoc extract` then tells the kind of a text as its one
-field, and of a document with boxes that of each page.
+such a file; or invented documents. `hushdoc classify` then answers with the class of a document.
 
 What the table may be given away as:
   paper-fill  a linear classifier of scikit-learn, filled as in "Hash the Universe" and attacked;

@@ -9,7 +9,7 @@ the sum of n independent weights grows like the square root of n.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from hushdoc.runtime.hashed import table as hashed_table
 from hushdoc.runtime.hashed.table import HashedTable
 
 KEY = "class_confidence"
-"""Key of the manifest's preprocessing that declares it; required of classifiers."""
+"""Key of the manifest's preprocessing that declares it; tables that classify must have it."""
 
 MARGIN = "margin"
 """The only rule."""
@@ -67,15 +67,6 @@ class ClassConfidence:
         """Returns that of a table with at least two classes; its spread has six digits."""
         spread = min(max(hashed_table.spread(table), SMALLEST), LARGEST)
         return cls(spread=float(f"{spread:.6g}"))
-
-    @classmethod
-    def from_manifest(cls, settings: Mapping[str, Any]) -> ClassConfidence | None:
-        """Returns what a manifest's preprocessing declares; None where it declares nothing.
-
-        Raises:
-            ArtifactError: BAD_MANIFEST, as `from_dict` raises it.
-        """
-        return cls.from_dict(settings[KEY]) if KEY in settings else None
 
     @classmethod
     def from_dict(cls, data: Any) -> ClassConfidence:

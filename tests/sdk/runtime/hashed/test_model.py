@@ -14,22 +14,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-import hushdoc
 from hushdoc import hashing
 from hushdoc.document.document import Document
 from hushdoc.document.page import Page
 from hushdoc.errors import (
     ArtifactError,
-    DeviceUnavailableError,
     EmptyDocumentError,
     PolicyViolationError,
-    TaskMismatchError,
 )
 from hushdoc.hashing import Clusters, FeatureScheme, segmentation
 from hushdoc.runtime.extraction import Extraction, Failure
-from hushdoc.runtime.hashed import model as crf
+from hushdoc.runtime.hashed import sealed_table
 from hushdoc.runtime.hashed.model import HashedCRFModel
-from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.scoring import Scoring
 from hushdoc_export.table import seal_table
 
@@ -134,7 +130,7 @@ def test_where_a_text_is_divided_does_not_show(
     document = Document.from_text("\n".join([TEXT] * 5))
     whole = model.extract(document)
     assert len(whole.fields) in (5, 10)
-    monkeypatch.setattr(crf, "BLOCK_CHARACTERS", 40)
+    monkeypatch.setattr(sealed_table, "BLOCK_CHARACTERS", 40)
     assert model.extract(document) == whole
 
 
@@ -241,23 +237,7 @@ def test_fifty_megabytes_on_one_line_are_read(seal: Seal, load: Any) -> None:
     assert len(field.text) <= segmentation.MAX_SENTENCE
 
 
-def test_hushdoc_load_finds_the_model_by_its_format(
-    seal: Seal, build: ModuleType, key: Any
-) -> None:
-    folder = seal()
-    model = hushdoc.load(folder, policy=build.policy(key))
-    assert isinstance(model, HashedCRFModel)
-    with pytest.raises(DeviceUnavailableError):
-        hushdoc.load(folder, policy=build.policy(key), device="cuda")
-    with pytest.raises(ArtifactError):
-        KIEModel.load(folder, policy=build.policy(key))
-
-
-def test_other_formats_and_policies_are_refused(
-    seal: Seal, load: Any, tmp_path: Path, build: ModuleType, key: Any
-) -> None:
-    with pytest.raises(TaskMismatchError):
-        load(build.seal(tmp_path / "onnx", key))
+def test_policies_are_asked(seal: Seal, build: ModuleType, key: Any) -> None:
     with pytest.raises(PolicyViolationError):
         HashedCRFModel.load(seal(), policy=build.policy(key, max_epsilon=0.1))
 
@@ -371,7 +351,7 @@ def test_blocks_and_pages_do_not_show_in_scores(
     model = load(seal(scheme=scheme, tags=TAGS[scheme.level], transitions=RARE)).scored_by(SCORES)
     document = Document.from_text("\n".join([TEXT] * 30))
     whole = model.extract(document)
-    monkeypatch.setattr(crf, "BLOCK_CHARACTERS", 40)
+    monkeypatch.setattr(sealed_table, "BLOCK_CHARACTERS", 40)
     assert model.extract(document) == whole
     words = TEXT.split()
     boxes = [(10, 10 * row, 90, 10 * row + 8) for row in range(len(words))]

@@ -1,4 +1,4 @@
-"""Calibration of tables of kinds of whole texts: from labelled lines to scores that are shares."""
+"""Calibration of tables that classify: from labelled lines to scores that are shares."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from hushdoc.certificate.claim import PublicData
 from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError, InputError, PolicyViolationError
 from hushdoc.hashing import FeatureScheme
+from hushdoc.runtime.classification import ClassificationModel
 from hushdoc.runtime.hashed.class_scoring import KEY, ClassConfidence
-from hushdoc.runtime.hashed.model import HashedCRFModel
 from hushdoc.runtime.scoring import Scoring
 from hushdoc.signing import keys
 from hushdoc_export import commands
@@ -36,7 +36,7 @@ from hushdoc_training import table_checkpoint
 from hushdoc_training.crf import whole_texts
 from hushdoc_training.labelled_texts import Contract, Message
 
-KINDS = ("farm", "law", "sea")
+CLASSES = ("farm", "law", "sea")
 SCHEME = FeatureScheme(rows=20_011, bigrams=False, skip_grams=False)
 DATA = PublicData(
     name="invented letters of the tests",
@@ -52,14 +52,14 @@ def parts() -> dict[str, Any]:
     """Returns a table that knows thirty words of each kind; some mislead it, as learned ones do."""
     generator = np.random.default_rng(0)
     weights = generator.normal(0, 0.3, (SCHEME.rows, 3)).astype(np.float32)
-    for column, kind in enumerate(KINDS):
+    for column, kind in enumerate(CLASSES):
         for number in range(30):
             (row,) = hashing.features([[f"{kind}{number}"]], SCHEME).indices
             weights[row, column] += 2 if number else -2
     return {
         "weights": weights,
-        "transitions": whole_texts.one_class(KINDS),
-        "tags": KINDS,
+        "transitions": whole_texts.one_class(CLASSES),
+        "tags": CLASSES,
         "scheme": SCHEME,
     }
 
@@ -69,25 +69,25 @@ def letters(count: int, *, seed: int) -> list[Message]:
     generator = np.random.default_rng(seed)
     made = []
     for index in range(count):
-        kind = str(generator.choice(KINDS))
+        kind = str(generator.choice(CLASSES))
         share = generator.uniform(0.2, 0.7)
         lines = []
         for _ in range(int(generator.choice([1, 2, 4, 12]))):
             words = [
-                f"{kind if generator.random() < share else generator.choice(KINDS)}"
+                f"{kind if generator.random() < share else generator.choice(CLASSES)}"
                 f"{generator.integers(30)}"
                 if generator.random() < 0.3
                 else f"word{generator.integers(5000)}"
                 for _ in range(7)
             ]
             lines.append(f"Of {' '.join(words)}.")
-        label = kind if generator.random() < 0.75 else str(generator.choice(KINDS))
+        label = kind if generator.random() < 0.75 else str(generator.choice(CLASSES))
         made.append(Message(name=f"{index}", label=label, text="\n\n".join(lines)))
     return made
 
 
 def release(tiny: ModuleType) -> Release:
-    return Release(key=tiny.KEY, name="tiny-kinds", version=2, issuer="the tests")
+    return Release(key=tiny.KEY, name="tiny-classes", version=2, issuer="the tests")
 
 
 def saved(tiny: ModuleType, folder: Path, **change: Any) -> Path:
@@ -142,7 +142,7 @@ def rank(scores: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> float:
 def test_scores_do_not_saturate_and_rank_right_above_wrong(made: Any, tiny: ModuleType) -> None:
     held = letters(400, seed=2)
     for folder in made:
-        answers = whole_text_answers(HashedCRFModel.load(folder, policy=tiny.policy()), held)
+        answers = whole_text_answers(ClassificationModel.load(folder, policy=tiny.policy()), held)
         assert len(answers.scores) == 400
         assert answers.documents.tolist() == list(range(400))
         assert len(np.unique(answers.scores)) > 390
@@ -156,32 +156,29 @@ def test_scores_do_not_saturate_and_rank_right_above_wrong(made: Any, tiny: Modu
 
 
 def test_an_artifact_without_a_calibration_says_how_it_scores(made: Any, tiny: ModuleType) -> None:
-    model = HashedCRFModel.load(made[0], policy=tiny.policy())
-    assert (model.scoring, model.class_confidence is None) == (None, False)
+    model = ClassificationModel.load(made[0], policy=tiny.policy())
+    assert model.scoring is None
     held = letters(40, seed=5)
-    told = [model.extract(Document.from_text(item.text)).fields[0].score for item in held]
-    assert told == whole_text_answers(model, held).scores.tolist()
+    scores = [model.classify(Document.from_text(item.text)).scores[0].score for item in held]
+    assert scores == whole_text_answers(model, held).scores.tolist()
 
 
 def test_calibrated_scores_are_shares_and_the_threshold_sets_apart(
     made: Any, tiny: ModuleType
 ) -> None:
-    raw, folder = (HashedCRFModel.load(place, policy=tiny.policy()) for place in made)
+    calibrated = ClassificationModel.load(made[1], policy=tiny.policy())
     held = letters(600, seed=3)
     found, right, kept = [], [], []
     for item in held:
         document = Document.from_text(item.text)
-        answer = folder.extract(document)
-        (field,) = (*answer.fields, *answer.below_threshold)
-        (before,) = raw.extract(document).fields
-        # Rounding to bytes may turn a text that nothing speaks for.
-        assert (field.start, field.stop) == (before.start, before.stop)
-        found.append(field.score)
-        right.append(field.label == item.label)
-        kept.append(bool(answer.fields))
-        assert kept[-1] == (field.score >= 0.6)
+        answer = calibrated.classify(document)
+        (best,) = answer.scores
+        found.append(best.score)
+        right.append(best.label == item.label)
+        kept.append(not answer.below_threshold)
+        assert kept[-1] == (best.score >= 0.6)
     flags = np.array(right)
-    plain = whole_text_answers(folder, held)
+    plain = whole_text_answers(calibrated, held)
     assert (plain.right == flags).all()
     assert calibration_error(np.array(found), flags) < 0.08
     assert calibration_error(plain.scores, flags) > 0.1
@@ -191,9 +188,9 @@ def test_calibrated_scores_are_shares_and_the_threshold_sets_apart(
 
 def test_manifest_and_certificate_say_what_was_done(made: Any, tiny: ModuleType) -> None:
     raw, opened = (open_artifact(place, tiny.policy()) for place in made)
-    model = HashedCRFModel.from_artifact(opened)
+    model = ClassificationModel.from_artifact(opened)
     stated = opened.manifest["preprocessing"]
-    assert ClassConfidence.from_dict(stated[KEY]) == model.class_confidence
+    assert ClassConfidence.from_dict(stated[KEY]).rule == "margin"
     assert Scoring.from_dict(stated["scores"]) == model.scoring
     assert model.scoring is not None
     assert (model.scoring.threshold, model.scoring.fitted_on) == (0.6, "letters.jsonl.gz")
@@ -207,7 +204,7 @@ def test_manifest_and_certificate_say_what_was_done(made: Any, tiny: ModuleType)
     assert (data.name, data.overlap_with_protected) == ("letters.jsonl.gz", "none")
 
 
-def test_extract_shows_the_calibrated_score_and_abstains(
+def test_classify_shows_the_calibrated_score_and_abstains(
     made: Any, tmp_path: Path, tiny: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["keygen", "--out", str(tmp_path / "release")]) == 0
@@ -222,15 +219,13 @@ def test_extract_shows_the_calibrated_score_and_abstains(
     scores = {}
     for name, text in texts_of.items():
         (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
-        asked = ["extract", str(tmp_path / "model"), str(tmp_path / f"{name}.txt"), "--json"]
+        asked = ["classify", str(tmp_path / "model"), str(tmp_path / f"{name}.txt"), "--json"]
         asked += ["--trust", str(tmp_path / "release.trust.json"), "--integrity-only"]
         capsys.readouterr()
         assert main(asked) == 0
         answer = json.loads(capsys.readouterr().out)
-        (field,) = answer["fields" if name == "clear" else "below_threshold"]
-        assert len(answer["fields"]) + len(answer["below_threshold"]) == 1
-        scores[name] = field["score"]
-        assert field["text"] == text
+        assert answer["below_threshold"] == (answer["label"] is None) == (name == "doubtful")
+        scores[name] = answer["scores"][0]["score"]
     assert scores["doubtful"] < 0.5 < 0.7 < scores["clear"] < 0.95
 
 
@@ -266,7 +261,7 @@ def test_texts_that_say_nothing_of_the_kinds_are_refused(
 
 
 def test_blank_texts_are_passed_over_and_wordless_ones_are_not(made: Any, tiny: ModuleType) -> None:
-    model = HashedCRFModel.load(made[0], policy=tiny.policy())
+    model = ClassificationModel.load(made[0], policy=tiny.policy())
     blank = (" \n", "\t", "...", "Of sea1 sea2.")
     told = [Message(name=str(number), label="sea", text=text) for number, text in enumerate(blank)]
     answers = whole_text_answers(model, told)
@@ -301,7 +296,7 @@ def test_lines_with_classes_and_spans_serve_both(tiny: ModuleType, tmp_path: Pat
     )
     held.write_text("\n".join(json.dumps(line) for line in lines))
     found = texts.read(held)
-    assert [item.label for item in texts.with_classes(KINDS, found)] == [
+    assert [item.label for item in texts.with_classes(CLASSES, found)] == [
         item.label for item in letters(60, seed=1)
     ]
     assert texts.with_fields(["law"], found)[0].spans == (("law", 0, 5),)

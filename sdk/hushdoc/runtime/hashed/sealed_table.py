@@ -1,0 +1,187 @@
+"""SealedTable: what an artifact of hashed features holds, and its scores of a text's items."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Self
+
+from hushdoc import hashing
+from hushdoc.artifact.artifact import Artifact
+from hushdoc.artifact.manifest import TABLE_KEY
+from hushdoc.errors import ArtifactError, DeviceUnavailableError
+from hushdoc.hashing import Clusters, Features, FeatureScheme, Lookups, segmentation
+from hushdoc.labels import OUTSIDE
+from hushdoc.runtime.extraction import Timings
+from hushdoc.runtime.hashed.chains import Scores
+from hushdoc.runtime.hashed.table import HashedTable, item_scores, read_clusters, read_table
+from hushdoc.runtime.scoring import Scoring
+
+FORMAT = "safetensors"
+LABELS_FILE = "labels.json"
+CLUSTERS_FILE = "clusters.safetensors"
+
+BLOCK_CHARACTERS = 1 << 18
+"""Text whose tokens are held at once, so that memory does not grow with them."""
+
+Place = tuple[int, int]
+"""Where something stands in a text: its first character, and one past its last."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ScoredBlock:
+    """Neighbouring sentences of a text and the scores of their items.
+
+    Attributes:
+        sentences: Where they stand.
+        words: The tokens of each.
+        scores: Shape [items, labels]; an item is a sentence or a token, as the scheme says.
+        rows: The rows of the table that were added up.
+    """
+
+    sentences: Sequence[Place]
+    words: Sequence[list[str]]
+    scores: Scores
+    rows: Features | Lookups
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SealedTable:
+    """A checked table and what its rows and columns mean.
+
+    Attributes:
+        tags: The labels of items, in the order of the table's columns.
+        scheme: How text becomes rows of the table.
+        table: The weights.
+        clusters: Public clusters of words, where the scheme has some.
+        scoring: How scores are calibrated; None for raw scores.
+        settings: The manifest's preprocessing.
+    """
+
+    tags: tuple[str, ...]
+    scheme: FeatureScheme
+    table: HashedTable
+    clusters: Clusters | None
+    scoring: Scoring | None
+    settings: dict[str, Any]
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact, *, device: str, labels_key: str) -> Self:
+        """Returns the table of an artifact that was opened, and thereby checked, already.
+
+        Args:
+            artifact: Of the format safetensors.
+            device: "cpu"; anything else is refused.
+            labels_key: The key of the labels' file that names the columns.
+
+        Raises:
+            ArtifactError: Its parts do not fit one another or this version.
+            DeviceUnavailableError: The device is another than the cpu.
+        """
+        if device != "cpu":
+            raise DeviceUnavailableError(
+                f"The device is '{device}'; a table of hashed features runs on the cpu only. Leave "
+                "the device out."
+            )
+        settings = artifact.manifest["preprocessing"]
+        scheme = FeatureScheme.from_dict(settings.get("features") or {})
+        if settings.get("segmentation") != segmentation.VERSION:
+            raise ArtifactError(
+                f"The artifact was made with rules {settings.get('segmentation')!r} for sentences "
+                f"and tokens; this version has {segmentation.VERSION}. Export it again.",
+                code="BAD_MANIFEST",
+            )
+        tags = _tags_from(artifact.read(LABELS_FILE), scheme.level, labels_key)
+        shape = settings[TABLE_KEY]
+        entry = artifact.view(artifact.certificate.model.entry)
+        table = read_table(entry, shape["tensor"], shape.get("reference"))
+        if (len(table.weights), len(table.transitions)) != (scheme.rows, len(tags)):
+            raise ArtifactError(
+                f"The table has {len(table.weights)} rows for {len(table.transitions)} labels, the "
+                f"features need {scheme.rows} rows and {LABELS_FILE} has {len(tags)} labels. "
+                "Export it again."
+            )
+        clusters = artifact.view(CLUSTERS_FILE) if scheme.clusters else None
+        return cls(
+            tags=tags,
+            scheme=scheme,
+            table=table,
+            clusters=None if clusters is None else read_clusters(clusters, scheme),
+            scoring=Scoring.from_dict(settings["scores"]) if "scores" in settings else None,
+            settings=settings,
+        )
+
+    def scored(
+        self, text: str, sentences: Sequence[Place], clock: StageClock
+    ) -> Iterator[ScoredBlock]:
+        """Yields the scores of a text's items, block by block."""
+        for block in _blocks(sentences):
+            words = [segmentation.words(text, start, stop) for start, stop in block]
+            hashed = hashing.lookups if self.scheme.level == "sentence" else hashing.features
+            rows = hashed(words, self.scheme, self.clusters)
+            clock.encoded()
+            scores = item_scores(rows, self.table)
+            clock.scored()
+            yield ScoredBlock(sentences=block, words=words, scores=scores, rows=rows)
+
+
+class StageClock:
+    """The seconds that encoding, the model and decoding take in one call."""
+
+    def __init__(self) -> None:
+        """Starts now."""
+        self._seconds = [0.0, 0.0, 0.0]
+        self._last = perf_counter()
+
+    def _add(self, stage: int) -> None:
+        now = perf_counter()
+        self._seconds[stage] += now - self._last
+        self._last = now
+
+    def encoded(self) -> None:
+        """Counts the time since the last call as encoding."""
+        self._add(0)
+
+    def scored(self) -> None:
+        """Counts it as the model's."""
+        self._add(1)
+
+    def decoded(self) -> None:
+        """Counts it as decoding."""
+        self._add(2)
+
+    def timings(self) -> Timings:
+        """Returns all of it; what is left is decoding."""
+        self.decoded()
+        encoding, model, decoding = self._seconds
+        return Timings(encoding_seconds=encoding, model_seconds=model, decoding_seconds=decoding)
+
+
+def _blocks(sentences: Sequence[Place]) -> Iterator[Sequence[Place]]:
+    """Yields neighbouring sentences that are about as long as a block."""
+    first = 0
+    for number, (_, stop) in enumerate(sentences):
+        if stop - sentences[first][0] >= BLOCK_CHARACTERS or number == len(sentences) - 1:
+            yield sentences[first : number + 1]
+            first = number + 1
+
+
+def _tags_from(content: bytes, level: str, key: str) -> tuple[str, ...]:
+    try:
+        tags = json.loads(content)[key]
+        if not isinstance(tags, list) or not all(isinstance(tag, str) and tag for tag in tags):
+            raise TypeError(f"{key} must be a list of names")
+        if len(set(tags)) != len(tags) or not tags:
+            raise ValueError("there must be a name, and each once")
+        if level == "token" and not all(
+            tag == OUTSIDE or tag.startswith(("B-", "I-")) for tag in tags
+        ):
+            raise ValueError("tags of tokens are O, B-name or I-name")
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArtifactError(
+            f'{LABELS_FILE} can\'t be read: {error}. Expected {{"{key}": [names]}}; export the '
+            "artifact again."
+        ) from error
+    return tuple(tags)
