@@ -99,7 +99,7 @@ def test_a_text_in_an_unknown_encoding_is_told_and_the_others_answered(
 
 def test_a_table_is_read_on_the_cpu_alone(place: Path) -> None:
     (place / "new.txt").write_text(TEXT)
-    with pytest.raises(DeviceUnavailableError, match="cpu alone"):
+    with pytest.raises(DeviceUnavailableError, match="on the cpu only"):
         run("new.txt", "--device", "cuda")
 
 

@@ -17,7 +17,7 @@ from hushdoc.errors import (
     DeviceUnavailableError,
     LimitExceededError,
 )
-from hushdoc.runtime.graph_model import in_halves
+from hushdoc.runtime.graph_batches import in_halves
 from hushdoc.runtime.session import Runtime, Session
 
 
