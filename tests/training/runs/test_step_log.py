@@ -39,7 +39,7 @@ def test_epsilon_is_computed_for_shown_lines_alone(monkeypatch: pytest.MonkeyPat
     assert len(asked) <= 4
     assert [value for value in shown if value is not None] == [step / 10 for step in asked]
     assert stream.getvalue().count("epsilon") == len(asked)
-    assert "step 400/400  loss 1.000  epsilon 40.00  0:00 left" in stream.getvalue()
+    assert "step 400/400  loss 1.000  epsilon 40.00  0 s left" in stream.getvalue()
 
 
 def test_quiet_training_still_logs_epsilon_now_and_then() -> None:
@@ -55,7 +55,7 @@ def test_where_nothing_is_promised_no_epsilon_is_shown() -> None:
     stream = io.StringIO()
     progress = Progress(1, stream=stream)
     assert progress.show(1, loss=2.0) is None
-    assert stream.getvalue() == "step 1/1  loss 2.000  0:00 left\n"
+    assert stream.getvalue() == "step 1/1  loss 2.000  0 s left\n"
 
 
 def test_the_last_charge_is_the_largest_that_can_be_read(tmp_path: Path) -> None:

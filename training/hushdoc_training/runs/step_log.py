@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import time
@@ -76,7 +77,7 @@ class Progress:
     def _print(self, step: int, loss: float, spent: float | None, now: float) -> None:
         left = (now - self._started) / (step - (self._first or 0)) * (self._total - step)
         epsilon = "" if spent is None else f"  epsilon {spent:.2f}"
-        line = f"step {step}/{self._total}  loss {loss:.3f}{epsilon}  {_clock(left)} left"
+        line = f"step {step}/{self._total}  loss {loss:.3f}{epsilon}  {_in_words(left)} left"
         print(
             f"\r\x1b[K{line}" if self._terminal else line,
             end="" if self._terminal else "\n",
@@ -178,6 +179,8 @@ def plot(path: Path, entries: list[dict[str, Any]], *, title: str) -> None:
     write_file(path, buffer.getvalue())
 
 
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02d}"
+def _in_words(seconds: float) -> str:
+    if seconds < 60:
+        return f"{math.ceil(seconds)} s"
+    hours, minutes = divmod(math.ceil(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

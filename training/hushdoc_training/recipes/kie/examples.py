@@ -14,7 +14,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from hushdoc.runtime.encoding import EncodedPage, Encoder
 from hushdoc.runtime.images import ImagePreprocessing, Pixels
 from hushdoc_training.models.layout import TokenClassifier
-from hushdoc_training.recipes.kie.records import IGNORED, Record, Window, collate
+from hushdoc_training.recipes.kie.records import (
+    IGNORED,
+    Record,
+    Window,
+    collate,
+    mixed_precision,
+)
 
 TRIAL_WINDOWS = ((9, 6), (5,), (7, 3, 8))
 """Lengths (tokens) of the windows of the invented records that the clipper is tested on."""
@@ -52,7 +58,7 @@ def losses_of(
 ) -> torch.Tensor:
     """Returns the scaled sum of every row's cross-entropies, shape [rows]."""
     batch = collate(encoder, [row.window for row in rows])
-    with torch.autocast(device.type, dtype=torch.bfloat16), _attention(device):
+    with mixed_precision(device), _attention(device):
         logits = model(*batch.inputs(device))
     each = functional.cross_entropy(
         logits.float().transpose(1, 2),

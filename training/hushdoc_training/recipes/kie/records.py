@@ -202,6 +202,13 @@ def with_token_noise(batch: TensorBatch, share: float) -> TensorBatch:
     return replace(batch, input_ids=ids)
 
 
+def mixed_precision(device: torch.device) -> torch.autocast:
+    """Computes in bfloat16 unless this processor only emulates it, in twice float32's time."""
+    capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {"bf16": True}
+    native = any(known for name, known in capabilities.items() if name.endswith("bf16"))
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=native)
+
+
 def loss_of(
     model: TokenClassifier,
     batch: TensorBatch,
@@ -210,7 +217,7 @@ def loss_of(
     label_smoothing: float = 0.0,
 ) -> torch.Tensor:
     """Returns the mean cross-entropy over the batch's labelled tokens; 0 where there is none."""
-    with torch.autocast(device.type, dtype=torch.bfloat16):
+    with mixed_precision(device):
         logits = model(*batch.inputs(device))
     targets = batch.targets.to(device).flatten()
     total = functional.cross_entropy(
