@@ -1,4 +1,4 @@
-"""How much noise a target epsilon needs, by the same accountant that certifies it."""
+"""The noise that a target epsilon needs, by the same accountant that certifies it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hushdoc.accounting import pld, rdp
 from hushdoc.accounting.mechanism import Composed, Gaussian, Mechanism, PoissonSampled
 
 RELATIVE_TOLERANCE = 1e-5
-"""How far the noise may lie above the smallest that keeps the target."""
+"""How far the noise may lie above the smallest that meets the target."""
 
 CALIBRATING_ACCOUNTANTS = ("rdp", "pld")
 
@@ -19,7 +19,7 @@ _SMALLEST, _LARGEST = 1e-3, 1e12
 def noise_multiplier(
     *, epsilon: float, delta: float, sampling_rate: float, steps: int, accountant: str = "rdp"
 ) -> float:
-    """Returns a noise multiplier that keeps the target, and hardly more than the smallest.
+    """Returns the smallest noise multiplier that meets the target, within RELATIVE_TOLERANCE.
 
     The mechanism is `steps` rounds of a Gaussian on Poisson samples; neighbours differ by adding
     or removing one record.
@@ -29,10 +29,10 @@ def noise_multiplier(
         delta: Between 0 and 1.
         sampling_rate: Above 0 and at most 1, per step.
         steps: From 1.
-        accountant: One of CALIBRATING_ACCOUNTANTS, whose epsilon keeps the target.
+        accountant: One of CALIBRATING_ACCOUNTANTS, whose epsilon meets the target.
 
     Raises:
-        ValueError: An argument is out of its range, or no noise keeps the target.
+        ValueError: An argument is out of its range, or no noise meets the target.
 
     Example:
         >>> noise = noise_multiplier(epsilon=8, delta=1e-5, sampling_rate=1 / 7, steps=350)
@@ -58,17 +58,17 @@ def calibrated(
     accountant: str = "pld",
     adjacency: str = "add-remove",
 ) -> float:
-    """Returns the noise with which a mechanism keeps the target, and hardly more than the smallest.
+    """Returns the smallest noise that meets the target, within RELATIVE_TOLERANCE.
 
     Args:
         make: Returns the mechanism for a noise; more noise must not cost more.
         epsilon: The target, above 0.
         delta: Between 0 and 1.
-        accountant: One of CALIBRATING_ACCOUNTANTS, whose epsilon keeps the target.
+        accountant: One of CALIBRATING_ACCOUNTANTS, whose epsilon meets the target.
         adjacency: How neighbours differ, one of ADJACENCIES.
 
     Raises:
-        ValueError: An argument is out of its range, or no noise keeps the target.
+        ValueError: An argument is out of its range, or no noise meets the target.
 
     Example:
         >>> noise = calibrated(lambda s: Gaussian(noise_multiplier=s), epsilon=1, delta=1e-5)
@@ -85,7 +85,7 @@ def calibrated(
     def keeps(noise: float, found: Callable[..., float]) -> bool:
         return found(make(noise), delta, adjacency=adjacency) <= epsilon
 
-    # RDP is quick, and what it keeps PLD keeps as well.
+    # RDP is fast, and a noise that meets the target by RDP meets it by PLD as well.
     renyi = _smallest(lambda noise: keeps(noise, rdp.epsilon), 1.0, 2.0, epsilon, delta)
     if accountant == "rdp":
         return renyi
@@ -95,7 +95,7 @@ def calibrated(
 def _smallest(
     keeps: Callable[[float], bool], start: float, factor: float, epsilon: float, delta: float
 ) -> float:
-    """A noise that keeps the target, within RELATIVE_TOLERANCE of one that does not."""
+    """A noise that meets the target, within RELATIVE_TOLERANCE of one that does not."""
     low = high = start
     while not keeps(high):
         low, high = high, high * factor

@@ -1,4 +1,4 @@
-"""The hockey-stick curve of a composed mechanism near one epsilon, with all that is unknown added.
+"""The hockey-stick curve of a composed mechanism near one epsilon, with bounds on every error.
 
 The transform of `spectrum` gives the composed distribution, tilted by theta, at the losses l_j of a
 grid: the mass there is distribution_j exp(K - theta l_j). From the top down, with h the spacing,
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushdoc.accounting.normal_form import Chance, Form, Product, Step
+from hushdoc.accounting.normal_form import NormalForm, Product, PublicMixture, Step
 from hushdoc.accounting.spectrum import StepLosses, cumulants, spectrum
 
 Array = NDArray[np.float64]
@@ -34,13 +34,13 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, kw_only=True)
 class Ring:
-    """Which losses the transform is about.
+    """The losses that a transform covers.
 
     Attributes:
         theta: The tilt.
         middle: Mean of the tilted losses.
         first: Multiple of the spacing where it begins.
-        length: How many points it has.
+        length: Number of points.
     """
 
     theta: float
@@ -56,13 +56,13 @@ class Curve:
     Attributes:
         losses: Of the grid, ascending.
         ratio: R at each loss.
-        inside: delta at each loss, as far as the mass on the grid gives it.
+        inside: delta at each loss from the mass on the grid.
         theta: The tilt.
-        middle: Loss that `log_scale` and `unknown` are about.
+        middle: Loss that `log_scale` and `unknown` refer to.
         log_scale: Logarithm of the unit.
-        unknown: What delta may be off by at `middle`; falls as exp(-theta * epsilon).
-        constant: What delta may be off by anywhere.
-        optimistic: Whether this is a lower bound, from which both are taken.
+        unknown: Error of delta at `middle`; it falls as exp(-theta * epsilon).
+        constant: Error of delta at every loss.
+        optimistic: Whether this is a lower bound, from which both are subtracted.
     """
 
     losses: Array
@@ -116,10 +116,10 @@ class Curve:
         return max(0.0, float(self.losses[place]) + math.log1p(-share))
 
 
-def ring(form: Form, losses: StepLosses, spacing: float, theta: float) -> Ring:
-    """Returns a ring that leaves out hardly anything of the distribution tilted by theta.
+def ring(form: NormalForm, losses: StepLosses, spacing: float, theta: float) -> Ring:
+    """Returns a ring that covers all but LEFT_OUT of the distribution tilted by theta.
 
-    It is longer than any memory where no such ring is known.
+    Where no such ring is known, its length exceeds any memory.
     """
     distribution = cumulants(form, losses, spacing, theta)
     low, high = -math.inf, math.inf
@@ -138,7 +138,7 @@ def ring(form: Form, losses: StepLosses, spacing: float, theta: float) -> Ring:
 
 
 def _moments(
-    form: Form, losses: StepLosses, spacing: float, theta: float
+    form: NormalForm, losses: StepLosses, spacing: float, theta: float
 ) -> list[tuple[float, float, float]]:
     """Steps, and log E[exp(-step * loss)] and log E[exp(step * loss)] under the tilt."""
     distribution = cumulants(form, losses, spacing, theta)
@@ -153,7 +153,7 @@ def _moments(
     return found
 
 
-def _wrapped(form: Form, losses: StepLosses, spacing: float, where: Ring) -> float:
+def _wrapped(form: NormalForm, losses: StepLosses, spacing: float, where: Ring) -> float:
     """Bound on the tilted mass outside of a ring, by Chernoff's inequality."""
     low, high = where.first * spacing, (where.first + where.length) * spacing
     moments = _moments(form, losses, spacing, where.theta)
@@ -163,22 +163,18 @@ def _wrapped(form: Form, losses: StepLosses, spacing: float, where: Ring) -> flo
 
 
 def _fast_length(length: int) -> int:
-    """An even length from this one that the fast Fourier transform likes."""
+    """The next even length that is fast for the Fourier transform."""
     power = 1 << max(6, (length - 1).bit_length())
     return power * 3 // 4 if power * 3 // 4 >= length else power
 
 
 def curve(
-    form: Form, losses: StepLosses, spacing: float, where: Ring, *, optimistic: bool = False
+    form: NormalForm, losses: StepLosses, spacing: float, where: Ring, *, optimistic: bool = False
 ) -> Curve:
     """Returns the bound on a form's hockey-stick curve around a ring.
 
-    Args:
-        form: Of Step, Product and Chance only.
-        losses: Of each of its steps.
-        spacing: Of the losses.
-        where: The ring, from the pessimistic losses of this form.
-        optimistic: Whether `losses` are, so that the curve is a lower bound.
+    The ring is that of the pessimistic losses of the form, also where `losses` are optimistic and
+    the curve is a lower bound.
     """
     found = spectrum(form, losses, spacing, where.theta, where.length)
     around = np.fft.irfft(found.values, n=where.length)
@@ -222,16 +218,16 @@ def _rounding(values: NDArray[np.complex128], error: Array, length: int) -> floa
     return math.sqrt(2 * float(np.sum((error + own) ** 2)))
 
 
-def _constants(form: Form, losses: StepLosses) -> tuple[float, float]:
-    """Mass at infinity of all steps, and what was clipped from them."""
+def _constants(form: NormalForm, losses: StepLosses) -> tuple[float, float]:
+    """Mass at infinity of all steps, and mass clipped from them."""
     match form:
         case Step():
             return losses[form].at_infinity, losses[form].excess
         case Product():
             pairs = [(*_constants(part, losses), n) for part, n in form.terms]
             return sum(n * i for i, _, n in pairs), sum(n * e for _, e, n in pairs)
-        case Chance():
+        case PublicMixture():
             infinite, excess = _constants(form.event, losses)
             return form.rate * infinite, form.rate * excess
         case _:
-            raise TypeError(f"{type(form).__name__} has no single distribution of losses.")
+            raise TypeError(f"{type(form).__name__} has no single privacy loss distribution.")

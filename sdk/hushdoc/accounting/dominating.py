@@ -1,4 +1,4 @@
-"""The privacy loss of one noisy sum on a grid: distributions that cost no less, or no more.
+"""Dominating pairs of one noisy sum on a grid: distributions that cost no less, or no more.
 
 The papers:
 
@@ -8,6 +8,8 @@ The papers:
             Function, 2022, arXiv:2106.08567: dominating pairs, and that they compose.
     CGS24   Choquette-Choo, Ganesh, Steinke, Thakurta: Privacy Amplification for Matrix
             Mechanisms, 2024, arXiv:2310.15526: several records along one line are the worst case.
+    BBG18   Balle, Barthe, Gaboardi: Privacy Amplification by Subsampling, 2018, arXiv:1807.01647,
+            theorem 10: batches of a fixed size.
 
 Let P be N(b, s^2) with b from Bin(k, q) and Q be N(0, s^2): the sum with and without k records. The
 loss log P/Q grows with the sum, so an interval between two grid losses is an interval of sums, a
@@ -19,6 +21,14 @@ the optimistic pair. Both err by the square of the spacing.
 
 Rounding. A mass is a difference of tails and loses digits where cells are narrow. What may be lost
 is bounded cell by cell, and the pessimistic pair moves that much of P to the upper end.
+
+Batches of a fixed size (`exchanged`). With q the share of the records that is drawn, and D the
+hockey-stick divergence of two records' sums, at a threshold t = e^epsilon from 1 (BBG18)
+
+    delta'(t) <= q D(1 + (t - 1) / q).
+
+Below 1 the curve follows from that above it, because the relation is symmetric: the mass at -l is
+the mass at l times e^-l. Each side is reached where every other record is the opposite of this one.
 """
 
 from __future__ import annotations
@@ -56,7 +66,7 @@ class Losses:
         first: The multiple at which `mass` begins.
         mass: Not negative.
         at_infinity: Mass where the second distribution has none.
-        excess: How much of `mass` may be too much, by clipping; only of an optimistic pair.
+        excess: By how much clipping may have enlarged `mass`; only of an optimistic pair.
     """
 
     first: int
@@ -74,9 +84,9 @@ class Cells:
         spacing: Of the grid.
         present: Mass of P in each cell, with the records.
         absent: Mass of Q.
-        present_slack: What rounding may have changed in `present`.
-        absent_slack: What rounding may have changed in `absent`.
-        loss_slack: How far losses may lie outside of their cell, for the same reason.
+        present_slack: Rounding error of `present`.
+        absent_slack: Rounding error of `absent`.
+        loss_slack: How far losses may lie outside of their cell because of rounding.
         outside: Mass of P below and above all cells, and of Q below and above.
     """
 
@@ -91,13 +101,9 @@ class Cells:
 
 
 def cells(step: Step, spacing: float, cut: float, most: int) -> Cells | None:
-    """Returns the cells of a step, or None where there would be too many.
+    """Returns the cells of a step, or None where there would be more than `most`.
 
-    Args:
-        step: Its noise above 0.
-        spacing: Of the losses.
-        cut: How much mass may be left outside on each side.
-        most: How many cells may be used.
+    At most `cut` of the mass is outside of them on each side.
     """
     weights = weights_of(step)
     low, high = range_of(weights, step.noise, cut)
@@ -133,7 +139,7 @@ def _absent_weights(step: Step) -> dict[int, float]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Distribution:
-    """Masses of a distribution in cells, what rounding may have changed, and what lies outside."""
+    """Masses of a distribution in cells, their rounding errors, and the mass outside."""
 
     mass: Array
     slack: Array
@@ -215,7 +221,7 @@ def _make_convex(mass: Array, growth: float) -> None:
 
 
 def _depths(lower: Array, upper: Array, growth: float) -> Array:
-    """How far the curve must come down at each point of the grid, and at one more on each side."""
+    """How far the curve must be lowered at each point of the grid, and at one more on each side."""
     weight = lower * (1 + growth) + upper
     corner = lower * upper * growth / np.where(weight > 0, weight, 1.0)
     depth = np.zeros(len(upper) + 3)
@@ -264,13 +270,9 @@ def _direction(found: Cells, *, added: bool) -> _Direction:
 
 
 def exchanged(step: Step, spacing: float, cut: float, most: int) -> Losses | None:
-    """Returns a pair that costs no less, or None where it would need too many points.
+    """Returns a pair that costs no less for a step of fixed-size batches (change "exchanged").
 
-    Args:
-        step: Whose change is "exchanged".
-        spacing: Of the losses.
-        cut: How much mass may be left at infinity.
-        most: How many points may be used.
+    At most `cut` of the mass is at infinity; None where more than `most` points are needed.
     """
     distance = 1 / step.noise
     far = math.sqrt(2 * max(1.0, -math.log(cut))) + 1

@@ -1,6 +1,7 @@
-"""A noisy sum with sampled records, P = N(b, s^2) for b from Bin(k, q), and without, Q = N(0, s^2).
+"""The noisy sum of sampled records: its privacy loss, the inverse of that, and normal tails.
 
-The loss log P/Q grows with the sum, so that an interval of losses is an interval of sums. The same
+The sum with the records is P = N(b, s^2) for b from Bin(k, q), and without them Q = N(0, s^2). The
+loss log P/Q grows with the sum, so that an interval of losses is an interval of sums. The same
 holds where a sampled record is replaced by another, P = (1-q) N(0, s^2) + q N(1, s^2) against
 Q = (1-q) N(0, s^2) + q N(-1, s^2). No two records x and y of norm 1 tell more: for a set of sums
 with mass Phi(z) under N(0, s^2), the lemma of Neyman and Pearson bounds its mass under N(x, s^2)
@@ -22,11 +23,13 @@ Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 
 LARGEST_LOSS = 600.0
-"""Losses beyond count as if the record were published: e^loss must stay a double."""
+"""Larger losses count as if the record were published: e^loss must stay a double."""
 
 _NEAR = 0.1
 _LARGE = 20.0
 _MOST_NEWTON_STEPS = 60
+_FAR = 6.0
+_FRACTION_TERMS = 48
 
 
 def weights_of(step: Step) -> Array:
@@ -73,12 +76,9 @@ def _log_sampled(sums: Array, weights: Array, noise: float) -> tuple[Array, Arra
 
 
 def sums_at(losses: Array, weights: Array, noise: float) -> tuple[Array, Array]:
-    """Returns at which sums the loss is this, and how far the loss there may be from it.
+    """Returns the sums at which the loss has these values, and the error of the loss there.
 
-    Args:
-        losses: Any; where the loss never is so small the sum is minus infinity.
-        weights: From `weights_of`.
-        noise: s, above 0.
+    Where the loss is never so small, the sum is minus infinity.
     """
     none, some = float(weights[0]), float(np.sum(weights[1:]))
     # e^loss - P(none sampled), each way where it is nearly exact
@@ -146,13 +146,9 @@ def range_of(weights: Array, noise: float, cut: float) -> tuple[float, float]:
 
 
 def normal_cells(z: Array) -> tuple[Array, Array, float, float]:
-    """Returns the mass of a standard normal between neighbours of z, and its rounding error.
+    """Returns the masses of a standard normal between neighbours of z, and their rounding errors.
 
-    Args:
-        z: Ascending; may begin with minus infinity.
-
-    Returns:
-        Masses, their errors, and the masses below and above all of z.
+    The masses below and above all of z, which ascends and may begin with -infinity, come last.
     """
     outer = tail(np.abs(z))
     left, right = outer[:-1], outer[1:]
@@ -164,10 +160,6 @@ def normal_cells(z: Array) -> tuple[Array, Array, float, float]:
     below = float(outer[0]) if z[0] < 0 else 1 - float(outer[0])
     above = float(outer[-1]) if z[-1] >= 0 else 1 - float(outer[-1])
     return mass, error, below, above
-
-
-_FAR = 6.0
-_FRACTION_TERMS = 48
 
 
 def log_tail(x: Array) -> Array:
@@ -208,9 +200,7 @@ def log_mills(x: Array) -> Array:
 
 
 def _log_tail_near(x: Array) -> Array:
-    scaled = (x / math.sqrt(2)).ravel().tolist()
-    tails = np.fromiter((math.erfc(value) for value in scaled), np.float64, len(scaled))
-    return np.asarray(np.log(tails / 2).reshape(x.shape))
+    return np.asarray(np.log(tail(x)))
 
 
 def tail(x: Array) -> Array:

@@ -2,8 +2,8 @@
 
 For Poisson-sampled Gaussians the limit theorem gives one number mu that looks like the noise of a
 single Gaussian mechanism (Bu, Dong, Long, Su 2020, "Deep Learning with Gaussian Differential
-Privacy", arXiv:1911.11607). It is a limit for many steps at small rates, from neither side: for two
-published runs it says epsilon 6.07 and 6.33 where 7.98 is what holds at delta 1e-5. So it is
+Privacy", arXiv:1911.11607). It is a limit for many steps at small rates and bounds epsilon from
+neither side: for two published runs it gives 6.07 and 6.33 where 7.98 holds at delta 1e-5. So it is
 reported beside a guarantee, for comparison with papers, and no policy accepts it.
 
 For plain Gaussians mu is exact, and so is the epsilon that follows from it (Balle, Wang 2018,
@@ -18,7 +18,7 @@ import numpy as np
 
 from hushdoc.accounting.gaussian_mixture import log_tail
 from hushdoc.accounting.mechanism import Mechanism
-from hushdoc.accounting.normal_form import Form, Product, Step, inverse_square, normal_form
+from hushdoc.accounting.normal_form import NormalForm, Product, Step, inverse_square, normal_form
 from hushdoc.accounting.rdp import require_delta
 
 _LARGEST_EXPONENT = 700.0
@@ -43,7 +43,7 @@ def mu(mechanism: Mechanism) -> float | None:
 
 
 def epsilon(mechanism: Mechanism, delta: float) -> float | None:
-    """Returns the epsilon that mu stands for; it may be too small, see above.
+    """Returns the epsilon that mu implies; it may be too small, see above.
 
     Args:
         mechanism: What ran.
@@ -53,7 +53,7 @@ def epsilon(mechanism: Mechanism, delta: float) -> float | None:
         None where there is no mu.
 
     Raises:
-        ValueError: delta is no probability.
+        ValueError: delta is not a probability.
     """
     require_delta(delta)
     found = mu(mechanism)
@@ -95,7 +95,7 @@ def _log_delta(mu: float, epsilon: float) -> float:
     return float(first) + math.log(rest) if rest > 0 else -math.inf
 
 
-def _square(form: Form) -> float | None:
+def _square(form: NormalForm) -> float | None:
     match form:
         case Step(rate=1.0):
             return inverse_square(form.noise)

@@ -1,8 +1,9 @@
-"""Which tilt, grid and ring answer a question about a composed mechanism well.
+"""Chooses the exponential tilt and the FFT grid for a PLD query, and answers it.
 
-An epsilon is first guessed from RDP, then found on a coarse grid, then on a fine one. A cell that
-is spread over its ends adds (spacing^2 / 12) (1 + theta) to the epsilon of every step, with theta
-the tilt that makes epsilon the mean loss; that gives the spacing for a wanted precision.
+The query asks for epsilon at a delta, or for delta at an epsilon. RDP gives a first guess, a coarse
+grid improves it and a fine one answers it. A cell that is spread over its ends adds (spacing^2 /
+12) (1 + theta) to the epsilon of every step, with theta the tilt that makes epsilon the mean loss;
+that gives the spacing for a wanted precision.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ import numpy as np
 from hushdoc.accounting.curve import Curve, Ring, curve, ring
 from hushdoc.accounting.dominating import Cells, Losses, cells, exchanged, optimistic, pessimistic
 from hushdoc.accounting.gaussian_mixture import log_mills
-from hushdoc.accounting.normal_form import Form, Step
-from hushdoc.accounting.simplified_forms import executions, num_chances, steps_of
+from hushdoc.accounting.normal_form import NormalForm, PublicMixture, Step
+from hushdoc.accounting.simplified_forms import count_of, executions, steps_of
 from hushdoc.accounting.spectrum import Cumulants, StepLosses, cumulants
 
 FINE = 1e-4
-"""Relative error of epsilon that an answer aims at."""
+"""Targeted relative error of epsilon."""
 
 SMALLEST_DELTA = 1e-250
 """Below, masses would leave the range of doubles."""
@@ -38,18 +39,18 @@ _SHORTEST_RING = 256
 _MOST_CLIPPED = 1e-2
 _COARSEST_SPACING = 16.0
 _LEAST_EPSILON = 0.01
-"""How near to 0 an epsilon may be that delta is asked for until grids get no finer."""
+"""Queries for delta at an epsilon below it use the grid of this one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guess:
-    """Where the curve is looked at.
+    """A query, with a guess of its answer.
 
     Attributes:
-        epsilon: A point on the curve, more or less.
+        epsilon: A point near the curve.
         delta: The same.
-        asks_delta: Whether epsilon is given and delta is asked for, or the other way round.
-        theta: Tilt that makes epsilon the mean loss, more or less.
+        asks_delta: Whether epsilon is given and delta is wanted, or the other way round.
+        theta: Tilt that makes epsilon the mean loss, approximately.
     """
 
     epsilon: float
@@ -60,12 +61,7 @@ class Guess:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What was asked for lies between these.
-
-    Attributes:
-        lower: 0 where no lower bound was asked for.
-        upper: Holds.
-    """
+    """Bounds on what a query asks for; `lower` is 0 where no lower bound was asked for."""
 
     lower: float
     upper: float
@@ -73,7 +69,7 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Grid:
-    """Every step's losses, all of one spacing; cells serve both directions."""
+    """Every step's losses at one spacing; cells serve both directions."""
 
     spacing: float
     steps: dict[Step, Cells | Losses]
@@ -81,7 +77,7 @@ class _Grid:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _View:
-    """One direction: the losses of steps, and the ring on which they are added up."""
+    """One direction: the losses of its steps, and the ring on which they are composed."""
 
     added: bool
     losses: StepLosses
@@ -90,13 +86,7 @@ class _View:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Look:
-    """Both directions on one grid, or one where they are the same.
-
-    Attributes:
-        grid: Where the steps' losses are.
-        views: One for each direction.
-        width: Of the longer ring.
-    """
+    """Both directions on one grid, or one where they agree; `width` is that of the longer ring."""
 
     grid: _Grid
     views: list[_View]
@@ -104,16 +94,16 @@ class _Look:
 
 
 def bounds(
-    form: Form, guess: Guess, *, precision: float = FINE, lower: bool = False, share: int = 1
+    form: NormalForm, guess: Guess, *, precision: float = FINE, lower: bool = False, share: int = 1
 ) -> Answer:
-    """Returns bounds on what the guess asks for.
+    """Returns bounds on what a query asks for.
 
     Args:
-        form: Of Step, Product and Chance only.
-        guess: Where to look.
-        precision: Relative error to aim at.
-        lower: Whether a lower bound is wanted, too; there is none unless every step is exact.
-        share: How many forms have to be answered in the time for one.
+        form: Of Step, Product and PublicMixture only.
+        guess: The query.
+        precision: Targeted relative error.
+        lower: Whether to compute a lower bound, too; there is none unless every step is exact.
+        share: How many forms share the time for one.
     """
     found = 1.0 if guess.asks_delta else math.inf
     look = _look(form, guess, _COARSE, share=share, last=None)
@@ -144,7 +134,7 @@ def _better(guess: Guess, found: float, look: _Look) -> Guess:
 
 
 def _is_near(last: Guess, guess: Guess) -> bool:
-    """Whether a grid made for the last guess was about as fine as one for this would be."""
+    """Whether a grid for the last guess is about as fine as one for this guess."""
     return (
         guess.epsilon > 0.6 * last.epsilon
         and guess.delta > 1e-3 * last.delta
@@ -153,19 +143,19 @@ def _is_near(last: Guess, guess: Guess) -> bool:
 
 
 def _look(
-    form: Form, guess: Guess, precision: float, *, share: int, last: _Look | None
+    form: NormalForm, guess: Guess, precision: float, *, share: int, last: _Look | None
 ) -> _Look | None:
-    """A look at both directions on a grid that gives this precision, unless that takes too long.
+    """Both directions on a grid of this precision or, if that is too slow, on a coarser one.
 
-    None where no grid that is fine enough to be of use is coarse enough.
+    None where any useful grid is too slow.
     """
     steps = steps_of(form)
     cells_share = share * sum(step.size for step in steps) * (8 if precision >= _COARSE else 1)
     most_cells = max(256, _MOST_CELLS // cells_share)
-    longest = max(1024, _LONGEST_RING // (share * (len(steps) + num_chances(form))))
+    longest = max(1024, _LONGEST_RING // (share * (len(steps) + count_of(form, PublicMixture))))
     spacing = _spacing(form, guess, precision)
     if last is not None:
-        # A thousand losses on the ring are enough to see its shape.
+        # A thousand points on the ring resolve its shape.
         spacing = min(spacing, last.width / 1024)
     tilts = {} if last is None else {view.added: view.ring.theta for view in last.views}
     while spacing < _COARSEST_SPACING:
@@ -178,8 +168,8 @@ def _look(
     return None
 
 
-def _grid(form: Form, guess: Guess, spacing: float, most: int) -> _Grid:
-    """Every step's losses, on a coarser grid where they would be too many."""
+def _grid(form: NormalForm, guess: Guess, spacing: float, most: int) -> _Grid:
+    """Every step's losses, on a coarser grid where there would be too many."""
     steps = steps_of(form)
     cut = max(_LEFT_OUT * guess.delta / executions(form), 1e-290)
     found: dict[Step, Cells | Losses] = {}
@@ -195,7 +185,7 @@ def _grid(form: Form, guess: Guess, spacing: float, most: int) -> _Grid:
     return _Grid(spacing=spacing, steps=found)
 
 
-def _spacing(form: Form, guess: Guess, precision: float) -> float:
+def _spacing(form: NormalForm, guess: Guess, precision: float) -> float:
     error = precision * guess.epsilon
     if guess.asks_delta:
         error = 10 * precision * min(1 / (1 + guess.theta), max(guess.epsilon, _LEAST_EPSILON))
@@ -203,9 +193,9 @@ def _spacing(form: Form, guess: Guess, precision: float) -> float:
 
 
 def _aligned(spacing: float, steps: set[Step]) -> float:
-    """A spacing, hardly smaller, that has the least loss of a step on its grid.
+    """A slightly smaller spacing that has the least loss of a step on its grid.
 
-    Samples without the record gather there, and what lies on the grid isn't moved at all.
+    Samples without the record concentrate there, and mass on the grid is not moved.
     """
     ends = [
         -step.size * math.log1p(-step.rate)
@@ -216,8 +206,8 @@ def _aligned(spacing: float, steps: set[Step]) -> float:
     return least / math.ceil(least / spacing) if least > spacing else spacing
 
 
-def _views(form: Form, grid: _Grid, guess: Guess, tilts: dict[bool, float]) -> list[_View]:
-    """Both directions; only one where they are the same."""
+def _views(form: NormalForm, grid: _Grid, guess: Guess, tilts: dict[bool, float]) -> list[_View]:
+    """Both directions, or one where they agree."""
     symmetric = all(step.rate == 1 or step.change != "removed" for step in grid.steps)
     views = []
     for added in (False,) if symmetric else (False, True):
@@ -232,13 +222,13 @@ def _views(form: Form, grid: _Grid, guess: Guess, tilts: dict[bool, float]) -> l
     return views
 
 
-def _upper(form: Form, look: _Look, guess: Guess) -> float:
+def _upper(form: NormalForm, look: _Look, guess: Guess) -> float:
     spacing = look.grid.spacing
     curves = (curve(form, view.losses, spacing, view.ring) for view in look.views)
     return max(_read(found, guess) for found in curves)
 
 
-def _lower(form: Form, look: _Look, guess: Guess) -> float:
+def _lower(form: NormalForm, look: _Look, guess: Guess) -> float:
     found = [0.0]
     for view in look.views:
         losses = {
@@ -246,7 +236,7 @@ def _lower(form: Form, look: _Look, guess: Guess) -> float:
             for step, part in look.grid.steps.items()
         }
         below = curve(form, losses, look.grid.spacing, view.ring, optimistic=True)
-        # What was clipped may count this often only while there is little of it.
+        # Clipped mass counts twice, so there may be little of it only.
         if below.constant <= _MOST_CLIPPED:
             found.append(_read(below, guess))
     return max(found)
@@ -256,8 +246,10 @@ def _read(found: Curve, guess: Guess) -> float:
     return found.delta(guess.epsilon) if guess.asks_delta else found.epsilon(guess.delta)
 
 
-def _tilt(form: Form, losses: StepLosses, spacing: float, guess: Guess, start: float) -> float:
-    """The tilt from which the point that is asked for looks usual, within a few percent; from 0."""
+def _tilt(
+    form: NormalForm, losses: StepLosses, spacing: float, guess: Guess, start: float
+) -> float:
+    """The tilt that makes the queried point typical, within a few percent; from 0."""
 
     def is_short(theta: float) -> bool:
         distribution = cumulants(form, losses, spacing, theta)
@@ -280,7 +272,7 @@ def _tilt(form: Form, losses: StepLosses, spacing: float, guess: Guess, start: f
 
 
 def _log_delta(distribution: Cumulants, theta: float) -> float:
-    """Log delta at the mean of the tilted losses, as if these were normal."""
+    """Log delta at the mean of the tilted losses, in the normal approximation."""
     deviation = math.sqrt(distribution.variance)
     ends = np.asarray([theta * deviation, (1 + theta) * deviation])
     mills = np.exp(log_mills(ends))

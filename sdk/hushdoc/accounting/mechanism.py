@@ -1,8 +1,7 @@
-"""The closed vocabulary of privacy claims: mechanisms, units, adjacencies, adversaries.
+"""Mechanisms: the events of a certificate's transcript, which accountants recompute.
 
-A mechanism is what a certificate's transcript says and an accountant recomputes. The words are
-a subset of the DpEvent words of google/differential-privacy, parsed into classes of our own and
-never into objects of a library. A word is only ever added, never given another meaning.
+They are a subset of the DpEvents of google/differential-privacy, parsed into classes of our own
+and never into objects of a library. An event may be added, but never gets another meaning.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ MAX_DEPTH = 16
 """Events inside one another."""
 
 REPETITIONS = ("logarithmic", "geometric", "poisson")
-"""How the number of tuning runs was drawn (Papernot, Steinke 2022, definitions 1 and 5)."""
+"""Distribution of the number of tuning runs (Papernot, Steinke 2022, definitions 1 and 5)."""
 
 
 def _read_event(data: Any, where: str) -> Mechanism:
@@ -121,8 +120,8 @@ class WithoutReplacement(Record):
 
     def __post_init__(self) -> None:
         """Refuses what is not a batch out of the data."""
-        _require_whole("population", self.population, minimum=1)
-        _require_whole("sample_size", self.sample_size)
+        _require_integer("population", self.population, minimum=1)
+        _require_integer("sample_size", self.sample_size)
         if self.sample_size > self.population:
             raise ValueError(
                 f"sample_size is {self.sample_size}, out of {self.population} records."
@@ -165,12 +164,12 @@ class Grouped(Record):
 
     def __post_init__(self) -> None:
         """Refuses what is not an integer from 1."""
-        _require_whole("size", self.size, minimum=1)
+        _require_integer("size", self.size, minimum=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Composed(Record):
-    """The same event again and again, each time with fresh randomness; training steps.
+    """The same event several times, each with fresh randomness: training steps.
 
     Attributes:
         event: One step.
@@ -182,7 +181,7 @@ class Composed(Record):
 
     def __post_init__(self) -> None:
         """Refuses what is not an integer from 0."""
-        _require_whole("count", self.count)
+        _require_integer("count", self.count)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,8 +199,8 @@ class Sequence(Record):
 class Parallel(Record):
     """Events on disjoint parts of the data; a record is in at most one part.
 
-    Which part, a record says itself (its label), so this counts as the largest of its events only
-    where neighbours differ by adding or removing a record: a replaced one may change two parts.
+    A record itself determines its part (by its label), so the cost is that of the costliest event
+    only where neighbours differ by adding or removing a record: replacing one may change two parts.
 
     Attributes:
         events: One for each part.
@@ -216,7 +215,7 @@ class RepeatAndSelect(Record):
 
     Attributes:
         event: One run.
-        distribution: One of REPETITIONS: how the number of runs was drawn.
+        distribution: One of REPETITIONS, that of the number of runs.
         expected_runs: Its mean, from 1.
     """
 
@@ -233,10 +232,10 @@ class RepeatAndSelect(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class HashFill(Record):
-    """Every missing row of a table of hashed features filled with made-up weights.
+    """Every missing row of a table of hashed features filled with random weights.
 
-    The genuine rows stay untouched, so no epsilon follows from it whatever is measured
-    (Hash the Universe; see `hushdoc.accounting`).
+    The genuine rows stay as they are, so no epsilon follows from it whatever is measured (Hash the
+    Universe).
 
     Attributes:
         rows: Rows of the table.
@@ -248,8 +247,8 @@ class HashFill(Record):
 
     def __post_init__(self) -> None:
         """Refuses a table without rows or columns."""
-        _require_whole("rows", self.rows, minimum=1)
-        _require_whole("columns", self.columns, minimum=1)
+        _require_integer("rows", self.rows, minimum=1)
+        _require_integer("columns", self.columns, minimum=1)
 
 
 Mechanism = (
@@ -298,7 +297,7 @@ def from_dict(data: Any, where: str = "Mechanism") -> Mechanism:
 
 
 def parts(event: Mechanism) -> tuple[Mechanism, ...]:
-    """Returns the events that stand directly inside one."""
+    """Returns the events directly inside one."""
     match event:
         case Gaussian() | HashFill():
             return ()
@@ -315,7 +314,7 @@ def is_amplified(event: Mechanism) -> bool:
 
 
 def is_fixed_size(event: Mechanism) -> bool:
-    """Returns whether an event counts batches of a fixed size."""
+    """Returns whether an event has batches of a fixed size."""
     return isinstance(event, WithoutReplacement) or any(
         is_fixed_size(part) for part in parts(event)
     )
@@ -347,6 +346,6 @@ def _require_number(
         )
 
 
-def _require_whole(name: str, value: int, *, minimum: int = 0) -> None:
+def _require_integer(name: str, value: int, *, minimum: int = 0) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
         raise ValueError(f"{name} is {value!r}; expected an integer from {minimum}.")

@@ -1,17 +1,17 @@
-"""What a mechanism comes down to for an accountant: a small tree of noisy sums.
+"""The normal form of a mechanism, which every accountant reads: a small tree of noisy sums.
 
-Every word of `hushdoc.accounting.mechanism` is read here once, for one adjacency, so that all
-accountants mean the same by it. A form stands for a bound on what one record changes; where a word
-says more than an accountant can use, the form is one that spends more (`exact` is False then).
+Every event of `hushdoc.accounting.mechanism` is interpreted here once, for one adjacency, so that
+all accountants mean the same by it. A normal form bounds what one record changes; where an event
+holds more than an accountant can use, its form spends more (`exact` is False then).
 
     PoissonSampled, WithoutReplacement of Gaussians   a Step that sampling amplifies
-    the same of anything else                         the event as if it saw all records: the two
+    the same of anything else                         the event as if on all records: the two
         samples differ by one record or not at all, and hockey-stick and Renyi divergences are
         jointly quasi-convex
     Grouped                                           pushed down to the noisy sums
     Parallel                                          Largest; in a group of records, all its parts
-    ClusterSampled                                    Chance; where a record is replaced, its old
-        and its new cluster may differ, so that one of both takes part twice as often at most
+    ClusterSampled                                    PublicMixture; where a record is replaced,
+        its old and its new cluster may differ, so one of both takes part twice as often at most
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ from hushdoc.accounting.mechanism import (
 )
 
 SMALLEST = 1e-300
-"""Stands for what is positive but too small for a double, so that zero means: nothing was read."""
+"""Replaces what is positive but too small for a double: zero is for what reads nothing."""
 
 CHANGES = ("removed", "replaced", "exchanged")
-"""What a neighbour does to a step's records: it has none of them, or another one that is sampled
-alike (Poisson), or another one in samples of a fixed size, where a record that is not drawn leaves
-its place to somebody else. Noise of the last is in units of the distance between two records."""
+"""How a neighbour differs in a step's records: it has none of them (removed), another one in
+Poisson samples (replaced), or another one in samples of a fixed size (exchanged), where a record
+that is not drawn leaves its place to another. Noise of the last is in units of the distance of two
+records."""
 
 _MOST_NOISE = 1e50
 _LEAST_SQUARE = 1e-100
@@ -56,7 +57,7 @@ class Step:
     Attributes:
         rate: Probability of each of these records to be in the sample, above 0.
         noise: Standard deviation, where one sampled record shifts the sum by 1.
-        size: How many records it is about, each sampled alone; 1 where rate is 1.
+        size: Number of records, each sampled independently; 1 where rate is 1.
         change: One of CHANGES; "removed" where rate is 1.
         exact: Whether some neighbours reach the bound.
     """
@@ -76,47 +77,47 @@ class Product:
         terms: (form, how many times) each; no term reads nothing.
     """
 
-    terms: tuple[tuple[Form, float], ...]
+    terms: tuple[tuple[NormalForm, float], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chance:
-    """A form that runs with some probability; whether it ran is public."""
+class PublicMixture:
+    """A form that runs with a probability; whether it ran is public."""
 
     rate: float
-    event: Form
+    event: NormalForm
 
 
 @dataclass(frozen=True, kw_only=True)
 class Largest:
-    """One of these, whichever costs most."""
+    """The costliest of these."""
 
-    events: tuple[Form, ...]
+    events: tuple[NormalForm, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selected:
     """The best of a random number of runs."""
 
-    event: Form
+    event: NormalForm
     distribution: str
     expected_runs: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unbounded:
-    """What nothing is known about."""
+    """No bound is known."""
 
 
-Form = Step | Product | Chance | Largest | Selected | Unbounded
+NormalForm = Step | Product | PublicMixture | Largest | Selected | Unbounded
 
 NOTHING = Product(terms=())
 UNBOUNDED = Unbounded()
 
 
 @lru_cache(maxsize=64)
-def normal_form(mechanism: Mechanism, adjacency: str = "add-remove") -> Form:
-    """Returns what a mechanism comes down to where neighbours differ as `adjacency` says.
+def normal_form(mechanism: Mechanism, adjacency: str = "add-remove") -> NormalForm:
+    """Returns the normal form of a mechanism for one adjacency.
 
     Args:
         mechanism: What ran.
@@ -133,14 +134,14 @@ def normal_form(mechanism: Mechanism, adjacency: str = "add-remove") -> Form:
     if adjacency not in ADJACENCIES:
         raise ValueError(f"adjacency is {adjacency!r}; expected one of {', '.join(ADJACENCIES)}.")
     if adjacency == "all-occurrences-of-one-term":
-        # A term may occur in every record, as often as it likes.
+        # A term may occur in every record, any number of times.
         return NOTHING if _Reader(adjacency="zero-out").form(mechanism, 1) == NOTHING else UNBOUNDED
     return _Reader(adjacency=adjacency).form(mechanism, 1)
 
 
-def product(terms: list[tuple[Form, float]]) -> Form:
-    """Returns forms one after the other, equal ones counted together and products opened."""
-    counts: dict[Form, float] = {}
+def product(terms: list[tuple[NormalForm, float]]) -> NormalForm:
+    """Returns the composition of forms; equal ones are counted together, products flattened."""
+    counts: dict[NormalForm, float] = {}
     for form, count in terms:
         if isinstance(form, Unbounded):
             return UNBOUNDED
@@ -151,8 +152,8 @@ def product(terms: list[tuple[Form, float]]) -> Form:
     return merged[0][0] if len(merged) == 1 and merged[0][1] == 1 else Product(terms=merged)
 
 
-def _with_one_gaussian(counts: dict[Form, float]) -> tuple[tuple[Form, float], ...]:
-    """The same terms, all Gaussians on the full data as the one that they are together."""
+def _with_one_gaussian(counts: dict[NormalForm, float]) -> tuple[tuple[NormalForm, float], ...]:
+    """The same terms; all Gaussians on the full data are merged into one."""
     plain = {form: n for form, n in counts.items() if isinstance(form, Step) and form.rate == 1}
     if not plain or (len(plain) == 1 and set(plain.values()) == {1.0}):
         return tuple(counts.items())
@@ -163,8 +164,8 @@ def _with_one_gaussian(counts: dict[Form, float]) -> tuple[tuple[Form, float], .
     return (*rest, (together, 1.0))
 
 
-def loosened(form: Form) -> Form:
-    """Returns the same form, no longer said to be reached by some neighbours."""
+def loosened(form: NormalForm) -> NormalForm:
+    """Returns the same form as a bound that neighbours need not reach."""
     match form:
         case Step():
             return dataclasses.replace(form, exact=False)
@@ -180,7 +181,7 @@ def loosened(form: Form) -> Form:
 
 @dataclass(frozen=True, kw_only=True)
 class _Reader:
-    """Reads words for one adjacency."""
+    """Interprets events for one adjacency."""
 
     adjacency: str
 
@@ -188,7 +189,7 @@ class _Reader:
     def replaces(self) -> bool:
         return self.adjacency == "replace-one"
 
-    def form(self, event: Mechanism, size: int) -> Form:
+    def form(self, event: Mechanism, size: int) -> NormalForm:
         """The form of an event for a unit of `size` records."""
         match event:
             case Gaussian():
@@ -219,7 +220,7 @@ class _Reader:
         # Less noise than there is costs more, so the cap is safe; it keeps squares finite.
         return min(noise_multiplier, _MOST_NOISE) / (size * (2 if self.replaces else 1))
 
-    def _poisson_sampled(self, event: PoissonSampled, size: int) -> Form:
+    def _poisson_sampled(self, event: PoissonSampled, size: int) -> NormalForm:
         rate, inner = 1.0, event
         current: Mechanism = inner
         while isinstance(current, PoissonSampled):
@@ -232,7 +233,7 @@ class _Reader:
         change = "replaced" if self.replaces else "removed"
         return self._sampled(rate, current, size, change)
 
-    def _without_replacement(self, event: WithoutReplacement, size: int) -> Form:
+    def _without_replacement(self, event: WithoutReplacement, size: int) -> NormalForm:
         rate = 1.0
         current: Mechanism = event
         while isinstance(current, WithoutReplacement):
@@ -247,7 +248,7 @@ class _Reader:
         # neighbour does.
         return self._sampled(rate, current, size, "exchanged")
 
-    def _sampled(self, rate: float, event: Mechanism, size: int, change: str) -> Form:
+    def _sampled(self, rate: float, event: Mechanism, size: int, change: str) -> NormalForm:
         noise = _gaussian_noise(event)
         plain = self.form(event, size)
         if rate == 1 or plain in (NOTHING, UNBOUNDED):
@@ -259,7 +260,7 @@ class _Reader:
         exact = change != "exchanged"
         return Step(rate=rate, noise=noise, size=size, change=change, exact=exact)
 
-    def _cluster_sampled(self, event: ClusterSampled, size: int) -> Form:
+    def _cluster_sampled(self, event: ClusterSampled, size: int) -> NormalForm:
         inner = self.form(event.event, size)
         rate = min(1.0, event.sampling_rate * (2 if self.replaces else 1))
         if rate == 0 or inner == NOTHING:
@@ -268,9 +269,9 @@ class _Reader:
             return loosened(inner) if self.replaces else inner
         if size > 1:  # These records may be in different clusters.
             return loosened(inner)
-        return Chance(rate=rate, event=loosened(inner) if self.replaces else inner)
+        return PublicMixture(rate=rate, event=loosened(inner) if self.replaces else inner)
 
-    def _parallel(self, event: Parallel, size: int) -> Form:
+    def _parallel(self, event: Parallel, size: int) -> NormalForm:
         parts = [self.form(part, size) for part in event.events]
         distinct = tuple(dict.fromkeys(part for part in parts if part != NOTHING))
         if not distinct:
@@ -281,7 +282,7 @@ class _Reader:
             return loosened(product([(part, 1.0) for part in parts]))
         return distinct[0] if len(distinct) == 1 else Largest(events=distinct)
 
-    def _selected(self, event: RepeatAndSelect, size: int) -> Form:
+    def _selected(self, event: RepeatAndSelect, size: int) -> NormalForm:
         inner = self.form(event.event, size)
         always_once = event.expected_runs == 1 and event.distribution != "poisson"
         if inner in (NOTHING, UNBOUNDED) or always_once:

@@ -1,8 +1,8 @@
-"""What google/differential-privacy finds for a transcript, as a second implementation.
+"""Recomputation by google/differential-privacy, as a second implementation.
 
-Nothing of that library is ever built from a certificate's text: its own reader imports whatever
-module the text names. Here each of our events is translated by hand, and what has no
-counterpart has no answer.
+No object of that library is ever built from a certificate's text: its own reader imports whatever
+module the text names. Here each of our events is translated by hand, and what has no counterpart
+has no answer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hushdoc.errors import MissingExtraError
 
 _INTERVAL = 1e-4
 _MOST_STEPS = 100_000
-"""Its composition slows down beyond."""
+"""Beyond it the library's composition is slow."""
 
 
 def epsilon(
@@ -26,7 +26,7 @@ def epsilon(
     adjacency: str = "add-remove",
     interval: float = _INTERVAL,
 ) -> float | None:
-    """Returns the pessimistic epsilon of dp-accounting, or None where it has no words for it.
+    """Returns the pessimistic epsilon of dp-accounting, or None where it has no such mechanism.
 
     Args:
         mechanism: What ran.
@@ -51,7 +51,7 @@ def epsilon(
     by_pld = pld.PLDAccountant(neighbours, value_discretization_interval=interval)
     by_rdp = rdp.RdpAccountant(neighboring_relation=neighbours)
     # One replaced record moves a sum of clipped ones by twice the norm. The library's PLD counts
-    # that itself, its RDP leaves it to whoever states the noise.
+    # that itself, its RDP leaves it to the caller's noise multiplier.
     replaced = neighbours is NeighboringRelation.REPLACE_ONE
     for accountant, norm in ((by_pld, 1.0), (by_rdp, 2.0 if replaced else 1.0)):
         event = _translated(mechanism, dp_event, norm)

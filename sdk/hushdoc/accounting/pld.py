@@ -1,14 +1,13 @@
 """Privacy loss distributions (PLD): the exact accountant, with a lower and an upper bound.
 
 Each step is replaced by a pair of distributions on a grid that costs no less, for removing a
-record and for adding one (`dominating`); the losses of all steps are added up by Fourier transform
-(`spectrum`);
-the larger of both directions counts. What the grid, the tails and rounding may hide is added to
-delta (`curve`), so that the upper bound holds whatever the grid. The lower bound says how much a
-finer grid could still bring.
+record and for adding one (`dominating`); Fourier transforms compose the losses of all steps
+(`spectrum`); the larger of both directions counts. The errors of the grid, the tails and rounding
+are added to delta (`curve`), so that the upper bound holds on any grid. The lower bound shows how
+much a finer grid could still gain.
 
-Nothing is stated above the RDP bound, which also answers alone where a mechanism has no
-distribution of losses that is known (best of several runs) or would take too long.
+No result exceeds the RDP bound, which also answers alone where no privacy loss distribution of a
+mechanism is known (best of several runs) or its computation would take too long.
 """
 
 from __future__ import annotations
@@ -23,24 +22,24 @@ import numpy as np
 from hushdoc.accounting import loss_bounds, rdp
 from hushdoc.accounting.loss_bounds import FINE, SMALLEST_DELTA, Answer, Guess
 from hushdoc.accounting.mechanism import Mechanism
-from hushdoc.accounting.normal_form import Form, normal_form
+from hushdoc.accounting.normal_form import NormalForm, normal_form
 from hushdoc.accounting.rdp import ORDERS, ROUNDING, require_delta
 from hushdoc.accounting.simplified_forms import alternatives
 
 _REFINEMENTS = 3
 _REFINEMENT_GAINS = 1.1
-"""More than a finer grid ever lowers epsilon by, unless it is far too coarse for want of time."""
+"""Beyond this factor of epsilon no finer grid helps, unless this one is limited by time."""
 
 _LARGEST_EPSILON = 2000.0
-"""Above, RDP is close enough, and losses would leave the range of doubles."""
+"""Above it RDP is close enough, and losses would leave the range of doubles."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What the smallest epsilon that holds lies between.
+    """Bounds on the smallest epsilon that holds.
 
     Attributes:
-        lower: No epsilon below holds; 0 where nothing is known.
+        lower: No smaller epsilon holds; 0 where nothing is known.
         upper: This epsilon holds.
     """
 
@@ -49,7 +48,7 @@ class Bounds:
 
 
 def epsilon(mechanism: Mechanism, delta: float, *, adjacency: str = "add-remove") -> float:
-    """Returns an epsilon for which the mechanism is (epsilon, delta)-DP, hardly above the smallest.
+    """Returns an epsilon for which the mechanism is (epsilon, delta)-DP, close to the smallest.
 
     Args:
         mechanism: What ran.
@@ -57,7 +56,7 @@ def epsilon(mechanism: Mechanism, delta: float, *, adjacency: str = "add-remove"
         adjacency: How neighbours differ, one of ADJACENCIES.
 
     Raises:
-        ValueError: delta is no probability, or the adjacency is unknown.
+        ValueError: delta is not a probability, or the adjacency is unknown.
 
     Example:
         >>> from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
@@ -70,7 +69,7 @@ def epsilon(mechanism: Mechanism, delta: float, *, adjacency: str = "add-remove"
 
 
 def bounds(mechanism: Mechanism, delta: float, *, adjacency: str = "add-remove") -> Bounds:
-    """Returns what the smallest epsilon lies between.
+    """Returns bounds on the smallest epsilon.
 
     Args:
         mechanism: What ran.
@@ -78,7 +77,7 @@ def bounds(mechanism: Mechanism, delta: float, *, adjacency: str = "add-remove")
         adjacency: How neighbours differ, one of ADJACENCIES.
 
     Raises:
-        ValueError: delta is no probability, or the adjacency is unknown.
+        ValueError: delta is not a probability, or the adjacency is unknown.
     """
     require_delta(delta)
     return _bounds(mechanism, float(delta), adjacency, level=0, lower=True)
@@ -87,7 +86,7 @@ def bounds(mechanism: Mechanism, delta: float, *, adjacency: str = "add-remove")
 def profile(
     mechanism: Mechanism, deltas: Sequence[float], *, adjacency: str = "add-remove"
 ) -> tuple[tuple[float, float], ...]:
-    """Returns ((epsilon, delta), ...): what holds at each of these deltas.
+    """Returns ((epsilon, delta), ...) for each of these deltas.
 
     Args:
         mechanism: What ran.
@@ -95,13 +94,13 @@ def profile(
         adjacency: How neighbours differ, one of ADJACENCIES.
 
     Raises:
-        ValueError: A delta is no probability, or the adjacency is unknown.
+        ValueError: A delta is not a probability, or the adjacency is unknown.
     """
     return tuple((epsilon(mechanism, delta, adjacency=adjacency), delta) for delta in deltas)
 
 
 def delta(mechanism: Mechanism, epsilon: float, *, adjacency: str = "add-remove") -> float:
-    """Returns a delta for which the mechanism is (epsilon, delta)-DP, hardly above the smallest.
+    """Returns a delta for which the mechanism is (epsilon, delta)-DP, close to the smallest.
 
     Args:
         mechanism: What ran.
@@ -118,7 +117,7 @@ def delta(mechanism: Mechanism, epsilon: float, *, adjacency: str = "add-remove"
 def holds(
     mechanism: Mechanism, epsilon: float, delta: float, *, adjacency: str = "add-remove"
 ) -> bool:
-    """Returns whether (epsilon, delta)-DP is proven; the grid is refined where it is a near thing.
+    """Returns whether (epsilon, delta)-DP is proven; the grid is refined where it is close.
 
     Args:
         mechanism: What ran.
@@ -127,7 +126,7 @@ def holds(
         adjacency: How neighbours differ, one of ADJACENCIES.
 
     Raises:
-        ValueError: epsilon is below 0, delta is no probability, or the adjacency is unknown.
+        ValueError: epsilon is below 0, delta is not a probability, or the adjacency is unknown.
     """
     _require_epsilon(epsilon)
     if rdp.epsilon(mechanism, delta, adjacency=adjacency) <= epsilon:
@@ -169,7 +168,7 @@ def _bounds(
     return Bounds(lower=min(least, upper, renyi), upper=min(upper, renyi))
 
 
-def _form_bounds(form: Form, delta: float, level: int, lower: bool, share: int) -> Answer:
+def _form_bounds(form: NormalForm, delta: float, level: int, lower: bool, share: int) -> Answer:
     spent = rdp.form_rdp(form)
     renyi = rdp.epsilon_from_rdp(spent, delta)
     theta = _cheapest_order(spent - math.log(delta) / (np.asarray(ORDERS) - 1)) - 1
@@ -192,7 +191,7 @@ def _delta(mechanism: Mechanism, epsilon: float, adjacency: str) -> float:
     return min(renyi, found * (1 + ROUNDING))
 
 
-def _form_delta(form: Form, epsilon: float, share: int) -> float:
+def _form_delta(form: NormalForm, epsilon: float, share: int) -> float:
     spent = rdp.form_rdp(form)
     renyi = rdp.delta_from_rdp(spent, epsilon)
     theta = _cheapest_order((np.asarray(ORDERS) - 1) * (spent - epsilon)) - 1

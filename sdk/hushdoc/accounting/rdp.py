@@ -1,4 +1,4 @@
-"""Renyi differential privacy (RDP) of every mechanism, never below the true value.
+"""Renyi differential privacy (RDP) of every mechanism, an upper bound at every order.
 
 The papers:
 
@@ -6,15 +6,17 @@ The papers:
             arXiv:2004.00010, proposition 12: the conversion to (epsilon, delta).
     BBG18   Balle, Barthe, Gaboardi: Privacy Amplification by Subsampling, 2018, arXiv:1807.01647,
             theorems 2 and 10.
+    PS22    Papernot, Steinke: Hyperparameter Tuning with Renyi Differential Privacy, 2022,
+            arXiv:2110.03620, theorems 2 and 6: the best of a random number of runs.
 
-One order at a time: steps add up; a cluster that takes part with the public probability C has
+For each order: steps add up; a cluster that takes part with the public probability C has
 E[ratio^a] = 1 - C + C exp((a - 1) rho(a)); of disjoint parts the largest counts.
 
 Where a record is exchanged in samples of a fixed size, BBG18 bounds the hockey-stick curve at
 thresholds above 1 by that of (1-q) Q + q P against Q and below 1 by that of the reverse. A Renyi
 divergence is an integral over the curve with positive weights, so that E[ratio^a] - 1 is at most
 the sum over both, and the reverse has the smaller one. Where a record is replaced in a Poisson
-sample that holds as well, and so does the way over the data without it.
+sample that holds as well, and so does the path over the data without it.
 """
 
 from __future__ import annotations
@@ -29,16 +31,16 @@ from numpy.typing import NDArray
 from hushdoc.accounting.mechanism import Mechanism
 from hushdoc.accounting.normal_form import (
     UNBOUNDED,
-    Chance,
-    Form,
     Largest,
+    NormalForm,
     Product,
+    PublicMixture,
     Selected,
     Step,
     normal_form,
 )
 from hushdoc.accounting.sampled_gaussian import gaussian, grouped_gaussian, sampled_gaussian
-from hushdoc.accounting.simplified_forms import coarsened, num_selections, steps_of
+from hushdoc.accounting.simplified_forms import coarsened, count_of, steps_of
 
 Array = NDArray[np.float64]
 
@@ -60,7 +62,7 @@ _MOST_SELECTIONS = 256
 _MOST_GROUPED_STEPS = 32
 
 MAX_DIFFERENT_STEPS = 256
-"""Different steps that are told apart; more of them are rounded up to some that cost more."""
+"""Largest number of different steps; more are rounded to fewer that cost more."""
 
 
 def epsilon(mechanism: Mechanism, delta: float, *, adjacency: str = "add-remove") -> float:
@@ -75,7 +77,7 @@ def epsilon(mechanism: Mechanism, delta: float, *, adjacency: str = "add-remove"
         The smallest epsilon over ORDERS; infinity where nothing holds.
 
     Raises:
-        ValueError: delta is no probability, or the adjacency is unknown.
+        ValueError: delta is not a probability, or the adjacency is unknown.
 
     Example:
         >>> from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
@@ -89,7 +91,7 @@ def epsilon(mechanism: Mechanism, delta: float, *, adjacency: str = "add-remove"
 def profile(
     mechanism: Mechanism, deltas: Sequence[float], *, adjacency: str = "add-remove"
 ) -> tuple[tuple[float, float], ...]:
-    """Returns ((epsilon, delta), ...): what holds at each of these deltas.
+    """Returns ((epsilon, delta), ...) for each of these deltas.
 
     Args:
         mechanism: What ran.
@@ -97,7 +99,7 @@ def profile(
         adjacency: How neighbours differ, one of ADJACENCIES.
 
     Raises:
-        ValueError: A delta is no probability, or the adjacency is unknown.
+        ValueError: A delta is not a probability, or the adjacency is unknown.
     """
     for delta in deltas:
         require_delta(delta)
@@ -106,23 +108,13 @@ def profile(
 
 
 def require_delta(delta: float) -> None:
-    """Refuses what is no probability.
-
-    Raises:
-        ValueError: delta is not from 0 to 1.
-    """
+    """Raises ValueError unless delta is a probability."""
     if not 0 <= delta <= 1:
         raise ValueError(f"delta is {delta!r}; expected a probability from 0 to 1.")
 
 
 def epsilon_from_rdp(spent: Array, delta: float, orders: Sequence[float] = ORDERS) -> float:
-    """Returns the smallest epsilon that RDP of these orders gives (CKS20 proposition 12).
-
-    Args:
-        spent: RDP of each order.
-        delta: From 0 to 1.
-        orders: All above 1.
-    """
+    """Returns the smallest epsilon that RDP of these orders gives (CKS20 proposition 12)."""
     if delta >= 1 or np.any(spent == 0):
         return 0.0
     if delta <= 0 or np.all(np.isinf(spent)):
@@ -139,13 +131,7 @@ def epsilon_from_rdp(spent: Array, delta: float, orders: Sequence[float] = ORDER
 
 
 def delta_from_rdp(spent: Array, epsilon: float, orders: Sequence[float] = ORDERS) -> float:
-    """Returns the smallest delta that RDP of these orders gives (CKS20 proposition 12).
-
-    Args:
-        spent: RDP of each order.
-        epsilon: From 0.
-        orders: All above 1.
-    """
+    """Returns the smallest delta that RDP of these orders gives (CKS20 proposition 12)."""
     if np.any(spent == 0):
         return 0.0
     finite = np.isfinite(spent)
@@ -176,16 +162,8 @@ def rdp(
     return form_rdp(normal_form(mechanism, adjacency), orders)
 
 
-def form_rdp(form: Form, orders: Sequence[float] = ORDERS) -> Array:
-    """Returns the RDP of a normal form for each order.
-
-    Args:
-        form: From `normal_form`.
-        orders: All above 1.
-
-    Raises:
-        ValueError: An order is not above 1.
-    """
+def form_rdp(form: NormalForm, orders: Sequence[float] = ORDERS) -> Array:
+    """Returns the RDP of a normal form for each order; ValueError unless all are above 1."""
     chosen = tuple(float(order) for order in orders)
     if not all(1 < order < math.inf for order in chosen):
         raise ValueError(f"The orders are {chosen}; expected finite numbers above 1.")
@@ -193,34 +171,34 @@ def form_rdp(form: Form, orders: Sequence[float] = ORDERS) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _known_rdp(form: Form, orders: tuple[float, ...]) -> tuple[float, ...]:
+def _known_rdp(form: NormalForm, orders: tuple[float, ...]) -> tuple[float, ...]:
     """Tuples, so that a cached answer can't be changed."""
     # What is too large for a double is infinity.
     with np.errstate(over="ignore"):
         return tuple(_rdp(_limited(form), orders).tolist())
 
 
-def _limited(form: Form) -> Form:
-    """A form that costs no less and takes a bounded time."""
-    if num_selections(form) > _MOST_SELECTIONS:
+def _limited(form: NormalForm) -> NormalForm:
+    """A form that costs no less and takes bounded time."""
+    if count_of(form, Selected) > _MOST_SELECTIONS:
         return UNBOUNDED
     grouped = any(step.size > 1 for step in steps_of(form))
     return coarsened(form, _MOST_GROUPED_STEPS if grouped else MAX_DIFFERENT_STEPS)
 
 
-def _rdp(form: Form, orders: tuple[float, ...]) -> Array:
+def _rdp(form: NormalForm, orders: tuple[float, ...]) -> Array:
     match form:
         case Step():
             return _step(form, orders)
         case Product():
             terms = (count * _rdp(part, orders) for part, count in form.terms)
             return np.asarray(sum(terms, np.zeros(len(orders))))
-        case Chance():
-            return _chance(form.rate, _rdp(form.event, orders), orders)
+        case PublicMixture():
+            return _public_mixture(form.rate, _rdp(form.event, orders), orders)
         case Largest():
             return np.asarray(np.max([_rdp(part, orders) for part in form.events], axis=0))
         case Selected():
-            return selected(form, _rdp(form.event, orders), orders)
+            return _selected(form, _rdp(form.event, orders), orders)
         case _:
             return np.full(len(orders), math.inf)
 
@@ -261,7 +239,7 @@ def _removed_and_added(rate: float, noise: float, orders: tuple[float, ...]) -> 
     return found
 
 
-def _chance(rate: float, inner: Array, orders: tuple[float, ...]) -> Array:
+def _public_mixture(rate: float, inner: Array, orders: tuple[float, ...]) -> Array:
     order = np.asarray(orders) - 1
     log_a = order * inner
     near = np.log1p(rate * np.expm1(np.minimum(log_a, 1.0)))
@@ -273,14 +251,8 @@ def _chance(rate: float, inner: Array, orders: tuple[float, ...]) -> Array:
 _ETA = {"logarithmic": 0.0, "geometric": 1.0}
 
 
-def selected(form: Selected, inner: Array, orders: tuple[float, ...]) -> Array:
-    """Returns the RDP of the best of several runs for each order.
-
-    Args:
-        form: How many runs; its event is not looked at.
-        inner: RDP of one run for each order.
-        orders: All above 1.
-    """
+def _selected(form: Selected, inner: Array, orders: tuple[float, ...]) -> Array:
+    """Returns the RDP of the best of several runs (PS22), from that of one run."""
     order = np.asarray(orders)
     if form.distribution == "poisson":
         found = _poisson(form.expected_runs, inner, order)

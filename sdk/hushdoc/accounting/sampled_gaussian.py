@@ -1,6 +1,7 @@
-"""Renyi divergence of one step of the Poisson-subsampled Gaussian, never below the true value.
+"""RDP of one step of the Poisson-subsampled Gaussian, an upper bound at every order.
 
-Neighbours differ by adding or removing one record. References:
+Neighbours differ by adding or removing one record, or a unit of several records that are each
+sampled independently (`grouped_gaussian`). References:
 
     MTZ19   Mironov, Talwar, Zhang: Renyi Differential Privacy of the Sampled Gaussian Mechanism,
             2019, arXiv:1908.10530. Section 3.3 has the sums for integer and fractional orders.
@@ -20,8 +21,15 @@ up to ceil(a) and alternate from there; with the Mills ratio M of the normal dis
 where M and |binom(a, i)| are moment sequences in i. For such series CVZ00 bounds the error of its
 n terms by the first term over (3 + sqrt 8)^n, so 24 terms are exact in double precision where
 plain summation would need thousands. Rounding is covered by an allowance on top, and log A is
-convex, so that the chord between two whole orders is an upper bound as well; the smaller of both
+convex, so that the chord between two integer orders is an upper bound as well; the smaller of both
 bounds is used.
+
+A unit of k records, each sampled independently: the sum is N(b, s^2) with b from Bin(k, q), and
+N(0, s^2) without the unit. With it first and an integer order a, E[ratio^a] is an expectation over
+a independent b, of exp((S^2 - sum of b^2) / 2s^2) with S their sum. The distribution of S, each b
+weighted by exp(-b^2 / 2s^2), is a convolution of positive terms; chords bound the orders between.
+Without the unit first, the mean of a convex function of the ratio is taken over small intervals of
+sums; moving the mass of an interval to its ends, with the mean ratio kept, only raises it.
 """
 
 from __future__ import annotations
@@ -48,6 +56,17 @@ Array = NDArray[np.float64]
 _SERIES_ROUNDING = 4e-15
 _TAIL_TERMS = 24
 
+_MOST_ORDERS = 128
+_MOST_TERMS = 4096
+_NUM_CELLS = 1024
+_LARGEST_SIZE = 1000
+"""Beyond it binomial coefficients leave the range of a double; such groups are not amplified."""
+
+_FAR = 12.0
+"""Deviations beyond which a normal distribution counts as its tail."""
+
+_LEAST_NOISE = 1e-3
+
 
 def gaussian(noise: float, orders: tuple[float, ...]) -> Array:
     """Returns the RDP of the Gaussian mechanism for each order.
@@ -64,7 +83,7 @@ def sampled_gaussian(rate: float, noise: float, orders: tuple[float, ...]) -> tu
     """RDP of one step, 0 < rate < 1; tuples, so that a cached answer can't be changed."""
     order = np.asarray(orders)
     ceiling = gaussian(noise, orders)
-    # Beyond this noise is so small that sampling no longer helps within double precision.
+    # Noise so small that sampling gives nothing within double precision.
     if inverse_square(noise) > 1e9:
         return tuple(ceiling.tolist())
     whole = {int(value) for value in (*np.floor(order), *np.ceil(order)) if value > 1}
@@ -81,7 +100,7 @@ def sampled_gaussian(rate: float, noise: float, orders: tuple[float, ...]) -> tu
 
 
 def _log_a_integer(rate: float, noise: float, order: int) -> float:
-    """Log A(a) for a whole order: A - 1 as a sum of positive terms (MTZ19 section 3.3)."""
+    """Log A(a) for an integer order: A - 1 as a sum of positive terms (MTZ19 section 3.3)."""
     index = np.arange(2, order + 1, dtype=np.float64)
     exponent = (index * index - index) * (inverse_square(noise) / 2)
     log_terms = (
@@ -100,7 +119,7 @@ def _log_binomials(order: int) -> Array:
 
 
 def _log_a_fractional(rate: float, noise: float, order: Array) -> Array:
-    """Log A(a) for orders that are not whole: the series of MTZ19 section 3.3, accelerated."""
+    """Log A(a) for fractional orders: the series of MTZ19 section 3.3, accelerated."""
     a = order[:, None]
     first_alternating = np.ceil(order).astype(int)
     num_terms = int(np.max(first_alternating)) + _TAIL_TERMS
@@ -138,14 +157,14 @@ def _log_part(a: Array, j: Array, *, rate: float, noise: float, side: float) -> 
 
 
 def _log_abs_binomials(a: Array, num_terms: int) -> Array:
-    """Log |binom(a, i)| for i = 0, 1, ... of orders that are not whole."""
+    """Log |binom(a, i)| for i = 0, 1, ... of fractional orders."""
     i = np.arange(1, num_terms, dtype=np.float64)[None, :]
     steps = np.log(np.abs((a - i + 1) / i))
     return np.concatenate((np.zeros_like(a), np.cumsum(steps, axis=1)), axis=1)
 
 
 def _weights(first_alternating: NDArray[np.int64], num_terms: int) -> Array:
-    """What each term counts: 1 before the signs alternate, from there the weights of CVZ00."""
+    """The weight of each term: 1 before the signs alternate, from there that of CVZ00."""
     weights = np.zeros((len(first_alternating), num_terms))
     tail = np.asarray(_alternating_weights())
     for row, first in enumerate(first_alternating):
@@ -181,30 +200,11 @@ def _log_expm1(x: Array) -> Array:
     return np.where(x > 1, large + np.log1p(-np.exp(-large)), np.log(np.expm1(np.minimum(x, 1.0))))
 
 
-_MOST_ORDERS = 128
-_MOST_TERMS = 4096
-_NUM_CELLS = 1024
-_LARGEST_SIZE = 1000
-"""Beyond it binomial coefficients leave the range of a double; such groups are not amplified."""
-
-_FAR = 12.0
-"""Deviations beyond which a normal distribution counts as its tail."""
-
-_LEAST_NOISE = 1e-3
-
-
 @lru_cache(maxsize=256)
 def grouped_gaussian(
     rate: float, noise: float, size: int, orders: tuple[float, ...]
 ) -> tuple[float, ...]:
-    """Returns the RDP of one step for each order; tuples, so that a cached answer can't be changed.
-
-    Args:
-        rate: Above 0 and below 1.
-        noise: In units of what one record may change.
-        size: Records of the unit, from 2.
-        orders: All above 1.
-    """
+    """RDP of one step for a unit of `size` records; noise in units of one record's change."""
     ceiling = gaussian(noise / size, orders)
     if noise < _LEAST_NOISE * size or size > _LARGEST_SIZE:
         return tuple(ceiling.tolist())
@@ -215,7 +215,7 @@ def grouped_gaussian(
 
 
 def _with_first(weights: Array, noise: float, order: Array) -> Array:
-    """Log E[ratio^a]: exact for whole orders, the chord between, infinity above the largest."""
+    """Log E[ratio^a]: exact for integer orders, the chord between, infinity above the largest."""
     size = len(weights) - 1
     last = min(_MOST_ORDERS, _MOST_TERMS // size)
     whole = np.asarray([0.0, 0.0, *_log_moments(weights, noise, last), math.inf])

@@ -1,4 +1,11 @@
-"""Forms of fewer different steps that cost no less, so that any transcript takes bounded time."""
+"""Simpler normal forms that cost no less, so that any transcript is answered in bounded time.
+
+`coarsened` leaves few different steps, for Renyi accounting. `alternatives` leaves a few forms of
+Step, Product and PublicMixture alone, of which one costs no less, for privacy loss distributions:
+a record is in one part of the data only. What runs on disjoint parts once is therefore one of these
+forms for each record. What runs on them repeatedly may meet a record elsewhere each time, and is
+answered only where one step costs no less than all of them.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +16,10 @@ import math
 from hushdoc.accounting.normal_form import (
     SMALLEST,
     UNBOUNDED,
-    Chance,
-    Form,
     Largest,
+    NormalForm,
     Product,
+    PublicMixture,
     Selected,
     Step,
     product,
@@ -20,47 +27,57 @@ from hushdoc.accounting.normal_form import (
 
 _FINEST_UNIT, _COARSEST_UNIT = 1 / 512, 512.0  # of natural logarithms
 
+_MOST = 16
+_MOST_STEPS = 64
+_MOST_MIXTURES = 64
+_MOST_EXECUTIONS = 1e12
+_LEAST_NOISE, _MOST_NOISE = 1e-2, 1e8
+_LEAST_RATE = 1e-30
+_LARGEST_GROUP = 64
 
-def steps_of(form: Form) -> set[Step]:
+
+def _parts(form: NormalForm) -> tuple[NormalForm, ...]:
+    """Returns the forms directly inside one."""
+    match form:
+        case Product():
+            return tuple(part for part, _ in form.terms)
+        case Largest():
+            return form.events
+        case PublicMixture() | Selected():
+            return (form.event,)
+        case _:
+            return ()
+
+
+def steps_of(form: NormalForm) -> set[Step]:
     """Returns the different steps of a form."""
-    match form:
-        case Step():
-            return {form}
-        case Product():
-            return set().union(*(steps_of(part) for part, _ in form.terms))
-        case Largest():
-            return set().union(*(steps_of(part) for part in form.events))
-        case Chance() | Selected():
-            return steps_of(form.event)
-        case _:
-            return set()
+    if isinstance(form, Step):
+        return {form}
+    return set().union(*(steps_of(part) for part in _parts(form)))
 
 
-def num_selections(form: Form) -> int:
-    """Returns how often a form takes the best of several runs."""
+def count_of(form: NormalForm, cls: type[PublicMixture | Selected]) -> int:
+    """Returns how many parts of a form are of one class."""
+    return isinstance(form, cls) + sum(count_of(part, cls) for part in _parts(form))
+
+
+def executions(form: NormalForm) -> float:
+    """Returns how many steps run, on average."""
     match form:
         case Product():
-            return sum(num_selections(part) for part, _ in form.terms)
-        case Largest():
-            return sum(num_selections(part) for part in form.events)
-        case Selected():
-            return 1 + num_selections(form.event)
-        case Chance():
-            return num_selections(form.event)
+            return sum(count * executions(part) for part, count in form.terms)
+        case PublicMixture():
+            return form.rate * executions(form.event)
         case _:
-            return 0
+            return 1.0
 
 
-def coarsened(form: Form, limit: int) -> Form:
+def coarsened(form: NormalForm, limit: int) -> NormalForm:
     """Returns a form of at most `limit` different steps that spends no less.
 
     Rates and groups are rounded up and noise is rounded down to ever coarser logarithmic grids. A
     smaller rate is a mixture with the neighbour, more noise is post-processing, and fewer records
     are a special case of more: none of them costs more.
-
-    Args:
-        form: Any.
-        limit: From 1.
     """
     steps = steps_of(form)
     if len(steps) <= limit:
@@ -89,7 +106,7 @@ def _num_places(steps: set[Step], unit: float, limit: int) -> int:
 
 
 def _rounded(step: Step, unit: float) -> Step:
-    """A step on a logarithmic grid; a rate of 1 leaves nothing to sample."""
+    """A step on a logarithmic grid; at a rate of 1 there is no sampling."""
     rate, noise, records = (math.exp(place * unit) for place in _place(step, unit))
     rate, noise = min(1.0, max(rate, step.rate)), min(noise, step.noise)
     size = max(step.size, math.ceil(records)) if step.size > 1 else 1
@@ -99,7 +116,7 @@ def _rounded(step: Step, unit: float) -> Step:
     return dataclasses.replace(step, rate=rate, noise=noise, size=size, exact=False)
 
 
-def _replaced(form: Form, steps: dict[Step, Step]) -> Form:
+def _replaced(form: NormalForm, steps: dict[Step, Step]) -> NormalForm:
     match form:
         case Step():
             return steps[form]
@@ -108,28 +125,16 @@ def _replaced(form: Form, steps: dict[Step, Step]) -> Form:
         case Largest():
             parts = dict.fromkeys(_replaced(part, steps) for part in form.events)
             return Largest(events=tuple(parts))
-        case Chance() | Selected():
+        case PublicMixture() | Selected():
             return dataclasses.replace(form, event=_replaced(form.event, steps))
         case _:
             return form
 
 
-_MOST = 16
-_MOST_STEPS = 64
-_MOST_CHANCES = 64
-_MOST_EXECUTIONS = 1e12
-_LEAST_NOISE, _MOST_NOISE = 1e-2, 1e8
-_LEAST_RATE = 1e-30
-_LARGEST_GROUP = 64
-
-
-def alternatives(form: Form) -> tuple[Form, ...] | None:
-    """Returns forms of Step, Product and Chance of which one costs no less, or None.
+def alternatives(form: NormalForm) -> tuple[NormalForm, ...] | None:
+    """Returns forms of Step, Product and PublicMixture of which one costs no less, or None.
 
     Steps are brought into the range in which losses can be computed with doubles.
-
-    Args:
-        form: Any.
     """
     found = _expanded(form)
     if found is None or not found or len(found) > _MOST:
@@ -137,7 +142,7 @@ def alternatives(form: Form) -> tuple[Form, ...] | None:
     kept = []
     for choice in found:
         narrowed = coarsened(choice, _MOST_STEPS)
-        if not steps_of(narrowed) or num_chances(narrowed) > _MOST_CHANCES:
+        if not steps_of(narrowed) or count_of(narrowed, PublicMixture) > _MOST_MIXTURES:
             return None
         if not executions(narrowed) <= _MOST_EXECUTIONS:
             return None
@@ -145,23 +150,12 @@ def alternatives(form: Form) -> tuple[Form, ...] | None:
     return tuple(kept)
 
 
-def executions(form: Form) -> float:
-    """Returns how many steps run, on average."""
-    match form:
-        case Product():
-            return sum(count * executions(part) for part, count in form.terms)
-        case Chance():
-            return form.rate * executions(form.event)
-        case _:
-            return 1.0
-
-
-def _expanded(form: Form) -> list[Form] | None:
+def _expanded(form: NormalForm) -> list[NormalForm] | None:
     match form:
         case Step():
             step = _computable(form)
             return None if step is None else [step]
-        case Chance():
+        case PublicMixture():
             inner = _expanded(form.event)
             return inner and [dataclasses.replace(form, event=part) for part in inner]
         case Product():
@@ -173,7 +167,7 @@ def _expanded(form: Form) -> list[Form] | None:
             return None
 
 
-def _expanded_product(form: Product) -> list[Form] | None:
+def _expanded_product(form: Product) -> list[NormalForm] | None:
     columns = []
     for part, count in form.terms:
         inner = _expanded(part)
@@ -187,7 +181,7 @@ def _expanded_product(form: Product) -> list[Form] | None:
     return [product(list(choice)) for choice in itertools.product(*columns)]
 
 
-def _costliest(forms: list[Form]) -> list[Form] | None:
+def _costliest(forms: list[NormalForm]) -> list[NormalForm] | None:
     """One step that costs no less than each of these, if these are steps."""
     steps = [form for form in forms if isinstance(form, Step)]
     if len(steps) < len(forms) or any(step.size > 1 or step.change != "removed" for step in steps):
@@ -210,14 +204,3 @@ def _computable(step: Step) -> Step | None:
             exact=False,
         )
     return step
-
-
-def num_chances(form: Form) -> int:
-    """Returns how often something takes part by public chance."""
-    match form:
-        case Product():
-            return sum(num_chances(part) for part, _ in form.terms)
-        case Chance():
-            return 1 + num_chances(form.event)
-        case _:
-            return 0

@@ -1,11 +1,11 @@
-"""How privacy losses add up: the cumulants and the Fourier transform of a whole form.
+"""The composition of privacy losses: cumulants and Fourier transform of a whole normal form.
 
-Both are read off the losses of the single steps. One after the other, moment generating functions
+Both follow from the losses of the single steps. Under composition moment generating functions
 multiply; an event that runs with a public probability C gives 1 - C + C M. So a form of any depth
 needs no convolution before the last inverse transform.
 
 All distributions are tilted by exp(theta * loss) first, which makes the losses near some epsilon
-the usual ones. Rounding errors of the transform are then relative to delta, however small it is.
+the typical ones. Rounding errors of the transform are then relative to delta, however small it is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushdoc.accounting.dominating import Losses
-from hushdoc.accounting.normal_form import SMALLEST, Chance, Form, Product, Step
+from hushdoc.accounting.normal_form import SMALLEST, NormalForm, Product, PublicMixture, Step
 
 Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
@@ -48,9 +48,9 @@ class Spectrum:
 
     Attributes:
         values: Transform of the distribution, scaled to a sum of 1.
-        error: How far each of them may be off.
+        error: Bound on the error of each.
         log_moment: Logarithm of the scale.
-        log_error: How far that may be off, with the tilt itself.
+        log_error: Bound on its error and that of the tilt.
     """
 
     values: ComplexArray
@@ -59,7 +59,7 @@ class Spectrum:
     log_error: float
 
 
-def cumulants(form: Form, losses: StepLosses, spacing: float, theta: float) -> Cumulants:
+def cumulants(form: NormalForm, losses: StepLosses, spacing: float, theta: float) -> Cumulants:
     """Returns mean and variance of the losses of a form, tilted by theta."""
     match form:
         case Step():
@@ -71,15 +71,15 @@ def cumulants(form: Form, losses: StepLosses, spacing: float, theta: float) -> C
                 mean=sum(n * part.mean for part, n in parts),
                 variance=sum(n * part.variance for part, n in parts),
             )
-        case Chance():
+        case PublicMixture():
             inner = cumulants(form.event, losses, spacing, theta)
-            log_moment = _log_chance(form.rate, inner.log_moment)
+            log_moment = _log_mixture(form.rate, inner.log_moment)
             weight = form.rate * math.exp(inner.log_moment - log_moment)
             mean = weight * inner.mean
             variance = weight * (inner.variance + inner.mean**2) - mean**2
             return Cumulants(log_moment=log_moment, mean=mean, variance=max(0.0, variance))
         case _:
-            raise TypeError(f"{type(form).__name__} has no single distribution of losses.")
+            raise TypeError(f"{type(form).__name__} has no single privacy loss distribution.")
 
 
 def _step_cumulants(losses: Losses, spacing: float, theta: float) -> Cumulants:
@@ -97,18 +97,20 @@ def _tilted(losses: Losses, spacing: float, theta: float) -> tuple[Array, float]
     found = losses.mass * np.exp(np.minimum(exponent - largest, 0.0))
     total = float(np.sum(found))
     if total == 0:
-        # All of it lies at infinity, which counts elsewhere.
+        # All of it lies at infinity, which is counted elsewhere.
         return np.eye(1, len(found))[0], math.log(SMALLEST)
     return found / total, largest + math.log(total)
 
 
-def _log_chance(rate: float, log_moment: float) -> float:
+def _log_mixture(rate: float, log_moment: float) -> float:
     if log_moment > 1:
         return float(np.logaddexp(math.log1p(-rate), math.log(rate) + log_moment))
     return math.log1p(rate * math.expm1(log_moment))
 
 
-def spectrum(form: Form, losses: StepLosses, spacing: float, theta: float, length: int) -> Spectrum:
+def spectrum(
+    form: NormalForm, losses: StepLosses, spacing: float, theta: float, length: int
+) -> Spectrum:
     """Returns the transform of the distribution of a form's losses on a ring of `length` points."""
     match form:
         case Step():
@@ -116,9 +118,9 @@ def spectrum(form: Form, losses: StepLosses, spacing: float, theta: float, lengt
         case Product():
             parts = ((spectrum(part, losses, spacing, theta, length), n) for part, n in form.terms)
             return _product_spectrum(parts, length)
-        case Chance():
+        case PublicMixture():
             inner = spectrum(form.event, losses, spacing, theta, length)
-            log_moment = _log_chance(form.rate, inner.log_moment)
+            log_moment = _log_mixture(form.rate, inner.log_moment)
             weight = form.rate * math.exp(inner.log_moment - log_moment)
             rest = (1 - form.rate) * math.exp(-log_moment)
             return Spectrum(
@@ -128,7 +130,7 @@ def spectrum(form: Form, losses: StepLosses, spacing: float, theta: float, lengt
                 log_error=inner.log_error + 4 * _EPS * (1 + abs(log_moment)),
             )
         case _:
-            raise TypeError(f"{type(form).__name__} has no single distribution of losses.")
+            raise TypeError(f"{type(form).__name__} has no single privacy loss distribution.")
 
 
 def _step_spectrum(losses: Losses, spacing: float, theta: float, length: int) -> Spectrum:
@@ -140,8 +142,8 @@ def _step_spectrum(losses: Losses, spacing: float, theta: float, length: int) ->
     error = np.full(len(values), 8 * _EPS * math.log2(length))
     exponents = (losses.first + np.arange(len(tilted))) * (spacing * theta)
     # An exponential is off by as much as its exponent is.
-    usual = 64 + abs(log_moment) + 4 * float(tilted @ np.abs(exponents))
-    return Spectrum(values=values, error=error, log_moment=log_moment, log_error=_EPS * usual)
+    scale = 64 + abs(log_moment) + 4 * float(tilted @ np.abs(exponents))
+    return Spectrum(values=values, error=error, log_moment=log_moment, log_error=_EPS * scale)
 
 
 def _product_spectrum(parts: Iterable[tuple[Spectrum, float]], length: int) -> Spectrum:

@@ -23,9 +23,9 @@ from hushdoc.accounting.mechanism import (
 from hushdoc.accounting.normal_form import (
     NOTHING,
     UNBOUNDED,
-    Chance,
     Largest,
     Product,
+    PublicMixture,
     Selected,
     Step,
     inverse_square,
@@ -123,10 +123,10 @@ def test_a_group_may_be_in_many_clusters_and_parts() -> None:
     assert [count for _, count in found.terms] == [3.0]
 
 
-def test_a_cluster_takes_part_by_public_chance() -> None:
+def test_a_cluster_takes_part_by_public_public_mixture() -> None:
     cluster = ClusterSampled(sampling_rate=0.3, event=NOISE)
-    assert normal_form(cluster) == Chance(rate=0.3, event=Step(rate=1.0, noise=3.0))
-    assert normal_form(cluster, "replace-one") == Chance(
+    assert normal_form(cluster) == PublicMixture(rate=0.3, event=Step(rate=1.0, noise=3.0))
+    assert normal_form(cluster, "replace-one") == PublicMixture(
         rate=0.6, event=Step(rate=1.0, noise=1.5, exact=False)
     )
     always = ClusterSampled(sampling_rate=1.0, event=NOISE)
