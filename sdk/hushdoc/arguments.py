@@ -1,7 +1,7 @@
-"""Arguments: what a caller handed in where something else was expected, told in one form.
+"""Arguments: checks of what callers pass, and text that is safe to print.
 
-Data of a wrong type is an InputError, as a program may have got it from anywhere; where it answers
-for many documents it is one of them that failed. A setting that is none is a ValueError.
+Data of a wrong type is an InputError, as a program may have it from anywhere; in a batch it fails
+one document. A setting that does not exist is a ValueError.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, TypeVar, cast
 
 from hushdoc.errors import InputError
 
-Kind = TypeVar("Kind")
+T = TypeVar("T")
 
 
 def printable(value: object, limit: int = 4000) -> str:
     r"""Returns text that can't steer a terminal: control characters, bidi marks etc. are escaped.
 
-    Every text of somebody else's that is printed or put into a message goes through here.
+    Every foreign text that is printed or put into a message goes through here.
 
     Args:
         value: A text, or what is printed as `str` writes it, such as a path or an error.
@@ -50,7 +50,7 @@ def short_repr(value: object, limit: int = 60) -> str:
     brief.maxlevel, brief.maxstring, brief.maxlong, brief.maxother = 3, limit, limit, limit
     try:
         return printable(brief.repr(value))
-    except Exception:  # whatever a foreign object or a number of very many digits raises
+    except Exception:  # a repr may raise anything; Python writes no very long integer
         return type(value).__name__
 
 
@@ -65,23 +65,23 @@ def described(value: object) -> str:
     return f"{name} {short_repr(value)}" if isinstance(value, str) else name
 
 
-def instance(value: object, kind: type[Kind], *, what: str, advice: str) -> Kind:
+def instance(value: object, cls: type[T], *, what: str, advice: str) -> T:
     """Returns a value that is an instance of a class; else raises InputError.
 
     Args:
         value: What was passed.
-        kind: The class.
+        cls: The class.
         what: Subject of the message, such as "The certificate".
         advice: What to do, a sentence.
     """
-    if isinstance(value, kind):
+    if isinstance(value, cls):
         return value
-    raise InputError(f"{what} is {described(value)}; expected {_called(kind)}. {advice}")
+    raise InputError(f"{what} is {described(value)}; expected {_called(cls)}. {advice}")
 
 
-def optional(value: object, kind: type[Kind], *, what: str, advice: str) -> Kind | None:
+def optional(value: object, cls: type[T], *, what: str, advice: str) -> T | None:
     """Returns None or an instance of a class; else raises InputError."""
-    return None if value is None else instance(value, kind, what=what, advice=advice)
+    return None if value is None else instance(value, cls, what=what, advice=advice)
 
 
 def text(value: object, *, what: str) -> str:
@@ -89,11 +89,11 @@ def text(value: object, *, what: str) -> str:
     return instance(value, str, what=what, advice="Pass a string.")
 
 
-def place(value: object, *, what: str) -> Path:
+def path(value: object, *, what: str) -> Path:
     """Returns the path of a file or folder, given as a string or path; else raises InputError.
 
     Example:
-        >>> place("model", what="The artifact's folder").name
+        >>> path("model", what="The artifact's folder").name
         'model'
     """
     found = os.fspath(value) if isinstance(value, str | os.PathLike) else None
@@ -142,11 +142,11 @@ def choice(value: object, names: Sequence[str], *, what: str) -> str:
     )
 
 
-def whole(value: object, *, what: str, least: int = 1) -> int:
+def integer(value: object, *, what: str, least: int = 1) -> int:
     """Returns an integer (not a boolean) that is at least `least`; else raises ValueError.
 
     Example:
-        >>> whole(2, what="workers")
+        >>> integer(2, what="workers")
         2
     """
     if type(value) is int and value >= least:
@@ -155,7 +155,7 @@ def whole(value: object, *, what: str, least: int = 1) -> int:
 
 
 @contextmanager
-def made_of(what: str, parts: str) -> Iterator[None]:
+def expecting(what: str, parts: str) -> Iterator[None]:
     """Turns any failure on an object with parts of a wrong type into one InputError."""
     try:
         yield
@@ -173,6 +173,6 @@ def made_of(what: str, parts: str) -> Iterator[None]:
         ) from error
 
 
-def _called(kind: type) -> str:
-    article = "an" if kind.__name__[0] in "AEIOUaeiou" else "a"
-    return f"{article} {kind.__name__}"
+def _called(cls: type) -> str:
+    article = "an" if cls.__name__[0] in "AEIOUaeiou" else "a"
+    return f"{article} {cls.__name__}"

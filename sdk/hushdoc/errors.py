@@ -1,7 +1,7 @@
 """Every error that hushdoc raises on purpose.
 
     HushdocError                    code, exit_code; the message says found, expected, what to do
-    +-- InputError                  (exit 3) what the caller handed in
+    +-- InputError                  (exit 3) what the caller passed
     |   +-- BoxError                a box that is NaN, swapped, empty of meaning or off its page
     |   +-- WordError               a word that is empty, no text, or holds control characters
     |   +-- EmptyDocumentError      nothing to read
@@ -9,7 +9,7 @@
     |   +-- OCRRequiredError        an image of text where OCR was forbidden
     |   +-- AnnotationError         labels that are missing, malformed or do not fit the document
     |   +-- UnsupportedFormatError  a file that is not what its reader reads
-    |   +-- LimitExceededError      larger than a stated limit
+    |   +-- LimitExceededError      larger than a limit allows
     +-- ArtifactError               (exit 4) a folder that is not a sound artifact
     +-- CertificateError            (exit 4) a certificate that is missing, malformed or forged
     |   +-- SignatureError          no signature that the trust store accepts
@@ -19,7 +19,7 @@
     |   +-- LabelMismatchError      its labels are not the data's labels
     +-- OutputExistsError           (exit 3) a second run into the same folder
     +-- OutputWriteError            (exit 6) disk full or not writable; nothing half-written stays
-    +-- PrivacyError                (exit 5) training that could not keep its stated guarantee
+    +-- PrivacyError                (exit 5) training that could not keep its guarantee
     +-- ParityError                 (exit 6) the exported graph does not answer like the checkpoint
     +-- MissingExtraError           (exit 6) an optional package is missing; prints the pip line
     +-- OCRError                    (exit 6) OCR whose program is missing, failed or took too long
@@ -52,7 +52,7 @@ class HushdocError(Exception):
 
 
 class InputError(HushdocError):
-    """Says that what the caller handed in can't be used."""
+    """Says that what the caller passed can't be used."""
 
     default_code = "BAD_INPUT"
     exit_code = 3
@@ -101,7 +101,7 @@ class UnsupportedFormatError(InputError):
 
 
 class LimitExceededError(InputError):
-    """Says that something is larger than a stated limit."""
+    """Says that something is larger than a limit allows."""
 
     default_code = "LIMIT_EXCEEDED"
 
@@ -177,7 +177,7 @@ class OutputWriteError(HushdocError):
 
 
 class PrivacyError(HushdocError):
-    """Says why training would not keep the guarantee it states."""
+    """Says why training would not keep its guarantee."""
 
     default_code = "GUARANTEE_NOT_KEPT"
     exit_code = 5

@@ -40,7 +40,7 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LabelledDocument:
-    """A document with what people (or our generator) say stands in it.
+    """A document with its annotations, by people or by our generator.
 
     Attributes:
         document: The words and boxes.
@@ -59,7 +59,7 @@ class LabelledDocument:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LabelSet:
-    """The fields a model can find, and the tags that spell them.
+    """The fields a model can find, and the tags that encode them.
 
     Example:
         >>> LabelSet(fields=("total", "date")).tags
@@ -69,7 +69,7 @@ class LabelSet:
     fields: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Sorts the names so that one set has one spelling."""
+        """Sorts the names so that equal sets are equal."""
         object.__setattr__(self, "fields", tuple(sorted(set(self.fields))))
 
     @property
@@ -98,7 +98,7 @@ def tags_from_spans(num_words: int, spans: Iterable[Span]) -> list[str]:
         if not 0 <= span.start < span.stop <= num_words:
             raise AnnotationError(
                 f"The span '{span.label}' covers words {span.start} to {span.stop} of a page with "
-                f"{num_words} words. Expected 0 <= start < stop <= {num_words}; mend the label."
+                f"{num_words} words. Expected 0 <= start < stop <= {num_words}; correct the label."
             )
         if any(tag != OUTSIDE for tag in tags[span.start : span.stop]):
             raise AnnotationError(
@@ -112,7 +112,7 @@ def tags_from_spans(num_words: int, spans: Iterable[Span]) -> list[str]:
 
 
 def spans_from_tags(tags: Sequence[str], *, page: int = 0) -> list[Span]:
-    """Returns the spans that a page's tags spell.
+    """Returns the spans that a page's tags encode.
 
     An I that follows neither B nor I of its own label opens a new span, as the CoNLL-2000
     evaluation does.

@@ -34,7 +34,7 @@ ED25519_ORDER = 2**252 + 27742317777372353535851937790883648493
 # JSON: ours against json.loads, which is more lenient.
 
 LENIENT_JSON = re.compile(
-    "twice in one object|NaN|Infinity|double can't hold|beyond 2\\*\\*53|stands alone"
+    "twice in one object|NaN|Infinity|double can't represent|beyond 2\\*\\*53|lone surrogate"
     "|deeper than|byte order mark|not UTF-8"
 )
 """Two readers could read these apart, so they are refused here: see `strict_json`."""
@@ -166,7 +166,7 @@ def _sslib_reads(content: bytes, keys: list[Any], threshold: int) -> tuple[Any, 
 
 WE_ARE_STRICTER = re.compile(
     "base64|twice in one object|not UTF-8|signature that is not an object|list of up to|"
-    "NaN|Infinity|double can't hold|beyond 2|stands alone"
+    "NaN|Infinity|double can't represent|beyond 2|lone surrogate"
 )
 """securesystemslib decodes base64 and JSON leniently, and takes any number of signatures."""
 

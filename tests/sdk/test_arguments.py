@@ -85,16 +85,16 @@ def test_a_generator_is_not_emptied_before_it_is_asked() -> None:
 
 def test_paths_are_texts_or_path_objects() -> None:
     for path in ("a/b", Path("a/b")):
-        assert arguments.place(path, what="The file") == Path("a/b")
+        assert arguments.path(path, what="The file") == Path("a/b")
     for value in (None, 3, b"a/b", BytesPath(), ["a"]):
         with pytest.raises(InputError, match="The file is .*; expected a path"):
-            arguments.place(value, what="The file")
+            arguments.path(value, what="The file")
 
 
 @pytest.mark.parametrize("value", [0, -1, True, 1.0, math.nan, "1", None])
 def test_numbers_that_count_nothing_are_settings_that_are_none(value: Any) -> None:
     with pytest.raises(ValueError, match="workers is .*; expected an integer >= 1"):
-        arguments.whole(value, what="workers")
+        arguments.integer(value, what="workers")
 
 
 def test_words_that_are_not_known_are_told_with_those_that_are() -> None:
@@ -107,7 +107,7 @@ def test_words_that_are_not_known_are_told_with_those_that_are() -> None:
 def test_what_goes_wrong_inside_is_one_error_and_ours_pass() -> None:
     for problem in (KeyError("x"), AttributeError("x"), RecursionError("x"), OverflowError("x")):
         said = "The page is not made of .*Expected words"
-        with pytest.raises(InputError, match=said), arguments.made_of("The page", "words"):
+        with pytest.raises(InputError, match=said), arguments.expecting("The page", "words"):
             raise problem
-    with pytest.raises(BoxError), arguments.made_of("The page", "words"):
+    with pytest.raises(BoxError), arguments.expecting("The page", "words"):
         raise BoxError("ours")

@@ -18,7 +18,7 @@ from hushdoc.serialization.records import (
     Record,
     bad_field,
     integer,
-    kind_of,
+    json_type,
     listed,
     number,
     record,
@@ -43,7 +43,7 @@ REPETITIONS = ("logarithmic", "geometric", "poisson")
 def _read_event(data: Any, where: str) -> Mechanism:
     kind = data.get("type") if isinstance(data, dict) else None
     if not isinstance(kind, str):
-        raise bad_field(where, f"found {kind_of(data)}, expected an object with a type")
+        raise bad_field(where, f"found {json_type(data)}, expected an object with a type")
     if kind not in _CLASSES:
         raise CertificateError(
             f"{where}: the event {short_repr(kind)} is not one of {', '.join(_CLASSES)}. It can't "

@@ -3,11 +3,11 @@
 The order is fixed: caps, envelope, signature, the statement from the very bytes that were signed,
 identity and time, recomputation and policy, then every file with size and digest, files that were
 not signed, the formats of what a runtime loads, and the certificate id inside the model. Nothing is
-constructed here, and what is handed on are the very bytes that were hashed. Anything unforeseen is
-an error, never a pass.
+constructed here, and callers get the very bytes that were hashed. Anything unforeseen is an error,
+never a pass.
 
-Verifying holds no file in memory. Opening holds them all, unless `low_memory` leaves them on disk:
-then the open files are handed on, and whatever was loaded from one is trusted only if the file is
+Verifying keeps no file in memory. Opening keeps them all, unless `low_memory` leaves them on disk:
+then callers get the open files, and whatever was loaded from one is trusted only if the file is
 still as it was when it was hashed.
 """
 
@@ -23,8 +23,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from hushdoc.arguments import short_repr
-from hushdoc.artifact import attestation, folder
-from hushdoc.artifact import manifest as contents
+from hushdoc.artifact import attestation, folder, manifest
 from hushdoc.artifact.attestation import Attestation
 from hushdoc.artifact.directory_handle import DirectoryHandle
 from hushdoc.artifact.manifest import MANIFEST_FILE, Finding
@@ -83,8 +82,8 @@ class Artifact:
     def view(self, name: str) -> memoryview:
         """Returns a signed file as memory; with `low_memory` it is mapped, not read.
 
-        What is mapped is checked here once. Who may write to the file can change it under the
-        reader's eyes later, as with any mapped file, so map what nobody else can write.
+        What is mapped is checked here once. Whoever may write to the file can change it later, as
+        any mapped file, so map only what nobody else can write.
 
         Raises:
             ArtifactError: MISSING_FILE, CHANGED_DURING_LOAD or READ_FAILED.
@@ -113,7 +112,7 @@ class Artifact:
             file.require_unchanged()
 
     def close(self) -> None:
-        """Lets go of the open files; what is in memory stays."""
+        """Closes the open files; content in memory stays."""
         for file in self._files.values():
             if isinstance(file, SignedFile):
                 file.close()
@@ -124,11 +123,11 @@ class Artifact:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Lets go of the open files."""
+        """Closes the open files."""
         self.close()
 
     def _file(self, name: str) -> bytes | SignedFile:
@@ -193,11 +192,11 @@ class VerificationReport:
 
 @dataclass(frozen=True, kw_only=True)
 class Unverified:
-    """A certificate as it stands in a folder. Nobody has checked who wrote it.
+    """A certificate as it is in a folder. Its signature has not been checked.
 
     Attributes:
-        certificate: What it says.
-        subjects: The files it says it about.
+        certificate: As parsed.
+        subjects: The files it covers.
         envelope: The envelope's line, for `signing.verify`.
     """
 
@@ -215,25 +214,25 @@ def open_artifact(
         path: The folder.
         policy: The application's limits.
         now: The time, with its zone; the clock's by default.
-        low_memory: Whether files are left on disk and held open, rather than read into memory.
-            Close the artifact then. Needs Linux.
+        low_memory: Whether files stay open on disk instead of being read into memory. Close the
+            artifact then. Needs Linux.
 
     Raises:
         ArtifactError: A file is missing, changed, unlisted or unsafe.
         CertificateError: The certificate is missing, malformed, unsigned, or for another model.
         PolicyViolationError: The policy refuses it; `.report` lists every rule.
     """
-    with _fail_closed(), folder.pinned(Path(path)) as pinned:
-        signed = attestation.read(pinned, policy, now=now)
+    with _fail_closed(), folder.opened(Path(path)) as directory:
+        signed = attestation.read(directory, policy, now=now)
         report = policies.check(policy, signed.certificate, audits=signed.audits)
         report.require_passed()
-        manifest, files = _check_files(
-            pinned, signed, policy, keep="open" if low_memory else "bytes"
+        declared, files = _check_files(
+            directory, signed, policy, keep="open" if low_memory else "bytes"
         )
         return Artifact(
             path=Path(path),
             certificate=signed.certificate,
-            manifest=manifest,
+            manifest=declared,
             subjects=signed.subjects,
             signers=signed.signers,
             report=report,
@@ -242,7 +241,7 @@ def open_artifact(
 
 
 def verify(path: str | Path, policy: Policy, *, now: datetime | None = None) -> VerificationReport:
-    """Returns the report of an artifact that passed every check; anything else raises.
+    """Returns the report of an artifact that passes every check; anything else raises.
 
     Loads no model, needs no runtime, and holds no file in memory.
 
@@ -276,11 +275,11 @@ def examine(path: str | Path, policy: Policy, *, now: datetime | None = None) ->
         ArtifactError: A file is missing, changed, unlisted or unsafe.
         CertificateError: The certificate is missing, malformed, unsigned, or for another model.
     """
-    with _fail_closed(), folder.pinned(Path(path)) as pinned:
-        signed = attestation.read(pinned, policy, now=now)
+    with _fail_closed(), folder.opened(Path(path)) as directory:
+        signed = attestation.read(directory, policy, now=now)
         report = policies.check(policy, signed.certificate, audits=signed.audits)
         if report.passed:
-            _check_files(pinned, signed, policy, keep="nothing")
+            _check_files(directory, signed, policy, keep="nothing")
         return VerificationReport(
             certificate=signed.certificate,
             signers=signed.signers,
@@ -301,8 +300,8 @@ def read_unverified(path: str | Path) -> Unverified:
         ArtifactError: There is no such folder.
         CertificateError: The certificate is missing or malformed.
     """
-    with _fail_closed(), folder.pinned(Path(path)) as pinned:
-        line = attestation.read_lines(pinned)[0]
+    with _fail_closed(), folder.opened(Path(path)) as directory:
+        line = attestation.read_lines(directory)[0]
     certificate, subjects = statement.parse_statement(dsse.read_envelope(line).payload)
     return Unverified(certificate=certificate, subjects=subjects, envelope=line)
 
@@ -322,31 +321,31 @@ def _fail_closed() -> Iterator[None]:
 
 
 def _check_files(
-    pinned: DirectoryHandle, signed: Attestation, policy: Policy, *, keep: _Keep
+    directory: DirectoryHandle, signed: Attestation, policy: Policy, *, keep: _Keep
 ) -> tuple[Mapping[str, Any], Mapping[str, bytes | SignedFile]]:
     """Returns the manifest, and of every file what is to be kept, once all of them are sound."""
     model = signed.certificate.model
     _require_within(signed.subjects, policy)
     findings: dict[str, Finding] = {}
     kept: dict[str, bytes | SignedFile] = {}
-    manifest = b""
+    content_of_manifest = b""
     with ExitStack() as opened:
         for subject in signed.subjects:
-            file = opened.enter_context(folder.open_signed(pinned, subject))
+            file = opened.enter_context(folder.open_signed(directory, subject))
             whole = keep == "bytes" or subject.name == MANIFEST_FILE
             content, findings[subject.name] = _look_into(file, model, whole=whole)
             if subject.name == MANIFEST_FILE:
-                manifest = content
+                content_of_manifest = content
             kept[subject.name] = file if keep == "open" else content
             if keep != "open":
                 file.close()
         names = {subject.name for subject in signed.subjects}
-        folder.require_listed(pinned, names)
-        stated = contents.read_manifest(manifest, model)
-        contents.require_agreement(findings, stated, signed.certificate)
+        folder.require_listed(directory, names)
+        declared = manifest.read_manifest(content_of_manifest, model)
+        manifest.require_agreement(findings, declared, signed.certificate)
         if keep == "open":
             opened.pop_all()
-    return stated, kept
+    return declared, kept
 
 
 def _look_into(file: SignedFile, model: ModelIdentity, *, whole: bool) -> tuple[bytes, Finding]:
@@ -354,8 +353,8 @@ def _look_into(file: SignedFile, model: ModelIdentity, *, whole: bool) -> tuple[
     name = file.subject.name
     if whole:
         content = file.read()
-        return content, contents.scan(name, Memory(content), model)
-    finding = contents.scan(name, file, model)
+        return content, manifest.scan(name, Memory(content), model)
+    finding = manifest.scan(name, file, model)
     file.finish()
     return b"", finding
 

@@ -1,8 +1,8 @@
-"""Attestation: the signed lines of an artifact, trusted or refused before any other file is read.
+"""Attestation: the signed lines of an artifact, checked before any other file is read.
 
 The order is fixed: caps, envelope, signature, the statement from the very bytes that were signed,
 then identity, time and revocation. The first line is the certificate. Further lines are audits by
-others, each bound to the certificate by its digest; one that no trusted auditor signed says
+others, each bound to the certificate by its digest; one that no trusted auditor signed proves
 nothing, so it is counted and not read.
 """
 
@@ -32,12 +32,12 @@ _MAX_FILE_BYTES = dsse.MAX_ENVELOPE_BYTES + MAX_AUDITS * (MAX_AUDIT_BYTES + 1) +
 
 @dataclass(frozen=True, kw_only=True)
 class Attestation:
-    """What trusted keys say about an artifact.
+    """What trusted keys signed about an artifact.
 
     Attributes:
         certificate: What was signed.
         digest: SHA-256 of the signed payload, in hexadecimal: what audits are bound to.
-        subjects: The files it was signed about.
+        subjects: The files that were signed.
         signers: The trusted keys that signed; empty where the policy demands no signature.
         audits: What trusted auditors signed about the certificate.
         untrusted_audits: Further lines that no trusted auditor signed; nothing was read of them.
@@ -51,7 +51,7 @@ class Attestation:
     untrusted_audits: int = 0
 
 
-def read(pinned: DirectoryHandle, policy: Policy, *, now: datetime | None = None) -> Attestation:
+def read(directory: DirectoryHandle, policy: Policy, *, now: datetime | None = None) -> Attestation:
     """Returns the certificate of an artifact whose signature, identity and time hold.
 
     The policy's privacy rules are not checked here.
@@ -68,7 +68,7 @@ def read(pinned: DirectoryHandle, policy: Policy, *, now: datetime | None = None
             code="NO_POLICY",
         )
     now = now or datetime.now(UTC)
-    line, *further = read_lines(pinned)
+    line, *further = read_lines(directory)
     if policy.require_signature:
         verified = dsse.verify(line, policy.trust, threshold=policy.threshold)
         payload, signers = verified.payload, verified.keys
@@ -92,13 +92,13 @@ def read(pinned: DirectoryHandle, policy: Policy, *, now: datetime | None = None
     )
 
 
-def read_lines(pinned: DirectoryHandle) -> tuple[bytes, ...]:
+def read_lines(directory: DirectoryHandle) -> tuple[bytes, ...]:
     """Returns the lines of the envelope file, within the caps; the first is the certificate's."""
-    content = folder.read_envelope_file(pinned, _MAX_FILE_BYTES)
+    content = folder.read_envelope_file(directory, _MAX_FILE_BYTES)
     if content is None:
         raise CertificateError(
-            f"The artifact has no '{ENVELOPE_FILE}', so nothing is promised about it. Export it "
-            "with a signing key, or ask its issuer for the certificate.",
+            f"The artifact has no '{ENVELOPE_FILE}', so no privacy guarantee is declared for it. "
+            "Export it with a signing key, or ask its issuer for the certificate.",
             code="MISSING_CERTIFICATE",
         )
     lines = tuple(content.removesuffix(b"\n").split(b"\n"))

@@ -1,9 +1,9 @@
 """DirectoryHandle: opens what is in a folder, one segment at a time and never through a link.
 
-Where the system has folders' descriptors (POSIX), a folder is held by its own: whatever becomes of
-its name, it stays the same folder, and nothing that is swapped meanwhile leads elsewhere. Elsewhere
-(Windows) it is held by its path. Links are looked for before something is opened, and what was
-opened is compared with what was looked at; who can swap folders in between is not kept out.
+Where the system has descriptors of folders (POSIX), a handle keeps one: whatever happens to the
+folder's name, it stays the same folder, and nothing that is swapped meanwhile leads elsewhere.
+Elsewhere (Windows) it keeps the path. Links are looked for before something is opened, and what was
+opened is compared with what was looked at; an attacker who swaps folders in between is not stopped.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _FOLDER = atomic_files.flags("cloexec", "directory")
 _FILE = atomic_files.flags("cloexec", "binary", "nofollow", "nonblock", "noctty")
 
 _NAME_SURROGATE = 0x20000000
-"""Bit of a Windows reparse tag: the entry stands for another one, as links and junctions do."""
+"""Bit of a Windows reparse tag: the entry refers to another one, as links and junctions do."""
 
 
 class DirectoryHandle(Protocol):
-    """A folder that stays open until it is closed; a segment is the name of an entry in it."""
+    """An open folder; a segment is the name of an entry in it."""
 
     def open_file(self, segment: str) -> int:
-        """Returns a descriptor of what stands there unless it is a link; raises OSError."""
+        """Returns a descriptor of an entry that is no link; raises OSError."""
 
     def open_folder(self, segment: str) -> DirectoryHandle:
-        """Returns the folder that stands there, or for ".." the one above; raises OSError."""
+        """Returns a handle of a folder in it, or for ".." of its parent; raises OSError."""
 
     def mode(self, segment: str) -> int:
-        """Returns type and permissions of what stands there, a link's own; raises OSError."""
+        """Returns type and permissions of an entry, a link's own; raises OSError."""
 
     def link(self, segment: str) -> str | None:
         """Returns the text of a link with slashes, or None where there is none."""
@@ -46,17 +46,17 @@ class DirectoryHandle(Protocol):
     def entries(self, limit: int | None) -> list[tuple[str, int]]:
         """Returns names and modes of at most so many entries; raises OSError."""
 
-    def holds(self, segment: str, other: DirectoryHandle) -> bool:
-        """Returns whether another held folder is what stands there; raises OSError."""
+    def contains(self, segment: str, other: DirectoryHandle) -> bool:
+        """Returns whether an entry is the folder of another handle; raises OSError."""
 
     def status(self) -> os.stat_result:
-        """Returns what the folder itself is; raises OSError."""
+        """Returns the status of the folder itself; raises OSError."""
 
     def close(self) -> None:
-        """Lets the folder go."""
+        """Closes the folder."""
 
 
-def hold(path: Path) -> DirectoryHandle:
+def open_directory(path: Path) -> DirectoryHandle:
     """Returns a handle of a folder, which may be reached through links; raises OSError."""
     if HAS_DESCRIPTORS:
         return _ByDescriptor(os.open(path, _FOLDER))
@@ -64,7 +64,7 @@ def hold(path: Path) -> DirectoryHandle:
 
 
 class _ByDescriptor:
-    """A folder that is held by its descriptor."""
+    """A handle with a descriptor."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -92,7 +92,7 @@ class _ByDescriptor:
                 for item in itertools.islice(found, limit)
             ]
 
-    def holds(self, segment: str, other: DirectoryHandle) -> bool:
+    def contains(self, segment: str, other: DirectoryHandle) -> bool:
         return os.path.samestat(self._look(segment), other.status())
 
     def status(self) -> os.stat_result:
@@ -106,7 +106,7 @@ class _ByDescriptor:
 
 
 class _ByPath:
-    """A folder that is held by its path, which has no links."""
+    """A handle with a path, which has no links."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -142,13 +142,13 @@ class _ByPath:
 
     def entries(self, limit: int | None) -> list[tuple[str, int]]:
         with os.scandir(self._path) as found:
-            # What an entry itself tells has no reparse tag: each is looked at once more.
+            # The entry's own status lacks the reparse tag: each is looked up once more.
             return [
                 (item.name, _mode(os.lstat(self._path / item.name)))
                 for item in itertools.islice(found, limit)
             ]
 
-    def holds(self, segment: str, other: DirectoryHandle) -> bool:
+    def contains(self, segment: str, other: DirectoryHandle) -> bool:
         return os.path.samestat(self._look(segment), other.status())
 
     def status(self) -> os.stat_result:
@@ -171,7 +171,7 @@ def _mode(found: os.stat_result) -> int:
 
 
 def _with_slashes(target: str) -> str:
-    r"""Returns a link's text as POSIX spells it; one that names a drive or a share is absolute.
+    r"""Returns a link's target in POSIX form; one on a drive or a share is absolute.
 
     Example:
         >>> _with_slashes("..\\blobs\\ab"), _with_slashes("C:x"), _with_slashes("a/b")

@@ -1,10 +1,9 @@
-"""Folder: an artifact's folder, pinned while it is open and read without being led out of it.
+"""Folder: an artifact's folder, open by handle and read without being led out of it.
 
-Every file is opened through the held folder that it is in, one segment at a time and never through
-a link, so that nothing that is swapped on the way leads outside (`held_folder` says what holds
-where folders have no descriptors). Where a file is a link, its text
-is read and the place that it names is opened in the same way, if it is inside the artifact or the
-store of files of the Hugging Face cache that the artifact stands in:
+Every file is opened through the handle of its folder, one segment at a time and never through a
+link, so that nothing that is swapped on the way leads outside (see `directory_handle` for systems
+without descriptors of folders). Where a file is a link, its target is opened in the same way, if it
+is inside the artifact or the store of files of the Hugging Face cache around the artifact:
 
     models--org--name/blobs/<digest>
     models--org--name/snapshots/<revision>/onnx/model.onnx -> ../../../blobs/<digest>
@@ -20,13 +19,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hushdoc.arguments import short_repr
-from hushdoc.artifact.directory_handle import DirectoryHandle, hold
+from hushdoc.artifact.directory_handle import DirectoryHandle, open_directory
 from hushdoc.artifact.signed_file import SignedFile, not_regular
 from hushdoc.certificate.subjects import ENVELOPE_FILE, Subject
 from hushdoc.errors import ArtifactError
 
 UNSIGNED_FILES = frozenset({"README.md", "LICENSE", "NOTICE", ".gitattributes"})
-"""May stand beside the signed files; they are never opened."""
+"""Allowed beside the signed files; they are never opened."""
 
 UNSIGNED_FOLDER = ".git"
 
@@ -34,19 +33,19 @@ MAX_LINKS = 4
 """Links that lead to one another before the file is given up."""
 
 _CACHE_FILES = ["..", "..", "blobs"]
-"""Where the Hugging Face cache keeps its files, seen from the artifact's folder."""
+"""Where the Hugging Face cache keeps its files, relative to the artifact's folder."""
 
 _CHUNK_BYTES = 1 << 18
 
 
 @contextmanager
-def pinned(path: Path) -> Iterator[DirectoryHandle]:
+def opened(path: Path) -> Iterator[DirectoryHandle]:
     """Yields a handle of a folder, which may itself be reached through a link.
 
     A handle with a descriptor stays on the same folder whatever happens to its name.
     """
     try:
-        folder = hold(path)
+        folder = open_directory(path)
     except OSError as problem:
         raise ArtifactError(
             f"The artifact '{path}' can't be opened: {problem.strerror}. Expected the folder that "
@@ -128,7 +127,7 @@ def require_listed(folder: DirectoryHandle, names: Collection[str]) -> None:
 def subjects_of(path: Path) -> tuple[Subject, ...]:
     """Returns every file of a folder that is being sealed as it will be signed."""
     subjects = []
-    with pinned(path) as folder:
+    with opened(path) as folder:
         for name, mode, _ in _entries(folder, None, None):
             if stat.S_ISLNK(mode):
                 raise _symlink(name)
@@ -155,7 +154,7 @@ def _subject(folder: DirectoryHandle, name: str) -> Subject:
 def _entries(
     folder: DirectoryHandle, folders: Collection[str] | None, limit: int | None, prefix: str = ""
 ) -> Iterator[tuple[str, int, str]]:
-    """Yields (name, mode, link's text) of a folder and of those of its folders that are named."""
+    """Yields (name, mode, link's target) in a folder and in those of its folders that are named."""
     for short, mode in sorted(folder.entries(limit)):
         name = prefix + short
         yield name, mode, folder.link(short) or "" if stat.S_ISLNK(mode) else ""
@@ -166,7 +165,7 @@ def _entries(
 
 
 def _open(folder: DirectoryHandle, name: str) -> int:
-    """Returns a descriptor of the file that a name stands for; the caller closes it."""
+    """Returns a descriptor of a file, through accepted links; the caller closes it."""
     place = name
     for _ in range(MAX_LINKS + 1):
         target = ""
@@ -186,9 +185,9 @@ def _open(folder: DirectoryHandle, name: str) -> int:
 
 
 def _leads_to(name: str, target: str) -> list[str]:
-    """Returns where a link leads, as segments seen from the artifact, without asking the disk.
+    """Returns where a link leads, as segments relative to the artifact, without asking the disk.
 
-    What is left has no ".." but for the two that lead to the cache's files, so opening it one
+    The result has no ".." but for the two that lead to the cache's files, so opening it one
     segment at a time can't lead anywhere else.
     """
     segments = name.split("/")[:-1]
@@ -213,7 +212,7 @@ def _open_cached(folder: DirectoryHandle, blob: str, name: str) -> int:
     """Returns a descriptor of a file in the cache whose folder `snapshots` holds the artifact."""
     with _opened_at(folder, "..", name) as snapshots, _opened_at(snapshots, "..", name) as cache:
         try:
-            is_cache = cache.holds("snapshots", snapshots)
+            is_cache = cache.contains("snapshots", snapshots)
         except OSError as problem:
             raise _symlink(name) from problem
         if not is_cache:
@@ -238,7 +237,7 @@ def _parent(folder: DirectoryHandle, place: str, name: str) -> Iterator[Director
 
 @contextmanager
 def _opened_at(folder: DirectoryHandle, segment: str, name: str) -> Iterator[DirectoryHandle]:
-    """Yields a folder in a folder; `name` is what is wanted in the end."""
+    """Yields a folder in a folder; `name` is the file that is wanted in the end."""
     try:
         inner = folder.open_folder(segment)
     except OSError as problem:
@@ -252,7 +251,7 @@ def _opened_at(folder: DirectoryHandle, segment: str, name: str) -> Iterator[Dir
 def _not_opened(
     folder: DirectoryHandle, segment: str, name: str, problem: OSError
 ) -> ArtifactError:
-    """The error for what could not be opened, told from what stands there now."""
+    """Returns the error for an entry that could not be opened, judged by what is there now."""
     missing = ArtifactError(
         f"The signed file '{name}' is not there. Fetch the artifact again.", code="MISSING_FILE"
     )

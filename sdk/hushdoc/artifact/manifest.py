@@ -1,7 +1,7 @@
-"""Contents: what the files of an artifact say about themselves, held against its certificate.
+"""Manifest: what the files of an artifact declare, compared with its certificate.
 
-A file that a runtime loads is looked into while it is hashed (`scan`), and what it says is judged
-once all files are known to be the signed ones (`require_agreement`).
+A file that a runtime loads is scanned while it is hashed (`scan`), and the findings are judged once
+all files are known to be the signed ones (`require_agreement`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hushdoc.accounting import mechanism
 from hushdoc.accounting.mechanism import HashFill, Mechanism
 from hushdoc.arguments import short_repr
 from hushdoc.artifact import onnx_scan, safetensors_scan
-from hushdoc.artifact.safetensors_scan import Contents as Tensors
+from hushdoc.artifact.safetensors_scan import TensorFile
 from hushdoc.artifact.signed_file import Source
 from hushdoc.certificate.certificate import TASKS, Certificate, ModelIdentity
 from hushdoc.errors import ArtifactError, CertificateError
@@ -39,12 +39,12 @@ CERTIFICATE_ID_KEY = "hushdoc.certificate_id"
 """Key of the metadata, in ONNX and safetensors files, that holds the certificate's id."""
 
 TABLE_KEY = "hashTable"
-"""Key of the manifest's preprocessing that states the table of an artifact of hashed features."""
+"""Key of the manifest's preprocessing that declares the table of an artifact of hashed features."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Manifest(Record):
-    """How `hushdoc.json` is spelled: what the runtime must know to feed the model."""
+    """Schema of `hushdoc.json`: what the runtime must know to feed the model."""
 
     format_version: int = stored(integer(minimum=1))
     task: str = stored(word(TASKS))
@@ -56,7 +56,7 @@ class _Manifest(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class _Table(Record):
-    """How the manifest states a table of hashed features."""
+    """Schema of a table of hashed features in the manifest."""
 
     tensor: str = stored(text)
     rows: int = stored(integer(minimum=1))
@@ -66,17 +66,17 @@ class _Table(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a look into one file found.
+    """What scanning one file found.
 
     Attributes:
-        metadata: Its free texts, among which must be the certificate's id; None for files that
-            carry none, such as a tokenizer.
-        tensors: What a safetensors file holds.
+        metadata: Its free texts, which must include the certificate's id; None for files
+            without metadata, such as a tokenizer.
+        tensors: Of a safetensors file.
         problem: Why it is refused.
     """
 
     metadata: Mapping[str, str] | None = None
-    tensors: Tensors | None = None
+    tensors: TensorFile | None = None
     problem: ArtifactError | None = None
 
 
@@ -109,11 +109,11 @@ def read_manifest(content: bytes, model: ModelIdentity) -> Mapping[str, Any]:
         manifest = _Manifest.from_dict(data, MANIFEST_FILE)
     except CertificateError as problem:
         raise _bad_manifest(str(problem)) from problem
-    stated = (FORMAT_VERSION, model.task, model.entry)
+    declared = (FORMAT_VERSION, model.task, model.entry)
     found = (manifest.format_version, manifest.task, manifest.entry)
-    if found != stated:
+    if found != declared:
         raise _bad_manifest(
-            f"'{MANIFEST_FILE}' says (version, task, entry) {found}, the certificate {stated}. "
+            f"'{MANIFEST_FILE}' says (version, task, entry) {found}, the certificate {declared}. "
             "Export the model again with this hushdoc."
         )
     return MappingProxyType(data)
@@ -133,16 +133,16 @@ def require_agreement(
             raise finding.problem
     tensors = findings[certificate.model.entry].tensors
     if tensors is not None:
-        _require_stated_table(tensors, manifest, certificate.claim.transcripts.values())
+        _require_declared_table(tensors, manifest, certificate.claim.transcripts.values())
     for name, finding in findings.items():
         if finding.metadata is not None:
             _require_same_id(name, finding.metadata, certificate.certificate_id)
 
 
-def _require_stated_table(
-    tensors: Tensors, manifest: Mapping[str, Any], transcripts: Iterable[Mechanism]
+def _require_declared_table(
+    tensors: TensorFile, manifest: Mapping[str, Any], transcripts: Iterable[Mechanism]
 ) -> None:
-    """Raises unless the table is filled and as large as manifest and transcripts say."""
+    """Raises unless the table is filled and of the size in manifest and transcripts."""
     where = f"{MANIFEST_FILE}.preprocessing.{TABLE_KEY}"
     try:
         table = record(_Table).read(manifest["preprocessing"].get(TABLE_KEY), where)

@@ -1,12 +1,12 @@
-"""What an ONNX file says about itself, read by a walker of our own before anything runs it.
+"""The metadata of an ONNX file, read by a parser of our own before anything runs it.
 
 Refused are files that would make the runtime read other files or run other code: tensors whose
-data stand outside (anywhere: subgraphs, functions, attributes, sparse tensors), operators of other
+data are outside (anywhere: subgraphs, functions, attributes, sparse tensors), operators of other
 domains, compiled engine nodes, and files that onnxruntime would take for another format. External
-data are refused even where the file that they stand in was signed: onnxruntime would open it by its
-name, after it was checked. The walker goes through the file once, from its first byte to its last,
-and keeps nothing but one buffer, the texts of the messages it is in, and the metadata, so memory
-does not grow with the file. Field numbers are those of onnx.proto.
+data are refused even in a signed file: onnxruntime would open it by its name, after it was checked.
+The parser goes through the file once, from its first byte to its last, and keeps nothing but one
+buffer, the texts of the messages it is in, and the metadata, so memory does not grow with the file.
+Field numbers are those of onnx.proto.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FORBIDDEN_OPERATORS = frozenset({"EPContext"})
 """Holds or names a compiled engine that an execution provider would run."""
 
 MAX_FIELDS = 2_000_000
-"""Fields that are walked; weights count as one."""
+"""Fields that are parsed; weights count as one."""
 
 MAX_LEVELS = 64
 """Messages inside one another; protobuf itself stops at 100."""
@@ -47,7 +47,7 @@ _BUFFER_BYTES = 1 << 16
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
-class _Kind(NamedTuple):
+class _MessageType(NamedTuple):
     """A message type: which fields hold messages, which texts, and which numbers are read."""
 
     name: str
@@ -56,40 +56,40 @@ class _Kind(NamedTuple):
     numbers: Mapping[int, str] = {}
 
 
-_KINDS = {
-    kind.name: kind
-    for kind in (
-        _Kind(
+_TYPES = {
+    item.name: item
+    for item in (
+        _MessageType(
             "model",
             {7: "graph", 8: "opset", 14: "property", 20: "training", 25: "function"},
             numbers={1: "ir_version"},
         ),
-        _Kind("graph", {1: "node", 5: "tensor", 15: "sparse"}),
-        _Kind("node", {5: "attribute"}, texts={4: "operator", 7: "domain"}),
-        _Kind(
+        _MessageType("graph", {1: "node", 5: "tensor", 15: "sparse"}),
+        _MessageType("node", {5: "attribute"}, texts={4: "operator", 7: "domain"}),
+        _MessageType(
             "attribute",
             {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
         ),
-        _Kind("tensor", {13: "external"}, numbers={14: "data_location"}),
-        _Kind("sparse", {1: "tensor", 2: "tensor"}),
-        _Kind(
+        _MessageType("tensor", {13: "external"}, numbers={14: "data_location"}),
+        _MessageType("sparse", {1: "tensor", 2: "tensor"}),
+        _MessageType(
             "function",
             {7: "node", 9: "opset", 11: "attribute"},
             texts={10: "domain"},
         ),
-        _Kind("training", {1: "graph", 2: "graph"}),
-        _Kind("opset", texts={1: "domain"}),
-        _Kind("property", texts={1: "key", 2: "value"}),
-        _Kind("external"),
+        _MessageType("training", {1: "graph", 2: "graph"}),
+        _MessageType("opset", texts={1: "domain"}),
+        _MessageType("property", texts={1: "key", 2: "value"}),
+        _MessageType("external"),
     )
 }
 
 
 @dataclass(kw_only=True, slots=True)
 class _Message:
-    """A message that the walker is in, and what it has read of it."""
+    """A message that the parser is in, and what it has read of it."""
 
-    kind: _Kind
+    type: _MessageType
     level: int
     end: int
     texts: dict[str, str] = field(default_factory=dict)
@@ -111,10 +111,10 @@ def scan(content: bytes | Source) -> dict[str, str]:
     metadata = _Metadata()
     num_graphs = 0
     for message in _messages(cursor):
-        _refuse_outside(message.kind.name, message.texts, message.numbers)
-        if message.kind.name == "property":
+        _refuse_outside(message.type.name, message.texts, message.numbers)
+        if message.type.name == "property":
             metadata.add(message.texts.get("key", ""), message.texts.get("value", ""))
-        if message.kind.name == "graph" and message.level == 1:
+        if message.type.name == "graph" and message.level == 1:
             num_graphs += 1
     if num_graphs != 1:
         raise _bad_onnx(f"it holds {num_graphs} graphs, expected 1")
@@ -139,10 +139,10 @@ class _Metadata:
         self.found[key] = value
 
 
-def _refuse_outside(kind: str, texts: Mapping[str, str], numbers: Mapping[str, int]) -> None:
-    if kind == "external" or numbers.get("data_location", 0) != 0:
+def _refuse_outside(name: str, texts: Mapping[str, str], numbers: Mapping[str, int]) -> None:
+    if name == "external" or numbers.get("data_location", 0) != 0:
         raise ArtifactError(
-            "The ONNX file has a tensor whose data stand in another file. The runtime would open "
+            "The ONNX file has a tensor whose data are in another file. The runtime would open "
             "it unchecked; export the model with its weights inside.",
             code="EXTERNAL_DATA_NOT_LISTED",
         )
@@ -159,7 +159,7 @@ def _refuse_outside(kind: str, texts: Mapping[str, str], numbers: Mapping[str, i
 
 def _messages(cursor: _Cursor) -> Iterator[_Message]:
     """Yields every message that matters, each once it has been read to its end."""
-    open_messages = [_Message(kind=_KINDS["model"], level=0, end=cursor.size)]
+    open_messages = [_Message(type=_TYPES["model"], level=0, end=cursor.size)]
     num_fields = 0
     while open_messages:
         message = open_messages[-1]
@@ -178,30 +178,30 @@ def _read_field(cursor: _Cursor, message: _Message) -> _Message | None:
     """Reads one field, or only its beginning if it is a message that matters: returns that."""
     tag = cursor.varint(message.end, max_bytes=5)
     number, wire = tag >> 3, tag & 7
-    kind = message.kind
+    schema = message.type
     if not 0 < number < 1 << 29:
         raise _bad_onnx(f"it has the field number {number}")
     if wire == _VARINT:
         _keep_number(message, number, cursor.varint(message.end, max_bytes=10))
         return None
     length = _length(cursor, wire, message.end)
-    if number in kind.numbers:
-        raise _bad_onnx(f"the field {kind.numbers[number]} is no number")
-    if number in kind.messages or number in kind.texts:
+    if number in schema.numbers:
+        raise _bad_onnx(f"the field {schema.numbers[number]} is no number")
+    if number in schema.messages or number in schema.texts:
         if wire != _BYTES:
             raise _bad_onnx("a number stands where a message is")
-        if number in kind.messages:
-            return _inside(message, kind.messages[number], cursor.offset + length)
-        _keep_text(message.texts, kind.texts[number], cursor, length)
+        if number in schema.messages:
+            return _inside(message, schema.messages[number], cursor.offset + length)
+        _keep_text(message.texts, schema.texts[number], cursor, length)
         return None
     cursor.skip(length)
     return None
 
 
-def _inside(message: _Message, kind: str, end: int) -> _Message:
+def _inside(message: _Message, name: str, end: int) -> _Message:
     if message.level == MAX_LEVELS:
         raise _bad_onnx(f"it is deeper than {MAX_LEVELS} levels")
-    return _Message(kind=_KINDS[kind], level=message.level + 1, end=end)
+    return _Message(type=_TYPES[name], level=message.level + 1, end=end)
 
 
 def _length(cursor: _Cursor, wire: int, end: int) -> int:
@@ -218,9 +218,9 @@ def _length(cursor: _Cursor, wire: int, end: int) -> int:
 
 
 def _keep_number(message: _Message, number: int, value: int) -> None:
-    if number in message.kind.messages or number in message.kind.texts:
+    if number in message.type.messages or number in message.type.texts:
         raise _bad_onnx("a number stands where a message is")
-    name = message.kind.numbers.get(number)
+    name = message.type.numbers.get(number)
     if name is not None:
         # Of a repeated field the last counts, so one that is not zero is kept.
         message.numbers[name] = message.numbers.get(name, 0) or value

@@ -1,4 +1,4 @@
-"""What a safetensors file holds, read by a walker of our own before it is used.
+"""The tensors of a safetensors file, read by a parser of our own before it is used.
 
 The header is strict JSON (the format's own reader lets keys of `__metadata__` come twice), its
 tensors follow one another without hole or overlap up to the file's end, and no weight is NaN or
@@ -41,7 +41,7 @@ _FLOATS: Mapping[str, tuple[str, int]] = {
 """For each type of floats its bits as numpy reads them, and those that are all 1 in NaN and inf."""
 
 _BYTES = "U8"
-"""Weights of a table as integers, which a scale makes floats of; 0 says that there is none."""
+"""Weights of a table as integers, which a scale turns into floats; 0 means no weight."""
 
 ITEM_BYTES: Mapping[str, int] = {
     **{name: int(bits[2:]) for name, (bits, _) in _FLOATS.items()},
@@ -74,11 +74,11 @@ class Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contents:
-    """What a file holds.
+class TensorFile:
+    """Tensors and metadata of a file.
 
     Attributes:
-        tensors: In the order in which they stand in the file.
+        tensors: In their order in the file.
         metadata: Its free texts.
     """
 
@@ -86,7 +86,7 @@ class Contents:
     metadata: Mapping[str, str]
 
 
-def scan(content: bytes | Source) -> Contents:
+def scan(content: bytes | Source) -> TensorFile:
     """Returns tensors and metadata of a file whose weights are all finite; else BAD_SAFETENSORS.
 
     Example:
@@ -105,10 +105,10 @@ def scan(content: bytes | Source) -> Contents:
     data = _object(_exactly(source, header_bytes))
     metadata = _metadata(data.pop(_METADATA, {}))
     tensors = _laid_out(data, start=8 + header_bytes, end=source.size)
-    return Contents(tensors=tuple(_read(source, tensors)), metadata=metadata)
+    return TensorFile(tensors=tuple(_read(source, tensors)), metadata=metadata)
 
 
-def require_table(contents: Contents, name: str, *, rows: int, columns: int) -> None:
+def require_table(contents: TensorFile, name: str, *, rows: int, columns: int) -> None:
     """Raises BAD_SAFETENSORS unless the file holds a filled table of the declared shape.
 
     A row of zeros reveals that nothing was learned about a hash, which is what filling hides.
@@ -119,7 +119,7 @@ def require_table(contents: Contents, name: str, *, rows: int, columns: int) -> 
     if table.shape != (rows, columns) or table.unfilled_rows is None:
         raise _bad(
             f"the table '{name}' has the shape {list(table.shape)} and the type {table.dtype}, "
-            f"stated are floats or bytes of the shape {[rows, columns]}"
+            f"declared are floats or bytes of the shape {[rows, columns]}"
         )
     if table.unfilled_rows:
         raise _bad(f"{table.unfilled_rows} of {rows} rows of the table '{name}' are not filled")
@@ -202,7 +202,7 @@ def _read(source: Source, tensors: list[Tensor]) -> Iterator[Tensor]:
 
 
 def _read_weights(source: Source, tensor: Tensor) -> Tensor:
-    # Whoever has no table of floats needs no numpy.
+    # Artifacts without a table of floats need no numpy.
     import numpy as np
 
     bits, special = _FLOATS.get(tensor.dtype, ("i1", 0))

@@ -1,8 +1,8 @@
 """SignedFile: one open file of an artifact, read once and hashed while it is read.
 
-What looks into a file pulls its bytes from here, so that the bytes it saw are the bytes that were
-hashed: between the two nothing can be swapped. The file is held by its descriptor; its name is
-never opened again.
+A scan pulls a file's bytes from here, so that the bytes it saw are the bytes that were hashed:
+between the two nothing can be swapped. The file is kept open by its descriptor; its name is never
+opened again.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _DESCRIPTORS = "/proc/self/fd"
 
 
 class Source(Protocol):
-    """Bytes that are looked at once, from the first to the last."""
+    """Bytes that are read once, from the first to the last."""
 
     @property
     def size(self) -> int:
-        """How many bytes there are in all."""
+        """Number of bytes in all."""
 
     def readinto(self, buffer: memoryview) -> int:
         """Fills the buffer's beginning with the next bytes; returns how many, 0 at the end."""
@@ -61,7 +61,7 @@ class Memory:
 
 
 class SignedFile:
-    """A file of an artifact that is held open: a source that hashes what it gives.
+    """An open file of an artifact: a source that hashes what it returns.
 
     Attributes:
         subject: The file as it was signed.
@@ -79,7 +79,7 @@ class SignedFile:
             os.close(descriptor)
             raise
         self.subject = subject
-        # Raw and unbuffered; the object closes the descriptor even if nobody else does.
+        # Raw and unbuffered; collecting the object closes the descriptor at the latest.
         self._stream = os.fdopen(descriptor, "rb", buffering=0)
         self._identity = _identity(found)
         self._digest = hashlib.sha256()
@@ -88,7 +88,7 @@ class SignedFile:
 
     @property
     def size(self) -> int:
-        """How many bytes were signed, which is how many there are."""
+        """Number of bytes, as signed."""
         return self.subject.size
 
     def readinto(self, buffer: memoryview) -> int:
@@ -189,7 +189,7 @@ class SignedFile:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
@@ -231,7 +231,7 @@ def _require_candidate(found: os.stat_result, subject: Subject) -> None:
 
 def _changed(subject: Subject) -> ArtifactError:
     return ArtifactError(
-        f"The file '{subject.name}' changed while it was read. Let nobody write to an artifact in "
+        f"The file '{subject.name}' changed while it was read. Do not write to an artifact in "
         "use, and load it again.",
         code="CHANGED_DURING_LOAD",
     )

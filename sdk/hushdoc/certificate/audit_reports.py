@@ -20,13 +20,13 @@ from hushdoc.serialization.records import (
     Record,
     integer,
     listed,
+    matching,
     number,
     optional,
     pair,
     record,
     require_keys,
     sha256,
-    spelled,
     stored,
     text,
     time,
@@ -45,7 +45,7 @@ MAX_AUDITS = 16
 MAX_AUDIT_BYTES = 64 * 1024
 """One audit's line, in bytes."""
 
-certificate_id = spelled("[0-9a-f]{32}", "32 hexadecimal digits")
+certificate_id = matching("[0-9a-f]{32}", "32 hexadecimal digits")
 _share = number(maximum=1.0)
 
 

@@ -24,11 +24,11 @@ from hushdoc.serialization.records import (
     integer,
     keyed,
     listed,
+    matching,
     number,
     optional,
     pair,
     record,
-    spelled,
     stored,
     text,
     word,
@@ -71,7 +71,7 @@ WATCHES_TRAINING = ("server", "co-client", "network-observer")
 MAX_GUARANTEES, MAX_POINTS, MAX_TRANSCRIPTS = 64, 32, 16
 """Limits on what a reader recomputes."""
 
-_commitment = spelled(
+_commitment = matching(
     "salted-sha256:[0-9a-f]{64}",
     "salted-sha256: and 64 hexadecimal digits (a digest without salt answers guesses)",
 )

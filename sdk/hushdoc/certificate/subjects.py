@@ -9,7 +9,7 @@ from typing import Any
 
 from hushdoc.arguments import short_repr
 from hushdoc.errors import CertificateError
-from hushdoc.serialization.records import MAX_ITEMS, kind_of
+from hushdoc.serialization.records import MAX_ITEMS, json_type
 
 ENVELOPE_FILE = "privacy.intoto.jsonl"
 """Holds the signature, so it can't be signed itself."""
@@ -92,7 +92,7 @@ def read_subjects(data: Any) -> tuple[Subject, ...]:
         CertificateError: BAD_SUBJECT or BAD_PATH.
     """
     if not isinstance(data, list) or not 0 < len(data) <= MAX_ITEMS:
-        raise _bad_subject(f"found {kind_of(data)}, expected 1 to {MAX_ITEMS} files")
+        raise _bad_subject(f"found {json_type(data)}, expected 1 to {MAX_ITEMS} files")
     subjects = tuple(_read_subject(item, f"subject[{index}]") for index, item in enumerate(data))
     problem = names_problem(subject.name for subject in subjects)
     if problem is not None:

@@ -123,7 +123,7 @@ def look(folder: Path, trust: Path | None) -> Seen:
     if trust is not None:
         policy = Policy.integrity_only(TrustStore.from_file(trust))
         try:
-            with folders.pinned(folder) as descriptor:
+            with folders.opened(folder) as descriptor:
                 return _trusted(attestation.read(descriptor, policy))
         except CertificateError as error:
             problem = error
@@ -260,7 +260,7 @@ def _labels(folder: Path, seen: Seen) -> LabelSet | None:
     if not subjects or subjects[0].size > MAX_LABELS_BYTES:
         return None
     with (
-        folders.pinned(folder) as descriptor,
+        folders.opened(folder) as descriptor,
         folders.open_signed(descriptor, subjects[0]) as file,
     ):
         data = strict_json.loads(file.read(), what=f"'{LABELS_FILE}'")

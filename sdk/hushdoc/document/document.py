@@ -27,9 +27,9 @@ class Document:
     """An ordered tuple of pages, or a plain text that has none.
 
     Attributes:
-        id: Names it in messages and results.
+        id: Its name in messages and results.
         pages: In their order; none where there is only a text.
-        text: The whole text of a document that was never laid out on pages.
+        text: The whole text of a document without pages.
         source: How it was read, where a reader of hushdoc did it.
 
     Example:
@@ -47,7 +47,7 @@ class Document:
 
     @property
     def num_words(self) -> int:
-        """How many words all pages hold."""
+        """Number of words on all pages."""
         return sum(len(page.words) for page in self.pages)
 
     @classmethod
@@ -88,7 +88,7 @@ class Document:
                 + (f" and {len(segments)} segments" if segments is not None else "")
                 + "; every word needs exactly one. Pass lists of one length."
             )
-        made = tuple(
+        checked = tuple(
             Word(
                 text=text,
                 box=_box_from(
@@ -98,7 +98,7 @@ class Document:
             )
             for index, (text, values) in enumerate(zip(words, boxes, strict=True))
         )
-        page = Page(width=width, height=height, words=made, image=image)
+        page = Page(width=width, height=height, words=checked, image=image)
         document = cls(id=id, pages=(page,))
         document.check()
         return document
@@ -108,12 +108,12 @@ class Document:
         """Returns a document of plain text, for models that read text and not pages.
 
         Args:
-            text: All of it; results point into it by the number of its characters.
+            text: All of it; results refer to it by character offsets.
             id: A name for messages and results.
 
         Raises:
-            EmptyDocumentError: There is nothing but blanks.
-            InputError: The text is none.
+            EmptyDocumentError: There is nothing but whitespace.
+            InputError: The text is not a string.
 
         Example:
             >>> Document.from_text("This Agreement is governed by the laws of Utah.").num_words
@@ -124,19 +124,19 @@ class Document:
         return document
 
     def check_text(self) -> None:
-        """Raises unless there is a plain text with anything in it.
+        """Raises unless there is a plain text that is not empty.
 
         Raises:
-            EmptyDocumentError: There is no text, or nothing but blanks.
-            InputError: The text is none.
+            EmptyDocumentError: There is no text, or nothing but whitespace.
+            InputError: The text is not a string.
         """
         text = arguments.optional(
             self.text, str, what="The document's text", advice="Pass a string."
         )
         if not text or text.isspace():
             raise EmptyDocumentError(
-                f"Document '{self.id}' has no text, or nothing but blanks. Read its text first, or "
-                "leave this document out."
+                f"Document '{self.id}' has no text, or nothing but whitespace. Read its text "
+                "first, or leave this document out."
             )
 
     def check(self) -> None:
@@ -147,10 +147,9 @@ class Document:
             BoxError: A box is NaN, swapped or off its page.
             WordError: A word is empty, no text, or holds control characters.
             LimitExceededError: A word is longer than MAX_WORD_CHARACTERS.
-            InputError: A page has no area, or a side that no page has, or something is of another
-                type than it should be.
+            InputError: A page has no area or is too long, or a value is of a wrong type.
         """
-        with arguments.made_of(f"Document '{self.id}'", _PARTS):
+        with arguments.expecting(f"Document '{self.id}'", _PARTS):
             if not self.pages or self.num_words == 0:
                 raise EmptyDocumentError(
                     f"Document '{self.id}' has {len(self.pages)} pages and no word; at least one "
@@ -163,12 +162,12 @@ class Document:
         """Returns plain data for JSON; `from_dict` reads it back, but for images in memory.
 
         Args:
-            folder: Where the JSON will stand: images in it are named from there, others left out.
+            folder: Where the JSON will be: images in it are named relative to it, others left out.
         """
-        told = {} if self.source is None else {"source": self.source.to_dict()}
+        source = {} if self.source is None else {"source": self.source.to_dict()}
         folder = _folder_from(folder)
         if self.text is not None:
-            return {"id": self.id, "text": self.text, **told}
+            return {"id": self.id, "text": self.text, **source}
         return {
             "id": self.id,
             "pages": [
@@ -184,7 +183,7 @@ class Document:
                 }
                 for page in self.pages
             ],
-            **told,
+            **source,
         }
 
     @classmethod
@@ -192,19 +191,18 @@ class Document:
         """Returns the checked document that `to_dict` wrote; its images only where it may name any.
 
         Args:
-            data: What it names as images is opened by whoever shows, redacts or classifies pages.
-            folder: Where those must stand. By default pages have no image, so that nobody who sends
-                a document can have a file of this machine opened.
+            data: As parsed from JSON. Showing, redacting or classifying a page opens its image.
+            folder: Where images must be. By default pages have no image, so that the sender of a
+                document can't have a file of this machine opened.
 
         Raises:
             InputError: A key is missing or of the wrong type, an image lies elsewhere, or `check`
                 finds something; its subclasses say what.
         """
-        folder = None if folder is None else arguments.place(folder, what="The folder")
+        folder = None if folder is None else arguments.path(folder, what="The folder")
         try:
             name = str(data["id"])
-            told = data.get("source")
-            source = None if told is None else Source.from_dict(told)
+            source = None if data.get("source") is None else Source.from_dict(data["source"])
             if "text" in data and "pages" not in data:
                 plain = cls(id=name, pages=(), text=_text_from(data["text"]), source=source)
                 plain.check_text()
@@ -269,7 +267,7 @@ def _check_page(page: Page, *, where: str) -> None:
         if problem is not None:
             raise BoxError(
                 f"The box {arguments.short_repr(word.box.to_list())} of {which} {problem}. "
-                "Expected 0 <= x0 <= x1 <= width, and so for y; mend the box or pass the page's "
+                "Expected 0 <= x0 <= x1 <= width, and so for y; correct the box or pass the page's "
                 "true size."
             )
 
@@ -278,9 +276,9 @@ def _folder_from(value: object) -> Path | None:
     """Returns a folder that images are named from, or None."""
     if value is None:
         return None
-    folder = arguments.place(value, what="The folder")
-    with arguments.made_of(f"The folder {arguments.short_repr(value)}", "the path of a folder"):
-        folder.resolve()  # says so where no folder can be called so
+    folder = arguments.path(value, what="The folder")
+    with arguments.expecting(f"The folder {arguments.short_repr(value)}", "the path of a folder"):
+        folder.resolve()  # raises where no folder can have this name
     return folder
 
 

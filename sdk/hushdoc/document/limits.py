@@ -1,4 +1,4 @@
-"""What readers and documents agree on: what a word is, how much is read, and how it was read."""
+"""Limits of documents and readers: what a word and a page are, how much is read, which images."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MAX_SIDE = 10_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadingLimits:
-    """How much of somebody else's file is read; anything larger is refused, never cut.
+    """How much of a file is read; anything larger is refused, never truncated.
 
     Attributes:
         max_bytes: Size of the file.
         max_pages: Pages of one document.
-        max_pixels: Pixels of one page, told from the file's head before any is decoded; pages of
+        max_pixels: Pixels of one page, known from the file's head before any is decoded; pages of
             PDF files are drawn no larger.
         max_words: Words of one document.
         max_word_characters: Characters of one word; MAX_WORD_CHARACTERS at most.
@@ -41,10 +41,10 @@ class ReadingLimits:
 
     def __post_init__(self) -> None:
         """Refuses limits that let nothing through."""
-        for found in fields(self):
-            value = getattr(self, found.name)
+        for item in fields(self):
+            value = getattr(self, item.name)
             if type(value) is not int or value < 1:
-                raise ValueError(f"{found.name} is {value!r}; expected an integer >= 1.")
+                raise ValueError(f"{item.name} is {value!r}; expected an integer >= 1.")
         if self.max_word_characters > MAX_WORD_CHARACTERS:
             raise ValueError(
                 f"max_word_characters is {self.max_word_characters}; no document holds words of "
@@ -128,16 +128,16 @@ def check_word(text: object, *, where: str, max_characters: int = MAX_WORD_CHARA
     if len(text) > max_characters:
         raise LimitExceededError(
             f"The {where} has {len(text)} characters; a word has {max_characters} at most. Split "
-            "the text at its blanks."
+            "the text at whitespace."
         )
     if not text or text.isspace():
-        raise WordError(f"The {where} is empty or blank. Leave it out, and its box with it.")
-    for letter in "" if text.isprintable() else text:
-        if unicodedata.category(letter) in ("Cc", "Cs"):
-            half = "\ud800" <= letter <= "\udfff"
+        raise WordError(f"The {where} is empty or whitespace. Leave it out, and its box with it.")
+    for character in "" if text.isprintable() else text:
+        if unicodedata.category(character) in ("Cc", "Cs"):
+            half = "\ud800" <= character <= "\udfff"
             raise WordError(
-                f"The {where} holds U+{ord(letter):04X}, "
-                f"{'which is not valid Unicode' if half else 'a character that no page shows'}. "
-                "Mend the text where it was decoded, or remove the character."
+                f"The {where} holds U+{ord(character):04X}, "
+                f"{'which is not valid Unicode' if half else 'a control character'}. "
+                "Decode the text correctly, or remove the character."
             )
     return text

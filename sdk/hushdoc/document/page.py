@@ -62,7 +62,7 @@ class Box:
             raise BoxError(
                 f"The box {short_repr(self.to_list())} has no place on a page of "
                 f"{short_repr(width)} x {short_repr(height)} pixels: {error}. Expected finite "
-                "numbers and a page with an area; mend them."
+                "numbers and a page with an area."
             ) from error
 
     def to_list(self) -> list[float]:
@@ -76,14 +76,14 @@ def _scaled(value: float, extent: float) -> int:
 
 def union(boxes: Iterable[Box]) -> Box:
     """Returns the smallest box around all of them; ValueError where there is none."""
-    found = list(boxes)
-    if not found:
+    members = list(boxes)
+    if not members:
         raise ValueError("The union of no boxes is not a box.")
     return Box(
-        x0=min(box.x0 for box in found),
-        y0=min(box.y0 for box in found),
-        x1=max(box.x1 for box in found),
-        y1=max(box.y1 for box in found),
+        x0=min(box.x0 for box in members),
+        y0=min(box.y0 for box in members),
+        x1=max(box.x1 for box in members),
+        y1=max(box.y1 for box in members),
     )
 
 
@@ -92,7 +92,7 @@ class Word:
     """One word as a reader or OCR found it.
 
     Attributes:
-        text: The word, without surrounding blanks.
+        text: The word, without surrounding whitespace.
         box: Where it stands, in page pixels.
         segment: Number of the text block or line it belongs to on its page, if known; words of
             one segment share a layout box in models that were trained with segment boxes.
@@ -108,14 +108,14 @@ class Page:
     """One page: its size in pixels, its words in reading order, and its image if there is one.
 
     Attributes:
-        width: In pixels, as the page is looked at: a turned photo or PDF page is upright.
+        width: In pixels, as the page is viewed: a rotated photo or PDF page is upright.
         height: In pixels.
         words: In reading order.
         image: The file with the page's image, an image or a PDF file: its path, or its content
             where the document was opened from memory or with a password. It is not shown by repr.
         frame: Which of that file's images or pages it is; `hushdoc.reading.page_image` draws it.
         limits: How much of that file may be read to draw it; None for those that are usual.
-        fingerprint: Tells whether it still is the file that was read; another one is not drawn.
+        fingerprint: Of the file that was read; another one in its place is not drawn.
     """
 
     width: int
@@ -127,7 +127,7 @@ class Page:
     fingerprint: FileFingerprint | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Forgets what was seen of another file."""
+        """Drops a fingerprint of another file."""
         if self.fingerprint is not None and self.fingerprint.path != self.image:
             object.__setattr__(self, "fingerprint", None)
 

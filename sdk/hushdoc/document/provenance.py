@@ -1,4 +1,4 @@
-"""How a document was read: formats, OCR engines, source and fingerprints of its file."""
+"""How a document was read: its format and OCR engine, and the fingerprint of its file."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ FORMATS = (
 
 
 ENGINES = ("auto", "none", "rapidocr", "tesseract")
-"""What reads the text from images."""
+"""Names of OCR engines that `hushdoc.open_document` takes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileFingerprint:
-    """What stood in a page's file when its words were read.
+    """The content of a page's file when its words were read.
 
     Attributes:
         path: The file.
@@ -43,7 +43,7 @@ class FileFingerprint:
 
 
 class ReadingWarning(UserWarning):
-    """Says that a document was read, and that something on its pages was not."""
+    """Warns that a document was read without some of what its pages show."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,8 +54,8 @@ class Source:
         reader: Name of the format that was read, such as "pdf", "image" or "hocr".
         ocr: Name and version of what read the text from images; None where nothing did.
         ocr_pages: The pages, from 0, whose words come from it; the others' come from the file.
-        unread_pages: The pages, from 0, that show more than their words say: images, or letters
-            that only OCR could read, which nobody read.
+        unread_pages: The pages, from 0, that show more than their words: images, or characters
+            that only OCR could read, and that were not read.
 
     Example:
         >>> str(Source(reader="pdf", ocr="tesseract 5.3.0", ocr_pages=(1,)))

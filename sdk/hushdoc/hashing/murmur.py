@@ -61,10 +61,10 @@ def _hash_together(text: str, tokens: Iterable[str], count: int, scheme: Feature
     if not count:
         return np.zeros(0, dtype=np.uint32)
     # A line break neither changes how its neighbours are lowered nor is part of another character.
-    content = _spelled(text, scheme)
+    content = _encoded(text, scheme)
     stops = np.flatnonzero(np.frombuffer(content, dtype=np.uint8) == ord("\n"))
     if len(stops) != count or len(content) > _LONGEST_MEAN * (count + _LONGEST_MEAN):
-        return _hash_each([_spelled(token, scheme) for token in tokens], scheme)
+        return _hash_each([_encoded(token, scheme) for token in tokens], scheme)
     hashes, long = mixing.hash_lines(content, stops, scheme.seed)
     if len(long):
         begins = np.where(long, stops[long - 1] + 1, 0).tolist()
@@ -73,15 +73,15 @@ def _hash_together(text: str, tokens: Iterable[str], count: int, scheme: Feature
     return hashes
 
 
-def _spelled(text: str, scheme: FeatureScheme) -> bytes:
+def _encoded(text: str, scheme: FeatureScheme) -> bytes:
     lowered = text.lower() if scheme.lowercase else text
     return lowered.encode("utf-8", "surrogatepass")
 
 
-def _hash_each(spelled: Sequence[bytes], scheme: FeatureScheme) -> Hashes:
+def _hash_each(encoded: Sequence[bytes], scheme: FeatureScheme) -> Hashes:
     import mmh3
     import numpy as np
 
     # Never a string: mmh3 takes down the whole process at a lone surrogate.
-    hashes = (mmh3.hash(token, scheme.seed, False) for token in spelled)
-    return np.fromiter(hashes, dtype=np.uint32, count=len(spelled))
+    hashes = (mmh3.hash(token, scheme.seed, False) for token in encoded)
+    return np.fromiter(hashes, dtype=np.uint32, count=len(encoded))

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from hushdoc.hashing.kinds import Groups, Lengths
     from hushdoc.hashing.mixing import Hashes
+    from hushdoc.hashing.templates import Groups, Lengths
 
 _CHUNK_TOKENS = {"sentence": 1 << 14, "token": 1 << 13}
 """Tokens whose features are made at once: their arrays stay in the cache of one core."""
@@ -119,19 +119,19 @@ def _of_sentences(
     """Returns the rows of each sentence and how many each has."""
     import numpy as np
 
-    from hushdoc.hashing import kinds
+    from hushdoc.hashing import templates
 
-    features = kinds.of_sentences(scheme)
+    features = templates.of_sentences(scheme)
     # A sentence's number times the rows, plus a row, is a number that sorts by both. The largest
     # number stands for no feature; there are always some, so they are the last of all.
     narrow = len(lengths) * scheme.rows < 2**32
     dtype = np.dtype(np.uint32 if narrow else np.uint64)
     bases = np.arange(len(lengths), dtype=dtype) * dtype.type(scheme.rows)
-    rows = np.zeros((len(features), len(hashes) + kinds.MARGIN), dtype=np.uint32)
-    kinds.write_rows(rows, hashes, groups, features, scheme)
+    rows = np.zeros((len(features), len(hashes) + templates.MARGIN), dtype=np.uint32)
+    templates.write_rows(rows, hashes, groups, features, scheme)
     keys = rows.astype(dtype, copy=False)
     keys[:, : len(hashes)] += np.repeat(bases, lengths)
-    kinds.clear(keys, features, lengths, groups)
+    templates.clear(keys, features, lengths, groups)
     found = keys.reshape(-1)
     found.sort()
     found = found.take(np.flatnonzero(found[1:] != found[:-1]))
@@ -146,12 +146,12 @@ def _of_tokens(
     """Returns the rows of each token and how many each has."""
     import numpy as np
 
-    from hushdoc.hashing import kinds
+    from hushdoc.hashing import templates
 
-    features = kinds.of_tokens(scheme)
-    rows = np.zeros((len(features), len(hashes) + kinds.MARGIN), dtype=np.uint32)
-    kinds.write_rows(rows, hashes, groups, features, scheme)
-    missing = kinds.clear(rows, features, lengths, groups)
+    features = templates.of_tokens(scheme)
+    rows = np.zeros((len(features), len(hashes) + templates.MARGIN), dtype=np.uint32)
+    templates.write_rows(rows, hashes, groups, features, scheme)
+    missing = templates.clear(rows, features, lengths, groups)
     # Short lists whose length is a multiple of 8 are sorted much faster than others.
     found = np.full((len(hashes), len(features) + -len(features) % 8), missing)
     found[:, : len(features)] = rows[:, : len(hashes)].T

@@ -1,4 +1,4 @@
-"""FeatureScheme: what the features of an item are, as an artifact's manifest states it."""
+"""FeatureScheme: what the features of an item are, as an artifact's manifest declares it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@ r"""Sentences and tokens of a text, by rules alone: nothing here was ever learne
 
 A sentence ends at its full stop, at the end of a paragraph, heading or list item, and at the latest
 after MAX_SENTENCE characters. Rules are meant for contracts and reports in languages written with
-Latin, Greek, Cyrillic, Arabic, Hebrew, Indic, Chinese, Japanese and Korean letters; any text has a
+Latin, Greek, Cyrillic, Arabic, Hebrew, Indic, Chinese, Japanese and Korean script; any text has a
 defined result, and the time is linear in its length.
 
 Contract: tables of hashed features are trained on these sentences and tokens, so a change of the
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 VERSION = 1
 
 MAX_SENTENCE = 4096
-"""Characters; a longer sentence is cut, after a blank where there is one."""
+"""Characters; a longer sentence is cut, after a space where there is one."""
 
 _CLOSERS = "\"'”’»›)\\]}」』】〉》）］｝"
 _OPENERS = "\"'“‘„«‹(\\[{「『【〈《（［｛¿¡"
@@ -107,7 +107,7 @@ _WORD_MARKS = (
     "\u20d0-\u20ff\ufe20-\ufe2f\u200c"
 )
 _ALONE = (
-    # Letters of scripts that are written without blanks: each is a token of its own.
+    # Characters of scripts without spaces: each is a token of its own.
     "\u2e80-\u2fdf\u3005-\u3007\u3041-\u30fa\u30fc-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U0001b000-\U0001b16f\U00020000-\U0003ffff"
     "\u0e00-\u0e30\u0e32-\u0e33\u0e40-\u0e46\u0e50-\u0e59\u0e80-\u0eb0\u0ebd-\u0ec6\u1000-\u102a"
@@ -116,10 +116,10 @@ _ALONE = (
 _ALONE_MARKS = (
     "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ecd\u102b-\u103e\u17b4-\u17d3"
 )
-_LETTERS = rf"(?:[A-Za-z0-9_]++|[^\W{_ALONE}]|[{_WORD_MARKS}])++"
+_CHARACTERS = rf"(?:[A-Za-z0-9_]++|[^\W{_ALONE}]|[{_WORD_MARKS}])++"
 _TOKEN = re.compile(
     rf"[{_ALONE}][{_ALONE_MARKS}{_WORD_MARKS}]*"
-    rf"|{_LETTERS}(?:(?:['’‐‑-]|(?<=\d)[.,](?=\d)){_LETTERS})*"
+    rf"|{_CHARACTERS}(?:(?:['’‐‑-]|(?<=\d)[.,](?=\d)){_CHARACTERS})*"
     r"|\.+|-+|\*+|=+|…+|–+|—+"
     r"|[\U0001f1e6-\U0001f1ff]{2}"
     r"|[^\w\s][\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff]*"
@@ -127,7 +127,7 @@ _TOKEN = re.compile(
 )
 
 _ASCII_TOKEN = re.compile(
-    # The same tokens, found more than twice as fast where no other letters are.
+    # The same tokens, found more than twice as fast where all characters are ASCII.
     r"[A-Za-z0-9_]+(?:(?:['-]|(?<=\d)[.,](?=\d))[A-Za-z0-9_]+)*"
     r"|\.+|-+|\*+|=+|[^\w\s\x1c-\x1f]",
     re.ASCII,
@@ -199,7 +199,7 @@ def _ends(text: str) -> Iterator[int]:
 
 
 def _stops(text: str, start: int, found: re.Match[str]) -> bool:
-    """Returns whether a full stop with a blank after it ends the sentence that began at start."""
+    """Returns whether a full stop before whitespace ends the sentence that began at start."""
     stop = found.start()
     if not text[found.end() : found.end() + 1].isspace():
         return False
@@ -263,8 +263,8 @@ def _cut(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Yields a sentence in parts of at most MAX_SENTENCE characters."""
     while stop - start > MAX_SENTENCE:
         reach = start + MAX_SENTENCE
-        blank = text.rfind(" ", start + MAX_SENTENCE // 2, reach)
-        end = reach if blank < 0 else blank
+        space = text.rfind(" ", start + MAX_SENTENCE // 2, reach)
+        end = reach if space < 0 else space
         yield start, _before_blanks(text, start, end)
         start = _skip_blanks(text, end)
     yield start, stop

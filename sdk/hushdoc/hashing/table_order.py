@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from hushdoc.hashing.kinds import Groups, Lengths
     from hushdoc.hashing.mixing import Hashes
+    from hushdoc.hashing.templates import Groups, Lengths
 
     Keys = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
 
@@ -128,20 +128,20 @@ def _sorted_keys(
     """Returns the keys of all features of some sentences, and one that is none."""
     import numpy as np
 
-    from hushdoc.hashing import kinds
+    from hushdoc.hashing import templates
 
-    features = kinds.of_sentences(scheme)
+    features = templates.of_sentences(scheme)
     dtype = np.dtype(np.uint64 if item_bits == 32 else np.uint32)
-    keys = np.empty((len(features), len(hashes) + kinds.MARGIN), dtype=dtype)
+    keys = np.empty((len(features), len(hashes) + templates.MARGIN), dtype=dtype)
     rows = keys if dtype == np.uint32 else np.empty(keys.shape, dtype=np.uint32)
     items = np.repeat(np.arange(len(lengths), dtype=dtype), lengths)
     for line, own in zip(
-        kinds.write_hashes(rows, hashes, groups, features, scheme), keys, strict=True
+        templates.write_hashes(rows, hashes, groups, features, scheme), keys, strict=True
     ):
-        kinds.rows_of(line, scheme)
+        templates.rows_of(line, scheme)
         np.left_shift(line, dtype.type(item_bits), out=own)
         own[: len(hashes)] |= items
-    missing = kinds.clear(keys, features, lengths, groups)
+    missing = templates.clear(keys, features, lengths, groups)
     found = keys.reshape(-1)
     found.sort()
     return found[: int(np.searchsorted(found, missing)) + 1]

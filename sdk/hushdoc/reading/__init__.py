@@ -1,4 +1,4 @@
-"""Other people's formats to documents: PDF, images through OCR, text, and OCR services' output."""
+"""Readers: PDF, images through OCR, text and the output of OCR services to documents."""
 
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.document.provenance import ENGINES, FORMATS, ReadingWarning, Source

@@ -1,7 +1,7 @@
-"""A document while a reader fills it: every word and box is checked as it comes.
+"""Draft: a document while a reader fills it; every word and box is checked as it is added.
 
 Contract: nothing leaves here but a document that passed `Document.check`; whatever is wrong with
-somebody else's file is an InputError that names the word and its page.
+a file is an InputError that names the word and its page.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SLACK = 0.01
 lines lean over the edge; it is cut at the edge. Anything further out is an error."""
 
 NOMINAL = 1000
-"""Sides (pixels) of a page whose format tells only shares of the page."""
+"""Sides (pixels) of a page whose format has only shares of the page."""
 
 PIXELS_PER_INCH = 200
 """Pages measured in inches or points get this many pixels an inch."""
@@ -162,9 +162,9 @@ class Draft:
 
     def _box(self, corners: Corners | None, where: str) -> Box:
         if not self._pages:
-            raise InputError(f"The {where} comes before any page. Mend the file.")
+            raise InputError(f"The {where} comes before any page. Correct the file.")
         if corners is None:
-            raise BoxError(f"The {where} has no box. Leave the word out, or give its place.")
+            raise BoxError(f"The {where} has no box. Leave the word out, or give its box.")
         page = self._pages[-1]
         across, down = page.width / self._extent[0], page.height / self._extent[1]
         try:
@@ -183,8 +183,8 @@ class Draft:
         problem = box.problem(width=page.width, height=page.height)
         if problem is not None:
             raise BoxError(
-                f"The box {box.to_list()} (in pixels) of the {where} {problem}. Mend the file, or "
-                "the page size it tells."
+                f"The box {box.to_list()} (in pixels) of the {where} {problem}. Correct the file, "
+                "or the page size in it."
             )
         return box
 
@@ -244,7 +244,7 @@ def side(value: object, *, of: str) -> float:
     if not 0 < found <= MAX_SIDE:
         raise InputError(
             f"A side of {of} is {arguments.short_repr(value)}; expected a positive number up to "
-            f"{MAX_SIDE}. Mend the size of the page."
+            f"{MAX_SIDE}. Correct the size of the page."
         )
     return found
 
@@ -289,5 +289,5 @@ def get(data: Mapping[str, Any], name: str) -> Any:
     if name in data:
         return data[name]
     return data.get(
-        "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+        "".join(f"_{character.lower()}" if character.isupper() else character for character in name)
     )

@@ -1,4 +1,4 @@
-"""Which format a file has, told by its content; a name may say anything."""
+"""The format of a file, recognised by its content and never by its name."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _TSV_HEAD = "level\tpage_num\t"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recognised:
-    """What a file is.
+    """The recognised format of a file.
 
     Attributes:
         format: One of FORMATS, never "auto".
@@ -98,7 +98,7 @@ def _binary_format(content: bytes) -> str | None:
         return "pdf"
     if content.startswith(_IMAGE_MARKS):
         return "image"
-    # Two letters alone would be too little: a text may begin with them.
+    # Two characters alone would not suffice: a text may begin with them.
     if content.startswith(b"BM") and content[6:10] == bytes(4):
         return "image"
     return "image" if content[:4] == b"RIFF" and content[8:12] == b"WEBP" else None

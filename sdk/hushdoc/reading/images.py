@@ -1,6 +1,6 @@
 """Image files: their pages as upright RGB images, refused before decoding where too large.
 
-Pillow is imported when an image is opened. Its decoders raise many kinds of exceptions on damaged
+Pillow is imported when an image is opened. Its decoders raise many types of exceptions on damaged
 files; here each of them becomes an UnsupportedFormatError.
 """
 
@@ -174,7 +174,7 @@ def _require_size(image: Image.Image, id: str, frame: int, limits: ReadingLimits
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """Returns the image as it is looked at, in 8-bit RGB; what is transparent shows paper."""
+    """Returns the image as it is viewed, in 8-bit RGB, transparent parts white."""
     from PIL import Image, ImageOps
 
     _load(image)

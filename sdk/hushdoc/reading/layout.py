@@ -1,4 +1,4 @@
-"""Lines and reading order from the boxes of words alone, where nothing else tells them.
+"""Lines and reading order from the boxes of words alone, for formats without them.
 
 A line is a chain of words, each the nearest to the right of the one before, level with it and not
 far from it; so lines may lean, and the lines of two columns or cells never join. Pages are then cut
@@ -70,11 +70,11 @@ def with_segments(document: Document) -> Document:
 def reading_order(page: Page) -> tuple[int, ...]:
     """Returns the numbers of a page's words in reading order.
 
-    Boxes decide, and which way the letters run.
+    Decided by the boxes and the direction of the script.
 
     Args:
         page: Its segments are not asked, and its own order only between words of one box, as some
-            formats tell them: they stay in it.
+            formats have them: they stay in it.
 
     Example:
         >>> document = Document.from_words(
@@ -234,14 +234,14 @@ def _distance(left: Box, right: Box) -> float | None:
 
 
 def _is_leftwards(words: Sequence[Word]) -> bool:
-    """Returns whether most letters are written from right to left."""
+    """Returns whether most characters are written from right to left."""
     balance = 0
     for word in words:
-        for letter in word.text[:64]:
-            if letter.isascii():
-                balance -= letter.isalpha()
+        for character in word.text[:64]:
+            if character.isascii():
+                balance -= character.isalpha()
             else:
-                side = unicodedata.bidirectional(letter)
+                side = unicodedata.bidirectional(character)
                 balance += (side in ("R", "AL")) - (side == "L")
     return balance > 0
 

@@ -63,8 +63,8 @@ class OCRCache:
 
     def __init__(self, *, max_pages: int = 64, folder: Path | str | None = None) -> None:
         """Begins empty, or with what the folder holds."""
-        self._max_pages = arguments.whole(max_pages, what="max_pages", least=0)
-        self._folder = None if folder is None else arguments.place(folder, what="The folder")
+        self._max_pages = arguments.integer(max_pages, what="max_pages", least=0)
+        self._folder = None if folder is None else arguments.path(folder, what="The folder")
         self._kept: OrderedDict[str, tuple[Word, ...]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -137,8 +137,8 @@ class OCRCache:
 def _digest(engine: OCREngine, image: Image.Image) -> str:
     digest = hashlib.sha256()
     with _asked(engine):
-        told = json.dumps([engine.name, engine.version, image.mode, image.size])
-    digest.update(told.encode())
+        identity = json.dumps([engine.name, engine.version, image.mode, image.size])
+    digest.update(identity.encode())
     digest.update(image.tobytes())
     return digest.hexdigest()
 
@@ -156,20 +156,19 @@ def _checked(engine: OCREngine, image: Image.Image) -> tuple[Word, ...]:
 
 @contextmanager
 def _asked(engine: OCREngine) -> Iterator[None]:
-    """Turns whatever an engine raises, and what is no answer, into one OCRError.
+    """Turns whatever an engine raises, and any malformed answer, into one OCRError.
 
-    One page that some engine stumbles over must not end a run over many documents.
+    One page on which an engine fails must not end a run over many documents.
     """
     try:
         yield
     except HushdocError:
         raise
     except Exception as error:
-        kind = type(engine).__name__
         raise OCRError(
-            f"The OCR engine {kind} failed: {type(error).__name__}: {str(error)[:200]}. Expected a "
-            "name, a version, and words with boxes from read(image); mend the engine, or take "
-            "another."
+            f"The OCR engine {type(engine).__name__} failed: {type(error).__name__}: "
+            f"{str(error)[:200]}. Expected a name, a version, and words with boxes from "
+            "read(image); correct the engine, or take another."
         ) from error
 
 
@@ -193,7 +192,7 @@ def rapid_is_installed() -> bool:
 
 
 def label(engine: OCREngine) -> str:
-    """Returns the engine's name and version as a document's source tells them."""
+    """Returns the engine's name and version as in a document's source."""
     return f"{engine.name} {engine.version}"
 
 
@@ -205,7 +204,7 @@ class Reader:
     """An engine with its cache, found when the first page needs it."""
 
     def __init__(self, ocr: str | OCREngine, cache: OCRCache | None) -> None:
-        """Keeps what was asked for; a wrong name is told at once."""
+        """Keeps the choice; a wrong name is refused at once."""
         if isinstance(ocr, str) and ocr not in ENGINES:
             raise ValueError(f"ocr is {ocr!r}; expected one of {ENGINES}, or an engine.")
         if not isinstance(ocr, str) and not callable(getattr(ocr, "read", None)):

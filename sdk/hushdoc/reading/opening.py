@@ -1,4 +1,4 @@
-"""One door to all readers: a file or its bytes in, a checked Document out."""
+"""Opening: a file or its bytes in, a checked Document out, whatever the format."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def open_document(
     """Returns the document in a file: PDF, image, text, or another program's output.
 
     The words of a PDF file come from its text layer, in the file's order; its pages have
-    PIXELS_PER_INCH pixels an inch. Turned photos and pages are upright. `Document.source` tells
+    PIXELS_PER_INCH pixels an inch. Rotated photos and pages are upright. `Document.source` says
     what was read and by which engine.
 
     Args:
@@ -119,7 +119,7 @@ def page_image(
     if page.width * page.height > limits.max_pixels:
         raise LimitExceededError(
             f"A page of '{name}' is {page.width} x {page.height} pixels; at most "
-            f"{limits.max_pixels} in all are drawn. Mend its size, or raise the limit."
+            f"{limits.max_pixels} in all are drawn. Correct its size, or raise the limit."
         )
     if pdf.is_pdf(content):
         return pdf.page_image(content, page.frame, size=size, id=name, password=password)
@@ -139,7 +139,7 @@ def _content(
             f"The file is {arguments.described(source)}; expected its path (str or pathlib.Path), "
             "or its content as bytes. Open several files one by one."
         )
-    path = arguments.place(source, what="The file")
+    path = arguments.path(source, what="The file")
     return path.name, content_of(path, limits), path
 
 
@@ -164,10 +164,10 @@ def _require_fit(content: bytes, name: str, limits: ReadingLimits) -> None:
 
 
 def fingerprint(content: bytes, path: Path | None) -> FileFingerprint | None:
-    """Returns what tells a file from others that come to stand in its place; None of bytes.
+    """Returns the fingerprint of a file's content; None for bytes without a file.
 
-    A digest and not the time of writing: boxes belong to the very pixels that were read, and copies
-    and a new date change nothing. It takes little time beside decoding the image.
+    A digest and not the modification time: boxes belong to the very pixels that were read, and
+    copies and a new date change nothing. It takes little time beside decoding the image.
     """
     return None if path is None else FileFingerprint(path=path, digest=_digest(content))
 
@@ -194,7 +194,7 @@ def _from_pdf(
     reader: Reader,
 ) -> Document:
     draft = Draft(id=id, reader=pdf.READER, limits=limits)
-    # Pages are drawn later, and nobody should have to keep the password until then.
+    # Pages are drawn later, and the password need not be kept until then.
     file = pdf.unlocked(content, id=id, password=password) if password is not None else None
     seen = fingerprint(content, path) if file is None else None
     read: list[int] = []
@@ -271,25 +271,25 @@ def _warn_of_unread(
     id: str, unread: list[int], overlaid: list[int], missing: MissingExtraError | None
 ) -> None:
     """Warns that a PDF file's pages show what is not among the document's words."""
-    told = []
+    notes = []
     if unread:
-        told.append(
+        notes.append(
             f"{pages_of(unread)} of '{id}' can be read by OCR alone, and the document goes without "
             f"their words. {missing}"
         )
     if overlaid:
-        told.append(
+        notes.append(
             f"Images cover most of {pages_of(overlaid)} of '{id}', and the text beside or on "
             'them alone was read. Where they are scans, pass ocr="rapidocr" or ocr="tesseract".'
         )
-    for text in told:
+    for text in notes:
         warnings.warn(text[0].upper() + text[1:], ReadingWarning, stacklevel=4)
 
 
 def _from_own(data: Any, path: Path | None, limits: ReadingLimits) -> Document:
-    """Returns what `Document.to_dict` wrote; images it names stand beside its file.
+    """Returns what `Document.to_dict` wrote; images it names are beside its file.
 
-    Bytes have no file: whoever sent them may name no image of this machine.
+    Bytes have no file: their sender may name no image of this machine.
     """
     if isinstance(data, Mapping) and isinstance(data.get("document"), Mapping):
         data = data["document"]

@@ -1,6 +1,6 @@
 """PDF files: the words of their text layer, and their pages as images.
 
-Contract: PDFium is not made for several threads; every use of it stands inside `_pdfium`. It runs
+Contract: PDFium is not thread-safe; every use of it is inside `_pdfium`. It runs
 no script and follows no link: the build that pypdfium2 brings has no JavaScript engine.
 """
 
@@ -30,12 +30,12 @@ READER = "pdf"
 
 _MARK = re.compile(rb"%PDF-\d")
 
-# Reentrant: a document that is let go half-read is closed wherever Python happens to stand.
+# Reentrant: a generator that is dropped half-read closes its file wherever Python happens to be.
 _pdfium = threading.RLock()
 
 
 def is_pdf(content: bytes) -> bool:
-    """Returns whether a file says that it is PDF, near its beginning as the format allows."""
+    """Returns whether a file has the PDF mark near its beginning, as the format allows."""
     return _MARK.search(content, 0, 1024) is not None
 
 
@@ -74,7 +74,7 @@ def page_image(
     Args:
         content: The whole file.
         number: The page, from 0.
-        size: Width and height in pixels, as `text_pages` told them.
+        size: Width and height in pixels, as `text_pages` returned them.
         id: The document's id, for messages.
         password: Opens an encrypted file.
 

@@ -1,7 +1,7 @@
-"""What lies over what on a page of a PDF file: its images, and the letters that nobody sees.
+"""What covers what on a page of a PDF file: its images, and characters that are not visible.
 
 Scanners write a page as one image or as many strips and tiles, and OCR programs put the text
-below the images or write it without ink. Every call here stands inside `pdf._pdfium`.
+below the images or write it without ink. Every call here is inside `pdf._pdfium`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BLANK = 0x20
 
 _Matrix = tuple[float, float, float, float, float, float]
 _Found = tuple[Any, int, _Matrix | None]
-"""An object, its kind, and the way from the coordinates of its form to the page's."""
+"""An object, its type, and the matrix from the coordinates of its form to the page's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +38,7 @@ class Covering:
     Attributes:
         blank: Whether there is no object on it at all.
         share: The share of the page that images cover, from 0 to 1.
-        hidden: Addresses of the text objects that nobody sees: written without ink, or under a
+        hidden: Addresses of the text objects that are not visible: without ink, or under an
             image. They are looked for only on pages of which images cover a given share.
     """
 
@@ -87,8 +87,8 @@ def _objects(page: Any) -> Iterator[_Found]:
             stack.pop()
             continue
         yield found
-        form, kind, matrix = found
-        if kind == raw.FPDF_PAGEOBJ_FORM and len(stack) < MAX_DEPTH:
+        form, object_type, matrix = found
+        if object_type == raw.FPDF_PAGEOBJ_FORM and len(stack) < MAX_DEPTH:
             count = raw.FPDFFormObj_CountObjects(form)
             inner = _inner(form, matrix)
             stack.append(_listed(raw.FPDFFormObj_GetObject, form, count, inner))
@@ -107,7 +107,7 @@ def _listed(
 
 
 def _inner(form: Any, outer: _Matrix | None) -> _Matrix | None:
-    """Returns the way to the page's coordinates from inside a form."""
+    """Returns the matrix from the coordinates inside a form to the page's."""
     import pypdfium2.raw as raw
 
     found = raw.FS_MATRIX()

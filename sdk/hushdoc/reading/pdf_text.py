@@ -1,6 +1,6 @@
 """The text layer of a page of a PDF file: its words where they stand, and whether to trust it.
 
-Contract: every call here stands inside `pdf._pdfium`.
+Contract: every call here is inside `pdf._pdfium`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from hushdoc.reading.pdf_images import covering, num_unseen
 
 POINTS_PER_INCH = 72
 MIN_READABLE = 0.7
-"""A text layer of which a smaller share are letters somebody could read is a font without a map
-from glyphs to characters: the page is read as an image instead."""
+"""A text layer with a smaller share of readable characters has a font without a map from glyphs
+to characters: the page is read as an image instead."""
 
 SCAN_SHARE, MIN_SCAN_WORDS = 0.5, 20
-"""A page mostly covered by images, with fewer words than this, is a scan on which somebody
-stamped a number: the words are in the images."""
+"""A page mostly covered by images, with fewer words than this, is a scan with a stamped
+number: the words are in the images."""
 
-MIN_HIDDEN_LETTERS = 100
-"""So many letters that nobody sees are what an OCR program read on a scan."""
+MIN_HIDDEN_CHARACTERS = 100
+"""So many invisible characters are the result of OCR on a scan."""
 
 MAX_PAGE_CHARACTERS = 1_000_000
 """A page in small print has ten thousand."""
@@ -45,7 +45,7 @@ class TextPage:
         width: In pixels, PIXELS_PER_INCH an inch, or fewer where the limits would be passed.
         height: In pixels.
         words: Text and box of each word, in the file's order, on the page as it is looked at.
-        readable: The share of its characters that are letters somebody could read.
+        readable: The share of its characters that are readable.
         blank: Whether nothing at all is on it.
         scan: Whether it is images with a few words on them.
         overlaid: Whether images cover most of it, and its many words are seen beside or on them:
@@ -81,7 +81,7 @@ def text_page(page: Any, limits: ReadingLimits) -> TextPage:
     with _layer(page) as layer:
         characters = list(_characters(layer))
         hidden = num_unseen(layer, under.hidden) if under.hidden else 0
-    shown = [letter for letter, _ in characters if not letter.isspace()]
+    shown = [character for character, _ in characters if not character.isspace()]
     readable = sum(map(_is_readable, shown)) / len(shown) if shown else 0.0
     placed = ((text, place.box(box)) for text, box in _words(characters))
     words = [(text, box) for text, box in placed if box is not None]
@@ -92,7 +92,7 @@ def text_page(page: Any, limits: ReadingLimits) -> TextPage:
         readable=readable,
         blank=under.blank,
         scan=covered and len(words) < MIN_SCAN_WORDS,
-        overlaid=covered and len(words) >= MIN_SCAN_WORDS and hidden < MIN_HIDDEN_LETTERS,
+        overlaid=covered and len(words) >= MIN_SCAN_WORDS and hidden < MIN_HIDDEN_CHARACTERS,
     )
 
 
@@ -116,7 +116,7 @@ def _layer(page: Any) -> Iterator[Any]:
 
 
 def _characters(layer: Any) -> Iterator[tuple[str, _Rectangle | None]]:
-    """Yields each character of the text layer, blanks that PDFium adds included, and its place."""
+    """Yields each character of the text layer, with whitespace that PDFium adds, and its box."""
     import pypdfium2.raw as raw
 
     loose = raw.FS_RECTF()
@@ -130,18 +130,18 @@ def _characters(layer: Any) -> Iterator[tuple[str, _Rectangle | None]]:
         if 0xDC00 <= code < 0xE000:
             code = 0x10000 + ((high - 0xD800) << 10) + (code - 0xDC00) if high else 0xFFFD
         high = 0
-        letter = chr(code) if 0 < code < 0x110000 else "\ufffd"
-        if letter.isspace():
-            yield letter, None
+        character = chr(code) if 0 < code < 0x110000 else "\ufffd"
+        if character.isspace():
+            yield character, None
             continue
         box = None
         if raw.FPDFText_GetCharBox(layer, index, *tight):
             left, right, bottom, top = (value.value for value in tight)
             box = (left, bottom, right, top)
-        # The font's whole height: words of a line stand level, whatever their letters.
+        # The font's whole height: words of a line are level, whatever their characters.
         if raw.FPDFText_GetLooseCharBox(layer, index, loose):
             box = _grown(box, (loose.left, loose.bottom, loose.right, loose.top))
-        yield letter, box
+        yield character, box
 
 
 def _grown(one: _Rectangle | None, other: _Rectangle) -> _Rectangle:
@@ -158,34 +158,36 @@ def _grown(one: _Rectangle | None, other: _Rectangle) -> _Rectangle:
 def _words(
     characters: Sequence[tuple[str, _Rectangle | None]],
 ) -> Iterator[tuple[str, _Rectangle]]:
-    """Yields the runs of characters between blanks, without those that no page shows."""
-    letters: list[str] = []
+    """Yields the runs of characters between whitespace, without invisible ones."""
+    run: list[str] = []
     box: _Rectangle | None = None
-    for letter, place in [*characters, (" ", None)]:
-        if letter == _SOFT_HYPHEN:
-            letters.append("-")
+    for character, place in [*characters, (" ", None)]:
+        if character == _SOFT_HYPHEN:
+            run.append("-")
             box = box if place is None else _grown(box, place)
         # After a hyphen the next line begins, and a box never spans two.
-        if letter.isspace() or letter == _SOFT_HYPHEN:
-            if letters and box is not None:
-                yield "".join(letters), box
-            letters, box = [], None
-        elif unicodedata.category(letter) not in ("Cc", "Cs") and not _is_noncharacter(letter):
-            letters.append(letter)
+        if character.isspace() or character == _SOFT_HYPHEN:
+            if run and box is not None:
+                yield "".join(run), box
+            run, box = [], None
+        elif unicodedata.category(character) not in ("Cc", "Cs") and not _is_noncharacter(
+            character
+        ):
+            run.append(character)
             box = box if place is None else _grown(box, place)
 
 
-def _is_noncharacter(letter: str) -> bool:
-    """Returns whether Unicode promises that a code will never be a character."""
-    code = ord(letter)
+def _is_noncharacter(character: str) -> bool:
+    """Returns whether Unicode guarantees that a code is never a character."""
+    code = ord(character)
     return code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
 
 
-def _is_readable(letter: str) -> bool:
-    return letter == _SOFT_HYPHEN or (
-        letter != "\ufffd"
-        and unicodedata.category(letter) not in ("Cc", "Co", "Cs")
-        and not _is_noncharacter(letter)
+def _is_readable(character: str) -> bool:
+    return character == _SOFT_HYPHEN or (
+        character != "\ufffd"
+        and unicodedata.category(character) not in ("Cc", "Co", "Cs")
+        and not _is_noncharacter(character)
     )
 
 

@@ -1,4 +1,4 @@
-"""RapidOCR: as an OCR engine, whose models come in its wheel, and what others had it write."""
+"""RapidOCR: an OCR engine whose models come in its wheel, and a reader of its output."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RapidOCREngine:
     name = READER
 
     def __init__(self, *, threads: int | None = None) -> None:
-        """Finds the models that came with the package; it is never let download any.
+        """Finds the models that came with the package; it never downloads any.
 
         Args:
             threads: Threads of one model; by default the cores this process may use, which a
@@ -49,10 +49,10 @@ class RapidOCREngine:
             MissingExtraError: rapidocr or onnxruntime is not installed.
             OCRError: Its models are not where its wheel puts them.
             TelemetryActiveError: The host imported onnxruntime with telemetry on.
-            ValueError: The number of threads is none.
+            ValueError: The number of threads is not an integer >= 1.
         """
         if threads is not None:
-            arguments.whole(threads, what="threads")
+            arguments.integer(threads, what="threads")
         telemetry.keep_off()
         from importlib import metadata
         from importlib.util import find_spec
@@ -179,7 +179,7 @@ def _size(
     height: int | None,
     image: Any,
 ) -> tuple[object, object]:
-    """Returns the page's size: as told, else the image's, else where the last box ends."""
+    """Returns the page's size: as declared, else the image's, else where the last box ends."""
     if image is not None:
         return width or int(image.shape[1]), height or int(image.shape[0])
     ends = [corners for _, corners in lines if corners is not None]
@@ -232,11 +232,11 @@ def _cut(corners: Corners | None, size: tuple[int, int] | None) -> Corners | Non
 
 
 def _words(text: str, pieces: Sequence[Any]) -> Iterator[tuple[str, Corners]]:
-    """Yields the words of a line with the boxes of their pieces; none where they don't spell it.
+    """Yields the words of a line with the boxes of their pieces; none where they don't match it.
 
-    A piece is a word, a part of one, or a Chinese character; blanks of the line end a word.
+    A piece is a word, a part of one, or a Chinese character; whitespace ends a word.
     """
-    held: list[tuple[str, Corners]] = []
+    word: list[tuple[str, Corners]] = []
     place = 0
     found: list[tuple[str, Corners]] = []
     for piece in pieces:
@@ -244,17 +244,17 @@ def _words(text: str, pieces: Sequence[Any]) -> Iterator[tuple[str, Corners]]:
         start = text.find(said, place)
         if box is None or start < 0:
             return
-        if held and start > place:
-            found.append(_joined(held))
-            held = []
-        held.append((said, box))
+        if word and start > place:
+            found.append(_joined(word))
+            word = []
+        word.append((said, box))
         place = start + len(said)
-    if held:
-        found.append(_joined(held))
+    if word:
+        found.append(_joined(word))
     if "".join("".join(word for word, _ in found).split()) == "".join(text.split()):
         yield from found
 
 
-def _joined(held: Sequence[tuple[str, Corners]]) -> tuple[str, Corners]:
-    points = [point for _, box in held for point in ((box[0], box[1]), (box[2], box[3]))]
-    return "".join(said for said, _ in held), around(points)
+def _joined(pieces: Sequence[tuple[str, Corners]]) -> tuple[str, Corners]:
+    points = [point for _, box in pieces for point in ((box[0], box[1]), (box[2], box[3]))]
+    return "".join(said for said, _ in pieces), around(points)

@@ -112,7 +112,7 @@ class TesseractEngine:
                 "image, or an engine with a longer timeout_seconds."
             ) from error
         except OSError as error:
-            raise OCRError(f"{PROGRAM} can't be run: {error}. Mend its installation.") from error
+            raise OCRError(f"{PROGRAM} can't be run: {error}. Repair its installation.") from error
         if done.returncode != 0:
             raise _failed(done, self._languages)
         return done.stdout
@@ -150,7 +150,7 @@ def _version(path: str, languages: str) -> str:
             env=dict(os.environ, OMP_THREAD_LIMIT="1"),
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise OCRError(f"{PROGRAM} can't be run: {error}. Mend its installation.") from error
+        raise OCRError(f"{PROGRAM} can't be run: {error}. Repair its installation.") from error
     if done.returncode != 0:
         raise _failed(done, languages)
     found = re.search(

@@ -31,7 +31,7 @@ def decoded(content: bytes, *, id: str) -> str:
 
     Example:
         >>> decoded(b"\xff\xfeU\x00t\x00a\x00h\x00", id="law")
-        'Utah\'
+        'Utah'
     """
     encoding, skipped = next(
         ((name, len(mark)) for mark, name in _MARKS if content.startswith(mark)), ("utf-8", 0)

@@ -84,7 +84,7 @@ class ClassificationModel(Model):
             TaskMismatchError: A plain text was given to a model of layout or images.
             LimitExceededError: The runtime's memory limit is too small for one window or image.
         """
-        arguments.whole(top_k, what="top_k")
+        arguments.integer(top_k, what="top_k")
         began = perf_counter()
         document = required(document)
         scoring = self.scoring
@@ -133,7 +133,7 @@ class ClassificationModel(Model):
                 Failure in its place and goes on.
             progress: Whether to report progress on standard error.
         """
-        arguments.whole(top_k, what="top_k")
+        arguments.integer(top_k, what="top_k")
         return answers(
             documents,
             partial(self.classify, top_k=top_k),

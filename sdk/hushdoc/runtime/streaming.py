@@ -73,7 +73,7 @@ def answers(
         ValueError: A setting is none that is known; both raised before any document is taken.
     """
     arguments.choice(on_error, ("raise", "collect"), what="on_error")
-    arguments.whole(workers, what="workers")
+    arguments.integer(workers, what="workers")
     attempt = partial(_attempt, answer=answer, opened=opened, collect=on_error == "collect")
     numbered = enumerate(arguments.each(documents, what="What should be documents", of=_ITEMS))
     found = (

@@ -1,6 +1,6 @@
-"""Fields of stored records: one table for writer and reader.
+"""Frozen dataclasses to strict JSON and back: one table of fields for writer and reader.
 
-A record is a frozen dataclass whose fields say how they are spelled in JSON:
+The fields of a record declare how they are stored:
 
     @dataclass(frozen=True, kw_only=True)
     class Accountant(Record):
@@ -28,20 +28,20 @@ from hushdoc.errors import CertificateError
 T = TypeVar("T")
 
 MAX_TEXT = 4000
-"""Letters in one text field."""
+"""Characters of one text field."""
 
 MAX_ITEMS = 1000
 """Entries of one list or map."""
 
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
-"""How a time is spelled, always UTC: 2026-11-21T08:00:00Z. In this form order is that of text."""
+"""A time, always in UTC: 2026-11-21T08:00:00Z. Such texts sort by time."""
 
 _UPWARDS = Context(prec=6, rounding=ROUND_CEILING)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Codec(Generic[T]):
-    """How one field is read from JSON (value and where it stands) and written to it."""
+    """How one field is read from JSON (value and path) and written to it."""
 
     read: Callable[[Any, str], T]
     write: Callable[[T], Any]
@@ -53,7 +53,7 @@ def stored(codec: Codec[Any]) -> Any:
 
 
 def camel(name: str) -> str:
-    """Returns the JSON key of a field: `unit_definition` is spelled `unitDefinition`."""
+    """Returns the JSON key of a field: `unit_definition` becomes `unitDefinition`."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)
 
@@ -71,7 +71,7 @@ class Record:
 
         Args:
             data: Parsed JSON.
-            where: Where it is in the certificate, for messages.
+            where: Path inside the certificate, for messages.
 
         Raises:
             CertificateError: BAD_FIELD or UNKNOWN_VALUE, naming the field.
@@ -88,7 +88,7 @@ class Record:
         return record
 
     def problem(self) -> str | None:
-        """Returns what is wrong between fields that are each sound alone, or None."""
+        """Returns what is wrong between fields that are each valid alone, or None."""
         return None
 
 
@@ -109,21 +109,21 @@ def bad_field(where: str, found: str) -> CertificateError:
 def require_keys(data: Any, keys: set[str], where: str) -> None:
     """Raises unless `data` is an object with exactly these keys."""
     if not isinstance(data, dict):
-        raise bad_field(where, f"found {kind_of(data)}, expected an object")
+        raise bad_field(where, f"found {json_type(data)}, expected an object")
     missing, unknown = sorted(keys - data.keys()), sorted(data.keys() - keys)
     if missing or unknown:
         raise bad_field(where, f"missing keys {missing}, unknown keys {[k[:60] for k in unknown]}")
 
 
-def kind_of(value: Any) -> str:
-    """Returns what a JSON value is, in words for a message, shortened."""
+def json_type(value: Any) -> str:
+    """Returns the type of a JSON value, or its short repr, for a message."""
     names = {dict: "an object", list: "a list", type(None): "null"}
     return names.get(type(value)) or repr(value)[:80]
 
 
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= MAX_TEXT:
-        raise bad_field(where, f"found {kind_of(value)}, expected 1 to {MAX_TEXT} letters")
+        raise bad_field(where, f"found {json_type(value)}, expected 1 to {MAX_TEXT} characters")
     return value
 
 
@@ -138,37 +138,37 @@ def _time(value: Any, where: str) -> str:
         datetime.strptime(value, TIME_FORMAT)
     except (TypeError, ValueError):
         raise bad_field(
-            where, f"found {kind_of(value)}, expected a time such as 2026-11-21T08:00:00Z"
+            where, f"found {json_type(value)}, expected a time such as 2026-11-21T08:00:00Z"
         ) from None
     return str(value)
 
 
 time: Codec[str] = Codec(read=_time, write=lambda value: value)
-"""A time in UTC as TIME_FORMAT spells it."""
+"""A time in UTC in TIME_FORMAT."""
 
 
-def spelled(pattern: str, expected: str) -> Codec[str]:
+def matching(pattern: str, expected: str) -> Codec[str]:
     """Returns the codec of an ASCII text that matches a pattern as a whole; `expected` names it."""
     compiled = re.compile(pattern, re.ASCII)
 
     def read(value: Any, where: str) -> str:
         if not isinstance(value, str) or compiled.fullmatch(value) is None:
-            raise bad_field(where, f"found {kind_of(value)}, expected {expected}")
+            raise bad_field(where, f"found {json_type(value)}, expected {expected}")
         return value
 
     return Codec(read=read, write=lambda value: value)
 
 
-sha256 = spelled("sha256:[0-9a-f]{64}", "sha256: and 64 hexadecimal digits")
+sha256 = matching("sha256:[0-9a-f]{64}", "sha256: and 64 hexadecimal digits")
 """The digest of some content."""
 
 
 def word(vocabulary: tuple[str, ...]) -> Codec[str]:
-    """Returns the codec of one word out of a closed vocabulary, compared letter by letter."""
+    """Returns the codec of one word out of a closed vocabulary, compared exactly."""
 
     def read(value: Any, where: str) -> str:
         if not isinstance(value, str):
-            raise bad_field(where, f"found {kind_of(value)}, expected a word")
+            raise bad_field(where, f"found {json_type(value)}, expected a word")
         if value not in vocabulary:
             raise CertificateError(
                 f"{where}: {short_repr(value)} is not one of {', '.join(vocabulary)}. "
@@ -182,7 +182,7 @@ def word(vocabulary: tuple[str, ...]) -> Codec[str]:
 
 def _flag(value: Any, where: str) -> bool:
     if not isinstance(value, bool):
-        raise bad_field(where, f"found {kind_of(value)}, expected true or false")
+        raise bad_field(where, f"found {json_type(value)}, expected true or false")
     return value
 
 
@@ -195,7 +195,7 @@ def integer(*, minimum: int = 0) -> Codec[int]:
 
     def read(value: Any, where: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-            raise bad_field(where, f"found {kind_of(value)}, expected an integer from {minimum}")
+            raise bad_field(where, f"found {json_type(value)}, expected an integer from {minimum}")
         return value
 
     return Codec(read=read, write=lambda value: value)
@@ -214,7 +214,7 @@ def number(
 
     def read(value: Any, where: str) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise bad_field(where, f"found {kind_of(value)}, expected a number")
+            raise bad_field(where, f"found {json_type(value)}, expected a number")
         if not (math.isfinite(value) and minimum <= value <= maximum):
             raise bad_field(where, f"found {value!r}, expected {minimum:g} to {maximum:g}")
         return float(value)
@@ -235,7 +235,7 @@ def upwards(value: float) -> float:
 
 
 def optional(codec: Codec[T]) -> Codec[T | None]:
-    """Returns the codec that spells None as null."""
+    """Returns the codec that stores None as null."""
     return Codec(
         read=lambda value, where: None if value is None else codec.read(value, where),
         write=lambda value: None if value is None else codec.write(value),
@@ -243,22 +243,22 @@ def optional(codec: Codec[T]) -> Codec[T | None]:
 
 
 def listed(codec: Codec[T], *, maximum: int = MAX_ITEMS) -> Codec[tuple[T, ...]]:
-    """Returns the codec of a list of up to so many of such values."""
+    """Returns the codec of a list of up to `maximum` such values."""
 
     def read(value: Any, where: str) -> tuple[T, ...]:
         if not isinstance(value, list) or len(value) > maximum:
-            raise bad_field(where, f"found {kind_of(value)}, expected up to {maximum} entries")
+            raise bad_field(where, f"found {json_type(value)}, expected up to {maximum} entries")
         return tuple(codec.read(item, f"{where}[{index}]") for index, item in enumerate(value))
 
     return Codec(read=read, write=lambda values: [codec.write(value) for value in values])
 
 
 def keyed(codec: Codec[T], *, maximum: int = MAX_ITEMS) -> Codec[Mapping[str, T]]:
-    """Returns the codec of an object of up to so many keys, which are free names."""
+    """Returns the codec of an object of up to `maximum` free keys."""
 
     def read(value: Any, where: str) -> dict[str, T]:
         if not isinstance(value, dict) or len(value) > maximum:
-            found = kind_of(value)
+            found = json_type(value)
             raise bad_field(where, f"found {found}, expected an object of up to {maximum} keys")
         return {
             _text(key, where): codec.read(item, f"{where}.{printable(key, limit=60)}")
@@ -275,7 +275,7 @@ def pair(first: Codec[float], second: Codec[float]) -> Codec[tuple[float, float]
 
     def read(value: Any, where: str) -> tuple[float, float]:
         if not isinstance(value, list) or len(value) != 2:
-            raise bad_field(where, f"found {kind_of(value)}, expected two numbers")
+            raise bad_field(where, f"found {json_type(value)}, expected two numbers")
         return first.read(value[0], where), second.read(value[1], where)
 
     return Codec(read=read, write=lambda both: [first.write(both[0]), second.write(both[1])])
@@ -294,4 +294,4 @@ def _as_it_is(value: Any, where: str) -> Any:
 
 
 anything: Codec[Any] = Codec(read=_as_it_is, write=lambda value: value)
-"""Any JSON value; for notes to people that no check reads."""
+"""Any JSON value; for notes that no check reads."""

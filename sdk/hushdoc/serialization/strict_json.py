@@ -1,7 +1,7 @@
-"""Strict JSON: one text has one reading, and whatever two readers could read apart is refused.
+"""Strict JSON: whatever two parsers could read differently is refused.
 
-The contract that certificates, envelopes and trust stores stand on. Refused are duplicate keys,
-NaN and Infinity, numbers that a double can't hold (1e400, 1e-400, integers past 2**53), a byte
+Certificates, envelopes and trust stores rest on this contract. Refused are duplicate keys,
+NaN and Infinity, numbers that a double can't represent (1e400, 1e-400, integers past 2**53), a byte
 order mark, anything but UTF-8, lone surrogates, and texts that are too long or too deep.
 """
 
@@ -142,7 +142,7 @@ def _float(number: str, refuse: _Refuse) -> float:
     value = float(number)
     mantissa = re.split("[eE]", number)[0]
     if math.isinf(value) or (value == 0 and re.search("[1-9]", mantissa)):
-        raise refuse(f"holds the number {number[:40]}, which a double can't hold")
+        raise refuse(f"holds the number {number[:40]}, which a double can't represent")
     return value
 
 
@@ -157,10 +157,10 @@ def _constant(word: str, refuse: _Refuse) -> float:
 
 
 def _require_scalars(value: Any, refuse: _Refuse) -> None:
-    """Refuses strings with a surrogate that stands alone: other readers replace or drop it."""
+    """Refuses strings with a lone surrogate: other readers replace or drop it."""
     if isinstance(value, str):
         if _SURROGATE.search(value):
-            raise refuse("holds a surrogate that stands alone")
+            raise refuse("holds a lone surrogate")
     elif isinstance(value, list):
         for item in value:
             _require_scalars(item, refuse)

@@ -1,1 +1,1 @@
-"""signing."""
+"""Keys, trust stores, DSSE envelopes and revocation lists."""

@@ -22,7 +22,7 @@ from hushdoc.signing.keys import (
 from hushdoc.signing.trust_store import CERTIFICATE, TrustedKey, TrustStore, decode_base64
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
-"""Certificates and audits: in-toto statements, told apart by their predicate type."""
+"""Certificates and audits: in-toto statements, distinguished by their predicate type."""
 
 MAX_ENVELOPE_BYTES = 512 * 1024
 """A statement of 256 KiB in base64, with its signatures."""
@@ -38,8 +38,8 @@ def pae(payload_type: str, payload: bytes) -> bytes:
         >>> pae("http://example.com/HelloWorld", b"hello world")
         b'DSSEv1 29 http://example.com/HelloWorld 11 hello world'
     """
-    kind = payload_type.encode("utf-8")
-    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
+    encoded = payload_type.encode("utf-8")
+    return b"DSSEv1 %d %b %d %b" % (len(encoded), encoded, len(payload), payload)
 
 
 def sign(payload: bytes, private_key: PrivateKey, *, payload_type: str = PAYLOAD_TYPE) -> str:
@@ -127,7 +127,7 @@ class Envelope:
     """An envelope as it was read. Nothing in it has been verified.
 
     Attributes:
-        payload: What somebody may have signed.
+        payload: What was signed, if the signatures verify.
         signatures: (key id or "", signature) in their order; the key id is a hint.
     """
 
@@ -246,7 +246,7 @@ def require_authorised(keys: tuple[TrustedKey, ...], model: str, *, threshold: i
     if len(speaking) < threshold:
         allowed = sorted({name for key in keys for name in key.models})
         raise SignatureError(
-            f"{len(speaking)} of the signing keys may speak for the model {short_repr(model)}, "
+            f"{len(speaking)} of the signing keys may sign for the model {short_repr(model)}, "
             f"expected {threshold}. The trust store lets them sign for: "
             f"{printable(', '.join(allowed))}.",
             code="KEY_NOT_AUTHORISED_FOR_MODEL",

@@ -1,13 +1,13 @@
 """Keys: the two algorithms that sign, and their keys as files and raw bytes.
 
-Ed25519 is the usual one; ECDSA on P-256 is what key services offer. One key has one spelling, so
-that one key has one id, and one signature has one spelling as bytes. A signature is no name of its
-own, though: the ECDSA signature (r, s) has the twin (r, n - s), which holds as well and is
+Ed25519 is the usual one; ECDSA on P-256 is what key services offer. A key has one canonical
+encoding, so that it has one id, and a signature has one encoding as bytes. A signature identifies
+nothing, though: the ECDSA signature (r, s) has the twin (r, n - s), which is valid as well and is
 accepted, because key services return either. So nothing may ever be counted, found or remembered
 by its signature; keys are, and each counts once.
 
-Who only checks Ed25519, which is what most installations do, needs PyNaCl and no more. Private keys
-and P-256 are left to `cryptography`, which the extra `keys` brings.
+Checking Ed25519, all that most installations do, needs only PyNaCl. Private keys and P-256 are left
+to `cryptography`, which the extra `keys` brings.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PUBLIC_PEM = re.compile(
     rb"\s*-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]+)-----END PUBLIC KEY-----\s*"
 )
 _ED25519_DER = bytes.fromhex("302a300506032b6570032100")
-"""What stands before the 32 bytes of an Ed25519 key (RFC 8410)."""
+"""Prefix of the 32 bytes of an Ed25519 key (RFC 8410)."""
 
 _PRIME = 2**255 - 19
 _CURVE_D = -121665 * pow(121666, -1, _PRIME) % _PRIME
@@ -53,7 +53,7 @@ _ORDER_EIGHT_Y = int.from_bytes(
 _SMALL_ORDER_Y = frozenset({0, 1, _PRIME - 1, _ORDER_EIGHT_Y, _PRIME - _ORDER_EIGHT_Y})
 
 # y^2 = x^3 - 3 x + b over this prime (SP 800-186 section 3.2.1.3). The curve's order is prime, so
-# no point but infinity, which has no coordinates to spell, is of small order.
+# no point but infinity, which has no coordinates, is of small order.
 _P256_PRIME = 2**256 - 2**224 + 2**192 + 2**96 - 1
 _P256_B = 0x5AC635D8AA3A93E7B3EBBD55769886BC651D06B0CC53B0F63BCE3C3E27D2604B
 
@@ -123,10 +123,10 @@ def load_public_key(path: Path) -> tuple[str, bytes]:
         key = serialization.load_pem_public_key(content)
     except (ValueError, TypeError, UnsupportedAlgorithm) as problem:
         raise _bad_public_key(path, str(problem)) from problem
-    spelled = _raw(key)
-    if spelled is None:
+    public = _raw(key)
+    if public is None:
         raise _bad_public_key(path, f"found {type(key).__name__} of another algorithm or curve")
-    return spelled
+    return public
 
 
 def algorithm_of(private_key: PrivateKey) -> str:
@@ -174,14 +174,14 @@ def verifies(public_key: bytes, algorithm: str, signature: bytes, message: bytes
 
 
 def _public_half(private_key: PrivateKey) -> tuple[str, bytes]:
-    spelled = _raw(private_key.public_key())
-    if spelled is None:
+    public = _raw(private_key.public_key())
+    if public is None:
         raise ValueError(f"The key is {type(private_key).__name__}; expected one of {ALGORITHMS}.")
-    return spelled
+    return public
 
 
 def _raw(key: object) -> tuple[str, bytes] | None:
-    """Algorithm and raw bytes of a public key of `cryptography`; None for other kinds."""
+    """Algorithm and raw bytes of a public key of `cryptography`; None for others."""
     from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -208,7 +208,7 @@ def _ed25519_problem(public_key: bytes) -> str | None:
 
 
 def _p256_problem(public_key: bytes) -> str | None:
-    """One point has one spelling here; its compressed form would be a second key id."""
+    """Accepts uncompressed points alone; the compressed form would be a second key id."""
     if len(public_key) != 65 or public_key[0] != 4:
         return f"has {len(public_key)} bytes, expected the 65 of an uncompressed point (04 x y)"
     x, y = int.from_bytes(public_key[1:33]), int.from_bytes(public_key[33:])
@@ -240,7 +240,7 @@ def _ecdsa_p256_holds(public_key: bytes, signature: bytes, message: bytes) -> bo
 
     key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), public_key)
     try:
-        # One pair (r, s) has one spelling here, whatever else the library below would read.
+        # One pair (r, s) has one encoding here, whatever else the library below would read.
         if utils.encode_dss_signature(*utils.decode_dss_signature(signature)) != signature:
             return False
         key.verify(signature, message, ec.ECDSA(hashes.SHA256()))
@@ -262,7 +262,7 @@ def _ed25519_from_pem(content: bytes) -> bytes | None:
 
 @contextmanager
 def _key_library() -> Iterator[None]:
-    """Says which extra brings what the block imports."""
+    """Turns an ImportError of the block into the error that names the extra."""
     try:
         yield
     except ImportError as error:

@@ -1,9 +1,9 @@
 """RevocationList: which keys and certificates are no longer trusted, signed and numbered.
 
-A list replaces the one before and holds everything that is revoked. Its number grows by every
+A list replaces the one before and holds everything that is revoked. Its number grows with every
 issue, so that an old list can't be passed off as the newest (rollback: the trust store remembers
-the largest number seen), and it names the time of the next one, so that it can't be passed off for
-ever (freeze). It is signed by a key with the role "revocation", under a payload type of its own.
+the largest number seen), and it names the time of the next one, so that it can't be passed off
+forever (freeze). It is signed by a key with the role "revocation", under a payload type of its own.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from hushdoc.serialization.records import (
     bad_field,
     integer,
     listed,
+    matching,
     optional,
     record,
-    spelled,
     stored,
     text,
     time,
@@ -43,20 +43,20 @@ CLOCK_TOLERANCE = timedelta(minutes=5)
 
 @dataclass(frozen=True, kw_only=True)
 class RevokedKey(Record):
-    """A key whose signatures no longer count, whenever they were made.
+    """A key whose signatures are no longer valid, whenever they were made.
 
     Attributes:
         keyid: SHA-256 of the raw public key, 64 hexadecimal digits.
         reason: Why, for people, or None.
     """
 
-    keyid: str = stored(spelled("[0-9a-f]{64}", "a key id of 64 hexadecimal digits"))
+    keyid: str = stored(matching("[0-9a-f]{64}", "a key id of 64 hexadecimal digits"))
     reason: str | None = stored(optional(text))
 
 
 @dataclass(frozen=True, kw_only=True)
 class RevokedCertificate(Record):
-    """A certificate that no longer counts, whoever signed it.
+    """A certificate that is no longer valid, whoever signed it.
 
     Attributes:
         certificate_id: 32 hexadecimal digits.
@@ -64,7 +64,7 @@ class RevokedCertificate(Record):
     """
 
     certificate_id: str = stored(
-        spelled("[0-9a-f]{32}", "a certificate id of 32 hexadecimal digits")
+        matching("[0-9a-f]{32}", "a certificate id of 32 hexadecimal digits")
     )
     reason: str | None = stored(optional(text))
 
@@ -170,8 +170,8 @@ def successor(
     known |= {item.certificate_id for item in old_certificates}
     return RevocationList(
         sequence=1 + (previous.sequence if previous else 0),
-        issued_at=_spelled(now),
-        next_update=_spelled(now + valid_for),
+        issued_at=_formatted(now),
+        next_update=_formatted(now + valid_for),
         revoked_keys=(
             *old,
             *(RevokedKey(keyid=keyid, reason=reason) for keyid in _unknown(keys, known)),
@@ -203,16 +203,16 @@ def read_list(content: bytes | None, trust: TrustStore, *, now: datetime) -> Rev
     if found.sequence < trust.min_revocation_sequence:
         raise CertificateError(
             f"The revocation list has the number {found.sequence}, and number "
-            f"{trust.min_revocation_sequence} has been seen. Somebody may be hiding what was "
+            f"{trust.min_revocation_sequence} has been seen. An attacker may be hiding what was "
             "revoked since; fetch the newest list.",
             code="REVOCATION_ROLLBACK",
         )
-    clock = _spelled(now)
-    if found.issued_at > _spelled(now + CLOCK_TOLERANCE):
+    clock = _formatted(now)
+    if found.issued_at > _formatted(now + CLOCK_TOLERANCE):
         raise _unavailable(f"was issued {found.issued_at}, and this clock says {clock}")
     if found.next_update <= clock:
         raise _unavailable(
-            f"promised a newer one by {found.next_update}, and this clock says {clock}"
+            f"announced a newer one by {found.next_update}, and this clock says {clock}"
         )
     return found
 
@@ -292,7 +292,7 @@ def _unknown(names: Iterable[str], known: set[str]) -> list[str]:
     return [name for name in dict.fromkeys(names) if name not in known]
 
 
-def _spelled(moment: datetime) -> str:
+def _formatted(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime(TIME_FORMAT)
 
 

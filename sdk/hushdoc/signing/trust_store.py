@@ -1,8 +1,8 @@
 """TrustStore: the public keys an application trusts, for which models, and for what.
 
-The store is the application's own file. Algorithm, models and roles of a key stand here and never
-in an envelope. A key under which signatures hold for any message (an Ed25519 point of small order)
-is not admitted: libraries accept such keys.
+The store is the application's own file. Algorithm, models and roles of a key are here and never in
+an envelope. A key under which signatures verify for any message (an Ed25519 point of small order)
+is refused: libraries accept such keys.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hushdoc.serialization.records import (
     Codec,
     bad_field,
     integer,
-    kind_of,
+    json_type,
     listed,
     require_keys,
     text,
@@ -56,7 +56,7 @@ class TrustedKey:
     Attributes:
         name: Whose it is, for people.
         public_key: 32 raw bytes (Ed25519), or the uncompressed point of 65 bytes (P-256).
-        models: Names of the models it may speak for; "*" is all.
+        models: Names of the models it may sign for; "*" is all.
         algorithm: One of keys.ALGORITHMS.
         roles: What it may sign, of ROLES, each once.
     """
@@ -163,7 +163,7 @@ class TrustStore:
             InputError: BAD_TRUST_STORE: the file can't be read or is malformed.
             SignatureError: WEAK_KEY: a key in it proves nothing.
         """
-        place = arguments.place(path, what="The trust store's file")
+        place = arguments.path(path, what="The trust store's file")
         data = strict_json.read_file(place, what="The trust store", code="BAD_TRUST_STORE")
         return _store_from(data, f"'{path}'")
 
@@ -290,5 +290,5 @@ def _key_from(data: Any, where: str) -> TrustedKey:
 def _roles_from(data: Any, where: str) -> tuple[str, ...]:
     roles = listed(word(ROLES)).read(data, where)
     if not roles or len(set(roles)) < len(roles):
-        raise bad_field(where, f"found {kind_of(data)}, expected at least one role, each once")
+        raise bad_field(where, f"found {json_type(data)}, expected at least one role, each once")
     return roles

@@ -1,1 +1,1 @@
-"""system."""
+"""The operating system: atomic files, locks, usable cores, and telemetry that stays off."""

@@ -1,7 +1,7 @@
 """Files and folders that appear whole or not at all: write beside, fsync, rename.
 
-On Windows folders can't be synced, permission bits mean little, and a file that somebody has open
-can't be replaced; the rest holds there too.
+On Windows folders can't be synced, permission bits mean little, and an open file can't
+be replaced; everything else holds there too.
 """
 
 from __future__ import annotations

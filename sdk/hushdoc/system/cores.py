@@ -1,4 +1,4 @@
-"""How many cores this process may use: one rule for all that starts threads."""
+"""The number of cores this process may use: one rule for everything that starts threads."""
 
 from __future__ import annotations
 

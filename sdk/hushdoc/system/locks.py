@@ -1,4 +1,4 @@
-"""Rewriting: files that a verb reads, changes and writes back, one process at a time."""
+"""Locks: files that a command reads, changes and writes back, one process at a time."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from types import ModuleType
 from hushdoc.system import atomic_files
 
 PAUSE_SECONDS = 0.05
-"""How long a verb waits before it tries again, where the system does not wait for it (Windows)."""
+"""Pause between two attempts, where the system does not wait for a lock (Windows)."""
 
 _TAKEN = (errno.EACCES, errno.EDEADLK)
-"""What Windows says of a file that another process has locked."""
+"""Errors of Windows for a file that another process has locked."""
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keeps other verbs out that rewrite files of the same folder, until the block ends.
+    """Excludes other commands that rewrite files of the same folder, until the block ends.
 
     Two signers at once would otherwise each write the file back without the other's signature.
     The lock is on the folder itself: a lock file in an artifact would be an unsigned file. Windows
-    locks no folders; there it is on a file among the user's temporary ones, so that it keeps out
-    the verbs of the same user.
+    can't lock folders; there it is on a temporary file of the user's, so that it excludes only
+    commands of the same user.
     """
-    with ExitStack() as held:
-        # No such folder is for the verb to say; some network file systems can't lock a folder, and
-        # a Python that has neither module runs one program at a time.
+    with ExitStack() as locks:
+        # The command reports a missing folder itself; some network file systems can't lock, and a
+        # Python with neither module runs one program at a time.
         with suppress(OSError, ImportError):
-            held.enter_context(_lock(folder))
+            locks.enter_context(_lock(folder))
         yield
 
 
@@ -50,7 +50,7 @@ def _lock(folder: Path) -> AbstractContextManager[None]:
 
 @contextmanager
 def _by_folder(folder: Path) -> Iterator[None]:
-    """Holds a folder locked (POSIX)."""
+    """Locks a folder (POSIX)."""
     import fcntl
 
     descriptor = os.open(folder, os.O_RDONLY | atomic_files.flags("directory", "cloexec"))
@@ -63,8 +63,8 @@ def _by_folder(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _by_file(folder: Path) -> Iterator[None]:
-    """Holds a file locked that stands for a folder (Windows)."""
-    # By name: what it holds is known to type checkers on Windows alone.
+    """Locks a file that stands for a folder (Windows)."""
+    # By name: type checkers know its members on Windows alone.
     msvcrt = import_module("msvcrt")
     descriptor = os.open(
         _lock_file(folder), atomic_files.flags("rdwr", "creat", "noinherit"), 0o600
@@ -82,7 +82,7 @@ def _by_file(folder: Path) -> Iterator[None]:
 
 
 def _lock_file(folder: Path) -> Path:
-    """Returns the one file that stands for a folder, however the folder is spelled."""
+    """Returns the one file that stands for a folder, however its path is written."""
     place = os.path.normcase(folder.resolve())
     digest = hashlib.sha256(place.encode("utf-8", errors="surrogatepass")).hexdigest()
     return Path(tempfile.gettempdir()) / f"hushdoc-{digest[:32]}.lock"

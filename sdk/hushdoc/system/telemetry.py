@@ -1,9 +1,9 @@
-"""Keeps the telemetry of ONNX Runtime off, for everything here that has it imported.
+"""Keeps the telemetry of ONNX Runtime off, for everything here that imports it.
 
 Contract: `keep_off` runs before the first import of onnxruntime, ours or that of a package that we
 use. From 1.29 on onnxruntime sends telemetry unless ORT_DISABLE_TELEMETRY=1 stands in the
-environment before its first import; nothing stops it afterwards. What stands there now says nothing
-of what stood there then, so where the application was quicker its environment at the start counts.
+environment before its first import; nothing stops it afterwards. Its value now says
+nothing about then, so where the application was quicker its environment at the start counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hushdoc.errors import TelemetryActiveError
 
 VARIABLE = "ORT_DISABLE_TELEMETRY"
 FIRST_VERSION = (1, 29)
-"""Of onnxruntime, that sends telemetry."""
+"""The first onnxruntime that sends telemetry."""
 
 _ENVIRONMENT = Path("/proc/self/environ")
 _was_first = False
@@ -40,8 +40,8 @@ def keep_off() -> None:
 
 def _is_silent() -> bool:
     """Returns whether the onnxruntime that was imported is too old to send anything."""
-    told = re.match(r"(\d+)\.(\d+)", str(getattr(sys.modules["onnxruntime"], "__version__", "")))
-    return told is not None and (int(told[1]), int(told[2])) < FIRST_VERSION
+    version = re.match(r"(\d+)\.(\d+)", str(getattr(sys.modules["onnxruntime"], "__version__", "")))
+    return version is not None and (int(version[1]), int(version[2])) < FIRST_VERSION
 
 
 def _was_off() -> bool:
@@ -53,5 +53,5 @@ def _was_off() -> bool:
     try:
         return f"{VARIABLE}=1".encode() in _ENVIRONMENT.read_bytes().split(b"\0")
     except OSError:
-        # No system but Linux tells how a process was started.
+        # Only Linux shows the environment a process was started with.
         return True

@@ -71,7 +71,7 @@ def to_hocr(document: Document, fields: Iterable[TaggedField] = ()) -> str:
             f"Document '{document.id}' is a plain text; hOCR tells where words stand on pages. "
             "Write it as JSON instead."
         )
-    with arguments.made_of("What should be fields", "fields such as Extraction.fields"):
+    with arguments.expecting("What should be fields", "fields such as Extraction.fields"):
         tagged = {
             (item.page, index): (number, item)
             for number, item in enumerate(fields)

@@ -118,7 +118,7 @@ def to_html(document: Document, answer: ShownAnswer, *, labels: Collection[str] 
         MissingExtraError: A package that a page's image needs is not installed.
     """
     required(document)
-    with arguments.made_of("The answer or its labels", "what model.extract(document) returns"):
+    with arguments.expecting("The answer or its labels", "what model.extract(document) returns"):
         numbered: list[_Numbered] = [
             *((number, item, False) for number, item in enumerate(answer.fields)),
             *(

@@ -94,7 +94,7 @@ def overlay(
     from PIL import Image, ImageDraw
 
     arguments.instance(page, Page, what="The page", advice="Pass one of a document's `pages`.")
-    with arguments.made_of("What should be fields or labels", "fields with boxes on this page"):
+    with arguments.expecting("What should be fields or labels", "fields with boxes on this page"):
         found = sorted(fields, key=lambda item: (item.box.y0, item.box.x0, item.label))
         looks = styles({*labels, *(item.label for item in found)})
     canvas = rendition.background(page, image)

@@ -115,8 +115,8 @@ def redact(
     """
     if isinstance(labels, str):
         raise ValueError(f"labels is {labels!r}; expected a collection of names, not one string.")
-    folder = None if out is None else arguments.place(out, what="The folder of the result")
-    with arguments.made_of("What should be fields or labels", "such as Extraction.fields"):
+    folder = None if out is None else arguments.path(out, what="The folder of the result")
+    with arguments.expecting("What should be fields or labels", "such as Extraction.fields"):
         named = [(item.label, item) for item in fields]
         chosen = [item for label, item in named if labels is None or label in labels]
         counts = Counter(dict.fromkeys(() if labels is None else labels, 0))

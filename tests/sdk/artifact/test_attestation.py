@@ -27,7 +27,7 @@ def policy_of(build: ModuleType, key: Any, auditor: Any, **change: Any) -> Polic
 
 
 def read(path: Path, policy: Policy) -> attestation.Attestation:
-    with folder.pinned(path) as descriptor:
+    with folder.opened(path) as descriptor:
         return attestation.read(descriptor, policy, now=NOW)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hushdoc.artifact import directory_handle
-from hushdoc.artifact.directory_handle import DirectoryHandle, hold
+from hushdoc.artifact.directory_handle import DirectoryHandle, open_directory
 
 
 @pytest.fixture(params=["descriptor", "path"])
@@ -30,7 +30,7 @@ def held(how: str, tmp_path: Path) -> DirectoryHandle:
     (place / "away").symlink_to("inner")
     os.mkfifo(place / "pipe")
     (tmp_path / "name").symlink_to("place")
-    return hold(tmp_path / "name")
+    return open_directory(tmp_path / "name")
 
 
 def test_files_are_opened_and_links_are_not(held: DirectoryHandle) -> None:
@@ -48,7 +48,7 @@ def test_files_are_opened_and_links_are_not(held: DirectoryHandle) -> None:
 def test_folders_are_opened_and_linked_ones_are_not(held: DirectoryHandle) -> None:
     inner = held.open_folder("inner")
     assert inner.entries(None) == []
-    assert held.holds("inner", inner)
+    assert held.contains("inner", inner)
     back = inner.open_folder("..")
     assert {name for name, _ in back.entries(None)} == {"inner", "file", "link", "away", "pipe"}
     for name in ("away", "file", "none"):
@@ -77,7 +77,7 @@ def test_what_is_no_folder_is_not_held(how: str, tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     for name in ("file", "none", "loop"):
         with pytest.raises(OSError, match="Errno"):
-            hold(tmp_path / name)
+            open_directory(tmp_path / name)
 
 
 def test_a_swap_between_looking_and_opening_is_noticed(
@@ -87,7 +87,7 @@ def test_a_swap_between_looking_and_opening_is_noticed(
     monkeypatch.setattr(directory_handle, "HAS_DESCRIPTORS", False)
     (tmp_path / "file").write_bytes(b"mine")
     (tmp_path / "other").write_bytes(b"evil")
-    held = hold(tmp_path)
+    held = open_directory(tmp_path)
     honest = os.open
 
     def swapping(path: Any, *given: Any, **options: Any) -> int:
@@ -106,7 +106,7 @@ def test_segments_are_names_of_one_entry(
     """Where folders are held by path nothing but an entry's own name is joined to it."""
     monkeypatch.setattr(directory_handle, "HAS_DESCRIPTORS", False)
     with pytest.raises(FileNotFoundError):
-        hold(tmp_path).open_file(name)
+        open_directory(tmp_path).open_file(name)
 
 
 def test_a_junction_of_windows_is_a_link() -> None:

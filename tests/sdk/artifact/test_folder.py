@@ -34,7 +34,7 @@ def read(path: Path, name: str, content: bytes | None = None) -> bytes:
     """Returns a file of a folder that was signed with its content."""
     content = CONTENTS[name] if content is None else content
     subject = Subject(name=name, sha256=digest(content), size=len(content))
-    with folder.pinned(path) as descriptor, folder.open_signed(descriptor, subject) as file:
+    with folder.opened(path) as descriptor, folder.open_signed(descriptor, subject) as file:
         file.finish()
         return file.read()
 
@@ -47,7 +47,7 @@ def code_of(action: Callable[[], object]) -> str:
 
 def require_listed(path: Path) -> None:
     names = [name for name in CONTENTS if name != ENVELOPE_FILE]
-    with folder.pinned(path) as descriptor:
+    with folder.opened(path) as descriptor:
         folder.require_listed(descriptor, names)
 
 
@@ -87,7 +87,7 @@ def test_a_hub_cache_is_read_through_its_links(snapshot: Path) -> None:
     assert os.readlink(snapshot / "onnx" / "model.onnx").startswith("../../../blobs/")
     for name in ("labels.json", "onnx/model.onnx"):
         assert read(snapshot, name) == CONTENTS[name]
-    with folder.pinned(snapshot) as descriptor:
+    with folder.opened(snapshot) as descriptor:
         assert folder.read_envelope_file(descriptor, 100) == b"envelope"
     require_listed(snapshot)
 
@@ -220,7 +220,7 @@ def test_the_pinned_folder_stays_the_same_when_its_parents_are_swapped(
     if how == "path":
         pytest.skip("only a descriptor keeps a folder whose name is taken away")
     subject = Subject(name="labels.json", sha256=digest(b"labels"), size=6)
-    with folder.pinned(plain) as descriptor:
+    with folder.opened(plain) as descriptor:
         plain.rename(tmp_path / "moved")
         plain.mkdir()
         (plain / "labels.json").write_bytes(b"planted")

@@ -123,12 +123,12 @@ def test_bad_boxes_are_named(box: Any, problem: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "empty or blank"),
-        (" \n\u00a0", "empty or blank"),
-        ("a\x00b", r"U\+0000, a character that no page shows"),
+        ("", "empty or whitespace"),
+        (" \n\u00a0", "empty or whitespace"),
+        ("a\x00b", r"U\+0000, a control character"),
         ("\x1b[2J", r"U\+001B"),
         ("tab\there", r"U\+0009"),
-        ("\x85", "empty or blank"),
+        ("\x85", "empty or whitespace"),
         ("a\ud800", r"U\+D800, which is not valid Unicode"),
         (7, "is int, not text"),
         (None, "is NoneType, not text"),

@@ -236,7 +236,7 @@ def test_microsofts_packages_write_what_its_interfaces_answer(
 
 
 def test_files_without_pages_have_no_places(captured: Path) -> None:
-    with pytest.raises(BoxError, match=r"size .* is not told.* Document\.from_text"):
+    with pytest.raises(BoxError, match=r"size .* is missing.* Document\.from_text"):
         open_document(captured / "azure_word.json")
     data = load(captured / "azure_word.json")
     del data["analyzeResult"]["pages"][0]  # what is left is an image that stood in the file

@@ -65,7 +65,7 @@ def _pages(data: _Item | Sequence[_Item], id: str) -> Iterator[_Item]:
     if result is None:
         result = data
     image = get(result, "readResult")
-    if image is not None:  # Image Analysis tells the size of the one image beside it
+    if image is not None:  # Image Analysis has the size of the one image beside it
         yield from image.get("pages") or [{**result["metadata"], **image}]
         return
     for name in RESULTS:
@@ -85,7 +85,7 @@ def _begin(draft: Draft, page: _Item) -> None:
     where = f"a page of '{draft.id}' ({READER})"
     if page.get("width") is None and page.get("height") is None and page.get("words"):
         raise BoxError(
-            f"The size of {where} is not told: the service read it from a format without pages, "
+            f"The size of {where} is missing: the service read it from a format without pages, "
             "such as that of Word. Pass its text with Document.from_text, or convert the file to "
             "PDF first."
         )

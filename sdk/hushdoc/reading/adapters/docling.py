@@ -87,10 +87,10 @@ def _items(data: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _resolved(data: Mapping[str, Any], reference: str) -> Mapping[str, Any]:
     """Returns the item that "#/texts/3" names."""
-    hash_sign, kind, number = reference.split("/")
+    hash_sign, collection, number = reference.split("/")
     if hash_sign != "#" or not number.isdecimal() or len(number) > 9:
         raise ValueError(f"a reference is {reference[:40]!r}")
-    item = data[kind][int(number)]
+    item = data[collection][int(number)]
     if not isinstance(item, Mapping):
         raise TypeError(f"what {reference} names is no object")
     return item

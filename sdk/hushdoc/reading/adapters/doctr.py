@@ -20,7 +20,7 @@ def from_doctr(
 ) -> Document:
     """Returns the document of an export; words of one line share a segment.
 
-    The KIE predictor tells words in no order and without lines, so both are found by their boxes.
+    The KIE predictor has neither order nor lines of words, so both are derived from the boxes.
 
     Args:
         data: The export of a document or of one page, with geometry in shares of the page; or the
@@ -33,19 +33,19 @@ def from_doctr(
         InputError: A box or a word can't be used; the message names it.
     """
     draft = Draft(id=id, reader=READER, limits=limits)
-    lines_told = True
+    has_lines = True
     with reading_as("an export of docTR", id):
         for page in _pages(data):
             height, width = page["dimensions"]
             if type(height) is not int or type(width) is not int:
                 raise TypeError("the dimensions of a page are no integers")
             draft.page(1, 1, pixels=_positive(width, height))
-            lines_told = lines_told and "predictions" not in page
+            has_lines = has_lines and "predictions" not in page
             for segment, words in enumerate(_lines(page)):
                 for word in words:
                     draft.word(word.get("value"), _corners(word), segment=segment)
     document = draft.document()
-    return document if lines_told else in_reading_order(document)
+    return document if has_lines else in_reading_order(document)
 
 
 def _pages(data: _Item | Sequence[_Item]) -> Sequence[_Item]:
@@ -56,13 +56,13 @@ def _pages(data: _Item | Sequence[_Item]) -> Sequence[_Item]:
 
 
 def _lines(page: _Item) -> Iterator[Sequence[_Item]]:
-    """Yields the words of each line, or of each class that the KIE predictor tells."""
+    """Yields the words of each line, or of each class of the KIE predictor."""
     if "predictions" in page:
         found = page["predictions"]
         if isinstance(found, Mapping):
             yield from found.values()
         else:
-            yield from (kind["items"] for kind in found)
+            yield from (group["items"] for group in found)
         return
     for part in page.get("items", [page]):
         for block in part["blocks"]:

@@ -26,7 +26,7 @@ PAGE = "ocr_page"
 STRUCTURE = LINES | BLOCKS | {PAGE}
 
 _TAG = re.compile(r"""<(/?)([A-Za-z][\w:-]*+)((?:[^<>"']|"[^"<]*+"|'[^'<]*+')*+)>""")
-# The last kind of value is without quotes, as HTML allows.
+# The last form of value is without quotes, as HTML allows.
 _ATTRIBUTE = re.compile(
     r"""(?<![\w:-])([A-Za-z][\w:-]*+)\s*+=\s*+(?:"([^"]*)"|'([^']*)'|([^\s"'=<>`]++))"""
 )
@@ -55,7 +55,7 @@ def from_hocr(text: str, *, id: str = "document", limits: ReadingLimits | None =
         'Total'
     """
     arguments.text(text, what="What should be hOCR")
-    # OCRopus and others tell lines alone.
+    # OCRopus and others write lines alone.
     by_word = WORD in text
     classes = frozenset((WORD,)) if by_word else LINES
     draft = Draft(id=id, reader=READER, limits=limits)
@@ -90,34 +90,34 @@ def _elements(text: str, classes: frozenset[str]) -> Iterator[tuple[str, str, st
     Those of the given classes come with the text inside them, and once they are closed.
     """
     text = _without_comments(text)
-    held: tuple[str, str, str] | None = None
+    pending: tuple[str, str, str] | None = None
     parts: list[str] = []
     depth = last = 0
     for found in _TAG.finditer(text):
         closing, tag, rest = found[1], found[2].lower(), found[3]
-        if held is not None:
+        if pending is not None:
             parts.append(text[last : found.start()])
         last = found.end()
-        if held is not None and tag == held[2] and not rest.endswith("/"):
+        if pending is not None and tag == pending[2] and not rest.endswith("/"):
             depth += -1 if closing else 1
             if depth == 0:
-                yield held[0], held[1], html.unescape("".join(parts))
-                held = None
+                yield pending[0], pending[1], html.unescape("".join(parts))
+                pending = None
         if closing or tag in _VOID:
             continue
         names, title = _names(rest)
         name = next((name for name in names if name in classes or name in STRUCTURE), None)
         if name is None:
             continue
-        if held is not None:  # it was never closed
-            yield held[0], held[1], html.unescape("".join(parts))
-            held = None
+        if pending is not None:  # it was never closed
+            yield pending[0], pending[1], html.unescape("".join(parts))
+            pending = None
         if name in classes:
-            held, parts, depth = (name, title, tag), [], 1
+            pending, parts, depth = (name, title, tag), [], 1
         else:
             yield name, title, None
-    if held is not None:
-        yield held[0], held[1], html.unescape("".join([*parts, text[last:]]))
+    if pending is not None:
+        yield pending[0], pending[1], html.unescape("".join([*parts, text[last:]]))
 
 
 def _names(attributes: str) -> tuple[list[str], str]:
@@ -160,7 +160,7 @@ def _page_box(title: str, id: str, page: int) -> tuple[float, float, float, floa
         x0, y0, x1, y1 = (float(value) for value in (box[1].split() if box else ()))
     except ValueError as error:
         raise UnsupportedFormatError(
-            f"Page {page} of '{id}' (hocr) tells no bounding box; expected a title with 'bbox x0 "
+            f"Page {page} of '{id}' (hocr) has no bounding box; expected a title with 'bbox x0 "
             "y0 x1 y1'. Write the file again with its pages' sizes."
         ) from error
     return x0, y0, x1, y1

@@ -32,7 +32,7 @@ def from_textract(
     Args:
         data: The response of DetectDocumentText, AnalyzeDocument, AnalyzeExpense or AnalyzeID, or
             all responses of an asynchronous job in their order.
-        page_sizes: (width, height) in pixels of each page. Textract tells shares of the page
+        page_sizes: (width, height) in pixels of each page. Textract has shares of the page
             alone; without sizes every page is NOMINAL x NOMINAL.
         id: A name for messages and results.
         limits: How much is read.

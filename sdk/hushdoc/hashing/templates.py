@@ -1,4 +1,4 @@
-"""Kinds of features: which tokens they are made of, and the rows of the table that they name."""
+"""Feature templates: which tokens they are made of, and the rows of the table that they name."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _TOKEN, _CLUSTER, _BIGRAM, _SKIP_GRAM = 0x100, 0x200, 0x300, 0x400
 _ITEM_IS_SECOND = 1
 
 
-class Kind(NamedTuple):
-    """A kind of feature: which tokens it is made of, by their distance from the item's token."""
+class Template(NamedTuple):
+    """A feature template: which tokens it is made of, by their distance from the item's token."""
 
     number: int
     first: int
@@ -34,26 +34,34 @@ class Kind(NamedTuple):
 
 
 @cache
-def of_sentences(scheme: FeatureScheme) -> tuple[Kind, ...]:
+def of_sentences(scheme: FeatureScheme) -> tuple[Template, ...]:
     """Returns the features of a sentence, each at the last of its tokens."""
-    kinds = [Kind(_TOKEN, 0), *([Kind(_CLUSTER, 0, None, True)] if scheme.clusters else [])]
-    return (*kinds, *(Kind(number, -distance, 0) for distance, number in _pairs(scheme)))
+    templates = [
+        Template(_TOKEN, 0),
+        *([Template(_CLUSTER, 0, None, True)] if scheme.clusters else []),
+    ]
+    return (*templates, *(Template(number, -distance, 0) for distance, number in _pairs(scheme)))
 
 
 @cache
-def of_tokens(scheme: FeatureScheme) -> tuple[Kind, ...]:
+def of_tokens(scheme: FeatureScheme) -> tuple[Template, ...]:
     """Returns the features of a token."""
-    kinds = []
+    templates = []
     for offset in range(-scheme.window, scheme.window + 1):
-        kinds += [Kind(_TOKEN | offset & 0xFF, offset)]
-        kinds += [Kind(_CLUSTER | offset & 0xFF, offset, None, True)] if scheme.clusters else []
+        templates += [Template(_TOKEN | offset & 0xFF, offset)]
+        templates += (
+            [Template(_CLUSTER | offset & 0xFF, offset, None, True)] if scheme.clusters else []
+        )
     for distance, number in _pairs(scheme):
-        kinds += [Kind(number, 0, distance), Kind(number | _ITEM_IS_SECOND, -distance, 0)]
-    return tuple(kinds)
+        templates += [
+            Template(number, 0, distance),
+            Template(number | _ITEM_IS_SECOND, -distance, 0),
+        ]
+    return tuple(templates)
 
 
 def _pairs(scheme: FeatureScheme) -> list[tuple[int, int]]:
-    """Returns the distance and kind of each pair of tokens that is a feature."""
+    """Returns the distance and template of each pair of tokens that is a feature."""
     pairs = [(1, _BIGRAM)] if scheme.bigrams else []
     if scheme.skip_grams:
         pairs += [(distance, _SKIP_GRAM) for distance in range(2, MAX_SKIPPED + 2)]
@@ -61,17 +69,22 @@ def _pairs(scheme: FeatureScheme) -> list[tuple[int, int]]:
 
 
 def write_hashes(
-    out: Hashes, hashes: Hashes, groups: Groups | None, kinds: Sequence[Kind], scheme: FeatureScheme
+    out: Hashes,
+    hashes: Hashes,
+    groups: Groups | None,
+    templates: Sequence[Template],
+    scheme: FeatureScheme,
 ) -> Iterator[Hashes]:
-    """Yields each line of `out`, all features of one kind, once their hashes are written to it.
+    """Yields each line of `out`, all features of one template, once their hashes are written to it.
 
-    The columns of the margin, and tokens without a feature of the kind, hold garbage; see `clear`.
+    The columns of the margin, and tokens without a feature of the template, are undefined until
+    `clear`.
 
     Args:
-        out: Shape [kinds, tokens + MARGIN], contiguous.
+        out: Shape [templates, tokens + MARGIN], contiguous.
         hashes: Of the tokens.
         groups: The cluster of each token, -1 for none.
-        kinds: The features.
+        templates: The features.
         scheme: Has the seed.
     """
     total = len(hashes)
@@ -83,16 +96,16 @@ def write_hashes(
     np.right_shift(seconds, np.uint32(17), out=turned)
     seconds <<= np.uint32(15)
     seconds |= turned
-    for line, kind in zip(out, kinds, strict=True):
-        constant = np.uint32((kind.number * 0xC2B2AE3D + scheme.seed) & 0xFFFFFFFF)
-        if kind.second is None:
-            here, there = _shifted(total, kind.first)
-            source = clusters if kind.of_clusters and clusters is not None else firsts
+    for line, template in zip(out, templates, strict=True):
+        constant = np.uint32((template.number * 0xC2B2AE3D + scheme.seed) & 0xFFFFFFFF)
+        if template.second is None:
+            here, there = _shifted(total, template.first)
+            source = clusters if template.of_clusters and clusters is not None else firsts
             np.bitwise_xor(source[there], constant, out=line[here])
         else:
             # One of the two is the item's own token.
-            first, second = _shifted(total, kind.second - kind.first)
-            mixed = line[second if kind.second == 0 else first]
+            first, second = _shifted(total, template.second - template.first)
+            mixed = line[second if template.second == 0 else first]
             np.add(seconds[second], constant, out=mixed)
             mixed ^= firsts[first]
         finalize(line, between)
@@ -100,10 +113,14 @@ def write_hashes(
 
 
 def write_rows(
-    out: Hashes, hashes: Hashes, groups: Groups | None, kinds: Sequence[Kind], scheme: FeatureScheme
+    out: Hashes,
+    hashes: Hashes,
+    groups: Groups | None,
+    templates: Sequence[Template],
+    scheme: FeatureScheme,
 ) -> None:
     """Writes the row of the table of every feature, like `write_hashes`."""
-    for line in write_hashes(out, hashes, groups, kinds, scheme):
+    for line in write_hashes(out, hashes, groups, templates, scheme):
         rows_of(line, scheme)
 
 
@@ -116,13 +133,13 @@ def rows_of(hashes: Hashes, scheme: FeatureScheme) -> None:
 
 
 def clear(
-    rows: npt.NDArray[Any], kinds: Sequence[Kind], lengths: Lengths, groups: Groups | None
+    rows: npt.NDArray[Any], templates: Sequence[Template], lengths: Lengths, groups: Groups | None
 ) -> Any:
-    """Writes the largest number where a token has no feature of a kind, and returns it.
+    """Writes the largest number where a token has no feature of a template, and returns it.
 
     Args:
-        rows: Shape [kinds, tokens + MARGIN], contiguous.
-        kinds: The features.
+        rows: Shape [templates, tokens + MARGIN], contiguous.
+        templates: The features.
         lengths: Tokens of each sentence.
         groups: The cluster of each token, -1 for none.
     """
@@ -133,8 +150,8 @@ def clear(
     # Where a sentence has fewer tokens, its neighbours' are reached: those of them that are as near
     # to the same end, or columns of the margin.
     after_start, before_stop = [], []
-    for number, kind in enumerate(kinds):
-        reached = (0, kind.first, kind.second or 0)
+    for number, template in enumerate(templates):
+        reached = (0, template.first, template.second or 0)
         after_start += [number * width + place for place in range(-min(reached))]
         before_stop += [number * width - 1 - place for place in range(max(reached))]
     everything = rows.reshape(-1)
@@ -143,9 +160,9 @@ def clear(
             everything[edges + np.array(places)[:, None]] = missing
     if groups is not None:
         total = width - MARGIN
-        for line, kind in zip(rows, kinds, strict=True):
-            if kind.of_clusters:
-                here, there = _shifted(total, kind.first)
+        for line, template in zip(rows, templates, strict=True):
+            if template.of_clusters:
+                here, there = _shifted(total, template.first)
                 line[here][groups[there] < 0] = missing
     return missing
 
