@@ -201,6 +201,7 @@ class MissingExtraError(HushdocError):
             package: Import name that was not found.
             extra: The hushdoc extra that brings it.
         """
+        self.package, self.extra = package, extra
         super().__init__(
             f"The package '{package}' is not installed, and this step needs it. "
             f"Install it with: pip install 'hushdoc[{extra}]'."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from hypothesis import strategies as st
 import hushdoc
 from hushdoc.artifact.artifact import open_artifact
 from hushdoc.certificate.claim import PublicData
+from hushdoc.commands.command_line import build_parser
 from hushdoc.document.document import Document
 from hushdoc.errors import InputError, OutputExistsError, TaskMismatchError
 from hushdoc.labels import LabelledDocument, LabelSet, Span
@@ -290,11 +290,9 @@ def test_field_answers_count_exact_fields_alone(
 
 
 def verb(tiny: ModuleType, place: Path, *arguments: str) -> int:
-    parser = argparse.ArgumentParser(prog="hushdoc")
-    commands.register(parser.add_subparsers())
     if not (place / "release.key").exists():
         keys.write_private_key(tiny.KEY, place / "release.key")
-    told = parser.parse_args(["export", *arguments, "--key", str(place / "release.key")])
+    told = build_parser().parse_args(["export", *arguments, "--key", str(place / "release.key")])
     code: int = told.run(told)
     return code
 

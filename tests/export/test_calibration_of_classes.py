@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 from dataclasses import replace
@@ -17,6 +16,7 @@ from hushdoc import hashing
 from hushdoc.__main__ import main
 from hushdoc.artifact.artifact import open_artifact
 from hushdoc.certificate.claim import PublicData
+from hushdoc.commands.command_line import build_parser
 from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError, InputError, PolicyViolationError
 from hushdoc.hashing import FeatureScheme
@@ -24,7 +24,6 @@ from hushdoc.runtime.classification import ClassificationModel
 from hushdoc.runtime.hashed.class_scoring import KEY, ClassConfidence
 from hushdoc.runtime.scoring import Scoring
 from hushdoc.signing import keys
-from hushdoc_export import commands
 from hushdoc_export.calibration import (
     calibration_error,
     export_calibrated_table,
@@ -98,11 +97,11 @@ def saved(tiny: ModuleType, folder: Path, **change: Any) -> Path:
 
 
 def verb(tiny: ModuleType, place: Path, *arguments: object) -> int:
-    parser = argparse.ArgumentParser(prog="hushdoc")
-    commands.register(parser.add_subparsers())
     if not (place / "release.key").exists():
         keys.write_private_key(tiny.KEY, place / "release.key")
-    told = parser.parse_args(["export", *map(str, arguments), "--key", str(place / "release.key")])
+    told = build_parser().parse_args(
+        ["export", *map(str, arguments), "--key", str(place / "release.key")]
+    )
     code: int = told.run(told)
     return code
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shlex
@@ -21,6 +20,7 @@ from hushdoc import hashing
 from hushdoc.__main__ import main
 from hushdoc.artifact.artifact import open_artifact
 from hushdoc.certificate.claim import PublicData
+from hushdoc.commands.command_line import build_parser
 from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError, InputError, PolicyViolationError, TaskMismatchError
 from hushdoc.hashing import Clusters, FeatureScheme
@@ -302,11 +302,9 @@ def saved(tiny: ModuleType, folder: Path, **change: Any) -> Path:
 
 
 def verb(tiny: ModuleType, place: Path, *arguments: str) -> int:
-    parser = argparse.ArgumentParser(prog="hushdoc")
-    commands.register(parser.add_subparsers())
     if not (place / "release.key").exists():
         keys.write_private_key(tiny.KEY, place / "release.key")
-    told = parser.parse_args(["export", *arguments, "--key", str(place / "release.key")])
+    told = build_parser().parse_args(["export", *arguments, "--key", str(place / "release.key")])
     code: int = told.run(told)
     return code
 

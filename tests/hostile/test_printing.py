@@ -156,8 +156,6 @@ def _verbs(scene: Scene) -> dict[str, tuple[str, ...]]:
         "inspect-trust": ("inspect", folder, "--trust", trust),
         "verify": ("verify", *demanded),
         "verify-json": ("verify", *demanded, "--json"),
-        "explain": ("certificate", "explain", folder),
-        "explain-trust": ("certificate", "explain", folder, "--trust", trust),
         "cyclonedx": ("certificate", "export", folder, "--format", "cyclonedx"),
         "opendp": ("certificate", "export", folder, "--format", "opendp"),
         "card": ("certificate", "export", folder, "--format", "card"),
@@ -170,8 +168,6 @@ VERBS = (
     "inspect-trust",
     "verify",
     "verify-json",
-    "explain",
-    "explain-trust",
     "cyclonedx",
     "opendp",
     "card",
@@ -308,7 +304,7 @@ def test_no_message_of_a_refusal_reaches_the_terminal(
     scene = make_scene()
     _trust_file(scene)
     REFUSED[place](scene)
-    for verb in ("verify", "verify-json", "inspect-trust", "explain-trust"):
+    for verb in ("verify", "verify-json", "inspect-trust"):
         code = program.main(_verbs(scene)[verb])
         shown = capsys.readouterr()
         require_harmless(shown.out + shown.err, f"{verb} of {place}")

@@ -38,7 +38,7 @@ names = [item.name for item in pkgutil.walk_packages(package.__path__, package._
 for name in names:
     importlib.import_module(name)
 if sys.argv[1] == "hushdoc":
-    from hushdoc.__main__ import build_parser
+    from hushdoc.commands.command_line import build_parser
     build_parser()
     from hushdoc.system.cores import usable_cores
     assert usable_cores() >= 1

@@ -77,7 +77,7 @@ def test_documents_need_nothing_heavy() -> None:
 
 def test_the_command_line_starts_without_anything_heavy() -> None:
     code = (
-        "import sys\nfrom hushdoc.__main__ import build_parser\nbuild_parser()\n"
+        "import sys\nfrom hushdoc.commands.command_line import build_parser\nbuild_parser()\n"
         f"print([name for name in {HEAVY} if name in sys.modules])"
     )
     assert in_fresh_python(code) == "[]\n"

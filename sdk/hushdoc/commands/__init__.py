@@ -1,1 +1,1 @@
-"""commands."""
+"""The subcommands of the SDK, one to a module, and what they share."""

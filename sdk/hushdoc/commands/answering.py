@@ -1,4 +1,4 @@
-"""What verbs that ask a model share: its options, documents one by one, answers as they come."""
+"""What subcommands that run a model share: its options, reading documents, writing answers."""
 
 from __future__ import annotations
 
@@ -10,34 +10,102 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from hushdoc.arguments import printable
-from hushdoc.commands.extraction import PARTIAL
-from hushdoc.errors import HushdocError
+from hushdoc.commands.passwords import password_option
+from hushdoc.commands.policy_options import policy_from, policy_options
+from hushdoc.document.limits import ReadingLimits
+from hushdoc.document.provenance import ENGINES, FORMATS, ReadingWarning
+from hushdoc.errors import HushdocError, InputError
 
 if TYPE_CHECKING:
+    from hushdoc.commands.parsing import CommandParser
+    from hushdoc.document.document import Document
     from hushdoc.runtime.extraction import Failure
     from hushdoc.runtime.session import Runtime
 
+PARTIAL = 7
+"""Exit code when some documents failed and others did not."""
 
-class Told(Protocol):
+
+class Serializable(Protocol):
     """An answer that can be written as JSON."""
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain data for JSON."""
 
 
-Answer = TypeVar("Answer", bound=Told)
+Answer = TypeVar("Answer", bound=Serializable)
 
 
-def model_options(parser: argparse.ArgumentParser) -> None:
-    """Adds which artifact answers and on what machine; `runtime_from` reads the latter."""
+def artifact_argument(parser: CommandParser) -> None:
+    """Adds the artifact."""
     parser.add_argument("artifact", type=Path, metavar="ARTIFACT", help="folder of the artifact")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="(default: cpu)")
-    parser.add_argument("--threads", type=int, metavar="N", help="(default: all usable cores)")
-    parser.add_argument("--memory-limit", metavar="SIZE", help="such as 400MB (default: none)")
+
+
+def model_options(parser: CommandParser) -> None:
+    """Adds the artifact, and the machine that runs it; `load` reads them."""
+    artifact_argument(parser)
+    group = parser.add_argument_group("machine")
+    group.add_argument(
+        "--device",
+        choices=("cpu", "cuda"),
+        default="cpu",
+        help="processor that runs the model (default: cpu)",
+    )
+    group.add_argument(
+        "--threads", type=int, metavar="N", help="threads of the model (default: all usable cores)"
+    )
+    group.add_argument(
+        "--memory-limit",
+        metavar="SIZE",
+        help="memory that the model may take, such as 400MB (default: no limit)",
+    )
+    parser.mark_expert("--threads", "--memory-limit")
+
+
+def document_options(parser: CommandParser, *, several: bool) -> None:
+    """Adds the documents, how they are read, and the policy of the model."""
+    parser.add_argument(
+        "documents" if several else "document",
+        nargs="+" if several else None,
+        metavar="DOCUMENT",
+        help="PDF, image, text, or JSON written by Document.to_dict(); or - for standard input",
+    )
+    group = parser.add_argument_group("reading")
+    group.add_argument(
+        "--ocr",
+        choices=ENGINES,
+        default="auto",
+        help="what reads text from images: auto reads pages without text; rapidocr and tesseract "
+        "read every page; none reads no image (default: auto)",
+    )
+    password_option(group)
+    group.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="auto",
+        metavar="FORMAT",
+        help=f"format of the documents: {', '.join(FORMATS)} (default: auto, by their content)",
+    )
+    parser.mark_expert("--format")
+    policy_options(parser)
+
+
+def output_options(parser: CommandParser, *formats: str) -> argparse._ActionsContainer:
+    """Adds --json and other formats of answers, of which one may be chosen; returns their group."""
+    texts = {
+        "json": "print one JSON object, or a list for several documents",
+        "jsonl": "print one JSON object a line",
+        "csv": "print one row for each field",
+    }
+    group = parser.add_argument_group("output")
+    exclusive = group.add_mutually_exclusive_group()
+    for name in ("json", *formats):
+        exclusive.add_argument(f"--{name}", action="store_true", help=texts[name])
+    return group
 
 
 def runtime_from(options: argparse.Namespace) -> Runtime:
-    """Returns the threads and memory that the options state; nonsense is a usage error."""
+    """Returns the threads and memory that the options name; a wrong value is a usage error."""
     from hushdoc.runtime.session import Runtime
 
     try:
@@ -50,52 +118,110 @@ def runtime_from(options: argparse.Namespace) -> Runtime:
         raise
 
 
-def each(
-    sources: Iterable[str],
-    answer: Callable[[str], Answer],
-    failed: list[HushdocError],
-    *,
-    verb: str,
-) -> Iterator[Answer | Failure]:
-    """Yields an answer for each source in order, and reports those that failed.
+def load(options: argparse.Namespace, *classes: str) -> Any:
+    """Returns the model of the artifact that the options name, under the policy that they name.
 
     Args:
-        sources: Names of files, or - for standard input.
-        answer: Reads one and asks the model.
-        failed: Gets the errors.
-        verb: For the messages on standard error.
+        options: With those of `model_options` and `policy_options`.
+        classes: The classes of models, by their names in `hushdoc`, that the subcommand can run.
+
+    Raises:
+        TaskMismatchError: The artifact needs another class; the message names its subcommand.
+    """
+    from hushdoc.runtime.loading import CLASSES
+    from hushdoc.runtime.model import opened, require_class
+
+    policy, runtime = policy_from(options), runtime_from(options)
+    with opened(options.artifact, policy, options.device, runtime, low_memory=False) as artifact:
+        model = CLASSES[require_class(artifact.certificate.model, *classes)]
+        return model.from_artifact(artifact, device=options.device, runtime=runtime)
+
+
+def read_document(
+    source: str, options: argparse.Namespace, password: str | None = None
+) -> Document:
+    """Returns the document in a file, or on standard input for "-".
+
+    Args:
+        source: The file's name; images that a JSON file names must be beside it.
+        options: With those of `document_options`.
+        password: The one that the options name.
+
+    Raises:
+        InputError: The file can't be read or holds no document, or there is a warning about it
+            and warnings are errors (python -W error, PYTHONWARNINGS).
+        LimitExceededError: It is larger than what is read.
+        MissingExtraError: A package that its format needs is not installed.
+    """
+    from hushdoc.reading.opening import open_document
+
+    limits = ReadingLimits()
+    content = source if source != "-" else sys.stdin.buffer.read(limits.max_bytes + 1)
+    try:
+        return open_document(
+            content, format=options.format, ocr=options.ocr, password=password, limits=limits
+        )
+    except ReadingWarning as warning:
+        raise InputError(f"{warning} Here warnings are errors (-W, PYTHONWARNINGS).") from warning
+
+
+def check_documents(options: argparse.Namespace) -> None:
+    """Refuses what is no list of documents: standard input can be read once."""
+    if options.documents.count("-") > 1:
+        options.refuse_usage("standard input can be read once; give - once")
+
+
+def answer_each(
+    options: argparse.Namespace,
+    answer: Callable[[str], Answer],
+    write: Callable[[Iterator[Answer | Failure]], None],
+) -> int:
+    """Answers every document in order, reports those that failed, and returns the exit code.
+
+    Args:
+        options: With those of `document_options`.
+        answer: Reads a file by its name and asks the model.
+        write: Prints answers as they come.
     """
     from hushdoc.runtime.extraction import Failure
 
-    for source in sources:
-        try:
-            yield answer(source)
-        except HushdocError as error:
-            failed.append(error)
-            said = f"{error.code}: {printable(source, 200)}: {printable(error, 2000)}"
-            print(f"hushdoc {verb}: {said}", file=sys.stderr)
-            yield Failure(document_id=source, error=error)
+    failed: list[HushdocError] = []
 
+    def answers() -> Iterator[Answer | Failure]:
+        for source in options.documents:
+            try:
+                found = answer(source)
+            except HushdocError as error:
+                failed.append(error)
+                report(options, f"{error.code}: {shown(source)}: {shown(str(error), limit=2000)}")
+                yield Failure(document_id=source, error=error)
+            else:
+                yield found
 
-def exit_code(failed: list[HushdocError], total: int) -> int:
-    """Returns 0, or PARTIAL where some were answered, or the first error's own code."""
+    write(answers())
     if not failed:
         return 0
-    return PARTIAL if len(failed) < total else failed[0].exit_code
+    return PARTIAL if len(failed) < len(options.documents) else failed[0].exit_code
 
 
-def write_json(answers: Iterable[Told], *, single: bool) -> None:
-    """Prints one JSON object, or a list of them.
-
-    Args:
-        answers: What to print, once all are known.
-        single: Whether there is one, which then stands alone.
-    """
+def write_json(answers: Iterable[Serializable], options: argparse.Namespace) -> None:
+    """Prints the one JSON object of a single document, or a list of them, once all are known."""
     found = [answer.to_dict() for answer in answers]
-    print(json.dumps(found[0] if single else found, indent=2, ensure_ascii=True))
+    shown_value = found[0] if len(options.documents) == 1 else found
+    print(json.dumps(shown_value, indent=2, ensure_ascii=True))
 
 
-def write_jsonl(answers: Iterable[Told]) -> None:
+def write_jsonl(answers: Iterable[Serializable]) -> None:
     """Prints one JSON object a line, as soon as it is known."""
     for answer in answers:
         print(json.dumps(answer.to_dict(), ensure_ascii=True), flush=True)
+
+
+def report(options: argparse.Namespace, message: str) -> None:
+    """Prints a line about one document on standard error."""
+    print(f"hushdoc {options.subcommand}: {message}", file=sys.stderr)
+
+
+def shown(text: str, *, limit: int = 200) -> str:
+    """Returns text that can't steer the terminal."""
+    return printable(text, limit=limit)

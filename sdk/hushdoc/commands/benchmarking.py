@@ -1,8 +1,9 @@
-"""The verb `bench`: what one artifact costs on this machine, checks included."""
+"""The subcommand `bench`: time and memory that an artifact takes on this machine."""
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import statistics
 import tempfile
@@ -12,9 +13,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.commands import answering
 from hushdoc.commands.policy_options import policy_from, policy_options
 
 if TYPE_CHECKING:
+    from hushdoc.commands.parsing import Subcommands
     from hushdoc.document.document import Document
 
 WORDS = (50, 200, 1000)
@@ -27,12 +30,12 @@ _LINE, _COLUMNS = 12, 10
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:
-    """What documents of one length take.
+    """Time for a document of one length.
 
     Attributes:
-        words: How long they are.
-        seconds: By the clock, the median of some calls after a first one.
-        cpu_seconds: Of all threads, the median.
+        words: Its length.
+        seconds: Wall-clock time, median of CALLS calls after a first one.
+        cpu_seconds: Time of all threads, median likewise.
     """
 
     words: int
@@ -40,15 +43,15 @@ class Speed:
     cpu_seconds: float
 
 
-def register(verbs: Any) -> None:
+def register(subcommands: Subcommands) -> None:
     """Adds `hushdoc bench`; numpy and onnxruntime are imported only when it runs."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
+    parser = subcommands.add_parser(
         "bench",
-        help="measure what an artifact takes on this machine: checks, loading, documents",
+        help="measure time and memory of an artifact: checks, loading, documents",
         description="Checks an artifact against a policy, loads it, and times invented documents "
-        "of several lengths. The words mean nothing, so it says nothing about quality.",
+        "of several lengths. The words are meaningless, so quality is not measured.",
     )
-    parser.add_argument("artifact", type=Path, metavar="ARTIFACT", help="folder of the artifact")
+    answering.model_options(parser)
     parser.add_argument(
         "--words",
         type=int,
@@ -56,8 +59,6 @@ def register(verbs: Any) -> None:
         metavar="N",
         help=f"length of a document; may be given again (default: {', '.join(map(str, WORDS))})",
     )
-    parser.add_argument("--threads", type=int, metavar="N", help="(default: all usable cores)")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="(default: cpu)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     policy_options(parser)
     parser.set_defaults(run=run)
@@ -69,12 +70,9 @@ def run(options: argparse.Namespace) -> int:
     if lengths[0] < 1:
         options.refuse_usage("--words must be at least 1")
     policy = policy_from(options)
+    runtime = answering.runtime_from(options)
     import hushdoc
 
-    try:
-        runtime = hushdoc.Runtime(threads="auto" if options.threads is None else options.threads)
-    except ValueError as error:
-        options.refuse_usage(str(error))
     checking, _ = _timed(lambda: hushdoc.verify(options.artifact, policy))
     before = resident_mb()
     loading, model = _timed(
@@ -85,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
     loaded = resident_mb()
     with tempfile.TemporaryDirectory(prefix="hushdoc-bench-") as home:
         speeds = [_speed(_asking(model, Path(home)), words) for words in lengths]
-    told = {
+    result = {
         "checkSeconds": checking,
         "loadSeconds": loading,
         "loadedMegabytes": None if before is None or loaded is None else loaded - before,
@@ -94,14 +92,14 @@ def run(options: argparse.Namespace) -> int:
         "documents": [asdict(speed) for speed in speeds],
     }
     if options.json:
-        print(json.dumps(told))
+        print(json.dumps(result))
     else:
-        print("\n".join(_lines(told, speeds)))
+        print("\n".join(_lines(result, speeds)))
     return 0
 
 
 def _asking(model: Any, home: Path) -> Callable[[int], object]:
-    """Returns what asks a model about a document of so many words, whose image stands at home."""
+    """Returns a function that runs a model on a document of a number of words."""
     from hushdoc import Document, HashedCRFModel
 
     if isinstance(model, HashedCRFModel):
@@ -111,12 +109,11 @@ def _asking(model: Any, home: Path) -> Callable[[int], object]:
         if method is not None:
             break
     else:
-        raise TypeError(f"{type(model).__name__} answers nothing that this verb knows.")
+        raise TypeError(f"{type(model).__name__} has no method that this subcommand knows.")
     return lambda words: method(_page(words, home))
 
 
 def _page(words: int, home: Path) -> Document:
-    from hushdoc.commands.plain_images import plain_image
     from hushdoc.document.document import Document
 
     places = [(index % _COLUMNS, index // _COLUMNS) for index in range(words)]
@@ -125,8 +122,20 @@ def _page(words: int, home: Path) -> Document:
         (column * width, row * _LINE, (column + 1) * width - 5, (row + 1) * _LINE - 2)
         for column, row in places
     ]
-    image = plain_image(home, width=_PAGE, height=height)
+    image = _plain_image(home, width=_PAGE, height=height)
     return Document.from_words(_texts(words), boxes, width=_PAGE, height=height, image=image)
+
+
+def _plain_image(folder: Path, *, width: int, height: int) -> Path | None:
+    """The file of a white image, in pixels, or None where pillow is not installed."""
+    path = folder / f"{width}x{height}.png"
+    if not path.exists():
+        if importlib.util.find_spec("PIL") is None:
+            return None
+        from PIL import Image
+
+        Image.new("L", (width, height), "white").save(path)
+    return path
 
 
 def _texts(words: int) -> list[str]:
@@ -151,7 +160,7 @@ def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def resident_mb() -> float | None:
-    """Returns the megabytes that this process holds now; None where the system does not say."""
+    """Returns the resident megabytes of this process; None where the system does not tell."""
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
         return int(status.partition("VmRSS:")[2].split()[0]) * 1024 / 1e6
@@ -159,17 +168,17 @@ def resident_mb() -> float | None:
         return None
 
 
-def _lines(told: Mapping[str, Any], speeds: list[Speed]) -> Iterator[str]:
+def _lines(result: Mapping[str, Any], speeds: list[Speed]) -> Iterator[str]:
     yield (
-        f"checked in {told['checkSeconds']:.2f} s, checked and loaded in "
-        f"{told['loadSeconds']:.2f} s"
+        f"checked in {result['checkSeconds']:.2f} s, checked and loaded in "
+        f"{result['loadSeconds']:.2f} s"
     )
-    if told["loadedMegabytes"] is not None:
+    if result["loadedMegabytes"] is not None:
         yield (
-            f"memory: {told['loadedMegabytes']:.0f} MB to load, {told['megabytes']:.0f} MB in all "
-            "at the end"
+            f"memory: {result['loadedMegabytes']:.0f} MB to load, {result['megabytes']:.0f} MB in "
+            "all at the end"
         )
-    yield f"threads: {told['threads']}"
+    yield f"threads: {result['threads']}"
     for speed in speeds:
         yield (
             f"{speed.words:>6} words: {1000 * speed.seconds:8.1f} ms, "

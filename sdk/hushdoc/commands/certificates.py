@@ -1,8 +1,8 @@
-"""The verb `certificate`: an artifact's certificate explained, or rendered for other tools.
+"""The subcommand `certificate export`, and how unverified certificates are read and shown.
 
-Explaining and exporting show what stands in an artifact, whoever wrote it. With --trust the
-signature is checked first; no files are: `hushdoc verify` does that. No text of a certificate
-reaches the terminal or another format unescaped.
+Exporting renders what is in an artifact, whoever wrote it. With --trust the signature is checked
+first; no files are: `hushdoc verify` does that. No text of a certificate reaches the terminal or
+another format unescaped.
 """
 
 from __future__ import annotations
@@ -15,49 +15,44 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hushdoc.arguments import printable
+from hushdoc.commands.answering import artifact_argument
 from hushdoc.errors import ArtifactError, CertificateError, SignatureError
-from hushdoc.explanation import explain
 
 if TYPE_CHECKING:
     from hushdoc.artifact.attestation import Attestation
     from hushdoc.certificate.audit_reports import AuditReport
     from hushdoc.certificate.certificate import Certificate
     from hushdoc.certificate.subjects import Subject
+    from hushdoc.commands.parsing import CommandParser, Subcommands
     from hushdoc.labels import LabelSet
     from hushdoc.signing.trust_store import TrustedKey
 
 LABELS_FILE = "labels.json"
 MAX_LABELS_BYTES = 2**20
-"""A signed file of labels is not read beyond."""
+"""Largest signed file of labels that is read."""
 
 
-def register(verbs: Any) -> None:
-    """Adds `hushdoc certificate explain|export`; numpy is imported only when they run."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
+def register(subcommands: Subcommands) -> None:
+    """Adds `hushdoc certificate export`; numpy is imported only when it runs."""
+    parser = subcommands.add_parser(
         "certificate",
-        help="explain an artifact's certificate, or render it for other tools",
-        description="Explains what an artifact's certificate promises and what it does not, or "
-        "renders it for other tools. Files are not checked; `hushdoc verify` does that.",
+        help="render an artifact's certificate for other tools",
+        description="Renders an artifact's certificate for other tools. `hushdoc inspect` explains "
+        "it to people, and `hushdoc verify` checks it.",
     )
-    ways = parser.add_subparsers(title="what to do", required=True, metavar="WHAT")
-    explain = ways.add_parser(
-        "explain",
-        help="say in plain words what is promised, and above all what is not",
-        description="Says in plain words what a certificate promises, to whom, on what that rests, "
-        "and what it does not protect.",
-    )
-    _artifact_options(explain)
-    explain.set_defaults(run=run_explain)
-    export = ways.add_parser(
+    actions = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
+    export = actions.add_parser(
         "export",
         help="render it as a CycloneDX ML-BOM, a registry entry or a model card",
-        description="Renders a certificate for other tools. A rendering is unsigned and says so; "
-        "what counts is the signed statement, whose digest it names.",
+        description="Renders a certificate for other tools. A rendering is unsigned and says so: "
+        "only the signed statement counts, and the rendering contains its digest. Files are not "
+        "checked.",
     )
-    _artifact_options(export)
+    artifact_argument(export)
+    trust_option(export)
     export.add_argument(
         "--format",
         choices=tuple(_FORMATS),
@@ -66,30 +61,33 @@ def register(verbs: Any) -> None:
         "privacy deployments in YAML, one for each guarantee; card: README.md for a model hub",
     )
     export.add_argument(
-        "--out", type=Path, metavar="FILE", help="write there (default: standard output)"
+        "--out", type=Path, metavar="FILE", help="file to write (default: standard output)"
     )
     export.set_defaults(run=run_export)
 
 
-def _artifact_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("artifact", type=Path, metavar="ARTIFACT", help="folder of the artifact")
+def trust_option(parser: CommandParser) -> None:
+    """Adds --trust, with which the signature is checked."""
     parser.add_argument(
-        "--trust", type=Path, metavar="FILE", help="trust store in JSON that must know the signer"
+        "--trust",
+        type=Path,
+        metavar="FILE",
+        help="trust store in JSON that must contain the signer",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
-    """A certificate as it stands in a folder, and what a trust store says about it.
+class Inspected:
+    """A certificate as it is in a folder, and whether a trust store trusts it.
 
     Attributes:
-        certificate: What it says.
-        subjects: The files it says it about; nobody looked at them.
+        certificate: The certificate.
+        subjects: The files it is about, which nobody has checked.
         payload_sha256: Digest of the signed statement, which renderings and audits are bound to.
-        signers: The trusted keys that signed; none of them: empty; nobody asked: None.
+        signers: The trusted keys that signed, possibly none; None where no trust store was given.
         audits: What trusted auditors signed about it.
-        untrusted_audits: Lines that no trusted auditor signed; nothing was read of them.
-        problem: Why a trust store that was asked does not trust it.
+        untrusted_audits: Number of lines that no trusted auditor signed; they were not read.
+        problem: Why the given trust store does not trust it.
     """
 
     certificate: Certificate
@@ -101,18 +99,8 @@ class Seen:
     problem: CertificateError | None = None
 
 
-def look(folder: Path, trust: Path | None) -> Seen:
-    """Returns the certificate of an artifact, trusted or not.
-
-    Args:
-        folder: The artifact.
-        trust: A trust store, or None where nobody asks.
-
-    Raises:
-        ArtifactError: There is no such folder.
-        CertificateError: The certificate is missing or malformed.
-        InputError: The trust store can't be read.
-    """
+def inspected(folder: Path, trust: Path | None) -> Inspected:
+    """Returns the certificate of an artifact, trusted or not, checked against a given store."""
     from hushdoc.artifact import artifact, attestation
     from hushdoc.artifact import folder as folders
     from hushdoc.policy.policy import Policy
@@ -129,7 +117,7 @@ def look(folder: Path, trust: Path | None) -> Seen:
             problem = error
     found = artifact.read_unverified(folder)
     payload = dsse.read_envelope(found.envelope).payload
-    return Seen(
+    return Inspected(
         certificate=found.certificate,
         subjects=found.subjects,
         payload_sha256=hashlib.sha256(payload).hexdigest(),
@@ -138,8 +126,8 @@ def look(folder: Path, trust: Path | None) -> Seen:
     )
 
 
-def _trusted(signed: Attestation) -> Seen:
-    return Seen(
+def _trusted(signed: Attestation) -> Inspected:
+    return Inspected(
         certificate=signed.certificate,
         subjects=signed.subjects,
         payload_sha256=signed.digest,
@@ -149,20 +137,11 @@ def _trusted(signed: Attestation) -> Seen:
     )
 
 
-def run_explain(options: argparse.Namespace) -> int:
-    """Explains a certificate and returns 0, or 4 where a given trust store does not trust it."""
-    seen = look(options.artifact, options.trust)
-    print_signature(seen)
-    print(f"SHA-256 of the signed statement: {seen.payload_sha256}\n")
-    print_explanation(seen)
-    return 0 if seen.problem is None else seen.problem.exit_code
-
-
 def run_export(options: argparse.Namespace) -> int:
-    """Renders a certificate and returns 0; nothing is rendered that a given store distrusts."""
+    """Renders a certificate and returns 0; renders nothing that a given store does not trust."""
     from hushdoc.system import atomic_files
 
-    seen = look(options.artifact, options.trust)
+    seen = inspected(options.artifact, options.trust)
     if seen.problem is not None:
         raise seen.problem
     text = _FORMATS[options.format](options.artifact, seen)
@@ -170,17 +149,17 @@ def run_export(options: argparse.Namespace) -> int:
         sys.stdout.write(text)
         return 0
     atomic_files.write_file(options.out, text.encode("utf-8"))
-    print(f"Written, an unsigned rendering: {printable(options.out)}")
+    print(f"Unsigned rendering written: {printable(options.out)}")
     return 0
 
 
-def print_signature(seen: Seen) -> None:
-    """Prints whether anybody is known to have signed, and that no file was looked at."""
+def print_signature(seen: Inspected) -> None:
+    """Prints who is known to have signed, and that no file was checked."""
     if isinstance(seen.problem, SignatureError):
         print(f"!!! SIGNATURE NOT TRUSTED ({seen.problem.code}): anybody may have written this.")
         print(f"!!! {printable(seen.problem)}")
     elif seen.problem is not None:
-        print(f"!!! NOT TO BE BELIEVED ({seen.problem.code}): {printable(seen.problem)}")
+        print(f"!!! NOT TO BE TRUSTED ({seen.problem.code}): {printable(seen.problem)}")
     elif seen.signers is None:
         print("!!! SIGNATURE NOT CHECKED: anybody may have written this. Check it with --trust.")
     else:
@@ -188,18 +167,8 @@ def print_signature(seen: Seen) -> None:
     print("Files were not checked; `hushdoc verify` checks them.")
 
 
-def print_explanation(seen: Seen) -> None:
-    """Prints the certificate in plain words, and the audits of others that are trusted."""
-    print(wrapped(explain(seen.certificate)))
-    print_audits(seen.audits, seen.untrusted_audits)
-    for item in seen.certificate.recompute():
-        if item.code is not None:
-            print(f"!!! GUARANTEE {item.index} DOES NOT FOLLOW FROM ITS MECHANISM ({item.code}):")
-            print(f"!!! {printable(item.message)}.")
-
-
 def print_audits(audits: Sequence[AuditReport], untrusted: int) -> None:
-    """Prints what trusted auditors signed, and how many lines nobody trusted signed."""
+    """Prints what trusted auditors signed, and how many lines no trusted auditor signed."""
     from hushdoc.explanation import report_lines
 
     print()
@@ -207,18 +176,18 @@ def print_audits(audits: Sequence[AuditReport], untrusted: int) -> None:
         print("WHAT TRUSTED AUDITORS SIGNED ABOUT IT")
         print(wrapped("\n".join(report_lines(audits))) + "\n")
     if untrusted:
-        print(f"Lines that no trusted auditor signed: {untrusted}. Nothing was read of them.\n")
+        print(f"Lines that no trusted auditor signed: {untrusted}. They were not read.\n")
 
 
 def names(signers: Sequence[TrustedKey]) -> str:
-    """Returns who signed, in words."""
+    """Returns who signed, for people."""
     return ", ".join(f"{printable(key.name)} (key {key.keyid[:16]})" for key in signers)
 
 
 def wrapped(text: str) -> str:
-    """Returns text in lines that fit a terminal, each continued below its own start.
+    """Returns text in lines that fit a terminal.
 
-    What goes on is always indented, so that no text can choose where a line of ours begins.
+    Continuation lines are always indented, so that no text can imitate a line of ours.
     """
     lines = []
     for line in text.splitlines():
@@ -229,7 +198,7 @@ def wrapped(text: str) -> str:
     return "\n".join(lines)
 
 
-def _cyclonedx(folder: Path, seen: Seen) -> str:
+def _cyclonedx(folder: Path, seen: Inspected) -> str:
     from hushdoc.reports import cyclonedx
 
     document = cyclonedx.bill_of_materials(
@@ -238,20 +207,20 @@ def _cyclonedx(folder: Path, seen: Seen) -> str:
     return json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
 
-def _opendp(folder: Path, seen: Seen) -> str:
+def _opendp(folder: Path, seen: Inspected) -> str:
     from hushdoc.reports import opendp
 
     return opendp.registry_entries(seen.certificate, payload_sha256=seen.payload_sha256)
 
 
-def _card(folder: Path, seen: Seen) -> str:
+def _card(folder: Path, seen: Inspected) -> str:
     from hushdoc.reports.model_card import model_card
 
     return model_card(seen.certificate, _labels(folder, seen), payload_sha256=seen.payload_sha256)
 
 
-def _labels(folder: Path, seen: Seen) -> LabelSet | None:
-    """The fields that the model finds, if the file that says so is the one named as signed."""
+def _labels(folder: Path, seen: Inspected) -> LabelSet | None:
+    """The fields that the model finds, if their file is the one that was signed."""
     from hushdoc.artifact import folder as folders
     from hushdoc.labels import LabelSet
     from hushdoc.serialization import strict_json
@@ -272,7 +241,7 @@ def _labels(folder: Path, seen: Seen) -> LabelSet | None:
     )
 
 
-_FORMATS: Mapping[str, Callable[[Path, Seen], str]] = {
+_FORMATS: Mapping[str, Callable[[Path, Inspected], str]] = {
     "cyclonedx": _cyclonedx,
     "opendp": _opendp,
     "card": _card,

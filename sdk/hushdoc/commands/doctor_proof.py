@@ -1,7 +1,7 @@
-"""The proof of `hushdoc doctor --prove-offline`: models and OCR are run while sockets are watched.
+"""The proof of `hushdoc doctor --prove-offline`: runs models and OCR while sockets are watched.
 
-Contract: nothing that is watched is imported before the watch begins; so this module imports
-nothing heavy, and the functions that do run in the watched child.
+Contract: nothing that is watched is imported before the watch begins, so this module imports
+nothing heavy, and the functions that do so run in the watched child.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _WIDTH, _HEIGHT = 640, 240
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """What a watched run did.
+    """The result of a watched run.
 
     Attributes:
-        watched: What it asked the network for.
-        ran: What it had run until it ended, in words.
+        watched: The sockets that it asked for.
+        ran: What it ran, for people.
     """
 
     watched: Watched
@@ -52,12 +52,12 @@ class Proof:
 
 
 def prove(artifact: Path | None, policy: Policy | None, seconds: float) -> Proof:
-    """Returns what a model and OCR ask the network for in so many seconds; all of it is refused.
+    """Returns which sockets a model and OCR ask for; every one is refused.
 
     Args:
         artifact: The model that is loaded and run; a graph of one operator by default.
         policy: What the artifact is checked against.
-        seconds: How long the process lives at least: what reports home may wait a while.
+        seconds: How long the process lives at least: telemetry may wait before it sends.
 
     Raises:
         HushdocError: PROOF_UNAVAILABLE: this system can't watch a process.
@@ -80,12 +80,12 @@ def prove(artifact: Path | None, policy: Policy | None, seconds: float) -> Proof
         watched = watch(use)
     finally:
         os.close(writing)
-        with os.fdopen(reading, encoding="ascii") as told:
-            ran = tuple(json.loads(line) for line in told)
+        with os.fdopen(reading, encoding="ascii") as lines:
+            ran = tuple(json.loads(line) for line in lines)
     return Proof(watched=watched, ran=ran)
 
 
-def told(proof: Proof) -> str:
+def summary(proof: Proof) -> str:
     """Returns in one line what a proof found."""
     attempts = proof.watched.attempts
     dns = sum(attempt.for_dns for attempt in attempts)
@@ -96,8 +96,8 @@ def told(proof: Proof) -> str:
     tests = sum(attempt.is_local_test for attempt in attempts)
     if tests:
         line += (
-            f"; {tests} of the sockets for urllib3's test at its import whether the machine knows "
-            "IPv6, which sends nothing"
+            f"; {tests} of the sockets by urllib3, which tests when it is imported whether the "
+            "machine has IPv6 and sends nothing"
         )
     return line
 
@@ -105,7 +105,7 @@ def told(proof: Proof) -> str:
 def advice(proof: Proof) -> str:
     """Returns what to do about it; empty where nothing is to be done."""
     if proof.watched.exit_code != 0:
-        return "The run itself failed. See what it printed, mend that, and try again."
+        return "The run itself failed. Correct what it printed, and try again."
     for attempt in proof.watched.attempts:
         if not attempt.is_local_test:
             who = attempt.asked_by
@@ -127,7 +127,7 @@ def _run_negation() -> str:
 
 
 def _run_model(artifact: Path, policy: Policy) -> str:
-    """Asks a model of any task once, about what it reads."""
+    """Loads an artifact of any task and runs its model once."""
     import hushdoc
 
     model = hushdoc.load(artifact, policy=policy)
@@ -164,7 +164,7 @@ def _image() -> bytes:
 
 
 def _engines() -> Iterator[Callable[[], str]]:
-    """Yields what reads a page by each engine of OCR that is installed."""
+    """Yields a function for each installed OCR engine that reads a page with it."""
     from hushdoc.reading import ocr, tesseract
 
     if importlib.util.find_spec("PIL") is None:

@@ -1,6 +1,6 @@
-"""The verbs `inspect` and `verify`: what a certificate says, and whether it is to be trusted.
+"""The subcommands `inspect` and `verify`: what a certificate says, and whether a policy accepts it.
 
-Inspecting shows what stands in an artifact, whoever wrote it, and says so. Verifying checks
+Inspecting explains the certificate of an artifact, whoever wrote it, and says so. Verifying checks
 signature, policy and every file. Neither loads a model, and no text of a certificate reaches the
 terminal unescaped.
 """
@@ -16,59 +16,63 @@ from typing import TYPE_CHECKING, Any
 
 from hushdoc.arguments import printable
 from hushdoc.commands import certificates
+from hushdoc.commands.answering import artifact_argument
 from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc.errors import HushdocError
 from hushdoc.explanation import explain
 
 if TYPE_CHECKING:
     from hushdoc.artifact.artifact import VerificationReport
-    from hushdoc.certificate.audit_reports import AuditReport
     from hushdoc.certificate.certificate import Certificate
     from hushdoc.certificate.subjects import Subject
-    from hushdoc.commands.certificates import Seen
+    from hushdoc.commands.certificates import Inspected
+    from hushdoc.commands.parsing import CommandParser, Subcommands
 
-_ENGINES = {
+_ACCOUNTANTS = {
     "fast": "by Renyi accounting, and by privacy loss distributions where that does not suffice",
     "exact": "by privacy loss distributions",
     "offline": "by privacy loss distributions, and by dp-accounting as a second implementation",
 }
-"""Which engines a way of recomputing asks."""
+"""Which accountants each way of recomputing uses."""
 
 
-def register(verbs: Any) -> None:
+def register(subcommands: Subcommands) -> None:
     """Adds `hushdoc inspect` and `hushdoc verify`; numpy is imported only when they run."""
-    inspect: argparse.ArgumentParser = verbs.add_parser(
+    inspect = subcommands.add_parser(
         "inspect",
-        help="show in plain words what an artifact's certificate promises, and what not",
-        description="Shows what an artifact's certificate says. It checks the signature only with "
-        "--trust, and no files; `hushdoc verify` does both.",
+        help="explain what an artifact's certificate guarantees, and what it does not",
+        description="Explains what an artifact's certificate guarantees, to whom, on what that "
+        "rests, and what it does not protect. It checks the signature only with --trust, and no "
+        "files; `hushdoc verify` checks both.",
     )
-    inspect.add_argument("artifact", type=Path, metavar="ARTIFACT", help="folder of the artifact")
-    inspect.add_argument("--trust", type=Path, metavar="FILE", help="trust store in JSON")
-    inspect.add_argument(
-        "--html", type=Path, metavar="OUT", help="write a page for a privacy officer"
-    )
-    inspect.add_argument("--json", action="store_true", help="print one JSON object")
+    artifact_argument(inspect)
+    certificates.trust_option(inspect)
+    _output_options(inspect)
     inspect.set_defaults(run=run_inspect)
 
-    verify: argparse.ArgumentParser = verbs.add_parser(
+    verify = subcommands.add_parser(
         "verify",
         help="check signature, policy and every file of an artifact",
         description="Checks an artifact against a policy and prints every rule. Exit code 0: "
         "accepted; 4: not a sound artifact or certificate; 5: sound, but the policy refuses it.",
     )
-    verify.add_argument("artifact", type=Path, metavar="ARTIFACT", help="folder of the artifact")
+    artifact_argument(verify)
     policy_options(verify)
-    verify.add_argument(
-        "--html", type=Path, metavar="OUT", help="write a page for a privacy officer"
-    )
-    verify.add_argument("--json", action="store_true", help="print one JSON object")
+    _output_options(verify)
     verify.set_defaults(run=run_verify)
 
 
+def _output_options(parser: CommandParser) -> None:
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--html", type=Path, metavar="OUT.html", help="write a page for a privacy officer"
+    )
+    group.add_argument("--json", action="store_true", help="print one JSON object")
+
+
 def run_inspect(options: argparse.Namespace) -> int:
-    """Shows a certificate and returns 0, or 4 where a given trust store does not trust it."""
-    seen = certificates.look(options.artifact, options.trust)
+    """Explains a certificate and returns 0, or 4 where a given trust store does not trust it."""
+    seen = certificates.inspected(options.artifact, options.trust)
     if options.html is not None:
         _write_page(
             options.html,
@@ -80,7 +84,7 @@ def run_inspect(options: argparse.Namespace) -> int:
             payload_sha256=seen.payload_sha256,
         )
     if options.json:
-        _print_json(_inspected(seen))
+        _print_json(_as_json(seen))
     else:
         _print_inspected(seen)
         if options.html is not None:
@@ -119,7 +123,7 @@ def run_verify(options: argparse.Namespace) -> int:
     return 0 if report.passed else 5
 
 
-def _inspected(seen: Seen) -> dict[str, Any]:
+def _as_json(seen: Inspected) -> dict[str, Any]:
     problem = seen.problem
     return {
         "signature": {
@@ -133,17 +137,14 @@ def _inspected(seen: Seen) -> dict[str, Any]:
         "recomputed": [asdict(item) for item in seen.certificate.recompute()],
         "subjects": [asdict(subject) for subject in seen.subjects],
         "certificate": seen.certificate.to_dict(),
-        **_audits(seen.audits, seen.untrusted_audits),
+        "audits": [item.to_dict() for item in seen.audits],
+        "untrustedAudits": seen.untrusted_audits,
     }
 
 
-def _audits(audits: Sequence[AuditReport], untrusted: int) -> dict[str, Any]:
-    return {"audits": [item.to_dict() for item in audits], "untrustedAudits": untrusted}
-
-
-def _print_inspected(seen: Seen) -> None:
+def _print_inspected(seen: Inspected) -> None:
     certificates.print_signature(seen)
-    print()
+    print(f"SHA-256 of the signed statement: {seen.payload_sha256}\n")
     print(certificates.wrapped(explain(seen.certificate)))
     certificates.print_audits(seen.audits, seen.untrusted_audits)
     print("RECOMPUTED FROM THE TRANSCRIPTS")
@@ -153,7 +154,9 @@ def _print_inspected(seen: Seen) -> None:
         print(f"  - guarantee {item.index}: {verdict}: {printable(item.message)}.")
     if not findings:
         print("  - nothing: no guarantee of differential privacy is claimed.")
-    _print_files(seen.subjects)
+    print("\nSIGNED FILES")
+    for subject in seen.subjects:
+        print(f"  {subject.sha256}  {subject.size:>12}  {subject.name}")
 
 
 def _print_report(report: VerificationReport) -> None:
@@ -166,7 +169,7 @@ def _print_report(report: VerificationReport) -> None:
     )
     print(f"certificate {report.certificate.certificate_id}, {signers}")
     if report.recompute is not None:
-        print(f"recomputed {report.recompute}: {_ENGINES[report.recompute]}")
+        print(f"recomputed {report.recompute}: {_ACCOUNTANTS[report.recompute]}")
     print()
     rows = [
         (
@@ -183,9 +186,10 @@ def _print_report(report: VerificationReport) -> None:
     if report.files_checked:
         print(f"{len(report.files)} files checked: each is as it was signed.")
     else:
-        print("Files were not checked, because the policy refuses the model before.")
+        print("Files were not checked, because the policy refuses the model.")
     failed = len(report.policy.failed)
-    print("ACCEPTED." if report.passed else f"REFUSED: {failed} of {len(rows)} rules failed.")
+    noun = "rule" if len(rows) == 1 else "rules"
+    print("ACCEPTED." if report.passed else f"REFUSED: {failed} of {len(rows)} {noun} failed.")
 
 
 def _print_table(rows: list[tuple[str, ...]]) -> None:
@@ -195,12 +199,6 @@ def _print_table(rows: list[tuple[str, ...]]) -> None:
         print(
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         )
-
-
-def _print_files(subjects: Sequence[Subject]) -> None:
-    print("\nSIGNED FILES")
-    for subject in subjects:
-        print(f"  {subject.sha256}  {subject.size:>12}  {subject.name}")
 
 
 def _write_page(

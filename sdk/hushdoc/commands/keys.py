@@ -1,58 +1,54 @@
-"""The verb `keygen`: a signing key, and the trust store that trusts it."""
+"""The subcommand `keygen`: a signing key, and a trust store that contains it."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hushdoc.arguments import printable
 from hushdoc.signing.keys import ALGORITHMS, ED25519
 from hushdoc.signing.trust_store import ANY_MODEL, CERTIFICATE, REVOCATION, ROLES
 
+if TYPE_CHECKING:
+    from hushdoc.commands.parsing import CommandParser, Subcommands
+
 NEXT_STEPS = {
     CERTIFICATE: "hushdoc export ... --key {key}, or hushdoc sign ARTIFACT --key {key}",
     REVOCATION: "hushdoc trust revoke --list LIST --key {key}",
 }
-"""What a key of a role is for, on the command line."""
+"""The subcommands that take a key of each role."""
 
 
-def register(verbs: Any) -> None:
+def register(subcommands: Subcommands) -> None:
     """Adds `hushdoc keygen`; cryptography is imported only when it runs."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
+    parser = subcommands.add_parser(
         "keygen",
-        help="make a signing key and the trust store that trusts it",
-        description="Makes a signing key. OUT.key is secret and stays with whoever signs; "
-        "OUT.trust.json is public and goes to whoever checks, who reads it themselves or merges it "
-        "with `hushdoc trust add`. Neither is ever overwritten.",
+        help="generate a signing key and a trust store that contains it",
+        description="Generates a signing key. OUT.key is secret and stays with the signer; "
+        "OUT.trust.json is public and goes to whoever verifies, as it is or merged into another "
+        "trust store by `hushdoc trust add`. Neither file is ever overwritten.",
     )
     parser.add_argument(
         "--out",
         type=Path,
         required=True,
         metavar="OUT",
-        help="start of both file names, such as keys/release",
+        help="both file names without their ends, such as keys/release",
     )
     parser.add_argument(
         "--algorithm",
         choices=ALGORITHMS,
         default=ED25519,
-        help="how it signs (default: %(default)s; ecdsa-p256 is what key services offer)",
+        help=f"signature algorithm (default: {ED25519}; key services offer ecdsa-p256)",
     )
-    key_options(parser, name="last part of OUT", model="all", role=CERTIFICATE)
+    key_options(parser, name="last part of OUT", model="all models", role=CERTIFICATE)
     parser.set_defaults(run=run)
 
 
-def key_options(parser: argparse.ArgumentParser, *, name: str, model: str, role: str) -> None:
-    """Adds --name, --model and --role: what a trust store says about a key.
-
-    Args:
-        parser: Of a verb.
-        name: The default, in words.
-        model: The default, in words.
-        role: The default, in words.
-    """
-    parser.add_argument("--name", help=f"whose key it is, for people (default: {name})")
+def key_options(parser: CommandParser, *, name: str, model: str, role: str) -> None:
+    """Adds --name, --model and --role, what a trust store says about a key, with their defaults."""
+    parser.add_argument("--name", help=f"name of the key's owner, for people (default: {name})")
     parser.add_argument(
         "--model",
         action="append",
@@ -102,9 +98,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _print_result(secret: Path, public: Path, keyid: str, roles: tuple[str, ...]) -> None:
     shown = printable(secret)
-    print(f"{shown}: secret. Keep it to whoever signs.")
+    print(f"{shown}: secret. It stays with the signer.")
     for role in roles:
         if role in NEXT_STEPS:
             print(f"  {role}: {NEXT_STEPS[role].format(key=shown)}")
-    print(f"{printable(public)}: public. Give it to whoever checks what it signs.")
+    print(f"{printable(public)}: public. Give it to whoever verifies its signatures.")
     print(f"key id {keyid}")

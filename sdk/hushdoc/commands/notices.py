@@ -1,4 +1,4 @@
-"""Notices: warnings of hushdoc's own, as lines for people who run commands."""
+"""Notices: hushdoc's own warnings, printed as lines for people who run commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def as_lines() -> Iterator[None]:
     packages are shown as they were.
     """
     before = warnings.showwarning
-    told: set[str] = set()
+    printed: set[str] = set()
 
     def show(
         message: Warning | str,
@@ -36,13 +36,10 @@ def as_lines() -> Iterator[None]:
             before(message, category, filename, lineno, file, line)
             return
         text = str(message)
-        if text not in told and sys.stderr is not None:
-            told.add(text)
-            print(
-                f"hushdoc: warning: {printable(' '.join(text.split()), limit=2000)}",
-                file=sys.stderr,
-                flush=True,
-            )
+        if text not in printed and sys.stderr is not None:
+            printed.add(text)
+            line = printable(" ".join(text.split()), limit=2000)
+            print(f"hushdoc: warning: {line}", file=sys.stderr, flush=True)
 
     warnings.showwarning = show
     try:

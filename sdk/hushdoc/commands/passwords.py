@@ -1,4 +1,4 @@
-"""Passwords of documents for verbs: from a file or asked for, never an argument.
+"""Passwords of documents: from a file or a prompt, never an argument.
 
 Every user of a machine can see the arguments of every program, and shells keep them for years.
 """
@@ -14,15 +14,15 @@ from hushdoc.errors import InputError
 from hushdoc.system import atomic_files
 
 MAX_BYTES = 4096
-"""No password is longer."""
+"""Longest password that is accepted."""
 
 
-def password_option(parser: argparse.ArgumentParser) -> None:
-    """Adds where the password comes from; `password_from` reads it."""
+def password_option(parser: argparse._ActionsContainer) -> None:
+    """Adds --password-file; `password_from` reads it."""
     parser.add_argument(
         "--password-file",
         metavar="FILE",
-        help="holds the password of encrypted PDF files on one line; - asks for it (default: none)",
+        help="file with the password of encrypted PDF files on one line; or - for a prompt",
     )
 
 
@@ -34,11 +34,11 @@ def password_from(options: argparse.Namespace) -> str | None:
     """
     if options.password_file is None:
         return None
-    return _asked() if options.password_file == "-" else _stored(Path(options.password_file))
+    return _prompted() if options.password_file == "-" else _stored(Path(options.password_file))
 
 
-def _asked() -> str:
-    """Returns what was typed on the terminal, which is not shown; standard input is left alone."""
+def _prompted() -> str:
+    """Returns what is typed on the terminal, without echo; standard input is left alone."""
     try:
         with warnings.catch_warnings():
             # Without a terminal it would warn, and then take the password from standard input.
@@ -56,14 +56,14 @@ def _stored(path: Path) -> str:
         content = atomic_files.read_file(path, max_bytes=MAX_BYTES)
         found = content.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InputError(
-            f"The password file '{path}' can't be read: {said}. Name a file that holds the "
+            f"The password file '{path}' can't be read: {reason}. Name a file that holds the "
             "password on one line."
         ) from error
     if not found or len(content) > MAX_BYTES or not found.isprintable():
         raise InputError(
-            f"The password file '{path}' holds something else than one line of text of at most "
-            f"{MAX_BYTES} bytes. Write the password into it, and nothing else."
+            f"The password file '{path}' is not one line of text of at most {MAX_BYTES} bytes. "
+            "Write the password into it, and nothing else."
         )
     return found

@@ -1,17 +1,31 @@
-"""The options by which a verb that opens an artifact is told its policy."""
+"""The policy of a subcommand that opens an artifact: its options, or a file found without them.
+
+Contract: a policy is taken from --policy, else from the file that HUSHDOC_POLICY names, else from
+the user's configuration folder; never from the working directory or from beside an artifact, where
+whoever hands in the artifact could put one. A policy that no option named is reported.
+"""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hushdoc.arguments import printable
+from hushdoc.errors import CertificateError, InputError
 
 if TYPE_CHECKING:
+    from hushdoc.commands.parsing import CommandParser
     from hushdoc.policy.policy import Policy
 
+VARIABLE = "HUSHDOC_POLICY"
+"""Names the policy of whoever runs the program, by an absolute path."""
+
 _LIMITS = ("max_epsilon", "max_delta", "unit")
-"""Options without which --trust demands no privacy."""
+"""Options without which --trust requires no privacy."""
 
 _FURTHER = (
     "adversary",
@@ -21,13 +35,16 @@ _FURTHER = (
     "max_age_days",
     "revocations",
 )
-"""Options that have a default; `recompute` is one as well, and may stand beside --policy."""
+"""Options that have a default; `recompute` is one as well, and may be combined with --policy."""
 
 
-def policy_options(parser: argparse.ArgumentParser) -> None:
+def policy_options(parser: CommandParser) -> None:
     """Adds --policy, or --trust with its limits; `policy_from` reads them."""
     group = parser.add_argument_group(
-        "policy", "what is demanded of the certificate: a file, or a trust store with limits"
+        "policy",
+        "what is required of the certificate: a policy file, or a trust store with limits; without "
+        f"either, the file that {VARIABLE} names, else policy.toml in the user's configuration "
+        "folder",
     )
     group.add_argument("--policy", type=Path, metavar="FILE", help="policy in TOML")
     group.add_argument("--trust", type=Path, metavar="FILE", help="trust store in JSON")
@@ -38,6 +55,17 @@ def policy_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="UNIT",
         help="privacy unit accepted, such as document; may be given again",
+    )
+    group.add_argument(
+        "--integrity-only",
+        action="store_true",
+        help="with --trust alone: check the signature and the files, require no privacy",
+    )
+    group.add_argument(
+        "--recompute",
+        choices=("fast", "exact", "offline"),
+        help="how epsilon is recomputed; with a policy file never less than it requires "
+        "(default: fast)",
     )
     group.add_argument(
         "--adversary",
@@ -51,77 +79,98 @@ def policy_options(parser: argparse.ArgumentParser) -> None:
         help="how neighbouring data may differ, such as zero-out; may be given again (default: "
         "add-remove)",
     )
-    _identity_options(group)
-    group.add_argument(
-        "--recompute",
-        choices=("fast", "exact", "offline"),
-        help="how epsilon is recomputed; beside --policy never less than it demands "
-        "(default: fast)",
-    )
-    group.add_argument(
-        "--integrity-only",
-        action="store_true",
-        help="with --trust alone: check the signature and the files, demand no privacy",
-    )
-    parser.set_defaults(refuse_usage=parser.error)
-
-
-def _identity_options(group: Any) -> None:
-    """Options about which model this is and how fresh what is said about it."""
     group.add_argument("--model", metavar="NAME", help="name the model must have (default: any)")
     group.add_argument(
-        "--min-version", type=int, metavar="N", help="least version of the model (default: any)"
+        "--min-version", type=int, metavar="N", help="lowest version accepted (default: any)"
     )
     group.add_argument(
         "--max-age-days",
         type=float,
         metavar="N",
-        help="how long ago the certificate may have been issued (default: any time)",
+        help="how many days ago the certificate may have been issued (default: any time)",
     )
     group.add_argument(
         "--revocations",
         type=Path,
         metavar="FILE",
-        help="revocation list, which must then be there and be valid now",
+        help="revocation list, which must exist and be valid now",
     )
+    parser.mark_expert("--recompute", *map(_flag, _FURTHER))
 
 
 def policy_from(options: argparse.Namespace) -> Policy:
-    """Returns the policy that the options state; what they leave unsaid is a usage error.
+    """Returns the one policy that the options name, or the one that is found without them.
 
     Args:
         options: Parsed options of a parser that `policy_options` extended.
 
     Raises:
+        CertificateError: NO_POLICY: no option names a policy, and none is found.
         InputError: A file can't be read or its content is refused.
-        SystemExit: The options do not state one policy (exit code 2).
+        SystemExit: The options contradict one another (exit code 2).
     """
     given = [name for name in (*_LIMITS, *_FURTHER) if getattr(options, name) is not None]
-    if (options.policy is None) == (options.trust is None):
-        options.refuse_usage("give either --policy FILE or --trust FILE with its limits")
-    if options.policy is not None:
-        return _from_file(options, given)
+    if options.integrity_only:
+        given.append("integrity_only")
+    if options.policy is not None and options.trust is not None:
+        options.refuse_usage("--policy and --trust exclude each other; give one of them")
+    if options.trust is None:
+        if given and options.policy is None:
+            options.refuse_usage(f"{_flags(given)} needs --trust FILE")
+        if given:
+            options.refuse_usage(f"{_flags(given)} can't be combined with --policy")
+        return _from_file(options, options.policy or _found())
     if options.integrity_only:
         return _integrity_only(options, given)
     if not set(_LIMITS) <= set(given):
         options.refuse_usage(
-            "--trust needs --max-epsilon, --max-delta and --unit, or --integrity-only for no "
-            "demand of privacy"
+            "--trust needs --max-epsilon, --max-delta and --unit, or --integrity-only to require "
+            "no privacy"
         )
     return _from_limits(options, given)
 
 
-def _from_file(options: argparse.Namespace, given: list[str]) -> Policy:
-    """The policy of a file; only recomputing may be asked for on top, and only more of it."""
+def user_policy_file() -> Path:
+    """Returns where this system keeps a user's own policy, whether or not there is one."""
+    home, system = Path(os.path.expanduser("~")), sys.platform
+    if system == "win32":
+        folder = Path(os.environ.get("APPDATA") or home / "AppData/Roaming")
+    elif system == "darwin":
+        folder = home / "Library/Application Support"
+    else:
+        folder = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+        if not folder.is_absolute():  # as the XDG Base Directory Specification has it
+            folder = home / ".config"
+    return folder / "hushdoc" / "policy.toml"
+
+
+def _found() -> Path:
+    """The policy that the environment or the user's configuration names, which is reported."""
+    named = os.environ.get(VARIABLE)
+    path = Path(named) if named else user_policy_file()
+    if named and not path.is_absolute():
+        raise InputError(
+            f"{VARIABLE} is '{named}', expected an absolute path: a policy never depends on the "
+            "working directory. Write the whole path.",
+            code="BAD_POLICY",
+        )
+    if not named and not (path.is_absolute() and os.path.isfile(path)):
+        raise CertificateError(
+            "No policy was given. Give --policy FILE, or --trust FILE with its limits; or set "
+            f"{VARIABLE}, or write '{path}'.",
+            code="NO_POLICY",
+        )
+    reason = VARIABLE if named else "the user's configuration"
+    print(f"hushdoc: policy {printable(path)} ({reason})", file=sys.stderr)
+    return path
+
+
+def _from_file(options: argparse.Namespace, path: Path) -> Policy:
+    """The policy of a file; --recompute may require more than it does, never less."""
     from hushdoc.certificate.recompute import RECOMPUTE_MODES
     from hushdoc.policy.policy import Policy
 
-    if given or options.integrity_only:
-        options.refuse_usage(
-            f"{_spelled(given) or '--integrity-only'} stands beside --policy, which states all "
-            "limits"
-        )
-    policy = Policy.from_toml(options.policy)
+    policy = Policy.from_toml(path)
     if options.recompute is None:
         return policy
     if RECOMPUTE_MODES.index(options.recompute) < RECOMPUTE_MODES.index(policy.recompute):
@@ -135,11 +184,11 @@ def _integrity_only(options: argparse.Namespace, given: list[str]) -> Policy:
     from hushdoc.policy.policy import Policy
     from hushdoc.signing.trust_store import TrustStore
 
-    privacy = [name for name in given if name != "model"]
+    privacy = [name for name in given if name not in ("model", "integrity_only")]
     if options.recompute is not None:
         privacy.append("recompute")
     if privacy:
-        options.refuse_usage(f"{_spelled(privacy)} stands beside --integrity-only")
+        options.refuse_usage(f"{_flags(privacy)} can't be combined with --integrity-only")
     return Policy.integrity_only(TrustStore.from_file(options.trust), model=options.model)
 
 
@@ -152,7 +201,7 @@ def _from_limits(options: argparse.Namespace, given: list[str]) -> Policy:
     if "adjacency" in further:
         further["adjacency"] = frozenset(further["adjacency"])
     if "revocations" in further:
-        # Whoever names a list wants it obeyed, so one that is missing refuses.
+        # Whoever names a list wants it enforced, so a missing one refuses.
         further["revocation"] = "required"
     try:
         return Policy(
@@ -168,5 +217,9 @@ def _from_limits(options: argparse.Namespace, given: list[str]) -> Policy:
         raise
 
 
-def _spelled(names: list[str]) -> str:
-    return ", ".join("--" + name.replace("_", "-") for name in names)
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _flags(names: list[str]) -> str:
+    return ", ".join(map(_flag, names))

@@ -1,4 +1,4 @@
-"""The actions `trust revoke` and `trust update`: issuing a revocation list, and remembering it."""
+"""The actions `trust revoke` and `trust update`: issuing a revocation list, and recording it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hushdoc.arguments import printable, short_repr
 from hushdoc.commands import stores
@@ -15,30 +15,31 @@ from hushdoc.signing.trust_store import REVOCATION, TrustedKey, TrustStore
 from hushdoc.system import locks
 
 if TYPE_CHECKING:
+    from hushdoc.commands.parsing import CommandParser, Subcommands
     from hushdoc.signing.keys import PrivateKey
     from hushdoc.signing.revocation import RevocationList
 
 MAX_DAYS = 3650
-"""Longest promise of a next revocation list."""
+"""Longest time until the next revocation list."""
 
 
-def register(actions: Any) -> None:
+def register(actions: Subcommands) -> None:
     """Adds both actions to `hushdoc trust`; cryptography is imported only when they run."""
-    revoke: argparse.ArgumentParser = actions.add_parser(
+    revoke = actions.add_parser(
         "revoke",
         help="issue a revocation list, or the next one",
-        description="Writes a signed revocation list with the next number. It holds all that the "
-        "list before held and what is named here; name nothing to renew it.",
+        description="Writes a signed revocation list with the next number. It contains everything "
+        "that the previous list revoked, and what is named here; name nothing to renew it.",
     )
     _list_option(revoke)
     revoke.add_argument(
-        "--key", type=Path, required=True, metavar="KEY", help="private key in PEM to sign with"
+        "--key", type=Path, required=True, metavar="FILE", help="private key in PEM that signs"
     )
     revoke.add_argument(
         "--store",
         type=Path,
         metavar="FILE",
-        help="trust store with the key that signed the list before, where that is another one",
+        help="trust store with the key of the previous list, if another key signed that",
     )
     revoke.add_argument(
         "--revoke-key",
@@ -62,13 +63,13 @@ def register(actions: Any) -> None:
         type=_days,
         required=True,
         metavar="N",
-        help="days after which this list is no longer trusted; issue the next one before",
+        help="days after which this list expires; issue the next one before",
     )
     revoke.set_defaults(run=run_revoke)
 
-    update: argparse.ArgumentParser = actions.add_parser(
+    update = actions.add_parser(
         "update",
-        help="remember a revocation list, so that no older one is trusted",
+        help="record a revocation list, so that no older one is accepted",
         description="Checks a revocation list against a trust store and records its number there.",
     )
     stores.store_option(update)
@@ -94,7 +95,7 @@ def run_revoke(options: argparse.Namespace) -> int:
         line = revocation.sign_list(following, private_key)
         locks.rewrite(path, line.encode("ascii") + b"\n")
     _print_revoked(following)
-    print("Publish it; whoever obeys it records it with `hushdoc trust update`.")
+    print("Publish it; applications record it with `hushdoc trust update`.")
     return 0
 
 
@@ -131,7 +132,7 @@ def _previous(path: Path, private_key: PrivateKey, store: Path | None) -> Revoca
     return revocation.verify_list(revocation.list_content(path), trust)
 
 
-def _list_option(parser: argparse.ArgumentParser) -> None:
+def _list_option(parser: CommandParser) -> None:
     parser.add_argument(
         "--list", type=Path, required=True, metavar="FILE", help="revocation list, one signed line"
     )

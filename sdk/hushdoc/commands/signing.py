@@ -1,8 +1,8 @@
-"""The verb `sign`: a further signature under an artifact's certificate, or an audit beside it.
+"""The subcommand `sign`: a further signature on an artifact's certificate, or an audit beside it.
 
-Every file is compared with the certificate and its arithmetic is repeated before anything is
-signed, and what is signed is shown. The payload stays as it is, byte by byte: signing says
-"I too", never something else.
+Before anything is signed, every file is compared with the certificate, its epsilon is recomputed,
+and what will be signed is printed. The payload stays the same, byte by byte: a further signature
+confirms the certificate and never changes it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import argparse
 import hashlib
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hushdoc.arguments import printable, short_repr
 from hushdoc.commands import stores
+from hushdoc.commands.answering import artifact_argument
 from hushdoc.errors import ArtifactError, CertificateError, InputError
 from hushdoc.system import locks
 
@@ -25,18 +26,19 @@ if TYPE_CHECKING:
     from hushdoc.certificate.audit_reports import AuditReport
     from hushdoc.certificate.certificate import Certificate
     from hushdoc.certificate.subjects import Subject
+    from hushdoc.commands.parsing import Subcommands
     from hushdoc.signing.trust_store import TrustedKey
 
 MAX_SIGNATURE_BYTES = 4096
-"""A signature file is never longer, whatever spells it."""
+"""Largest signature file, in any encoding."""
 
 
-def register(verbs: Any) -> None:
+def register(subcommands: Subcommands) -> None:
     """Adds `hushdoc sign`; numpy and cryptography are imported only when it runs."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
+    parser = subcommands.add_parser(
         "sign",
-        help="add a further signature to an artifact's certificate",
-        description="""Checks that every file of an artifact is as its certificate says, shows what
+        help="add a signature or an audit to an artifact's certificate",
+        description="""Checks that every file of an artifact is as its certificate says, prints what
 is signed, and adds a signature. The key's owner can also sign elsewhere: write the
 message, have it signed there, and attach the result.""",
         epilog="""with a key service (P-256, SHA-256):
@@ -47,32 +49,32 @@ as an auditor, who signs a line of their own and never the certificate:
   hushdoc sign ARTIFACT --key auditor.key --audit report.json""",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("artifact", type=Path, metavar="ARTIFACT", help="folder of the artifact")
+    artifact_argument(parser)
     way = parser.add_mutually_exclusive_group(required=True)
-    way.add_argument("--key", type=Path, metavar="KEY", help="private key in PEM to sign with")
+    way.add_argument("--key", type=Path, metavar="FILE", help="private key in PEM that signs")
     way.add_argument(
-        "--message", type=Path, metavar="OUT", help="write the bytes to be signed elsewhere"
+        "--message", type=Path, metavar="OUT", help="write the message to be signed elsewhere"
     )
     way.add_argument(
         "--signature",
         type=Path,
         metavar="FILE",
-        help="attach a signature made elsewhere, raw or in base64, once it has been verified",
+        help="verify and attach a signature made elsewhere, raw or in base64",
     )
     parser.add_argument(
         "--public-key",
         type=Path,
         metavar="FILE",
-        help="with --signature: whose it is, in PEM or as a trust store of one key",
+        help="with --signature: public key of its signer, in PEM or as a trust store of one key",
     )
     parser.add_argument(
         "--audit",
         type=Path,
         metavar="REPORT",
-        help="with --key: sign this report of what was measured, in JSON with the keys auditor, "
-        "conductedAt and audits, and append it to the artifact",
+        help="with --key: sign this audit report, in JSON with the keys auditor, conductedAt and "
+        "audits, and append it to the artifact",
     )
-    parser.set_defaults(run=run, refuse_usage=parser.error)
+    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -108,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _append_audit(options: argparse.Namespace, found: Unverified) -> int:
-    """Signs a report about the certificate, whatever that claims, and appends it as a line."""
+    """Signs a report about the certificate and appends it to the envelope file as a line."""
     from hushdoc.certificate import audit_reports
     from hushdoc.certificate.subjects import ENVELOPE_FILE
     from hushdoc.signing import dsse, keys
@@ -145,7 +147,8 @@ def _append_audit(options: argparse.Namespace, found: Unverified) -> int:
         )
     locks.rewrite(path, b"\n".join([*lines, line]) + b"\n")
     keyid = TrustedKey.of(private_key).keyid
-    print(f"Report of {len(report.audits)} audits signed with the key {keyid}.")
+    noun = "audit" if len(report.audits) == 1 else "audits"
+    print(f"Report of {len(report.audits)} {noun} signed with the key {keyid}.")
     return 0
 
 
@@ -154,9 +157,9 @@ def _report(path: Path, certificate_id: str) -> AuditReport:
     from hushdoc.serialization import strict_json
 
     data = strict_json.read_file(path, what="The report", code="BAD_AUDIT")
-    stated = data if isinstance(data, dict) else {}
+    fields = data if isinstance(data, dict) else {}
     try:
-        return AuditReport.from_dict({"certificateId": certificate_id, **stated}, "report")
+        return AuditReport.from_dict({"certificateId": certificate_id, **fields}, "report")
     except CertificateError as problem:
         raise InputError(
             f"'{path}' is not a report of an audit: {problem} Expected an object with auditor, "
@@ -166,17 +169,17 @@ def _report(path: Path, certificate_id: str) -> AuditReport:
 
 
 def _require_intact(signed: Sequence[Subject], there: Sequence[Subject]) -> None:
-    """Raises unless the files that stand there are those that the certificate is about."""
-    stated = {subject.name: subject for subject in signed}
+    """Raises unless the folder's files are those that the certificate is about."""
+    listed = {subject.name: subject for subject in signed}
     found = {subject.name: subject for subject in there}
-    for name in sorted(stated.keys() | found.keys()):
-        if stated.get(name) == found.get(name):
+    for name in sorted(listed.keys() | found.keys()):
+        if listed.get(name) == found.get(name):
             continue
         if name not in found:
             problem, code = "is missing", "MISSING_FILE"
-        elif name not in stated:
+        elif name not in listed:
             problem, code = "is not named by the certificate", "UNLISTED_FILE"
-        elif stated[name].size != found[name].size:
+        elif listed[name].size != found[name].size:
             problem, code = "has another size than the certificate says", "SIZE_MISMATCH"
         else:
             problem, code = "has another content than the certificate says", "DIGEST_MISMATCH"

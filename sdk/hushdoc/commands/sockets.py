@@ -5,8 +5,8 @@ included; each call of `socket` waits until its parent has written it down and s
 socket there is neither a connection nor a DNS query. io_uring, which can open sockets by another
 way, is refused outright. Needs Linux 5.0 and no privilege.
 
-The count is the kernel's. Which function asked is told by the interpreter of the watched process
-(an audit hook), so a program that wants to can tell something else there.
+The count is the kernel's. Which function asked is reported by the interpreter of the watched
+process (an audit hook), so a hostile program can report something else.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ LOCAL_TESTS = frozenset(
 imported, binds one to ::1 to see whether the machine knows IPv6, and closes it."""
 
 _PIPE_BYTES = 4096
-"""What is written to a pipe at once up to here is never mixed with what others write."""
+"""Writes to a pipe up to this size are atomic."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,9 +207,9 @@ def _tell_who_asks(naming: int) -> None:
 
     def hook(event: str, _: tuple[Any, ...]) -> None:
         if event in ("socket.__new__", "socket.getaddrinfo", "socket.gethostbyname"):
-            told = f"{threading.get_native_id()} {_asking()}\n".encode("ascii", "replace")
-            with suppress(OSError):  # full: then it is not told who asked
-                os.write(naming, told[:_PIPE_BYTES])
+            line = f"{threading.get_native_id()} {_asking()}\n".encode("ascii", "replace")
+            with suppress(OSError):  # full: then it stays unknown who asked
+                os.write(naming, line[:_PIPE_BYTES])
 
     sys.addaudithook(hook)
 
@@ -264,7 +264,7 @@ def _answer_until_exit(listener: int, names: int, child: int, began: float) -> l
     import fcntl
 
     attempts: list[Attempt] = []
-    told = _Names(names)
+    callers = _Names(names)
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     try:
@@ -275,7 +275,7 @@ def _answer_until_exit(listener: int, names: int, child: int, began: float) -> l
             notice = _Notice()
             try:
                 fcntl.ioctl(listener, _RECEIVE, notice)
-                who = told.taken(int(notice.pid)) or _unnamed(int(notice.pid), child)
+                who = callers.taken(int(notice.pid)) or _unnamed(int(notice.pid), child)
                 attempts.append(_attempt(notice, time.monotonic() - began, who))
                 fcntl.ioctl(
                     listener, _SEND, _Answer(id=notice.id, value=0, error=-errno.EACCES, flags=0)
@@ -315,10 +315,10 @@ def _unnamed(thread: int, child: int) -> str:
         status = Path(f"/proc/{thread}/status").read_text(encoding="ascii", errors="replace")
     except OSError:
         return UNKNOWN
-    told = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
-    if told.get("Tgid") == str(child):
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    if fields.get("Tgid") == str(child):
         return UNKNOWN
-    return f"the program {told.get('Name', '?')}"
+    return f"the program {fields.get('Name', '?')}"
 
 
 def _attempt(notice: Any, seconds: float, asked_by: str) -> Attempt:

@@ -1,34 +1,29 @@
-"""Trust stores on the command line: read, shown, and changed without ever being lost."""
+"""Trust stores on the command line: reading, printing, and changing them without loss."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hushdoc.arguments import printable
 from hushdoc.errors import InputError
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
 from hushdoc.system import locks
 
+if TYPE_CHECKING:
+    from hushdoc.commands.parsing import CommandParser
 
-def store_option(parser: argparse.ArgumentParser) -> None:
-    """Adds --store."""
+
+def store_option(parser: CommandParser) -> None:
+    """Adds --store, the trust store that a subcommand changes or lists."""
     parser.add_argument(
         "--store", type=Path, required=True, metavar="FILE", help="trust store in JSON"
     )
 
 
 def public_keys(path: Path) -> tuple[TrustedKey, ...]:
-    """Returns the public keys of a file: a trust store, or one key in PEM.
-
-    Args:
-        path: The file.
-
-    Raises:
-        InputError: BAD_KEY or BAD_TRUST_STORE.
-        SignatureError: WEAK_KEY: a key proves nothing.
-    """
+    """Returns the public keys of a file: a trust store, or one key in PEM."""
     from hushdoc.signing import keys
     from hushdoc.system import atomic_files
 
@@ -48,7 +43,7 @@ def public_keys(path: Path) -> tuple[TrustedKey, ...]:
 def change(
     path: Path, change_store: Callable[[TrustStore], TrustStore], *, create: bool = False
 ) -> tuple[TrustStore, TrustStore]:
-    """Rewrites a store and returns it before and after; on any error it stays as it is."""
+    """Rewrites a store and returns it before and after; on any error it stays unchanged."""
     path = path.resolve()
     with locks.locked(path.parent):
         empty = create and not path.exists()

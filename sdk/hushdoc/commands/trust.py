@@ -1,11 +1,11 @@
-"""The verb `trust`: the keys an application trusts, and which of them no longer."""
+"""The subcommand `trust`: the keys that an application trusts, and their revocation."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hushdoc.arguments import short_repr
 from hushdoc.commands import revocation, stores
@@ -13,73 +13,76 @@ from hushdoc.commands.keys import key_options
 from hushdoc.errors import InputError
 from hushdoc.signing.trust_store import CERTIFICATE, TrustStore
 
+if TYPE_CHECKING:
+    from hushdoc.commands.parsing import Subcommands
+
 MIN_PREFIX = 8
-"""Hexadecimal digits that name a key of one store."""
+"""Fewest hexadecimal digits that identify a key of a store."""
 
 
-def register(verbs: Any) -> None:
+def register(subcommands: Subcommands) -> None:
     """Adds `hushdoc trust`; cryptography is imported only when it runs."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
+    parser = subcommands.add_parser(
         "trust",
-        help="manage the keys that are trusted, and revoke keys and certificates",
-        description="Changes trust stores, which say whose signatures an application trusts, and "
-        "issues revocation lists, which say whose it no longer trusts.",
+        help="manage trusted keys, and revoke keys and certificates",
+        description="Changes trust stores, which list the keys that an application trusts, and "
+        "issues revocation lists, which list the keys and certificates that it no longer does.",
     )
     actions = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
     _register_store(actions)
     revocation.register(actions)
 
 
-def _register_store(actions: Any) -> None:
-    add: argparse.ArgumentParser = actions.add_parser(
+def _register_store(actions: Subcommands) -> None:
+    add = actions.add_parser(
         "add",
         help="trust a key",
-        description="Adds a key to a trust store, and makes the store if it is not there. What "
-        "the file says about a key is only a proposal: --name, --model and --role take its place.",
+        description="Adds a key to a trust store, and creates the store if it does not exist. What "
+        "the file says about a key is only a proposal: --name, --model and --role override it.",
     )
     stores.store_option(add)
     add.add_argument(
-        "--key",
+        "--public-key",
         type=Path,
         required=True,
         metavar="FILE",
-        help="public key: a trust store as `hushdoc keygen` writes it, or PEM",
+        help="public key to trust: a trust store as `hushdoc keygen` writes it, or PEM",
     )
     key_options(
         add,
-        name="what the store says, or the PEM file's name",
-        model="what the store says; all for PEM",
-        role=f"what the store says; {CERTIFICATE} for PEM",
+        name="that of the file's trust store, or the PEM file's name",
+        model="those of the file's trust store; all models for PEM",
+        role=f"those of the file's trust store; {CERTIFICATE} for PEM",
     )
-    add.set_defaults(run=run_add, refuse_usage=add.error)
+    add.set_defaults(run=run_add)
 
-    shown: argparse.ArgumentParser = actions.add_parser("list", help="show what a store trusts")
-    stores.store_option(shown)
-    shown.set_defaults(run=run_list)
+    listing = actions.add_parser("list", help="list the keys of a trust store")
+    stores.store_option(listing)
+    listing.set_defaults(run=run_list)
 
-    remove: argparse.ArgumentParser = actions.add_parser("remove", help="stop trusting a key")
+    remove = actions.add_parser("remove", help="stop trusting a key")
     stores.store_option(remove)
     remove.add_argument(
         "--keyid",
         required=True,
         metavar="KEYID",
-        help=f"the key's id, or its first {MIN_PREFIX} digits or more",
+        help=f"id of the key, or at least its first {MIN_PREFIX} digits",
     )
     remove.set_defaults(run=run_remove)
 
 
 def run_add(options: argparse.Namespace) -> int:
-    """Adds the keys of a file to a store and shows them."""
-    found = stores.public_keys(options.key)
+    """Adds the keys of a file to a store and prints them."""
+    found = stores.public_keys(options.public_key)
     if options.name is not None and len(found) != 1:
-        options.refuse_usage(f"--name names one key, and '{options.key}' holds {len(found)}")
-    change: dict[str, Any] = {
+        options.refuse_usage(f"--name names one key, and '{options.public_key}' holds {len(found)}")
+    given: dict[str, Any] = {
         "name": options.name,
         "models": tuple(dict.fromkeys(options.model or ())),
         "roles": tuple(dict.fromkeys(options.role or ())),
     }
-    stated = {name: value for name, value in change.items() if value}
-    added = [dataclasses.replace(key, **stated) for key in found]
+    changes = {name: value for name, value in given.items() if value}
+    added = [dataclasses.replace(key, **changes) for key in found]
 
     def change_store(store: TrustStore) -> TrustStore:
         known = {key.keyid for key in store.keys}
@@ -87,7 +90,7 @@ def run_add(options: argparse.Namespace) -> int:
             if key.keyid in known:
                 raise InputError(
                     f"The key {key.keyid} is in the store already. To change what it may sign, "
-                    "take it out with `hushdoc trust remove` first.",
+                    "remove it with `hushdoc trust remove` first.",
                     code="KEY_EXISTS",
                 )
         return dataclasses.replace(store, keys=(*store.keys, *added))
@@ -99,7 +102,7 @@ def run_add(options: argparse.Namespace) -> int:
 
 
 def run_list(options: argparse.Namespace) -> int:
-    """Shows every key of a store."""
+    """Prints every key of a store."""
     store = TrustStore.from_file(options.store)
     for key in store.keys:
         stores.print_key(key)
@@ -113,15 +116,15 @@ def run_list(options: argparse.Namespace) -> int:
 
 
 def run_remove(options: argparse.Namespace) -> int:
-    """Takes one key out of a store."""
+    """Removes one key from a store."""
     wanted = options.keyid.lower()
 
     def change_store(store: TrustStore) -> TrustStore:
         found = [key for key in store.keys if key.keyid.startswith(wanted)]
         if len(found) != 1 or len(wanted) < MIN_PREFIX:
             raise InputError(
-                f"{short_repr(options.keyid)} names {len(found)} keys of the store, expected one "
-                f"by at least {MIN_PREFIX} digits. `hushdoc trust list` shows them.",
+                f"{short_repr(options.keyid)} names {len(found)} keys of the store, expected one, "
+                f"by at least {MIN_PREFIX} digits. List them with `hushdoc trust list`.",
                 code="UNKNOWN_KEY",
             )
         return dataclasses.replace(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import json
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 
 from hushdoc import hashing
-from hushdoc.commands import extraction
+from hushdoc.commands.command_line import build_parser
 from hushdoc.errors import DeviceUnavailableError
 from hushdoc.hashing import FeatureScheme
 from hushdoc_export.table import seal_table
@@ -49,9 +48,7 @@ def place(tmp_path: Path, build: ModuleType, key: Any, monkeypatch: pytest.Monke
 
 
 def run(*arguments: str) -> int:
-    parser = argparse.ArgumentParser()
-    extraction.register(parser.add_subparsers())
-    options = parser.parse_args(["extract", "model", *arguments, "--policy", "policy.toml"])
+    options = build_parser().parse_args(["extract", "model", *arguments, "--policy", "policy.toml"])
     code: int = options.run(options)
     return code
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from datetime import timedelta
 from pathlib import Path
@@ -11,19 +10,11 @@ from typing import Any
 
 import pytest
 
-from hushdoc.commands import inspection
-from hushdoc.errors import HushdocError
+from hushdoc.__main__ import main
 
 
 def run(*arguments: str | Path) -> int:
-    """Returns the exit code, as hushdoc.__main__ would."""
-    parser = argparse.ArgumentParser()
-    inspection.register(parser.add_subparsers())
-    options = parser.parse_args([str(argument) for argument in arguments])
-    try:
-        return int(options.run(options))
-    except HushdocError as error:
-        return error.exit_code
+    return main([str(argument) for argument in arguments])
 
 
 @pytest.fixture
@@ -48,11 +39,13 @@ LIMITS = ("--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document")
 
 
 def test_inspecting_says_loudly_that_nothing_was_checked(
-    sealed: Path, capsys: pytest.CaptureFixture[str]
+    build: ModuleType, sealed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("inspect", sealed) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("!!! SIGNATURE NOT CHECKED")
+    assert build.payload_digest(sealed) in shown
+    assert max(len(line) for line in shown.splitlines()) <= 110
     assert "Files were not checked" in shown
     assert "NOT GUARANTEED" in shown
     assert "guarantee 0: reproduced" in shown
@@ -222,7 +215,7 @@ def test_a_certificate_that_is_over_is_not_trusted_though_it_is_signed(
     build.seal(tmp_path / "old", key, old)
     assert run("inspect", tmp_path / "old", "--trust", trust) == 4
     shown = capsys.readouterr().out
-    assert "NOT TO BE BELIEVED (EXPIRED)" in shown
+    assert "NOT TO BE TRUSTED (EXPIRED)" in shown
     assert "SIGNATURE NOT TRUSTED" not in shown
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import stat
 from pathlib import Path
 
 import pytest
 
-from hushdoc.commands import keys
+from hushdoc.commands.command_line import build_parser
 from hushdoc.errors import InputError, OutputExistsError, OutputWriteError
 from hushdoc.signing import dsse
 from hushdoc.signing import keys as signing_keys
@@ -16,9 +15,7 @@ from hushdoc.signing.trust_store import TrustStore
 
 
 def run(*arguments: str) -> int:
-    parser = argparse.ArgumentParser()
-    keys.register(parser.add_subparsers())
-    options = parser.parse_args(["keygen", *arguments])
+    options = build_parser().parse_args(["keygen", *arguments])
     return int(options.run(options))
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import hushdoc
-from hushdoc import __main__
-from hushdoc.commands import notices
+from hushdoc.commands import command_line, notices
 from hushdoc.errors import InputError
 from hushdoc.reading import ReadingWarning
 
@@ -24,9 +23,9 @@ def verb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], int]:
 
     def main(run: Run) -> int:
         parser = argparse.ArgumentParser()
-        parser.set_defaults(run=run, verb="look")
-        monkeypatch.setattr(__main__, "build_parser", lambda: parser)
-        return __main__.main([])
+        parser.set_defaults(run=run, subcommand="look")
+        monkeypatch.setattr(command_line, "build_parser", lambda: parser)
+        return command_line.main([])
 
     return main
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,14 +9,16 @@ from typing import Any
 import pytest
 
 from hushdoc.certificate.recompute import RECOMPUTE_MODES
-from hushdoc.commands.policy_options import policy_from, policy_options
+from hushdoc.commands.parsing import CommandParser
+from hushdoc.commands.policy_options import VARIABLE, policy_from, policy_options, user_policy_file
+from hushdoc.errors import CertificateError, InputError
 from hushdoc.policy.policy import Policy
 
 LIMITS = "--max-epsilon 8 --max-delta 1e-5 --unit document"
 
 
-def parser() -> argparse.ArgumentParser:
-    found = argparse.ArgumentParser()
+def parser() -> CommandParser:
+    found = CommandParser(prog="hushdoc open")
     policy_options(found)
     return found
 
@@ -29,6 +30,9 @@ def parse(line: str) -> Policy:
 @pytest.fixture(autouse=True)
 def here(build: ModuleType, key: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     Path("trust.json").write_bytes(build.trust(key).to_json())
     Path("policy.toml").write_text(
         'trust = "trust.json"\nmax_epsilon = 8\nmax_delta = 1e-5\nprivacy_units = ["document"]\n'
@@ -79,17 +83,20 @@ def test_integrity_only_takes_a_model(build: ModuleType, key: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("", "either --policy FILE or --trust FILE"),
-        (LIMITS, "either --policy FILE or --trust FILE"),
-        ("--policy policy.toml --trust trust.json", "either --policy FILE or --trust FILE"),
-        ("--policy policy.toml --min-version 2", "--min-version stands beside --policy"),
-        ("--policy policy.toml --revocations x", "--revocations stands beside --policy"),
-        ("--policy policy.toml --integrity-only", "--integrity-only stands beside --policy"),
+        (LIMITS, "--max-epsilon, --max-delta, --unit needs --trust FILE"),
+        ("--integrity-only", "--integrity-only needs --trust FILE"),
+        ("--policy policy.toml --trust trust.json", "exclude each other"),
+        ("--policy policy.toml --min-version 2", "--min-version can't be combined with --policy"),
+        ("--policy policy.toml --revocations x", "--revocations can't be combined with --policy"),
+        ("--policy policy.toml --integrity-only", "--integrity-only can't be combined with"),
         ("--policy policy.toml --recompute fast", "less than the policy's exact"),
         ("--trust trust.json", "--trust needs --max-epsilon"),
         ("--trust trust.json --max-epsilon 8 --unit document", "--trust needs --max-epsilon"),
-        ("--trust trust.json --integrity-only --max-age-days 3", "--max-age-days stands beside"),
-        ("--trust trust.json --integrity-only --recompute exact", "--recompute stands beside"),
+        (
+            "--trust trust.json --integrity-only --max-age-days 3",
+            "--max-age-days can't be combined",
+        ),
+        ("--trust trust.json --integrity-only --recompute exact", "--recompute can't be combined"),
         (f"--trust trust.json {LIMITS} --max-age-days 0", "max_age_days is 0.0"),
         (f"--trust trust.json {LIMITS} --min-version -1", "min_version is -1"),
         (f"--trust trust.json {LIMITS} --adversary nobody", "adversary is 'nobody'"),
@@ -103,3 +110,76 @@ def test_what_is_not_one_policy_is_wrong_usage(
         parse(line)
     assert stopped.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def configure(max_epsilon: int) -> Path:
+    """Writes the policy of the user's configuration folder."""
+    path = user_policy_file()
+    path.parent.mkdir(parents=True)
+    trust = Path("trust.json").resolve()
+    path.write_text(
+        f'trust = "{trust}"\nmax_epsilon = {max_epsilon}\nmax_delta = 1e-5\n'
+        'privacy_units = ["document"]\n'
+    )
+    return path
+
+
+def test_a_policy_is_found_in_the_environment_before_the_configuration(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configured = configure(max_epsilon=3)
+    assert parse("").max_epsilon == 3
+    assert str(configured) in capsys.readouterr().err
+    assert parse("--recompute exact").recompute == "exact"
+    monkeypatch.setenv(VARIABLE, str(Path("policy.toml").resolve()))
+    capsys.readouterr()
+    assert parse("").max_epsilon == 8
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == f"hushdoc: policy {Path('policy.toml').resolve()} ({VARIABLE})\n"
+
+
+def test_what_the_options_name_is_never_replaced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure(max_epsilon=3)
+    monkeypatch.setenv(VARIABLE, str(Path("gone.toml").resolve()))
+    assert parse("--policy policy.toml").max_epsilon == 8
+    assert parse(f"--trust trust.json {LIMITS}").max_epsilon == 8
+    assert capsys.readouterr().err == ""
+    with pytest.raises(InputError, match="gone.toml"):  # and no other is taken in its place
+        parse("")
+
+
+def test_no_policy_is_taken_from_the_working_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CertificateError, match="No policy was given") as raised:
+        parse("")
+    assert raised.value.code == "NO_POLICY"
+    monkeypatch.setenv(VARIABLE, "policy.toml")
+    with pytest.raises(InputError, match="expected an absolute path") as refused:
+        parse("")
+    assert refused.value.code == "BAD_POLICY"
+    monkeypatch.delenv(VARIABLE)
+    Path("hushdoc").mkdir()
+    Path("policy.toml").rename("hushdoc/policy.toml")
+    for name in ("XDG_CONFIG_HOME", "HOME"):
+        monkeypatch.setenv(name, ".")
+        with pytest.raises(CertificateError):
+            parse("")
+
+
+@pytest.mark.parametrize(
+    ("system", "variable", "inside"),
+    [
+        ("linux", "HOME", ".config/hushdoc/policy.toml"),
+        ("linux", "XDG_CONFIG_HOME", "hushdoc/policy.toml"),
+        ("darwin", "HOME", "Library/Application Support/hushdoc/policy.toml"),
+        ("win32", "APPDATA", "hushdoc/policy.toml"),
+    ],
+)
+def test_each_system_has_its_own_configuration_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, variable: str, inside: str
+) -> None:
+    monkeypatch.setattr("hushdoc.commands.policy_options.sys.platform", system)
+    monkeypatch.setenv(variable, str(tmp_path / "own"))
+    assert user_policy_file() == tmp_path / "own" / inside

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from hushdoc.commands import keys as keygen
-from hushdoc.commands import trust
+from hushdoc.commands.command_line import build_parser
 from hushdoc.errors import HushdocError
 from hushdoc.signing import keys, revocation
 from hushdoc.signing.trust_store import TrustStore
@@ -21,11 +19,7 @@ DAYS = ("--next-update-days", "30")
 
 
 def run(*arguments: str | Path) -> int:
-    parser = argparse.ArgumentParser()
-    verbs = parser.add_subparsers()
-    trust.register(verbs)
-    keygen.register(verbs)
-    options = parser.parse_args([str(argument) for argument in arguments])
+    options = build_parser().parse_args([str(argument) for argument in arguments])
     return int(options.run(options))
 
 
@@ -47,7 +41,7 @@ def store(revoker: Path, tmp_path: Path) -> Path:
     run("keygen", "--out", tmp_path / "release")
     path = tmp_path / "store.json"
     for name in ("release", "revoker"):
-        run("trust", "add", "--store", path, "--key", tmp_path / f"{name}.trust.json")
+        run("trust", "add", "--store", path, "--public-key", tmp_path / f"{name}.trust.json")
     return path
 
 
@@ -94,7 +88,7 @@ def test_only_who_signed_a_list_continues_it(
     assert listed.read_bytes() == before
     # With a store that trusts the old key, a new one takes over and nothing is forgotten.
     assert run(*issue, "--store", store) == 0
-    run("trust", "add", "--store", store, "--key", tmp_path / "new.trust.json")
+    run("trust", "add", "--store", store, "--public-key", tmp_path / "new.trust.json")
     assert (read(listed, store).sequence, read(listed, store).keyids) == (2, {KEYID})
     assert run(*issue, "--store", store) == 0  # the key that signs stands in the store as well
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import base64
 import hashlib
 import json
@@ -16,15 +15,14 @@ import pytest
 
 from hushdoc.artifact.folder import subjects_of
 from hushdoc.commands import signing as command
+from hushdoc.commands.command_line import build_parser
 from hushdoc.errors import HushdocError
 from hushdoc.signing import dsse, keys
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
 
 
 def run(*arguments: str | Path) -> int:
-    parser = argparse.ArgumentParser()
-    command.register(parser.add_subparsers())
-    options = parser.parse_args(["sign", *(str(argument) for argument in arguments)])
+    options = build_parser().parse_args(["sign", *(str(argument) for argument in arguments)])
     return int(options.run(options))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from hushdoc.commands import keys as keygen
-from hushdoc.commands import trust
+from hushdoc.commands.command_line import build_parser
 from hushdoc.errors import HushdocError, OutputWriteError
 from hushdoc.signing import keys
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
@@ -19,11 +17,7 @@ from hushdoc.system import atomic_files
 
 
 def run(*arguments: str | Path) -> int:
-    parser = argparse.ArgumentParser()
-    verbs = parser.add_subparsers()
-    trust.register(verbs)
-    keygen.register(verbs)
-    options = parser.parse_args([str(argument) for argument in arguments])
+    options = build_parser().parse_args([str(argument) for argument in arguments])
     return int(options.run(options))
 
 
@@ -62,8 +56,8 @@ def pem(tmp_path: Path) -> Path:
 def test_keys_are_added_as_proposed(
     store: Path, made: Path, pem: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("trust", "add", "--store", store, "--key", made) == 0
-    assert run("trust", "add", "--store", store, "--key", pem) == 0
+    assert run("trust", "add", "--store", store, "--public-key", made) == 0
+    assert run("trust", "add", "--store", store, "--public-key", pem) == 0
     first, second = TrustStore.from_file(store).keys
     assert (first.name, first.models, first.roles) == ("k", ("invoices",), ("audit",))
     assert (second.name, second.models, second.roles) == ("service", ("*",), ("certificate",))
@@ -76,30 +70,30 @@ def test_keys_are_added_as_proposed(
 def test_the_application_decides_what_a_key_may_sign(store: Path, made: Path, pem: Path) -> None:
     decided = ("--name", "Ann", "--model", "a", "--model", "b", "--role", "certificate")
     for path in (made, pem):
-        run("trust", "add", "--store", store, "--key", path, *decided)
+        run("trust", "add", "--store", store, "--public-key", path, *decided)
     for key in TrustStore.from_file(store).keys:
         assert (key.name, key.models, key.roles) == ("Ann", ("a", "b"), ("certificate",))
 
 
 def test_a_whole_store_can_be_added(store: Path, made: Path, pem: Path, tmp_path: Path) -> None:
     for path in (made, pem):
-        run("trust", "add", "--store", tmp_path / "theirs.json", "--key", path)
-    run("trust", "add", "--store", store, "--key", tmp_path / "theirs.json")
+        run("trust", "add", "--store", tmp_path / "theirs.json", "--public-key", path)
+    run("trust", "add", "--store", store, "--public-key", tmp_path / "theirs.json")
     assert len(TrustStore.from_file(store).keys) == 2
     theirs = tmp_path / "theirs.json"
     with pytest.raises(SystemExit):
-        run("trust", "add", "--store", store, "--key", theirs, "--name", "one for two")
+        run("trust", "add", "--store", store, "--public-key", theirs, "--name", "one for two")
 
 
 def test_a_key_is_added_once(store: Path, made: Path) -> None:
-    run("trust", "add", "--store", store, "--key", made)
+    run("trust", "add", "--store", store, "--public-key", made)
     before = store.read_bytes()
-    assert refusal("trust", "add", "--store", store, "--key", made) == "KEY_EXISTS"
+    assert refusal("trust", "add", "--store", store, "--public-key", made) == "KEY_EXISTS"
     assert store.read_bytes() == before
 
 
 def test_what_is_no_public_key_changes_nothing(store: Path, made: Path, tmp_path: Path) -> None:
-    run("trust", "add", "--store", store, "--key", made)
+    run("trust", "add", "--store", store, "--public-key", made)
     before = store.read_bytes()
     weak = json.loads(made.read_bytes())
     weak["keys"][0].update(
@@ -115,25 +109,25 @@ def test_what_is_no_public_key_changes_nothing(store: Path, made: Path, tmp_path
         "weak.json": "WEAK_KEY",
     }
     for name, code in expected.items():
-        assert refusal("trust", "add", "--store", store, "--key", tmp_path / name) == code
+        assert refusal("trust", "add", "--store", store, "--public-key", tmp_path / name) == code
     assert store.read_bytes() == before
 
 
 def test_a_store_that_could_not_be_read_back_is_not_written(
     store: Path, made: Path, pem: Path
 ) -> None:
-    run("trust", "add", "--store", store, "--key", made)
+    run("trust", "add", "--store", store, "--public-key", made)
     before = store.read_bytes()
     wrong = {"--name": "x" * 5000, "--model": ""}
     for option, value in wrong.items():
-        add = ("trust", "add", "--store", store, "--key", pem, option, value)
+        add = ("trust", "add", "--store", store, "--public-key", pem, option, value)
         assert refusal(*add) == "BAD_TRUST_STORE"
     assert store.read_bytes() == before
 
 
 def test_a_broken_store_is_not_overwritten(store: Path, made: Path) -> None:
     store.write_text("{")
-    assert refusal("trust", "add", "--store", store, "--key", made) == "BAD_TRUST_STORE"
+    assert refusal("trust", "add", "--store", store, "--public-key", made) == "BAD_TRUST_STORE"
     assert store.read_text() == "{"
     assert refusal("trust", "list", "--store", store) == "BAD_TRUST_STORE"
 
@@ -141,7 +135,7 @@ def test_a_broken_store_is_not_overwritten(store: Path, made: Path) -> None:
 def test_a_full_disk_leaves_the_store_as_it_is(
     store: Path, made: Path, pem: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run("trust", "add", "--store", store, "--key", made)
+    run("trust", "add", "--store", store, "--public-key", made)
     before = store.read_bytes()
 
     def full(source: Any, target: Any) -> None:
@@ -149,7 +143,7 @@ def test_a_full_disk_leaves_the_store_as_it_is(
 
     monkeypatch.setattr(atomic_files.os, "replace", full)
     with pytest.raises(OutputWriteError):
-        run("trust", "add", "--store", store, "--key", pem)
+        run("trust", "add", "--store", store, "--public-key", pem)
     assert store.read_bytes() == before
     assert not [path for path in store.parent.iterdir() if path.name.endswith(".partial")]
 
@@ -162,7 +156,7 @@ def test_what_a_store_remembers_and_how_it_is_kept_survives(
     store.chmod(0o600)
     link = store.with_name("link.json")
     link.symlink_to(store.name)
-    run("trust", "add", "--store", link, "--key", made)
+    run("trust", "add", "--store", link, "--public-key", made)
     assert link.is_symlink()
     after = TrustStore.from_file(store)
     assert (after.min_revocation_sequence, after.keys[:1]) == (9, remembering.keys)
@@ -172,7 +166,7 @@ def test_what_a_store_remembers_and_how_it_is_kept_survives(
 def test_the_list_says_who_may_sign_what(
     store: Path, made: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run("trust", "add", "--store", store, "--key", made, "--name", "A\x1b[2J\u202eB")
+    run("trust", "add", "--store", store, "--public-key", made, "--name", "A\x1b[2J\u202eB")
     capsys.readouterr()
     assert run("trust", "list", "--store", store) == 0
     shown = capsys.readouterr().out
@@ -190,7 +184,7 @@ def test_a_key_is_removed_by_its_id(
     store: Path, made: Path, pem: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for path in (made, pem):
-        run("trust", "add", "--store", store, "--key", path)
+        run("trust", "add", "--store", store, "--public-key", path)
     first, second = TrustStore.from_file(store).keys
     for wrong in ("", first.keyid[:7], "0" * 64, "é"):
         assert refusal("trust", "remove", "--store", store, "--keyid", wrong) == "UNKNOWN_KEY"
@@ -210,7 +204,9 @@ def test_two_additions_at_once_are_both_kept(store: Path, tmp_path: Path) -> Non
         run("keygen", "--out", tmp_path / name)
 
     def add(name: str) -> int:
-        return run("trust", "add", "--store", store, "--key", tmp_path / f"{name}.trust.json")
+        return run(
+            "trust", "add", "--store", store, "--public-key", tmp_path / f"{name}.trust.json"
+        )
 
     with ThreadPoolExecutor(len(names)) as pool:
         assert list(pool.map(add, names)) == [0] * len(names)

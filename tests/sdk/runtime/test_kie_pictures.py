@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from dataclasses import replace
@@ -17,7 +16,8 @@ from PIL import Image
 
 import hushdoc
 from hushdoc.__main__ import main
-from hushdoc.commands import doctor_proof, extraction
+from hushdoc.commands import answering, doctor_proof
+from hushdoc.commands.command_line import build_parser
 from hushdoc.document.document import Document
 from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import ArtifactError, InputError
@@ -226,11 +226,9 @@ def test_the_command_reads_the_image_of_a_scan(
         'trust = "trust.json"\nmax_epsilon = 8\nmax_delta = 1e-5\nprivacy_units = ["document"]\n'
     )
     monkeypatch.chdir(tmp_path)
-    parser = argparse.ArgumentParser(prog="hushdoc")
-    extraction.register(parser.add_subparsers())
     asked = ["extract", str(tiny.sealed_with_images()), "scan.png", "blank.json", "--jsonl"]
-    options = parser.parse_args([*asked, "--policy", "policy.toml"])
-    assert options.run(options) == extraction.PARTIAL
+    options = build_parser().parse_args([*asked, "--policy", "policy.toml"])
+    assert options.run(options) == answering.PARTIAL
     printed, warned = capfd.readouterr()
     answers = [json.loads(line) for line in printed.splitlines()]
     assert answers[0]["fields"]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from hushdoc.commands import benchmarking
+from hushdoc.commands.command_line import build_parser
 from hushdoc.errors import PolicyViolationError
 
 
@@ -26,9 +23,9 @@ def policy(tiny: ModuleType, tmp_path: Path) -> Path:
 
 
 def run(tiny: ModuleType, policy: Path, *arguments: str) -> int:
-    parser = argparse.ArgumentParser(prog="hushdoc")
-    benchmarking.register(parser.add_subparsers())
-    options = parser.parse_args(["bench", str(tiny.sealed()), "--policy", str(policy), *arguments])
+    options = build_parser().parse_args(
+        ["bench", str(tiny.sealed()), "--policy", str(policy), *arguments]
+    )
     code: int = options.run(options)
     return code
 
@@ -66,15 +63,3 @@ def test_what_the_policy_refuses_is_not_timed(tiny: ModuleType, policy: Path) ->
 def test_wrong_usage(tiny: ModuleType, policy: Path, arguments: tuple[str, ...]) -> None:
     with pytest.raises(SystemExit, match="2"):
         run(tiny, policy, *arguments)
-
-
-def test_registering_the_verb_imports_nothing_heavy() -> None:
-    code = (
-        "import argparse, sys\n"
-        "from hushdoc.commands import benchmarking, doctor\n"
-        "verbs = argparse.ArgumentParser().add_subparsers()\n"
-        "benchmarking.register(verbs); doctor.register(verbs)\n"
-        "print({'numpy', 'cryptography', 'onnxruntime'} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"

@@ -15,13 +15,10 @@ import pytest
 from hushdoc.commands.sockets import Attempt
 
 CODE = """
-import argparse, sys
+import sys
 {before}
-from hushdoc.commands import doctor
-parser = argparse.ArgumentParser(prog="hushdoc")
-doctor.register(parser.add_subparsers())
-options = parser.parse_args(["doctor", *sys.argv[1:]])
-sys.exit(options.run(options))
+from hushdoc.__main__ import main
+sys.exit(main(["doctor", *sys.argv[1:]]))
 """
 
 COUNTED = """

@@ -1,8 +1,7 @@
-"""The verbs `classify`, `embed` and `redact`, run as a program would be."""
+"""The subcommands `classify`, `embed` and `redact`, run as a program would be."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import runpy
@@ -16,9 +15,9 @@ import pytest
 from PIL import Image
 
 import hushdoc
-from hushdoc.commands import classification, embedding, redaction
+from hushdoc.commands.command_line import build_parser
 from hushdoc.document.document import Document
-from hushdoc.errors import OutputExistsError, PolicyViolationError
+from hushdoc.errors import OutputExistsError, PolicyViolationError, TaskMismatchError
 from hushdoc.reading.opening import open_document
 
 
@@ -62,31 +61,25 @@ POLICY = "--policy policy.toml"
 OPEN = "--trust trust.json --integrity-only"
 
 
-def run(room: Any, *arguments: str, policy: str = POLICY) -> int:
-    """Runs a verb inside this process."""
-    parser = argparse.ArgumentParser(prog="hushdoc")
-    room.register(parser.add_subparsers())
-    verb = {classification: "classify", embedding: "embed", redaction: "redact"}[room]
-    options = parser.parse_args([verb, *arguments, *policy.split()])
-    code: int = options.run(options)
-    return code
+def run(subcommand: str, *arguments: str, policy: str = POLICY) -> int:
+    """Runs a subcommand inside this process."""
+    options = build_parser().parse_args([subcommand, *arguments, *policy.split()])
+    return int(options.run(options))
 
 
 def test_classify_prints_labels_and_goes_on_after_a_failure(
     home: Path, place: Path, tiny: ModuleType, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert (
-        run(classification, f"{home}/classes", "a.json", "gone.pdf", "b.txt", "--top-k", "2") == 7
-    )
+    assert run("classify", f"{home}/classes", "a.json", "gone.pdf", "b.txt", "--top-k", "2") == 7
     printed, warned = capfd.readouterr()
     assert [line.split(":")[0] for line in printed.splitlines()] == ["a", "b"]
     assert all(line.count(".") == 2 for line in printed.splitlines())
     assert warned.startswith("hushdoc classify: BAD_INPUT: gone.pdf: ")
-    assert run(classification, f"{home}/classes", "a.json", "--json", "--top-k", "3") == 0
+    assert run("classify", f"{home}/classes", "a.json", "--json", "--top-k", "3") == 0
     data = json.loads(capfd.readouterr().out)
     assert sorted(item["label"] for item in data["scores"]) == sorted(tiny.CLASSES)
     assert data["label"] == data["scores"][0]["label"]
-    assert run(classification, f"{home}/classes", "a.json", "gone.pdf", "--jsonl") == 7
+    assert run("classify", f"{home}/classes", "a.json", "gone.pdf", "--jsonl") == 7
     lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert [line.get("error", {}).get("code") for line in lines] == [None, "BAD_INPUT"]
 
@@ -94,15 +87,15 @@ def test_classify_prints_labels_and_goes_on_after_a_failure(
 def test_classify_opens_images_without_ocr(
     home: Path, place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(classification, f"{home}/images", "scan.png", "--ocr", "none") == 0
+    assert run("classify", f"{home}/images", "scan.png", "--ocr", "none") == 0
     assert capfd.readouterr().out.startswith("scan: ")
-    assert run(classification, f"{home}/images", "b.txt") == 3
+    assert run("classify", f"{home}/images", "b.txt") == 3
 
 
 def test_classify_asks_a_table_of_hashed_features(
     home: Path, place: Path, tiny: ModuleType, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(classification, f"{home}/table", "a.json", "b.txt", "--jsonl", "--top-k", "3") == 0
+    assert run("classify", f"{home}/table", "a.json", "b.txt", "--jsonl", "--top-k", "3") == 0
     answers = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     for answer in answers:
         assert {item["label"] for item in answer["scores"]} == set(tiny.CLASSES)
@@ -116,33 +109,33 @@ def test_encrypted_files_are_opened_with_a_password(
     pdfs = runpy.run_path(str(path))
     Path("locked.pdf").write_bytes(pdfs["file"]([pdfs["shown"]("word1")], password="geheim"))
     Path("password").write_text("geheim\n")
-    for room, artifact, policy in (
-        (classification, "images", POLICY),
-        (classification, "classes", POLICY),
-        (embedding, "vectors", OPEN),
+    for subcommand, artifact, policy in (
+        ("classify", "images", POLICY),
+        ("classify", "classes", POLICY),
+        ("embed", "vectors", OPEN),
     ):
         asked = [f"{home}/{artifact}", "locked.pdf"]
-        assert run(room, *asked, policy=policy) == 3
+        assert run(subcommand, *asked, policy=policy) == 3
         assert "ENCRYPTED_DOCUMENT" in capfd.readouterr().err
-        assert run(room, *asked, "--password-file", "password", policy=policy) == 0
+        assert run(subcommand, *asked, "--password-file", "password", policy=policy) == 0
         assert "locked" in capfd.readouterr().out
 
 
 def test_embed_prints_vectors(
     home: Path, place: Path, tiny: ModuleType, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(embedding, f"{home}/vectors", "a.json", "b.txt", policy=OPEN) == 0
+    assert run("embed", f"{home}/vectors", "a.json", "b.txt", policy=OPEN) == 0
     lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     policy = hushdoc.Policy.integrity_only(trust=tiny.TRUST)
     model: Any = hushdoc.load(home / "vectors", policy=policy)
     expected = model.embed(open_document("b.txt")).vector
     assert np.float32(lines[1]["items"][0]["vector"]).tolist() == expected.tolist()
-    assert run(embedding, f"{home}/vectors", "a.json", "--json", policy=OPEN) == 0
+    assert run("embed", f"{home}/vectors", "a.json", "--json", policy=OPEN) == 0
     assert json.loads(capfd.readouterr().out)["level"] == "page"
     policy_text = (place / "policy.toml").read_text()
     (place / "strict.toml").write_text(policy_text.replace("max_epsilon = 8", "max_epsilon = 0.01"))
     with pytest.raises(PolicyViolationError):
-        run(embedding, f"{home}/vectors", "a.json", policy="--policy strict.toml")
+        run("embed", f"{home}/vectors", "a.json", policy="--policy strict.toml")
 
 
 def test_redact_writes_what_is_left(
@@ -153,10 +146,10 @@ def test_redact_writes_what_is_left(
     label = found[0].label
     gone = {index for item in found if item.label == label for index in item.word_ids}
     assert 0 < len(gone) < 12
-    assert run(redaction, str(tiny.sealed()), "a.json", "--out", "left", "--label", label) == 0
+    assert run("redact", str(tiny.sealed()), "a.json", "--out", "left", "--label", label) == 0
     printed = capfd.readouterr().out
     assert f"left: removed {label} (" in printed
-    assert "Look at the result" in printed
+    assert "Inspect the result" in printed
     back = open_document("left/document.json")
     assert [word.text for word in back.pages[0].words] == [
         f"word{index}" for index in range(12) if index not in gone
@@ -166,8 +159,8 @@ def test_redact_writes_what_is_left(
         pixel = image.getpixel((30 + 60 * (first % 6), 20 + 30 * (first // 6)))
     assert pixel == (0, 0, 0)
     with pytest.raises(OutputExistsError):
-        run(redaction, str(tiny.sealed()), "a.json", "--out", "left")
-    assert run(redaction, str(tiny.sealed()), "a.json", "--out", "all") == 0
+        run("redact", str(tiny.sealed()), "a.json", "--out", "left")
+    assert run("redact", str(tiny.sealed()), "a.json", "--out", "all") == 0
     left = json.loads(Path("all/document.json").read_text())["pages"][0]["words"]
     everything = {index for item in found for index in item.word_ids}
     assert len(left) == 12 - len(everything)
@@ -177,16 +170,34 @@ def test_misspelled_labels_remove_nothing(
     tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as raised:
-        run(redaction, str(tiny.sealed()), "a.json", "--out", "left", "--label", "Total")
+        run("redact", str(tiny.sealed()), "a.json", "--out", "left", "--label", "Total")
     assert raised.value.code == 2
     assert "knows no field Total; it knows date, supplier, total" in capfd.readouterr().err
+    assert not (place / "left").exists()
+
+
+@pytest.mark.parametrize(
+    ("subcommand", "artifact", "advice"),
+    [
+        ("extract", "table", "hushdoc classify"),
+        ("redact", "classes", "hushdoc classify"),
+        ("embed", "classes", "hushdoc classify"),
+        ("classify", "vectors", "hushdoc embed"),
+    ],
+)
+def test_a_task_that_does_not_fit_names_the_subcommand_that_does(
+    home: Path, place: Path, subcommand: str, artifact: str, advice: str
+) -> None:
+    more = ("--out", "left") if subcommand == "redact" else ()
+    with pytest.raises(TaskMismatchError, match=f"use `{advice}`"):
+        run(subcommand, f"{home}/{artifact}", "a.json", *more, policy=OPEN)
     assert not (place / "left").exists()
 
 
 @pytest.mark.parametrize("wrong", [["-", "-"], ["a.json", "--top-k", "0"]])
 def test_wrong_usage(home: Path, place: Path, wrong: list[str]) -> None:
     with pytest.raises(SystemExit) as raised:
-        run(classification, f"{home}/classes", *wrong)
+        run("classify", f"{home}/classes", *wrong)
     assert raised.value.code == 2
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import errno
 import fcntl
 import os
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from hushdoc.commands import signing as sign
+from hushdoc.commands.command_line import build_parser
 from hushdoc.signing import dsse, keys
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
 from hushdoc.system import locks
@@ -116,9 +115,7 @@ def test_two_signers_at_once_both_count_on_windows(
         keys.write_private_key(private, path)
 
     def run(path: Path) -> int:
-        parser = argparse.ArgumentParser()
-        sign.register(parser.add_subparsers())
-        options = parser.parse_args(["sign", str(sealed), "--key", str(path)])
+        options = build_parser().parse_args(["sign", str(sealed), "--key", str(path)])
         return int(options.run(options))
 
     with ThreadPoolExecutor(len(files)) as pool:

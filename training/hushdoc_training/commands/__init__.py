@@ -1,14 +1,16 @@
-"""The verbs that training adds to the command line: `train` and `ledger`."""
+"""The subcommands that training adds to the command line: `train` and `ledger`."""
 
 from __future__ import annotations
 
-import argparse
+from typing import TYPE_CHECKING
 
-from hushdoc_training.commands.ledger import register as register_ledger
-from hushdoc_training.commands.train import register as register_train
+from hushdoc_training.commands import ledger, train
+
+if TYPE_CHECKING:
+    from hushdoc.commands.parsing import Subcommands
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the verbs; torch and numpy are imported only when one runs."""
-    register_train(verbs)
-    register_ledger(verbs)
+def register(subcommands: Subcommands) -> None:
+    """Adds the subcommands; torch and numpy are imported only when one runs."""
+    train.register(subcommands)
+    ledger.register(subcommands)

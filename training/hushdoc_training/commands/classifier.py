@@ -11,6 +11,7 @@ from hushdoc.errors import AnnotationError, MissingExtraError
 from hushdoc_training.commands import classifier_options, clauses
 
 if TYPE_CHECKING:
+    from hushdoc.commands.parsing import Subcommands
     from hushdoc.hashing import FeatureScheme
     from hushdoc_training.crf.corpus import Corpus
     from hushdoc_training.labelled_texts import Message
@@ -41,7 +42,7 @@ No epsilon follows from the first two. Only `dp-sgd` protects documents."""
 NUM_INVENTED = 300
 
 
-def register(tasks: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def register(tasks: Subcommands) -> None:
     """Adds the task to the verb `train`; nothing heavy is imported before it runs."""
     parser = tasks.add_parser(
         "classifier",
@@ -49,7 +50,7 @@ def register(tasks: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=run, refuse_usage=parser.error)
+    parser.set_defaults(run=run, extra="crf")
     classifier_options.add(parser)
 
 

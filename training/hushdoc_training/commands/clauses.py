@@ -12,6 +12,7 @@ from hushdoc_training.commands import clause_options
 
 if TYPE_CHECKING:
     from hushdoc.certificate.claim import DataAccess
+    from hushdoc.commands.parsing import Subcommands
     from hushdoc.hashing import Clusters, FeatureScheme
     from hushdoc_training.audit.roc import Attack
     from hushdoc_training.crf.corpus import Corpus
@@ -48,7 +49,7 @@ ALONE = (
 SENTENCE = "one sentence of the file, which whoever trained declared to be a document of its own"
 
 
-def register(tasks: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def register(tasks: Subcommands) -> None:
     """Adds the task to the verb `train`; nothing heavy is imported before it runs."""
     parser = tasks.add_parser(
         "clauses",
@@ -56,7 +57,7 @@ def register(tasks: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=run, refuse_usage=parser.error)
+    parser.set_defaults(run=run, extra="crf")
     clause_options.add(parser)
 
 

@@ -1,4 +1,4 @@
-"""The verb `ledger`: the budget of a data set over all its training runs. It needs no torch."""
+"""The subcommand `ledger`: the budget of a data set over all its training runs, without torch."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hushdoc.errors import HushdocError
 
 if TYPE_CHECKING:
     from hushdoc.accounting.mechanism import Mechanism
+    from hushdoc.commands.parsing import CommandParser, Subcommands
     from hushdoc_training.ledger.ledger import Ledger
 
 DESCRIPTION = """Keeps the privacy budget of one data set over all training runs, in one file.
@@ -22,27 +23,27 @@ DESCRIPTION = """Keeps the privacy budget of one data set over all training runs
 
 A run reserves its steps before it starts, and does not start if all runs together would pass the
 cap. Each step is charged, on the disk, before its noise is drawn, so a crash never takes a charge
-back. The certificate of a run then states what all runs spend together, so that those that were
-tried and dropped are inside its epsilon.
+back. The certificate of a run then states what all runs spend together, so that its epsilon
+includes those that were tried and dropped.
 
 Make one ledger for a data set, before anything is trained on it, and keep its newest copy: an
 older copy has forgotten charges. It holds a secret salt and no documents."""
 
 
-def register(verbs: Any) -> None:
+def register(subcommands: Subcommands) -> None:
     """Adds `hushdoc ledger`; numpy is imported only when it runs."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
+    parser = subcommands.add_parser(
         "ledger",
         help="keep one privacy budget over all training runs on the same documents",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    deeds = parser.add_subparsers(title="deeds", dest="deed", required=True, metavar="DEED")
-    _register_init(deeds)
-    show = _deed(deeds, "show", run_show, "what is spent, reserved and left, and by which runs")
+    actions = parser.add_subparsers(title="actions", dest="action", required=True, metavar="ACTION")
+    _register_init(actions)
+    show = _action(actions, "show", run_show, "print what is spent, reserved and left, by run")
     show.add_argument("--json", action="store_true", help="print one JSON object")
-    audit = _deed(
-        deeds,
+    audit = _action(
+        actions,
         "audit",
         run_audit,
         "check the file, every charge, the cap, and run folders against it",
@@ -55,10 +56,10 @@ def register(verbs: Any) -> None:
         default=[],
         metavar="FOLDER",
         dest="folders",
-        help="run folder whose charges the ledger must hold; may be given again",
+        help="run folder whose charges the ledger must contain; may be given again",
     )
-    close = _deed(
-        deeds,
+    close = _action(
+        actions,
         "close",
         run_close,
         "end a run for good and free the steps that it did not take",
@@ -67,9 +68,11 @@ def register(verbs: Any) -> None:
     close.add_argument("run_id", metavar="RUN", help="its id, as `hushdoc ledger show` lists it")
 
 
-def _register_init(deeds: Any) -> None:
-    init = _deed(deeds, "init", run_init, "start the ledger of a data set; never overwrites one")
-    init.add_argument("--data", required=True, metavar="NAME", help="what the documents are called")
+def _register_init(actions: Subcommands) -> None:
+    init = _action(
+        actions, "init", run_init, "start the ledger of a data set; never overwrites one"
+    )
+    init.add_argument("--data", required=True, metavar="NAME", help="name of the documents")
     init.add_argument(
         "--unit",
         choices=("document", "sequence"),
@@ -77,14 +80,23 @@ def _register_init(deeds: Any) -> None:
         help="what the budget protects (default: document)",
     )
     init.add_argument(
-        "--epsilon", type=float, required=True, help="the cap that all runs together keep"
+        "--epsilon",
+        type=float,
+        required=True,
+        metavar="E",
+        help="cap on the epsilon of all runs together",
     )
-    init.add_argument("--delta", type=float, default=1e-5, help="where it holds (default: 1e-5)")
-    init.set_defaults(refuse_usage=init.error)
+    init.add_argument(
+        "--delta",
+        type=float,
+        default=1e-5,
+        metavar="D",
+        help="delta at which epsilon is counted (default: 1e-5)",
+    )
 
 
-def _deed(deeds: Any, name: str, run: Any, about: str, more: str = "") -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = deeds.add_parser(
+def _action(actions: Subcommands, name: str, run: Any, about: str, more: str = "") -> CommandParser:
+    parser = actions.add_parser(
         name, help=about, description=f"{about[0].upper()}{about[1:]}. {more}".strip()
     )
     parser.add_argument("ledger", type=Path, metavar="FILE", help="the ledger")

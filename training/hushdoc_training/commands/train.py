@@ -1,4 +1,4 @@
-"""The verb `train`; torch is imported only when it runs."""
+"""The subcommand `train`, and its task `kie`; torch is imported only when it runs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushdoc.errors import MissingExtraError
-from hushdoc_training.commands import classifier, clauses
+from hushdoc_training.commands import classifier, clauses, training_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hushdoc.certificate.claim import PublicData
+    from hushdoc.commands.parsing import CommandParser, Subcommands
     from hushdoc.labels import LabelledDocument
     from hushdoc_training.data.dataset import Source
     from hushdoc_training.ledger.ledger import Ledger
@@ -33,139 +34,186 @@ is calibrated to the target. Ctrl-C finishes the step and saves; go on with --re
 With --ledger, all runs on the same documents share one budget: see `hushdoc ledger --help`."""
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the verb to the command line."""
-    train = verbs.add_parser(
+def register(subcommands: Subcommands) -> None:
+    """Adds `hushdoc train` with its tasks."""
+    train = subcommands.add_parser(
         "train",
         help="train a document model with differential privacy",
-        description="Trains a document model, privately unless told otherwise. "
-        "`hushdoc train TASK --help` says how.",
+        description="Trains a document model, privately unless told otherwise. See "
+        "`hushdoc train TASK --help`.",
     )
     tasks = train.add_subparsers(title="tasks", dest="task", required=True, metavar="TASK")
-    clauses.register(tasks)
-    classifier.register(tasks)
     parser = tasks.add_parser(
         "kie",
-        help="key information extraction: fields of invoices, receipts, forms",
+        help="find fields of invoices, receipts and forms (key information extraction)",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=run, refuse_usage=parser.error)
-    data = parser.add_argument_group("documents")
-    data.add_argument(
-        "--data", required=True, help="FUNSD folder, XFUND file, or invented:KIND[+KIND]"
+    _data_options(parser)
+    _model_options(parser)
+    _privacy_options(parser)
+    _training_options(parser)
+    parser.set_defaults(run=run, extra="training")
+    clauses.register(tasks)
+    classifier.register(tasks)
+
+
+def _data_options(parser: CommandParser) -> None:
+    group = parser.add_argument_group("documents")
+    group.add_argument(
+        "--data", required=True, help="FUNSD folder, XFUND file, or invented:TYPE[+TYPE]"
     )
-    data.add_argument("--documents", type=int, help="how many (default: all, or 1000 invented)")
-    data.add_argument(
+    group.add_argument(
+        "--documents",
+        type=int,
+        metavar="N",
+        help="number of documents (default: all, or 1000 invented)",
+    )
+    training_options.add_name(group)
+    group.add_argument(
         "--labels",
         choices=("form", "fields"),
         default="form",
-        help="what invented documents carry: header/question/answer, or named fields",
+        help="labels of invented documents: header, question and answer, or named fields (default: "
+        "form)",
     )
-    data.add_argument("--seed", type=int, default=0, help="of invented documents and fresh weights")
-    data.add_argument("--name", help="what the certificate calls the documents (default: --data)")
-    where = parser.add_argument_group("model and output")
-    where.add_argument("--out", type=Path, required=True, help="a new folder for the run")
-    where.add_argument(
+    group.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="seed of invented documents and of fresh weights, never of privacy noise (default: 0)",
+    )
+    parser.mark_expert("--labels", "--seed")
+
+
+def _model_options(parser: CommandParser) -> None:
+    group = parser.add_argument_group("model and output")
+    training_options.add_out(group)
+    group.add_argument(
         "--resume", action="store_true", help="continue the interrupted run in --out"
     )
-    where.add_argument(
+    group.add_argument(
         "--start",
         default="minilm",
-        help="minilm, small, a run folder, a transformers folder or a hub id of LayoutLM, "
-        "LayoutLMv3 or LiLT (default: minilm)",
+        metavar="MODEL",
+        help="model to start from: minilm, small, a run folder, or a transformers folder or hub id "
+        "of LayoutLM, LayoutLMv3 or LiLT (default: minilm)",
     )
-    where.add_argument(
-        "--public-overlap",
-        choices=("none", "unknown", "partial", "contained"),
-        default="unknown",
-        help="how far the public data named here (published weights, --public documents) may hold "
-        "documents that are to be protected (default: unknown; invented ones: none)",
+    training_options.add_overlap(group)
+    group.add_argument(
+        "--new-labels",
+        action="store_true",
+        help="use a fresh output layer if the labels differ from those of --start",
     )
-    where.add_argument(
-        "--new-labels", action="store_true", help="fresh output layer if the labels differ"
+    group.add_argument(
+        "--max-tokens",
+        type=int,
+        default=128,
+        metavar="N",
+        help="length of a window in tokens (default: 128)",
     )
-    where.add_argument("--max-tokens", type=int, default=128, help="window length (default: 128)")
-    where.add_argument(
+    group.add_argument(
         "--images",
         action="store_true",
-        help="it reads the image of each page beside its words: LayoutLMv3 alone, and every "
-        "document must have images; a run that --start names keeps its own way",
+        help="read the image of each page beside its words: LayoutLMv3 only, and every document "
+        "must have images; implied by a run in --start that reads them",
     )
-    where.add_argument(
-        "--box-level", choices=("word", "segment"), default="word", help="which boxes it reads"
+    group.add_argument(
+        "--box-level",
+        choices=("word", "segment"),
+        default="word",
+        help="whether the model reads the boxes of words or of segments (default: word)",
     )
-    where.add_argument(
+    group.add_argument(
         "--word-order",
         choices=("given", "reading"),
         default="given",
-        help="reading: the words of each page are sorted by their boxes, here and by whatever runs "
-        "the model; a run that --start names keeps its own (default: given)",
+        help="reading: sort the words of each page by their boxes, in training and in use; a run "
+        "in --start keeps its own order (default: given)",
     )
-    privacy = parser.add_argument_group("privacy")
-    mode = privacy.add_mutually_exclusive_group()
-    mode.add_argument("--public", action="store_true", help="the documents are public: no privacy")
+    parser.mark_expert("--new-labels", "--max-tokens", "--images", "--box-level", "--word-order")
+
+
+def _privacy_options(parser: CommandParser) -> None:
+    group = parser.add_argument_group("privacy")
+    mode = group.add_mutually_exclusive_group()
+    mode.add_argument(
+        "--public", action="store_true", help="train without privacy: the documents are public"
+    )
     mode.add_argument(
         "--not-private",
         action="store_true",
         help="train on private documents without privacy; the certificate says so",
     )
-    mode.add_argument("--epsilon", type=float, default=8.0, help="budget (default: 8)")
-    privacy.add_argument("--delta", type=float, help="(default: the ledger's, else 1e-5)")
-    privacy.add_argument(
+    mode.add_argument(
+        "--epsilon", type=float, default=8.0, metavar="E", help="privacy budget (default: 8)"
+    )
+    training_options.add_budget(parser, group, steps=200, clipping_norm=0.1, expected_records=32)
+    group.add_argument(
+        "--sampling-rate",
+        type=float,
+        default=0.2,
+        metavar="Q",
+        help="probability of each record to be in a step (default: 0.2)",
+    )
+    group.add_argument(
+        "--privacy-unit",
+        choices=("document", "sequence"),
+        default="document",
+        help="what the guarantee protects: whole documents, or windows of tokens (default: "
+        "document)",
+    )
+    group.add_argument(
         "--accountant",
         choices=("pld", "rdp"),
         default="pld",
-        help="how noise is calibrated: privacy loss distributions, or Renyi's more noise "
-        "(default: pld)",
+        help="how noise is calibrated: by privacy loss distributions, or by Renyi accounting, "
+        "which needs more noise (default: pld)",
     )
-    privacy.add_argument(
-        "--ledger",
-        type=Path,
-        metavar="FILE",
-        help="budget of these documents over all runs, from `hushdoc ledger init`; the certificate "
-        "then states what all of them spend together",
-    )
-    privacy.add_argument(
-        "--documents-changed",
-        action="store_true",
-        help="documents were added, removed or relabelled since the ledger's last run; all runs "
-        "count for all of them",
-    )
-    privacy.add_argument("--privacy-unit", choices=("document", "sequence"), default="document")
-    privacy.add_argument(
-        "--sampling-rate", type=float, default=0.2, help="per step and record (default: 0.2)"
-    )
-    privacy.add_argument("--steps", type=int, default=200, help="private steps (default: 200)")
-    privacy.add_argument("--clipping-norm", type=float, default=0.1, help="(default: 0.1)")
-    privacy.add_argument(
-        "--expected-records", type=int, default=32, help="divisor of the noised sum (default: 32)"
-    )
-    privacy.add_argument(
-        "--tuned-on",
-        choices=("none", "public-data", "unaccounted"),
-        default="none",
-        help="on what the settings were chosen; 'none' is one run, fixed beforehand",
-    )
-    privacy.add_argument(
+    group.add_argument(
         "--trained",
         choices=("all", "encoder", "biases", "output"),
         default="encoder",
-        help="which parameters learn and get noise: all; all but word embeddings; biases, norms "
-        "and output layer; or the output layer alone, for a hundred documents (default: encoder)",
+        help="which parameters are trained and get noise: all; all but word embeddings; biases, "
+        "norms and output layer; or the output layer alone, for a hundred documents (default: "
+        "encoder)",
     )
-    privacy.add_argument(
+    group.add_argument(
         "--backend",
         choices=("book-keeping", "opacus", "one-by-one"),
         default="book-keeping",
-        help="how gradients are clipped, all to the same numbers: in one backward pass; by Opacus' "
-        "hooks, which know fewer layers; by one pass for each record (default: book-keeping)",
+        help="how gradients are clipped, all with the same result: in one backward pass; by "
+        "Opacus' hooks, which know fewer layers; by one pass for each record (default: "
+        "book-keeping)",
     )
-    training = parser.add_argument_group("training")
-    training.add_argument("--learning-rate", type=float, help="(default: 5e-4 private, 3e-4 plain)")
-    training.add_argument("--epochs", type=float, default=1.0, help="plain passes (default: 1)")
-    training.add_argument("--batch-size", type=int, default=16, help="plain batch (default: 16)")
-    training.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.mark_expert("--privacy-unit", "--accountant", "--trained", "--backend")
+
+
+def _training_options(parser: CommandParser) -> None:
+    group = parser.add_argument_group("training")
+    group.add_argument(
+        "--learning-rate",
+        type=float,
+        metavar="RATE",
+        help="step size of the optimiser (default: 5e-4 with privacy, 3e-4 without)",
+    )
+    group.add_argument(
+        "--epochs",
+        type=float,
+        default=1.0,
+        metavar="N",
+        help="passes over the documents, without privacy (default: 1)",
+    )
+    group.add_argument(
+        "--batch-size",
+        type=int,
+        default=16,
+        metavar="N",
+        help="windows in a batch, without privacy (default: 16)",
+    )
+    group.add_argument("--quiet", action="store_true", help="print no progress")
+    parser.mark_expert("--learning-rate", "--epochs", "--batch-size")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,0 +1,85 @@
+"""The command line: the subcommands of the SDK, and those that the upper floors plug in."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+
+import hushdoc
+from hushdoc.commands import (
+    benchmarking,
+    certificates,
+    classification,
+    completion,
+    doctor,
+    embedding,
+    extraction,
+    extras,
+    inspection,
+    keys,
+    notices,
+    redaction,
+    signing,
+    trust,
+)
+from hushdoc.commands.parsing import CommandParser
+from hushdoc.errors import HushdocError, OutputWriteError
+
+SECTIONS = {
+    "train": ("train", "ledger", "export"),
+    "check and sign": ("keygen", "sign", "trust", "inspect", "verify", "certificate"),
+    "use": ("extract", "classify", "embed", "redact"),
+    "this machine": ("doctor", "bench", "completion"),
+}
+"""The journey of a model, by which --help orders the subcommands."""
+
+EXIT_CODES = """exit codes:
+  0 done   2 wrong usage   3 input   4 artifact or certificate   5 refused by the policy
+  6 run time   7 some documents failed   130 interrupted, can be resumed"""
+
+
+def build_parser() -> CommandParser:
+    """Returns the parser with every installed subcommand."""
+    parser = CommandParser(
+        prog="hushdoc",
+        sections=SECTIONS,
+        description="Private document models: train, certify, export, verify, run.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"hushdoc {hushdoc.__version__}")
+    subcommands = parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
+    for plugged in sorted(entry_points(group="hushdoc.commands"), key=lambda entry: entry.name):
+        plugged.load()(subcommands)
+    for module in (keys, trust, signing, inspection, certificates):
+        module.register(subcommands)
+    for module in (extraction, classification, embedding, redaction, doctor, benchmarking):
+        module.register(subcommands)
+    completion.register(subcommands, parser)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one subcommand and returns its exit code; errors become a line on standard error."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that can't show a character gets it escaped, never a traceback.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    options = build_parser().parse_args(arguments)
+    try:
+        with notices.as_lines(), extras.required(getattr(options, "extra", None)):
+            exit_code = int(options.run(options))
+        sys.stdout.flush()
+        return exit_code
+    except HushdocError as error:
+        print(f"hushdoc {options.subcommand}: {error.code}: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        return 0
+    except OSError as error:
+        # Subcommands name the files they read and write; what is left is the terminal or its pipe.
+        print(f"hushdoc {options.subcommand}: OUTPUT_NOT_WRITTEN: {error}", file=sys.stderr)
+        return OutputWriteError.exit_code

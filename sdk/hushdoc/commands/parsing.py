@@ -1,0 +1,100 @@
+"""Parsers of the command line: usual options under --help, all of them under --help-all."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn, TypeAlias
+
+Subcommands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
+"""What a subcommand is added to."""
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose --help leaves out expert options, and that reports wrong usage in one line."""
+
+    def __init__(self, *, sections: Mapping[str, Sequence[str]] | None = None, **settings: Any):
+        """Adds --help-all.
+
+        Args:
+            sections: Headings under which --help lists subcommands; one heading by default.
+            settings: Those of `argparse.ArgumentParser`.
+        """
+        super().__init__(**settings)
+        self._sections = sections
+        self._expert: set[str] = set()
+        self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show every option and exit")
+        self.set_defaults(refuse_usage=self.error)
+
+    def mark_expert(self, *options: str) -> None:
+        """Hides options from --help; they are parsed all the same."""
+        known = {name for action in self._actions for name in action.option_strings}
+        if unknown := set(options) - known:
+            raise ValueError(f"{', '.join(sorted(unknown))} is not an option of '{self.prog}'.")
+        self._expert.update(options)
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the program with one line and exit code 2."""
+        self.exit(2, f"{self.prog}: error: {message.rstrip('.')}. See `{self.prog} --help`.\n")
+
+    def format_help(self) -> str:
+        """Returns the help with the usual options."""
+        return self._help(
+            [item for item in self._actions if self._expert.isdisjoint(item.option_strings)]
+        )
+
+    def format_full_help(self) -> str:
+        """Returns the help with every option, and that of every subcommand below."""
+        below = (parser.format_full_help() for _, parser in self.subcommands())
+        return "\n".join((self._help(self._actions), *below))
+
+    def subcommands(self) -> Iterator[tuple[str, CommandParser]]:
+        """Yields the name and parser of each subcommand."""
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                yield from action.choices.items()
+
+    def _help(self, actions: Sequence[argparse.Action]) -> str:
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        for group in self._action_groups:
+            listed = [action for action in group._group_actions if action in actions]
+            for title, members in self._sectioned(group.title, listed):
+                formatter.start_section(title)
+                formatter.add_text(group.description)
+                formatter.add_arguments(members)
+                formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
+
+    def _sectioned(
+        self, title: str | None, actions: list[argparse.Action]
+    ) -> Iterator[tuple[str | None, list[argparse.Action]]]:
+        """Yields the headings of a group of options, or of the subcommands by section."""
+        below = [item for item in actions if isinstance(item, argparse._SubParsersAction)]
+        if self._sections is None or not below:
+            if actions:
+                yield title, actions
+            return
+        listed = {item.dest: item for item in below[0]._get_subactions()}
+        for section, names in self._sections.items():
+            yield section, [listed.pop(name) for name in names if name in listed]
+        if listed:
+            yield "further subcommands", list(listed.values())
+
+
+class _HelpAll(argparse.Action):
+    """Prints the full help and exits."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> NoReturn:
+        assert isinstance(parser, CommandParser)
+        sys.stdout.write(parser.format_full_help())
+        parser.exit()

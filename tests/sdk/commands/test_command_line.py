@@ -1,0 +1,140 @@
+"""The program as a whole: its help, Ctrl-C at any moment, and packages that are not installed."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hushdoc.__main__ import main
+from hushdoc.commands.command_line import SECTIONS, build_parser
+from hushdoc.commands.extras import EXTRAS
+from hushdoc.commands.parsing import CommandParser
+
+INTERRUPT = """
+import importlib.abc, os, signal, sys
+class Interrupting(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[1]:
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+from hushdoc.__main__ import main
+sys.exit(main(sys.argv[2:]))
+"""
+
+MISSING = f"""
+import sys
+for name in {sorted({name for names in EXTRAS.values() for name in names})}:
+    sys.modules[name] = None
+from hushdoc.__main__ import main
+for line in sys.argv[1:]:
+    print(main(line.split()), file=sys.stderr)
+"""
+
+NEEDED = {
+    "train kie --data invented:form --out run": "training",
+    "train clauses --data invented:contract --documents 9 --out run": "crf",
+    "train classifier --data invented:form --documents 9 --out run": "crf",
+    "export . --out model --key key": "export",
+    "export minilm --out model --key key": "export",
+    "keygen --out key": "keys",
+    "trust revoke --list list --key key --next-update-days 7": "keys",
+}
+"""Command lines, and the extra that each of them needs."""
+
+
+def every_parser(parser: CommandParser) -> Iterator[CommandParser]:
+    yield parser
+    for _, below in parser.subcommands():
+        yield from every_parser(below)
+
+
+def in_python(code: str, *arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        **settings,  # type: ignore[call-overload]
+    )
+
+
+def test_the_help_follows_the_journey() -> None:
+    listed = [name for names in SECTIONS.values() for name in names]
+    assert sorted(listed) == sorted(name for name, _ in build_parser().subcommands())
+    shown = build_parser().format_help()
+    headings = [shown.index(f"\n{heading}:\n") for heading in SECTIONS]
+    assert headings == sorted(headings)
+    for heading, names in zip(headings, SECTIONS.values(), strict=True):
+        assert all(shown.index(f"\n  {name} ") > heading for name in names)
+
+
+def test_expert_options_are_parsed_and_shown_by_help_all_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shown = {}
+    for option in ("--help", "--help-all"):
+        with pytest.raises(SystemExit, match="0"):
+            main(["extract", option])
+        shown[option] = capsys.readouterr().out
+    for expert in ("--memory-limit", "--adjacency", "--hocr"):
+        assert expert not in shown["--help"]
+        assert expert in shown["--help-all"]
+    assert "--policy" in shown["--help"]
+    options = build_parser().parse_args(["extract", "m", "d", "--memory-limit", "1GB"])
+    assert options.memory_limit == "1GB"
+    assert shown["--help-all"] in build_parser().format_full_help()
+
+
+def test_help_texts_are_in_one_style() -> None:
+    for parser in every_parser(build_parser()):
+        for action in parser._actions:
+            below = isinstance(action, argparse._SubParsersAction)
+            texts = [item.help for item in action._get_subactions()] if below else [action.help]
+            for text in texts:
+                assert text, (parser.prog, action.option_strings)
+                assert not text.endswith("."), (parser.prog, text)
+                assert not text[:2].istitle(), (parser.prog, text)  # PDF and FUNSD are names
+
+
+def test_wrong_usage_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["extract", "model"])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("hushdoc extract: error: the following arguments are required: DOCUMENT")
+    assert line.endswith("See `hushdoc extract --help`.")
+
+
+def test_a_missing_policy_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HUSHDOC_POLICY", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/nonexistent")
+    assert main(["verify", "model"]) == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("hushdoc verify: NO_POLICY: No policy was given. Give --policy FILE")
+
+
+@pytest.mark.parametrize(
+    "module", ["argparse", "hushdoc.commands.command_line", "hushdoc.explanation", "cryptography"]
+)
+def test_an_interrupt_ends_with_one_line_at_any_import(module: str, tmp_path: Path) -> None:
+    done = in_python(INTERRUPT, module, "keygen", "--out", str(tmp_path / "key"))
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "hushdoc: interrupted.\n"
+
+
+def test_missing_extras_are_named(tmp_path: Path) -> None:
+    done = in_python(MISSING, *NEEDED, cwd=tmp_path)
+    messages = done.stderr.splitlines()
+    assert len(messages) == 2 * len(NEEDED), done.stderr
+    for message, exit_code, extra in zip(
+        messages[::2], messages[1::2], NEEDED.values(), strict=True
+    ):
+        assert ": MISSING_EXTRA: The package '" in message
+        assert message.endswith(f"pip install 'hushdoc[{extra}]'.")
+        assert exit_code == "6"
