@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from stated import docldm, docvqa, dp_adam, feam_dp, fedavg, hash_fill, placeholders
+from examples import docldm, docvqa, dp_adam, feam_dp, fedavg, hash_fill, placeholders
 
 from hushdoc.artifact import artifact
 from hushdoc.artifact import folder as artifact_folder
@@ -50,8 +50,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     out: Path = parser.parse_args().out
     key = example_key()
-    for name, stated in EXAMPLES.items():
-        write_artifact(out / name, stated(), key)
+    for name, certificate in EXAMPLES.items():
+        write_artifact(out / name, certificate(), key)
     write(out / "trust.json", trust_store(key).to_json())
     policy_text = Path(__file__).with_name("policy.toml").read_bytes()
     write(out / "policy.toml", policy_text)

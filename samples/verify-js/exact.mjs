@@ -1,20 +1,20 @@
 // What verify.mjs --exact plugs in: the privacy loss of a transcript on a grid, never below the
 // true one. The specification says why that is sound. Covered are Gaussian steps: sampled, grouped,
-// of clusters, composed, one after the other, on disjoint parts. Anything else proves nothing.
+// of clusters, composed, in sequence, on disjoint parts. Anything else proves nothing.
 
 const CERTIFYING = ['pld', 'prv', 'rdp', 'zcdp', 'analytic-gaussian'];
-const REACH = 10; // standard deviations of an outcome; beyond lies less than 1e-22
+const RANGE = 10; // standard deviations of an outcome; beyond lies less than 1e-22
 const MOST_STEPS = 64; // in one transcript; each costs a transform
 const NODES = [0.21132486540518713, 0.7886751345948129]; // Gauss-Legendre, on a cell of width 1
 
-/** Returns whether every point of a promise follows from the transcript, and none contradicts. */
+/** Returns whether every point of a guarantee follows from the transcript, and none contradicts. */
 export function isReproduced(guarantee, transcript) {
   const points = [[guarantee.epsilon, guarantee.delta], ...guarantee.profile];
   if (!transcript || !CERTIFYING.includes(guarantee.accountant.name)) return false;
   if (!['add-remove', 'zero-out'].includes(guarantee.adjacency)) return false;
   const falls = points.every(([epsilon, delta]) => points.every(([other, larger]) =>
     delta > larger || (delta === larger ? epsilon === other : epsilon >= other)));
-  // A record is in one part of a parallel event, so each part has to keep the promise alone.
+  // A record is in one part of a parallel event, so each part has to keep the guarantee alone.
   const parts = transcript.type === 'parallel' ? transcript.events : [transcript];
   const different = [...new Map(parts.map((part) => [JSON.stringify(part), part])).values()];
   return falls && different.every((part) => keeps(steps(part), points));
@@ -30,7 +30,7 @@ function keeps(ran, points) {
     const found = [true, false].map((removed) => deltas(ran, epsilons, half, size, removed));
     const excess = Math.max(...found.flatMap((one) => one.map((delta, i) => delta / points[i][1])));
     if (excess <= 1) return true;
-    if (half === wide && excess > 1.2) return false; // beyond what a finer grid could mend
+    if (half === wide && excess > 1.2) return false; // beyond what a finer grid could improve
   }
   return false;
 }
@@ -46,19 +46,20 @@ function steps(event, count = 1, size = 1) {
   }
   if (event.type === 'cluster-sampled' && size === 1) {
     const [step, ...others] = inside(1, 1) ?? [];
-    const isOneStep = step?.count === 1 && step.taking === 1 && others.length === 0;
-    return isOneStep ? [{ ...step, count, taking: event.samplingRate }] : null;
+    const isOneStep = step?.count === 1 && step.participation === 1 && others.length === 0;
+    return isOneStep ? [{ ...step, count, participation: event.samplingRate }] : null;
   }
   const isSampled = event.type === 'poisson-sampled' && event.event.type === 'gaussian';
   if (!isSampled && event.type !== 'gaussian') return null;
   const noise = (event.event ?? event).noiseMultiplier;
   const rate = isSampled ? event.samplingRate : 1;
   return size / noise < 25 && size <= 64
-    ? [{ count, taking: 1, means: entering(size, rate).map((w, j) => [w, j / noise]) }] : null;
+    ? [{ count, participation: 1,
+      means: sampleWeights(size, rate).map((w, j) => [w, j / noise]) }] : null;
 }
 
-/** Returns how probable it is that 0, 1, ... of a unit's records enter a batch. */
-function entering(size, rate) {
+/** Returns the probabilities that 0, 1, ... of a unit's records are in a batch. */
+function sampleWeights(size, rate) {
   let found = [1];
   for (let record = 0; record < size; record++) {
     found = [...found, 0].map((w, j) => w * (1 - rate) + (found[j - 1] ?? 0) * rate);
@@ -67,25 +68,25 @@ function entering(size, rate) {
 }
 
 /**
- * Returns one step's privacy loss: how probable each multiple of `width` is, index 0 standing for
- * 0 and the upper half for negative ones, and how probable it is that the loss lies beyond.
+ * Returns one step's privacy loss: the probability of each multiple of `width`, index 0 for 0 and
+ * the upper half for negative ones, and the probability that the loss lies beyond.
  *
  * Without the unit the outcome z is standard normal, with it a mixture of normals around `means`.
  * The outcomes are cut into cells. Each is given to two points of the grid around its losses, so
- * that it stays as probable both with and without the unit: that only adds to the divergence.
+ * that its probabilities with and without the unit stay: that only adds to the divergence.
  */
-function lossGrid({ means, taking }, width, size, removed) {
+function lossGrid({ means, participation }, width, size, removed) {
   const grid = new Float64Array(size), last = means.at(-1)[1];
   const ratio = (z) => means.reduce(
     (sum, [w, mean]) => sum + w * Math.exp(mean * (z - mean / 2)), 0);
-  const range = 2 * REACH + last;
+  const range = 2 * RANGE + last;
   const cells = Math.min(2 ** 21, 2 ** 13 + Math.ceil((range * last) / width));
-  let beyond = 1e-20, leftLoss = Math.log(ratio(-REACH));
+  let beyond = 1e-20, leftLoss = Math.log(ratio(-RANGE));
   for (let cell = 0; cell < cells; cell++) {
-    const rightLoss = Math.log(ratio(((cell + 1) / cells) * range - REACH));
+    const rightLoss = Math.log(ratio(((cell + 1) / cells) * range - RANGE));
     let withUnit = 0, without = 0;
     for (const node of NODES) {
-      const z = ((cell + node) / cells) * range - REACH;
+      const z = ((cell + node) / cells) * range - RANGE;
       const probability = (Math.exp((-z * z) / 2) * range) / cells / Math.sqrt(8 * Math.PI);
       without += probability;
       withUnit += probability * ratio(z);
@@ -99,12 +100,12 @@ function lossGrid({ means, taking }, width, size, removed) {
     } else {
       const raised = (mass - other * Math.exp(low * width)) / -Math.expm1((low - high) * width);
       const upper = Math.min(Math.max(raised, 0), mass);
-      grid[(low + size) % size] += taking * (mass - upper);
-      grid[(high + size) % size] += taking * upper;
+      grid[(low + size) % size] += participation * (mass - upper);
+      grid[(high + size) % size] += participation * upper;
     }
     leftLoss = rightLoss;
   }
-  grid[0] += 1 - taking; // a cluster that did not take part says nothing
+  grid[0] += 1 - participation; // a cluster that did not take part reveals nothing
   return { grid, beyond };
 }
 

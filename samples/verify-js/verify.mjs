@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util';
 process.exitCode = 1; // until everything holds
 const SCHEMA = JSON.parse(readFileSync(new URL('schema.json', import.meta.url)));
 const need = (holds, code, found) => { if (!holds) throw Object.assign(Error(found), { code }); };
-// ---- Strict JSON: one text has one reading. Whole numbers become BigInt: 3 and 3.0 stay apart.
+// ---- Strict JSON: one text has one reading. Integers become BigInt: 3 and 3.0 stay apart.
 const TOKEN = /"(?:[^"\\]|\\.)*"|[^ \t\n\r"{}[\],:]+|[{}[\],:]/gs;
 export function parse(bytes, mostBytes = 256 * 1024) {
   need(bytes.length <= mostBytes, 'CERT_TOO_LARGE', `${bytes.length} bytes`);
@@ -18,10 +18,10 @@ export function parse(bytes, mostBytes = 256 * 1024) {
   expect(plain.match(TOKEN).length === tokens.length, 'a key twice');
   const marked = tokens.map((token) => {
     if (!/^[-\d]/.test(token)) return token;
-    const value = Number(token), isWhole = /^-?\d+$/.test(token), isZero = /^[-0.]+(e|$)/i;
+    const value = Number(token), isInteger = /^-?\d+$/.test(token), isZero = /^[-0.]+(e|$)/i;
     const isKept = Number.isFinite(value) && isZero.test(token) === (value === 0); // no 1e-400
-    expect(isWhole ? Number.isSafeInteger(value) : isKept, token);
-    return isWhole ? `"\\u0000${token}"` : token;
+    expect(isInteger ? Number.isSafeInteger(value) : isKept, token);
+    return isInteger ? `"\\u0000${token}"` : token;
   });
   return JSON.parse(marked.join(''), (_, x) => (x?.[0] === '\0' ? BigInt(x.slice(1)) : x));
 }
@@ -33,8 +33,8 @@ export function read(value, type, where = type) {
   if (type === 'any' && isObject) return read(value, Array.isArray(value) ? 'any*' : 'any%', where);
   const rule = mark ? { each: inner } : SCHEMA[type === 'event' ? `event ${value?.type}` : type];
   expect(rule && where.split('.').length <= 32 && where.split('.event').length <= 16);
-  const { each, holds, pair, types = rule.record ?? holds ?? pair, pattern, whole } = rule;
-  const words = rule.words ?? rule.values, [low, high, also] = whole ?? rule.number ?? [];
+  const { each, holds, pair, types = rule.record ?? holds ?? pair, pattern, integer } = rule;
+  const words = rule.words ?? rule.values, [low, high, also] = integer ?? rule.number ?? [];
   if (each || types) {
     expect(isObject && Array.isArray(value) === (mark === '*' || pair !== undefined));
     const keys = Object.keys(value).sort(), [least, most] = SCHEMA.limits[type] ?? [0, 1000];
@@ -97,7 +97,7 @@ function isReproduced({ event, ...item }, exact) {
   const isProven = ([e, d]) => curve.some(([a, rho]) => rho - Math.log(d * a) / (a - 1) <= e);
   return points.every(isProven) || exact?.isReproduced(item, event) === true;
 }
-// ---- What was signed: each demand is a code and whether it holds. What is not stated is denied.
+// ---- What was signed: each demand is a code and whether it holds. What is not declared is denied.
 function checkRules({ subject, predicate }, policy, now, exact) {
   const { transcripts, dataAccesses, protectedData, model, ...rest } = predicate;
   const time = (days) => `${new Date(now + days * 86400e3).toISOString().slice(0, 19)}Z`;
@@ -129,9 +129,9 @@ function checkRules({ subject, predicate }, policy, now, exact) {
       [code, fits(item[field], policy[setting])])),
     ['UNACCOUNTED_ACCESS', protectedData.length > 0
       && protectedData.every(({ name }) => dataAccesses.some(({ data }) => data === name))
-      && dataAccesses.every(({ data, treatment, accountedIn: held }) => treatment !== 'unaccounted'
-        && protectedData.some(({ name }) => name === data) && held.every(isThere)
-        && (!held.length || judged.every((item) => held.includes(item.transcript))))],
+      && dataAccesses.every(({ data, treatment, accountedIn: keys }) => treatment !== 'unaccounted'
+        && protectedData.some(({ name }) => name === data) && keys.every(isThere)
+        && (!keys.length || judged.every((item) => keys.includes(item.transcript))))],
     ['UNACCOUNTED_ACCESS', rest.derivation.every((step) => !step.dataDependent)],
     ['PUBLIC_DATA_OVERLAP', rest.publicData.every((data) =>
       policy.public_overlap.includes(data.overlapWithProtected))],

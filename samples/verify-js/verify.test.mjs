@@ -68,7 +68,7 @@ test('strict JSON has one reading', () => {
   assert.throws(() => parse(Buffer.alloc(2 ** 18 + 1, 0x20)), { code: 'CERT_TOO_LARGE' });
 });
 
-test('base64 has one spelling, however long', () => {
+test('base64 has one encoding, however long', () => {
   const long = Buffer.alloc(380_000, 'hushdoc').toString('base64');
   for (const text of ['', 'aGk=', 'aGkh', 'aGlo', 'AA==', long]) {
     assert.equal(read(text, 'base64'), text);
@@ -126,12 +126,12 @@ const poisson = (samplingRate, noise) =>
   ({ type: 'poisson-sampled', samplingRate, event: gaussian(noise) });
 const composed = (count, event) => ({ type: 'composed', count, event });
 const clusters = (samplingRate, event) => ({ type: 'cluster-sampled', samplingRate, event });
-const promise = (epsilon, delta, more = {}) => ({
+const guarantee = (epsilon, delta, more = {}) => ({
   epsilon, delta, profile: [], adjacency: 'add-remove', accountant: { name: 'pld' }, ...more,
 });
 
-// Least epsilons as hushdoc finds them; google/differential-privacy confirms all that it has words
-// for, which clusters and groups are not.
+// Least epsilons as hushdoc finds them; google/differential-privacy confirms all that it supports,
+// which clusters and groups are not.
 for (const [name, event, delta, epsilon] of [
   ['one Gaussian', gaussian(1), 1e-5, 4.3772],
   ['windows of forms', composed(350, poisson(1 / 7, 1.5013)), 1 / 389, 7.002],
@@ -142,19 +142,19 @@ for (const [name, event, delta, epsilon] of [
   ['two releases', { type: 'sequence', events: [gaussian(2), gaussian(2)] }, 1e-5, 2.9432],
 ]) {
   test(`epsilon of ${name} is proven, and hardly less`, () => {
-    assert.equal(isReproduced(promise(epsilon * 1.001, delta), event), true);
-    assert.equal(isReproduced(promise(epsilon * 0.97, delta), event), false);
+    assert.equal(isReproduced(guarantee(epsilon * 1.001, delta), event), true);
+    assert.equal(isReproduced(guarantee(epsilon * 0.97, delta), event), false);
   });
 }
 
 test('what can not be recomputed, or contradicts itself, proves nothing', () => {
   const step = composed(350, poisson(1 / 7, 1.5013));
-  assert.equal(isReproduced(promise(8, 1e-2), step), true);
+  assert.equal(isReproduced(guarantee(8, 1e-2), step), true);
   for (const more of [
     { adjacency: 'replace-one' }, { accountant: { name: 'gdp-clt' } }, { profile: [[9, 1e-1]] },
     { profile: [[7.9, 1e-2]] }, { profile: [[8, 1e-9]] }, { delta: 0 },
   ]) {
-    assert.equal(isReproduced(promise(8, 1e-2, more), step), false);
+    assert.equal(isReproduced(guarantee(8, 1e-2, more), step), false);
   }
   for (const event of [
     null, gaussian(0), composed(10 ** 15, poisson(1e-3, 5)), { type: 'hash-fill' },
@@ -162,9 +162,10 @@ test('what can not be recomputed, or contradicts itself, proves nothing', () => 
     clusters(0.5, composed(2, gaussian(9))), composed(1, { type: 'parallel', events: [step] }),
     { type: 'without-replacement', population: 100, sampleSize: 1, event: gaussian(9) },
   ]) {
-    assert.equal(isReproduced(promise(8, 1e-2), event), false);
+    assert.equal(isReproduced(guarantee(8, 1e-2), event), false);
   }
-  assert.equal(isReproduced(promise(8, 1e-2), { type: 'parallel', events: [step, step] }), true);
+  assert.equal(isReproduced(guarantee(8, 1e-2), { type: 'parallel', events: [step, step] }), true);
   const worse = composed(700, poisson(1 / 7, 1.5013));
-  assert.equal(isReproduced(promise(8, 1e-2), { type: 'parallel', events: [step, worse] }), false);
+  assert.equal(
+    isReproduced(guarantee(8, 1e-2), { type: 'parallel', events: [step, worse] }), false);
 });

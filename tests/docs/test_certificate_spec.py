@@ -81,10 +81,10 @@ WORDS: dict[str, tuple[str, ...]] = {
 }
 SOUND_AND_NOT: dict[str, tuple[list[Any], list[Any]]] = {
     "text": (["a", "x" * fields.MAX_TEXT], ["", "x" * (fields.MAX_TEXT + 1), 1, None]),
-    "flag": ([True, False], [0, 1, "true", None]),
+    "boolean": ([True, False], [0, 1, "true", None]),
     "time": (["2026-11-21T08:00:00Z"], ["2026-02-30T00:00:00Z", "2026-11-21 08:00:00", 5, None]),
     "one": ([1], [0, 2, 1.0, True, "1", None]),
-    "whole": ([0, 7], [-1, 1.0, True, "1", None]),
+    "integer": ([0, 7], [-1, 1.0, True, "1", None]),
     "positive": ([1, 9], [0, 1.0, True, None]),
     "number": ([0, 2.5, 10**6], [-1, -0.1, True, "1", None]),
     "share": ([0, 1, 0.5], [1.5, -0.1, True, None]),
@@ -198,15 +198,15 @@ def _agrees(codec: Codec[Any], kind: str) -> None:
 
 @pytest.mark.parametrize("name", ["predicate", *RECORDS])
 def test_the_source_reads_the_fields_of_the_page(name: str) -> None:
-    stated = dict(tables()[name])
+    declared = dict(tables()[name])
     version = (
         {"schemaVersion"} if name in ("predicate", "auditReport", "revocation list") else set()
     )
     event_type = {"type"} if name in EVENTS else set()
     codecs = _codecs(name)
-    assert stated.keys() - version - event_type == codecs.keys()
+    assert declared.keys() - version - event_type == codecs.keys()
     for key, codec in codecs.items():
-        kind = stated[key]
+        kind = declared[key]
         # The manifest's version has an error code of its own.
         _agrees(codec, "positive" if (name, key) == ("manifest", "formatVersion") else kind)
 
@@ -229,23 +229,23 @@ def test_the_policy_has_the_settings_of_the_page() -> None:
     assert set(first_column(table)) == set(settings)
     rows = dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|", table, flags=re.MULTILINE))
     for name, item in settings.items():
-        default, stated = item.default, rows[name]
+        default, declared = item.default, rows[name]
         if default is dataclasses.MISSING or name == "revocations":
-            assert stated == "none"
+            assert declared == "none"
         elif isinstance(default, frozenset):
             all_of_them = default == set(WORDS["CERTIFYING"])
-            assert all_of_them or set(re.findall("`([^`]+)`", stated)) == default
+            assert all_of_them or set(re.findall("`([^`]+)`", declared)) == default
         elif isinstance(default, str):
-            assert stated == f"`{default}`"
+            assert declared == f"`{default}`"
         else:
-            spelled = {"None": "any", "True": "true", str(2**30): "2^30"}
-            assert stated == spelled.get(str(default), str(default))
+            words = {"None": "any", "True": "true", str(2**30): "2^30"}
+            assert declared == words.get(str(default), str(default))
 
 
 @pytest.mark.parametrize(
     "phrase",
     [
-        f"at most {subjects.MAX_NAME}\nletters and {subjects.MAX_SEGMENTS} segments",
+        f"at most {subjects.MAX_NAME}\ncharacters and {subjects.MAX_SEGMENTS} segments",
         f"more than {folder.MAX_LINKS} links",
         f"more than {strict_json.MAX_DEPTH} lists and objects",
         f"more than {strict_json.MAX_BYTES // 1024} KiB ({dsse.MAX_ENVELOPE_BYTES // 1024} KiB",
@@ -281,16 +281,16 @@ CLUSTERS = Composed(
 
 
 @pytest.mark.parametrize(
-    ("event", "delta", "stated"),
+    ("event", "delta", "declared"),
     [
         (STEPS, 1 / 389, "7.002"),
         (CLUSTERS, 1e-5, "14.46"),
         (Grouped(size=8, event=STEPS), 1 / 389, "167.5"),
     ],
 )
-def test_known_answers_are_known(event: mechanism.Mechanism, delta: float, stated: str) -> None:
-    assert f": {stated}." in section(8) or f": {stated}" in section(8)
-    assert pld.epsilon(event, delta) == pytest.approx(float(stated), rel=5e-4)
+def test_known_answers_are_known(event: mechanism.Mechanism, delta: float, declared: str) -> None:
+    assert f": {declared}." in section(8) or f": {declared}" in section(8)
+    assert pld.epsilon(event, delta) == pytest.approx(float(declared), rel=5e-4)
 
 
 CODE = re.compile(r"(?!(O|AF|SOCK)_)[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
@@ -322,10 +322,10 @@ def codes_of_the_source() -> set[str]:
 
 def test_every_code_stands_in_the_page_and_no_other() -> None:
     table, _, others = section(14).partition("Codes of hushdoc's library")
-    stated = first_column(table)
+    declared = first_column(table)
     beside = re.findall("`([A-Z0-9_]+)`", others)
-    assert len(stated) + len(beside) == len({*stated, *beside})
-    assert {*stated, *beside} == codes_of_the_source()
+    assert len(declared) + len(beside) == len({*declared, *beside})
+    assert {*declared, *beside} == codes_of_the_source()
     rules = section(12)
     unexplained = re.findall(r"^\| `([A-Z_]+)` \| \|$", table, flags=re.MULTILINE)
     assert unexplained

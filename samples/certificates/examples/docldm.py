@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from examples import parts
 from hushdoc.accounting.mechanism import Composed, Gaussian, Mechanism, Parallel, PoissonSampled
 from hushdoc.certificate import guarantees
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.certificate.claim import Claim, ProtectedData, ProtectedUnit, PublicData
-from stated import parts
 
 DATA = "RVL-CDIP training pages"
 NUM_PAGES, NUM_LABELS = 320_000, 16
@@ -32,7 +32,7 @@ def dp_docldm() -> Certificate:
         "unit_definition": "one scanned page with its label",
         "adjacency": "add-remove",
         "sampling_as_implemented": "poisson",
-        "floating_point": "not stated in the paper",
+        "floating_point": "not given in the paper",
     }
     all_three = (
         parts.no_privacy(
@@ -102,12 +102,7 @@ def per_label() -> Parallel:
 def one_label(
     *, num_pages: int = PAGES_OF_A_LABEL, noise_multiplier: float = NOISE_MULTIPLIER
 ) -> Composed:
-    """Returns the training of one label's model.
-
-    Args:
-        num_pages: Of the label; with no more than a batch, every page is in every batch.
-        noise_multiplier: Of the summed gradient.
-    """
+    """Returns the training of one label's model; few pages are all in every batch."""
     rate = min(1.0, BATCH_SIZE / num_pages)
     step = PoissonSampled(sampling_rate=rate, event=Gaussian(noise_multiplier=noise_multiplier))
     return Composed(event=step, count=max(EPOCHS, EPOCHS * num_pages // BATCH_SIZE))
@@ -148,7 +143,7 @@ _CAVEATS = (
     "private training began.",
     "delta is one over the number of pages, as published. Such a delta would allow a method that "
     "publishes one random page.",
-    "Models trained with the paper's DP-Promise variant are promised nothing: the target of its "
+    "Models trained with the paper's DP-Promise variant have no guarantee: the target of its "
     "first phase is the noise itself, and a noisy page with its noise gives the page back.",
     "Publishing one over the standard deviation of a private batch, as code for such models does "
     "to scale latents, is a further release that nothing here covers.",

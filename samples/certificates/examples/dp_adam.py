@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from examples import funsd, parts
 from hushdoc.accounting.mechanism import Grouped, Mechanism
 from hushdoc.certificate import guarantees
 from hushdoc.certificate.certificate import Certificate
-from stated import funsd, parts
 
 MOST_WINDOWS = 8
 

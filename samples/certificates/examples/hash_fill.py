@@ -1,19 +1,20 @@
-"""Hash the Universe: a table of hashed features whose missing rows are filled with made-up weights.
+"""Hash the Universe: a table of hashed features whose missing rows are filled with random weights.
 
-The paper states a Renyi divergence between fitted normal laws as differential privacy. The genuine
-rows stay as they were, so it is a measured number that rests on a model, and attacks work.
+The paper presents a Renyi divergence between fitted normal distributions as differential privacy.
+The genuine rows stay as they were, so it is a measured number that rests on a model, and attacks
+work.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from examples import parts
 from hushdoc.accounting.mechanism import HashFill
 from hushdoc.certificate import guarantees
 from hushdoc.certificate.audit_reports import Audit
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.certificate.claim import Claim, Guarantee, ProtectedData, ProtectedUnit, PublicData
-from stated import parts
 
 DATA = "contract clauses (CUAD)"
 ROWS, COLUMNS = 16, 2
@@ -34,7 +35,9 @@ def hash_fill() -> Certificate:
         public_data=(_WORD_VECTORS,),
         data_accesses=(
             parts.access(DATA, "training of the CRF whose weights the table holds", "unaccounted"),
-            parts.access(DATA, "fit of the normal laws that filling draws from", "unaccounted"),
+            parts.access(
+                DATA, "fit of the normal distributions that filling draws from", "unaccounted"
+            ),
             parts.access(DATA, "names of the labels", "declared-public"),
         ),
         releases=("hash-table",),
@@ -51,11 +54,13 @@ def hash_fill() -> Certificate:
         caveats=(
             parts.NOT_A_MODEL,
             "No epsilon follows from filling: the set of hashes no longer depends on the data, the "
-            "genuine rows still do. The published number compares fitted laws, in one direction.",
+            "genuine rows still do. The published number compares fitted distributions, in one "
+            "direction.",
             "Features that occurred together in few places carry the same weight, which filling "
             "does not hide; the attached audits found redacted words by that.",
             "Rows whose two weights add up to exactly zero, weights that occur several times, and "
-            "the patterns of their floating point numbers tell genuine rows from made-up ones too.",
+            "the patterns of their floating point numbers distinguish genuine from filled rows as "
+            "well.",
         ),
     )
     return parts.certify(
@@ -64,7 +69,7 @@ def hash_fill() -> Certificate:
         task="kie",
         file_format="safetensors",
         entry=ENTRY,
-        step="a placeholder table was put in the table's place",
+        step="a placeholder replaced the table",
     )
 
 
@@ -74,7 +79,9 @@ def _guarantee() -> Guarantee:
         version=parts.VERSION,
         observes="the filled table",
         knows="the document around a missing word, and which hash each word has",
-        assumes=("genuine weights look like independent draws from the fitted normal laws",),
+        assumes=(
+            "genuine weights look like independent draws from the fitted normal distributions",
+        ),
         unit="token-term",
         unit_definition="all occurrences of one word in all contracts",
         adjacency="all-occurrences-of-one-term",

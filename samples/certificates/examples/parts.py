@@ -22,20 +22,14 @@ ISSUER = "hushdoc examples (invented; nobody vouches for anything here)"
 
 NOT_A_MODEL = (
     "An example of what a certificate says. Nothing was trained: the model in this folder is a "
-    "placeholder, and the key that signed this is known to everybody."
+    "placeholder, and everybody has the private key that signed it."
 )
 ALL_BUT_ONE = "all other records, all settings, and how training works"
 SUMS = "the global model after every round, the last one included"
 
 
 def least_hundredth(mechanism: Mechanism, delta: float, adjacency: str) -> float:
-    """Returns the least hundredth that is proven as epsilon; it hangs on no engine's grid.
-
-    Args:
-        mechanism: What ran.
-        delta: Between 0 and 1.
-        adjacency: How neighbours differ.
-    """
+    """Returns the least hundredth that is proven as epsilon; it depends on no engine's grid."""
     count = math.ceil(pld.epsilon(mechanism, delta, adjacency=adjacency) * 100)
     while pld.holds(mechanism, (count - 1) / 100, delta, adjacency=adjacency):
         count -= 1
@@ -52,12 +46,7 @@ def differential_privacy(
 ) -> Guarantee:
     """Returns a guarantee of kind dp whose numbers follow from its transcript.
 
-    Args:
-        transcripts: The claim's.
-        transcript: Which of them backs the guarantee.
-        delta: At which epsilon is given.
-        profile: More deltas.
-        terms: The other fields of the guarantee.
+    `transcript` names one of the claim's `transcripts`; `terms` are the guarantee's other fields.
     """
     mechanism = transcripts[transcript]
     found = guarantees.differential_privacy(
@@ -96,18 +85,9 @@ def certify(
     task: str,
     file_format: str = "onnx",
     entry: str = "onnx/model.onnx",
-    step: str = "a placeholder was put in the model's place",
+    step: str = "a placeholder replaced the model",
 ) -> Certificate:
-    """Returns the certificate of an example.
-
-    Args:
-        name: Of the example and of its model.
-        claim: What it states.
-        task: One of certificate.TASKS.
-        file_format: One of certificate.FORMATS.
-        entry: The file that a runtime would load.
-        step: What was done to the weights since training.
-    """
+    """Returns the certificate of an example; `step` is what was done to the weights."""
     return Certificate(
         certificate_id=certificate_id(name),
         issued_at=ISSUED_AT,

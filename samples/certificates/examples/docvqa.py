@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from examples import parts
 from hushdoc.accounting.mechanism import ClusterSampled, Composed, Gaussian, Mechanism
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.certificate.claim import Claim, ProtectedData, ProtectedUnit, PublicData
-from stated import parts
 
 DATA = "invoices of ten clients"
 NUM_CLIENTS, CLIENTS_IN_A_ROUND = 10, 2
@@ -69,7 +69,7 @@ def fl_provider_dp() -> Certificate:
             transcripts,
             "one-share",
             adversary="co-client",
-            observes=parts.SUMS + "; it takes its own update and noise off",
+            observes=parts.SUMS + "; it subtracts its own update and noise",
             aggregation="secure-sum",
             assumes=(*assumed, honest),
             **terms,
@@ -80,7 +80,7 @@ def fl_provider_dp() -> Certificate:
         public_data=(_start(),),
         data_accesses=(
             parts.access(DATA, "training", "accounted", *transcripts),
-            parts.access(DATA, "least number of providers of a client", "declared-public"),
+            parts.access(DATA, "smallest number of providers of a client", "declared-public"),
             parts.access(DATA, "training logs", "not-released"),
         ),
         releases=("final-weights", "round-updates"),
@@ -104,11 +104,7 @@ def fl_provider_dp() -> Certificate:
 
 
 def provider_transcripts(noise_multiplier: float = NOISE_MULTIPLIER) -> dict[str, Mechanism]:
-    """Returns FL-PROVIDER-DP as its adversaries see it: sums over clients, or one client's share.
-
-    Args:
-        noise_multiplier: Of the sum over the drawn clients.
-    """
+    """Returns FL-PROVIDER-DP as its adversaries see it: sums of clients, or one client's share."""
 
     def seen(noise: float) -> Mechanism:
         step = ClusterSampled(sampling_rate=CLIENT_RATE, event=Gaussian(noise_multiplier=noise))
@@ -140,23 +136,23 @@ def _start() -> PublicData:
         uri=None,
         digest=None,
         privacy_status="public weights, pretrained on public pages; in this example the issuer "
-        "states that no invoice of the ten clients is among them",
+        "declares that no invoice of the ten clients is among them",
         overlap_with_protected="none",
     )
 
 
 _CAVEATS = (
     parts.NOT_A_MODEL,
-    "The paper counts a provider as drawn with probability 0.2, which gives 7.98. All providers of "
-    "a client are in or out of a round together, and who is in is public, so that counts less than "
+    "The paper treats a provider as drawn with probability 0.2, which gives 7.98. All providers of "
+    "a client are in or out of a round together, and who is in is public, so that is less than "
     "what holds.",
-    "This does not speak about models made with the paper's published code: there each client "
-    "draws the whole noise, from the seed 42, which anybody can draw again and take off; batches "
-    "of a fixed size are drawn, and sums are divided by the number that was drawn.",
-    "Nor about the paper's own data: its settings were chosen by results on them, which is not "
-    "part of its epsilon. They are fixed beforehand for other data.",
+    "This does not apply to models made with the paper's published code: there each client draws "
+    "the whole noise from the seed 42, which anybody can reproduce and subtract; batches of a "
+    "fixed size are drawn, and sums are divided by the number that was drawn.",
+    "Nor does it apply to the paper's own data: its settings were chosen by results on them, which "
+    "is not part of its epsilon. They are fixed beforehand for other data.",
     "Without secure aggregation the server sees single updates, so the second guarantee is the one "
     "that holds against it.",
-    "A client that drops out after its noise was counted on leaves less noise than stated.",
-    "A provider whose invoices are at two clients is protected less than stated.",
+    "A client that drops out after its noise was counted on leaves less noise than declared.",
+    "A provider whose invoices are at two clients is protected less than declared.",
 )

@@ -6,8 +6,8 @@ import json
 import struct
 from typing import Any
 
+from examples import hash_fill
 from hushdoc.certificate.certificate import Certificate
-from stated import hash_fill
 
 CERTIFICATE_ID_KEY = "hushdoc.certificate_id"
 TABLE = "weights"

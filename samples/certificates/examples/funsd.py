@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from examples import parts
 from hushdoc.accounting.mechanism import Composed, Gaussian, Mechanism, PoissonSampled
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.certificate.claim import Claim, DataAccess, ProtectedData, ProtectedUnit, PublicData
-from stated import parts
 
 DATA = "FUNSD training forms"
 NUM_FORMS, NUM_WINDOWS = 149, 389
@@ -44,7 +44,7 @@ START = PublicData(
 )
 OVERLAP = (
     "The forms of FUNSD were drawn from RVL-CDIP, which is a part of IIT-CDIP, so the starting "
-    "weights had seen their pages before; no promise covers that."
+    "weights had seen their pages before; no guarantee covers that."
 )
 TUNED = (
     "Learning rate, batch size, clipping norm, window length and dropout were chosen by results on "
@@ -57,7 +57,7 @@ LARGE_DELTA = (
 PUBLISHED: dict[str, Any] = {
     "composition": "one training run; what is released comes from it alone",
     "sampling_as_implemented": "poisson",
-    "floating_point": "not stated in the paper",
+    "floating_point": "not given in the paper",
 }
 ACCESSES = (
     parts.access(DATA, "names of the labels", "declared-public"),
@@ -81,14 +81,7 @@ def steps(step: Mechanism) -> Composed:
 def certify(
     name: str, *, accesses: tuple[DataAccess, ...], caveats: tuple[str, ...], **rest: Any
 ) -> Certificate:
-    """Returns the certificate of one of the three.
-
-    Args:
-        name: Of the example.
-        accesses: Ways in which the forms were read.
-        caveats: What a reader must know besides.
-        rest: The other fields of the claim.
-    """
+    """Returns the certificate of one of the three; `rest` are the claim's other fields."""
     claim = Claim(
         protected_data=(PROTECTED,),
         public_data=(START,),

@@ -1,19 +1,19 @@
-"""PrIeD-KIE's FeAm-DP, against whoever sees sums, sums less a share of noise, or updates."""
+"""PrIeD-KIE's FeAm-DP, against adversaries that see sums, sums less one share, or updates."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+from examples import funsd, parts
 from hushdoc.accounting.mechanism import ClusterSampled, Mechanism
 from hushdoc.certificate.certificate import Certificate
-from stated import funsd, parts
 
 NUM_CLIENTS, CLIENT_RATE = 16, 0.5
 
 
 def feam_dp() -> Certificate:
-    """Returns what holds for FeAm-DP, against whoever sees sums, shares of noise or updates."""
+    """Returns what holds for FeAm-DP, against adversaries that see sums, shares or updates."""
     transcripts = feam_transcripts(NUM_CLIENTS, CLIENT_RATE)
     terms: dict[str, Any] = {
         "delta": funsd.DELTA,
@@ -44,7 +44,7 @@ def feam_dp() -> Certificate:
             transcripts,
             "less-one-share",
             adversary="co-client",
-            observes=parts.SUMS + "; it takes its own update and noise off, in every round",
+            observes=parts.SUMS + "; it subtracts its own update and noise in every round",
             aggregation="secure-sum",
             assumes=(*assumed, honest, "one client listens, and no two of them together"),
             **terms,
@@ -82,13 +82,13 @@ def feam_dp() -> Certificate:
             "noiseMultiplier": funsd.NOISE_MULTIPLIER,
         },
         caveats=(
-            "The paper counts a window as drawn with probability 1/7. All windows of a client are "
-            "in or out of a round together, and who is in is public, so that counts less than "
-            "what holds.",
+            "The paper treats a window as drawn with probability 1/7. All windows of a client are "
+            "in or out of a round together, and who is in is public, so that is less than what "
+            "holds.",
             "With secure aggregation the server would see sums alone, and the first guarantee's "
             "numbers would hold against it.",
             "A client that drops out after its noise was counted on leaves less noise than "
-            "stated; the published method keeps no margin for that.",
+            "declared; the published method keeps no margin for that.",
             funsd.LARGE_DELTA,
         ),
     )
@@ -97,13 +97,7 @@ def feam_dp() -> Certificate:
 def feam_transcripts(
     num_clients: int, client_rate: float, noise_multiplier: float = funsd.NOISE_MULTIPLIER
 ) -> dict[str, Mechanism]:
-    """Returns FeAm-DP as its adversaries see it: sums, sums less one share of noise, one share.
-
-    Args:
-        num_clients: K in the paper.
-        client_rate: C: which part of them is drawn in each round.
-        noise_multiplier: Of the sum over all drawn clients.
-    """
+    """Returns FeAm-DP as its adversaries see it: sums, sums less one share of noise, one share."""
     drawn = round(num_clients * client_rate)
     left = {"released": 1.0, "less-one-share": (drawn - 1) / drawn, "one-share": 1 / drawn}
 

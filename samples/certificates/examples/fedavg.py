@@ -1,17 +1,17 @@
-"""PrIeD-KIE's federated averaging without differential privacy: nothing, against anybody."""
+"""PrIeD-KIE's federated averaging without differential privacy: no guarantee against anybody."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from examples import funsd, parts
 from hushdoc.certificate.certificate import Certificate
-from stated import funsd, parts
 
 NUM_CLIENTS, CLIENT_RATE = 16, 0.5
 
 
 def fedavg() -> Certificate:
-    """Returns what holds for plain federated averaging: nothing, against anybody."""
+    """Returns what holds for plain federated averaging: no guarantee against anybody."""
     terms: dict[str, Any] = {
         "knows": parts.ALL_BUT_ONE,
         "unit": "document",
@@ -59,7 +59,7 @@ def fedavg() -> Certificate:
             "epochs": 40,
         },
         caveats=(
-            "That data stay with their clients is not a promise of privacy: whatever training "
-            "learned from them is in the updates and in the model.",
+            "That data stay with their clients is no privacy guarantee: whatever training learned "
+            "from them is in the updates and in the model.",
         ),
     )

@@ -1,0 +1,1 @@
+"""The claims of the six example certificates, one module for each method."""

@@ -1,1 +1,0 @@
-"""What the six example certificates state, one module for each paper."""
