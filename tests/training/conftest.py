@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import random
+import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -24,7 +26,11 @@ from hushdoc_training.models import layout
 from hushdoc_training.recipes.kie import start
 
 # Tests are no package: what several of them share is imported by name.
-sys.path.append(str(Path(__file__).parent / "drivers"))
+DRIVERS = Path(__file__).parent / "drivers"
+sys.path.append(str(DRIVERS))
+
+Pair = Callable[..., list[dict[str, Any]]]
+"""Runs a driver in two processes and returns what each of them saved."""
 
 torch.set_num_threads(1)  # tiny models: a second thread costs more than it brings
 
@@ -42,6 +48,34 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "urandom", random.Random(0).randbytes)
         return (yield)
+
+
+@pytest.fixture(scope="session")
+def in_two_processes() -> Iterator[Pair]:
+    """Yields what starts pairs of processes; all of them are forked from one."""
+    launcher = subprocess.Popen(
+        [sys.executable, str(DRIVERS / "process_pairs.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert launcher.stdin is not None
+    assert launcher.stdout is not None
+    asked, answers = launcher.stdin, launcher.stdout
+
+    def run(driver: str, folder: Path, *arguments: str) -> list[dict[str, Any]]:
+        print(driver, folder, *arguments, sep="\t", file=asked, flush=True)
+        answer = answers.readline().strip()
+        logs = [path.read_text() for path in folder.glob("rank*.log")]
+        assert answer == "ok", "\n".join(logs)
+        return [torch.load(folder / f"rank{rank}.pt") for rank in range(2)]
+
+    try:
+        yield run
+    finally:
+        launcher.kill()
+        launcher.communicate()
 
 
 @pytest.fixture(scope="session")

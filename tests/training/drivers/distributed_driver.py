@@ -1,13 +1,10 @@
 """Two processes that train together; each saves what it saw for the tests to compare.
 
-    python distributed_driver.py FOLDER RANK
-
-The processes meet by a file in FOLDER, over gloo, as on any machine without GPUs.
+`process_pairs` starts them.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +18,6 @@ from private_simulator import (
     squares,
     training,
 )
-from torch import distributed as dist
 from torch import nn
 
 from hushdoc.errors import PrivacyError
@@ -227,10 +223,6 @@ def large_and_noisy() -> dict[str, Any]:
 
 
 def main(folder: Path, rank: int) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=SIZE
-    )
     result = {
         "plain": steps(small_model()),
         "sharded": sharded(),
@@ -242,8 +234,3 @@ def main(folder: Path, rank: int) -> None:
         "masks": masks(),
     }
     torch.save(result, folder / f"rank{rank}.pt")
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))

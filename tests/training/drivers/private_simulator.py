@@ -123,6 +123,22 @@ def flat(model: nn.Module) -> torch.Tensor:
     return nn.utils.parameters_to_vector(model.parameters()).detach().clone()
 
 
+def same_sum(found: torch.Tensor, expected: torch.Tensor, *, in_weights: bool = True) -> bool:
+    """Whether two clipped sums differ by float32 rounding alone, on any processor.
+
+    Sums of some dozen terms in another order differ by some dozen ulps of their norm. Where a sum
+    is read off weights that moved by it over DIVISOR, each weight is rounded once in either model.
+
+    Args:
+        found: One sum.
+        expected: The other.
+        in_weights: Whether they are differences of the small model's weights, times DIVISOR.
+    """
+    largest = float(flat(small_model()).abs().max()) if in_weights else 0.0
+    ulps = 64 * float(expected.norm()) + DIVISOR * largest
+    return float((found - expected).norm()) <= torch.finfo(torch.float32).eps * ulps
+
+
 def clipped_sum(drawn: Sequence[int], **changed: Any) -> torch.Tensor:
     """Returns what one step over these records sums, before noise and divisor."""
     model = small_model()

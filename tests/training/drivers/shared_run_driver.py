@@ -1,8 +1,7 @@
 """Two processes with one run's folder; each saves what it saw for the tests to compare.
 
-    python shared_run_driver.py FOLDER RANK
-
-FOLDER holds `one-replicated` and `one-sharded`, which one process left after three steps of six.
+`process_pairs` starts them. Their folder holds `one-replicated` and `one-sharded`, which one
+process left after three steps of six.
 """
 
 from __future__ import annotations
@@ -10,13 +9,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from distributed_driver import SIZE, sharded_model, whole
+from distributed_driver import sharded_model, whole
 from private_simulator import make_plan, small_model, training
 from torch import distributed as dist
 from torch import nn
@@ -137,10 +135,6 @@ def refusals(folder: Path, rank: int) -> dict[str, str]:
 
 
 def main(folder: Path, rank: int) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=SIZE
-    )
     result: dict[str, Any] = {"rank": Group.current().rank}
     # The other process may see no such folder: the first one's alone counts.
     seen_as = folder if rank == 0 else folder / "another machine"
@@ -158,9 +152,3 @@ def main(folder: Path, rank: int) -> None:
         result[f"stateless {way}"] = go_on(seen_as / f"stateless-{way}", model(), optimizer=sgd)
     result["refusals"] = refusals(folder, rank)
     torch.save(result, folder / f"rank{rank}.pt")
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
-    os._exit(0)  # threads of gloo's that wake while the interpreter ends would abort it

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,30 +12,13 @@ from private_simulator import CLIP, DIVISOR, small_model
 
 from hushdoc_training.privacy import same_records
 
-DRIVER = Path(__file__).parents[1] / "drivers" / "distributed_driver.py"
+Ranks = list[dict[str, Any]]
+Pair = Callable[..., Ranks]
 
 
 @pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    folder = tmp_path_factory.mktemp("ranks")
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(DRIVER), str(folder), str(rank)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-        for rank in range(2)
-    ]
-    try:
-        for process in processes:
-            said, _ = process.communicate(timeout=200)
-            assert process.returncode == 0, said
-    finally:
-        for process in processes:
-            process.kill()
-    return [torch.load(folder / f"rank{rank}.pt") for rank in range(2)]
+def ranks(in_two_processes: Pair, tmp_path_factory: pytest.TempPathFactory) -> Ranks:
+    return in_two_processes("distributed_driver", tmp_path_factory.mktemp("ranks"))
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +30,7 @@ def alone() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("way", ["plain", "different"])
-def test_two_processes_take_the_step_of_one(
-    ranks: list[dict[str, Any]], alone: dict[str, Any], way: str
-) -> None:
+def test_two_processes_take_the_step_of_one(ranks: Ranks, alone: dict[str, Any], way: str) -> None:
     """With equal coins and noise; also where they began with different weights."""
     for found in ranks:
         weights = found[way]["weights"]
@@ -67,27 +45,27 @@ def test_two_processes_take_the_step_of_one(
     assert [found[way]["charged"] for found in ranks] == [[1, 2, 3, 4], []]
 
 
-def test_every_process_keeps_its_shard_alone(ranks: list[dict[str, Any]]) -> None:
+def test_every_process_keeps_its_shard_alone(ranks: Ranks) -> None:
     whole = sum(value.numel() for value in small_model().parameters())
     local = [found["sharded"]["local"] for found in ranks]
     assert sum(local) == whole
     assert max(local) < 0.7 * whole
 
 
-def test_noise_is_added_once(ranks: list[dict[str, Any]]) -> None:
+def test_noise_is_added_once(ranks: Ranks) -> None:
     noise = [found["noise"]["noise"] * DIVISOR / CLIP for found in ranks]
     assert torch.equal(noise[0], noise[1])
     assert float(noise[0].std()) == pytest.approx(3.0, rel=0.03)
 
 
-def test_processes_share_coins_that_nobody_gave_them(ranks: list[dict[str, Any]]) -> None:
+def test_processes_share_coins_that_nobody_gave_them(ranks: Ranks) -> None:
     drawn = [found["own coins"]["drawn"] for found in ranks]
     assert drawn[0] == drawn[1]
     assert len(set(drawn[0])) > 2
     assert torch.equal(ranks[0]["own coins"]["weights"], ranks[1]["own coins"]["weights"])
 
 
-def test_what_processes_can_not_sum_is_refused_in_all_of_them(ranks: list[dict[str, Any]]) -> None:
+def test_what_processes_can_not_sum_is_refused_in_all_of_them(ranks: Ranks) -> None:
     for rank, found in enumerate(ranks):
         refusals = found["refusals"]
         assert "`.module`" in refusals["ddp"]
@@ -111,7 +89,7 @@ def test_what_processes_can_not_sum_is_refused_in_all_of_them(ranks: list[dict[s
     ],
 )
 def test_processes_that_read_other_data_are_refused_in_all(
-    ranks: list[dict[str, Any]], name: str, says: str
+    ranks: Ranks, name: str, says: str
 ) -> None:
     """A document at two places of two lists would be clipped twice, in one step."""
     for found in ranks:
@@ -119,21 +97,21 @@ def test_processes_that_read_other_data_are_refused_in_all(
 
 
 def test_what_fails_in_one_process_is_not_waited_for_in_the_others(
-    ranks: list[dict[str, Any]],
+    ranks: Ranks,
 ) -> None:
     first, second = (found["other data"]["gone"] for found in ranks)
     assert "differ in the records" in first
     assert second.startswith("FileNotFoundError")
 
 
-def test_every_process_draws_masks_of_its_own(ranks: list[dict[str, Any]]) -> None:
+def test_every_process_draws_masks_of_its_own(ranks: Ranks) -> None:
     first, second = (found["masks"]["drawn"] for found in ranks)
     assert first.shape == second.shape == (4, 5)
     assert not torch.equal(first, second)
 
 
 def test_a_claim_says_what_it_rests_on_where_examples_only_point(
-    ranks: list[dict[str, Any]],
+    ranks: Ranks,
 ) -> None:
     for found in ranks:
         content, numbers = found["masks"]["assumed"]

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -18,30 +14,36 @@ from sharded_driver import BLOCKS, CLIP, SIZE, Language
 from hushdoc_training.randomness.secret_stream import SecretStream
 
 pytestmark = pytest.mark.timeout(900)  # two processes on one core that is busy besides
-DRIVER = Path(__file__).parents[1] / "drivers" / "sharded_driver.py"
+Ranks = list[dict[str, Any]]
+Pair = Callable[..., Ranks]
+FoundByEach = Callable[[str], list[Any]]
+
+
+def ways(*names: str) -> list[Any]:
+    """Returns parameters of a test, of which slow ways are marked."""
+    marks = [[pytest.mark.slow] if name in sharded_driver.SLOW_WAYS else [] for name in names]
+    return [pytest.param(name, marks=mark) for name, mark in zip(names, marks, strict=True)]
 
 
 @pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    folder = tmp_path_factory.mktemp("ranks")
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(DRIVER), str(folder), str(rank)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-        for rank in range(SIZE)
-    ]
-    try:
-        for process in processes:
-            said, _ = process.communicate(timeout=800)
-            assert process.returncode == 0, said
-    finally:
-        for process in processes:
-            process.kill()
-    return [torch.load(folder / f"rank{rank}.pt") for rank in range(SIZE)]
+def ranks(in_two_processes: Pair, tmp_path_factory: pytest.TempPathFactory) -> Ranks:
+    return in_two_processes("sharded_driver", tmp_path_factory.mktemp("ranks"), "quick")
+
+
+@pytest.fixture(scope="module")
+def slow_ranks(in_two_processes: Pair, tmp_path_factory: pytest.TempPathFactory) -> Ranks:
+    return in_two_processes("sharded_driver", tmp_path_factory.mktemp("slow"), "slow")
+
+
+@pytest.fixture
+def found_by_each(request: pytest.FixtureRequest) -> Callable[[str], list[Any]]:
+    """Returns what each process found in a way, whether that is one of the slow ones or not."""
+
+    def found(way: str) -> list[Any]:
+        ranks = "slow_ranks" if way in sharded_driver.SLOW_WAYS else "ranks"
+        return [rank[way] for rank in request.getfixturevalue(ranks)]
+
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -65,32 +67,31 @@ def distance(found: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Ten
 
 
 @pytest.mark.parametrize(
-    "way", ["plain", "padded", "one-by-one", "frozen", "copies", "nonfinite", "failure"]
+    "way", ways("plain", "padded", "one-by-one", "frozen", "copies", "nonfinite", "failure")
 )
 def test_shards_take_the_steps_of_one_process(
-    ranks: list[dict[str, Any]], alone: dict[str, Any], way: str
+    found_by_each: FoundByEach, alone: dict[str, Any], way: str
 ) -> None:
     """Whatever each process drew: more than the other, nothing, or parts of one large record."""
     expected = alone.get(way, alone["plain"])["weights"]
     assert distance(sharded_driver.whole(Language()), expected) > 0.02  # it moved
-    for found in ranks:
-        assert distance(found[way]["weights"], expected) < 1e-5
-    assert torch.equal(flat(ranks[0][way]["weights"]), flat(ranks[1][way]["weights"]))
+    one, other = (found["weights"] for found in found_by_each(way))
+    assert distance(one, expected) < 1e-5
+    assert torch.equal(flat(one), flat(other))
 
 
+@pytest.mark.slow
 def test_bfloat16_copies_are_gathered_where_the_policy_says_so(
-    ranks: list[dict[str, Any]], alone: dict[str, Any]
+    slow_ranks: Ranks, alone: dict[str, Any]
 ) -> None:
     start = sharded_driver.whole(Language())
     moved = flat(alone["plain"]["weights"]) - flat(start)
-    error = flat(ranks[0]["bfloat16"]["weights"]) - flat(alone["plain"]["weights"])
+    error = flat(slow_ranks[0]["bfloat16"]["weights"]) - flat(alone["plain"]["weights"])
     assert 1e-5 < float(error.norm() / moved.norm()) < 0.15
 
 
 @pytest.mark.parametrize("way", ["plain", "nonfinite"])
-def test_every_record_is_told_of_once(
-    ranks: list[dict[str, Any]], alone: dict[str, Any], way: str
-) -> None:
+def test_every_record_is_told_of_once(ranks: Ranks, alone: dict[str, Any], way: str) -> None:
     told = zip(*(found[way]["losses"] for found in ranks), strict=True)
     for (one, two), expected in zip(told, alone[way]["losses"], strict=True):
         finite = sorted(value for value in one + two if value < 1e30)
@@ -103,40 +104,41 @@ def test_every_record_is_told_of_once(
     assert alone["nonfinite"]["nonfinite"] == [2, 2]
 
 
-def _losses(ranks: list[dict[str, Any]]) -> list[Any]:
+def _losses(ranks: Ranks) -> list[Any]:
     return [found["plain"]["losses"] for found in ranks]
 
 
-@pytest.mark.parametrize("way", ["metered", "metered one-by-one"])
+@pytest.mark.parametrize("way", ways("metered", "metered one-by-one"))
 def test_no_process_holds_more_than_two_blocks_and_the_outermost(
-    ranks: list[dict[str, Any]], way: str
+    found_by_each: FoundByEach, way: str
 ) -> None:
     """The start-up test and a large record included."""
-    for found in ranks:
-        sizes, groups = found[way]["sizes"], [set(group) for group in found[way]["groups"]]
+    for found in found_by_each(way):
+        sizes, groups = found["sizes"], [set(group) for group in found["groups"]]
         assert set().union(*groups) == set(sizes)  # each was seen whole at some time
         assert len(sizes) == BLOCKS + 1
         assert max(len(group - {"root"}) for group in groups) <= 2
         # What is gathered is filled up until every process's share is as large as the first's.
-        assert found[way]["most"] <= 1.05 * (sizes["root"] + 2 * sizes["blocks.0"])
-        assert found[way]["most"] < 0.5 * sum(sizes.values())
+        assert found["most"] <= 1.05 * (sizes["root"] + 2 * sizes["blocks.0"])
+        assert found["most"] < 0.5 * sum(sizes.values())
 
 
-def test_the_meter_would_see_a_whole_model(ranks: list[dict[str, Any]]) -> None:
+@pytest.mark.slow
+def test_the_meter_would_see_a_whole_model(slow_ranks: Ranks) -> None:
     """Where blocks are asked to stay after their forward pass, all of them stand together."""
-    for found in ranks:
+    for found in slow_ranks:
         assert max(len(group) for group in found["metered kept"]["groups"]) == BLOCKS + 1
 
 
-@pytest.mark.parametrize("way", ["plain", "padded", "one-by-one", "frozen"])
-def test_sums_are_as_large_as_the_shards(ranks: list[dict[str, Any]], way: str) -> None:
-    assert [found[way]["sums"] for found in ranks] == [found[way]["local"] for found in ranks]
+@pytest.mark.parametrize("way", ways("plain", "padded", "one-by-one", "frozen"))
+def test_sums_are_as_large_as_the_shards(found_by_each: FoundByEach, way: str) -> None:
+    assert all(found["sums"] == found["local"] for found in found_by_each(way))
     trained = Language() if way != "frozen" else sharded_driver.frozen(Language())
     whole = sum(p.numel() for p in trained.parameters() if p.requires_grad)
-    assert sum(found[way]["sums"] for found in ranks) == whole
+    assert sum(found["sums"] for found in found_by_each(way)) == whole
 
 
-def test_each_process_draws_the_noise_of_its_shard(ranks: list[dict[str, Any]]) -> None:
+def test_each_process_draws_the_noise_of_its_shard(ranks: Ranks) -> None:
     streams = [SecretStream(key=bytes([rank]) * 32) for rank in range(SIZE)]
     std = make_plan(noise_multiplier=3.0).noise_multiplier
     for name, value in Language().named_parameters():
@@ -149,16 +151,16 @@ def test_each_process_draws_the_noise_of_its_shard(ranks: list[dict[str, Any]]) 
         )
 
 
-@pytest.mark.parametrize("way", ["secret", "copies"])
-def test_noise_is_added_once(ranks: list[dict[str, Any]], way: str) -> None:
-    noise = [flat(found["noise"][way]) for found in ranks]
+@pytest.mark.parametrize("way", ways("noise", "noise of copies"))
+def test_noise_is_added_once(found_by_each: FoundByEach, way: str) -> None:
+    noise = [flat(found.get("secret", found)) for found in found_by_each(way)]
     assert torch.equal(noise[0], noise[1])
     assert float(noise[0].std()) == pytest.approx(3.0, rel=0.05)
     # No two shards have the same.
     assert len(noise[0].round(decimals=5).unique()) > 0.95 * len(noise[0])
 
 
-def test_what_shards_can_not_do_is_refused_in_all_processes(ranks: list[dict[str, Any]]) -> None:
+def test_what_shards_can_not_do_is_refused_in_all_processes(ranks: Ranks) -> None:
     for found in ranks:
         refusals = found["refusals"]
         assert "Use the backend book-keeping" in refusals["opacus"]

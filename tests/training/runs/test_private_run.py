@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,12 @@ from shared_run_driver import DRAWS, PLAN, STOP
 from hushdoc.errors import PrivacyError
 from hushdoc_training.runs.private_run import PrivateRun
 
-DRIVER = Path(__file__).parents[1] / "drivers" / "shared_run_driver.py"
-KILL_DRIVER = DRIVER.with_name("shared_run_kill_driver.py")
+KILL_DRIVER = Path(__file__).parents[1] / "drivers" / "shared_run_kill_driver.py"
 WAYS = ["replicated", "sharded"]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(in_two_processes: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Holds what two processes did with runs that they or one process had begun."""
     made = tmp_path_factory.mktemp("runs")
     for way in WAYS:
@@ -32,23 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             made / f"one-{way}", small_model(), shared_run_driver.press_at(STOP)
         )
         assert begun == {"finished": False, "charged": STOP, "told": STOP}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(DRIVER), str(made), str(rank)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-        for rank in range(2)
-    ]
-    try:
-        for process in processes:
-            said, _ = process.communicate(timeout=200)
-            assert process.returncode == 0, said
-    finally:
-        for process in processes:
-            process.kill()
+    in_two_processes("shared_run_driver", made)
     return made
 
 
