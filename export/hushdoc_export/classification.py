@@ -12,8 +12,9 @@ from hushdoc.certificate.claim import Claim
 from hushdoc.errors import CheckpointError, LabelMismatchError
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.encoding import Preprocessing
-from hushdoc.runtime.graph_classifier import INPUTS, LABELS_FILE, MODALITY_KEY, TASK
+from hushdoc.runtime.graph_classifier import INPUTS, MODALITY_KEY, TASK
 from hushdoc.runtime.images import ImagePreprocessing
+from hushdoc.runtime.model import LABELS_FILE
 from hushdoc_export import graph, sealing
 from hushdoc_export.embedding import freed
 from hushdoc_export.release import Inputs, Release, Traceable, seal, token_axes, token_probes

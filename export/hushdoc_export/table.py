@@ -33,8 +33,9 @@ from hushdoc.hashing import Clusters, FeatureScheme, segmentation
 from hushdoc.labels import OUTSIDE
 from hushdoc.runtime.hashed import class_scoring, classifier
 from hushdoc.runtime.hashed.model import TASK, label_set
-from hushdoc.runtime.hashed.sealed_table import CLUSTERS_FILE, FORMAT, LABELS_FILE
+from hushdoc.runtime.hashed.sealed_table import CLUSTERS_FILE, FORMAT
 from hushdoc.runtime.hashed.table import HASHES, IDS, SCALE, TRANSITIONS, ZERO_POINT, HashedTable
+from hushdoc.runtime.model import LABELS_FILE
 from hushdoc.signing.keys import PrivateKey
 from hushdoc.system import atomic_files
 from hushdoc_export import sealing

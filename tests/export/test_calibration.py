@@ -266,7 +266,7 @@ def test_classifiers_get_a_temperature(tiny: ModuleType, tmp_path: Path) -> None
         data=DATA,
     )
     loaded = ClassificationModel.load(folder, policy=tiny.policy())
-    scoring = loaded.preprocessing.scores
+    scoring = loaded.scoring
     assert scoring is not None
     assert 1.5 < scoring.temperature < 4
     assert scoring == fit(answers, fitted_on=DATA.name)

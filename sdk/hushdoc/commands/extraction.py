@@ -112,7 +112,8 @@ def _show(
 def _draw(
     document: Document, answer: Extraction, model: Model, options: argparse.Namespace
 ) -> None:
-    from hushdoc.viewing.overlay import PlacedField, overlay
+    from hushdoc.viewing.fields import PlacedField
+    from hushdoc.viewing.overlay import overlay
 
     number = options.page or 0
     if not 0 <= number < len(document.pages):

@@ -1,7 +1,7 @@
 """Embeddings: texts, pages, fields and documents as vectors that can be compared.
 
 A text longer than a window is read in several, and its vector is the mean over the tokens of all of
-them: nothing is cut off in silence. Vectors have length one, so that their dot product is the
+them: nothing is cut off silently. Vectors have length one, so that their dot product is the
 cosine of the angle between them.
 """
 
@@ -54,7 +54,7 @@ class EmbeddingModel(Model):
         certificate: What its signer certifies about its privacy.
         preprocessing: How text becomes its inputs.
         pooling: One of POOLINGS.
-        dimensions: The length of its vectors' list of numbers.
+        dimensions: Numbers in each vector.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class EmbeddingModel(Model):
         """Returns the vectors of a document's pages or fields, or of all of it.
 
         Args:
-            document: On pages, whose words are joined by blanks, or a plain text, which counts as
+            document: On pages, whose words are joined by spaces, or a plain text, which counts as
                 one page.
             level: What gets a vector. "field": each field's text, read on its own.
             fields: For the level "field" and only there: what to embed, such as
@@ -112,7 +112,7 @@ class EmbeddingModel(Model):
 
         Raises:
             EmptyDocumentError: The document has no word at all.
-            InputError: It is no document, a field is none, or a word or box can't be used.
+            InputError: An argument is not a Document or a Field, or a word or box can't be used.
             LimitExceededError: The runtime's memory limit is too small for one window.
         """
         arguments.choice(level, LEVELS, what="level")
@@ -147,7 +147,7 @@ class EmbeddingModel(Model):
             texts: In any number; an empty one gets a vector of zeros, and a warning.
 
         Raises:
-            InputError: A text is none, or not valid Unicode.
+            InputError: A text is not a string, or not valid Unicode.
             LimitExceededError: The runtime's memory limit is too small for one window.
         """
         texts = arguments.listed(texts, what="What should be texts", of="strings")
@@ -179,7 +179,7 @@ class EmbeddingModel(Model):
             workers: How many documents are read at once, each by a thread of its own.
             on_error: "raise" stops at the first document that can't be read; "collect" yields a
                 Failure in its place and goes on.
-            progress: Whether to tell on standard error how far it is.
+            progress: Whether to report progress on standard error.
         """
         arguments.choice(level, ("page", "document"), what="level")
         return answers(
@@ -241,10 +241,10 @@ class EmbeddingModel(Model):
         weights = np.zeros(num_rows)
 
         def inputs(batch: Sequence[windows.Window]) -> Mapping[str, Array]:
-            told = self._encoder.batch(
+            arrays = self._encoder.batch(
                 [(pages[part.page], part.start, part.stop) for part in batch]
             ).to_inputs()
-            return {name: told[name] for name in INPUTS}
+            return {name: arrays[name] for name in INPUTS}
 
         for batch, hidden in window_outputs(self._session, plan, inputs):
             for states, part in zip(hidden, batch, strict=True):
@@ -275,11 +275,11 @@ def _page_texts(document: Document) -> list[str]:
 
 
 def _directions(vectors: npt.NDArray[np.float64]) -> Vectors:
-    """Returns the vectors at length one; what has no length stays zero."""
+    """Returns the vectors at length one; zero vectors stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    made = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
-    made.flags.writeable = False
-    return made
+    directions = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+    directions.flags.writeable = False
+    return directions
 
 
 def _warnings(pages: Sequence[EncodedPage], capacity: int, what: str) -> Iterator[str]:
@@ -295,7 +295,7 @@ def _contract(data: Mapping[str, Any]) -> tuple[Preprocessing, str]:
     pooling = settings.pop("pooling", None)
     if pooling not in POOLINGS:
         raise ArtifactError(
-            f"The preprocessing contract names the pooling {pooling!r}; this version knows "
+            f"The preprocessing contract declares the pooling {pooling!r}; this version knows "
             f"{', '.join(POOLINGS)}. Export the artifact again with this version of hushdoc."
         )
     return Preprocessing.from_dict(settings), pooling

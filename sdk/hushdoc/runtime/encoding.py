@@ -1,6 +1,6 @@
 """Words to model inputs: tokens, boxes and masks; training and run time share this code.
 
-The settings that shaped a model's training (`Preprocessing`) travel in its artifact, so an
+The settings that shaped a model's training (`Preprocessing`) are part of its artifact, so an
 application feeds it exactly what it was trained on.
 """
 
@@ -46,9 +46,9 @@ class Preprocessing:
         cls_id: Token id that opens a window.
         sep_id: Token id that closes it.
         pad_id: Token id that fills a batch.
-        scores: How scores are calibrated and when the model abstains; None for raw scores.
-        image: How the page's image becomes an input beside the words; None for a model that
-            reads words and boxes alone.
+        scores: How scores are calibrated, and their threshold; None for raw scores.
+        image: How the page's image becomes an input beside the words; None for models of words and
+            boxes only.
     """
 
     max_tokens: int = 128
@@ -81,11 +81,11 @@ class Preprocessing:
         return self.max_tokens - 2
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain data for the manifest; what there is none of has no key."""
+        """Returns plain data for the manifest; parts that are None have no key."""
         data = {item.name: getattr(self, item.name) for item in fields(self)}
         parts = {name: data.pop(name) for name in ("scores", "image")}
-        told = {name: part.to_dict() for name, part in parts.items() if part is not None}
-        return {**data, **told}
+        present = {name: part.to_dict() for name, part in parts.items() if part is not None}
+        return {**data, **present}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, images: bool = False) -> Preprocessing:
@@ -102,8 +102,7 @@ class Preprocessing:
             numbers = ("max_tokens", "overlap", "cls_id", "sep_id", "pad_id")
             if any(type(data[name]) is not int for name in numbers):
                 raise TypeError(f"{', '.join(numbers)} must be integers")
-            told = data.get("scores")
-            scores = None if told is None else Scoring.from_dict(told)
+            scores = None if data.get("scores") is None else Scoring.from_dict(data["scores"])
             if "image" not in data:
                 return cls(**{**data, "scores": scores})
             if not (images and isinstance(data["image"], Mapping)):
@@ -193,13 +192,13 @@ class Encoder:
             raise ArtifactError(
                 f"The tokenizer can't be read: {error}. Expected a Hugging Face tokenizer.json."
             ) from error
-        # Some files fix a length of their own; windows and padding are ours.
+        # Some files fix a length; windows and padding are ours.
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self.preprocessing = preprocessing
 
     def encode(self, page: Page) -> EncodedPage:
-        """Returns the page's tokens, without special ones and never truncated in silence."""
+        """Returns the page's tokens, without special ones and never silently truncated."""
         boxes = (
             page.segment_boxes()
             if self.preprocessing.box_level == "segment"
@@ -223,15 +222,9 @@ class Encoder:
         )
 
     def encode_text(self, text: str) -> EncodedPage:
-        """Returns the tokens of a plain text, which stands nowhere: its boxes are zeros.
+        """Returns the tokens of a plain text, whose boxes are zeros; it must be valid Unicode.
 
         Words are what the tokenizer's own rules split the text into.
-
-        Args:
-            text: Any text, the empty one included.
-
-        Raises:
-            InputError: The text is not valid Unicode.
         """
         require_unicode(text, where="The text")
         ids, words, cut = [], [], []
@@ -307,26 +300,24 @@ class Encoder:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Yields a text in pieces that end before a blank, unless one word is longer than a piece.
+    """Yields a text in pieces that end before whitespace, unless one word is longer than a piece.
 
     A tokenizer holds hundreds of bytes for each character of what it is given at once.
     """
     start = 0
     while len(text) - start > PIECE_CHARACTERS:
         stop = start + PIECE_CHARACTERS
-        blank = max(text.rfind(mark, start + 1, stop) for mark in " \n\t")
-        stop = blank if blank > 0 else stop
+        space = max(text.rfind(mark, start + 1, stop) for mark in " \n\t")
+        stop = space if space > 0 else stop
         yield text[start:stop]
         start = stop
     yield text[start:]
 
 
 def laid_out(document: Document, preprocessing: Preprocessing) -> tuple[Document, tuple[str, ...]]:
-    """Returns the document with the lines its model needs, and what the caller should know.
+    """Returns the document with the segments its model needs, and warnings for the caller.
 
-    Args:
-        document: Pages on which any word has a segment are left as they are.
-        preprocessing: The model's.
+    Pages on which any word has a segment stay as they are.
     """
     bare = [
         number
@@ -337,12 +328,12 @@ def laid_out(document: Document, preprocessing: Preprocessing) -> tuple[Document
         return document, ()
     from hushdoc.reading import with_segments
 
-    told = (
+    warning = (
         "The model was trained with the boxes of text lines (segments), and "
         f"page {', '.join(map(str, bare))} has none: lines were found from the boxes of the words. "
         "Pass segments with the words if they are known."
     )
-    return with_segments(document), (told,)
+    return with_segments(document), (warning,)
 
 
 def in_order(
@@ -350,11 +341,7 @@ def in_order(
 ) -> tuple[Document, tuple[Sequence[int], ...]]:
     """Returns the document in its model's order of words, and for each page their old numbers.
 
-    Training and run time order words by this function alone.
-
-    Args:
-        document: Its segments stay with their words.
-        preprocessing: The model's.
+    Training and run time order words by this function alone; segments stay with their words.
     """
     if preprocessing.word_order == "given":
         return document, tuple(range(len(page.words)) for page in document.pages)
@@ -369,16 +356,11 @@ def in_order(
 
 
 def require_unicode(text: str, *, where: str) -> None:
-    """Raises InputError unless a text can be written as UTF-8, which tokenizers need.
-
-    Args:
-        text: What a caller handed in.
-        where: Which text it is, for the message.
-    """
+    """Raises InputError unless a text can be written as UTF-8, which tokenizers need."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InputError(
-            f"{where} is {text[:40]!a}, which is not valid Unicode ({error.reason}). Mend the text "
-            "where it was decoded."
+            f"{where} is {text[:40]!a}, which is not valid Unicode ({error.reason}). Correct its "
+            "decoding."
         ) from error

@@ -1,9 +1,7 @@
 """What a key-information model answers: fields with text, place and score.
 
 Contract: `to_dict` and `from_dict` are one format, versioned by `SCHEMA_VERSION`. Keys are the
-attribute names; a key is never given another meaning, and a reader of an older version stays.
-Version 2 added `below_threshold`, version 3 `source`; what an older one did not have is read as
-none.
+attribute names; a key is never given another meaning.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -22,8 +20,7 @@ from hushdoc.document.page import Box, Page, union
 from hushdoc.document.provenance import Source
 from hushdoc.errors import HushdocError, InputError, UnsupportedFormatError
 
-SCHEMA_VERSION = 3
-_READABLE = (1, 2, 3)
+SCHEMA_VERSION = 4
 
 COLUMNS = (
     "document_id", "label", "text", "score", "page", "x0", "y0", "x1", "y1", "word_ids", "start",
@@ -32,12 +29,12 @@ COLUMNS = (
 """The columns of `Extraction.to_rows`, in the order a CSV file has them.
 
 What a field does not have is empty: a place on the page, or in a plain text. Fields below the
-threshold come last and say "yes" under `below_threshold`, where others say nothing. `source` is the
+threshold come last, with "yes" under `below_threshold`, which is empty for others. `source` is the
 document's, as one line for people.
 """
 
 _FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
-"""What spreadsheets take for the beginning of a formula."""
+"""What a spreadsheet interprets as the beginning of a formula."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,9 +43,9 @@ class Field:
 
     Attributes:
         label: The field's name.
-        text: Its words, joined by blanks; in a plain text what stands there, line ends and all.
-        score: From 0 to 1: the mean probability of the tags that spell it; where the artifact
-            states a calibration, the share of such fields that were right when it was measured.
+        text: Its words, joined by spaces; in a plain text the characters there, line ends included.
+        score: From 0 to 1: the mean probability of its tags; where the artifact
+            declares a calibration, the share of such fields that were right when it was measured.
         box: The smallest box around its words, in page pixels; None in a plain text.
         page: Page number from 0; a plain text is page 0.
         word_ids: Its words in the order of `text`, as indices into the page's words as the caller
@@ -69,7 +66,7 @@ class Field:
     stop: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain data for JSON; where in a text it stands is said of plain texts only."""
+        """Returns plain data for JSON; `start` and `stop` are keys for plain texts only."""
         data = {
             "label": self.label,
             "text": self.text,
@@ -90,7 +87,7 @@ class Field:
         Raises:
             InputError: A key is missing or of the wrong type.
         """
-        with _told_as("a field", "Field"):
+        with _parsing("a field", "Field"):
             start, stop = data.get("start"), data.get("stop")
             return cls(
                 label=str(data["label"]),
@@ -99,14 +96,16 @@ class Field:
                 box=None if data["box"] is None else _box_from(data["box"]),
                 page=int(data["page"]),
                 word_ids=tuple(int(value) for value in data["word_ids"]),
-                normalized=None if data["normalized"] is None else _whole_from(data["normalized"]),
+                normalized=None
+                if data["normalized"] is None
+                else _integers_from(data["normalized"]),
                 start=None if start is None else int(start),
                 stop=None if stop is None else int(stop),
             )
 
 
 @contextmanager
-def _told_as(what: str, kind: str) -> Iterator[None]:
+def _parsing(what: str, class_name: str) -> Iterator[None]:
     """Turns what goes wrong with a malformed structure into one InputError."""
     try:
         yield
@@ -117,7 +116,7 @@ def _told_as(what: str, kind: str) -> Iterator[None]:
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise InputError(
             f"This is not {what}: {type(error).__name__}: {str(error)[:200]}. Expected what "
-            f"{kind}.to_dict() wrote."
+            f"{class_name}.to_dict() wrote."
         ) from error
 
 
@@ -126,7 +125,7 @@ def _box_from(values: Iterable[Any]) -> Box:
     return Box(x0=x0, y0=y0, x1=x1, y1=y1)
 
 
-def _whole_from(values: Iterable[Any]) -> tuple[int, int, int, int]:
+def _integers_from(values: Iterable[Any]) -> tuple[int, int, int, int]:
     left, top, right, bottom = (int(value) for value in values)
     return left, top, right, bottom
 
@@ -152,11 +151,7 @@ class Timings:
 
     def to_dict(self) -> dict[str, float]:
         """Returns plain data for JSON."""
-        return {
-            "encoding_seconds": self.encoding_seconds,
-            "model_seconds": self.model_seconds,
-            "decoding_seconds": self.decoding_seconds,
-        }
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Timings:
@@ -165,12 +160,8 @@ class Timings:
         Raises:
             InputError: A key is missing or of the wrong type.
         """
-        with _told_as("an answer's timings", "Timings"):
-            return cls(
-                encoding_seconds=float(data["encoding_seconds"]),
-                model_seconds=float(data["model_seconds"]),
-                decoding_seconds=float(data["decoding_seconds"]),
-            )
+        with _parsing("an answer's timings", "Timings"):
+            return cls(**{item.name: float(data[item.name]) for item in fields(cls)})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -180,8 +171,8 @@ class Extraction:
     Attributes:
         document_id: The document's id.
         fields: By page, then in the order in which the model read the words.
-        below_threshold: Fields whose score is below the model's threshold, in the same order: look
-            at them before anything is done with them. None where the artifact states no threshold.
+        below_threshold: Fields whose score is below the model's threshold, in the same order, for a
+            person to check. None where the artifact declares no threshold.
         coverage: Share of the words that the model read in full, from 0 to 1.
         warnings: What the caller should know about this answer, in words.
         timings: Where the time went.
@@ -220,7 +211,7 @@ class Extraction:
         Args:
             header: Whether the columns' names stand in the first line.
             spreadsheet: Whether a cell that a spreadsheet would run as a formula begins with an
-                apostrophe; such cells no longer say exactly what the document says.
+                apostrophe; such cells no longer equal the document's text.
         """
         stream = io.StringIO()
         writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
@@ -260,24 +251,21 @@ class Extraction:
             UnsupportedFormatError: Another version of hushdoc wrote it.
             InputError: A key is missing or of the wrong type.
         """
-        with _told_as("an extraction", "Extraction"):
+        with _parsing("an extraction", "Extraction"):
             version = data["schema_version"]
-            if type(version) is not int or version not in _READABLE:
+            if type(version) is not int or version != SCHEMA_VERSION:
                 raise UnsupportedFormatError(
                     f"This extraction has schema version {repr(version)[:40]}; this hushdoc reads "
-                    f"{', '.join(map(str, _READABLE))}. Read it with the version that wrote it."
+                    f"{SCHEMA_VERSION}. Read it with the version that wrote it."
                 )
-            told = data["source"] if version > 2 else None
+            source = data["source"]
             return cls(
                 document_id=str(data["document_id"]),
                 fields=tuple(Field.from_dict(found) for found in data["fields"]),
-                below_threshold=tuple(
-                    Field.from_dict(found)
-                    for found in (data["below_threshold"] if version > 1 else ())
-                ),
+                below_threshold=tuple(Field.from_dict(found) for found in data["below_threshold"]),
                 coverage=float(data["coverage"]),
                 warnings=tuple(str(text) for text in data["warnings"]),
-                source=None if told is None else Source.from_dict(told),
+                source=None if source is None else Source.from_dict(source),
                 timings=Timings.from_dict(data["timings"]),
             )
 
@@ -335,7 +323,7 @@ def of_text(text: str, label: str, start: int, stop: int, score: float) -> Field
 
 
 def of_page(page: Page, number: int, label: str, start: int, stop: int, score: float) -> Field:
-    """Returns a field of the text that a page's words make, joined by single blanks."""
+    """Returns a field of the text that a page's words make, joined by single spaces."""
     ends = np.cumsum([len(word.text) + 1 for word in page.words])
     ids = range(int(np.searchsorted(ends, start, "right")), int(np.searchsorted(ends, stop)) + 1)
     words = page.words[ids.start : ids.stop]

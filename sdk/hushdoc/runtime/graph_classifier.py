@@ -21,12 +21,11 @@ from hushdoc.runtime.decoding import FloatArray, softmax
 from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing, in_order, laid_out
 from hushdoc.runtime.graph_batches import in_halves, window_outputs
 from hushdoc.runtime.images import ImagePreprocessing
-from hushdoc.runtime.label_scores import NOTHING_READ, ClassReading, read_labels
-from hushdoc.runtime.model import require_pages
+from hushdoc.runtime.label_scores import NOTHING_READ, ClassReading
+from hushdoc.runtime.model import LABELS_FILE, read_names, require_pages
 from hushdoc.runtime.session import Array, Runtime, Session, require_ports
 
 TASK = "classification"
-LABELS_FILE = "labels.json"
 MODALITY_KEY = "modality"
 """Key of the manifest's preprocessing that says what the model reads, a key of INPUTS."""
 
@@ -72,7 +71,7 @@ class GraphClassifier:
     ) -> Self:
         """Returns the classifier of an artifact that was opened, and thereby checked, already."""
         manifest = artifact.manifest
-        labels = read_labels(artifact.read(LABELS_FILE), LABELS_FILE)
+        labels = read_names(artifact, "labels")
         settings = dict(manifest["preprocessing"])
         modality = settings.pop(MODALITY_KEY, None)
         if not isinstance(modality, str) or modality not in INPUTS:

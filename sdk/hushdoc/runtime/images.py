@@ -1,6 +1,6 @@
 """Images to model inputs: sizes, crops and colours as the model was trained with them.
 
-The settings that shaped a model's training (`ImagePreprocessing`) travel in its artifact, so an
+The settings that shaped a model's training (`ImagePreprocessing`) are part of its artifact, so an
 application feeds it exactly what it was trained on.
 """
 
@@ -47,7 +47,7 @@ class ImagePreprocessing:
         resample: One of RESAMPLES, as Pillow computes them.
         mean: What is subtracted from red, green and blue, each from 0 to 1.
         std: What is divided by then.
-        scores: How scores are calibrated and when the model abstains; None for raw scores.
+        scores: How scores are calibrated, and their threshold; None for raw scores.
     """
 
     height: int
@@ -97,14 +97,14 @@ class ImagePreprocessing:
             ArtifactError: A key is unknown, missing or of the wrong type.
         """
         try:
-            told = data.get("scores")
+            scores = data.get("scores")
             return cls(
                 **{
                     **data,
                     "mean": tuple(float(value) for value in data["mean"]),
                     "std": tuple(float(value) for value in data["std"]),
                     "crop_share": float(data["crop_share"]),
-                    "scores": None if told is None else Scoring.from_dict(told),
+                    "scores": None if scores is None else Scoring.from_dict(scores),
                 }
             )
         except (KeyError, OverflowError, TypeError, ValueError) as error:
@@ -115,12 +115,7 @@ class ImagePreprocessing:
 
 
 def pixels(image: Image.Image, settings: ImagePreprocessing) -> Pixels:
-    """Returns an image as a model reads it, shape [3, height, width].
-
-    Args:
-        image: Upright; any mode.
-        settings: The model's.
-    """
+    """Returns an upright image of any mode as a model reads it, shape [3, height, width]."""
     from PIL import Image
 
     resample = Image.Resampling[settings.resample.upper()]
@@ -130,7 +125,7 @@ def pixels(image: Image.Image, settings: ImagePreprocessing) -> Pixels:
     else:
         image = _middle(image, settings, resample)
     values = np.asarray(image, dtype=np.float32) / np.float32(255)
-    mean, std = (np.asarray(told, dtype=np.float32) for told in (settings.mean, settings.std))
+    mean, std = (np.asarray(of, dtype=np.float32) for of in (settings.mean, settings.std))
     return np.ascontiguousarray(((values - mean) / std).transpose(2, 0, 1))
 
 
@@ -151,11 +146,6 @@ def _middle(
 def pixels_of_page(document: Document, number: int, settings: ImagePreprocessing) -> Pixels:
     """Returns one page's image as a model reads it; it is drawn anew at each call.
 
-    Args:
-        document: Whose page it is.
-        number: Of the page, from 0.
-        settings: The model's.
-
     Raises:
         InputError: The page has no image (NO_IMAGE), or one that can't be read.
         MissingExtraError: A package that the image needs is not installed.
@@ -173,16 +163,10 @@ def pixels_of_page(document: Document, number: int, settings: ImagePreprocessing
 
 
 def page_pixels(document: Document, settings: ImagePreprocessing) -> Iterator[Pixels]:
-    """Yields every page's image as a model reads it; each is drawn when it is asked for.
-
-    Args:
-        document: Each of its pages must have an image; words are not needed.
-        settings: The model's.
+    """Yields every page's image as `pixels_of_page` returns it, each drawn when it is asked for.
 
     Raises:
         EmptyDocumentError: There is no page.
-        InputError: A page has no image, or one that can't be read.
-        MissingExtraError: A package that an image needs is not installed.
     """
     if not document.pages:
         raise EmptyDocumentError(
@@ -219,14 +203,14 @@ def with_image(
     if pdf.is_pdf(content):
         if password is not None:
             file = pdf.unlocked(content, id=path.name, password=password)
-        told = pdf.text_pages(content, id=path.name, limits=limits, password=password)
-        sizes = [(number, page.width, page.height) for number, page in enumerate(told)]
+        drafts = pdf.text_pages(content, id=path.name, limits=limits, password=password)
+        sizes = [(number, page.width, page.height) for number, page in enumerate(drafts)]
     else:
         sizes = [
             (frame, *size)
             for frame, size in images.frame_sizes(content, id=path.name, limits=limits)
         ]
-    seen = opening.fingerprint(content, path) if file is None else None
+    fingerprint = opening.fingerprint(content, path) if file is None else None
     pages = tuple(
         Page(
             width=width,
@@ -235,7 +219,7 @@ def with_image(
             image=file or path,
             frame=frame,
             limits=limits,
-            fingerprint=seen,
+            fingerprint=fingerprint,
         )
         for frame, width, height in sizes
     )

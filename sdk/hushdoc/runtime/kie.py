@@ -6,11 +6,9 @@ calls: many threads may share one.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from time import perf_counter
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,11 +21,17 @@ from hushdoc.labels import LabelSet, spans_from_tags
 from hushdoc.runtime import images, windows
 from hushdoc.runtime.decoding import FloatArray, joined_words, softmax, viterbi
 from hushdoc.runtime.encoding import PIXELS, EncodedPage, Encoder, Preprocessing, in_order, laid_out
-from hushdoc.runtime.extraction import Extraction, Failure, Field, Timings
+from hushdoc.runtime.extraction import Extraction, Field, Timings
 from hushdoc.runtime.graph_batches import window_outputs
-from hushdoc.runtime.model import Model, require_class, require_pages
+from hushdoc.runtime.model import (
+    FieldModel,
+    read_names,
+    require_class,
+    require_pages,
+    unreadable_names,
+)
+from hushdoc.runtime.scoring import judged
 from hushdoc.runtime.session import Array, Runtime, Session, require_ports
-from hushdoc.runtime.streaming import Item, answers
 from hushdoc.runtime.windows import Window
 
 TASK = "kie"
@@ -41,7 +45,7 @@ PATCH = 16
 """Side of the patches (pixels) that images are counted in where batches are made."""
 
 
-class KIEModel(Model):
+class KIEModel(FieldModel):
     """A verified model that finds the fields of documents.
 
     Attributes:
@@ -73,7 +77,7 @@ class KIEModel(Model):
         """Returns the model of an artifact that was opened, and thereby checked, already."""
         manifest = artifact.manifest
         require_class(artifact.certificate.model, "KIEModel")
-        labels = _labels_from(artifact.read("labels.json"))
+        labels = _labels_of(artifact)
         preprocessing = Preprocessing.from_dict(manifest["preprocessing"], images=True)
         if preprocessing.image is not None:
             images.require_pillow()
@@ -106,7 +110,7 @@ class KIEModel(Model):
         require_pages(required(document), reads="words and their boxes")
         document.check()
         began = perf_counter()
-        document, told = laid_out(document, self.preprocessing)
+        document, notes = laid_out(document, self.preprocessing)
         document, numbers = in_order(document, self.preprocessing)
         encoded = [self._encoder.encode(page) for page in document.pages]
         parts = windows.cover(
@@ -119,43 +123,20 @@ class KIEModel(Model):
         for number, (page, tokens) in enumerate(zip(document.pages, encoded, strict=True)):
             scores = self._word_scores(number, tokens, outputs)
             fields += self._fields(page, number, scores, numbers[number])
-        sure, unsure = self._judged(fields)
+        sure, unsure = judged(fields, self.preprocessing.scores)
         capacity = self.preprocessing.capacity
         return Extraction(
             document_id=document.id,
             fields=sure,
             below_threshold=unsure,
             coverage=windows.coverage(encoded),
-            warnings=(*windows.losses(encoded, capacity=capacity, numbers=numbers), *told),
+            warnings=(*windows.losses(encoded, capacity=capacity, numbers=numbers), *notes),
             source=document.source,
             timings=Timings(
                 encoding_seconds=ready - began + drawing,
                 model_seconds=answered - ready - drawing,
                 decoding_seconds=perf_counter() - answered,
             ),
-        )
-
-    def extract_many(
-        self,
-        documents: Iterable[Item],
-        *,
-        workers: int = 1,
-        on_error: Literal["raise", "collect"] = "raise",
-        progress: bool = False,
-    ) -> Iterator[Extraction | Failure]:
-        """Yields one answer for each document, in their order, as soon as it is known.
-
-        Args:
-            documents: Documents, paths of files, or functions that return a document, such as
-                `partial(open_document, path, password=...)`; taken a few at a time, so a generator
-                streams.
-            workers: How many documents are read at once, each by a thread of its own.
-            on_error: "raise" stops at the first document that can't be read; "collect" yields a
-                Failure in its place and goes on.
-            progress: Whether to tell on standard error how far it is.
-        """
-        return answers(
-            documents, self.extract, workers=workers, on_error=on_error, progress=progress
         )
 
     def _answers(
@@ -214,17 +195,6 @@ class KIEModel(Model):
         rows = [outputs[part].astype(np.float32) for part in mine]
         return windows.merge(page, ranges, rows).astype(np.float64)
 
-    def _judged(self, fields: Sequence[Field]) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
-        """Returns the fields with calibrated scores: those that reach the threshold, and others."""
-        scoring = self.preprocessing.scores
-        if scoring is None:
-            return tuple(fields), ()
-        scored = [replace(found, score=scoring.calibrate(found.score)) for found in fields]
-        return (
-            tuple(found for found in scored if scoring.accepts(found.score)),
-            tuple(found for found in scored if not scoring.accepts(found.score)),
-        )
-
     def _fields(
         self, page: Page, number: int, scores: FloatArray, numbers: Sequence[int]
     ) -> list[Field]:
@@ -251,21 +221,14 @@ class KIEModel(Model):
         return fields
 
 
-def _labels_from(content: bytes) -> LabelSet:
+def _labels_of(artifact: Artifact) -> LabelSet:
+    names = read_names(artifact, "fields")
     try:
-        fields = json.loads(content)["fields"]
-        if not isinstance(fields, list) or not all(
-            isinstance(name, str) and name for name in fields
-        ):
-            raise TypeError("fields must be a list of names")
-        labels = LabelSet(fields=tuple(fields))
-        if list(labels.fields) != fields:
-            raise ValueError("the names must be sorted and each be there once")
-    except (KeyError, TypeError, ValueError) as error:
-        raise ArtifactError(
-            f'labels.json can\'t be read: {error}. Expected {{"fields": [names]}}; export the '
-            "artifact again."
-        ) from error
+        labels = LabelSet(fields=names)
+        if labels.fields != names:
+            raise ValueError("the names must be sorted")
+    except ValueError as error:
+        raise unreadable_names(error, "fields") from error
     return labels
 
 
@@ -276,14 +239,14 @@ def _patches(image: images.ImagePreprocessing | None) -> int:
 def _require_fit(
     session: Session, manifest: Mapping[str, Any], labels: LabelSet, settings: Preprocessing
 ) -> None:
-    """Raises unless graph, manifest and labels tell the same story."""
+    """Raises unless graph, manifest and labels agree."""
     image = settings.image
     require_ports(session, manifest, INPUTS if image is None else (*INPUTS, PIXELS))
     if image is not None:
-        told, size = session.inputs[PIXELS], [3, image.height, image.width]
-        if told[1:] != size:
+        shape, size = session.inputs[PIXELS], [3, image.height, image.width]
+        if shape[1:] != size:
             raise ArtifactError(
-                f"The graph reads images of the shape {told} and the manifest makes them "
+                f"The graph reads images of the shape {shape} and the manifest makes them "
                 f"{size} each. Export the artifact again."
             )
     found = list(session.outputs.values())

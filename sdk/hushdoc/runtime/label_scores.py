@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.document.provenance import Source
-from hushdoc.errors import ArtifactError
 from hushdoc.runtime.extraction import Timings
 
 SCHEMA_VERSION = 3
@@ -98,21 +97,3 @@ class ClassReading:
     coverage: float
     warnings: tuple[str, ...]
     encoding_seconds: float
-
-
-def read_labels(content: bytes, name: str) -> tuple[str, ...]:
-    """Returns the classes that a file of an artifact names, in the order of a model's outputs."""
-    try:
-        labels = json.loads(content)["labels"]
-        if not isinstance(labels, list) or not all(
-            isinstance(label, str) and label for label in labels
-        ):
-            raise TypeError("labels must be a list of names")
-        if len(set(labels)) != len(labels) or not labels:
-            raise ValueError("there must be a label, and each once")
-    except (KeyError, TypeError, ValueError) as error:
-        raise ArtifactError(
-            f'{name} can\'t be read: {error}. Expected {{"labels": [names]}}; export the '
-            "artifact again."
-        ) from error
-    return tuple(labels)

@@ -5,20 +5,26 @@ Contract: an artifact is opened, and so fully checked, before anything is built 
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from hushdoc import arguments
 from hushdoc.artifact import artifact as artifacts
 from hushdoc.artifact.artifact import Artifact
 from hushdoc.certificate.certificate import Certificate, ModelIdentity
 from hushdoc.document.document import Document
-from hushdoc.errors import TaskMismatchError
+from hushdoc.errors import ArtifactError, TaskMismatchError
+from hushdoc.labels import LabelSet
 from hushdoc.policy.policy import Policy
+from hushdoc.runtime.extraction import Extraction, Failure
 from hushdoc.runtime.session import PROVIDERS, Runtime
+from hushdoc.runtime.streaming import Item, answers
+
+LABELS_FILE = "labels.json"
 
 CLASS_NAMES = {
     ("kie", "onnx"): "KIEModel",
@@ -89,6 +95,43 @@ class Model(ABC):
         """Returns the model of an artifact that was opened, and thereby checked, already."""
 
 
+class FieldModel(Model):
+    """A verified model that finds the fields of documents.
+
+    Attributes:
+        labels: The fields it can find.
+    """
+
+    labels: LabelSet
+
+    @abstractmethod
+    def extract(self, document: Document) -> Extraction:
+        """Returns the fields of a document."""
+
+    def extract_many(
+        self,
+        documents: Iterable[Item],
+        *,
+        workers: int = 1,
+        on_error: Literal["raise", "collect"] = "raise",
+        progress: bool = False,
+    ) -> Iterator[Extraction | Failure]:
+        """Yields one answer for each document, in their order, as soon as it is known.
+
+        Args:
+            documents: Documents, paths of files, or functions that return a document, such as
+                `partial(open_document, path, password=...)`; taken a few at a time, so a generator
+                streams.
+            workers: How many documents are read at once, each by a thread of its own.
+            on_error: "raise" stops at the first document that can't be read; "collect" yields a
+                Failure in its place and goes on.
+            progress: Whether to report progress on standard error.
+        """
+        return answers(
+            documents, self.extract, workers=workers, on_error=on_error, progress=progress
+        )
+
+
 @contextmanager
 def opened(
     path: str | Path, policy: Policy, device: str, runtime: Runtime | None, *, low_memory: bool
@@ -126,3 +169,24 @@ def require_pages(document: Document, *, reads: str) -> None:
             "PDF, an image or Document.from_words; plain texts are read by models of text and by "
             "tables of hashed features, such as hushdoc.HashedCRFModel."
         )
+
+
+def read_names(artifact: Artifact, key: str) -> tuple[str, ...]:
+    """Returns the different names that an artifact's labels.json lists under a key."""
+    try:
+        names = json.loads(artifact.read(LABELS_FILE))[key]
+        if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+            raise TypeError(f"{key} must be a list of names")
+        if len(set(names)) != len(names) or not names:
+            raise ValueError("there must be a name, and each once")
+    except (KeyError, TypeError, ValueError) as error:
+        raise unreadable_names(error, key) from error
+    return tuple(names)
+
+
+def unreadable_names(error: Exception, key: str) -> ArtifactError:
+    """Returns the error for names that a model can't use."""
+    return ArtifactError(
+        f'{LABELS_FILE} can\'t be read: {error}. Expected {{"{key}": [names]}}; export the '
+        "artifact again."
+    )

@@ -1,8 +1,8 @@
-"""Scores that mean something: from what a model says to the share of answers that are right.
+"""Calibration of scores: from a model's probabilities to the share of answers that are right.
 
-A model's own probabilities are too high or too low; how much was measured when it was exported, on
-documents that nobody has to protect, and travels in its artifact. An answer below the artifact's
-threshold is set apart, never dropped.
+A model's own probabilities are too high or too low; by how much was measured when it was exported,
+on documents that nobody has to protect, and is part of its artifact. An answer below the artifact's
+threshold is reported as such, never dropped.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Scoring:
             probabilities.
         raw: Knots of a curve from raw scores, rising; none where they stay as they are.
         calibrated: The calibrated score at each knot, never falling; straight lines in between.
-        threshold: Answers with a lower calibrated score are set apart; 0 sets none apart.
-        fitted_on: The documents it was measured on, in words.
+        threshold: Answers with a lower calibrated score are below the threshold; with 0 none is.
+        fitted_on: The documents it was measured on.
         num_answers: How many answers were compared with the truth.
 
     Example:
@@ -55,7 +55,7 @@ class Scoring:
     num_answers: int
 
     def __post_init__(self) -> None:
-        """Refuses what is no such curve."""
+        """Refuses values that make no such curve."""
         if not COOLEST <= self.temperature <= HOTTEST:
             raise ValueError(
                 f"temperature is {self.temperature!r}; expected a number from {COOLEST:g} to "
@@ -130,7 +130,7 @@ def judged(
 
     Args:
         found: Answers with raw scores, in order.
-        scoring: None leaves the scores as they are and sets none apart.
+        scoring: None leaves the scores as they are, and none below the threshold.
     """
     if scoring is None:
         return tuple(found), ()
@@ -148,7 +148,7 @@ def _checked(data: Any) -> Mapping[str, Any]:
     if any(type(value) not in (int, float) for value in numbers):
         raise TypeError("temperature, threshold and knots must be numbers")
     if type(data["num_answers"]) is not int or type(data["fitted_on"]) is not str:
-        raise TypeError("num_answers must be an integer and fitted_on a text")
+        raise TypeError("num_answers must be an integer and fitted_on a string")
     return data
 
 

@@ -65,7 +65,7 @@ class Runtime:
     memory_limit: int | str | None = None
 
     def __post_init__(self) -> None:
-        """Refuses settings that no machine can follow."""
+        """Refuses values out of range."""
         if self.threads != "auto" and (type(self.threads) is not int or self.threads < 1):
             raise ValueError(f'threads is {self.threads!r}; expected "auto" or an integer >= 1.')
         limit = self.memory_limit_bytes
@@ -110,7 +110,7 @@ class Session:
         Args:
             model: An ONNX file with its weights inside: its bytes, or what `Artifact.source`
                 yields with `low_memory`, a path that opens the very file that was checked.
-            device: "cpu" or "cuda"; it is used or refused, never silently replaced.
+            device: "cpu" or "cuda"; used or refused, never silently replaced.
             runtime: Threads and memory.
 
         Raises:
@@ -160,7 +160,7 @@ class Session:
                 "that this version of onnxruntime supports; export the artifact again."
             ) from error
         session.disable_fallback()
-        # The wrapper keeps the whole file for its fallback, which is off: let it go.
+        # The wrapper keeps the whole file for its fallback, which is off: release it.
         session._model_bytes = None
         give_back_freed_memory()
         return session
@@ -179,8 +179,8 @@ class Session:
     def _register_arena(self) -> None:
         """Registers an arena of its own; a session keeps the one that was registered last."""
         runtime = self._onnxruntime
-        # By default an arena doubles, and many threads make it double often. This one grows by what
-        # is asked, in steps of a mebibyte; its first step is kept, so that small results do not
+        # By default an arena doubles, and many threads make it double often. This one grows by
+        # requests, in steps of a mebibyte; its first step is kept, so that small results do not
         # hold a large run's memory.
         settings = {"arena_extend_strategy": 0, "max_power_of_two_extend_bytes": 2**20}
         if self._limit is not None:
@@ -222,7 +222,7 @@ class Session:
         """
         options = self._onnxruntime.RunOptions()
         options.log_severity_level = FATAL
-        # Without this the arena keeps the largest run's memory for ever.
+        # Without this the arena keeps the largest run's memory forever.
         options.add_run_config_entry(
             "memory.enable_memory_arena_shrinkage", "cpu:0" if self.device == "cpu" else "gpu:0"
         )
@@ -298,7 +298,7 @@ def installed_builds() -> list[str]:
 def give_back_freed_memory() -> None:
     """Returns to the system what the C library freed and keeps for later.
 
-    Parsing a graph frees as much as its weights take; glibc would keep most of it for ever.
+    Parsing a graph frees as much as its weights take; glibc would keep most of it forever.
     """
     import ctypes
 
@@ -327,21 +327,15 @@ def _first_line(error: BaseException) -> str:
 
 
 def require_ports(session: Session, manifest: Mapping[str, Any], inputs: Collection[str]) -> None:
-    """Raises unless the graph is the one the manifest tells of and reads what the model gives.
-
-    Args:
-        session: The loaded graph.
-        manifest: The artifact's.
-        inputs: The names of the inputs that the model fills.
-    """
-    for told, real in (
+    """Raises unless the graph has the manifest's ports, and exactly these inputs."""
+    for declared, real in (
         (manifest["inputs"], session.inputs),
         (manifest["outputs"], session.outputs),
     ):
-        shapes = {item["name"]: item["shape"] for item in told if _is_port(item)}
+        shapes = {item["name"]: item["shape"] for item in declared if _is_port(item)}
         if shapes != real:
             raise ArtifactError(
-                f"The manifest tells of {shapes}, the graph has {real}. Export the artifact again."
+                f"The manifest declares {shapes}, the graph has {real}. Export the artifact again."
             )
     if sorted(session.inputs) != sorted(inputs):
         raise ArtifactError(

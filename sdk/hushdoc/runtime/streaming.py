@@ -34,7 +34,7 @@ LOOK_AHEAD = 2
 """Documents that are held for each worker: the one it reads and the one it reads next."""
 
 LINE_SECONDS, TERMINAL_SECONDS = 10.0, 0.2
-"""How often progress is told: in a file line after line, on a terminal in one line."""
+"""How often progress is reported: in a file line by line, on a terminal in one line."""
 
 
 def open_path(path: str | os.PathLike[str]) -> Document:
@@ -65,12 +65,12 @@ def answers(
         workers: How many documents are read at once; 1 reads them in the caller's thread.
         on_error: "raise" stops at the first document that can't be read; "collect" yields a
             Failure in its place and goes on.
-        progress: Whether to tell on standard error how far it is.
+        progress: Whether to report progress on standard error.
         opened: What opens a path.
 
     Raises:
-        InputError: The documents are no list and nothing else that can be gone through.
-        ValueError: A setting is none that is known; both raised before any document is taken.
+        InputError: The documents can't be iterated over.
+        ValueError: A setting is unknown; both are raised before any document is taken.
     """
     arguments.choice(on_error, ("raise", "collect"), what="on_error")
     arguments.integer(workers, what="workers")
@@ -84,7 +84,7 @@ def answers(
     if not progress:
         return found
     total = len(documents) if isinstance(documents, Sized) else None
-    return _told(found, total, sys.stderr)
+    return _reported(found, total, sys.stderr)
 
 
 def _attempt(
@@ -145,7 +145,7 @@ def _side_by_side(
                         item = next(source)
                     except StopIteration:
                         more = False
-                    except Exception as error:  # told in its place, after what came before it
+                    except Exception as error:  # raised in its place, after the answers before it
                         broken, more = error, False
                     else:
                         pending.append(pool.submit(attempt, item))
@@ -157,10 +157,10 @@ def _side_by_side(
         raise broken
 
 
-def _told(
+def _reported(
     found: Generator[Answer | Failure], total: int | None, stream: TextIO
 ) -> Generator[Answer | Failure]:
-    """Passes answers on and tells how many there were."""
+    """Passes answers on and reports how many there were."""
     terminal = stream.isatty()
     pause = TERMINAL_SECONDS if terminal else LINE_SECONDS
     began = last = monotonic()
@@ -171,18 +171,18 @@ def _told(
             failed += isinstance(answer, Failure)
             now = monotonic()
             if now - last >= pause:
-                _tell(stream, terminal, _words(done, total, failed, now - began))
+                _print_progress(stream, terminal, _words(done, total, failed, now - began))
                 last = now
             yield answer
     finally:
         found.close()
-        _tell(stream, terminal, _words(done, total, failed, monotonic() - began))
+        _print_progress(stream, terminal, _words(done, total, failed, monotonic() - began))
         if terminal:
             print(file=stream, flush=True)
 
 
-def _tell(stream: TextIO, terminal: bool, words: str) -> None:
-    # On a terminal the line is written over, and what was longer is blotted out.
+def _print_progress(stream: TextIO, terminal: bool, words: str) -> None:
+    # On a terminal the line is written over, and the rest of a longer one erased.
     print(f"\r{words}\x1b[K" if terminal else words, end="" if terminal else "\n", file=stream)
     stream.flush()
 

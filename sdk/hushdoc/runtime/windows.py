@@ -1,4 +1,4 @@
-"""Windows over long pages: split between words, and merge what the model said of each."""
+"""Windows over long pages: split between words, and merge the model's scores of each."""
 
 from __future__ import annotations
 
@@ -29,13 +29,7 @@ class Window:
 
 
 def cover(pages: Sequence[EncodedPage], *, capacity: int, overlap: int) -> list[Window]:
-    """Returns windows that cover all pages, none of them more than one page.
-
-    Args:
-        pages: Their tokens.
-        capacity: Most tokens in one window.
-        overlap: Tokens that neighbouring windows share, at most.
-    """
+    """Returns windows that cover all pages, each within one page; see `split`."""
     return [
         Window(page=number, start=start, stop=stop)
         for number, page in enumerate(pages)
@@ -54,7 +48,7 @@ def batches(
     Args:
         parts: The windows.
         max_tokens: Most tokens of one batch, padding and patches included.
-        patches: What the model reads with each of them besides its tokens.
+        patches: Patches of an image that the model reads with each window.
     """
     batch: list[Window] = []
     for part in sorted(parts, key=lambda part: (-part.num_tokens, part.page, part.start)):
@@ -70,12 +64,7 @@ def batches(
 
 
 def by_pages(parts: Iterable[Window], *, at_once: int) -> Iterator[list[Window]]:
-    """Yields all windows of some pages together, then those of the next pages.
-
-    Args:
-        parts: Windows in the order of their pages.
-        at_once: Most pages in one group.
-    """
+    """Yields the windows of at most so many pages together; `parts` is in the order of pages."""
     pages = (list(group) for _, group in groupby(parts, key=lambda part: part.page))
     while some := list(islice(pages, at_once)):
         yield list(chain.from_iterable(some))
@@ -153,30 +142,30 @@ def losses(
     what: str = "Page",
     numbers: Sequence[Sequence[int]] | None = None,
 ) -> Iterator[str]:
-    """Yields in words what of the pages no window holds.
+    """Yields a warning for words of the pages that no window holds in full.
 
     Args:
         pages: Their tokens.
         capacity: Most tokens in one window.
-        what: What one of them is called.
-        numbers: For each page the numbers by which its words are called; their places by default.
+        what: What the warnings call a page.
+        numbers: For each page its words' numbers in the warnings; their places by default.
     """
     for number, page in enumerate(pages):
-        called = range(page.num_words) if numbers is None else numbers[number]
-        missing = [called[word] for word in unread(page)]
+        names = range(page.num_words) if numbers is None else numbers[number]
+        missing = [names[word] for word in unread(page)]
         if missing:
             yield (
                 f"{what} {number}: the tokenizer has no token for {_counted(missing)}; the model "
                 "did not read them."
             )
-        cut = [called[word] for word in page.cut_words]
+        cut = [names[word] for word in page.cut_words]
         if cut:
             yield (
-                f"{what} {number}: {_counted(cut)} need more than one whole window of "
+                f"{what} {number}: {_counted(cut)} exceed one whole window of "
                 f"{capacity} tokens; the model read only their beginning."
             )
 
 
 def _counted(words: Sequence[int]) -> str:
     shown = ", ".join(map(str, words[:5])) + (", ..." if len(words) > 5 else "")
-    return f"{len(words)} word(s) ({shown})"
+    return f"{len(words)} {'word' if len(words) == 1 else 'words'} ({shown})"

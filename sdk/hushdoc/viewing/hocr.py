@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import groupby
-from typing import Protocol
 
 from hushdoc import arguments
 from hushdoc.document.document import Document, required
 from hushdoc.document.page import Box, Page, Word, union
 from hushdoc.errors import InputError
+from hushdoc.viewing.fields import TaggedField
 
 HEAD = (
     '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -30,35 +30,15 @@ HEAD = (
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
-class TaggedField(Protocol):
-    """What words can belong to: hushdoc.Field, or anything with its label, score and words."""
-
-    @property
-    def label(self) -> str:
-        """The field's name."""
-
-    @property
-    def score(self) -> float:
-        """From 0 to 1."""
-
-    @property
-    def page(self) -> int:
-        """The page it stands on, from 0."""
-
-    @property
-    def word_ids(self) -> Sequence[int]:
-        """Its words, as indices into the page's words."""
-
-
 def to_hocr(document: Document, fields: Iterable[TaggedField] = ()) -> str:
     """Returns a document on pages as hOCR.
 
     Args:
         document: The pages; words of one segment make a line.
-        fields: What was found, such as `Extraction.fields`.
+        fields: Such as `Extraction.fields`.
 
     Raises:
-        InputError: It is no document, or a plain text, which has no boxes.
+        InputError: The document is not a Document, or a plain text, which has no boxes.
 
     Example:
         >>> document = Document.from_words(["Total"], [(1, 2, 30, 9)], width=90, height=40)
@@ -68,7 +48,7 @@ def to_hocr(document: Document, fields: Iterable[TaggedField] = ()) -> str:
     document = required(document)
     if document.text is not None:
         raise InputError(
-            f"Document '{document.id}' is a plain text; hOCR tells where words stand on pages. "
+            f"Document '{document.id}' is a plain text; hOCR records where words stand on pages. "
             "Write it as JSON instead."
         )
     with arguments.expecting("What should be fields", "fields such as Extraction.fields"):
@@ -87,16 +67,16 @@ def _page(
     lines = []
     for segment, group in groupby(enumerate(page.words), key=lambda item: item[1].segment):
         words = list(group)
-        spelled = " ".join(
+        marked_up = " ".join(
             _word(number, index, word, tagged.get((number, index))) for index, word in words
         )
         box = _bbox(union(word.box for _, word in words))
         place = f"{number}_{words[0][0]}"
         # Words that nobody put into lines stand in an area, not in a line of our making.
-        kind = "ocr_carea" if segment is None else "ocr_line"
+        element = "ocr_carea" if segment is None else "ocr_line"
         tag = "div" if segment is None else "span"
         lines.append(
-            f"<{tag} class='{kind}' id='{kind[4:]}_{place}' title='{box}'>{spelled}</{tag}>"
+            f"<{tag} class='{element}' id='{element[4:]}_{place}' title='{box}'>{marked_up}</{tag}>"
         )
     inner = "\n".join(lines)
     size = f"bbox 0 0 {page.width} {page.height}; ppageno {number}"
@@ -104,15 +84,15 @@ def _page(
 
 
 def _word(page: int, index: int, word: Word, tagged: tuple[int, TaggedField] | None) -> str:
-    told = ""
+    attributes = ""
     if tagged is not None:
         number, item = tagged
-        told = (
+        attributes = (
             f" data-field='{_safe(item.label)}' data-field-number='{number}' "
             f"data-score='{item.score:.4f}'"
         )
     return (
-        f"<span class='ocrx_word' id='word_{page}_{index}'{told} title='{_bbox(word.box)}'>"
+        f"<span class='ocrx_word' id='word_{page}_{index}'{attributes} title='{_bbox(word.box)}'>"
         f"{_safe(word.text)}</span>"
     )
 

@@ -14,9 +14,10 @@ from typing import Protocol
 
 from hushdoc import arguments
 from hushdoc.document.document import Document, required
-from hushdoc.document.page import Box, Page
+from hushdoc.document.page import Page
 from hushdoc.document.provenance import Source
 from hushdoc.viewing import rendition
+from hushdoc.viewing.fields import ShownField
 from hushdoc.viewing.markup import bullets, figures, page, paragraph, safe, section
 from hushdoc.viewing.overlay import Style, styles
 
@@ -45,40 +46,8 @@ main { max-width: 90rem; }
 """
 
 
-class ShownField(Protocol):
-    """What can be shown: hushdoc.Field, or anything with its label, text, score and place."""
-
-    @property
-    def label(self) -> str:
-        """The field's name."""
-
-    @property
-    def text(self) -> str:
-        """What it says."""
-
-    @property
-    def score(self) -> float:
-        """From 0 to 1."""
-
-    @property
-    def box(self) -> Box | None:
-        """Where it stands, in page pixels; None in a plain text."""
-
-    @property
-    def page(self) -> int:
-        """The page it stands on, from 0."""
-
-    @property
-    def start(self) -> int | None:
-        """Its first character in a plain text."""
-
-    @property
-    def stop(self) -> int | None:
-        """One past its last character in a plain text."""
-
-
 class ShownAnswer(Protocol):
-    """What can be shown: hushdoc.Extraction, or anything with its fields."""
+    """An answer that a web page can show: hushdoc.Extraction, or anything with its attributes."""
 
     @property
     def fields(self) -> Sequence[ShownField]:
@@ -86,7 +55,7 @@ class ShownAnswer(Protocol):
 
     @property
     def below_threshold(self) -> Sequence[ShownField]:
-        """Fields that the model is too unsure of."""
+        """Fields whose score is below the threshold."""
 
     @property
     def coverage(self) -> float:
@@ -98,11 +67,11 @@ class ShownAnswer(Protocol):
 
     @property
     def source(self) -> Source | None:
-        """Where the words came from; None where nobody read a file."""
+        """Where the words came from; None where a caller passed them."""
 
 
 _Numbered = tuple[int, ShownField, bool]
-"""A field with its number on the page and whether the model is too unsure of it."""
+"""A field, its number in the answer, and whether it is below the threshold."""
 
 
 def to_html(document: Document, answer: ShownAnswer, *, labels: Collection[str] = ()) -> str:
@@ -114,7 +83,7 @@ def to_html(document: Document, answer: ShownAnswer, *, labels: Collection[str] 
         labels: All labels of the model, so that each keeps its colour from page to page.
 
     Raises:
-        InputError: It is no document or no answer, or a page's image can't be read.
+        InputError: An argument is not a document or an answer, or a page's image can't be read.
         MissingExtraError: A package that a page's image needs is not installed.
     """
     required(document)
@@ -132,7 +101,7 @@ def to_html(document: Document, answer: ShownAnswer, *, labels: Collection[str] 
         f'<header><p class="kicker">Fields of a document</p><h1>{safe(document.id)}</h1></header>',
         figures(
             [
-                (str(len(answer.fields)), f"fields of {len(counts)} kinds"),
+                (str(len(answer.fields)), f"fields of {len(counts)} labels"),
                 *(
                     [(str(len(answer.below_threshold)), "below the threshold, shown in grey")]
                     if answer.below_threshold
@@ -174,9 +143,9 @@ def _anchor(shown: Page, numbered: _Numbered, looks: dict[str, Style]) -> str:
         ("height", (item.box.y1 - item.box.y0) / shown.height),
     )
     rules = "".join(f"{name}:{100 * share:.3f}%;" for name, share in place)
-    told = safe(f"{item.label} {item.score:.2f}: {item.text}")
+    summary = safe(f"{item.label} {item.score:.2f}: {item.text}")
     return (
-        f'<a id="box-{number}" href="#field-{number}" title="{told}" aria-label="{told}" '
+        f'<a id="box-{number}" href="#field-{number}" title="{summary}" aria-label="{summary}" '
         f'style="{rules}{_border(looks[item.label], unsure)}"></a>'
     )
 
@@ -231,8 +200,8 @@ def _image(shown: Page) -> str:
     # A photo as PNG is many times larger; text on white is sharper as PNG.
     if shown.image is None:
         image.save(stream, format="PNG", optimize=True)
-        kind = "png"
+        subtype = "png"
     else:
         image.save(stream, format="JPEG", quality=85)
-        kind = "jpeg"
-    return f"data:image/{kind};base64,{base64.b64encode(stream.getvalue()).decode('ascii')}"
+        subtype = "jpeg"
+    return f"data:image/{subtype};base64,{base64.b64encode(stream.getvalue()).decode('ascii')}"

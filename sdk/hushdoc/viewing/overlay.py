@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hushdoc import arguments
-from hushdoc.document.page import Box, Page
+from hushdoc.document.page import Page
 from hushdoc.viewing import rendition
+from hushdoc.viewing.fields import PlacedField
 from hushdoc.viewing.rendition import INK, PAPER, RULE, View, font_of, single_line
 
 if TYPE_CHECKING:
@@ -30,28 +31,8 @@ PALETTE: tuple[Colour, ...] = (
     (125, 85, 50),
     (90, 90, 90),
 )
-"""Okabe and Ito, "Color Universal Design" (2008): told apart with any kind of colour vision. Its
-yellow, unreadable on white paper, and black, the colour of print, gave way to brown and grey."""
-
-
-class PlacedField(Protocol):
-    """What can be drawn: hushdoc.Field, or anything with its label, score, box and words."""
-
-    @property
-    def label(self) -> str:
-        """The field's name."""
-
-    @property
-    def score(self) -> float:
-        """From 0 to 1."""
-
-    @property
-    def box(self) -> Box:
-        """Where it stands, in page pixels."""
-
-    @property
-    def word_ids(self) -> Sequence[int]:
-        """Its words, as indices into the page's words."""
+"""Okabe and Ito, "Color Universal Design" (2008): distinguishable with any colour vision. Brown and
+grey replace yellow, which is unreadable on white, and black, the colour of print."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,12 +60,12 @@ def overlay(
     Args:
         page: The page the fields stand on.
         fields: The fields of this page.
-        image: The page's image; by default the file that the page names, and where there is
-            none, a plain rendition of its words.
+        image: The page's image; by default the file that the page names, else its words drawn into
+            their boxes.
         labels: All labels of the model, so that each keeps its colour from page to page.
 
     Raises:
-        InputError: The image file is not there, or the page's own is another than was read.
+        InputError: The image file is missing, or the page's own has changed since it was read.
         UnsupportedFormatError: The image can't be read.
         LimitExceededError: It has more pixels than the document was opened with, or than
             `ReadingLimits` allows.

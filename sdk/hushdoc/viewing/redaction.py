@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hushdoc import arguments
 from hushdoc.arguments import short_repr
@@ -21,7 +21,9 @@ from hushdoc.document.document import Document, required
 from hushdoc.document.page import Box, Page, Word, union
 from hushdoc.errors import InputError
 from hushdoc.system import atomic_files
-from hushdoc.viewing import folded_text, rendition
+from hushdoc.viewing import rendition
+from hushdoc.viewing.fields import RedactedField
+from hushdoc.viewing.normalised_text import bare, normalised, normalised_with_places, places
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -34,36 +36,8 @@ _MOST_COVERED = 0.3
 """Words of which a larger share is under a box are removed with it."""
 
 _LEAST_MARGIN, _MARGIN = 2, 0.12
-"""How far boxes reach beyond words: pixels, and of the height of the line, for letters that hang
-out of their boxes."""
-
-
-class RedactedField(Protocol):
-    """What can be removed: hushdoc.Field, or anything with its label, text and place."""
-
-    @property
-    def label(self) -> str:
-        """The field's name."""
-
-    @property
-    def text(self) -> str:
-        """What it says."""
-
-    @property
-    def page(self) -> int:
-        """The page it stands on, from 0."""
-
-    @property
-    def word_ids(self) -> Sequence[int]:
-        """Its words, as indices into the page's words."""
-
-    @property
-    def start(self) -> int | None:
-        """Its first character in a plain text."""
-
-    @property
-    def stop(self) -> int | None:
-        """One past its last character in a plain text."""
+"""How far boxes reach beyond words: pixels, and of the height of the line, for characters that
+reach out of their boxes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,16 +67,16 @@ def redact(
 ) -> Redaction:
     """Returns a document without fields; with `out` also writes its pages as images.
 
-    A model finds what it finds: look at the result before it is given away, and give fields below
-    a threshold (`Extraction.below_threshold`) as well. The document's id is kept.
+    A model misses fields: look at the result before you pass it on, and pass fields below the
+    threshold (`Extraction.below_threshold`) as well. The document's id is kept.
 
     Args:
         document: What the fields were found in.
         fields: The fields, such as those of an Extraction.
         labels: Which of them to remove; all by default.
-        repeats: Whether what spells the same as a whole field is removed elsewhere too: without
-            regard to case, composed or decomposed accents, full width, ligatures, invisible
-            characters and the marks around words.
+        repeats: Whether text that equals a whole field is removed elsewhere too, regardless of
+            case, composed or decomposed accents, full width, ligatures, invisible characters
+            and the punctuation around words.
         out: A folder that gets document.json and one PNG file for each page that has an image;
             nothing may be there yet.
 
@@ -139,16 +113,7 @@ def redact(
 
 
 def covered(page: Page, boxes: Iterable[Box]) -> Image.Image | None:
-    """Returns a page's image under opaque boxes, without metadata; None where it has none.
-
-    Args:
-        page: As it was read.
-        boxes: In page pixels.
-
-    Raises:
-        InputError: The image can't be read.
-        MissingExtraError: A package that it needs is not installed.
-    """
+    """Returns a page's image under opaque boxes, without metadata; None where it has none."""
     from PIL import Image, ImageDraw
 
     from hushdoc.reading import page_image
@@ -169,7 +134,7 @@ def covered(page: Page, boxes: Iterable[Box]) -> Image.Image | None:
 def _words_of(
     document: Document, fields: Sequence[RedactedField], counts: Counter[str], *, repeats: bool
 ) -> list[set[int]]:
-    """Returns for each page the words of the fields, and of what spells the same elsewhere."""
+    """Returns for each page the words of the fields, and of equal text elsewhere."""
     gone: list[set[int]] = [set() for _ in document.pages]
     for item in fields:
         if not 0 <= item.page < len(document.pages):
@@ -205,16 +170,14 @@ def _run(document: Document, item: RedactedField) -> tuple[str, ...]:
 
 
 def _pieces(words: Sequence[Word], ids: Iterable[int]) -> list[tuple[int, str]]:
-    """Returns what words spell, each piece with its word; what shows nothing has no piece."""
+    """Returns the normalised pieces of words, each with its word; invisible text has none."""
     return [
-        (index, folded_text.bare(piece))
-        for index in ids
-        for piece in folded_text.folded(words[index].text).split()
+        (index, bare(piece)) for index in ids for piece in normalised(words[index].text).split()
     ]
 
 
 def _places(spelled: Sequence[tuple[int, str]], run: tuple[str, ...]) -> Iterator[set[int]]:
-    """Yields the words, and those that show nothing between them, wherever a run is spelled."""
+    """Yields the words, and invisible ones between them, wherever a run of pieces stands."""
     pieces = [piece for _, piece in spelled]
     start = -1
     while run:
@@ -228,7 +191,7 @@ def _places(spelled: Sequence[tuple[int, str]], run: tuple[str, ...]) -> Iterato
 
 
 def _covers(page: Page, ids: Collection[int]) -> list[Box]:
-    """Returns boxes over words, those side by side under one, so that their number is not told."""
+    """Returns boxes over words, neighbours under one, so that their number stays hidden."""
     lines: list[list[Word]] = []
     for index in sorted(ids):
         word = page.words[index]
@@ -301,10 +264,10 @@ def _of_text(
         spans.add((item.start, item.stop))
         counts[item.label] += 1
     if repeats:
-        whole = folded_text.folded_with_places(text)
+        whole = normalised_with_places(text)
         for item in fields:
-            wanted = folded_text.bare(folded_text.folded(text[item.start : item.stop]).strip())
-            for start, stop in folded_text.places(whole, wanted):
+            wanted = bare(normalised(text[item.start : item.stop]).strip())
+            for start, stop in places(whole, wanted):
                 if not any(first <= start and stop <= last for first, last in spans):
                     spans.add((start, stop))
                     counts[item.label] += 1
@@ -323,7 +286,7 @@ def _write(
     with_image = [page.image is not None for page in document.pages]
     if any(with_image):
         rendition.require_pillow()
-    names = [f"page-{number}.png" if told else None for number, told in enumerate(with_image)]
+    names = [f"page-{number}.png" if here else None for number, here in enumerate(with_image)]
 
     def naming(place: Path | None) -> Document:
         pages = tuple(
@@ -337,6 +300,6 @@ def _write(
             image = None if name is None else covered(page, boxes)
             if name is not None and image is not None:
                 image.save(partial / name, format="PNG")
-        told = json.dumps(naming(None).to_dict(), ensure_ascii=True, indent=2)
-        (partial / "document.json").write_text(told + "\n", encoding="ascii")
+        content = json.dumps(naming(None).to_dict(), ensure_ascii=True, indent=2)
+        (partial / "document.json").write_text(content + "\n", encoding="ascii")
     return naming(folder)

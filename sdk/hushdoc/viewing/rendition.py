@@ -62,7 +62,7 @@ def background(page: Page, image: Image.Image | Path | str | None) -> Image.Imag
     """Returns the given image, else the page's own where its file is there, else a rendition.
 
     Raises:
-        InputError: The given file is not there, or the page's own is another than was read.
+        InputError: The given file is missing, or the page's own has changed since it was read.
         UnsupportedFormatError: The image can't be read.
         LimitExceededError: It has more pixels than the limits of the page, or the usual ones.
     """
@@ -89,8 +89,8 @@ def _opened(path: Path, page: Page) -> Image.Image:
 
     if not path.is_file():
         raise InputError(
-            f"The page image '{path}' is not there. Give an image file, or none for a plain "
-            "rendition of the words."
+            f"The page image '{path}' is missing. Give an image file, or none to draw the "
+            "words into their boxes."
         )
     limits = page.limits or ReadingLimits()
     content = opening.content_of(path, limits)
@@ -107,7 +107,7 @@ def _rendition(page: Page) -> Image.Image:
     if size[0] * size[1] > most:
         raise LimitExceededError(
             f"The page would be drawn with {size[0]} x {size[1]} pixels; at most {most} in all are "
-            "drawn. Mend the page's width and height, or raise ReadingLimits.max_pixels."
+            "drawn. Correct the page's width and height, or raise ReadingLimits.max_pixels."
         )
     canvas = Image.new("RGB", size, PAPER)
     pen = ImageDraw.Draw(canvas)

@@ -234,7 +234,7 @@ def test_any_text_has_a_vector_or_says_why_not(model: EmbeddingModel, text: str)
 def test_what_no_window_holds_is_told(model: EmbeddingModel) -> None:
     answer = model.embed_texts(["b " + "a" * 90])
     assert answer.coverage == (0.5,)
-    assert "need more than one whole window" in answer.warnings[0]
+    assert "exceed one whole window" in answer.warnings[0]
 
 
 def test_many_documents_stream_in_order(model: EmbeddingModel) -> None:

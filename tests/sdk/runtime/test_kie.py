@@ -277,8 +277,8 @@ def test_words_that_were_not_read_are_told(model: KIEModel) -> None:
     answer = model.extract(asked)
     assert answer.coverage == pytest.approx(3 / 5)
     no_token, cut = answer.warnings
-    assert "no token for 1 word(s) (3)" in no_token
-    assert "1 word(s) (4) need more than one whole window of 62 tokens" in cut
+    assert "no token for 1 word (3)" in no_token
+    assert "1 word (4) exceed one whole window of 62 tokens" in cut
 
 
 def test_a_page_that_cannot_be_read_at_all_has_no_fields(model: KIEModel) -> None:

@@ -177,7 +177,7 @@ def test_a_missing_image_of_the_page_is_replaced_by_its_words() -> None:
 
 
 def test_an_image_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is not there"):
+    with pytest.raises(InputError, match="is missing"):
         overlay(page(), [], image=tmp_path / "nowhere.png")
 
 

@@ -19,7 +19,7 @@ from hushdoc.document.document import Document
 from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import InputError, OutputExistsError
 from hushdoc.reading.opening import open_document
-from hushdoc.viewing import folded_text
+from hushdoc.viewing import normalised_text
 from hushdoc.viewing.redaction import MARK, Redaction, redact
 
 WIDTH, HEIGHT = 400, 200
@@ -246,9 +246,9 @@ def test_names_of_several_words_are_found_however_words_are_cut() -> None:
 @given(text=st.text(max_size=40), form=st.sampled_from(["NFC", "NFD", "NFKC", "NFKD"]))
 def test_folding_does_not_depend_on_the_form_of_writing(text: str, form: Any) -> None:
     written = unicodedata.normalize(form, text)
-    assert folded_text.folded(written) == folded_text.folded(text)
-    placed = folded_text.folded_with_places(written)
-    assert sorted(placed.text) == sorted(folded_text.folded(written))
+    assert normalised_text.normalised(written) == normalised_text.normalised(text)
+    placed = normalised_text.normalised_with_places(written)
+    assert sorted(placed.text) == sorted(normalised_text.normalised(written))
     assert len(placed.text) == len(placed.starts) == len(placed.stops)
     assert list(placed.starts) == sorted(placed.starts)
 

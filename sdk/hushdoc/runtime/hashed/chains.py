@@ -1,4 +1,4 @@
-"""Linear chains: the exactly best labels of sequences of items, and how probable they are."""
+"""Linear chains: the best labels of sequences of items, found exactly, and their probabilities."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def viterbi(scores: Scores, offsets: Offsets, transitions: Scores) -> Tags:
     """Returns the best label of every item; of equally good ones the first in the table's order.
 
     The arithmetic is that of crfsuite, step for step, so the answers are the same; of two labels
-    only the difference is followed, which is exacter and a few times faster.
+    only the difference is computed, which is more accurate and a few times faster.
 
     Args:
         scores: Shape [items, labels].
@@ -66,16 +66,15 @@ def probabilities(
 ) -> Scores:
     """Returns how probable the chosen label of some items is, given the labels beside them.
 
-    It is the field's own conditional probability where the weights were fitted to likelihood; the
-    weights of a passive-aggressive fit, and made-up or noisy rows, only make it a measure of how
-    clear the choice was.
+    It is the field's conditional probability where the weights maximise likelihood; with those of a
+    passive-aggressive fit, or with filled or noisy rows, it is no more than a confidence.
 
     Args:
         scores: Shape [items, labels].
         offsets: Where the sequences begin and end.
         transitions: Shape [labels, labels].
         path: The label of every item.
-        items: Those asked for.
+        items: The items in question.
     """
     ends = np.zeros(len(scores) + 1, dtype=bool)
     ends[offsets] = True
@@ -165,7 +164,7 @@ def _opening(
 
 
 def _messages(scores: Scores, starts: Offsets, stops: Offsets, transitions: Scores) -> Scores:
-    """Returns how much the items from a sequence's start to each one speak for its labels.
+    """Returns the forward messages: evidence for each item's labels from the sequence's start on.
 
     These are logarithms of sums over all labellings of the items before, less the largest of the
     item; zeros outside these sequences.
@@ -245,7 +244,7 @@ def _groups(lengths: Offsets, most: int) -> Iterator[tuple[int, int]]:
 
 
 def _decode_two(scores: Scores, transitions: Scores) -> list[int] | Tags:
-    """Returns the best labels of one sequence where there are two: by how much the second leads."""
+    """Returns the best labels of one sequence of two labels, by the second's lead."""
     gains = scores[:, 1] - scores[:, 0]
     if len(gains) >= _LONG:
         settled = _settled(gains, transitions)

@@ -8,8 +8,8 @@ it is numpy; the table is the only thing that was learned.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, Self
+from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from hushdoc.certificate.certificate import Certificate
 from hushdoc.document.document import Document, required
 from hushdoc.hashing import segmentation
 from hushdoc.labels import OUTSIDE, LabelSet, spans_from_tags
-from hushdoc.runtime.extraction import Extraction, Failure, Field, Found, of_page, of_text
+from hushdoc.runtime.extraction import Extraction, Field, Found, of_page, of_text
 from hushdoc.runtime.hashed.chains import (
     Flags,
     Offsets,
@@ -29,15 +29,14 @@ from hushdoc.runtime.hashed.chains import (
     viterbi,
 )
 from hushdoc.runtime.hashed.sealed_table import Place, ScoredBlock, SealedTable, StageClock
-from hushdoc.runtime.model import Model, require_class
+from hushdoc.runtime.model import FieldModel, require_class
 from hushdoc.runtime.scoring import Scoring, judged
 from hushdoc.runtime.session import Runtime
-from hushdoc.runtime.streaming import Item, answers
 
 TASK = "kie"
 
 
-class HashedCRFModel(Model):
+class HashedCRFModel(FieldModel):
     """A verified model that finds clauses and entities in text; it holds no state between calls.
 
     Attributes:
@@ -115,29 +114,6 @@ class HashedCRFModel(Model):
             warnings=(),
             source=document.source,
             timings=clock.timings(),
-        )
-
-    def extract_many(
-        self,
-        documents: Iterable[Item],
-        *,
-        workers: int = 1,
-        on_error: Literal["raise", "collect"] = "raise",
-        progress: bool = False,
-    ) -> Iterator[Extraction | Failure]:
-        """Yields one answer for each document, in their order, as soon as it is known.
-
-        Args:
-            documents: Documents, paths of files, or functions that return a document, such as
-                `partial(open_document, path, password=...)`; taken a few at a time, so a generator
-                streams.
-            workers: How many documents are read at once, each by a thread of its own.
-            on_error: "raise" stops at the first document that can't be read; "collect" yields a
-                Failure in its place and goes on.
-            progress: Whether to tell on standard error how far it is.
-        """
-        return answers(
-            documents, self.extract, workers=workers, on_error=on_error, progress=progress
         )
 
     def _found(self, text: str, clock: StageClock) -> list[Found]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -17,10 +16,10 @@ from hushdoc.labels import OUTSIDE
 from hushdoc.runtime.extraction import Timings
 from hushdoc.runtime.hashed.chains import Scores
 from hushdoc.runtime.hashed.table import HashedTable, item_scores, read_clusters, read_table
+from hushdoc.runtime.model import LABELS_FILE, read_names, unreadable_names
 from hushdoc.runtime.scoring import Scoring
 
 FORMAT = "safetensors"
-LABELS_FILE = "labels.json"
 CLUSTERS_FILE = "clusters.safetensors"
 
 BLOCK_CHARACTERS = 1 << 18
@@ -93,7 +92,12 @@ class SealedTable:
                 f"and tokens; this version has {segmentation.VERSION}. Export it again.",
                 code="BAD_MANIFEST",
             )
-        tags = _tags_from(artifact.read(LABELS_FILE), scheme.level, labels_key)
+        tags = read_names(artifact, labels_key)
+        if scheme.level == "token" and not all(
+            tag == OUTSIDE or tag.startswith(("B-", "I-")) for tag in tags
+        ):
+            problem = ValueError("tags of tokens are O, B-name or I-name")
+            raise unreadable_names(problem, labels_key)
         shape = settings[TABLE_KEY]
         entry = artifact.view(artifact.certificate.model.entry)
         table = read_table(entry, shape["tensor"], shape.get("reference"))
@@ -166,22 +170,3 @@ def _blocks(sentences: Sequence[Place]) -> Iterator[Sequence[Place]]:
         if stop - sentences[first][0] >= BLOCK_CHARACTERS or number == len(sentences) - 1:
             yield sentences[first : number + 1]
             first = number + 1
-
-
-def _tags_from(content: bytes, level: str, key: str) -> tuple[str, ...]:
-    try:
-        tags = json.loads(content)[key]
-        if not isinstance(tags, list) or not all(isinstance(tag, str) and tag for tag in tags):
-            raise TypeError(f"{key} must be a list of names")
-        if len(set(tags)) != len(tags) or not tags:
-            raise ValueError("there must be a name, and each once")
-        if level == "token" and not all(
-            tag == OUTSIDE or tag.startswith(("B-", "I-")) for tag in tags
-        ):
-            raise ValueError("tags of tokens are O, B-name or I-name")
-    except (KeyError, TypeError, ValueError) as error:
-        raise ArtifactError(
-            f'{LABELS_FILE} can\'t be read: {error}. Expected {{"{key}": [names]}}; export the '
-            "artifact again."
-        ) from error
-    return tuple(tags)

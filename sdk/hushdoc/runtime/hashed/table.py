@@ -18,7 +18,7 @@ Scores = npt.NDArray[np.float64]
 Sums = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 TRANSITIONS, SCALE = "transitions", "scale"
-"""Tensors beside the weights, whose name the manifest states."""
+"""Tensors beside the weights, whose name the manifest declares."""
 
 HASHES, IDS = "hashes", "ids"
 """Tensors of a file of clusters."""
@@ -86,7 +86,7 @@ def read_table(content: memoryview, name: str, reference: int | None = None) -> 
 
     Args:
         content: The file; the table stays where it is.
-        name: The weights' tensor, as the manifest states it.
+        name: The weights' tensor, as the manifest declares it.
         reference: The label that has no column, likewise.
 
     Raises:
@@ -147,18 +147,14 @@ def item_scores(found: Features | Lookups, table: HashedTable) -> Scores:
 
 
 def num_features(found: Features | Lookups) -> int:
-    """Returns how many rows of a table are added up, over all items.
-
-    Args:
-        found: Rows of the table, in either order.
-    """
+    """Returns how many rows of a table are added up, over all items."""
     if isinstance(found, Lookups):
         return sum(int(np.count_nonzero(block.new)) for block in found.blocks())
     return len(found.indices)
 
 
 def spread(table: HashedTable) -> float:
-    """Returns by how much two labels' weights in one row differ, as a root mean square.
+    """Returns the root mean square of the difference between two labels' weights in one row.
 
     Args:
         table: With at least two labels; it is read whole.

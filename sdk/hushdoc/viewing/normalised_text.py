@@ -1,7 +1,7 @@
-"""Text as it is compared for redaction: without case, width, ligatures, and invisible characters.
+"""Normalised text, as redaction compares it: without case, width, ligatures, invisible characters.
 
-Two texts fold to the same where a reader takes them for the same: composed and decomposed accents,
-sharp s and "ss", full-width and plain digits, a word with a soft hyphen in it and without.
+Texts that a reader considers equal normalise to the same string: composed and decomposed accents,
+sharp s and "ss", full-width and plain digits, a word with a soft hyphen and without.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0f]")
-"""Characters that are shown as nothing and are not of the category Cf (Unicode's property
+"""Characters that are invisible and not of the category Cf (Unicode's property
 Default_Ignorable_Code_Point, in the plane that text is written in)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FoldedText:
-    """A text as it is compared, and where each of its characters came from.
+class NormalisedText:
+    """A normalised text, and where each of its characters came from.
 
     Attributes:
-        text: As it is compared.
+        text: The normalised text.
         starts: For each character of `text`, where its source begins.
         stops: For each character of `text`, one past the end of its source.
     """
@@ -31,14 +31,11 @@ class FoldedText:
     stops: tuple[int, ...]
 
 
-def folded(text: str) -> str:
-    """Returns a text as it is compared.
-
-    Args:
-        text: Any.
+def normalised(text: str) -> str:
+    """Returns a text without what redaction disregards.
 
     Example:
-        >>> folded("Stra\u00dfe") == folded("STRASSE"), folded("\uff11\uff12")
+        >>> normalised("Stra\u00dfe") == normalised("STRASSE"), normalised("\uff11\uff12")
         (True, '12')
     """
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
@@ -46,10 +43,7 @@ def folded(text: str) -> str:
 
 
 def bare(text: str) -> str:
-    """Returns a folded text without the marks around it, such as brackets and commas.
-
-    Args:
-        text: Folded; marks alone stay as they are.
+    """Returns a normalised text without punctuation around it; punctuation alone stays.
 
     Example:
         >>> bare("(12.50),")
@@ -64,34 +58,25 @@ def bare(text: str) -> str:
 
 
 def in_word(character: str) -> bool:
-    """Returns whether a character is part of a word: a letter, digit, accent or underscore."""
+    """Returns whether a character is a letter, digit, combining mark or underscore."""
     return character == "_" or unicodedata.category(character)[0] in "LMN"
 
 
-def folded_with_places(text: str) -> FoldedText:
-    """Returns a text as it is compared, and where each of its characters came from.
-
-    Args:
-        text: Any.
-    """
+def normalised_with_places(text: str) -> NormalisedText:
+    """Returns a normalised text, and where each of its characters came from."""
     pieces: list[str] = []
     starts: list[int] = []
     stops: list[int] = []
     for start, stop in _clusters(text):
-        piece = folded(text[start:stop])
+        piece = normalised(text[start:stop])
         pieces.append(piece)
         starts += [start] * len(piece)
         stops += [stop] * len(piece)
-    return FoldedText(text="".join(pieces), starts=tuple(starts), stops=tuple(stops))
+    return NormalisedText(text="".join(pieces), starts=tuple(starts), stops=tuple(stops))
 
 
-def places(text: FoldedText, wanted: str) -> Iterator[tuple[int, int]]:
-    """Yields where a text says something, as whole words: start and stop in the text's source.
-
-    Args:
-        text: Where to look.
-        wanted: Folded; each of its blanks stands for any blanks.
-    """
+def places(text: NormalisedText, wanted: str) -> Iterator[tuple[int, int]]:
+    """Yields where normalised words stand as whole words: start and stop in the text's source."""
     words = wanted.split()
     if not words:
         return
