@@ -247,14 +247,14 @@ def watch_the_door(patch: pytest.MonkeyPatch) -> list[str]:
         raise DoorReachedError
 
     patch.setattr(session, "import_onnxruntime", door)
-    for kind in loading.MODELS.values():
-        honest: Callable[..., object] = kind.from_artifact
+    for model in loading.CLASSES.values():
+        honest: Callable[..., object] = model.from_artifact
 
         def made(*given: Any, _honest: Callable[..., object] = honest, **options: Any) -> object:
             reached.append("model")
             return _honest(*given, **options)
 
-        patch.setattr(kind, "from_artifact", staticmethod(made))
+        patch.setattr(model, "from_artifact", staticmethod(made))
     return reached
 
 

@@ -197,6 +197,11 @@ CASES: tuple[Case, ...] = (
         "PATH_ESCAPE",
     ),
     case(
+        "certificate/links-to-itself",
+        _on_envelope(lambda path: (path.unlink(), path.symlink_to(path.name))),
+        "SYMLINK",
+    ),
+    case(
         "certificate/links-to-the-neighbours",
         lambda s: (
             _other_model(s),

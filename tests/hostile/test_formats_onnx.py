@@ -215,6 +215,7 @@ ONNX: tuple[tuple[str, Make, str], ...] = (
     ("custom-domain-in-other-letters", _operator("Add", "\u0430i.onnx"), "CUSTOM_OP"),
     ("custom-domain-with-nul", _operator("Add", "ai.onnx\0"), "CUSTOM_OP"),
     ("compiled-engine", _operator("EPContext", "com.microsoft"), "CUSTOM_OP"),
+    ("compiled-engine-of-the-standard", _operator("EPContext", ""), "CUSTOM_OP"),
     # protobuf keeps the last of two; what is read here must be what is run.
     (
         "domain-twice-in-one-node",

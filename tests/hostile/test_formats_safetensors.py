@@ -116,6 +116,7 @@ SAFETENSORS: tuple[tuple[str, bytes], ...] = (
         ),
     ),
     ("metadata-with-1001-keys", _header(__metadata__={str(n): "" for n in range(1001)})),
+    ("header-is-no-json", _packed(b"hello", b"")),
     ("header-is-a-list", _packed(b"[]", b"")),
     ("header-begins-with-a-blank", _packed(b" " + json.dumps(HEADER).encode(), DATA)),
     ("header-in-utf-16", _packed(json.dumps(HEADER).encode("utf-16"), DATA)),
@@ -131,12 +132,15 @@ SAFETENSORS: tuple[tuple[str, bytes], ...] = (
     ("tensor-with-another-key", _tensor_of(file="weights.bin")),
     ("tensor-without-a-shape", _header(table={"dtype": "F32", "data_offsets": [0, len(DATA)]})),
     ("tensor-is-null", _header(table=None)),
+    ("tensor-is-a-text", _header(table="x")),
     ("name-that-leads-out", _spelled('"table": ', '"../table": ')),
     ("name-with-escape-sequence", _spelled('"table": ', '"\\u001b[2J": ')),
     ("name-empty", _spelled('"table": ', '"": ')),
+    ("type-of-other-size", _tensor_of(dtype="F16")),
     ("type-unknown", _tensor_of(dtype="F128")),
     ("type-of-other-case", _tensor_of(dtype="f32")),
     ("type-of-objects", _tensor_of(dtype="O")),
+    ("shape-of-fewer-bytes", _tensor_of(shape=[2])),
     ("shape-negative", _tensor_of(shape=[-ROWS, -COLUMNS])),
     ("shape-that-wraps-around", _tensor_of(shape=[1 << 32, 1 << 32])),
     ("shape-of-a-trillion-rows", _tensor_of(shape=[1 << 40, 0])),
@@ -146,6 +150,7 @@ SAFETENSORS: tuple[tuple[str, bytes], ...] = (
     ("offsets-swapped", _tensor_of(data_offsets=[len(DATA), 0])),
     ("offsets-negative", _tensor_of(data_offsets=[-len(DATA), 0])),
     ("offsets-past-the-end", _tensor_of(data_offsets=[8, 8 + len(DATA)])),
+    ("offsets-past-64-bits", _tensor_of(data_offsets=[0, 1 << 64])),
     ("offsets-of-three", _tensor_of(data_offsets=[0, len(DATA), 0])),
     ("offsets-of-fractions", _tensor_of(data_offsets=[0.0, float(len(DATA))])),
     ("tensors-overlap", _two((0, 6), (4, 10), 10)),
@@ -178,6 +183,7 @@ SAFETENSORS: tuple[tuple[str, bytes], ...] = (
     ("table-in-one-row", _tensor_of(shape=[ROWS * COLUMNS])),
     ("table-of-whole-numbers", _tensor_of(dtype="I32")),
     ("table-of-another-name", _spelled('"table": ', '"Table": ')),
+    ("data-without-tensors", _packed({"__metadata__": METADATA}, b"x")),
     ("no-tensors", _packed({"__metadata__": METADATA}, b"")),
 )
 
@@ -245,6 +251,11 @@ CASES: tuple[Case, ...] = (
     case(
         "formats/safetensors-rows-stated-as-true",
         _sealed_table(SOUND, stated=_stated(rows=True)),
+        "BAD_MANIFEST",
+    ),
+    case(
+        "formats/safetensors-stated-with-another-key",
+        _sealed_table(SOUND, stated=_stated(more=1)),
         "BAD_MANIFEST",
     ),
     case(

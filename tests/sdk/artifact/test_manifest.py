@@ -92,37 +92,6 @@ def test_a_table_is_sealed_and_opened(build: ModuleType, key: Any, tmp_path: Pat
     assert (mapped == table()).all()
 
 
-def test_tables_that_are_not_filled_as_stated_are_refused(
-    build: ModuleType, key: Any, tmp_path: Path
-) -> None:
-    unfilled, broken = table(), table()
-    unfilled[12] = 0
-    broken[3, 1] = np.nan
-    cases: list[tuple[bytes, dict[str, Any], str]] = [
-        (encoded(build, unfilled), {}, "BAD_SAFETENSORS"),
-        (encoded(build, broken), {}, "BAD_SAFETENSORS"),
-        (encoded(build, table(63)), {}, "BAD_SAFETENSORS"),
-        (encoded(build, table()), {"stated": {**STATED, "rows": 65}}, "BAD_SAFETENSORS"),
-        (encoded(build, table()), {"stated": {**STATED, "tensor": "w"}}, "BAD_SAFETENSORS"),
-        (encoded(build, table()), {"fill": HashFill(rows=65, columns=3)}, "BAD_SAFETENSORS"),
-        (encoded(build, table()), {"fill": HashFill(rows=64, columns=4)}, "BAD_SAFETENSORS"),
-        (encoded(build, table()), {"stated": None}, "BAD_MANIFEST"),
-        (encoded(build, table()), {"stated": {**STATED, "rows": True}}, "BAD_MANIFEST"),
-        (encoded(build, table()), {"stated": {**STATED, "more": 1}}, "BAD_MANIFEST"),
-        (encoded(build, table(), {"x": "y"}), {}, "EMBEDDED_METADATA_MISSING"),
-        (
-            encoded(build, table(), {"hushdoc.certificate_id": "f" * 32}),
-            {},
-            "EMBEDDED_METADATA_MISMATCH",
-        ),
-        (build.onnx(), {}, "BAD_SAFETENSORS"),
-        (build.onnx(), {"name": "onnx/model.onnx"}, "BAD_SAFETENSORS"),
-    ]
-    for number, (content, options, code) in enumerate(cases):
-        path = seal(build, key, tmp_path / str(number), content, **options)
-        assert code_of(build, key, path) == code, number
-
-
 def test_files_beside_the_model_are_looked_into_as_well(
     build: ModuleType, key: Any, tmp_path: Path
 ) -> None:

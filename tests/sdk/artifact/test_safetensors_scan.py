@@ -74,65 +74,6 @@ def test_the_library_reads_the_same_places(tmp_path: Path) -> None:
             assert (mine.reshape(item.shape) == opened.get_tensor(item.name)).all()
 
 
-HALF = tensor([2], 0, 8)
-HEADERS: dict[str, bytes] = {
-    "empty": b"",
-    "short": b"\x08\0\0",
-    "length 2**63": (1 << 63).to_bytes(8, "little") + b"{}",
-    "length of all": (1 << 64).to_bytes(9, "little")[:8].replace(b"\0", b"\xff") + b"{}",
-    "longer than the file": (100).to_bytes(8, "little") + b"{}",
-    "above the cap": (safetensors_scan.MAX_HEADER_BYTES + 1).to_bytes(8, "little")
-    + b" " * (safetensors_scan.MAX_HEADER_BYTES + 1),
-    "no JSON": file(b"hello"),
-    "no object": file(b"[]"),
-    "leading blank": file(b" {}"),
-    "tensor twice": file(
-        b'{"a":%b,"a":%b}' % ((json.dumps(HALF).encode(),) * 2), np.ones(2, "f4").tobytes()
-    ),
-    "metadata key twice": file(b'{"__metadata__":{"a":"1","a":"2"}}'),
-    "metadata twice": file(b'{"__metadata__":{},"__metadata__":{}}'),
-    "metadata number": file({"__metadata__": {"a": 1}}),
-    "metadata list": file({"__metadata__": []}),
-    "metadata keys": file({"__metadata__": {str(key): "" for key in range(1001)}}),
-    "deep": file(b'{"a":' + b"[" * 100 + b"]" * 100 + b"}"),
-    "NaN offset": file(b'{"a":{"dtype":"F32","shape":[NaN],"data_offsets":[0,4]}}', b"\0" * 4),
-    "huge offset": file({"a": tensor([1 << 62], 0, 1 << 64)}),
-    "overflowing shape": file({"a": tensor([1 << 32, 1 << 32], 0, 0)}),
-    "negative axis": file({"a": tensor([-1, -1], 0, 4)}, b"\0" * 4),
-    "float axis": file({"a": tensor([1.0], 0, 4)}, b"\0" * 4),
-    "boolean axis": file({"a": tensor([True], 0, 4)}, b"\0" * 4),
-    "many axes": file({"a": tensor([1] * 9, 0, 4)}, b"\0" * 4),
-    "shape against bytes": file({"a": tensor([2], 0, 4)}, b"\0" * 4),
-    "type against bytes": file({"a": tensor([2], 0, 8, "F16")}, b"\0" * 8),
-    "unknown type": file({"a": tensor([2], 0, 2, "F8_E4M3")}, b"\0" * 2),
-    "backwards": file({"a": tensor([1], 4, 0)}, b"\0" * 4),
-    "hole at the start": file({"a": tensor([1], 4, 8)}, b"\0" * 8),
-    "hole": file({"a": tensor([1], 0, 4), "b": tensor([1], 8, 12)}, b"\0" * 12),
-    "overlap": file({"a": tensor([2], 0, 8), "b": tensor([2], 4, 12)}, b"\0" * 12),
-    "one in another": file({"a": tensor([2], 0, 8), "b": tensor([1], 0, 4)}, b"\0" * 8),
-    "rest": file({"a": HALF}, b"\0" * 9),
-    "cut": file({"a": HALF}, b"\0" * 7),
-    "no tensor but data": file({}, b"x"),
-    "name": file({"../x\x1b[2J": HALF}, b"\0" * 8),
-    "empty name": file({"": HALF}, b"\0" * 8),
-    "more keys": file({"a": {**HALF, "device": "cuda"}}, b"\0" * 8),
-    "fewer keys": file({"a": {"dtype": "F32", "shape": [2]}}, b"\0" * 8),
-    "three offsets": file({"a": {**HALF, "data_offsets": [0, 8, 8]}}, b"\0" * 8),
-    "tensor is text": file({"a": "x"}),
-}
-
-
-@pytest.mark.parametrize("name", HEADERS)
-def test_malformed_files_are_refused(name: str) -> None:
-    assert code_of(HEADERS[name]) == "BAD_SAFETENSORS"
-
-
-def test_the_library_itself_lets_metadata_keys_come_twice() -> None:
-    """Why its word is not enough. Where this fails, the library has become stricter."""
-    numpy = pytest.importorskip("safetensors.numpy")
-    assert numpy.load(HEADERS["metadata key twice"]) == {}
-
-
 def test_a_million_metadata_keys_are_refused_before_they_are_parsed() -> None:
     header = b'{"__metadata__":{%b}}' % b",".join(b'"%d":""' % key for key in range(1_000_000))
     content = file(header)
