@@ -57,7 +57,7 @@ def test_training_sees_the_same_sum_as_decoding() -> None:
     features = made.features(SCHEME)
     whole = whole_texts.whole(features, made)
     each = np.arange(whole.num_items + 1)
-    data = chain.record_set(whole, whole_texts.kinds(made), sequences=each, records=each)
+    data = chain.record_set(whole, whole_texts.classes(made), sequences=each, records=each)
     weights = np.random.default_rng(1).normal(size=(SCHEME.rows, 3)).astype(np.float32)
     seen = [chain.item_scores(r, weights[data.rows[r.rows]].astype(float)) for r in data.records]
     table = HashedTable(weights=weights, transitions=np.zeros((3, 3)))
@@ -83,7 +83,7 @@ def test_training_sees_the_same_sum_as_decoding() -> None:
 def test_texts_without_words_and_of_other_kinds_are_left_out() -> None:
     told = [Told("a b", "law"), Told(" \n", "sea"), Told("c", "other"), Told("d.\n\ne", "sea")]
     made = whole_texts.class_corpus(told, NAMES)
-    assert whole_texts.kinds(made).tolist() == [1, 2]
+    assert whole_texts.classes(made).tolist() == [1, 2]
     assert made.records.tolist() == made.documents.tolist() == [0, 1, 3]
     assert made.names == NAMES
 

@@ -30,6 +30,7 @@ from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.runs.private_run import PrivateRun
+from hushdoc_training.runs.step_log import read_log
 
 STEPS = 60
 PLAN = PrivacyPlan.calibrated(
@@ -58,7 +59,7 @@ class WitnessedNoise(SecretStream):
 
 def child(out: Path, fingerprint: Path) -> None:
     model = small_model()
-    run = PrivateRun.open(out, PLAN, resume=(out / "plan.json").exists())
+    run = PrivateRun.open(out, PLAN, resume=(out / "run.json").exists())
     with (
         known_streams(noise=WitnessedNoise(fingerprint)),
         PrivateTraining(
@@ -140,8 +141,9 @@ def main(folder: Path, kills: int, seed: int) -> dict[str, object]:
 
 
 def charges(out: Path) -> list[int]:
-    path = out / "charges"
-    return [int(line) for line in path.read_bytes().split()] if path.exists() else [0]
+    """Returns 0 and every step that is charged; nobody waited for a charge that a kill cut."""
+    log = read_log(out / "steps.jsonl")
+    return [0, *(entry["charge"] for entry in log if "charge" in entry)]
 
 
 def check(out: Path, fingerprint: Path) -> None:
@@ -155,8 +157,8 @@ def check(out: Path, fingerprint: Path) -> None:
     assert charges(out) == list(range(len(charges(out)))), "a charge is missing or repeated"
     for state in out.glob("state-*/*"):
         assert load_file(state)
-    if (out / "plan.json").exists():
-        assert json.loads((out / "plan.json").read_text())["steps"] == STEPS
+    if (out / "run.json").exists():
+        assert json.loads((out / "run.json").read_text())["steps"] == STEPS
 
 
 def check_end(out: Path) -> None:

@@ -41,7 +41,7 @@ def child(out: Path, way: str, rank: int, meeting: Path) -> None:
         timeout=timedelta(seconds=120),
     )
     model = MODELS[way]()
-    run = PrivateRun.open(out, PLAN, resume=(out / "plan.json").exists())
+    run = PrivateRun.open(out, PLAN, resume=(out / "run.json").exists())
     with (
         known_streams(noise=WitnessedNoise(out.with_suffix(f".fingerprint{rank}"))),
         PrivateTraining(
@@ -122,10 +122,9 @@ def check_end(out: Path) -> None:
     assert [one["charged"] for one in ranks] == [STEPS] * SIZE
     assert charges(out)[-1] == STEPS
     assert sorted(path.name for path in out.iterdir()) == [
-        "charges",
-        "plan.json",
-        "records",
+        "run.json",
         f"state-{STEPS:08d}",
+        "steps.jsonl",
     ]
 
 

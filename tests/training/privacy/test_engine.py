@@ -34,8 +34,8 @@ from hushdoc_training.privacy.physical import PADDING, pack
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness import dropout_seeds
 from hushdoc_training.randomness.secret_stream import SecretStream
-from hushdoc_training.runs import state
 from hushdoc_training.runs.private_run import PrivateRun
+from hushdoc_training.runs.step_log import StepLog, read_log
 
 PLAN = PrivacyPlan.calibrated(
     epsilon=8, sampling_rate=0.3, steps=4, expected_records=4, accountant="rdp"
@@ -411,13 +411,18 @@ def interrupted_run(folder: Path, *, stop_after: int, resume: bool = False) -> n
     return model
 
 
+def charged(folder: Path) -> list[int]:
+    log = read_log(folder / "steps.jsonl")
+    return [entry["charge"] for entry in log if "charge" in entry]
+
+
 def test_a_lost_step_is_charged_again_and_never_free(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
         interrupted_run(folder, stop_after=2 * 4 + 1)  # four parameters: inside the third step
     assert [path.name for path in folder.glob("state-*")] == ["state-00000002"]
     model = interrupted_run(folder, stop_after=100, resume=True)
-    assert (folder / "charges").read_text().split() == ["0", "1", "2", "3", "4"]
+    assert charged(folder) == [1, 2, 3, 4]
     # Three updates of the four that were paid for, with Adam's state carried over.
     again = small_model()
     with training(
@@ -477,26 +482,32 @@ def test_ctrl_c_finishes_the_step_and_saves(tmp_path: Path) -> None:
 
 
 def test_a_cut_charge_counts(tmp_path: Path) -> None:
-    path = tmp_path / "charges"
-    assert state.Charges.begin(path).charged == 0
-    state.Charges(path).charge(1)
-    for cut in (b"", b"2", b"garb"):
-        path.write_bytes(b"0\n1\n" + cut)
-        assert state.Charges(path).charged == (2 if cut else 1)
-        assert state.Charges(path).charged == (2 if cut else 1)
-    path.write_bytes(b"0\nx\n")
-    with pytest.raises(CheckpointError, match="no step"):
-        state.Charges(path)
+    path = tmp_path / "steps.jsonl"
+    StepLog.begin(path, "id")
+    log = StepLog(path, "id")
+    assert log.charged == 0
+    log.charge(1)
+    whole = path.read_bytes()
+    for cut in (b"", b'{"charge": 2}', b'{"ch', b"\x00\x00"):
+        path.write_bytes(whole + cut)
+        assert StepLog(path, "id").charged == (2 if cut else 1)
+        assert StepLog(path, "id").charged == (2 if cut else 1)
+    for line in (b"x\n", b"[]\n", b'{"charge": "2"}\n', b"\n"):
+        path.write_bytes(whole + line)
+        with pytest.raises(CheckpointError, match="no entry"):
+            StepLog(path, "id")
 
 
-@pytest.mark.parametrize("left", [None, b"", b"1\n2\n", b"0"])
+@pytest.mark.parametrize(
+    "left", [None, b"", b'{"charge": 1}\n', b'{"run": "', b'{"run": "another"}\n{"charge": 4}\n']
+)
 def test_lost_charges_are_never_taken_for_none(tmp_path: Path, left: bytes | None) -> None:
     folder = tmp_path / "run"
     interrupted_run(folder, stop_after=100)
-    charges = folder / "charges"
-    charges.unlink()
+    log = folder / "steps.jsonl"
+    log.unlink()
     if left is not None:
-        charges.write_bytes(left)
+        log.write_bytes(left)
     with pytest.raises(CheckpointError, match="is gone or cut"):
         PrivateRun.open(folder, PLAN, resume=True)
 
@@ -506,25 +517,28 @@ def test_a_state_beyond_its_charges_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
         interrupted_run(folder, stop_after=2 * 4 + 1)
-    assert (folder / "charges").read_bytes() == b"0\n1\n2\n3\n"
-    (folder / "charges").write_bytes(b"0\n1\n")
-    with pytest.raises(CheckpointError, match="saved step 2, and its file 'charges' says 1"):
+    assert charged(folder) == [1, 2, 3]
+    log = folder / "steps.jsonl"
+    *before, second, third = log.read_bytes().splitlines(keepends=True)
+    old = b"".join(before)
+    log.write_bytes(old)
+    with pytest.raises(CheckpointError, match=r"saved step 2, and its log 'steps.jsonl' charges 1"):
         interrupted_run(folder, stop_after=100, resume=True)
-    assert (folder / "charges").read_bytes() == b"0\n1\n"
-    (folder / "charges").write_bytes(b"0\n1\n2\n")
+    assert log.read_bytes() == old
+    log.write_bytes(old + second)
     interrupted_run(folder, stop_after=100, resume=True)
 
 
 def test_a_run_that_was_killed_before_it_began_is_begun_anew(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
-    state.Charges.begin(folder / "charges")
-    (folder / ".charges.0123abcd.partial").write_bytes(b"")
+    StepLog.begin(folder / "steps.jsonl", "id")
+    (folder / ".steps.jsonl.0123abcd.partial").write_bytes(b"")
     PrivateRun.open(folder, PLAN).charge(1)
-    assert sorted(path.name for path in folder.iterdir()) == ["charges", "plan.json"]
+    assert sorted(path.name for path in folder.iterdir()) == ["run.json", "steps.jsonl"]
     with pytest.raises(OutputExistsError):
         PrivateRun.open(folder, PLAN)
-    (folder / "plan.json").unlink()
+    (folder / "run.json").unlink()
     with pytest.raises(OutputExistsError):  # something was spent
         PrivateRun.open(folder, PLAN)
 
@@ -542,7 +556,7 @@ def test_a_run_goes_on_with_the_records_it_began_with(tmp_path: Path) -> None:
             pytest.raises(CheckpointError, match="begun on other records"),
         ):
             run.train(made)
-    assert (folder / "charges").read_bytes() == b"0\n1\n2\n3\n"
+    assert charged(folder) == [1, 2, 3]
     interrupted_run(folder, stop_after=100, resume=True)
 
 

@@ -194,11 +194,11 @@ def test_a_kill_before_the_reservation_is_made_good(
 def test_a_kill_between_checkpoint_and_closing_is_made_good(
     train: Train, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def cut(account: budget.Account) -> None:
+    def cut(account: budget.LedgerAccount) -> None:
         raise PowerCut
 
     with monkeypatch.context() as patch:
-        patch.setattr(budget.Account, "close", cut)
+        patch.setattr(budget.LedgerAccount, "close", cut)
         with pytest.raises(PowerCut):
             train("run")
     assert not only(ledger).closed

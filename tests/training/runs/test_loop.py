@@ -8,49 +8,64 @@ from typing import Any
 
 import pytest
 import torch
+from private_simulator import make_plan, small_model, training
 from torch import nn
 
 from hushdoc.errors import CheckpointError, PrivacyError
 from hushdoc_training.runs import loop, state
-from hushdoc_training.runs.run_folder import STEPS, Run
-from hushdoc_training.runs.step_log import StepLog
+from hushdoc_training.runs.private_run import PrivateRun
+from hushdoc_training.runs.run_folder import Run
+from hushdoc_training.runs.step_log import StepLog, read_log
 
 PLANNED = 4
+PLAN = make_plan(noise_multiplier=2.0, steps=PLANNED)
+During = Callable[[int], None]
 
 
-class Training:
-    """A run of a tiny model, as one process opens it."""
+class Process:
+    """A run of a small model, as one process opens it."""
+
+    def __init__(self, folder: Path, *, resume: bool) -> None:
+        self.run = PrivateRun.open(folder, PLAN, resume=resume)
+        self.model = small_model()
+        self.taken: list[int] = []
+
+    def go(self, during: During = lambda step: None, *, save_every: float = 120.0) -> bool:
+        def seen(step: Any) -> None:
+            self.taken.append(step.number)
+            during(step.number)
+
+        with training(self.model, draws=[[1]] * PLANNED, plan=PLAN, charge=self.run.charge) as made:
+            return self.run.train(made, seen=seen, save_every=save_every)
+
+
+class PublicProcess:
+    """The same without privacy."""
 
     def __init__(self, folder: Path, *, resume: bool) -> None:
         self.run = Run.open(folder, {"steps": PLANNED}, resume=resume)
-        self.log = StepLog(folder / STEPS)
-        self.model: Any = nn.Linear(2, 1)
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
         self.taken: list[int] = []
 
-    def go(
-        self, during: Callable[[int], None] = lambda step: None, *, private: bool = True
-    ) -> loop.Outcome:
+    def go(self, during: During = lambda step: None) -> loop.Outcome:
+        model = nn.Linear(2, 1)
+
         def step(number: int) -> float:
-            self.log.charge(number)
             self.taken.append(number)
             during(number)
             return 0.0
 
-        return loop.run_steps(
+        return loop.train_without_privacy(
             self.run,
-            self.log,
             steps=PLANNED,
-            model=self.model,
-            optimizer=self.optimizer,
+            model=model,
+            optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
             step=step,
-            epsilon_after=(lambda steps: float(steps)) if private else None,
             title="",
             quiet=True,
         )
 
 
-def crash_at(number: int) -> Callable[[int], None]:
+def crash_at(number: int) -> During:
     def crash(step: int) -> None:
         if step == number:
             raise RuntimeError("power is gone")
@@ -60,57 +75,40 @@ def crash_at(number: int) -> Callable[[int], None]:
 
 def test_a_run_that_is_being_trained_is_nobody_elses(tmp_path: Path) -> None:
     """Not of one that resumes now, and not of one that opened the folder before."""
-    first = Training(tmp_path / "run", resume=False)
-    second = Training(tmp_path / "run", resume=True)
+    first = Process(tmp_path / "run", resume=False)
+    second = Process(tmp_path / "run", resume=True)
 
     def intrude(step: int) -> None:
         partial = tmp_path / "run" / ".state-00000009.0123abcd.partial"
         partial.mkdir()
         with pytest.raises(PrivacyError, match="by another process"):
-            Training(tmp_path / "run", resume=True)
+            Process(tmp_path / "run", resume=True)
         assert partial.is_dir()  # what the first one is writing
         partial.rmdir()
         with pytest.raises(PrivacyError, match="by another process"):
             second.go()
 
-    assert first.go(intrude).charged == PLANNED
+    assert first.go(intrude)
     assert first.taken == [1, 2, 3, 4]
     # Afterwards the second one finds what was taken meanwhile, and takes no step again.
-    assert second.go() == loop.Outcome(charged=PLANNED, interrupted=False)
+    assert second.go()
     assert second.taken == []
-    assert torch.equal(second.model.weight, first.model.weight)
-    assert StepLog(tmp_path / "run" / STEPS).charged == PLANNED
+    pairs = zip(first.model.parameters(), second.model.parameters(), strict=True)
+    assert all(torch.equal(left, right) for left, right in pairs)
+    assert StepLog(tmp_path / "run" / "steps.jsonl", read_id(tmp_path / "run")).charged == PLANNED
+
+
+def read_id(folder: Path) -> str:
+    return Run.read(folder).run_id
 
 
 def test_steps_that_another_process_took_are_not_taken_again(tmp_path: Path) -> None:
-    first = Training(tmp_path / "run", resume=False)
-    second = Training(tmp_path / "run", resume=True)
+    first = Process(tmp_path / "run", resume=False)
+    second = Process(tmp_path / "run", resume=True)
     with pytest.raises(RuntimeError, match="power"):
         first.go(crash_at(3))
     second.go()
     assert (first.taken, second.taken) == ([1, 2, 3], [4])
-
-
-@pytest.mark.parametrize("left", [b"", b'{"charge": 1}\n{"step": 1}\n'])
-def test_a_run_that_lost_charges_is_refused(
-    tmp_path: Path, left: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "run"
-    monkeypatch.setattr(loop, "SAVE_EVERY_SECONDS", 0.0)
-    with pytest.raises(RuntimeError, match="power"):
-        Training(folder, resume=False).go(crash_at(3))
-    assert [path.name for path in folder.glob("state-*")] == ["state-00000002"]
-    whole = (folder / STEPS).read_bytes()
-    (folder / STEPS).write_bytes(left)
-    again = Training(folder, resume=True)
-    with pytest.raises(CheckpointError, match=r"saved step 2.*charges are lost"):
-        again.go()
-    assert again.taken == []
-    assert (folder / STEPS).read_bytes() == left
-    (folder / STEPS).write_bytes(whole)
-    resumed = Training(folder, resume=True)
-    resumed.go()
-    assert resumed.taken == [4]
 
 
 def test_training_that_spends_nothing_goes_on_from_its_state(
@@ -120,15 +118,28 @@ def test_training_that_spends_nothing_goes_on_from_its_state(
     folder = tmp_path / "run"
     monkeypatch.setattr(loop, "SAVE_EVERY_SECONDS", 0.0)
     with pytest.raises(RuntimeError, match="power"):
-        Training(folder, resume=False).go(crash_at(3), private=False)
-    (folder / STEPS).write_bytes(b"")
-    again = Training(folder, resume=True)
-    again.go(private=False)
-    assert again.taken == [3, 4]
+        PublicProcess(folder, resume=False).go(crash_at(3))
+    for left in (b"", b"\x00\x00\n{", None):
+        (folder / "steps.jsonl").unlink(missing_ok=True)
+        if left is not None:
+            (folder / "steps.jsonl").write_bytes(left)
+        again = PublicProcess(folder, resume=True)
+        with pytest.raises(RuntimeError, match="power"):
+            again.go(crash_at(3))
+        assert again.taken == [3]
+    assert read_log(folder / "steps.jsonl")[0] == {"run": read_id(folder)}
+
+
+def test_training_without_any_state_is_not_finished(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    PublicProcess(folder, resume=False).go()
+    state.discard_states(folder)
+    with pytest.raises(CheckpointError, match="All 4 steps"):
+        PublicProcess(folder, resume=True).go()
 
 
 def test_the_lock_goes_with_the_process_that_holds_it(tmp_path: Path) -> None:
-    first = Training(tmp_path / "run", resume=False)
+    first = Process(tmp_path / "run", resume=False)
     with pytest.raises(RuntimeError, match="power"):
         first.go(crash_at(2))
     with state.held(tmp_path / "run" / "run.json"):

@@ -18,6 +18,7 @@ from shared_run_driver import DRAWS, PLAN, STOP
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.runs.private_run import PrivateRun
+from hushdoc_training.runs.step_log import read_log
 
 KILL_DRIVER = Path(__file__).parents[1] / "drivers" / "shared_run_kill_driver.py"
 WAYS = ["replicated", "sharded"]
@@ -88,25 +89,24 @@ def test_an_optimizer_without_state_goes_on_too(ranks: list[dict[str, Any]], way
 def test_one_process_goes_on_with_what_two_left(folder: Path, way: str) -> None:
     found = shared_run_driver.go_on(folder / f"alone-{way}", small_model())
     require_same(found, weights_of_one(torch.optim.Adam))
-    charges = (folder / f"alone-{way}" / "charges").read_text().split()
-    assert charges == ["0", "1", "2", "3", "4", "5", "6"]
+    log = read_log(folder / f"alone-{way}" / "steps.jsonl")
+    assert [entry["charge"] for entry in log if "charge" in entry] == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_only_the_first_process_writes(folder: Path, way: str) -> None:
     assert not (folder / "another machine").exists()
     assert sorted(path.name for path in (folder / f"same-{way}").iterdir()) == [
-        "charges",
-        "plan.json",
-        "records",
+        "run.json",
         "state-00000006",
+        "steps.jsonl",
     ]
 
 
 def test_what_fails_in_the_first_process_is_raised_in_all(ranks: list[dict[str, Any]]) -> None:
     expected = {
         "taken": ("OutputExistsError", "already holds something"),
-        "planned otherwise": ("CheckpointError", "was planned otherwise"),
+        "planned otherwise": ("CheckpointError", "started with other settings"),
         "nothing there": ("CheckpointError", "holds no run to resume"),
         "another model": ("CheckpointError", "has shape (5, 6), the model's (9, 6)"),
         "damaged": ("CheckpointError", "can't be read"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hushdoc.errors import CheckpointError
 from hushdoc_training.runs.step_log import Progress, StepLog, last_charge, read_log
 
 
@@ -61,11 +62,14 @@ def test_where_nothing_is_promised_no_epsilon_is_shown() -> None:
 def test_the_last_charge_is_the_largest_that_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "steps.jsonl"
     assert last_charge(read_log(path)) == 0
-    log = StepLog(path)
+    StepLog.begin(path, "id")
+    log = StepLog(path, "id")
     log.charge(1)
     log.finish(1, loss=1.0)
     log.charge(4)
     with path.open("ab") as stream:
         stream.write(b'{"charge": 5\xff\n[]\n')
     assert last_charge(read_log(path)) == 4
-    assert StepLog(path).charged == 4  # what can't be read counts as a charge
+    with pytest.raises(CheckpointError, match="no entry"):  # it may have been a charge
+        StepLog(path, "id")
+    assert StepLog(path, "id", private=False).charged == 4

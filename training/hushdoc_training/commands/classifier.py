@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hushdoc.hashing import FeatureScheme
     from hushdoc_training.crf.corpus import Corpus
     from hushdoc_training.labelled_texts import Message
-    from hushdoc_training.recipes.hashed.private_classifier import PublicText
+    from hushdoc_training.recipes.hashed.public_texts import PublicText
     from hushdoc_training.table_checkpoint import TableCheckpoint
 
 DESCRIPTION = """Learns to tell kinds of documents apart, by a table of hashed words.
@@ -61,9 +61,9 @@ def run(options: argparse.Namespace) -> int:
         import numpy as np  # noqa: F401
     except ImportError as error:
         raise MissingExtraError("numpy", "crf") from error
-    from hushdoc_training.recipes.hashed import classifier, classifier_updates
+    from hushdoc_training.recipes.hashed import classifier, updates
 
-    before = None if options.update is None else classifier_updates.released(options.update)
+    before = None if options.update is None else updates.released(options.update)
     try:
         own = classifier.scheme(classifier_options.ROWS if options.rows is None else options.rows)
     except ValueError as error:
@@ -174,7 +174,7 @@ def _filled(
     own: FeatureScheme,
     before: TableCheckpoint | None,
 ) -> TableCheckpoint:
-    from hushdoc_training.recipes.hashed import classifier, classifier_updates
+    from hushdoc_training.recipes.hashed import classifier, updates
     from hushdoc_training.recipes.hashed.settings import CRFSettings
 
     settings = CRFSettings(
@@ -185,7 +185,7 @@ def _filled(
     return classifier.train_filled(
         corpus,
         own,
-        settings if before is None else classifier_updates.as_stated(settings),
+        settings if before is None else updates.as_stated(settings),
         released=before,
         out=options.out,
         name=clauses.name_of(options),
@@ -204,26 +204,23 @@ def _private(
     from dataclasses import replace
 
     from hushdoc_training.ledger.ledger import Ledger
-    from hushdoc_training.recipes.hashed import private_classifier
+    from hushdoc_training.recipes.hashed import private_runs
+    from hushdoc_training.recipes.hashed.table_tasks import WholeTexts
 
     ledger = None if options.ledger is None else Ledger.open(options.ledger)
     plan = clauses.plan_of(options, ledger)
     name = options.name or (ledger.data if ledger is not None else clauses.name_of(options))
     print("Training ...", flush=True)
-    return private_classifier.protect_documents(
-        corpus,
-        own,
+    return private_runs.protect_documents(
+        WholeTexts(corpus=corpus, scheme=own, released=before),
         plan,
         public=_public(options, own),
         out=options.out,
         name=name,
-        settings=replace(
-            private_classifier.SETTINGS, total_learning_rate=options.total_learning_rate
-        ),
+        settings=replace(private_runs.CLASSIFIER, total_learning_rate=options.total_learning_rate),
         hyperparameter_tuning=options.tuned_on,
         ledger=ledger,
         documents_changed=options.documents_changed,
-        released=before,
         accesses=clauses.scoring(options, name),
     )
 
@@ -233,7 +230,7 @@ def _public(options: argparse.Namespace, own: FeatureScheme) -> PublicText:
     from hushdoc.certificate.claim import PublicData
     from hushdoc_training.crf import corpus, whole_texts
     from hushdoc_training.invented import clause_contracts
-    from hushdoc_training.recipes.hashed.private_classifier import PublicText
+    from hushdoc_training.recipes.hashed.public_texts import PublicText
 
     if options.public is None:
         texts = corpus.sentence_corpus(clause_contracts.contracts(400, seed=1), [])
@@ -247,15 +244,17 @@ def _public(options: argparse.Namespace, own: FeatureScheme) -> PublicText:
     return PublicText(
         features=whole_texts.whole(texts.features(own), texts),
         unseen_scale=unseen_scale if options.unseen_scale is None else options.unseen_scale,
-        data=PublicData(
-            name=name,
-            uses=("scales of rows",),
-            uri=None,
-            digest=None,
-            privacy_status="invented by a generator"
-            if name.startswith("invented:")
-            else "declared public by the trainer",
-            overlap_with_protected=overlap,
+        data=(
+            PublicData(
+                name=name,
+                uses=("scales of rows",),
+                uri=None,
+                digest=None,
+                privacy_status="invented by a generator"
+                if name.startswith("invented:")
+                else "declared public by the trainer",
+                overlap_with_protected=overlap,
+            ),
         ),
     )
 
@@ -265,13 +264,13 @@ def _with_names(messages: list[Message]) -> tuple[list[Message], list[str]]:
 
 
 def _gaussian(options: argparse.Namespace, corpus: Corpus, own: FeatureScheme) -> TableCheckpoint:
-    from hushdoc_training.recipes.hashed import private_classifier, private_runs
+    from hushdoc_training.recipes.hashed import private_runs
+    from hushdoc_training.recipes.hashed.table_tasks import WholeTexts
 
     name = clauses.name_of(options)
     try:
-        return private_classifier.protect_terms(
-            corpus,
-            own,
+        return private_runs.protect_terms(
+            WholeTexts(corpus=corpus, scheme=own),
             epsilon=options.epsilon,
             delta=private_runs.DELTA if options.delta is None else options.delta,
             out=options.out,

@@ -241,13 +241,13 @@ def _private(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme)
     from hushdoc_training.crf.private_fitting import Settings
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.recipes.hashed import private_runs
+    from hushdoc_training.recipes.hashed.table_tasks import Clauses
 
     ledger = None if options.ledger is None else Ledger.open(options.ledger)
     plan = plan_of(options, ledger)
     name = options.name or (ledger.data if ledger is not None else name_of(options))
     return private_runs.protect_documents(
-        corpus,
-        scheme,
+        Clauses(corpus=corpus, scheme=scheme),
         plan,
         public=_public(options, scheme),
         out=options.out,
@@ -322,11 +322,11 @@ def _gaussian(
     options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme
 ) -> TableCheckpoint:
     from hushdoc_training.recipes.hashed import private_runs
+    from hushdoc_training.recipes.hashed.table_tasks import Clauses
 
     try:
         return private_runs.protect_terms(
-            corpus,
-            scheme,
+            Clauses(corpus=corpus, scheme=scheme),
             epsilon=options.epsilon,
             delta=private_runs.DELTA if options.delta is None else options.delta,
             out=options.out,

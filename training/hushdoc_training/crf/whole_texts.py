@@ -9,6 +9,7 @@ they have sentences with it: the very sum that decoding makes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -81,14 +82,23 @@ def whole(features: Features, corpus: Corpus) -> Features:
     return Features(indices=features.indices, offsets=features.offsets[corpus.documents])
 
 
-def kinds(corpus: Corpus) -> npt.NDArray[np.int64]:
-    """Returns the number of each text's kind.
+def classes(corpus: Corpus) -> npt.NDArray[np.int64]:
+    """Returns the number of each text's class.
 
     Args:
         corpus: Made by `class_corpus`, so that no text is without a sentence.
     """
     found: npt.NDArray[np.int64] = corpus.labels[corpus.documents[:-1]]
     return found
+
+
+def tokens(corpus: Corpus) -> list[list[str]]:
+    """Returns the tokens of each text of a corpus that `class_corpus` made."""
+    ends = corpus.documents.tolist()
+    return [
+        [token for sentence in corpus.sentences[first:last] for token in sentence]
+        for first, last in itertools.pairwise(ends)
+    ]
 
 
 def one_class(names: Sequence[str]) -> npt.NDArray[np.float32]:

@@ -9,6 +9,7 @@ reserved steps, always.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hushdoc.certificate.claim import Claim
@@ -17,12 +18,59 @@ from hushdoc.errors import InputError, PrivacyError
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.ledger.runs import LedgerStatement
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.runs.run_folder import STEPS, Run
+from hushdoc_training.runs.run_folder import Run
 from hushdoc_training.runs.step_log import last_charge, read_log
 
 
 @dataclass(frozen=True, kw_only=True)
-class Account:
+class Terms:
+    """What a run may certify, and the budget that it is charged to.
+
+    Attributes:
+        alone: The claim of the run by itself.
+        claim: Makes the claim; `ledger` is what the ledger declares of all runs, or None.
+        documents: Digest of the documents' content; it never leaves the trainer.
+        title: What the ledger calls the run, for people.
+        ledger: The budget of the documents, if one is kept.
+        documents_changed: Whether some were added, removed or relabelled since the last run.
+    """
+
+    alone: Claim
+    claim: Callable[..., Claim]
+    documents: str
+    title: str
+    ledger: Ledger | None = None
+    documents_changed: bool = False
+
+    def check(self, plan: PrivacyPlan, *, resume: bool = False) -> str | None:
+        """Refuses what has no room or no certificate, before a folder is taken or a step charged.
+
+        Args:
+            plan: What the run will do.
+            resume: Whether the ledger has reserved it before.
+
+        Returns:
+            What is to be known before the first step, where a ledger is kept.
+
+        Raises:
+            CertificateError: A field of the claim is wrong.
+            InputError: WRONG_UNIT or WRONG_DELTA, or the ledger can't be read.
+            PrivacyError: NOT_REPRODUCED, where a checker would not find the claim's epsilon;
+                BUDGET_EXCEEDED or OTHER_DOCUMENTS.
+        """
+        require_certifiable(self.alone)
+        if self.ledger is None or resume:
+            return None
+        room = require_room(
+            self.ledger, plan, self.documents, documents_changed=self.documents_changed
+        )
+        planned = self.claim(ledger=room)
+        require_certifiable(planned)
+        return announcement(room, planned)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerAccount:
     """One run in a ledger, or outside of any.
 
     Attributes:
@@ -32,10 +80,10 @@ class Account:
         charged: What it held when the run was begun or resumed.
     """
 
-    ledger: Ledger | None
-    documents: str
-    run_id: str
-    charged: int
+    ledger: Ledger | None = None
+    documents: str = ""
+    run_id: str = ""
+    charged: int = 0
 
     def charge(self, step: int) -> None:
         """Charges a step for good; its noise may be drawn when this returns."""
@@ -43,11 +91,11 @@ class Account:
             self.ledger.charge(self.run_id, step)
 
     def statement(self) -> LedgerStatement | None:
-        """Returns what the ledger says of all runs up to now."""
+        """Returns what the ledger declares of all runs up to now."""
         return None if self.ledger is None else self.ledger.statement(self.documents)
 
     def close(self) -> None:
-        """Says that the run is finished."""
+        """Ends the run in its ledger."""
         if self.ledger is not None:
             self.ledger.close(self.run_id, reason="finished")
 
@@ -90,18 +138,8 @@ def require_room(
     return ledger.require_room(step=plan.step, steps=plan.steps, documents=documents)
 
 
-def join(
-    ledger: Ledger | None, run: Run, plan: PrivacyPlan, claim: Claim, *, documents: str, title: str
-) -> Account:
+def join(run: Run, plan: PrivacyPlan, terms: Terms) -> LedgerAccount:
     """Reserves a run's steps, or returns to what it reserved before.
-
-    Args:
-        ledger: The budget of the documents, if one is kept.
-        run: The run folder.
-        plan: What the run does in each step, and how often.
-        claim: What the run alone promises.
-        documents: Digest of their content.
-        title: For people.
 
     Raises:
         InputError: The ledger can't be read.
@@ -109,18 +147,21 @@ def join(
             folder holds charges that the ledger lacks.
         OutputWriteError: The ledger can't be written.
     """
+    ledger = terms.ledger
     if ledger is None:
-        return Account(ledger=None, documents=documents, run_id=run.run_id, charged=0)
+        return LedgerAccount()
     _require_newest(ledger, run)
     reserved = ledger.reserve(
         run.run_id,
-        title=title,
+        title=terms.title,
         step=plan.step,
         steps=plan.steps,
-        claim=claim_digest(claim),
-        documents=documents,
+        claim=claim_digest(terms.alone),
+        documents=terms.documents,
     )
-    return Account(ledger=ledger, documents=documents, run_id=run.run_id, charged=reserved.charged)
+    return LedgerAccount(
+        ledger=ledger, documents=terms.documents, run_id=run.run_id, charged=reserved.charged
+    )
 
 
 def announcement(statement: LedgerStatement, claim: Claim) -> str:
@@ -143,7 +184,7 @@ def announcement(statement: LedgerStatement, claim: Claim) -> str:
 def _require_newest(ledger: Ledger, run: Run) -> None:
     known = ledger.find(run.run_id)
     held = known.charged if known is not None else 0
-    last = last_charge(read_log(run.folder / STEPS))
+    last = last_charge(read_log(run.log))
     if last > held:
         raise PrivacyError(
             f"The run in '{run.folder}' has charged step {last}, its ledger '{ledger.path}' only "

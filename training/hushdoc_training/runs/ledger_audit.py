@@ -9,7 +9,7 @@ from pathlib import Path
 from hushdoc_training.ledger import storage
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.ledger.runs import LedgerRun
-from hushdoc_training.runs.run_folder import STEPS, Run
+from hushdoc_training.runs.run_folder import Run
 from hushdoc_training.runs.step_log import last_charge, read_log
 
 DAMAGED, BROKEN = "damaged", "broken"
@@ -82,7 +82,7 @@ def _folder(ledger: Ledger, runs: Sequence[LedgerRun], folder: Path) -> Finding:
         )
     known = next((item for item in runs if item.run_id == run.run_id), None)
     held = 0 if known is None else known.charged
-    last = last_charge(read_log(folder / STEPS))
+    last = last_charge(read_log(run.log))
     return Finding(
         problem=None if last <= held else BROKEN,
         text=(

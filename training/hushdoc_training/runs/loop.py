@@ -1,24 +1,24 @@
-"""The training loop: steps, charges, interrupts, resumable state."""
+"""The training loop: steps, Ctrl-C that waits for the step under way, states now and then."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
+from torch import nn
 
 from hushdoc.errors import CheckpointError
-from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.runs import state
-from hushdoc_training.runs.run_folder import SETTINGS, STEPS, Run
-from hushdoc_training.runs.step_log import Progress, StepLog, last_charge, plot
+from hushdoc_training.runs.run_folder import SETTINGS, Run
+from hushdoc_training.runs.step_log import StepLog, StepReport
 
 SAVE_EVERY_SECONDS = 120.0
 
-StepFunction = Callable[[int], float | None]
-"""Charges step number n (from 1) in the run's log, takes it and returns its mean loss; None for a
-step without records."""
+Agree = Callable[[int, bool, bool], tuple[bool, bool]]
+"""Returns whether to stop and whether to save after a step, from what this process wishes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,77 +34,103 @@ class Outcome:
     interrupted: bool
 
 
-def run_steps(
+def take_steps(
+    charged: int,
+    steps: int,
+    *,
+    take: Callable[[int], None],
+    save: Callable[[int], None],
+    save_every: float,
+    agree: Agree = lambda step, stop, late: (stop, late),
+) -> int:
+    """Takes the steps that are left; on Ctrl-C the step under way is finished and saved.
+
+    Args:
+        charged: The last step that was charged, taken or lost.
+        steps: How many there are in all.
+        take: Charges and takes a step.
+        save: Writes the state after a step.
+        save_every: Seconds between states.
+        agree: Settles with other processes.
+
+    Returns:
+        The last step that was charged.
+    """
+    saved_at = time.monotonic()
+    with state.interrupts() as interrupted:
+        stop = False
+        while charged < steps and not stop:
+            charged += 1
+            take(charged)
+            late = time.monotonic() - saved_at > save_every
+            stop, due = agree(charged, interrupted(), late)
+            if due:
+                save(charged)
+                saved_at = time.monotonic()
+        save(charged)
+    return charged
+
+
+def require_state(folder: Path, steps: int, *, charged: int, restored: int) -> None:
+    """Raises CheckpointError where no step is left and there is no state to finish from."""
+    if charged >= steps and not restored:
+        raise CheckpointError(
+            f"All {steps} steps of the run in '{folder}' are charged and no state was saved, so "
+            "there is nothing to finish. Start a new run in another folder; what this one spent "
+            "stays spent."
+        )
+
+
+def train_without_privacy(
     run: Run,
-    log: StepLog,
     *,
     steps: int,
-    model: TokenClassifier,
+    model: nn.Module,
     optimizer: torch.optim.Optimizer,
-    step: StepFunction,
-    epsilon_after: Callable[[int], float] | None,
+    step: Callable[[int], float],
     title: str,
-    already_charged: int = 0,
     quiet: bool = False,
 ) -> Outcome:
-    """Runs the steps that are not charged yet.
+    """Trains in a run folder where nothing is spent, so that a lost log costs nothing.
 
     Args:
         run: The run folder.
-        log: Its log, in which every step charges itself.
-        steps: Steps in all; a resumed run never exceeds them, lost ones included.
+        steps: How many to take in all.
         model: Saved and restored with the optimizer.
         optimizer: The plain torch optimizer.
-        step: Charges and takes one step.
-        epsilon_after: Epsilon after that many steps, None where nothing is promised.
+        step: Takes step number n (from 1) and returns its mean loss.
         title: For the plot.
-        already_charged: What a ledger holds; the log may lack the last of it after a crash.
         quiet: Show no progress.
 
-    Returns:
-        How it ended. On Ctrl-C the step under way is finished and saved first.
-
     Raises:
-        CheckpointError: The saved state can't be read, or charges are lost.
+        CheckpointError: The saved state can't be read.
         OutputWriteError: The disk is full; the last saved state stays.
         PrivacyError: Another process trains in the folder.
     """
-    # Whoever trains here meanwhile would take steps that are charged once a second time.
-    with state.held(run.folder / SETTINGS), state.interrupts() as interrupted:
-        log.reread()
+    with state.held(run.folder / SETTINGS):
+        log = StepLog(run.log, run.run_id, private=False)
         restored = state.restore(run.folder, model, optimizer)
-        charged = max(log.charged, last_charge(log.entries), already_charged)
-        if epsilon_after is None:  # nothing was spent, and nobody waited for the log's last lines
-            charged = max(charged, restored)
-        _require_resumable(run, steps, charged=charged, restored=restored)
-        progress = Progress(steps, epsilon_after=epsilon_after, quiet=quiet)
-        saved_at = time.monotonic()
-        while charged < steps and not interrupted():
-            charged += 1
-            loss = step(charged)
-            if log.entries[-1] != {"charge": charged}:
-                raise ValueError(f"step {charged} was taken without a charge in the run's log.")
-            spent = progress.show(charged, loss=float("nan") if loss is None else loss)
-            log.finish(charged, loss=loss, epsilon=spent)
-            if time.monotonic() - saved_at > SAVE_EVERY_SECONDS:
-                state.save(run.folder, charged, model, optimizer)
-                saved_at = time.monotonic()
-        progress.close()
-        state.save(run.folder, charged, model, optimizer)
-    plot(run.folder / "training.png", log.entries, title=title)
+        charged = max(restored, log.charged)
+        require_state(run.folder, steps, charged=charged, restored=restored)
+        report = StepReport(
+            log,
+            run.folder / "training.png",
+            steps=steps,
+            epsilon_after=None,
+            title=title,
+            quiet=quiet,
+        )
+
+        def take(number: int) -> None:
+            log.charge(number)
+            report.show(number, step(number))
+
+        charged = take_steps(
+            charged,
+            steps,
+            take=take,
+            save=lambda number: state.save(run.folder, number, model, optimizer),
+            save_every=SAVE_EVERY_SECONDS,
+        )
+        report.close()
     return Outcome(charged=charged, interrupted=charged < steps)
-
-
-def _require_resumable(run: Run, steps: int, *, charged: int, restored: int) -> None:
-    if restored > charged:
-        raise CheckpointError(
-            f"The run in '{run.folder}' saved step {restored}, and its log '{STEPS}' charges "
-            f"{charged}: charges are lost. Restore the log, or start a new run in another folder; "
-            "what this one spent stays spent."
-        )
-    if charged >= steps and not restored:
-        raise CheckpointError(
-            f"All {steps} steps of the run in '{run.folder}' are charged and no state was saved, "
-            "so there is nothing to finish. Start a new run in another folder; what this one "
-            "spent stays spent."
-        )

@@ -1,8 +1,8 @@
 """PrivateRun: a folder in which private training outlives kills, crashes and Ctrl-C.
 
-It holds `plan.json` (what a resumed run must share), `charges` (a line for every step, on the disk
-before its records are drawn), `records` (a digest of the data, for a resumed run to compare) and
-`state-<step>/` (weights and optimizer, to go on from). All of it stays with the trainer.
+Every recipe trains in one, and so may a model of your own. `run_folder` says what the folder holds;
+a charge is on the disk before that step's records are drawn, in the ledger first where one is kept.
+All of it stays with the trainer.
 
 Where several processes train together, the first alone reads and writes the folder; the others need
 not see it. They agree with it on when to stop and when to save, and what fails there is raised in
@@ -11,9 +11,7 @@ all of them. Any number of processes can go on with what any number left.
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,17 +19,37 @@ from typing import Any
 
 import torch
 
-from hushdoc.errors import CheckpointError
-from hushdoc.system import atomic_files
+from hushdoc.certificate.claim import Claim
+from hushdoc.errors import CheckpointError, PrivacyError
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.process_group import Group
 from hushdoc_training.privacy.step import Step
-from hushdoc_training.runs import gathering, state
+from hushdoc_training.runs import account as accounts
+from hushdoc_training.runs import gathering, loop, state
+from hushdoc_training.runs.account import LedgerAccount, Terms
+from hushdoc_training.runs.run_folder import CHECKPOINT, SETTINGS, STEPS, Run
+from hushdoc_training.runs.step_log import StepLog, StepReport
 
-PLAN = "plan.json"
-CHARGES = "charges"
-RECORDS = "records"
+
+class FollowedCharges:
+    """What the first of several processes has charged, as the others know it."""
+
+    def __init__(self, charged: int) -> None:
+        """Begins with what the first process read."""
+        self.charged = charged
+
+    def read(self) -> int:
+        """Returns what the first process reported last."""
+        return self.charged
+
+    def charge(self, step: int) -> None:
+        """Raises PrivacyError: this process holds no file."""
+        raise PrivacyError(
+            f"Step {step} was to be charged by a process that is not the run's first, and only "
+            "the first writes the run's folder. Give `PrivateRun.open` and `PrivateTraining` the "
+            "same `processes`."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,14 +59,18 @@ class PrivateRun:
     Attributes:
         folder: Where it stands.
         plan: What it follows.
-        charges: What it has spent.
+        charges: What it has spent: its log, in the first process.
         group: The processes that train together.
+        account: Its place in the ledger of its documents, in the first process.
+        terms: What it may certify; None where that is left to whoever trains.
     """
 
     folder: Path
     plan: PrivacyPlan
-    charges: state.Charges | state.Followed
+    charges: StepLog | FollowedCharges
     group: Group
+    account: LedgerAccount
+    terms: Terms | None
 
     @classmethod
     def open(
@@ -56,45 +78,55 @@ class PrivateRun:
         folder: Path,
         plan: PrivacyPlan,
         *,
+        settings: Mapping[str, Any] | None = None,
+        terms: Terms | None = None,
         resume: bool = False,
         processes: Any = None,
     ) -> PrivateRun:
-        """Claims an empty folder, or returns to a run with the same plan.
+        """Claims an empty folder and reserves its steps, or returns to a run with the same plan.
 
         Args:
             folder: A new folder, or the one of an interrupted run. Of several processes the first
                 one's counts, and its `resume`.
             plan: What the run follows.
+            settings: What else a resumed run must share; JSON.
+            terms: What the run may certify, and the ledger that it is charged to.
             resume: Whether to go on with the run that stands there.
             processes: torch.distributed's group, as the PrivateTraining gets it.
 
         Raises:
             OutputExistsError: The folder holds something and `resume` is off.
-            CheckpointError: There is nothing to resume, it followed another plan, or what it has
+            CheckpointError: There is nothing to resume, it was asked for otherwise, or what it has
                 spent is lost.
-            PrivacyError: Processes differ in their plans, or the first one failed.
+            PrivacyError: Processes differ in their plans, the first one failed, or the ledger has
+                no room.
         """
         group = Group.current(processes)
         group.require_agreement({"the plan": asdict(plan)})
-        own: list[state.Charges] = []
+        opened: list[tuple[StepLog | FollowedCharges, LedgerAccount]] = []
 
         def claim() -> int:
-            own.append(_claimed(folder, plan, resume=resume))
-            return own[0].charged
+            run = Run.open(folder, _asked(plan, settings, terms), resume=resume)
+            opened.append(_opened(run, plan, terms))
+            return opened[0][0].charged
 
         charged = gathering.first_finds(group, claim)
-        charges = own[0] if own else state.Followed(charged)
-        return cls(folder=folder, plan=plan, charges=charges, group=group)
+        charges, account = opened[0] if opened else (FollowedCharges(charged), LedgerAccount())
+        return cls(
+            folder=folder, plan=plan, charges=charges, group=group, account=account, terms=terms
+        )
 
     def charge(self, step: int) -> None:
         """Charges a step for good; its records may be drawn when this returns."""
+        self.account.charge(step)  # before the folder, so that the ledger never holds less
         self.charges.charge(step)
 
     def train(
         self,
         training: PrivateTraining[Any],
         *,
-        save_every: float = 120.0,
+        save_every: float = loop.SAVE_EVERY_SECONDS,
+        before: Callable[[int], None] | None = None,
         seen: Callable[[Step], None] | None = None,
     ) -> bool:
         """Takes the steps that are left; Ctrl-C finishes the step under way and saves.
@@ -102,6 +134,7 @@ class PrivateRun:
         Args:
             training: Made with this run's `charge`.
             save_every: Seconds between states.
+            before: Called with the number of every step before it, to set a learning rate, say.
             seen: Called after every step.
 
         Returns:
@@ -121,113 +154,149 @@ class PrivateRun:
             raise ValueError(
                 "the run was opened before torch.distributed was started; open it after that."
             )
+
+        def take(number: int) -> None:
+            if before is not None:
+                before(number)
+            step = training.step()
+            if seen is not None:
+                seen(step)
+
         with ExitStack() as stack:
-            held = state.held(self.folder / PLAN)
-            self.group.first_does(lambda: stack.enter_context(held))
+            lock = state.held(self.folder / SETTINGS)
+            self.group.first_does(lambda: stack.enter_context(lock))
             self.group.first_does(lambda: state.clear_partial(self.folder))
-            self.group.first_does(lambda: _require_same_records(self.folder, training))
+            self.group.first_does(lambda: self._require_same_records(training))
             self._return_to(training)
-            return self._take_steps(training, save_every, seen)
+            charged = loop.take_steps(
+                training.charged,
+                self.plan.steps,
+                take=take,
+                save=lambda number: self._save(training),
+                save_every=save_every,
+                agree=lambda *wishes: self._agree(training, *wishes),
+            )
+        return charged >= self.plan.steps
+
+    def report(self, *, title: str, quiet: bool = False) -> StepReport:
+        """Returns what shows and logs the steps of this run, in its first process.
+
+        Args:
+            title: Of the plot.
+            quiet: Show no progress line.
+        """
+        if isinstance(self.charges, FollowedCharges):
+            raise ValueError("only the run's first process reports its steps.")
+        return StepReport(
+            self.charges,
+            self.folder / "training.png",
+            steps=self.plan.steps,
+            epsilon_after=self.plan.epsilon_after,
+            title=title,
+            quiet=quiet,
+        )
+
+    def claim(self, **changed: Any) -> Claim:
+        """Returns the claim of the run and of all that its ledger holds by now.
+
+        Args:
+            changed: Arguments of the terms' `claim` that training has found.
+        """
+        if self.terms is None:
+            raise ValueError("the run has no terms; make its claim by `PrivateTraining.claim`.")
+        return self.terms.claim(ledger=self.account.statement(), **changed)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has left its checkpoint; it was killed before it ended, then."""
+        return (self.folder / CHECKPOINT).is_dir()
+
+    def finish(self, write: Callable[[Path], None]) -> None:
+        """Writes the checkpoint and ends the run.
+
+        Args:
+            write: Writes a checkpoint into a new folder.
+        """
+        write(self.folder / CHECKPOINT)
+        self.close()
+
+    def close(self) -> None:
+        """Removes what only a resumed run would need, and ends the run in its ledger."""
+        state.discard_states(self.folder)
+        self.account.close()
+
+    def _require_same_records(self, training: PrivateTraining[Any]) -> None:
+        """Compares what records hold with the run's first start, unless its settings name them."""
+        if self.terms is not None or isinstance(self.charges, FollowedCharges):
+            return
+        found, stored = training.fingerprint(), self.charges.find("records")
+        if stored is None:
+            self.charges.note(records=found)
+        elif stored != found:
+            raise CheckpointError(
+                f"The run in '{self.folder}' was begun on other records, or with another "
+                "`fingerprint` of them. Resume with the same data in the same order, or start a "
+                "new run in another folder; what this one spent stays spent."
+            )
 
     def _return_to(self, training: PrivateTraining[Any]) -> None:
         """Loads the last state and counts what was charged, also since this run was opened."""
         restored = state.restore(self.folder, training.model, training.optimizer, self.group)
-        charged = gathering.first_finds(self.group, self.charges.read)
+        charged = gathering.first_finds(
+            self.group, lambda: max(self.charges.read(), self.account.charged)
+        )
         self.charges.charged = charged
         if restored > charged:
             raise CheckpointError(
-                f"The run in '{self.folder}' saved step {restored}, and its file '{CHARGES}' says "
-                f"{charged}: charges are lost. Restore the file, or start a new run in another "
+                f"The run in '{self.folder}' saved step {restored}, and its log '{STEPS}' charges "
+                f"{charged}: charges are lost. Restore the log, or start a new run in another "
                 "folder; what this one spent stays spent."
             )
-        if not restored and charged >= training.plan.steps:
-            raise CheckpointError(
-                f"All {training.plan.steps} steps of the run in '{self.folder}' are charged and no "
-                "state was saved, so there is nothing to finish. Start a new run in another "
-                "folder; what this one spent stays spent."
-            )
+        loop.require_state(self.folder, self.plan.steps, charged=charged, restored=restored)
         training.resume(charged)
 
-    def _take_steps(
-        self,
-        training: PrivateTraining[Any],
-        save_every: float,
-        seen: Callable[[Step], None] | None,
-    ) -> bool:
-        saved_at = time.monotonic()
-        with state.interrupts() as interrupted:
-            stop = False
-            while training.charged < training.plan.steps and not stop:
-                step = training.step()
-                if seen is not None:
-                    seen(step)
-                late = self.group.is_first and time.monotonic() - saved_at > save_every
-                stop, due = self._settle(training, step.number, interrupted(), late)
-                if due:
-                    self._save(training)
-                    saved_at = time.monotonic()
-            self._save(training)
-        return training.charged >= training.plan.steps
-
-    def _settle(self, training: PrivateTraining[Any], step: int, *wishes: bool) -> tuple[bool, ...]:
+    def _agree(
+        self, training: PrivateTraining[Any], step: int, stop: bool, late: bool
+    ) -> tuple[bool, bool]:
         """Returns what any process wishes, after a step that the first one has charged."""
-        if isinstance(self.charges, state.Followed):
+        if isinstance(self.charges, FollowedCharges):
             self.charges.charged = step
-        flags = (self.charges.charged != step, *wishes)
+        flags = [self.charges.charged != step, stop, late and self.group.is_first]
         if self.group.size > 1:
             device = next(training.model.parameters()).device
-            told = torch.tensor(flags, dtype=torch.int32, device=device)
-            self.group.sum([told])
-            flags = tuple(bool(one) for one in told.tolist())
+            wished = torch.tensor(flags, dtype=torch.int32, device=device)
+            self.group.sum([wished])
+            flags = [bool(flag) for flag in wished.tolist()]
         if flags[0]:
             raise ValueError("training was made without this run's charge; pass it on.")
-        return flags[1:]
+        return flags[1], flags[2]
 
     def _save(self, training: PrivateTraining[Any]) -> None:
         training.require_kept()
         state.save(self.folder, training.charged, training.model, training.optimizer, self.group)
 
 
-def _claimed(folder: Path, plan: PrivacyPlan, *, resume: bool) -> state.Charges:
-    if resume:
-        _require_same(folder, plan)
-        return state.Charges(folder / CHARGES)
-    state.clear_partial(folder, only=f".{PLAN}.")
-    if folder.is_dir() and not (folder / PLAN).exists():
-        state.clear_unbegun(folder / CHARGES)
-    atomic_files.require_free(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    # First, so that a run without its charges has lost them, wherever a kill came.
-    charges = state.Charges.begin(folder / CHARGES)
-    atomic_files.write_file(folder / PLAN, json.dumps(asdict(plan), indent=2).encode())
-    return charges
+def _asked(
+    plan: PrivacyPlan, settings: Mapping[str, Any] | None, terms: Terms | None
+) -> dict[str, Any]:
+    """Returns what a resumed run must share."""
+    asked = {**asdict(plan), **(settings or {})}
+    if terms is not None:
+        asked |= {"claim": accounts.claim_digest(terms.alone), "documents": terms.documents}
+        if terms.ledger is not None:
+            asked["ledger"] = terms.ledger.ledger_id
+    return asked
 
 
-def _require_same(folder: Path, plan: PrivacyPlan) -> None:
-    try:
-        stored = json.loads((folder / PLAN).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(
-            f"'{folder}' holds no run to resume ({error}). Start it without resume first."
-        ) from error
-    asked = json.loads(json.dumps(asdict(plan)))
-    changed = sorted(name for name in asked if stored.get(name) != asked[name])
-    if changed:
-        raise CheckpointError(
-            f"The run in '{folder}' was planned otherwise: {', '.join(changed)}. A budget holds "
-            "for one run as it was planned; resume with the same plan, or start a new run in "
-            "another folder."
-        )
-
-
-def _require_same_records(folder: Path, training: PrivateTraining[Any]) -> None:
-    path, found = folder / RECORDS, training.fingerprint()
-    stored = path.read_text(encoding="ascii") if path.is_file() else None
-    if stored is None:  # new, or of a version that wrote none
-        atomic_files.write_file(path, found.encode("ascii"))
-    elif stored != found:
-        raise CheckpointError(
-            f"The run in '{folder}' was begun on other records, or with another `fingerprint` of "
-            "them. Resume with the same data in the same order, or start a new run in another "
-            "folder; what this one spent stays spent."
-        )
+def _opened(
+    run: Run, plan: PrivacyPlan, terms: Terms | None
+) -> tuple[StepLog | FollowedCharges, LedgerAccount]:
+    """Returns what the run has charged, and its account with its steps reserved."""
+    ledger = None if terms is None else terms.ledger
+    if run.is_finished and terms is not None:  # killed between its checkpoint and its end
+        account = LedgerAccount(ledger=ledger, documents=terms.documents, run_id=run.run_id)
+        return FollowedCharges(plan.steps), account
+    account = LedgerAccount() if terms is None else accounts.join(run, plan, terms)
+    if ledger is not None and not (run.log.is_file() and run.log.read_bytes().strip()):
+        StepLog.begin(run.log, run.run_id)  # the ledger knows what the lost log has charged
+    return StepLog(run.log, run.run_id), account

@@ -1,9 +1,15 @@
-"""Run folders: what was asked for, kept where a resumed run and an audit can read it.
+"""Run folders: one format on disk for every training that can be interrupted.
 
-A folder holds `run.json` (the settings and the run's random id), `steps.jsonl` (the log; a private
-step is charged there before its noise is drawn), `state-<step>/` (to resume from), `training.png`,
-and in the end `checkpoint/`. Log and plot show losses on private records: they stay with the
-trainer and are no part of what is exported.
+    run.json        the settings that a resumed run must share, and the run's random id
+    steps.jsonl     the log: its first line names the run; a private step is charged in it, on the
+                    disk, before that step's records are drawn
+    state-<step>/   weights and optimizer, to resume from
+    training.png    loss and epsilon over the steps, where training shows its progress
+    checkpoint/     what a finished run of a recipe leaves
+
+Log and plot show losses on private records: they stay with the trainer and are no part of what is
+exported. The log is begun before `run.json` is written, so that a run without its log has lost it,
+wherever a kill came.
 """
 
 from __future__ import annotations
@@ -17,9 +23,11 @@ from typing import Any
 from hushdoc.errors import CheckpointError, OutputExistsError
 from hushdoc.system import atomic_files
 from hushdoc_training.runs import state
+from hushdoc_training.runs.step_log import StepLog, read_log
 
 SETTINGS = "run.json"
 STEPS = "steps.jsonl"
+CHECKPOINT = "checkpoint"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +36,7 @@ class Run:
 
     Attributes:
         folder: Where it stands.
-        run_id: A random name; a ledger knows the run by it. Empty in folders of old versions.
+        run_id: A random name; log and ledger know the run by it.
         settings: What a resumed run must share.
     """
 
@@ -47,7 +55,7 @@ class Run:
         """
         if resume:
             return _resumed(folder, settings)
-        state.clear_partial(folder, only=f".{SETTINGS}.")
+        _clear_unbegun(folder)
         if folder.exists() and any(folder.iterdir()):
             raise OutputExistsError(
                 f"'{folder}' already holds something, and two runs are never mixed. Choose "
@@ -58,6 +66,7 @@ class Run:
         except OSError as error:
             raise atomic_files.not_written(folder, error) from error
         run = cls(folder=folder, run_id=secrets.token_hex(8), settings=settings)
+        StepLog.begin(run.log, run.run_id)
         text = json.dumps({"run": run.run_id, **settings}, indent=2, sort_keys=True) + "\n"
         atomic_files.write_file(folder / SETTINGS, text.encode("utf-8"))
         return run
@@ -87,6 +96,16 @@ class Run:
             )
         return cls(folder=folder, run_id=str(stored.pop("run", "")), settings=stored)
 
+    @property
+    def log(self) -> Path:
+        """The file that steps are charged in."""
+        return self.folder / STEPS
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has left its checkpoint."""
+        return (self.folder / CHECKPOINT).is_dir()
+
 
 def _resumed(folder: Path, settings: dict[str, Any]) -> Run:
     run = Run.read(folder)
@@ -97,9 +116,18 @@ def _resumed(folder: Path, settings: dict[str, Any]) -> Run:
     if changed:
         raise CheckpointError(
             f"The run in '{folder}' was started with other settings: {', '.join(changed)}. A "
-            "budget holds for one run as it was planned; resume with the same options and data, "
-            "or start a new run in another folder."
+            "budget holds for one run as it was planned; resume with the same plan, options and "
+            "data, or start a new run in another folder."
         )
     with state.held(folder / SETTINGS):  # what another process is writing is not left behind
         state.clear_partial(folder)
     return run
+
+
+def _clear_unbegun(folder: Path) -> None:
+    """Removes what a run left that was killed before it had its settings: it spent nothing."""
+    for name in (SETTINGS, STEPS):
+        state.clear_partial(folder, only=f".{name}.")
+    log = folder / STEPS
+    if not (folder / SETTINGS).exists() and [[*entry] for entry in read_log(log)] == [["run"]]:
+        log.unlink()

@@ -1,4 +1,4 @@
-"""What a run needs to be killed at any moment and go on: charges, states, Ctrl-C that waits.
+"""What a run needs to be killed at any moment and go on: states, a lock, Ctrl-C that waits.
 
 A state is a folder that appears whole or not at all: written beside, synced, renamed. It holds
 weights, buffers, the optimizer's state and numbers; sampling and noise have no state to keep,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:  # folders of runs are looked into where torch is not installe
 
 STATE = "state.safetensors"
 _GROUPS = "optimizer"
-_NOTHING = b"0\n"
 _PARTIAL = re.compile(r"\..+\.[0-9a-f]{8}\.partial")
 
 
@@ -170,93 +169,6 @@ def discard_states(folder: Path) -> None:
         shutil.rmtree(state, ignore_errors=True)
 
 
-def clear_unbegun(path: Path) -> None:
-    """Removes the charges of a run that was killed before it began, and their half-written file.
-
-    Args:
-        path: Of charges in a folder that holds no plan.
-    """
-    clear_partial(path.parent, only=f".{path.name}.")
-    if path.is_file() and path.read_bytes() == _NOTHING:
-        path.unlink()
-
-
-class Charges:
-    """A file with a line for every step, on the disk before that step's records are drawn."""
-
-    def __init__(self, path: Path) -> None:
-        """Opens the file of a run that was begun; raises as `read` does."""
-        self._path = path
-        self.charged = 0
-        self.read()
-
-    @classmethod
-    def begin(cls, path: Path) -> Charges:
-        """Writes the file of a new run.
-
-        Raises:
-            OutputWriteError: It can't be written.
-        """
-        atomic_files.write_file(path, _NOTHING)
-        return cls(path)
-
-    def read(self) -> int:
-        """Returns the last step that was charged, by whomever.
-
-        Raises:
-            CheckpointError: It is gone, or a line is no number; a last one that a crash cut is.
-            OutputWriteError: It can't be written.
-        """
-        path = self._path
-        content = path.read_bytes() if path.exists() else b""
-        if not content.startswith(_NOTHING):
-            raise CheckpointError(
-                f"'{path}' is gone or cut, and with it what the run has spent. Restore the file, "
-                "or start a new run in another folder; what this one spent stays spent."
-            )
-        if not content.endswith(b"\n"):  # cut by a crash: a cut charge counts
-            whole = content[: content.rfind(b"\n") + 1]
-            content = whole + b"%d\n" % (_last(whole, path) + 1)
-            atomic_files.write_file(path, content)
-        self.charged = _last(content, path)
-        return self.charged
-
-    def charge(self, step: int) -> None:
-        """Charges a step for good.
-
-        Raises:
-            OutputWriteError: The disk is full or not writable.
-        """
-        try:
-            with self._path.open("ab") as stream:
-                stream.write(b"%d\n" % step)
-                stream.flush()
-                os.fsync(stream.fileno())
-        except OSError as error:
-            raise atomic_files.not_written(self._path, error) from error
-        self.charged = step
-
-
-class Followed:
-    """What the first of several processes has charged, as the others know it."""
-
-    def __init__(self, charged: int) -> None:
-        """Begins with what the first process read."""
-        self.charged = charged
-
-    def read(self) -> int:
-        """Returns what the first process told last."""
-        return self.charged
-
-    def charge(self, step: int) -> None:
-        """Raises PrivacyError: this process holds no file."""
-        raise PrivacyError(
-            f"Step {step} was to be charged by a process that is not the run's first, and only "
-            "the first writes the run's folder. Give `PrivateRun.open` and `PrivateTraining` the "
-            "same `processes`."
-        )
-
-
 def _lock(descriptor: int) -> bool:
     """Returns whether nobody else holds the file; also where that can't be known."""
     try:
@@ -268,16 +180,6 @@ def _lock(descriptor: int) -> bool:
     except OSError as error:
         return error.errno not in (errno.EAGAIN, errno.EACCES)
     return True
-
-
-def _last(content: bytes, path: Path) -> int:
-    try:
-        return max((int(line) for line in content.split()), default=0)
-    except ValueError as error:
-        raise CheckpointError(
-            f"'{path}' holds a line that is no step ({error}). Restore the file, or start a new "
-            "run in another folder; what this one spent stays spent."
-        ) from error
 
 
 def _alone() -> Group:

@@ -1,4 +1,4 @@
-"""What a person sees while training: a progress line, a log of steps, a plot."""
+"""The log of a run's steps, and what a person sees of them: a progress line and a plot."""
 
 from __future__ import annotations
 
@@ -7,14 +7,168 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TextIO
 
+from hushdoc.errors import CheckpointError
 from hushdoc.system.atomic_files import not_written, write_file
 
 EPSILON_PAUSE = 20.0
 """The next epsilon waits this many times as long as the last one took to compute."""
+
+
+class StepLog:
+    """The log of a run; a private step is charged in it, on the disk, before its records are drawn.
+
+    Attributes:
+        entries: What its lines hold.
+        charged: The last step that was charged.
+    """
+
+    def __init__(self, path: Path, run_id: str, *, private: bool = True) -> None:
+        """Opens the log of a run.
+
+        Args:
+            path: The file.
+            run_id: The run that its first line must name.
+            private: Whether a charge spends a budget. It then waits for the disk, and a log that
+                is not whole is refused.
+
+        Raises:
+            CheckpointError: What the run has spent is lost.
+        """
+        self._path, self._run_id, self._private = path, run_id, private
+        self.entries: list[dict[str, Any]] = []
+        self.charged = 0
+        self.read()
+
+    @staticmethod
+    def begin(path: Path, run_id: str) -> None:
+        """Writes the first line of a new log, without which a log counts as lost."""
+        write_file(path, _line({"run": run_id}))
+
+    def read(self) -> int:
+        """Returns the last step that was charged, by whichever process.
+
+        A last line that a crash cut counts as a charge, under a name of its own: it may have been
+        another entry, which no ledger holds as a step.
+
+        Raises:
+            CheckpointError: The log is gone or cut, or a line of it can't be read.
+        """
+        content = self._path.read_bytes() if self._path.is_file() else b""
+        *lines, cut = content.split(b"\n")
+        entries = [_entry(line) for line in lines]
+        known = [entry for entry in entries if entry is not None]
+        if self._private:
+            if not entries or entries[0] != {"run": self._run_id}:
+                raise self._lost("is gone or cut, and with it what the run has spent")
+            if len(known) < len(entries):
+                raise self._lost("holds a line that is no entry")
+        added: list[dict[str, Any]] = []
+        if self._private and cut:
+            added = [{"cut": _last(known) + 1}]
+        elif not known:
+            added = [{"run": self._run_id}]
+        if cut or added:
+            whole = content[: len(content) - len(cut)]
+            write_file(self._path, whole + b"".join(map(_line, added)))
+        self.entries = [*known, *added]
+        self.charged = _last(self.entries)
+        return self.charged
+
+    def charge(self, step: int) -> None:
+        """Charges a step for good; on the disk when this returns, where it spends a budget."""
+        self._append({"charge": step}, sync=self._private)
+        self.charged = step
+
+    def finish(self, step: int, **values: Any) -> None:
+        """Notes what a finished step showed."""
+        self._append({"step": step, **values}, sync=False)
+
+    def note(self, **values: Any) -> None:
+        """Notes something of the whole run."""
+        self._append(values, sync=True)
+
+    def find(self, name: str) -> Any:
+        """Returns what was noted first under a name; None where nothing was."""
+        return next((entry[name] for entry in self.entries if name in entry), None)
+
+    def _append(self, entry: dict[str, Any], *, sync: bool) -> None:
+        try:
+            with self._path.open("ab") as stream:
+                stream.write(_line(entry))
+                stream.flush()
+                if sync:
+                    os.fsync(stream.fileno())
+        except OSError as error:
+            raise not_written(self._path, error) from error
+        self.entries.append(entry)
+
+    def _lost(self, problem: str) -> CheckpointError:
+        return CheckpointError(
+            f"'{self._path}' {problem}. Restore the file, or start a new run in another folder; "
+            "what this one spent stays spent."
+        )
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """Returns the entries of a log that can be read."""
+    content = path.read_bytes() if path.is_file() else b""
+    return [entry for line in content.splitlines() if (entry := _entry(line)) is not None]
+
+
+def last_charge(entries: Iterable[dict[str, Any]]) -> int:
+    """Returns the largest step that an entry charges; 0 where there is none."""
+    return max((entry["charge"] for entry in entries if "charge" in entry), default=0)
+
+
+def _last(entries: Iterable[dict[str, Any]]) -> int:
+    """Returns the largest step that is charged or counts as charged."""
+    return max((entry.get("charge", entry.get("cut", 0)) for entry in entries), default=0)
+
+
+def _line(entry: dict[str, Any]) -> bytes:
+    return json.dumps(entry).encode("ascii") + b"\n"
+
+
+def _entry(line: bytes) -> dict[str, Any] | None:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(entry, dict):
+        return None
+    return entry if all(type(entry.get(name, 0)) is int for name in ("charge", "cut")) else None
+
+
+class StepReport:
+    """Shows each step's loss and the epsilon spent so far, logs them, and plots them in the end."""
+
+    def __init__(
+        self,
+        log: StepLog,
+        plot_path: Path,
+        *,
+        steps: int,
+        epsilon_after: Callable[[int], float] | None,
+        title: str,
+        quiet: bool,
+    ) -> None:
+        """Starts the clock; `epsilon_after` is None where no privacy is spent."""
+        self._log, self._plot_path, self._title = log, plot_path, title
+        self._progress = Progress(steps, epsilon_after=epsilon_after, quiet=quiet)
+
+    def show(self, step: int, loss: float | None) -> None:
+        """Shows and logs a finished step; `loss` is None for a step without records."""
+        spent = self._progress.show(step, loss=float("nan") if loss is None else loss)
+        self._log.finish(step, loss=loss, epsilon=spent)
+
+    def close(self) -> None:
+        """Ends the progress line and draws the plot."""
+        self._progress.close()
+        plot(self._plot_path, self._log.entries, title=self._title)
 
 
 class Progress:
@@ -84,67 +238,6 @@ class Progress:
             file=self._stream,
             flush=True,
         )
-
-
-class StepLog:
-    """An append-only log; a step is charged in it, on the disk, before its noise is drawn."""
-
-    def __init__(self, path: Path) -> None:
-        """Opens the log, new or old; a line that a crash cut is closed, so that none joins it."""
-        self._path = path
-        self.entries: list[dict[str, Any]] = []
-        self.reread()
-
-    def reread(self) -> None:
-        """Takes in what another process wrote; a line that its end cut is closed."""
-        path = self._path
-        content = path.read_bytes() if path.is_file() else None
-        if content is None or (content and not content.endswith(b"\n")):
-            write_file(path, (content + b"\n") if content else b"")
-        self.entries[:] = read_log(path)
-
-    @property
-    def charged(self) -> int:
-        """Steps that were charged, finished or not."""
-        return sum("charge" in entry for entry in self.entries)
-
-    def charge(self, step: int, *, sync: bool = True) -> None:
-        """Charges a step and, unless told otherwise, waits until that is on the disk."""
-        self._append({"charge": step}, sync=sync)
-
-    def finish(self, step: int, **values: Any) -> None:
-        """Notes what a finished step showed."""
-        self._append({"step": step, **values}, sync=False)
-
-    def _append(self, entry: dict[str, Any], *, sync: bool) -> None:
-        try:
-            with self._path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(entry) + "\n")
-                stream.flush()
-                if sync:
-                    os.fsync(stream.fileno())
-        except OSError as error:
-            raise not_written(self._path, error) from error
-        self.entries.append(entry)
-
-
-def read_log(path: Path) -> list[dict[str, Any]]:
-    """Returns the log's entries; a last line cut by a crash counts as a charge."""
-    if not path.is_file():
-        return []
-    entries = []
-    for line in path.read_bytes().splitlines():
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            entry = None
-        entries.append(entry if isinstance(entry, dict) else {"charge": -1})
-    return entries
-
-
-def last_charge(entries: list[dict[str, Any]]) -> int:
-    """Returns the largest step that a readable entry charges; 0 where there is none."""
-    return max((int(entry["charge"]) for entry in entries if "charge" in entry), default=0)
 
 
 def plot(path: Path, entries: list[dict[str, Any]], *, title: str) -> None:

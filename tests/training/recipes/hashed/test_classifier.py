@@ -11,13 +11,14 @@ import pytest
 
 from hushdoc.certificate.recompute import reproduce
 from hushdoc.errors import AnnotationError
-from hushdoc_training.crf import linear, term_release, whole_texts
+from hushdoc_training.crf import linear, whole_texts
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.secret_stream import SecretStream
-from hushdoc_training.recipes.hashed import classifier, crf, private_audits, private_classifier
+from hushdoc_training.recipes.hashed import classifier, crf, private_audits, private_runs
 from hushdoc_training.recipes.hashed.crf import Trained
 from hushdoc_training.recipes.hashed.settings import CRFSettings
+from hushdoc_training.recipes.hashed.table_tasks import WholeTexts
 
 OWN = classifier.scheme(8009)
 NAMES = ("farm", "law", "sea")
@@ -55,7 +56,7 @@ def filled(fill: str, made: Corpus) -> Trained:
 def right(weights: np.ndarray, made: Corpus) -> float:
     found = whole_texts.whole(made.features(OWN), made)
     given = [weights[found.rows_of(item)].sum(axis=0).argmax() for item in range(found.num_items)]
-    return float((np.array(given) == whole_texts.kinds(made)).mean())
+    return float((np.array(given) == whole_texts.classes(made)).mean())
 
 
 @pytest.mark.parametrize("names", [NAMES, NAMES[1:]])
@@ -66,7 +67,7 @@ def test_an_unfilled_table_answers_as_scikit_learn_does(names: tuple[str, ...]) 
         for made in (train, test)
     ]
     peer = linear.support_vectors(intercept=False)
-    peer.fit(matrices[0], whole_texts.kinds(train))
+    peer.fit(matrices[0], whole_texts.classes(train))
     features = whole_texts.whole(test.features(OWN), test)
     weights = filled("none", train).weights.astype(np.float64)
     scores = [weights[features.rows_of(item)].sum(axis=0) for item in range(features.num_items)]
@@ -97,7 +98,7 @@ def test_canary_texts_are_seen_as_much_as_the_plan_allows_and_no_more() -> None:
     )
     public = whole_texts.whole(corpus(100, 2).features(OWN), corpus(100, 2))
     scales = whole_texts.rarity_scales(public, OWN.rows, unseen_scale=1.0)
-    settings = private_classifier.SETTINGS
+    settings = private_runs.CLASSIFIER
 
     def canary(used: PrivacyPlan) -> crf.Attack:
         found = private_audits.attacks_on_whole_texts(OWN, used, scales=scales, settings=settings)
@@ -120,23 +121,15 @@ def test_emptying_a_term_changes_its_own_row_and_no_other() -> None:
         made,
         sentences=tuple([token for token in tokens if token != term] for tokens in made.sentences),
     )
-    tables = [
-        term_release.log_odds(
-            private_classifier.texts_of(side),
-            whole_texts.kinds(side),
-            OWN,
-            num_labels=3,
-            bound=1.0,
-        ).weights
-        for side in (made, emptied)
-    ]
+    tables = [WholeTexts(corpus=side, scheme=OWN).log_odds(1.0).weights for side in (made, emptied)]
     changed = np.flatnonzero((tables[0] != tables[1]).any(axis=1))
     assert len(changed) == 1
 
 
 def test_terms_are_promised_what_the_noise_gives(tmp_path: Path) -> None:
-    made = private_classifier.protect_terms(
-        corpus(200, 0), OWN, epsilon=4, delta=1e-6, out=tmp_path, name="mail", audited=False
+    task = WholeTexts(corpus=corpus(200, 0), scheme=OWN)
+    made = private_runs.protect_terms(
+        task, epsilon=4, delta=1e-6, out=tmp_path, name="mail", audited=False
     )
     [guarantee] = made.claim.guarantees
     assert guarantee.epsilon is not None

@@ -17,6 +17,7 @@ from hushdoc_training.invented import clause_contracts
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.hashed import crf, private_audits, private_runs
 from hushdoc_training.recipes.hashed.public_texts import PublicText
+from hushdoc_training.recipes.hashed.table_tasks import Clauses
 
 WORDS = FeatureScheme(rows=5_003, bigrams=False, skip_grams=False)
 
@@ -80,8 +81,7 @@ def test_certificates_say_what_was_measured(unit: str, tmp_path: Path) -> None:
     documents = corpus.sentence_corpus(clause_contracts.contracts(20), ["Governing Law"])
     if unit == "document":
         made = private_runs.protect_documents(
-            documents,
-            WORDS,
+            Clauses(corpus=documents, scheme=WORDS),
             plan(),
             public=public(),
             out=tmp_path / "run",
@@ -89,9 +89,8 @@ def test_certificates_say_what_was_measured(unit: str, tmp_path: Path) -> None:
             settings=Settings(),
         )
     else:
-        made = private_runs.protect_terms(
-            documents, WORDS, epsilon=8, out=tmp_path / "run", name="contracts"
-        )
+        task = Clauses(corpus=documents, scheme=WORDS)
+        made = private_runs.protect_terms(task, epsilon=8, out=tmp_path / "run", name="contracts")
     methods = [audit.method for audit in made.claim.audits]
     assert methods[0] == f"canary {unit}s"
     assert {"weights of zero", "antisymmetric rows", "value multiplicity"} <= set(methods)

@@ -26,6 +26,7 @@ from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.hashed import crf, private_runs, private_tables
 from hushdoc_training.recipes.hashed.public_texts import PublicText
 from hushdoc_training.recipes.hashed.settings import CRFSettings
+from hushdoc_training.recipes.hashed.table_tasks import Clauses
 from hushdoc_training.table_checkpoint import TableCheckpoint
 
 LAW = "Governing Law"
@@ -46,8 +47,7 @@ def document_run(documents: Corpus, out: Path, **words: Any) -> TableCheckpoint:
     scheme = words.pop("scheme", WORDS)
     public = make(clause_contracts.contracts(20, seed=1), []).features(scheme)
     return private_runs.protect_documents(
-        documents,
-        scheme,
+        Clauses(corpus=documents, scheme=scheme),
         plan,
         public=PublicText(features=public, data=(crf._word_clusters(),)),
         out=out,
@@ -58,9 +58,8 @@ def document_run(documents: Corpus, out: Path, **words: Any) -> TableCheckpoint:
 
 
 def term_run(documents: Corpus, out: Path) -> TableCheckpoint:
-    return private_runs.protect_terms(
-        documents, WORDS, epsilon=8, out=out, name="contracts", audited=False
-    )
+    task = Clauses(corpus=documents, scheme=WORDS)
+    return private_runs.protect_terms(task, epsilon=8, out=out, name="contracts", audited=False)
 
 
 RUNS = {"document": document_run, "term": term_run}
@@ -157,7 +156,10 @@ def test_tokens_are_protected_too(tmp_path: Path) -> None:
     assert (guarantee.kind, guarantee.unit) == ("dp", "document")
     with pytest.raises(ValueError, match="bounded number of rows"):
         private_runs.protect_terms(
-            documents, scheme, epsilon=8, out=tmp_path / "terms", name="contracts"
+            Clauses(corpus=documents, scheme=scheme),
+            epsilon=8,
+            out=tmp_path / "terms",
+            name="contracts",
         )
 
 

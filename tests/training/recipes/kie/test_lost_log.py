@@ -19,7 +19,7 @@ from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.kie import settings as kie_settings
 from hushdoc_training.recipes.kie import start, training
-from hushdoc_training.runs import loop
+from hushdoc_training.runs import loop, run_folder
 from hushdoc_training.runs.run_folder import Run
 from hushdoc_training.runs.step_log import read_log
 
@@ -84,7 +84,7 @@ def test_a_lost_log_makes_no_new_run(train: Train, tmp_path: Path, how: str) -> 
     whole = log.read_bytes()
     lose(log, how)
     for _ in range(2):
-        with pytest.raises(CheckpointError, match="gone or empty.*stays spent"):
+        with pytest.raises(CheckpointError, match="gone or cut.*stays spent"):
             train(resume=True)
     assert not log.is_file() or not log.read_bytes()
     log.write_bytes(whole)
@@ -125,17 +125,17 @@ def test_a_lost_log_of_a_run_whose_steps_are_all_charged_gives_none_back(
     assert ledger.runs()[0].charged == 6
 
 
-def test_a_kill_before_the_log_is_begun_is_taken_for_a_lost_log(
-    train: Train, monkeypatch: pytest.MonkeyPatch
+def test_a_kill_before_the_run_is_begun_spends_nothing(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing was spent there, which nobody can know; without a ledger it is refused."""
-
     def cut(*_: object, **__: object) -> None:
         raise PowerCut
 
     with monkeypatch.context() as patch:
-        patch.setattr(training, "_begin_log", cut)
+        patch.setattr(run_folder.atomic_files, "write_file", cut)  # the log is begun
         with pytest.raises(PowerCut):
             train()
-    with pytest.raises(CheckpointError, match="gone or empty"):
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["steps.jsonl"]
+    with pytest.raises(CheckpointError, match="no run to resume"):
         train(resume=True)
+    assert train().charged == 6

@@ -265,12 +265,14 @@ def test_resume_needs_the_same_run(
 
 def test_a_cut_line_of_the_log_never_swallows_a_charge(tmp_path: Path) -> None:
     path = tmp_path / "steps.jsonl"
-    StepLog(path).charge(1)
+    StepLog.begin(path, "id")
+    StepLog(path, "id").charge(1)
     with path.open("a") as stream:
         stream.write('{"charge": ')
-    resumed = StepLog(path)
+    resumed = StepLog(path, "id")
+    assert resumed.charged == 2
     resumed.charge(3)
-    assert (resumed.charged, StepLog(path).charged) == (3, 3)
+    assert (resumed.charged, StepLog(path, "id").charged) == (3, 3)
 
 
 def test_what_could_not_be_certified_is_refused_before_training(
@@ -306,8 +308,10 @@ def test_a_lost_step_stays_charged(
     # As if the machine had been switched off after four noise draws, with no state saved at all
     # and a fifth line of the log cut in the middle.
     shutil.rmtree(run / "checkpoint")
-    lines = [json.dumps({"charge": step}) + "\n" for step in range(1, 5)]
-    (run / "steps.jsonl").write_text("".join(lines) + '{"charge": ')
+    log = run / "steps.jsonl"
+    begun = log.read_text().splitlines()[0]
+    lines = [begun, *(json.dumps({"charge": step}) for step in range(1, 5))]
+    log.write_text("\n".join(lines) + '\n{"charge": ')
     outcome = kie.train_private(
         small_start,
         receipts,
@@ -348,23 +352,18 @@ def test_a_run_without_any_state_is_not_finished_with_untrained_weights(
 def test_what_is_written_between_two_steps_is_found(
     small_start: Start, receipts: list[LabelledDocument]
 ) -> None:
-    settings = PrivateSettings()
+    frozen = small_start.model.word_embeddings
+    refused = "word_embeddings.*other than by a private step"
     with private.private_training(
-        small_start,
-        receipts,
-        PLAN,
-        settings,
-        charge=lambda step: None,
-        device=CPU,
+        small_start, receipts, PLAN, PrivateSettings(), charge=lambda step: None, device=CPU
     ) as training:
-        step = kie._private_step(training, settings)
-        step(1)
-        step(2)
-        frozen = next(v for v in small_start.model.parameters() if not v.requires_grad)
+        training.step()
+        training.step()
+        assert not frozen.requires_grad
         frozen.data.view(-1)[0] += 1
-        for number in (3, 4):  # what is refused once does not pass as the new start
-            with pytest.raises(PrivacyError, match="word_embeddings.*other than by a private step"):
-                step(number)
+        for _ in range(2):  # what is refused once does not pass as the new start
+            with pytest.raises(PrivacyError, match=refused):
+                training.require_kept()
 
 
 def test_finding_what_is_unused_leaves_the_model_as_it_was(small_start: Start) -> None:

@@ -2,7 +2,7 @@
 
 `train_filled` bolts a fill on a linear classifier of scikit-learn ("Hash the Universe", section 3)
 and attacks what comes out. It writes the checkpoint of a table whose transitions, a public
-constant, let a text have one kind alone; so do the tables with noise of `private_classifier`.
+constant, let a text have one kind alone; so do the tables with noise of `private_runs`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hushdoc_training.audit.roc import Attack
 from hushdoc_training.crf import claims, linear, whole_texts
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.randomness.secret_stream import SecretStream
-from hushdoc_training.recipes.hashed import classifier_updates, crf, updates
+from hushdoc_training.recipes.hashed import crf, updates
 from hushdoc_training.recipes.hashed import table_attacks as attacks_on_tables
 from hushdoc_training.recipes.hashed.crf import Trained
 from hushdoc_training.recipes.hashed.settings import CRFSettings
@@ -112,7 +112,7 @@ def train_filled(
         trained = fit_and_fill(corpus, own, settings)
         weights = trained.weights
     else:
-        trained, weights = classifier_updates.fit_and_fill(corpus, released, settings)
+        trained, weights = updates.fit_and_fill(corpus, released, settings)
     audits: tuple[Audit, ...] = ()
     if settings.fill != "none":
         say("Attacking the table")
@@ -158,7 +158,7 @@ def fit_and_fill(
         MissingExtraError: scikit-learn is not installed.
     """
     features = corpus.features(own, min_document_frequency=settings.threshold)
-    numbers = whole_texts.kinds(corpus)
+    numbers = whole_texts.classes(corpus)
     model = linear.fit(
         linear.counted(whole_texts.whole(features, corpus), own.rows),
         [f"{number:09}" for number in numbers.tolist()],  # in the order of the corpus's names
@@ -214,7 +214,7 @@ def score(table: TableCheckpoint, corpus: Corpus) -> Accuracy:
         weights=table.weights, transitions=table.transitions.astype(np.float64), scale=None
     )
     features = whole_texts.whole(corpus.features(table.scheme), corpus)
-    there = whole_texts.kinds(corpus)
+    there = whole_texts.classes(corpus)
     given = item_scores(features, weights).argmax(axis=1)
     return Accuracy(
         right=float((given == there).mean()),

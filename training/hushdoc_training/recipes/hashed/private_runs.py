@@ -1,38 +1,44 @@
 """Runs of private tables: labelled documents become a checkpoint with a guarantee, or none at all.
 
-`document` protects whole documents by DP-SGD, charged to their ledger where one is kept; `term`
-protects all places of one term by one release of noise.
+`protect_documents` protects whole documents by DP-SGD, charged to their ledger where one is kept;
+`protect_terms` protects all places of one term by one release of noise.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from hushdoc.accounting import calibration
-from hushdoc.certificate.claim import DataAccess
-from hushdoc.errors import AnnotationError
-from hushdoc.hashing import FeatureScheme
+from hushdoc.certificate.claim import Claim, DataAccess
 from hushdoc.labels import OUTSIDE
 from hushdoc.runtime.hashed.chains import viterbi
 from hushdoc.runtime.hashed.table import HashedTable, item_scores
 from hushdoc_training import table_checkpoint
-from hushdoc_training.crf import private_fitting, term_release
+from hushdoc_training.crf import private_linear, term_release
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.ledger.runs import LedgerStatement
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.hashed import private_audits, private_tables
 from hushdoc_training.recipes.hashed.public_texts import PublicText
-from hushdoc_training.runs import account as budget
-from hushdoc_training.runs.run_folder import Run
+from hushdoc_training.recipes.hashed.table_tasks import TableTask
+from hushdoc_training.runs.account import Terms
+from hushdoc_training.runs.private_run import PrivateRun
+from hushdoc_training.runs.run_folder import CHECKPOINT
 from hushdoc_training.table_checkpoint import TableCheckpoint
 
 DELTA = 1e-5
 BOUND = 1.0
 """Length of a row of a table with noise; a public constant."""
+
+CLASSIFIER = replace(private_linear.LINEAR, total_learning_rate=1500.0)
+"""Settings of DP-SGD for classes of whole texts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +59,7 @@ class Score:
 
 
 def protect_documents(
-    corpus: Corpus,
-    scheme: FeatureScheme,
+    task: TableTask,
     plan: PrivacyPlan,
     *,
     public: PublicText,
@@ -68,11 +73,10 @@ def protect_documents(
     accesses: tuple[DataAccess, ...] = (),
     audited: bool = True,
 ) -> TableCheckpoint:
-    """Trains by DP-SGD and writes `out/checkpoint`.
+    """Trains by DP-SGD with a document as one record, and writes `out/checkpoint`.
 
     Args:
-        corpus: Labelled documents.
-        scheme: What their features are, without clusters.
+        task: Documents and what is learned from them.
         plan: What the guarantee is made from; of the unit "document".
         public: Scales the rows.
         out: A new folder for the run.
@@ -80,24 +84,30 @@ def protect_documents(
         settings: Of training.
         hyperparameter_tuning: One of `vocabulary.TUNINGS`: on what the settings were chosen.
         unit_definition: What a document is, where it is not what the word says.
-        ledger: The budget of the documents. All steps are charged at once, before the first.
+        ledger: The budget of the documents. All steps are charged at once, before the first, since
+            a table is learned in one go.
         documents_changed: Documents were added, removed or relabelled since the ledger's last run.
         accesses: How else the documents are read, for the certificate.
         audited: Whether the same training of invented documents is attacked, for the certificate.
 
     Raises:
         AnnotationError: There is nothing to learn.
+        CheckpointError: The released table that the task goes on from does not protect documents.
         InputError: The ledger can't be read, or counts another unit or at another delta.
         OutputExistsError: The folder holds something.
         PrivacyError: The ledger has no room for the run, or nobody would trust its certificate.
+        ValueError: The plan is for another unit than documents.
     """
-    _require_items(corpus)
+    task.require_learnable()
+    private_tables.require_documents(plan)
     training = {
         **asdict(settings),
-        "features": scheme.to_dict(),
+        **task.training,
+        "features": task.scheme.to_dict(),
         "unseen_scale": public.unseen_scale,
     }
-    alone = private_tables.document_claim(
+    of_plan = partial(
+        private_tables.document_claim,
         plan,
         name,
         public.data,
@@ -105,50 +115,38 @@ def protect_documents(
         unit_definition=unit_definition,
         training=training,
     )
-    budget.require_certifiable(alone)
-    digest = private_tables.corpus_digest(corpus)
-    if ledger is not None:  # before the folder is taken
-        budget.require_room(ledger, plan, digest, documents_changed=documents_changed)
-    run = Run.open(out, {"mode": "private", **asdict(plan), **training}, resume=False)
-    account = budget.join(ledger, run, plan, alone, documents=digest, title=f"clauses, in {out}")
-    table, claim = private_tables.train_documents(
-        corpus,
-        scheme,
-        plan,
-        public=public.features,
-        name=name,
-        public_data=public.data,
-        settings=settings,
-        hyperparameter_tuning=hyperparameter_tuning,
-        unit_definition=unit_definition,
-        training=asdict(settings),
-        account=account,
-        unseen_scale=public.unseen_scale,
+
+    def claim_of(ledger: LedgerStatement | None = None) -> Claim:
+        return task.claim(of_plan(ledger=ledger))
+
+    terms = Terms(
+        alone=claim_of(),
+        claim=claim_of,
+        documents=private_tables.corpus_digest(task.corpus),
+        title=f"{task.title}, in {out}",
+        ledger=ledger,
+        documents_changed=documents_changed,
     )
-    if audited:
-        found = private_audits.attacks_on_documents(
-            scheme,
-            plan,
-            public=public.features,
-            settings=settings,
-            unseen_scale=public.unseen_scale,
-        )
-        claim = private_audits.with_attacks(claim, found)
+    terms.check(plan)
+    asked: dict[str, Any] = {"mode": "dp-sgd", "task": task.title, **training}
+    run = PrivateRun.open(out, plan, settings=asked, terms=terms)
+    run.charge(plan.steps)
+    table = task.fit(plan, public, settings)
+    attacks = task.attacks(plan, public, settings) if audited else []
+    claim = private_audits.with_attacks(run.claim(), attacks)
     made = TableCheckpoint(
         weights=table.weights,
         transitions=table.transitions,
         tags=table.tags,
-        scheme=scheme,
+        scheme=task.scheme,
         claim=replace(claim, data_accesses=(*claim.data_accesses, *accesses)),
     )
-    table_checkpoint.save(out / "checkpoint", made)
-    account.close()
+    run.finish(lambda folder: table_checkpoint.save(folder, made))
     return made
 
 
 def protect_terms(
-    corpus: Corpus,
-    scheme: FeatureScheme,
+    task: TableTask,
     *,
     epsilon: float,
     delta: float = DELTA,
@@ -161,8 +159,8 @@ def protect_terms(
     """Counts, adds noise once and writes `out/checkpoint`.
 
     Args:
-        corpus: Labelled documents whose items are sentences.
-        scheme: Tokens alone, so that a term has a bounded number of rows.
+        task: Documents and what is learned from them. The scheme has tokens alone, so that a term
+            has a bounded number of rows.
         epsilon: Of all places of one term.
         delta: At which it holds.
         out: A new folder for the run.
@@ -176,34 +174,34 @@ def protect_terms(
         OutputExistsError: A checkpoint stands there already.
         ValueError: The scheme has pairs of tokens, or epsilon is no positive number.
     """
-    _require_items(corpus)
+    task.require_learnable()
     multiplier = calibration.noise_multiplier(
         epsilon=epsilon, delta=delta, sampling_rate=1.0, steps=1, accountant="pld"
     )
-    rows = term_release.rows_of_a_term(scheme)
-    table = term_release.log_odds(
-        corpus.sentences,
-        corpus.labels,
-        scheme,
-        num_labels=len(corpus.names),
-        bound=bound,
-    )
+    rows = term_release.rows_of_a_term(task.scheme)
     noise_std = 2 * bound * float(np.sqrt(rows)) * multiplier
     weights, claim = private_tables.release_terms(
-        table, noise_std=noise_std, delta=delta, name=name
+        task.log_odds(bound), noise_std=noise_std, delta=delta, name=name, items=task.items
     )
-    if audited:
-        found = private_audits.attacks_on_terms(scheme, bound=bound, noise_std=noise_std)
-        claim = private_audits.with_attacks(claim, found)
+    attacks = (
+        private_audits.attacks_on_terms(task.scheme, bound=bound, noise_std=noise_std)
+        if audited
+        else []
+    )
+    claim = private_audits.with_attacks(claim, attacks)
     made = TableCheckpoint(
         weights=weights,
-        transitions=private_fitting.transitions_of(corpus.names).astype(np.float32),
-        tags=corpus.names,
-        scheme=scheme,
-        claim=replace(claim, data_accesses=(*claim.data_accesses, *accesses)),
+        transitions=task.transitions().astype(np.float32),
+        tags=task.corpus.names,
+        scheme=task.scheme,
+        claim=replace(
+            claim,
+            training={**claim.training, **task.training, "bound": bound},
+            data_accesses=(*claim.data_accesses, *accesses),
+        ),
     )
     out.mkdir(parents=True, exist_ok=True)
-    table_checkpoint.save(out / "checkpoint", made)
+    table_checkpoint.save(out / CHECKPOINT, made)
     return made
 
 
@@ -228,11 +226,3 @@ def score(table: TableCheckpoint, corpus: Corpus) -> Score:
         f1=2 * hits / max(1, int(given.sum() + there.sum())),
         items=int(there.sum()),
     )
-
-
-def _require_items(corpus: Corpus) -> None:
-    if not len(corpus.labels):
-        raise AnnotationError(
-            f"The documents have no {corpus.level}s to learn from; expected some. Give documents "
-            "with text."
-        )

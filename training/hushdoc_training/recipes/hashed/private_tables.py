@@ -39,7 +39,6 @@ from hushdoc_training.randomness.secret_stream import RNG, SecretStream
 
 if TYPE_CHECKING:
     from hushdoc_training.ledger.runs import LedgerStatement
-    from hushdoc_training.runs.account import Account
 
 FLOATING_POINT = (
     "noise drawn and added in float64, cells rounded to float32 at the end; rounding of the noise "
@@ -61,10 +60,11 @@ def train_documents(
     hyperparameter_tuning: str = "none",
     unit_definition: str | None = None,
     training: Mapping[str, Any] | None = None,
-    account: Account | None = None,
     unseen_scale: float = private_fitting.UNSEEN_SCALE,
 ) -> tuple[PrivateTable, Claim]:
     """Returns a table trained by DP-SGD with a document as one record, and its claim.
+
+    It charges no ledger; `private_runs.protect_documents` does.
 
     Args:
         corpus: Labelled items; all sequences of one owner are one record.
@@ -77,19 +77,40 @@ def train_documents(
         hyperparameter_tuning: One of `vocabulary.TUNINGS`: on what the settings were chosen.
         unit_definition: What a document is, where it is not what the word says.
         training: More settings, for people.
-        account: The run's place in the ledger of the documents. All steps are charged before the
-            first, since the run can't be interrupted and resumed; the claim then covers all runs.
         unseen_scale: `private_fitting.public_scales` of rows that the public sentences do not use.
 
     Raises:
         ValueError: The plan is for another unit than documents.
-        PrivacyError: The ledger has no room.
     """
-    if plan.privacy_unit != "document":
-        raise ValueError(f"The plan's unit is '{plan.privacy_unit}'; expected 'document'.")
-    if account is not None:
-        account.charge(plan.steps)
-    table = private_fitting.fit_private(
+    table = fit_documents(
+        corpus, scheme, plan, public=public, settings=settings, unseen_scale=unseen_scale
+    )
+    return table, document_claim(
+        plan,
+        name,
+        public_data,
+        hyperparameter_tuning=hyperparameter_tuning,
+        unit_definition=unit_definition,
+        training={
+            **(training or {}),
+            "features": scheme.to_dict(),
+            "unseen_scale": unseen_scale,
+        },
+    )
+
+
+def fit_documents(
+    corpus: Corpus,
+    scheme: FeatureScheme,
+    plan: PrivacyPlan,
+    *,
+    public: Features,
+    settings: Settings,
+    unseen_scale: float,
+) -> PrivateTable:
+    """Returns a table trained by DP-SGD with a document as one record; see `train_documents`."""
+    require_documents(plan)
+    return private_fitting.fit_private(
         corpus.features(scheme),
         corpus.labels,
         sequences=corpus.documents,
@@ -103,15 +124,12 @@ def train_documents(
         settings=settings,
         stream=SecretStream(),
     )
-    return table, document_claim(
-        plan,
-        name,
-        public_data,
-        hyperparameter_tuning=hyperparameter_tuning,
-        unit_definition=unit_definition,
-        training={**(training or {}), "features": scheme.to_dict(), "unseen_scale": unseen_scale},
-        ledger=None if account is None else account.statement(),
-    )
+
+
+def require_documents(plan: PrivacyPlan) -> None:
+    """Raises ValueError where the plan is for another unit than documents."""
+    if plan.privacy_unit != "document":
+        raise ValueError(f"The plan's unit is '{plan.privacy_unit}'; expected 'document'.")
 
 
 def corpus_digest(corpus: Corpus) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Sequence
@@ -15,16 +14,14 @@ import numpy as np
 import torch
 
 from hushdoc.certificate.claim import Claim, PublicData
-from hushdoc.errors import CheckpointError, EmptyDocumentError, PrivacyError
+from hushdoc.errors import EmptyDocumentError, PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc.runtime.images import pixels_of_page
 from hushdoc.system import atomic_files
 from hushdoc_training import checkpoint, metrics
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy import claims, trial
-from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.recipes.kie.examples import Row
 from hushdoc_training.recipes.kie.identity import documents_digest, identity, images_digest
 from hushdoc_training.recipes.kie.private import private_training, unreached
 from hushdoc_training.recipes.kie.records import (
@@ -39,14 +36,11 @@ from hushdoc_training.recipes.kie.records import (
 )
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
 from hushdoc_training.recipes.kie.start import TOKENIZER, Start
-from hushdoc_training.runs import account as budget
 from hushdoc_training.runs import loop, state
-from hushdoc_training.runs.loop import Outcome, StepFunction
-from hushdoc_training.runs.run_folder import STEPS, Run
-from hushdoc_training.runs.step_log import StepLog
-
-CHECKPOINT = "checkpoint"
-"""The folder that a finished run leaves."""
+from hushdoc_training.runs.account import Terms
+from hushdoc_training.runs.loop import Outcome
+from hushdoc_training.runs.private_run import PrivateRun
+from hushdoc_training.runs.run_folder import CHECKPOINT, Run
 
 
 def train_plain(
@@ -89,9 +83,9 @@ def train_plain(
     per_epoch = math.ceil(len(windows) / settings.batch_size)
     steps = max(1, round(per_epoch * settings.epochs))
     same = identity(start, documents_digest(documents), claim) | _images_of(documents, start)
-    run = _open(out, {"mode": "plain", **asdict(settings), **same}, start, resume=resume)
+    run = Run.open(out, {"mode": "plain", **asdict(settings), **same}, resume=resume)
+    _keep_tokenizer(run.folder, start)
     torch.manual_seed(settings.seed)
-    log = StepLog(run.folder / STEPS)
     model = start.model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=0.01)
     batches: list[list[Window]] = []
@@ -99,7 +93,6 @@ def train_plain(
 
     def step(number: int) -> float:
         nonlocal batches, made_for
-        log.charge(number, sync=False)  # counted for resuming; nothing is spent
         epoch, at = divmod(number - 1, per_epoch)
         if epoch != made_for:
             batches = epoch_batches(
@@ -124,19 +117,18 @@ def train_plain(
         optimizer.zero_grad(set_to_none=True)
         return float(loss.detach())
 
-    outcome = loop.run_steps(
+    outcome = loop.train_without_privacy(
         run,
-        log,
         steps=steps,
         model=model,
         optimizer=optimizer,
         step=step,
-        epsilon_after=None,
         title=f"{start.name}: training without privacy",
         quiet=quiet,
     )
     if not outcome.interrupted:
-        _finish(run, start, claim)
+        _save(run.folder / CHECKPOINT, start, claim)
+        state.discard_states(run.folder)
     return outcome
 
 
@@ -184,76 +176,70 @@ def train_private(
     device = device or best_device()
     _require_readable(documents, start)
     _require_public(start)
-    told_of_settings = {**described(start), **asdict(settings)}
+    claimed_settings = {**described(start), **asdict(settings)}
     claim_of = partial(
         claims.private,
         plan,
         name,
         (*history(start), *public_data),
-        training=told_of_settings,
+        training=claimed_settings,
         hyperparameter_tuning=hyperparameter_tuning,
     )
-    alone = claim_of()
-    budget.require_certifiable(alone)
-    digest = documents_digest(documents)
-    asked = {"mode": "private", **asdict(plan), **asdict(settings)}
-    asked |= identity(start, digest, alone) | _images_of(documents, start)
-    if ledger is not None:
-        asked["ledger"] = ledger.ledger_id
-    if ledger is not None and not resume:  # before the folder is taken
-        room = budget.require_room(ledger, plan, digest, documents_changed=documents_changed)
-        planned = claim_of(ledger=room)
-        budget.require_certifiable(planned)
-        if not quiet:
-            print(budget.announcement(room, planned), file=sys.stderr)
+    terms = Terms(
+        alone=claim_of(),
+        claim=claim_of,
+        documents=documents_digest(documents),
+        title=f"{start.name}, in {out}",
+        ledger=ledger,
+        documents_changed=documents_changed,
+    )
+    announcement = terms.check(plan, resume=resume)
+    if announcement and not quiet:
+        print(announcement, file=sys.stderr)
+    same = identity(start, terms.documents, terms.alone) | _images_of(documents, start)
+    open_run = partial(
+        PrivateRun.open,
+        out,
+        plan,
+        settings={"mode": "private", **asdict(settings), **same},
+        terms=terms,
+        resume=resume,
+    )
     if resume and (out / CHECKPOINT).is_dir():
-        return _already_finished(_open(out, asked, start, resume=True), ledger, plan)
-
-    def charge(step: int) -> None:
-        account.charge(step)  # before the run's own log, so that the ledger never holds less
-        log.charge(step)
-
+        open_run().close()
+        return Outcome(charged=plan.steps, interrupted=False)
     unused = unreached(start)
     # What refuses to train does so before the folder is taken and steps are reserved.
     with private_training(
-        start, documents, plan, settings, charge=charge, device=device
+        start, documents, plan, settings, charge=lambda step: run.charge(step), device=device
     ) as training:
-        run = _open(out, asked, start, resume=resume)
-        _begin_log(run, new=not resume, in_ledger=ledger is not None)
-        account = budget.join(
-            ledger, run, plan, alone, documents=digest, title=f"{start.name}, in {out}"
-        )
-        log = StepLog(run.folder / STEPS)
-        outcome = loop.run_steps(
-            run,
-            log,
-            steps=plan.steps,
-            model=start.model,
-            optimizer=training.optimizer,
-            step=_private_step(training, settings),
-            epsilon_after=plan.epsilon_after,
-            title=(
-                f"{start.name}: epsilon {plan.epsilon:g}, delta {plan.delta:g}, "
-                f"unit {plan.privacy_unit}"
-            ),
-            already_charged=account.charged,
+        run = open_run()
+        _keep_tokenizer(out, start)
+        report = run.report(
+            title=f"{start.name}: epsilon {plan.epsilon:g}, delta {plan.delta:g}, "
+            f"unit {plan.privacy_unit}",
             quiet=quiet,
         )
-    if not outcome.interrupted:
+        finished = run.train(
+            training,
+            save_every=loop.SAVE_EVERY_SECONDS,
+            before=lambda number: _decay(training.optimizer, settings, number, plan.steps),
+            seen=lambda step: report.show(step.number, step.loss),
+        )
+        report.close()
+    if finished:
         # Made at the end, so that runs which the ledger took in meanwhile are in it.
-        told = training.claim_details(name)
-        claim = claim_of(
+        details = training.claim_details(name)
+        claim = run.claim(
             training={
-                **told_of_settings,
+                **claimed_settings,
                 **trial.settings({*unused, *training.untrained_parameters}),
             },
-            ledger=account.statement(),
-            accesses=told.accesses,
-            assumes=told.assumes,
+            accesses=details.accesses,
+            assumes=details.assumes,
         )
-        _finish(run, start, claim)
-        account.close()
-    return outcome
+        run.finish(lambda folder: _save(folder, start, claim))
+    return Outcome(charged=training.charged, interrupted=not finished)
 
 
 def history(start: Start) -> tuple[PublicData, ...]:
@@ -284,46 +270,21 @@ def best_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def _open(out: Path, settings: dict[str, Any], start: Start, *, resume: bool) -> Run:
-    run = Run.open(out, settings, resume=resume)
-    if not (out / TOKENIZER).is_file():
-        atomic_files.write_file(out / TOKENIZER, start.tokenizer_json.encode("utf-8"))
-    return run
+def _keep_tokenizer(folder: Path, start: Start) -> None:
+    if not (folder / TOKENIZER).is_file():
+        atomic_files.write_file(folder / TOKENIZER, start.tokenizer_json.encode("utf-8"))
 
 
-def _begin_log(run: Run, *, new: bool, in_ledger: bool) -> None:
-    """Writes a log's first line, without which the log of a resumed run is lost.
-
-    Where a ledger holds the charges, such a run goes on after them; elsewhere nothing knows them.
-    """
-    path = run.folder / STEPS
-    if path.is_file() and path.read_bytes().strip():
-        return
-    if not (new or in_ledger):
-        raise CheckpointError(
-            f"'{path}' is gone or empty, and with it what the run has spent. Restore the file, or "
-            "start a new run in another folder; what this one spent stays spent."
-        )
-    atomic_files.write_file(path, json.dumps({"run": run.run_id}).encode("ascii") + b"\n")
+def _decay(
+    optimizer: torch.optim.Optimizer, settings: PrivateSettings, number: int, steps: int
+) -> None:
+    if settings.decay:
+        _set_rate(optimizer, settings.learning_rate * (1 - (number - 1) / steps))
 
 
-def _private_step(training: PrivateTraining[Row], settings: PrivateSettings) -> StepFunction:
-    def step(number: int) -> float | None:
-        if training.charged != number - 1:  # what is released is compared with the start since then
-            training.resume(number - 1)
-        if settings.decay:
-            share = 1 - (number - 1) / training.plan.steps
-            _set_rate(training.optimizer, settings.learning_rate * share)
-        loss = training.step().loss
-        training.require_kept()  # the loop may save now, and a resumed run begins from that
-        return loss
-
-    return step
-
-
-def _finish(run: Run, start: Start, claim: Claim) -> None:
+def _save(folder: Path, start: Start, claim: Claim) -> None:
     checkpoint.save(
-        run.folder / CHECKPOINT,
+        folder,
         architecture=start.model.architecture,
         labels=start.labels,
         preprocessing=start.preprocessing,
@@ -331,15 +292,6 @@ def _finish(run: Run, start: Start, claim: Claim) -> None:
         tokenizer_json=start.tokenizer_json,
         save_weights=start.model.to("cpu").save,
     )
-    state.discard_states(run.folder)
-
-
-def _already_finished(run: Run, ledger: Ledger | None, plan: PrivacyPlan) -> Outcome:
-    """Tidies up after a run that was killed between its checkpoint and its end."""
-    if ledger is not None:
-        ledger.close(run.run_id, reason="finished")
-    state.discard_states(run.folder)
-    return Outcome(charged=plan.steps, interrupted=False)
 
 
 def _images_of(documents: Sequence[LabelledDocument], start: Start) -> dict[str, str]:

@@ -1,0 +1,187 @@
+"""What a private table learns to find: clauses in documents, or the class of each whole text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from hushdoc.certificate.claim import Claim
+from hushdoc.errors import AnnotationError
+from hushdoc.hashing import FeatureScheme
+from hushdoc_training.audit.roc import Attack
+from hushdoc_training.crf import private_fitting, private_linear, term_release, whole_texts
+from hushdoc_training.crf.chain import Floats
+from hushdoc_training.crf.corpus import Corpus
+from hushdoc_training.crf.private_fitting import PrivateTable, Settings
+from hushdoc_training.crf.term_release import LogOddsTable
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.recipes.hashed import classifier, private_audits, private_tables, updates
+from hushdoc_training.recipes.hashed.public_texts import PublicText
+from hushdoc_training.table_checkpoint import TableCheckpoint
+
+
+class TableTask(Protocol):
+    """A corpus and what is learned from it."""
+
+    @property
+    def corpus(self) -> Corpus: ...  # noqa: D102
+    @property
+    def scheme(self) -> FeatureScheme: ...  # noqa: D102
+    @property
+    def title(self) -> str: ...  # noqa: D102
+    @property
+    def items(self) -> str: ...  # noqa: D102
+    @property
+    def training(self) -> Mapping[str, Any]: ...  # noqa: D102
+
+    def require_learnable(self) -> None:
+        """Raises AnnotationError where there is nothing to learn."""
+
+    def claim(self, alone: Claim) -> Claim:
+        """Returns the claim of a table, with what it went on from."""
+
+    def fit(self, plan: PrivacyPlan, public: PublicText, settings: Settings) -> PrivateTable:
+        """Trains by DP-SGD with a document as one record."""
+
+    def attacks(self, plan: PrivacyPlan, public: PublicText, settings: Settings) -> list[Attack]:
+        """Attacks the same training of invented documents."""
+
+    def log_odds(self, bound: float) -> LogOddsTable:
+        """Computes each row from its own counts."""
+
+    def transitions(self) -> Floats:
+        """Returns transitions that are public."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Clauses:
+    """Clauses or entities of documents: every item has a label.
+
+    Attributes:
+        corpus: Labelled documents.
+        scheme: What their features are, without clusters.
+    """
+
+    corpus: Corpus
+    scheme: FeatureScheme
+    title: str = "clauses"
+    items: str = "sentences"
+    training: Mapping[str, Any] = field(default_factory=dict)
+
+    def require_learnable(self) -> None:
+        """Raises AnnotationError where there is nothing to learn."""
+        if not len(self.corpus.labels):
+            raise AnnotationError(
+                f"The documents have no {self.corpus.level}s to learn from; expected some. Give "
+                "documents with text."
+            )
+
+    def claim(self, alone: Claim) -> Claim:
+        """Returns the claim of a table, with what it went on from."""
+        return alone
+
+    def fit(self, plan: PrivacyPlan, public: PublicText, settings: Settings) -> PrivateTable:
+        """Trains by DP-SGD with a document as one record."""
+        return private_tables.fit_documents(
+            self.corpus,
+            self.scheme,
+            plan,
+            public=public.features,
+            settings=settings,
+            unseen_scale=public.unseen_scale,
+        )
+
+    def attacks(self, plan: PrivacyPlan, public: PublicText, settings: Settings) -> list[Attack]:
+        """Attacks the same training of invented documents."""
+        return private_audits.attacks_on_documents(
+            self.scheme,
+            plan,
+            public=public.features,
+            settings=settings,
+            unseen_scale=public.unseen_scale,
+        )
+
+    def log_odds(self, bound: float) -> LogOddsTable:
+        """Computes each row from its own counts."""
+        return term_release.log_odds(
+            self.corpus.sentences,
+            self.corpus.labels,
+            self.scheme,
+            num_labels=len(self.corpus.names),
+            bound=bound,
+        )
+
+    def transitions(self) -> Floats:
+        """Returns transitions that are public."""
+        return private_fitting.transitions_of(self.corpus.names)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WholeTexts:
+    """The class of each whole text.
+
+    Attributes:
+        corpus: Texts of at least two classes, made by `whole_texts.class_corpus`.
+        scheme: What their features are: tokens alone.
+        released: The table that training goes on from, if there is one; both are added up.
+    """
+
+    corpus: Corpus
+    scheme: FeatureScheme
+    released: TableCheckpoint | None = None
+    title: str = "classifier"
+    items: str = "texts"
+    training: Mapping[str, Any] = field(
+        default_factory=lambda: {"transitions": classifier.ONE_CLASS}
+    )
+
+    def require_learnable(self) -> None:
+        """Raises AnnotationError where there is nothing to learn."""
+        classifier.require_classes(self.corpus, self.released)
+
+    def claim(self, alone: Claim) -> Claim:
+        """Returns the claim of a table, with what it went on from."""
+        return alone if self.released is None else updates.added(alone, self.released.claim)
+
+    def fit(self, plan: PrivacyPlan, public: PublicText, settings: Settings) -> PrivateTable:
+        """Trains by DP-SGD with a document as one record."""
+        table = private_linear.fit_private_linear(
+            whole_texts.whole(self.corpus.features(self.scheme), self.corpus),
+            whole_texts.classes(self.corpus),
+            names=self.corpus.names,
+            scales=self._scales(public),
+            plan=plan,
+            stream=SecretStream(),
+            settings=settings,
+            weights=None if self.released is None else self.released.weights,
+        )
+        return replace(table, transitions=self.transitions().astype(np.float32))
+
+    def attacks(self, plan: PrivacyPlan, public: PublicText, settings: Settings) -> list[Attack]:
+        """Attacks the same training of invented documents."""
+        return private_audits.attacks_on_whole_texts(
+            self.scheme, plan, scales=self._scales(public), settings=settings
+        )
+
+    def log_odds(self, bound: float) -> LogOddsTable:
+        """Computes each row from its own counts."""
+        return term_release.log_odds(
+            whole_texts.tokens(self.corpus),
+            whole_texts.classes(self.corpus),
+            self.scheme,
+            num_labels=len(self.corpus.names),
+            bound=bound,
+        )
+
+    def transitions(self) -> Floats:
+        """Returns transitions that are public."""
+        return whole_texts.one_class(self.corpus.names).astype(np.float64)
+
+    def _scales(self, public: PublicText) -> Floats:
+        return whole_texts.rarity_scales(
+            public.features, self.scheme.rows, unseen_scale=public.unseen_scale
+        )
