@@ -294,7 +294,7 @@ def test_known_answers_are_known(event: mechanism.Mechanism, delta: float, decla
 
 
 CODE = re.compile(r"(?!(O|AF|SOCK)_)[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
-NOT_CODES = {"ORT_DISABLE_TELEMETRY"}
+NOT_CODES = {"ORT_DISABLE_TELEMETRY", "HUSHDOC_POLICY", "XDG_CONFIG_HOME"}
 
 
 @cache

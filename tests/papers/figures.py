@@ -118,7 +118,7 @@ def renyi_of_normals(order: float, one: float, other: float, distance: float = 0
 
 
 def fitted_without(share: float) -> float:
-    """Returns the deviation of a standard normal law without the share farthest from its mean."""
+    """Returns the deviation of a standard normal distribution without its farthest share."""
     cut = NORMAL.inv_cdf(1 - share / 2)
     return math.sqrt(1 - 2 * cut * NORMAL.pdf(cut) / (1 - share))
 

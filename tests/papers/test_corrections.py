@@ -1,4 +1,4 @@
-"""What the papers claim and what holds, recomputed; and which of both our certificates state.
+"""What the papers claim and what holds, recomputed; and which of both our certificates declare.
 
 The numbers of the tests' names are those of the sections of docs/papers.md.
 """
@@ -32,7 +32,7 @@ from hushdoc.certificate.claim import Claim, Guarantee
 Golden = Callable[[str], Claim]
 
 
-def stated(claim: Claim, adversary: str, unit: str) -> Guarantee:
+def guarantee_of(claim: Claim, adversary: str, unit: str) -> Guarantee:
     (found,) = [
         item for item in claim.guarantees if (item.adversary, item.unit) == (adversary, unit)
     ]
@@ -59,7 +59,7 @@ class TestOneUnit:
     ) -> None:
         assert figures.computed()["window, RDP"] == pytest.approx(8.0, abs=0.005)
         assert figures.computed()["window"] == pytest.approx(7.00, abs=0.005)
-        found = stated(golden("dp-adam"), "model-recipient", "sequence")
+        found = guarantee_of(golden("dp-adam"), "model-recipient", "sequence")
         assert is_hundredth_above(found.epsilon, figures.computed()["window"])
 
     def test_a_form_of_several_windows_is_protected_far_less(
@@ -68,7 +68,7 @@ class TestOneUnit:
         found = [figures.computed()[f"form of {size}"] for size in (2, 3, 4, 8)]
         assert found[:3] == pytest.approx([18.46, 33.87, 53.12], abs=0.01)
         assert found[3] == pytest.approx(167, abs=0.5)
-        form = stated(golden("dp-adam"), "model-recipient", "document")
+        form = guarantee_of(golden("dp-adam"), "model-recipient", "document")
         assert is_hundredth_above(form.epsilon, found[3])
         assert form.kind == "dp-conditional"
         assert form.condition is not None
@@ -78,7 +78,7 @@ class TestOneUnit:
         self, figures: ModuleType, golden: Golden
     ) -> None:
         claim = golden("dp-adam")
-        form = stated(claim, "model-recipient", "document")
+        form = guarantee_of(claim, "model-recipient", "document")
         assert code_with(claim, form, epsilon=7.01) == "EPSILON_NOT_REPRODUCED"
 
     def test_what_a_true_8_for_forms_takes(self, figures: ModuleType) -> None:
@@ -120,14 +120,14 @@ class TestTwoClusters:
         found = float(rdp.rdp(figures.feam(16, rate, "released"), (order,))[0])
         assert found == pytest.approx(by_hand, rel=1e-9)
 
-    def test_the_certificate_states_what_holds(self, figures: ModuleType, golden: Golden) -> None:
+    def test_the_certificate_declares_what_holds(self, figures: ModuleType, golden: Golden) -> None:
         claim, found = golden("feam-dp"), figures.computed()
         for adversary, name, aggregation in (
             ("model-recipient", "released", "secure-sum"),
             ("co-client", "fellow", "secure-sum"),
             ("server", "server", "individual-updates"),
         ):
-            guarantee = stated(claim, adversary, "sequence")
+            guarantee = guarantee_of(claim, adversary, "sequence")
             assert is_hundredth_above(guarantee.epsilon, found[f"FeAm-DP, 16 clients, {name}"])
             assert guarantee.aggregation == aggregation
             assert code_with(claim, guarantee, epsilon=7.01) == "EPSILON_NOT_REPRODUCED"
@@ -155,20 +155,20 @@ class TestThreeProviders:
         rows = [found[f"central, {target}"] for target in (8, 4, 1)]
         assert rows == pytest.approx([7.98, 3.98, 0.985], abs=0.005)
 
-    def test_the_certificate_states_what_holds(self, figures: ModuleType, golden: Golden) -> None:
+    def test_the_certificate_declares_what_holds(self, figures: ModuleType, golden: Golden) -> None:
         claim, found = golden("fl-provider-dp"), figures.computed()
-        released = stated(claim, "model-recipient", "provider")
+        released = guarantee_of(claim, "model-recipient", "provider")
         assert is_hundredth_above(released.epsilon, found["providers"])
         assert code_with(claim, released, epsilon=7.99) == "EPSILON_NOT_REPRODUCED"
         for adversary in ("server", "co-client"):
-            watching = stated(claim, adversary, "provider")
+            watching = guarantee_of(claim, adversary, "provider")
             assert is_hundredth_above(watching.epsilon, found["providers, server"])
 
 
 class TestFourSynthesis:
     """4. DP-DocLDM releases the layouts of private pages, and trains one model for each label."""
 
-    def test_nothing_is_promised_where_layouts_are_private(self, golden: Golden) -> None:
+    def test_nothing_is_guaranteed_where_layouts_are_private(self, golden: Golden) -> None:
         claim = golden("dp-docldm")
         kinds = {
             kind: [item for item in claim.guarantees if item.kind == kind]
@@ -242,7 +242,7 @@ class TestFivePromise:
         assert signal < 0.02
         assert np.max(np.abs(recovered - page)) < 1e-11
 
-    def test_the_certificate_promises_nothing_for_it(self, golden: Golden) -> None:
+    def test_the_certificate_guarantees_nothing_for_it(self, golden: Golden) -> None:
         claim = golden("dp-docldm")
         assert any("DP-Promise" in caveat for caveat in claim.caveats)
         words = {type(event) for event in claim.transcripts.values()}
@@ -250,7 +250,7 @@ class TestFivePromise:
 
 
 class TestSixFilling:
-    """6. Hash the Universe compares fitted normal laws, in one direction."""
+    """6. Hash the Universe compares fitted normal distributions, in one direction."""
 
     @pytest.mark.parametrize(
         ("order", "one", "other", "distance"),
@@ -329,7 +329,7 @@ class TestSevenCentralLimit:
         assert gdp.mu(figures.providers()) is None
 
     def test_it_stands_beside_epsilon_only(self, figures: ModuleType, golden: Golden) -> None:
-        window = stated(golden("dp-adam"), "model-recipient", "sequence")
+        window = guarantee_of(golden("dp-adam"), "model-recipient", "sequence")
         assert window.gdp_mu == pytest.approx(gdp.mu(figures.windows()), abs=1e-4)
         assert window.accountant.name == "pld"
 
@@ -349,7 +349,7 @@ class TestEngineSampling:
         assert found["shuffled"] == pytest.approx(23.5, abs=0.05)
         assert found["fixed size"] > 4 * found["window"]
 
-    def test_a_fixed_size_promises_nothing_under_add_remove(self, figures: ModuleType) -> None:
+    def test_a_fixed_size_guarantees_nothing_under_add_remove(self, figures: ModuleType) -> None:
         assert math.isinf(pld.epsilon(figures.fixed_size(), figures.FUNSD_DELTA))
 
 

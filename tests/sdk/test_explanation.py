@@ -14,6 +14,7 @@ from hushdoc import arguments, explanation
 from hushdoc.accounting import mechanism
 from hushdoc.certificate import claim as claims
 from hushdoc.certificate import vocabulary
+from hushdoc.explanation import guarantees, measurements, terms
 
 Explained = Callable[..., str]
 
@@ -27,20 +28,20 @@ def explained(build: ModuleType) -> Explained:
 
 
 def test_every_word_of_the_vocabulary_has_an_explanation() -> None:
-    assert set(explanation.UNIT_WORDS) == set(vocabulary.PRIVACY_UNITS)
-    assert set(explanation.UNIT_LIMITS) == set(vocabulary.PRIVACY_UNITS)
-    assert set(explanation.ADVERSARY_WORDS) == set(vocabulary.ADVERSARIES)
-    assert set(explanation.ADJACENCY_WORDS) == set(mechanism.ADJACENCIES)
-    assert set(explanation.ADJACENCY_PITFALLS) == set(mechanism.ADJACENCIES)
-    assert set(explanation.ASSURANCE_WORDS) == set(vocabulary.ASSURANCES)
-    assert set(explanation.ACCOUNTANT_WORDS) == set(vocabulary.ACCOUNTANTS)
-    assert set(explanation.AGGREGATION_WORDS) == set(claims.AGGREGATIONS)
-    assert set(explanation.RELEASE_WORDS) == set(claims.RELEASES)
-    assert set(explanation.WEIGHTS) <= set(claims.RELEASES)
+    assert set(terms.UNIT_WORDS) == set(vocabulary.PRIVACY_UNITS)
+    assert set(terms.UNIT_LIMITS) == set(vocabulary.PRIVACY_UNITS)
+    assert set(terms.ADVERSARY_WORDS) == set(vocabulary.ADVERSARIES)
+    assert set(terms.ADJACENCY_WORDS) == set(mechanism.ADJACENCIES)
+    assert set(terms.ADJACENCY_PITFALLS) == set(mechanism.ADJACENCIES)
+    assert set(terms.ASSURANCE_WORDS) == set(vocabulary.ASSURANCES)
+    assert set(terms.ACCOUNTANT_WORDS) == set(vocabulary.ACCOUNTANTS)
+    assert set(terms.AGGREGATION_WORDS) == set(claims.AGGREGATIONS)
+    assert set(terms.RELEASE_WORDS) == set(claims.RELEASES)
+    assert set(terms.WEIGHTS) <= set(claims.RELEASES)
 
 
 def test_a_guarantee_names_whom_what_and_how_much(build: ModuleType) -> None:
-    words = explanation.guarantee_words(build.guarantee(epsilon=8.0, profile=()))
+    words = guarantees.guarantee_words(build.guarantee(epsilon=8.0, profile=()))
     for part in ("single document", "receives the model file", "2,981", "epsilon 8", "1e-05"):
         assert part in words
 
@@ -103,7 +104,7 @@ def test_the_central_limit_theorem_is_a_comparison_only(
     text = explained(build.guarantee(gdp_mu=1.25))
     assert "For comparison alone: the central limit theorem gives mu 1.25" in text
     assert "no guarantee rests on it" in text
-    assert explanation.comparison(build.guarantee()) == ()
+    assert guarantees.comparison(build.guarantee()) == ()
 
 
 @pytest.mark.parametrize(
@@ -151,19 +152,19 @@ def test_an_audit_is_shown_with_its_ceiling(build: ModuleType, explained: Explai
 
 
 def test_a_bound_that_counting_can_not_show_is_questioned(build: ModuleType) -> None:
-    words = " ".join(explanation.audit_words(build.audit(canaries=10, epsilon_lower=4.0)))
+    words = " ".join(measurements.audit_words(build.audit(canaries=10, epsilon_lower=4.0)))
     assert "does not come from counting them" in words
-    unknown = " ".join(explanation.audit_words(build.audit(canaries=None)))
+    unknown = " ".join(measurements.audit_words(build.audit(canaries=None)))
     assert "does not follow from what is declared" in unknown
     silent = build.audit(epsilon_lower=None, delta=None, confidence=None, tpr_at_fpr=(), auc=None)
-    assert explanation.audit_words(silent)[-1] == "No result is declared."
+    assert measurements.audit_words(silent)[-1] == "No result is declared."
 
 
 @given(st.integers(1, 10**6), st.floats(0.5, 0.999))
 def test_the_ceiling_is_where_perfect_guesses_become_unlikely_enough(
     build: ModuleType, canaries: int, confidence: float
 ) -> None:
-    ceiling = explanation.audit_ceiling(build.audit(canaries=canaries, confidence=confidence))
+    ceiling = measurements.audit_ceiling(build.audit(canaries=canaries, confidence=confidence))
     assert ceiling is not None
     probability = (1 / (1 + math.exp(-ceiling))) ** canaries
     # Below 0 the bound is cut: one guess at 50 % confidence shows nothing.
@@ -185,7 +186,7 @@ def test_pre_registered_audits_and_reports_of_others_are_shown(
 ) -> None:
     text = explained(pre_registered_audits=(build.pre_registered(query_budget=10**6),))
     assert "OPEN TO ANYBODY\n  - Guess. Population: others; up to 1,000,000 queries" in text
-    lines = explanation.report_lines([build.audit_report()])
+    lines = measurements.report_lines([build.audit_report()])
     assert lines[0] == "the tests, 2026-11-21T09:00:00Z:"
     assert "at least 0.5" in "".join(lines)
 
@@ -195,7 +196,7 @@ def test_pre_registered_audits_and_reports_of_others_are_shown(
 )
 def test_no_text_of_a_claim_steers_a_terminal(build: ModuleType, hostile: str) -> None:
     text = explanation.explain(build.hostile(hostile))
-    text += "\n".join(explanation.report_lines([build.audit_report(auditor=hostile)]))
+    text += "\n".join(measurements.report_lines([build.audit_report(auditor=hostile)]))
     assert not set("\x1b\u202e\r\x07\u2066\u200b\x9b") & set(text)
     assert hostile not in text
     assert arguments.printable(hostile) in text
@@ -216,13 +217,13 @@ def test_a_large_delta_is_named_when_the_number_is_public(
 
 
 def test_an_empirical_result_proves_nothing(build: ModuleType) -> None:
-    words = explanation.guarantee_words(build.guarantee(kind="empirical"))
+    words = guarantees.guarantee_words(build.guarantee(kind="empirical"))
     assert words.startswith("Nothing is proven")
-    assert explanation.meaning(build.guarantee(kind="empirical")) == ()
+    assert guarantees.meaning(build.guarantee(kind="empirical")) == ()
 
 
 def test_a_condition_is_part_of_the_guarantee(build: ModuleType) -> None:
-    words = explanation.guarantee_words(
+    words = guarantees.guarantee_words(
         build.guarantee(kind="dp-conditional", condition="if secure.")
     )
     assert words.endswith("This holds only if: if secure.")
@@ -232,16 +233,16 @@ def test_a_condition_is_part_of_the_guarantee(build: ModuleType) -> None:
 def test_the_bound_on_attackers_is_a_share_and_holds_at_the_ends(
     epsilon: float, delta: float, rate: float
 ) -> None:
-    bound = explanation.hit_rate_bound(epsilon, delta, rate)
+    bound = guarantees.hit_rate_bound(epsilon, delta, rate)
     assert 0 <= bound <= 1
     assert bound >= min(1.0, rate + delta) - 1e-9
-    assert explanation.hit_rate_bound(0.0, 0.0, rate) == pytest.approx(rate)
+    assert guarantees.hit_rate_bound(0.0, 0.0, rate) == pytest.approx(rate)
 
 
 def test_words_for_numbers_never_round_downwards() -> None:
-    assert explanation.odds(math.log(2)) in ("2", "2.01")
-    assert explanation.odds(8) == "2,981"
-    assert explanation.odds(1000).startswith("more than")
-    assert explanation.percent(0.123401) == "12.4 %"
-    assert explanation.percent(0.0000101) == "0.002 %"
-    assert explanation.percent(0.99961) == "99.961 %"
+    assert guarantees.odds(math.log(2)) in ("2", "2.01")
+    assert guarantees.odds(8) == "2,981"
+    assert guarantees.odds(1000).startswith("more than")
+    assert guarantees.percent(0.123401) == "12.4 %"
+    assert guarantees.percent(0.0000101) == "0.002 %"
+    assert guarantees.percent(0.99961) == "99.961 %"

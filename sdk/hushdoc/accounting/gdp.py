@@ -43,18 +43,7 @@ def mu(mechanism: Mechanism) -> float | None:
 
 
 def epsilon(mechanism: Mechanism, delta: float) -> float | None:
-    """Returns the epsilon that mu implies; it may be too small, see above.
-
-    Args:
-        mechanism: What ran.
-        delta: From 0 to 1.
-
-    Returns:
-        None where there is no mu.
-
-    Raises:
-        ValueError: delta is not a probability.
-    """
+    """Returns the epsilon that mu implies, which may be too small; None where there is no mu."""
     require_delta(delta)
     found = mu(mechanism)
     return None if found is None else gaussian_epsilon(found, delta)

@@ -70,8 +70,30 @@ _event: Codec[Mechanism] = Codec(read=_read_event, write=to_dict)
 _rate = number(maximum=1.0)
 
 
+_NUMBERS = {
+    "noise_multiplier": (0.0, math.inf),
+    "sampling_rate": (0.0, 1.0),
+    "expected_runs": (1.0, math.inf),
+}
+_INTEGERS = {"population": 1, "sample_size": 0, "size": 1, "count": 0, "rows": 1, "columns": 1}
+"""Ranges of the fields of all events; of integers the smallest."""
+
+
+class _Checked(Record):
+    """An event whose numbers are checked however it is made."""
+
+    def __post_init__(self) -> None:
+        """Refuses numbers out of their ranges."""
+        for name, value in vars(self).items():
+            if name in _INTEGERS:
+                _require_integer(name, value, minimum=_INTEGERS[name])
+            elif name in _NUMBERS:
+                minimum, maximum = _NUMBERS[name]
+                _require_number(name, value, minimum=minimum, maximum=maximum)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Gaussian(Record):
+class Gaussian(_Checked):
     """Gaussian noise on a sum that one record changes by at most 1 in the Euclidean norm.
 
     Attributes:
@@ -80,13 +102,9 @@ class Gaussian(Record):
 
     noise_multiplier: float = stored(number())
 
-    def __post_init__(self) -> None:
-        """Refuses what is not a finite number from 0."""
-        _require_number("noise_multiplier", self.noise_multiplier)
-
 
 @dataclass(frozen=True, kw_only=True)
-class PoissonSampled(Record):
+class PoissonSampled(_Checked):
     """An event on a batch that each record enters independently with the same probability.
 
     Attributes:
@@ -97,13 +115,9 @@ class PoissonSampled(Record):
     sampling_rate: float = stored(_rate)
     event: Mechanism = stored(_event)
 
-    def __post_init__(self) -> None:
-        """Refuses what is not a probability."""
-        _require_number("sampling_rate", self.sampling_rate, maximum=1.0)
-
 
 @dataclass(frozen=True, kw_only=True)
-class WithoutReplacement(Record):
+class WithoutReplacement(_Checked):
     """An event on a batch of fixed size, every batch of that size equally likely.
 
     The size of the data is public then, so neighbours differ by replacing one record.
@@ -120,8 +134,7 @@ class WithoutReplacement(Record):
 
     def __post_init__(self) -> None:
         """Refuses what is not a batch out of the data."""
-        _require_integer("population", self.population, minimum=1)
-        _require_integer("sample_size", self.sample_size)
+        super().__post_init__()
         if self.sample_size > self.population:
             raise ValueError(
                 f"sample_size is {self.sample_size}, out of {self.population} records."
@@ -129,7 +142,7 @@ class WithoutReplacement(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterSampled(Record):
+class ClusterSampled(_Checked):
     """An event on a cluster of records, such as a client, that takes part with a probability.
 
     Whether the cluster takes part is public, so it hides nothing by itself; all records of a
@@ -143,13 +156,9 @@ class ClusterSampled(Record):
     sampling_rate: float = stored(_rate)
     event: Mechanism = stored(_event)
 
-    def __post_init__(self) -> None:
-        """Refuses what is not a probability."""
-        _require_number("sampling_rate", self.sampling_rate, maximum=1.0)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Grouped(Record):
+class Grouped(_Checked):
     """An event for a unit that owns up to `size` of the records which the event is about.
 
     Each record is sampled and clipped alone, so the unit may enter a batch several times.
@@ -162,13 +171,9 @@ class Grouped(Record):
     size: int = stored(integer(minimum=1))
     event: Mechanism = stored(_event)
 
-    def __post_init__(self) -> None:
-        """Refuses what is not an integer from 1."""
-        _require_integer("size", self.size, minimum=1)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Composed(Record):
+class Composed(_Checked):
     """The same event several times, each with fresh randomness: training steps.
 
     Attributes:
@@ -178,10 +183,6 @@ class Composed(Record):
 
     event: Mechanism = stored(_event)
     count: int = stored(integer())
-
-    def __post_init__(self) -> None:
-        """Refuses what is not an integer from 0."""
-        _require_integer("count", self.count)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +211,7 @@ class Parallel(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RepeatAndSelect(Record):
+class RepeatAndSelect(_Checked):
     """An event repeated a random number of times, of which only the best result is released.
 
     Attributes:
@@ -225,13 +226,13 @@ class RepeatAndSelect(Record):
 
     def __post_init__(self) -> None:
         """Refuses unknown distributions and less than one run."""
+        super().__post_init__()
         if self.distribution not in REPETITIONS:
             raise ValueError(f"distribution is {self.distribution!r}; expected {REPETITIONS}.")
-        _require_number("expected_runs", self.expected_runs, minimum=1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class HashFill(Record):
+class HashFill(_Checked):
     """Every missing row of a table of hashed features filled with random weights.
 
     The genuine rows stay as they are, so no epsilon follows from it whatever is measured (Hash the
@@ -244,11 +245,6 @@ class HashFill(Record):
 
     rows: int = stored(integer(minimum=1))
     columns: int = stored(integer(minimum=1))
-
-    def __post_init__(self) -> None:
-        """Refuses a table without rows or columns."""
-        _require_integer("rows", self.rows, minimum=1)
-        _require_integer("columns", self.columns, minimum=1)
 
 
 Mechanism = (
@@ -282,11 +278,7 @@ _CLASSES: Mapping[str, Callable[[Any, str], Mechanism]] = {
 
 
 def from_dict(data: Any, where: str = "Mechanism") -> Mechanism:
-    """Returns the mechanism that `to_dict` wrote.
-
-    Args:
-        data: Parsed JSON.
-        where: Where it stands in the certificate, for messages.
+    """Returns the mechanism that `to_dict` wrote; `where` is its place, for messages.
 
     Raises:
         CertificateError: BAD_FIELD (a key or a value is wrong, or it is too large or too deep) or
@@ -337,15 +329,13 @@ def _require_small(data: Any, where: str) -> None:
         waiting.extend((item, depth + 1) for item in inner)
 
 
-def _require_number(
-    name: str, value: float, *, minimum: float = 0.0, maximum: float = math.inf
-) -> None:
+def _require_number(name: str, value: float, *, minimum: float, maximum: float) -> None:
     if isinstance(value, bool) or not (math.isfinite(value) and minimum <= value <= maximum):
         raise ValueError(
             f"{name} is {value!r}; expected a finite number from {minimum:g} to {maximum:g}."
         )
 
 
-def _require_integer(name: str, value: int, *, minimum: int = 0) -> None:
+def _require_integer(name: str, value: int, *, minimum: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
         raise ValueError(f"{name} is {value!r}; expected an integer from {minimum}.")

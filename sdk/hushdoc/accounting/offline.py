@@ -28,14 +28,7 @@ def epsilon(
 ) -> float | None:
     """Returns the pessimistic epsilon of dp-accounting, or None where it has no such mechanism.
 
-    Args:
-        mechanism: What ran.
-        delta: From 0 to 1.
-        adjacency: One of `mechanism.ADJACENCIES`.
-        interval: Width of its grid of privacy losses.
-
-    Raises:
-        MissingExtraError: dp-accounting is not installed.
+    Its grid of privacy losses has the width `interval`. Without dp-accounting: MissingExtraError.
     """
     try:
         from dp_accounting import NeighboringRelation, dp_event, pld, rdp

@@ -69,16 +69,7 @@ def epsilon(mechanism: Mechanism, delta: float, *, adjacency: str = "add-remove"
 
 
 def bounds(mechanism: Mechanism, delta: float, *, adjacency: str = "add-remove") -> Bounds:
-    """Returns bounds on the smallest epsilon.
-
-    Args:
-        mechanism: What ran.
-        delta: From 0 to 1.
-        adjacency: How neighbours differ, one of ADJACENCIES.
-
-    Raises:
-        ValueError: delta is not a probability, or the adjacency is unknown.
-    """
+    """Returns bounds on the smallest epsilon; arguments and errors are those of `epsilon`."""
     require_delta(delta)
     return _bounds(mechanism, float(delta), adjacency, level=0, lower=True)
 
@@ -86,30 +77,12 @@ def bounds(mechanism: Mechanism, delta: float, *, adjacency: str = "add-remove")
 def profile(
     mechanism: Mechanism, deltas: Sequence[float], *, adjacency: str = "add-remove"
 ) -> tuple[tuple[float, float], ...]:
-    """Returns ((epsilon, delta), ...) for each of these deltas.
-
-    Args:
-        mechanism: What ran.
-        deltas: From 0 to 1 each.
-        adjacency: How neighbours differ, one of ADJACENCIES.
-
-    Raises:
-        ValueError: A delta is not a probability, or the adjacency is unknown.
-    """
+    """Returns ((epsilon, delta), ...) for each of these deltas; see `epsilon`."""
     return tuple((epsilon(mechanism, delta, adjacency=adjacency), delta) for delta in deltas)
 
 
 def delta(mechanism: Mechanism, epsilon: float, *, adjacency: str = "add-remove") -> float:
-    """Returns a delta for which the mechanism is (epsilon, delta)-DP, close to the smallest.
-
-    Args:
-        mechanism: What ran.
-        epsilon: From 0.
-        adjacency: How neighbours differ, one of ADJACENCIES.
-
-    Raises:
-        ValueError: epsilon is below 0, or the adjacency is unknown.
-    """
+    """Returns a delta at which (epsilon, delta)-DP holds, close to the smallest; see `epsilon`."""
     _require_epsilon(epsilon)
     return _delta(mechanism, float(epsilon), adjacency)
 
@@ -119,14 +92,7 @@ def holds(
 ) -> bool:
     """Returns whether (epsilon, delta)-DP is proven; the grid is refined where it is close.
 
-    Args:
-        mechanism: What ran.
-        epsilon: From 0.
-        delta: From 0 to 1.
-        adjacency: How neighbours differ, one of ADJACENCIES.
-
-    Raises:
-        ValueError: epsilon is below 0, delta is not a probability, or the adjacency is unknown.
+    Arguments and errors are those of `epsilon`; epsilon below 0 is a ValueError, too.
     """
     _require_epsilon(epsilon)
     if rdp.epsilon(mechanism, delta, adjacency=adjacency) <= epsilon:

@@ -91,16 +91,7 @@ def epsilon(mechanism: Mechanism, delta: float, *, adjacency: str = "add-remove"
 def profile(
     mechanism: Mechanism, deltas: Sequence[float], *, adjacency: str = "add-remove"
 ) -> tuple[tuple[float, float], ...]:
-    """Returns ((epsilon, delta), ...) for each of these deltas.
-
-    Args:
-        mechanism: What ran.
-        deltas: From 0 to 1 each.
-        adjacency: How neighbours differ, one of ADJACENCIES.
-
-    Raises:
-        ValueError: A delta is not a probability, or the adjacency is unknown.
-    """
+    """Returns ((epsilon, delta), ...) for each of these deltas; see `epsilon`."""
     for delta in deltas:
         require_delta(delta)
     spent = rdp(mechanism, adjacency=adjacency)
@@ -151,13 +142,7 @@ def rdp(
 ) -> Array:
     """Returns the RDP of a mechanism for each order; infinity where nothing holds.
 
-    Args:
-        mechanism: What ran.
-        orders: All above 1.
-        adjacency: How neighbours differ, one of ADJACENCIES.
-
-    Raises:
-        ValueError: An order is not above 1, or the adjacency is unknown.
+    Orders that are not above 1 and an unknown adjacency are a ValueError.
     """
     return form_rdp(normal_form(mechanism, adjacency), orders)
 

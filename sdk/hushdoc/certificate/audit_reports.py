@@ -124,15 +124,33 @@ class AuditReport(Record):
     audits: tuple[Audit, ...] = stored(listed(record(Audit)))
 
 
+def read_statement(content: bytes, predicate_type: str, *, what: str, advice: str) -> Any:
+    """Returns subject and predicate of an in-toto statement with this predicate type.
+
+    Raises:
+        CertificateError: BAD_STATEMENT or WRONG_PREDICATE; the message ends with the advice.
+    """
+    data = strict_json.loads(content, what=f"The {what}")
+    keys = {"_type", "subject", "predicateType", "predicate"}
+    if not isinstance(data, dict) or data.keys() != keys or data["_type"] != STATEMENT_TYPE:
+        raise CertificateError(
+            f"The {what}'s payload is not an in-toto statement: expected the keys {sorted(keys)} "
+            f"and the type {STATEMENT_TYPE}. Ask whoever signed it for a sound one."
+        )
+    if data["predicateType"] != predicate_type:
+        raise CertificateError(
+            f"The {what} has the predicate {short_repr(data['predicateType'])}, expected "
+            f"{predicate_type}. {advice}",
+            code="WRONG_PREDICATE",
+        )
+    return data["subject"], data["predicate"]
+
+
 def audit_statement(report: AuditReport, certificate_digest: str) -> bytes:
     """Returns the in-toto Statement v1 that an auditor signs.
 
-    Args:
-        report: What was measured.
-        certificate_digest: SHA-256 of the certificate's signed payload, 64 hexadecimal digits.
-
-    Raises:
-        CertificateError: A field is wrong; what can't be read back is never written.
+    `certificate_digest` is the SHA-256 of the certificate's signed payload in hexadecimal digits.
+    What can't be read back is not written: a wrong field is a CertificateError.
     """
     content = strict_json.dumps(
         {
@@ -156,26 +174,19 @@ def parse_audit_statement(content: bytes, certificate_digest: str) -> AuditRepor
     Raises:
         CertificateError: BAD_STATEMENT, WRONG_PREDICATE, BAD_SUBJECT, BAD_FIELD or UNKNOWN_VALUE.
     """
-    data = strict_json.loads(content, what="The audit")
-    keys = {"_type", "subject", "predicateType", "predicate"}
-    if not isinstance(data, dict) or data.keys() != keys or data["_type"] != STATEMENT_TYPE:
-        raise CertificateError(
-            f"The audit's payload is not an in-toto statement: expected the keys {sorted(keys)} "
-            f"and the type {STATEMENT_TYPE}. Ask the auditor for a sound one."
-        )
-    if data["predicateType"] != AUDIT_PREDICATE_TYPE:
-        raise CertificateError(
-            f"A further line has the predicate {short_repr(data['predicateType'])}, expected "
-            f"{AUDIT_PREDICATE_TYPE}. Only audits may follow the certificate.",
-            code="WRONG_PREDICATE",
-        )
-    if data["subject"] != [{"name": SUBJECT_NAME, "digest": {"sha256": certificate_digest}}]:
+    subject, predicate = read_statement(
+        content,
+        AUDIT_PREDICATE_TYPE,
+        what="audit",
+        advice="Only audits may follow the certificate.",
+    )
+    if subject != [{"name": SUBJECT_NAME, "digest": {"sha256": certificate_digest}}]:
         raise CertificateError(
             "The audit is about another certificate than the one in the first line. Fetch the "
             "artifact again.",
             code="BAD_SUBJECT",
         )
-    return _report_from(data["predicate"])
+    return _report_from(predicate)
 
 
 def _report_from(data: Any) -> AuditReport:

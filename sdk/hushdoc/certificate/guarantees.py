@@ -94,11 +94,9 @@ def differential_privacy(
 
 
 def conditional(guarantee: Guarantee, condition: str) -> Guarantee:
-    """Returns a guarantee of kind dp-conditional: one of kind dp that holds on a condition.
+    """Returns a guarantee of kind dp-conditional: one of kind dp that holds only on a condition.
 
-    Args:
-        guarantee: What holds on the condition.
-        condition: What nothing in the training enforces, in words.
+    The condition is one that nothing in the training enforces, in words.
     """
     return dataclasses.replace(guarantee, kind="dp-conditional", condition=condition)
 
@@ -106,20 +104,13 @@ def conditional(guarantee: Guarantee, condition: str) -> Guarantee:
 def empirical(transcript: str, **terms: Unpack[Terms]) -> Guarantee:
     """Returns a guarantee of kind empirical: attacks were measured and no epsilon is proven.
 
-    Args:
-        transcript: Key of what was done in the claim's transcripts.
-        terms: The other fields.
+    `transcript` is the key of what was done in the claim's transcripts.
     """
     return _guarantee("empirical", "none", terms, transcript=transcript)
 
 
 def no_privacy(reason: str, **terms: Unpack[Terms]) -> Guarantee:
-    """Returns a guarantee of kind none, which declares that there is no privacy.
-
-    Args:
-        reason: Why there is none.
-        terms: The other fields.
-    """
+    """Returns a guarantee of kind none, which declares that and why there is no privacy."""
     return _guarantee("none", "none", terms, reason=reason)
 
 

@@ -44,12 +44,7 @@ class Reproduction:
 def reproduce(claim: Claim, *, mode: str = "fast") -> tuple[Reproduction, ...]:
     """Returns one result for each guarantee of kind dp or dp-conditional.
 
-    Args:
-        claim: What training declares.
-        mode: One of RECOMPUTE_MODES.
-
-    Raises:
-        MissingExtraError: `offline` needs dp-accounting.
+    The mode is one of RECOMPUTE_MODES; `offline` without dp-accounting is a MissingExtraError.
     """
     found = []
     for index, guarantee in enumerate(claim.guarantees):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hushdoc.arguments import short_repr
-from hushdoc.certificate.audit_reports import STATEMENT_TYPE
+from hushdoc.certificate.audit_reports import STATEMENT_TYPE, read_statement
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.certificate.subjects import Subject, read_subjects
 from hushdoc.errors import CertificateError
@@ -63,21 +63,11 @@ def parse_statement(content: bytes) -> tuple[Certificate, tuple[Subject, ...]]:
         CertificateError: BAD_STATEMENT, WRONG_PREDICATE, UNKNOWN_CRITICAL, BAD_FIELD,
             UNKNOWN_VALUE, BAD_SUBJECT, BAD_PATH or CERT_TOO_LARGE.
     """
-    data = strict_json.loads(content, what="The certificate")
-    keys = {"_type", "subject", "predicateType", "predicate"}
-    if not isinstance(data, dict) or data.keys() != keys or data["_type"] != STATEMENT_TYPE:
-        raise CertificateError(
-            f"The signed payload is not an in-toto statement: expected the keys {sorted(keys)} and "
-            f"the type {STATEMENT_TYPE}. Ask its issuer for a certificate of this schema."
-        )
-    if data["predicateType"] != PREDICATE_TYPE:
-        raise CertificateError(
-            f"The statement has the predicate {short_repr(data['predicateType'])}, expected "
-            f"{PREDICATE_TYPE}. It is not a privacy certificate.",
-            code="WRONG_PREDICATE",
-        )
-    subjects = read_subjects(data["subject"])
-    certificate = Certificate.from_dict(data["predicate"])
+    subject, predicate = read_statement(
+        content, PREDICATE_TYPE, what="certificate", advice="It is not a privacy certificate."
+    )
+    subjects = read_subjects(subject)
+    certificate = Certificate.from_dict(predicate)
     if certificate.model.entry not in {subject.name for subject in subjects}:
         raise CertificateError(
             f"The model's entry {short_repr(certificate.model.entry)} is not among the signed "

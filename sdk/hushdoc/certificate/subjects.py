@@ -83,14 +83,7 @@ def names_problem(names: Iterable[str]) -> str | None:
 
 
 def read_subjects(data: Any) -> tuple[Subject, ...]:
-    """Returns the subjects of an in-toto statement, each checked.
-
-    Args:
-        data: The parsed list.
-
-    Raises:
-        CertificateError: BAD_SUBJECT or BAD_PATH.
-    """
+    """Returns the subjects of an in-toto statement; CertificateError BAD_SUBJECT or BAD_PATH."""
     if not isinstance(data, list) or not 0 < len(data) <= MAX_ITEMS:
         raise _bad_subject(f"found {json_type(data)}, expected 1 to {MAX_ITEMS} files")
     subjects = tuple(_read_subject(item, f"subject[{index}]") for index, item in enumerate(data))

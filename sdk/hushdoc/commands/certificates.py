@@ -169,7 +169,7 @@ def print_signature(seen: Inspected) -> None:
 
 def print_audits(audits: Sequence[AuditReport], untrusted: int) -> None:
     """Prints what trusted auditors signed, and how many lines no trusted auditor signed."""
-    from hushdoc.explanation import report_lines
+    from hushdoc.explanation.measurements import report_lines
 
     print()
     if audits:

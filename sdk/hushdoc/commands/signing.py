@@ -201,7 +201,7 @@ def _require_reproduced(certificate: Certificate) -> None:
 
 
 def _print_certificate(found: Unverified) -> None:
-    from hushdoc import explanation
+    from hushdoc.explanation.guarantees import guarantee_words
     from hushdoc.signing import dsse
 
     certificate, model = found.certificate, found.certificate.model
@@ -210,7 +210,7 @@ def _print_certificate(found: Unverified) -> None:
     print(f"  {printable(certificate.issuer)}; expires: {certificate.expires_at or 'never'}")
     print(f"for the model {printable(model.name)}, version {model.version} ({model.task}).")
     for guarantee in certificate.claim.guarantees:
-        words = explanation.guarantee_words(guarantee)
+        words = guarantee_words(guarantee)
         print(textwrap.fill(words, 96, initial_indent="  - ", subsequent_indent="    "))
     print(f"{len(found.subjects)} files checked: each is as the certificate says.")
     print(f"SHA-256 of the statement: {hashlib.sha256(envelope.payload).hexdigest()}")

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from hushdoc.certificate.audit_reports import Audit, AuditReport
 from hushdoc.certificate.claim import Claim
-from hushdoc.explanation import (
-    ADVERSARY_WORDS,
-    UNIT_WORDS,
+from hushdoc.explanation.measurements import (
     WHAT_AUDITS_MEAN,
     audit_ceiling,
     audit_words,
     invitation_words,
 )
+from hushdoc.explanation.terms import ADVERSARY_WORDS, UNIT_WORDS
 from hushdoc.viewing.markup import bullets, paragraph, safe, section, table
 
 _HEADER = ("attack", "unit", "view of", "shows at least", "could show at best")

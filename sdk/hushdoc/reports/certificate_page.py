@@ -10,18 +10,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hushdoc.certificate.claim import Guarantee
-from hushdoc.explanation import (
-    ADVERSARY_WORDS,
-    ASSURANCE_WORDS,
+from hushdoc.explanation.guarantees import (
     FALSE_ALARM_RATES,
-    UNIT_WORDS,
     comparison,
     guarantee_words,
     hit_rate_bound,
-    not_guaranteed,
     odds,
     percent,
 )
+from hushdoc.explanation.limits import not_guaranteed
+from hushdoc.explanation.terms import ADVERSARY_WORDS, ASSURANCE_WORDS, UNIT_WORDS
 from hushdoc.reports import audit_sections, page_sections
 from hushdoc.reports.profile_chart import profile_chart
 from hushdoc.viewing.markup import (

@@ -20,14 +20,9 @@ from hushdoc.certificate.audit_reports import Audit
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.certificate.claim import Claim, Guarantee, ProtectedData, PublicData
 from hushdoc.certificate.subjects import ENVELOPE_FILE, Subject
-from hushdoc.explanation import (
-    UNIT_WORDS,
-    WHAT_AUDITS_MEAN,
-    audit_ceiling,
-    audit_words,
-    comparison,
-    guarantee_words,
-)
+from hushdoc.explanation.guarantees import comparison, guarantee_words
+from hushdoc.explanation.measurements import WHAT_AUDITS_MEAN, audit_ceiling, audit_words
+from hushdoc.explanation.terms import UNIT_WORDS
 from hushdoc.reports.rendering import failures, limits, notice, require_signed
 
 SPEC_VERSIONS = ("1.6", "1.7")

@@ -32,10 +32,8 @@ def model_card(
 ) -> str:
     """Returns the card's Markdown; the same certificate always gives the same text.
 
-    Args:
-        certificate: What to show.
-        labels: The fields or classes of the model, if any.
-        payload_sha256: Digest of the signed statement.
+    `labels` are the model's fields or classes, `payload_sha256` is the digest of the signed
+    statement.
     """
     model = certificate.model
     failed = [item for item in certificate.recompute() if item.code is not None]

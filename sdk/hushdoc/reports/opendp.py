@@ -19,17 +19,14 @@ from typing import Any
 from hushdoc.arguments import printable
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.certificate.claim import Claim, Guarantee
-from hushdoc.explanation import (
+from hushdoc.explanation.guarantees import comparison, computed_by, guarantee_words
+from hushdoc.explanation.measurements import audit_words, invitation_words
+from hushdoc.explanation.mechanisms import mechanism_words
+from hushdoc.explanation.terms import (
     ADJACENCY_PITFALLS,
     ADVERSARY_WORDS,
     AGGREGATION_WORDS,
     RELEASE_WORDS,
-    audit_words,
-    comparison,
-    computed_by,
-    guarantee_words,
-    invitation_words,
-    mechanism_words,
 )
 from hushdoc.reports.rendering import failures, limits, notice, require_signed
 
@@ -42,12 +39,8 @@ _MARKDOWN = frozenset(r"\`*_{}[]<>$|~!&")
 def registry_entries(certificate: Certificate, *, payload_sha256: str) -> str:
     """Returns the YAML of one entry for each guarantee; the same certificate gives the same text.
 
-    Args:
-        certificate: What to export.
-        payload_sha256: Digest of the signed statement, 64 hexadecimal digits.
-
-    Raises:
-        InputError: One of them is of another type.
+    `payload_sha256` is the digest of the signed statement, 64 hexadecimal digits. Arguments of
+    other types are an InputError.
     """
     require_signed(certificate, payload_sha256)
     failed = failures(certificate)

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 from hushdoc.accounting import mechanism
 from hushdoc.certificate import vocabulary
 from hushdoc.certificate.claim import WATCHES_TRAINING, Guarantee
-from hushdoc.explanation import (
+from hushdoc.explanation.guarantees import comparison, computed_by, is_covered
+from hushdoc.explanation.mechanisms import mechanism_words
+from hushdoc.explanation.terms import (
     ADJACENCY_PITFALLS,
     ADVERSARY_WORDS,
     AGGREGATION_WORDS,
     RELEASE_WORDS,
     UNIT_WORDS,
-    comparison,
-    computed_by,
-    is_covered,
-    mechanism_words,
 )
 from hushdoc.viewing.markup import Cell, block, bullets, paragraph, section, table
 

@@ -13,11 +13,9 @@ _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 def profile_chart(points: Sequence[tuple[float, float]], claimed: tuple[float, float]) -> str:
-    """Returns the chart, or an empty text where there are fewer than two points to draw.
+    """Returns the chart of (epsilon, delta) points, with that of the guarantee itself marked.
 
-    Args:
-        points: (epsilon, delta) of the profile; a delta of 0 can't be drawn.
-        claimed: The point of the guarantee itself, which is marked.
+    It is empty where fewer than two points can be drawn; a delta of 0 can't.
     """
     drawn = sorted({point for point in (*points, claimed) if point[1] > 0}, key=lambda p: p[1])
     if len(drawn) < 2:

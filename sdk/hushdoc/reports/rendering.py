@@ -11,7 +11,7 @@ from hushdoc.certificate.certificate import Certificate
 from hushdoc.certificate.claim import Claim
 from hushdoc.certificate.subjects import ENVELOPE_FILE
 from hushdoc.errors import InputError
-from hushdoc.explanation import not_guaranteed
+from hushdoc.explanation.limits import not_guaranteed
 
 
 def notice(payload_sha256: str) -> str:

@@ -143,64 +143,13 @@ def test_what_is_no_strict_json_is_refused(build: ModuleType) -> None:
     assert code_of(sound + b" " * 300_000) == "CERT_TOO_LARGE"
 
 
-def subject(**change: Any) -> dict[str, Any]:
-    return {
-        "name": "extra.json",
-        "digest": {"sha256": "ef" * 32},
-        "annotations": {"size": 1},
-        **change,
-    }
-
-
 @pytest.mark.parametrize(
-    ("added", "code"),
-    [
-        (subject(name="../model.onnx"), "BAD_PATH"),
-        (subject(name="/etc/passwd"), "BAD_PATH"),
-        (subject(name="a/../b"), "BAD_PATH"),
-        (subject(name="a//b"), "BAD_PATH"),
-        (subject(name="a/./b"), "BAD_PATH"),
-        (subject(name="a/"), "BAD_PATH"),
-        (subject(name=""), "BAD_PATH"),
-        (subject(name="a\\b"), "BAD_PATH"),
-        (subject(name="C:model"), "BAD_PATH"),
-        (subject(name="a\x00b"), "BAD_PATH"),
-        (subject(name="m\u043edel.onnx"), "BAD_PATH"),
-        (subject(name="ｍodel"), "BAD_PATH"),
-        (subject(name="con"), "BAD_PATH"),
-        (subject(name="NUL.txt"), "BAD_PATH"),
-        (subject(name="a/lpt1.json"), "BAD_PATH"),
-        (subject(name="model."), "BAD_PATH"),
-        (subject(name=".git/config"), "BAD_PATH"),
-        (subject(name="-rf"), "BAD_PATH"),
-        (subject(name="a/b/c/d/e"), "BAD_PATH"),
-        (subject(name="a" * 201), "BAD_PATH"),
-        (subject(name="a\n"), "BAD_PATH"),
-        (subject(name="privacy.intoto.jsonl"), "BAD_PATH"),
-        (subject(name="hushdoc.json"), "BAD_SUBJECT"),
-        (subject(name="HUSHDOC.json"), "BAD_SUBJECT"),
-        (subject(name="Onnx/other.onnx"), "BAD_SUBJECT"),
-        (subject(name="onnx"), "BAD_SUBJECT"),
-        (subject(name="hushdoc.json/a"), "BAD_SUBJECT"),
-        (subject(name=1), "BAD_SUBJECT"),
-        (subject(digest={"sha256": "EF" * 32}), "BAD_SUBJECT"),
-        (subject(digest={"sha256": "ef" * 31}), "BAD_SUBJECT"),
-        (subject(digest={"sha1": "ef" * 20}), "BAD_SUBJECT"),
-        (subject(digest={"sha256": "ef" * 32, "md5": "0"}), "BAD_SUBJECT"),
-        (subject(annotations={"size": -1}), "BAD_SUBJECT"),
-        (subject(annotations={"size": True}), "BAD_SUBJECT"),
-        (subject(annotations={"size": 1.0}), "BAD_SUBJECT"),
-        (subject(annotations={}), "BAD_SUBJECT"),
-        (subject(uri="elsewhere"), "BAD_SUBJECT"),
-        ({}, "BAD_SUBJECT"),
-        (None, "BAD_SUBJECT"),
-    ],
+    ("name", "code"), [("../model.onnx", "BAD_PATH"), ("hushdoc.json", "BAD_SUBJECT")]
 )
-def test_a_wrong_file_name_or_digest_is_refused(
-    build: ModuleType, added: dict[str, Any], code: str
-) -> None:
+def test_a_wrong_list_of_files_is_refused(build: ModuleType, name: str, code: str) -> None:
+    """`test_subjects` has the others."""
     data = build.raw_statement(build.certify(), SUBJECTS)
-    data["subject"].append(added)
+    data["subject"].append({**data["subject"][0], "name": name})
     assert code_of(json.dumps(data).encode()) == code
 
 

@@ -67,7 +67,7 @@ def test_a_smaller_delta_is_another_claim(build: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("profile", [((1.0, 1e-6),), ((20.0, 1e-4),), ((5.0, 1e-5),)])
-def test_a_profile_may_not_promise_more_or_contradict(
+def test_a_profile_may_not_claim_more_or_contradict(
     build: ModuleType, profile: tuple[tuple[float, float], ...]
 ) -> None:
     assert code_of(build, profile=profile) == "EPSILON_NOT_REPRODUCED"
@@ -91,7 +91,7 @@ def test_whole_terms_are_not_what_this_engine_computes(build: ModuleType) -> Non
     assert found == "EPSILON_NOT_REPRODUCED"
 
 
-def test_what_dp_accounting_has_no_words_for_is_not_confirmed(build: ModuleType) -> None:
+def test_what_dp_accounting_does_not_support_is_not_confirmed(build: ModuleType) -> None:
     event = ClusterSampled(sampling_rate=0.5, event=build.STEP)
     claim = build.claim(
         build.guarantee(epsilon=8.0, profile=()),
@@ -124,7 +124,7 @@ def test_no_noise_reproduces_nothing(build: ModuleType) -> None:
     assert recompute.reproduce(claim)[0].code == "EPSILON_NOT_REPRODUCED"
 
 
-def test_only_promises_of_differential_privacy_are_recomputed(build: ModuleType) -> None:
+def test_only_guarantees_of_differential_privacy_are_recomputed(build: ModuleType) -> None:
     assert recompute.reproduce(build.claim(build.no_guarantee())) == ()
     conditional = build.guarantee(kind="dp-conditional", condition="if secure", epsilon=1.0)
     assert recompute.reproduce(build.claim(conditional))[0].code == "EPSILON_NOT_REPRODUCED"

@@ -13,8 +13,8 @@ DIGEST = "ab" * 32
 
 
 def entry(name: str = "labels.json", **change: Any) -> dict[str, Any]:
-    stated = {"name": name, "digest": {"sha256": DIGEST}, "annotations": {"size": 3}}
-    return {**stated, **change}
+    sound = {"name": name, "digest": {"sha256": DIGEST}, "annotations": {"size": 3}}
+    return {**sound, **change}
 
 
 def code_of(data: Any) -> str:
@@ -72,6 +72,12 @@ def test_plain_names_pass(name: str) -> None:
         "a\u202eb",
         "x" * 201,
         "a/b/c/d/e",
+        "a/./b",
+        ".git/config",
+        "NUL.txt",
+        "a/lpt1.json",
+        "\uff4dodel",
+        "m\u043edel.onnx",
     ],
 )
 def test_names_that_some_system_reads_otherwise_are_refused(name: str) -> None:
@@ -86,7 +92,15 @@ def test_the_signature_can_not_be_signed() -> None:
 
 @pytest.mark.parametrize(
     "names",
-    [["a", "a"], ["a", "A"], ["a/x", "A/y"], ["a", "a/b"], ["a/b", "a"], ["straSSe", "strasse"]],
+    [
+        ["a", "a"],
+        ["a", "A"],
+        ["a/x", "A/y"],
+        ["onnx/a", "Onnx/b"],
+        ["a", "a/b"],
+        ["a/b", "a"],
+        ["straSSe", "strasse"],
+    ],
 )
 def test_names_that_are_one_on_some_systems_are_refused(names: list[str]) -> None:
     assert names_problem(names) is not None
@@ -112,6 +126,10 @@ def test_names_that_are_one_on_some_systems_are_refused(names: list[str]) -> Non
         [entry(annotations={"size": 3.0})],
         [entry(annotations={"size": 3, "note": "x"})],
         [entry(uri="https://example.org")],
+        [entry(digest={"sha1": "ef" * 20})],
+        [entry(name=1)],
+        [{}],
+        [None],
     ],
 )
 def test_malformed_lists_are_refused(data: Any) -> None:

@@ -1,4 +1,4 @@
-"""Policies: every rule, each alone and all at once; and what a policy itself may say."""
+"""Policies: every rule, each alone and all at once; and which policies are refused."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_each_rule_alone(
     [
         ({"epsilon_lower": 7.0}, False),
         ({"epsilon_lower": 7.5}, True),
-        # Whoever only asks questions sees less than whoever holds the model.
+        # Whoever only queries the model sees less than whoever has it.
         ({"epsilon_lower": 7.5, "adversary": "api-user"}, True),
         ({"epsilon_lower": 7.5, "adversary": "server"}, False),
         ({"epsilon_lower": 7.5, "unit": "sequence"}, False),
@@ -136,13 +136,13 @@ def test_batches_of_a_fixed_size_are_accounted_as_such(
     assert found == codes
 
 
-@pytest.mark.parametrize("way", ["fast", "exact", "offline"])
-def test_every_way_to_recompute_accepts_an_honest_claim(
-    build: ModuleType, key: Any, way: str
+@pytest.mark.parametrize("mode", ["fast", "exact", "offline"])
+def test_every_mode_of_recomputation_accepts_an_honest_claim(
+    build: ModuleType, key: Any, mode: str
 ) -> None:
-    assert failed(build, key, recompute=way) == []
+    assert failed(build, key, recompute=mode) == []
     guarantee = build.guarantee(epsilon=1.0, profile=())
-    assert failed(build, key, guarantee, recompute=way) == ["EPSILON_NOT_REPRODUCED"]
+    assert failed(build, key, guarantee, recompute=mode) == ["EPSILON_NOT_REPRODUCED"]
 
 
 def test_gdp_clt_is_never_trusted(build: ModuleType, key: Any) -> None:
@@ -204,6 +204,11 @@ def test_every_failed_rule_is_listed_at_once(build: ModuleType, key: Any) -> Non
     assert caught.value.exit_code == 5
 
 
+def test_a_single_failure_is_one_rule(build: ModuleType, key: Any) -> None:
+    with pytest.raises(PolicyViolationError, match=r"\(1 rule failed\)"):
+        check(build.policy(key), build.certify(build.guarantee(rng="seeded"))).require_passed()
+
+
 def test_kind_none_is_refused(build: ModuleType, key: Any) -> None:
     found = failed(build, key, build.no_guarantee())
     assert "KIND_NOT_ALLOWED" in found
@@ -216,7 +221,7 @@ def test_all_guarantees_about_an_accepted_unit_must_pass(build: ModuleType, key:
     assert "KIND_NOT_ALLOWED" in both
 
 
-def test_another_guarantee_that_is_false_makes_all_unbelievable(
+def test_another_guarantee_that_is_false_makes_all_untrustworthy(
     build: ModuleType, key: Any
 ) -> None:
     false = build.guarantee(adversary="server", epsilon=0.1, profile=())
@@ -236,14 +241,14 @@ def test_an_access_in_another_transcript_is_not_covered(build: ModuleType, key: 
     assert found == ["UNACCOUNTED_ACCESS"]
 
 
-def test_what_is_not_stated_is_denied(build: ModuleType, key: Any) -> None:
+def test_what_is_not_declared_is_denied(build: ModuleType, key: Any) -> None:
     assert failed(build, key, data_accesses=()) == ["UNACCOUNTED_ACCESS"]
     assert failed(build, key, data_accesses=(), protected_data=()) == ["UNACCOUNTED_ACCESS"]
     assert not PolicyReport(rules=()).passed
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "full-batch"])
-def test_without_amplification_full_batches_will_do(
+def test_without_amplification_full_batches_pass(
     build: ModuleType, key: Any, sampling: str
 ) -> None:
     transcript = Composed(event=Gaussian(noise_multiplier=10.0), count=10)
