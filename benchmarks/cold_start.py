@@ -206,6 +206,7 @@ def prepare_fields(work: Path, key: Any, variants: Sequence[str]) -> None:
     from hushdoc.labels import LabelSet
     from hushdoc.runtime.encoding import Preprocessing
     from hushdoc_export.kie import export
+    from hushdoc_export.release import Release
     from hushdoc_training import checkpoint, invented
     from hushdoc_training.models import layout
 
@@ -231,12 +232,8 @@ def prepare_fields(work: Path, key: Any, variants: Sequence[str]) -> None:
         export(
             work / "checkpoint",
             work / variant,
-            key=key,
-            name="cold",
-            issuer="benchmark",
-            variant=variant,
-            # A random output layer loses much; only time is asked for here.
-            max_f1_loss=100.0,
+            # A random output layer loses much; only time is measured here.
+            Release(key=key, name="cold", issuer="benchmark", variant=variant, max_f1_loss=100.0),
         )
     item = invented.document(
         seed=1, index=0, config=invented.InventedConfig(document_types=("form",))

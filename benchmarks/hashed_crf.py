@@ -222,9 +222,11 @@ def seal(folder: Path, public_key_file: Path) -> Path:
 
     from hushdoc.hashing import FeatureScheme
     from hushdoc.signing import keys
+    from hushdoc_export.release import Release
     from hushdoc_export.table import seal_table
     from hushdoc_training.privacy import claims
     from hushdoc_training.privacy.plan import PrivacyPlan
+    from hushdoc_training.table_checkpoint import TableCheckpoint
 
     key = keys.generate_key()
     public_key_file.write_bytes(keys.public_key_of(key))
@@ -237,18 +239,15 @@ def seal(folder: Path, public_key_file: Path) -> Path:
         clipping_norm=1.0,
         expected_records=20,
     )
-    return seal_table(
-        folder,
+    table = TableCheckpoint(
         weights=np.random.default_rng(3).standard_normal((ROWS, 2), np.float32),
         transitions=np.eye(2),
         tags=TAGS["sentence"],
         scheme=FeatureScheme(rows=ROWS, level="sentence"),
         claim=claims.private(plan, "invented", (), training={}),
-        key=key,
-        name="benchmark",
-        issuer="benchmark",
-        dtype="int8",
     )
+    release = Release(key=key, name="benchmark", issuer="benchmark")
+    return seal_table(folder, table, release, dtype="int8")
 
 
 def load(folder: Path, public_key_file: Path) -> Any:

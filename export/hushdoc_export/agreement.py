@@ -1,180 +1,129 @@
-"""Agreement: how far the fields of a variant are from those of the graph it was made from.
+"""Agreement: how far a variant's answers are from those of the model it was made from.
 
-Both read the same invented documents, as an application would: windows, merging, decoding and all.
-No data set is read; the documents come from our public generator, of providers that training on
-invented documents does not draw from by itself.
+Models that find fields are compared by their fields (`field_agreement`); of all others the answers
+to the probes are compared by their cosines. No data set is read.
 """
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
+
+from hushdoc.certificate.certificate import Certificate
 from hushdoc.errors import ParityError
-from hushdoc.labels import LabelledDocument, LabelSet, Span, spans_from_words
-from hushdoc.runtime.extraction import Extraction
-from hushdoc.runtime.kie import KIEModel
-from hushdoc_training import invented
-from hushdoc_training.metrics import entity_score
-
-NUM_DOCUMENTS = 60
-SEED = 20261121
-PROVIDERS = (31_000, 32_000)
+from hushdoc.runtime.session import Session
+from hushdoc_export.probes import Inputs, Traceable
 
 MAX_F1_LOSS = 0.5
-"""Points of F1, of 100, that a variant may lose unasked."""
+"""Points of F1, of 100, that a variant may lose unless more is accepted by name."""
 
-MEANINGFUL_F1 = 50.0
-"""Below this the graph itself can't read the invented documents, and right and wrong say little
-about a variant: then its fields are held against the graph's."""
-
-Found = list[list[Span]]
+MIN_COSINE = 0.98
+"""Mean cosine that a variant keeps unless less is accepted by name."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Agreement:
-    """How close a variant's fields are to those of its graph.
-
-    F1 is in points of 100; a field counts with its exact words and its label.
-
-    Attributes:
-        documents: How many were read.
-        fields: How many fields the graph found in them.
-        field_agreement: F1 of the variant's fields against the graph's.
-        f1_graph: F1 of the graph's fields against the invented labels; None where the model's
-            labels are not the generator's.
-        f1_variant: The same of the variant's.
-    """
-
-    documents: int
-    fields: int
-    field_agreement: float
-    f1_graph: float | None
-    f1_variant: float | None
+class Agreement(Protocol):
+    """How close a variant is to what it was made from."""
 
     @property
-    def by_labels(self) -> bool:
-        """Whether the loss is one against the invented labels, or against the graph's fields."""
-        return self.f1_graph is not None and self.f1_graph >= MEANINGFUL_F1
+    def distance(self) -> tuple[float, ...]:
+        """Less is closer."""
 
-    @property
-    def f1_loss(self) -> float:
-        """How many points of F1 the variant loses; a gain is no loss."""
-        if self.by_labels and self.f1_graph is not None and self.f1_variant is not None:
-            return max(0.0, self.f1_graph - self.f1_variant)
-        return 100.0 - self.field_agreement
+    def require(self, variant: str) -> None:
+        """Raises ParityError with the code VARIANT_LOSES_TOO_MUCH unless it is close enough."""
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain data for the certificate's derivation."""
-        against = "the invented labels" if self.by_labels else "the fields of the float32 graph"
+
+    def caveat(self, variant: str) -> str:
+        """Returns the sentence about it among the claim's caveats."""
+
+
+Measure = Callable[[Certificate, Session, Sequence[Session]], list[Agreement]]
+"""From a certificate, a graph and some variants of it to the agreement of each."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CosineAgreement:
+    """How close a variant's answers are to the model's.
+
+    Attributes:
+        answers: How many were compared; those for each token of a text are averaged first.
+        mean: Their mean cosine.
+        least: The least one.
+        min_mean: What the mean must not fall below.
+    """
+
+    answers: int
+    mean: float
+    least: float
+    min_mean: float
+
+    @property
+    def distance(self) -> tuple[float, ...]:
+        """By how much the mean falls short of 1."""
+        return (1 - self.mean,)
+
+    def require(self, variant: str) -> None:
+        """Raises ParityError unless the mean is large enough."""
+        if self.mean >= self.min_mean:  # written so that NaN fails
+            return
+        raise ParityError(
+            f"The {variant} variant answers with a mean cosine of {self.mean:.4f} to the model's "
+            f"answers on invented inputs; at least {self.min_mean:g} is required. Export the fp32 "
+            "variant, or declare what you accept, which the certificate will report.",
+            code="VARIANT_LOSES_TOO_MUCH",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain data for the certificate's derivation."""
         return {
-            "documents": self.documents,
-            "fields": self.fields,
-            "fieldAgreement": round(self.field_agreement, 4),
-            "f1Graph": None if self.f1_graph is None else round(self.f1_graph, 4),
-            "f1Variant": None if self.f1_variant is None else round(self.f1_variant, 4),
-            "f1Loss": round(self.f1_loss, 4),
-            "f1LossAgainst": against,
-            "inputs": "invented documents",
+            "answers": self.answers,
+            "meanCosine": round(self.mean, 6),
+            "leastCosine": round(self.least, 6),
+            "minMeanCosine": self.min_mean,
+            "inputs": "invented",
         }
 
-
-def documents(labels: LabelSet, *, count: int = NUM_DOCUMENTS) -> list[LabelledDocument]:
-    """Returns invented documents, labelled as a model's labels are if the generator knows them."""
-    return list(invented.documents(seed=SEED, count=count, config=_config(labels)))
-
-
-@contextlib.contextmanager
-def asked(
-    labels: LabelSet, *, images: bool, count: int = NUM_DOCUMENTS
-) -> Iterator[list[LabelledDocument]]:
-    """Gives what `documents` returns; images of the pages stand in files as long as it is open.
-
-    Args:
-        labels: The model's.
-        images: Whether the model reads images.
-        count: How many documents.
-    """
-    if not images:
-        yield documents(labels, count=count)
-        return
-    with tempfile.TemporaryDirectory(prefix="hushdoc-export-") as scratch:
-        written = invented.write(
-            Path(scratch) / "pages", seed=SEED, count=count, config=_config(labels)
+    def caveat(self, variant: str) -> str:
+        """Returns the sentence about it among the claim's caveats."""
+        return (
+            f"This is the {variant} variant: its weights were rounded after training. On invented "
+            f"inputs its answers have a mean cosine of {self.mean:.4f} to those of the model."
         )
-        yield [invented.read(path) for path in written]
 
 
-def _config(labels: LabelSet) -> invented.InventedConfig:
-    form = set(labels.fields) <= set(invented.FORM_LABELS)
-    return invented.InventedConfig(
-        document_types=("form",) if form else invented.DOCUMENT_TYPES,
-        labels="form" if form else "fields",
-        providers=PROVIDERS,
+def of_answers(traceable: Traceable, *, min_mean: float) -> Measure:
+    """Returns what measures the cosines between variants' answers and the model's."""
+
+    def measure(
+        certificate: Certificate, graph: Session, variants: Sequence[Session]
+    ) -> list[Agreement]:
+        return [_cosines(traceable, variant, min_mean) for variant in variants]
+
+    return measure
+
+
+def _cosines(traceable: Traceable, variant: Session, min_mean: float) -> CosineAgreement:
+    cosines: list[float] = []
+    for probe in traceable.probes:
+        answers = [traceable.answer(probe), variant.run(probe)[0]]
+        expected, rounded = (_per_row(traceable, probe, answer) for answer in answers)
+        lengths = np.linalg.norm(expected, axis=1) * np.linalg.norm(rounded, axis=1)
+        cosines += ((expected * rounded).sum(axis=1) / np.maximum(lengths, 1e-12)).tolist()
+    return CosineAgreement(
+        answers=len(cosines),
+        mean=float(np.mean(cosines)),
+        least=float(np.min(cosines)),
+        min_mean=min_mean,
     )
 
 
-def fields_of(model: KIEModel, asked: Sequence[LabelledDocument]) -> Found:
-    """Returns the spans that a model finds in each document."""
-    return [_spans(model.extract(item.document)) for item in asked]
-
-
-def compare(
-    reference: Found, found: Found, asked: Sequence[LabelledDocument], labels: LabelSet
-) -> Agreement:
-    """Returns how close a variant's fields are to its graph's.
-
-    Args:
-        reference: What the graph found in each document.
-        found: What the variant found.
-        asked: The documents, with their labels.
-        labels: The model's.
-    """
-    known = set(labels.fields)
-    scored = known <= set(invented.FORM_LABELS) or known <= set(invented.FIELD_LABELS)
-    gold = [[span for span in item.spans if span.label in known] for item in asked]
-    return Agreement(
-        documents=len(asked),
-        fields=sum(len(spans) for spans in reference),
-        field_agreement=_f1(reference, found),
-        f1_graph=_f1(gold, reference) if scored else None,
-        f1_variant=_f1(gold, found) if scored else None,
-    )
-
-
-def require_agreement(variant: str, agreement: Agreement, *, max_f1_loss: float) -> None:
-    """Raises unless a variant loses no more than was allowed.
-
-    Args:
-        variant: Its name.
-        agreement: What was measured.
-        max_f1_loss: Points of F1 it may lose.
-
-    Raises:
-        ParityError: VARIANT_LOSES_TOO_MUCH.
-    """
-    if agreement.f1_loss <= max_f1_loss:
-        return
-    against = "the invented labels" if agreement.by_labels else "what the float32 graph finds"
-    raise ParityError(
-        f"The {variant} variant loses {agreement.f1_loss:.2f} points of F1 against {against} on "
-        f"{agreement.documents} invented documents; at most {max_f1_loss:g} is allowed. Export "
-        "the fp32 variant, or name the loss that you accept: the certificate will state it.",
-        code="VARIANT_LOSES_TOO_MUCH",
-    )
-
-
-def _spans(answer: Extraction) -> list[Span]:
-    return [
-        span
-        for field in answer.fields
-        for span in spans_from_words(field.word_ids, label=field.label, page=field.page)
-    ]
-
-
-def _f1(expected: Found, found: Found) -> float:
-    return 100 * entity_score(zip(expected, found, strict=True)).f1
+def _per_row(traceable: Traceable, probe: Inputs, answer: Any) -> Any:
+    """Returns one vector for each row of a probe, the mean over its tokens where it has some."""
+    if traceable.per_token:
+        mask = probe["attention_mask"][..., None]
+        answer = (answer * mask).sum(axis=1) / mask.sum(axis=1)
+    return answer.astype(np.float64)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from hushdoc.certificate.claim import Claim
 from hushdoc.errors import CheckpointError, LabelMismatchError
@@ -15,14 +13,14 @@ from hushdoc.runtime.encoding import Preprocessing
 from hushdoc.runtime.graph_classifier import INPUTS, MODALITY_KEY, TASK
 from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc.runtime.model import LABELS_FILE
-from hushdoc_export import graph, sealing
-from hushdoc_export.embedding import freed
-from hushdoc_export.release import Inputs, Release, Traceable, seal, token_axes, token_probes
+from hushdoc_export import probes, sealing
+from hushdoc_export.embedding import unlimited
+from hushdoc_export.release import Release, seal
 
 OUTPUT = "logits"
 
 _RESAMPLES = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
-"""Pillow's numbers of filters, which is how published preprocessors spell them."""
+"""Pillow's numbers of filters, which is what published preprocessors hold."""
 
 
 def export_text_classifier(
@@ -54,17 +52,13 @@ def export_text_classifier(
         HushdocError: What `release.seal` raises.
     """
     _require_labels(model, labels)
-    longest = preprocessing.max_tokens
-    traceable = Traceable(
-        model=_logits(model, "layout" if layout else "text"),
-        free=token_axes(longest, boxes=layout),
+    modality = "layout" if layout else "text"
+    traceable = probes.of_text(
+        _logits(model, modality),
+        preprocessing,
+        vocab_size=model.config.vocab_size,
         output=OUTPUT,
-        probes=token_probes(
-            model.config.vocab_size,
-            max_tokens=longest,
-            pad_id=preprocessing.pad_id,
-            boxes=layout,
-        ),
+        boxes=layout,
     )
     return seal(
         out,
@@ -72,11 +66,8 @@ def export_text_classifier(
         release,
         task=TASK,
         claim=claim,
-        preprocessing={
-            **preprocessing.to_dict(),
-            MODALITY_KEY: "layout" if layout else "text",
-        },
-        contents={LABELS_FILE: _named(labels), "tokenizer.json": freed(tokenizer_json)},
+        preprocessing={**preprocessing.to_dict(), MODALITY_KEY: modality},
+        contents={LABELS_FILE: _named(labels), "tokenizer.json": unlimited(tokenizer_json)},
         labels=LabelSet(fields=tuple(labels)),
     )
 
@@ -107,15 +98,9 @@ def export_image_classifier(
         HushdocError: What `release.seal` raises.
     """
     _require_labels(model, labels)
-    traceable = Traceable(
-        model=_logits(model, "image"),
-        free={"pixel_values": {0: graph.BATCH}},
-        output=OUTPUT,
-        probes=tuple(_images(preprocessing)),
-    )
     return seal(
         out,
-        traceable,
+        probes.of_images(_logits(model, "image"), preprocessing, output=OUTPUT),
         release,
         task=TASK,
         claim=claim,
@@ -134,50 +119,41 @@ def image_preprocessing(processor: Any) -> ImagePreprocessing:
     Raises:
         CheckpointError: It does something that the runtime does not do.
     """
-    told = processor.to_dict()
-    size = told.get("size") or {}
-    factor = told.get("rescale_factor", 1 / 255)
-    cuts = bool(told.get("do_center_crop"))
-    plain = (
-        told.get("do_resize", True)
-        and told.get("do_rescale", True)
-        and told.get("do_normalize", True)
-        and abs(factor * 255 - 1) < 1e-6
-        and int(told.get("resample", -1)) in _RESAMPLES
-    )
+    published = processor.to_dict()
+    size = published.get("size") or {}
+    cuts = bool(published.get("do_center_crop"))
     settings: dict[str, Any] = {}
     if "shortest_edge" in size and not cuts:
-        # The way of ConvNeXt: below 384 pixels the middle is cut out, else it is stretched.
+        # As ConvNeXt does: below 384 pixels the middle is cut out, else the image is stretched.
         side = int(size["shortest_edge"])
-        share = float(told.get("crop_pct") or 224 / 256)
         settings = {"height": side, "width": side}
         if side < 384:
+            share = float(published.get("crop_pct") or 224 / 256)
             settings |= {"fit": "crop", "crop_share": share}
     elif {"height", "width"} <= size.keys() and not cuts:
         settings = {"height": int(size["height"]), "width": int(size["width"])}
-    if not plain or not settings:
+    if not _is_plain(published) or not settings:
         raise CheckpointError(
             f"The image processor {type(processor).__name__} with the size {dict(size)} prepares "
-            "images in a way that the runtime does not know. State a ImagePreprocessing."
+            "images in a way that the runtime does not know. Give an ImagePreprocessing of your "
+            "own."
         )
     return ImagePreprocessing(
         **settings,
-        resample=_RESAMPLES[int(told["resample"])],
-        mean=tuple(told["image_mean"]),
-        std=tuple(told["image_std"]),
+        resample=_RESAMPLES[int(published["resample"])],
+        mean=tuple(published["image_mean"]),
+        std=tuple(published["image_std"]),
     )
 
 
-def _images(settings: ImagePreprocessing) -> Iterator[Inputs]:
-    """Yields invented images: several, alone, of noise, black and white."""
-    generator = np.random.default_rng(20261121)
-    shape = (3, settings.height, settings.width)
-    mean = np.asarray(settings.mean, dtype=np.float32)[:, None, None]
-    std = np.asarray(settings.std, dtype=np.float32)[:, None, None]
-    noise = generator.random((2, *shape), dtype=np.float32)
-    plain = np.stack([np.zeros(shape, np.float32), np.ones(shape, np.float32), noise[0]])
-    for values in (noise, noise[:1], plain):
-        yield {"pixel_values": (values - mean) / std}
+def _is_plain(published: Mapping[str, Any]) -> bool:
+    """Returns whether images are resized, scaled from bytes and normalised, as the runtime does."""
+    steps = ("do_resize", "do_rescale", "do_normalize")
+    return (
+        all(published.get(step, True) for step in steps)
+        and abs(published.get("rescale_factor", 1 / 255) * 255 - 1) < 1e-6
+        and int(published.get("resample", -1)) in _RESAMPLES
+    )
 
 
 def _named(labels: Sequence[str]) -> bytes:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hushdoc.commands.parsing import CommandParser, Subcommands
-    from hushdoc.signing.keys import PrivateKey
+    from hushdoc_export.release import Release
 
-_Export = Callable[[argparse.Namespace, dict[str, Any], Path], Path]
+_Export = Callable[[argparse.Namespace, "Release", Path], Path]
 
 VARIANTS = ("fp32", "int8", "fp16")
 """Those of `quantize.VARIANTS`, which would load torch and onnx."""
@@ -143,22 +143,19 @@ def run(options: argparse.Namespace) -> int:
     from hushdoc_training.table_checkpoint import holds_table
 
     _check_usage(options)
-    identity = {
-        "name": options.name or options.out.resolve().name,
-        "version": options.version,
-        "issuer": options.issuer,
-        "expires_at": options.expires_at,
-    }
+    release = _release(options)
     if _is_minilm(options):
-        folder = _encoder(options, identity)
+        from hushdoc_export.embedding import export_minilm
+
+        folder = export_minilm(options.out, release)
     elif _is_classifier(options):
-        folder = _classifier(options, identity)
+        folder = _classifier(options, release)
     else:
         export = _table if holds_table(options.checkpoint) else _network
         if options.calibrate or options.calibrate_on is not None:
-            folder = _calibrated(options, identity, export)
+            folder = _calibrated(options, release, export)
         else:
-            folder = export(options, identity, options.out)
+            folder = export(options, release, options.out)
     print(f"{folder}: sealed and signed. Explain it with: hushdoc inspect {folder}")
     return 0
 
@@ -221,53 +218,47 @@ def _is_classifier(options: argparse.Namespace) -> bool:
     return holds_classifier(options.checkpoint)
 
 
-def _key(options: argparse.Namespace) -> PrivateKey:
+def _release(options: argparse.Namespace) -> Release:
     from hushdoc.signing import keys
-
-    return keys.load_private_key(options.key)
-
-
-def _encoder(options: argparse.Namespace, identity: dict[str, Any]) -> Path:
-    from hushdoc_export.embedding import export_minilm
     from hushdoc_export.release import Release
 
-    release = Release(key=_key(options), variant=options.variant or "fp32", **identity)
-    return export_minilm(options.out, release)
+    accepted = {} if options.max_f1_loss is None else {"max_f1_loss": options.max_f1_loss}
+    return Release(
+        key=keys.load_private_key(options.key),
+        name=options.name or options.out.resolve().name,
+        version=options.version,
+        issuer=options.issuer,
+        expires_at=options.expires_at,
+        variant=options.variant or "fp32",
+        **accepted,
+    )
 
 
-def _classifier(options: argparse.Namespace, identity: dict[str, Any]) -> Path:
+def _classifier(options: argparse.Namespace, release: Release) -> Path:
     from hushdoc_export.pretrained import export_classifier
-    from hushdoc_export.release import Release
 
-    release = Release(key=_key(options), variant=options.variant or "fp32", **identity)
     trained_on = options.trained_on or options.checkpoint.resolve().name
     return export_classifier(options.checkpoint, options.out, release, trained_on=trained_on)
 
 
-def _table(options: argparse.Namespace, identity: dict[str, Any], out: Path) -> Path:
+def _table(options: argparse.Namespace, release: Release, out: Path) -> Path:
     from hushdoc_export.table import export_table
 
-    dtype = options.weights or "float16"
-    return export_table(options.checkpoint, out, key=_key(options), dtype=dtype, **identity)
+    return export_table(options.checkpoint, out, release, dtype=options.weights or "float16")
 
 
-def _network(options: argparse.Namespace, identity: dict[str, Any], out: Path) -> Path:
+def _network(options: argparse.Namespace, release: Release, out: Path) -> Path:
     from hushdoc_export.kie import export
 
-    chosen: dict[str, Any] = {"variant": options.variant or "fp32"}
-    if options.max_f1_loss is not None:
-        chosen["max_f1_loss"] = options.max_f1_loss
-    return export(options.checkpoint, out, key=_key(options), **chosen, **identity)
+    return export(options.checkpoint, out, release)
 
 
-def _calibrated(options: argparse.Namespace, identity: dict[str, Any], export: _Export) -> Path:
+def _calibrated(options: argparse.Namespace, release: Release, export: _Export) -> Path:
     """Exports a checkpoint, then the artifact once more with calibrated scores."""
     from hushdoc.system import atomic_files
     from hushdoc_export.calibration import artifacts, texts
-    from hushdoc_export.release import Release
 
     atomic_files.require_free(options.out)
-    release = Release(key=_key(options), **identity)
     settings: dict[str, Any] = {}
     if options.threshold is not None:
         settings["threshold"] = options.threshold
@@ -280,7 +271,7 @@ def _calibrated(options: argparse.Namespace, identity: dict[str, Any], export: _
         )
         settings["policy"] = artifacts.own_policy(release)
     with tempfile.TemporaryDirectory() as home:
-        raw = export(options, identity, Path(home) / "raw")
+        raw = export(options, release, Path(home) / "raw")
         if options.calibrate_on is None:
             return artifacts.export_calibrated_on_invented(raw, options.out, release, **settings)
         return artifacts.export_calibrated_table(raw, options.out, release, **settings)

@@ -8,13 +8,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hushdoc.certificate import guarantees
 from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.errors import CheckpointError, MissingExtraError
 from hushdoc.runtime.embedding import POOLINGS, TASK
 from hushdoc.runtime.encoding import Preprocessing
-from hushdoc_export import graph
-from hushdoc_export.release import Release, Traceable, seal, token_axes, token_probes
+from hushdoc_export import claims, graph, probes
+from hushdoc_export.release import Release, seal
 
 OUTPUT = "last_hidden_state"
 
@@ -46,26 +45,24 @@ def export_embedding(
             `last_hidden_state`.
         out: Where the artifact shall stand; nothing may be there yet.
         release: Who releases it, and as what.
-        tokenizer_json: Its tokenizer, in Hugging Face's format; a length that is fixed in it is
-            let go, as the runtime reads long texts in windows.
+        tokenizer_json: Its tokenizer, in Hugging Face's format; a maximum length in it is
+            removed, as the runtime reads long texts in windows.
         preprocessing: Its windows and special tokens.
         pooling: One of runtime.embedding.POOLINGS.
-        claim: What training says about privacy; `public_claim` for published weights.
+        claim: What training says about privacy; `claims.public` for published weights.
 
     Raises:
         HushdocError: What `release.seal` raises.
     """
     if pooling not in POOLINGS:
         raise ValueError(f"pooling is {pooling!r}; expected one of {', '.join(POOLINGS)}.")
-    longest = preprocessing.max_tokens
-    traceable = Traceable(
-        model=_hidden_states(model),
-        free=token_axes(longest),
+    traceable = probes.of_text(
+        _hidden_states(model),
+        preprocessing,
+        vocab_size=model.config.vocab_size,
         output=OUTPUT,
-        probes=token_probes(
-            model.config.vocab_size, max_tokens=longest, pad_id=preprocessing.pad_id
-        ),
-        masked=True,
+        per_token=True,
+        logits=False,
     )
     return seal(
         out,
@@ -74,7 +71,7 @@ def export_embedding(
         task=TASK,
         claim=claim,
         preprocessing={**preprocessing.to_dict(), "pooling": pooling},
-        contents={"tokenizer.json": freed(tokenizer_json)},
+        contents={"tokenizer.json": unlimited(tokenizer_json)},
     )
 
 
@@ -101,52 +98,20 @@ def export_minilm(out: Path, release: Release) -> Path:
     with (folder / "model.safetensors").open("rb") as stream:
         digest = f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
     tokenizer_json = (folder / "tokenizer.json").read_text(encoding="utf-8")
-    told = json.loads((folder / "sentence_bert_config.json").read_text(encoding="utf-8"))
+    settings = json.loads((folder / "sentence_bert_config.json").read_text(encoding="utf-8"))
     return export_embedding(
         model,
         out,
         release,
         tokenizer_json=tokenizer_json,
-        preprocessing=bert_preprocessing(tokenizer_json, max_tokens=int(told["max_seq_length"])),
+        preprocessing=bert_preprocessing(tokenizer_json, max_tokens=settings["max_seq_length"]),
         pooling="mean",
-        claim=public_claim(dataclasses.replace(MINILM, digest=digest)),
+        claim=claims.public(dataclasses.replace(MINILM, digest=digest)),
     )
 
 
-def public_claim(*data: PublicData) -> Claim:
-    """Returns the claim of a model for which no protected data were read: nothing is promised.
-
-    Args:
-        data: What its weights and vocabulary come from.
-    """
-    guarantee = guarantees.no_privacy(
-        "The weights were published by others, who guarantee nothing to the people in their data. "
-        "No protected data were read to make this artifact.",
-        observes="the released weights",
-        knows="what is published about how they were trained",
-        unit="document",
-        unit_definition="one record of the published data that others trained on",
-        composition="one release of published weights",
-        hyperparameter_tuning="public-data",
-        floating_point="weights are kept as they were published",
-    )
-    return Claim(
-        protected_data=(),
-        public_data=data,
-        data_accesses=(),
-        releases=("final-weights",),
-        guarantees=(guarantee,),
-        transcripts={},
-        pre_registered_audits=(),
-        audits=(),
-        training={},
-        utility={},
-        caveats=("Who loads it needs a policy that demands no privacy: none is promised.",),
-    )
-
-
-def freed(tokenizer_json: str) -> bytes:
-    """Returns a tokenizer without a length of its own.
+def unlimited(tokenizer_json: str) -> bytes:
+    """Returns a tokenizer without a maximum length, as the runtime reads long texts in windows.
 
     Args:
         tokenizer_json: In Hugging Face's format.
@@ -190,8 +155,8 @@ def bert_preprocessing(tokenizer_json: str, *, max_tokens: int, overlap: int = 0
     missing = [name for name in names if name not in ids]
     if missing:
         raise CheckpointError(
-            f"The tokenizer has no {', '.join(missing)}; state the special tokens with a "
-            "Preprocessing of your own."
+            f"The tokenizer has no {', '.join(missing)}; give a Preprocessing of your "
+            "own with the special tokens."
         )
     return Preprocessing(
         max_tokens=max_tokens,

@@ -8,6 +8,7 @@ that remain are searched before the file leaves this module.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import logging
 import os
@@ -22,16 +23,10 @@ from typing import Any
 from hushdoc.errors import CheckpointError, HushdocError, LimitExceededError, MissingExtraError
 from hushdoc.runtime.session import SCALED_BY_RUN
 
-INPUTS = ("input_ids", "bbox", "attention_mask")
-OUTPUT = "logits"
 MAX_MODEL_BYTES = 2**31 - 2**20
 """A protobuf message, and so an ONNX file with its weights inside, can't reach 2 GiB (bytes)."""
 
-CERTIFICATE_KEY = "hushdoc.certificate_id"
-SUMMARY_KEY = "hushdoc.summary"
-
 _NOTES = ("doc_string", "metadata_props")
-_EXAMPLE = (2, 12)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,35 +52,6 @@ def sequence(max_tokens: int) -> Free:
     return Free(name="sequence", minimum=2, maximum=max_tokens)
 
 
-def export_torch(model: Any, *, max_tokens: int, image_size: int | None = None) -> Any:
-    """Returns the onnx.ModelProto of a layout model, bare of notes.
-
-    Args:
-        model: Its forward(input_ids, bbox, attention_mask) answers logits; with an image size
-            there is a fourth argument, pixel_values.
-        max_tokens: Longest sequence it will ever get.
-        image_size: Height and width of the page image it reads, if it reads one.
-
-    Raises:
-        CheckpointError: The exporter can't follow the model.
-        LimitExceededError: The weights do not fit into one ONNX file.
-        MissingExtraError: torch, onnx or onnxscript is not installed.
-    """
-    torch = _torch()
-    # Any size but 0 and 1 would do: the exporter freezes those.
-    rows, length = _EXAMPLE[0], min(_EXAMPLE[1], max_tokens)
-    example = {
-        "input_ids": torch.ones(rows, length, dtype=torch.int64),
-        "bbox": torch.zeros(rows, length, 4, dtype=torch.int64),
-        "attention_mask": torch.ones(rows, length, dtype=torch.int64),
-    }
-    free: dict[str, Mapping[int, Free]] = dict.fromkeys(INPUTS, {0: BATCH, 1: sequence(max_tokens)})
-    if image_size is not None:
-        example["pixel_values"] = torch.zeros(rows, 3, image_size, image_size)
-        free["pixel_values"] = {0: BATCH}
-    return trace(model, example, free=free, outputs=(OUTPUT,))
-
-
 def trace(
     model: Any,
     example: Mapping[str, Any],
@@ -106,7 +72,7 @@ def trace(
         LimitExceededError: The weights do not fit into one ONNX file.
         MissingExtraError: torch, onnx or onnxscript is not installed.
     """
-    torch = _torch()
+    torch = require_packages()
     _require_one_file(model)
     kinds = {dim for axes in free.values() for dim in axes.values()}
     dims = {dim: torch.export.Dim(dim.name, min=dim.minimum, max=dim.maximum) for dim in kinds}
@@ -263,12 +229,11 @@ def silence() -> Iterator[None]:
         logging.disable(previous)
 
 
-def _torch() -> Any:
-    for name in ("torch", "onnx", "onnxscript"):
-        try:
-            __import__(name)
-        except ImportError as error:
-            raise MissingExtraError(name, "export") from error
+def require_packages() -> Any:
+    """Returns torch; raises MissingExtraError unless all that an export needs is installed."""
+    for name in ("torch", "transformers", "onnx", "onnxscript", "onnxruntime"):
+        if importlib.util.find_spec(name) is None:
+            raise MissingExtraError(name, "export")
     import torch
 
     return torch

@@ -1,8 +1,8 @@
 """A classifier's folder in transformers' format becomes a sealed artifact.
 
 config.json and model.safetensors; beside them tokenizer.json for models of text and layout, or
-preprocessor_config.json for models of images. Whoever trained it did so elsewhere, so the
-certificate promises nothing about the documents it was trained on.
+preprocessor_config.json for models of images. It was trained elsewhere, so the
+certificate declares no guarantee for the documents it was trained on.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from typing import Any
 from hushdoc.certificate.claim import Claim
 from hushdoc.errors import CheckpointError
 from hushdoc.runtime.encoding import Preprocessing
-from hushdoc_export import graph
+from hushdoc_export import claims, graph
 from hushdoc_export.classification import (
     export_image_classifier,
     export_text_classifier,
     image_preprocessing,
 )
 from hushdoc_export.release import Release
-from hushdoc_training.privacy import claims
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 TOKENIZER, PROCESSOR = "tokenizer.json", "preprocessor_config.json"
@@ -32,17 +31,13 @@ LAYOUT_TYPES = frozenset({"layoutlm", "layoutlmv3", "lilt"})
 """Models that read boxes beside the words."""
 
 _COUNT_FROM_PADDING = frozenset({"roberta", "xlm-roberta", "camembert", "layoutlmv3", "lilt"})
-"""Models of RoBERTa's kind: their first position comes behind the padding's number."""
+"""Models that count positions as RoBERTa does: the first comes after the padding's id."""
 
 _LOCAL: dict[str, Any] = {"local_files_only": True, "use_safetensors": True}
 
 
 def holds_classifier(folder: Path) -> bool:
-    """Returns whether a folder says that it holds a classifier in transformers' format.
-
-    Args:
-        folder: Any folder.
-    """
+    """Returns whether a folder declares a classifier in transformers' format."""
     try:
         return _architecture(folder).endswith((TEXT, IMAGE))
     except CheckpointError:
@@ -64,18 +59,18 @@ def export_classifier(folder: Path, out: Path, release: Release, *, trained_on: 
     """
     architecture = _architecture(folder)
     if not architecture.endswith((TEXT, IMAGE)):
-        raise _unusable(folder, f"its architecture is {architecture or 'not stated'}")
+        raise _unusable(folder, f"its architecture is {architecture or 'not declared'}")
     for name in (WEIGHTS, TOKENIZER if architecture.endswith(TEXT) else PROCESSOR):
         if not (folder / name).is_file():
             raise _unusable(folder, f"it has no {name}")
-    claim = claims.not_private(trained_on, (), training={"architecture": architecture})
+    claim = claims.trained_elsewhere(trained_on, architecture=architecture)
     export = _text if architecture.endswith(TEXT) else _image
     return export(folder, out, release, claim)
 
 
 @contextmanager
 def _reading(folder: Path) -> Iterator[None]:
-    """Says of a folder what its files lack."""
+    """Turns what files of a folder lack into one error."""
     from safetensors import SafetensorError
 
     try:
@@ -146,8 +141,7 @@ def _labels(config: Any) -> list[str]:
 
 def _architecture(folder: Path) -> str:
     try:
-        told = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        (name,) = told["architectures"]
+        (name,) = json.loads((folder / CONFIG).read_text(encoding="utf-8"))["architectures"]
         return str(name)
     except (KeyError, OSError, TypeError, ValueError) as error:
         raise _unusable(folder, f"{CONFIG} can't be read: {type(error).__name__}") from error

@@ -12,80 +12,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hushdoc.artifact import folder
+from hushdoc.artifact.manifest import CERTIFICATE_ID_KEY
 from hushdoc.certificate import statement
 from hushdoc.certificate.certificate import Certificate
-from hushdoc.certificate.claim import Claim
+from hushdoc.certificate.claim import Guarantee
 from hushdoc.certificate.subjects import ENVELOPE_FILE
 from hushdoc.labels import LabelSet
 from hushdoc.reports.model_card import model_card
-from hushdoc.runtime.encoding import PIXELS, Preprocessing
 from hushdoc.signing import dsse
 from hushdoc.signing.keys import PrivateKey
 from hushdoc.system import atomic_files
 
 FORMAT_VERSION = 1
-ENTRY = "onnx/model.onnx"
+SUMMARY_KEY = "hushdoc.summary"
 
 Shapes = Mapping[str, list[int | str | None]]
+"""The shapes of a graph's inputs or outputs by their names; a named dimension is free."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Payload:
-    """What an artifact holds besides its certificate.
-
-    Attributes:
-        entry: What the ONNX file is called.
-        graph: The ONNX file.
-        inputs: Name and shape of each of its inputs, integers all but pixels, which are floats; a
-            named dimension is free.
-        outputs: The same of its outputs, which are floats.
-        labels: The fields it finds.
-        preprocessing: How words become its inputs.
-        tokenizer_json: The tokenizer's content.
-    """
-
-    entry: str = ENTRY
-    graph: bytes
-    inputs: Shapes
-    outputs: Shapes
-    labels: LabelSet
-    preprocessing: Preprocessing
-    tokenizer_json: bytes
-
-
-def seal(out: Path, payload: Payload, certificate: Certificate, *, key: PrivateKey) -> Path:
-    """Writes an artifact, whole or not at all.
-
-    Args:
-        out: Where the folder shall stand; nothing may be there yet.
-        payload: Its files.
-        certificate: What is said about them.
-        key: Who says so.
-
-    Returns:
-        The folder.
-
-    Raises:
-        OutputExistsError: Something already stands there.
-        OutputWriteError: The disk is full or not writable; nothing half-written stays.
-        CertificateError: The certificate can't be read back, or its own transcript contradicts it.
-    """
-    contents = {
-        payload.entry: payload.graph,
-        "hushdoc.json": dump(manifest(payload, task=certificate.model.task)),
-        "labels.json": dump({"fields": list(payload.labels.fields)}),
-        "tokenizer.json": payload.tokenizer_json,
-    }
-    return seal_files(out, contents, certificate, labels=payload.labels, key=key)
-
-
-def seal_files(
+def seal(
     out: Path,
     contents: Mapping[str, bytes],
     certificate: Certificate,
@@ -93,14 +43,19 @@ def seal_files(
     labels: LabelSet | None,
     key: PrivateKey,
 ) -> Path:
-    """Writes an artifact of any files, whole or not at all; as `seal`, which see.
+    """Returns the folder of an artifact that was written whole or not at all.
 
     Args:
         out: Where the folder shall stand; nothing may be there yet.
         contents: Its signed files, by their names in it.
-        certificate: What is said about them.
+        certificate: What is declared about them.
         labels: What it finds or tells apart, for the model card; None where that is nothing.
-        key: Who says so.
+        key: Signs the certificate.
+
+    Raises:
+        OutputExistsError: Something already stands there.
+        OutputWriteError: The disk is full or not writable; nothing half-written stays.
+        CertificateError: The certificate can't be read back, or its own transcript contradicts it.
     """
     with atomic_files.new_folder(out) as partial:
         for name, content in contents.items():
@@ -114,36 +69,44 @@ def seal_files(
     return out
 
 
-def manifest(payload: Payload, *, task: str) -> dict[str, Any]:
-    """Returns the content of hushdoc.json: what a runtime must know before it runs the graph."""
+def manifest(
+    certificate: Certificate,
+    *,
+    preprocessing: Mapping[str, Any],
+    inputs: Sequence[Mapping[str, Any]] = (),
+    outputs: Sequence[Mapping[str, Any]] = (),
+) -> bytes:
+    """Returns hushdoc.json: what a runtime must know before it runs the model."""
+    return dump(
+        {
+            "formatVersion": FORMAT_VERSION,
+            "task": certificate.model.task,
+            "entry": certificate.model.entry,
+            "inputs": list(inputs),
+            "outputs": list(outputs),
+            "preprocessing": dict(preprocessing),
+        }
+    )
+
+
+def notes(certificate: Certificate) -> dict[str, str]:
+    """Returns what a model's file says of itself: its certificate, and its privacy in one line."""
+    model, guarantees = certificate.model, certificate.claim.guarantees
+    summary = "; ".join(map(_summary, guarantees))
     return {
-        "formatVersion": FORMAT_VERSION,
-        "task": task,
-        "entry": payload.entry,
-        "inputs": [
-            _port(name, shape, "float32" if name == PIXELS else "int64")
-            for name, shape in payload.inputs.items()
-        ],
-        "outputs": [_port(name, shape, "float32") for name, shape in payload.outputs.items()],
-        "preprocessing": payload.preprocessing.to_dict(),
+        CERTIFICATE_ID_KEY: certificate.certificate_id,
+        SUMMARY_KEY: f"{model.name} version {model.version}: {summary}. The signed certificate "
+        "decides.",
     }
 
 
-def summary(name: str, version: int, claim: Claim) -> str:
-    """Returns one line about a model's privacy, for tools that show a graph's metadata."""
-    told = [
-        f"{guarantee.kind}"
+def _summary(guarantee: Guarantee) -> str:
+    numbers = (
+        ""
         if guarantee.epsilon is None or guarantee.delta is None
-        else f"{guarantee.kind} epsilon={guarantee.epsilon:g} delta={guarantee.delta:g}"
-        for guarantee in claim.guarantees
-    ]
-    places = [f"per {item.unit} against {item.adversary}" for item in claim.guarantees]
-    promises = "; ".join(f"{words} {place}" for words, place in zip(told, places, strict=True))
-    return f"{name} version {version}: {promises}. The signed certificate decides."
-
-
-def _port(name: str, shape: list[int | str | None], dtype: str) -> dict[str, Any]:
-    return {"name": name, "dtype": dtype, "shape": shape}
+        else f" epsilon={guarantee.epsilon:g} delta={guarantee.delta:g}"
+    )
+    return f"{guarantee.kind}{numbers} per {guarantee.unit} against {guarantee.adversary}"
 
 
 def dump(value: Mapping[str, Any]) -> bytes:

@@ -15,6 +15,7 @@ largest weight as the smallest one that can be written; bytes spell zero as 128,
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,27 +25,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc.artifact.manifest import CERTIFICATE_ID_KEY, TABLE_KEY
-from hushdoc.certificate import certificate as certificates
-from hushdoc.certificate.certificate import Certificate, ModelIdentity
-from hushdoc.certificate.claim import Claim
+from hushdoc.artifact.manifest import TABLE_KEY
 from hushdoc.errors import CheckpointError, MissingExtraError
-from hushdoc.hashing import Clusters, FeatureScheme, segmentation
+from hushdoc.hashing import segmentation
 from hushdoc.labels import OUTSIDE
 from hushdoc.runtime.hashed import class_scoring, classifier
 from hushdoc.runtime.hashed.model import TASK, label_set
 from hushdoc.runtime.hashed.sealed_table import CLUSTERS_FILE, FORMAT
 from hushdoc.runtime.hashed.table import HASHES, IDS, SCALE, TRANSITIONS, ZERO_POINT, HashedTable
 from hushdoc.runtime.model import LABELS_FILE
-from hushdoc.signing.keys import PrivateKey
 from hushdoc.system import atomic_files
 from hushdoc_export import sealing
+from hushdoc_export.release import Release
 from hushdoc_training import table_checkpoint
+from hushdoc_training.table_checkpoint import TableCheckpoint
 
 ENTRY = "table.safetensors"
 WEIGHTS = "weights"
-SUMMARY_KEY = "hushdoc.summary"
-ASSURANCE = "self-attested"
 DTYPES = ("float16", "int8")
 
 Floats = npt.NDArray[np.float32]
@@ -71,52 +68,22 @@ class RoundedTable:
 
 
 def export_table(
-    checkpoint_folder: Path,
-    out: Path,
-    *,
-    key: PrivateKey,
-    name: str,
-    version: int = 1,
-    issuer: str,
-    expires_at: str | None = None,
-    dtype: str = "float16",
+    checkpoint_folder: Path, out: Path, release: Release, *, dtype: str = "float16"
 ) -> Path:
     """Returns the folder of the artifact that was made from a checkpoint of a table.
 
     Args:
         checkpoint_folder: What training wrote, or the run folder around it.
         out: Where the artifact shall stand; nothing may be there yet.
-        key: Signs the certificate.
-        name: The model's name, for which the key must be authorised where it is loaded.
-        version: Grows with every release of that name.
-        issuer: Who signs, in words.
-        expires_at: "2027-11-21T00:00:00Z", or None.
-        dtype: "float16" or "int8".
+        release: Who releases it, and as what.
+        dtype: "float16" or "int8": how the weights are written.
 
     Raises:
-        OutputExistsError: Something already stands at `out`.
         CheckpointError: The checkpoint is damaged, or its table is not complete.
-        CertificateError: The claim can't be certified.
-        OutputWriteError: The disk is full or not writable; nothing half-written stays.
-        MissingExtraError: The package safetensors is not installed.
+        HushdocError: What `seal_table` raises.
     """
     atomic_files.require_free(out)
-    table = table_checkpoint.load(checkpoint_folder)
-    return seal_table(
-        out,
-        weights=table.weights,
-        transitions=table.transitions,
-        tags=table.tags,
-        scheme=table.scheme,
-        claim=table.claim,
-        key=key,
-        name=name,
-        version=version,
-        issuer=issuer,
-        expires_at=expires_at,
-        clusters=table.clusters,
-        dtype=dtype,
-    )
+    return seal_table(out, table_checkpoint.load(checkpoint_folder), release, dtype=dtype)
 
 
 def differences(weights: Floats, tags: Sequence[str]) -> tuple[Floats, int | None]:
@@ -189,128 +156,103 @@ def _in_bytes(weights: Floats) -> RoundedTable:
 
 
 def seal_table(
-    out: Path,
-    *,
-    weights: Floats,
-    transitions: npt.NDArray[Any],
-    tags: Sequence[str],
-    scheme: FeatureScheme,
-    claim: Claim,
-    key: PrivateKey,
-    name: str,
-    version: int = 1,
-    issuer: str,
-    expires_at: str | None = None,
-    clusters: Clusters | None = None,
-    dtype: str = "float16",
+    out: Path, table: TableCheckpoint, release: Release, *, dtype: str = "float16"
 ) -> Path:
     """Returns the folder of the artifact that was made from a complete table.
 
     Args:
         out: Where the artifact shall stand; nothing may be there yet.
-        weights: Shape [rows, labels], every row filled.
-        transitions: Shape [labels, labels], from a label to the next.
-        tags: The labels of items in the order of the columns: BIO tags at the level of tokens.
-        scheme: How text becomes rows.
-        claim: What training says about privacy.
-        key: Signs the certificate.
-        name: The model's name, for which the key must be authorised where it is loaded.
-        version: Grows with every release of that name.
-        issuer: Who signs, in words.
-        expires_at: "2027-11-21T00:00:00Z", or None.
-        clusters: The scheme's clusters of words, public data.
-        dtype: "float16" or "int8".
+        table: Every row of it filled.
+        release: Who releases it, and as what.
+        dtype: "float16" or "int8": how the weights are written.
 
     Raises:
         OutputExistsError: Something already stands at `out`.
-        CheckpointError: The table is not complete, or its parts do not fit one another.
+        CheckpointError: A row of the table is all zero, or a weight too large.
         CertificateError: The claim can't be certified.
         OutputWriteError: The disk is full or not writable; nothing half-written stays.
         MissingExtraError: The package safetensors is not installed.
     """
     atomic_files.require_free(out)
-    _require_fit(weights, transitions, tags, scheme, clusters)
-    _require_complete(weights)
-    lean, reference = differences(weights, tags)
-    made = rounded(lean, dtype)
-    classifies = class_scoring.is_classifier(tags, scheme.level, transitions)
+    _require_complete(table.weights)
+    others, reference = differences(table.weights, table.tags)
+    written = rounded(others, dtype)
+    classifies = class_scoring.is_classifier(table.tags, table.scheme.level, table.transitions)
     task = classifier.TASK if classifies else TASK
-    certificate = Certificate(
-        certificate_id=certificates.new_certificate_id(),
-        issued_at=certificates.utc_now(),
-        expires_at=expires_at,
-        issuer=issuer,
-        assurance=ASSURANCE,
-        model=ModelIdentity(name=name, version=version, task=task, format=FORMAT, entry=ENTRY),
-        claim=claim,
-        derivation=(_step(weights, made, dtype, None if reference is None else tags[reference]),),
+    certificate = dataclasses.replace(
+        release.certificate(table.claim, task=task, format=FORMAT, entry=ENTRY),
+        derivation=(_step(table, written, dtype, reference),),
     )
-    notes = {
-        CERTIFICATE_ID_KEY: certificate.certificate_id,
-        SUMMARY_KEY: sealing.summary(name, version, claim),
-    }
-    tensors = {WEIGHTS: made.weights, TRANSITIONS: transitions.astype(np.float32)}
-    if made.scale is not None:
-        tensors[SCALE] = made.scale
-    labels = label_set(tags, scheme.level)
-    table = HashedTable(
-        weights=made.weights,
-        scale=made.scale,
-        transitions=transitions.astype(np.float64),
-        reference=reference,
-    )
-    names = {"labels": list(tags)}
+    notes = sealing.notes(certificate)
+    tensors = {WEIGHTS: written.weights, TRANSITIONS: table.transitions.astype(np.float32)}
+    if written.scale is not None:
+        tensors[SCALE] = written.scale
+    labels = label_set(table.tags, table.scheme.level)
+    names = {"labels": list(table.tags)}
     if not classifies:
-        names = {"fields": list(labels.fields), "tags": list(tags)}
+        names = {"fields": list(labels.fields), "tags": list(table.tags)}
     contents = {
         ENTRY: _packed(tensors, notes),
-        "hushdoc.json": sealing.dump(_manifest(task, scheme, dtype, tags, table)),
+        "hushdoc.json": sealing.manifest(
+            certificate,
+            preprocessing=_preprocessing(table, written, dtype, reference, classifies=classifies),
+        ),
         LABELS_FILE: sealing.dump(names),
     }
-    if clusters is not None:
-        contents[CLUSTERS_FILE] = _packed({HASHES: clusters.hashes, IDS: clusters.ids}, notes)
-    return sealing.seal_files(out, contents, certificate, labels=labels, key=key)
+    if table.clusters is not None:
+        contents[CLUSTERS_FILE] = _packed(
+            {HASHES: table.clusters.hashes, IDS: table.clusters.ids}, notes
+        )
+    return sealing.seal(out, contents, certificate, labels=labels, key=release.key)
 
 
-def _manifest(
-    task: str, scheme: FeatureScheme, dtype: str, tags: Sequence[str], table: HashedTable
+def _preprocessing(
+    table: TableCheckpoint,
+    written: RoundedTable,
+    dtype: str,
+    reference: int | None,
+    *,
+    classifies: bool,
 ) -> dict[str, Any]:
+    """Returns what the manifest says of a table's rows, columns and features."""
     rule = {}
-    if task == classifier.TASK:
+    if classifies:
         # Computed from what is released alone, as `_step` says of all that is done here.
-        rule = {class_scoring.KEY: class_scoring.ClassConfidence.of(table).to_dict()}
+        readable = HashedTable(
+            weights=written.weights,
+            scale=written.scale,
+            transitions=table.transitions.astype(np.float64),
+            reference=reference,
+        )
+        rule = {class_scoring.KEY: class_scoring.ClassConfidence.of(readable).to_dict()}
     return {
-        "formatVersion": sealing.FORMAT_VERSION,
-        "task": task,
-        "entry": ENTRY,
-        "inputs": [],
-        "outputs": [],
-        "preprocessing": {
-            TABLE_KEY: {
-                "tensor": WEIGHTS,
-                "rows": scheme.rows,
-                "columns": len(tags),
-                "reference": table.reference,
-            },
-            "features": scheme.to_dict(),
-            "segmentation": segmentation.VERSION,
-            "weights": dtype,
-            **rule,
+        TABLE_KEY: {
+            "tensor": WEIGHTS,
+            "rows": table.scheme.rows,
+            "columns": len(table.tags),
+            "reference": reference,
         },
+        "features": table.scheme.to_dict(),
+        "segmentation": segmentation.VERSION,
+        "weights": dtype,
+        **rule,
     }
 
 
-def _step(weights: Floats, made: RoundedTable, dtype: str, reference: str | None) -> dict[str, Any]:
+def _step(
+    table: TableCheckpoint, written: RoundedTable, dtype: str, reference: int | None
+) -> dict[str, Any]:
     """Returns what was done to the table here."""
+    digest = hashlib.sha256(np.ascontiguousarray(table.weights).data).hexdigest()
     return {
         "step": "round-table",
         # The scale of bytes is that of the complete table, which is itself what is released.
         "dataDependent": False,
-        "from": f"sha256:{hashlib.sha256(np.ascontiguousarray(weights).data).hexdigest()}",
+        "from": f"sha256:{digest}",
         "weights": dtype,
-        "leftOut": reference,
-        "largestError": made.largest_error,
-        "raisedRows": made.raised_rows,
+        "leftOut": None if reference is None else table.tags[reference],
+        "largestError": written.largest_error,
+        "raisedRows": written.raised_rows,
     }
 
 
@@ -344,26 +286,4 @@ def _require_complete(weights: Floats) -> None:
         raise CheckpointError(
             f"{empty} of {len(weights)} rows of the table are all zero; expected that every row is "
             "filled. Fill them before sealing."
-        )
-
-
-def _require_fit(
-    weights: Floats,
-    transitions: npt.NDArray[Any],
-    tags: Sequence[str],
-    scheme: FeatureScheme,
-    clusters: Clusters | None,
-) -> None:
-    expected = ((scheme.rows, len(tags)), (len(tags), len(tags)))
-    if (weights.shape, transitions.shape) != expected or not np.isfinite(transitions).all():
-        raise CheckpointError(
-            f"The table has weights {weights.shape} and transitions {transitions.shape}; the "
-            f"features and {len(tags)} labels need {expected[0]} and {expected[1]}, all finite. "
-            "Fit it again with this scheme."
-        )
-    if (clusters is None) != (scheme.clusters == 0):
-        raise CheckpointError(
-            f"The scheme has {scheme.clusters} clusters and "
-            f"{'none' if clusters is None else 'some'} were given. Give the clusters it was "
-            "fitted with."
         )

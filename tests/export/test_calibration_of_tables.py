@@ -40,6 +40,7 @@ from hushdoc_export.table import seal_table
 from hushdoc_training import table_checkpoint
 from hushdoc_training.invented.clause_contracts import CLAUSES
 from hushdoc_training.labelled_texts import Contract
+from hushdoc_training.table_checkpoint import TableCheckpoint
 
 DATA = PublicData(
     name="invented contracts of the tests",
@@ -109,8 +110,9 @@ def release(tiny: ModuleType) -> Release:
 
 
 def sealed(tiny: ModuleType, out: Path, scheme: FeatureScheme, **change: Any) -> Path:
-    told = {"claim": tiny.claim(), "key": tiny.KEY, "name": "tiny-table", "issuer": "the tests"}
-    return seal_table(out, **{**parts(scheme), **told, **change})
+    dtype = change.pop("dtype", "float16")
+    table = TableCheckpoint(**{**parts(scheme), "claim": tiny.claim(), **change})
+    return seal_table(out, table, tiny.release(name="tiny-table"), dtype=dtype)
 
 
 @pytest.fixture(scope="module", params=[SENTENCE, TOKEN], ids=["sentence", "token"])

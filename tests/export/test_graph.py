@@ -23,8 +23,8 @@ def model(tiny: ModuleType) -> Any:
 
 
 @pytest.fixture(scope="module")
-def content(model: Any) -> bytes:
-    return graph.serialize(graph.export_torch(model, max_tokens=64), notes=NOTES)
+def content(tiny: ModuleType, model: Any) -> bytes:
+    return graph.serialize(tiny.traceable(model).traced(), notes=NOTES)
 
 
 def messages(message: Any) -> list[Any]:
@@ -68,9 +68,9 @@ def test_weights_stand_inside(content: bytes) -> None:
 
 
 def test_the_same_model_gives_the_same_bytes_and_nothing_is_printed(
-    model: Any, content: bytes, capfd: pytest.CaptureFixture[str]
+    tiny: ModuleType, model: Any, content: bytes, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    again = graph.serialize(graph.export_torch(model, max_tokens=64), notes=NOTES)
+    again = graph.serialize(tiny.traceable(model).traced(), notes=NOTES)
     assert again == content
     assert capfd.readouterr() == ("", "")
 
@@ -118,7 +118,7 @@ def test_weights_that_look_like_a_path_do_not_stop_it() -> None:
     assert graph.serialize(proto, notes={})
 
 
-def test_a_model_that_cannot_be_traced_is_a_checkpoint_error() -> None:
+def test_a_model_that_cannot_be_traced_is_a_checkpoint_error(tiny: ModuleType) -> None:
     class Untraceable(torch.nn.Module):
         def forward(self, input_ids: Any, bbox: Any, attention_mask: Any) -> Any:
             if input_ids.sum().item() > 3:
@@ -126,11 +126,11 @@ def test_a_model_that_cannot_be_traced_is_a_checkpoint_error() -> None:
             return bbox
 
     with pytest.raises(CheckpointError, match="can't be exported"):
-        graph.export_torch(Untraceable(), max_tokens=64)
+        tiny.traceable(Untraceable()).traced()
 
 
-def test_weights_that_no_file_can_hold_are_refused() -> None:
+def test_weights_that_no_file_can_hold_are_refused(tiny: ModuleType) -> None:
     model = torch.nn.Embedding(1, 1, device="meta")
     model.weight = torch.nn.Parameter(torch.empty(2**20, 600, device="meta"))
     with pytest.raises(LimitExceededError, match="one ONNX file holds at most"):
-        graph.export_torch(model, max_tokens=64)
+        tiny.traceable(model).traced()

@@ -14,26 +14,24 @@ from hushdoc.errors import CheckpointError, ParityError
 from hushdoc.runtime.session import Session
 from hushdoc_export import graph, parity
 
-VOCABULARY = 86
+SHAPES = [[2, 12], [1, 3], [5, 2], [3, 33], [1, 64]]
 
 
 def test_a_real_graph_keeps_its_models_answers(tiny: ModuleType) -> None:
-    model = tiny.model("layoutlm")
-    session = Session(graph.serialize(graph.export_torch(model, max_tokens=64), notes={}))
-    result = parity.compare(
-        model, session, preprocessing=tiny.preprocessing(), vocab_size=VOCABULARY
-    )
-    assert result.shapes == ((1, 3), (2, 12), (5, 2), (3, 33), (1, 64))
-    assert result.max_difference <= parity.TOLERANCE
-    assert result.argmax_agreement == 1.0
-    assert result.num_tokens > 100
+    traceable = tiny.traceable(tiny.model("layoutlm"))
+    session = Session(graph.serialize(traceable.traced(), notes={}))
+    result = parity.compare(traceable, session)
+    assert result["shapes"] == SHAPES
+    assert result["maxDifference"] <= parity.TOLERANCE
+    assert result["argmaxAgreement"] == 1.0
+    assert result["answers"] > 100
 
 
 @pytest.mark.parametrize("architecture", ["layoutlm", "layoutlmv3", "lilt"])
 def test_every_architecture_is_sealed_with_its_parity(tiny: ModuleType, architecture: str) -> None:
     (step,) = read_unverified(tiny.sealed(architecture)).certificate.derivation
     assert step["architecture"] == architecture
-    assert step["parity"]["shapes"] == [[1, 3], [2, 12], [5, 2], [3, 33], [1, 64]]
+    assert step["parity"]["shapes"] == SHAPES
     assert step["parity"]["maxDifference"] <= parity.TOLERANCE
     assert step["parity"]["argmaxAgreement"] == 1.0
 
@@ -49,29 +47,29 @@ class Stub:
 
 
 def logits(input_ids: Any, bbox: Any, attention_mask: Any) -> torch.Tensor:
-    """A model whose answer depends on every input."""
+    """A model whose answer depends on every input, and is of the size of one."""
     shares = torch.tensor([0.7, 0.2, 0.1])
-    return (input_ids + bbox.sum(-1) * attention_mask)[..., None] * shares
+    return (input_ids + bbox.sum(-1) * attention_mask)[..., None] * shares / 5000
+
+
+def tensors(inputs: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(value) for name, value in inputs.items()}
 
 
 def answers(change: Any) -> Stub:
     def answer(inputs: dict[str, np.ndarray]) -> np.ndarray:
-        tensors = {name: torch.from_numpy(value) for name, value in inputs.items()}
-        return change(logits(**tensors).numpy().copy(), inputs)
+        return change(logits(**tensors(inputs)).numpy().copy(), inputs)
 
     return Stub(answer)
 
 
-def compare(session: Any, tiny: ModuleType) -> parity.ParityResult:
-    return parity.compare(
-        logits, session, preprocessing=tiny.preprocessing(), vocab_size=VOCABULARY
-    )
+def compare(session: Any, tiny: ModuleType) -> dict[str, Any]:
+    return parity.compare(tiny.traceable(logits), session)
 
 
 def test_the_same_answers_agree(tiny: ModuleType) -> None:
     result = compare(answers(lambda found, inputs: found), tiny)
-    assert result.max_difference == 0
-    assert result.to_dict()["shapes"][-1] == [1, 64]
+    assert (result["maxDifference"], result["shapes"]) == (0, SHAPES)
 
 
 def test_a_difference_names_its_shape_and_figure(tiny: ModuleType) -> None:
@@ -80,8 +78,34 @@ def test_a_difference_names_its_shape_and_figure(tiny: ModuleType) -> None:
             found[-1, 0] += 0.5
         return found
 
-    with pytest.raises(ParityError, match=r"shape \(5, 2\) .* differ by 0.5"):
+    with pytest.raises(ParityError, match=r"'input_ids': \[5, 2\].* differ by 0.5"):
         compare(answers(last_row_only), tiny)
+
+
+def test_a_difference_is_relative_to_large_answers(tiny: ModuleType) -> None:
+    def many(**inputs: Any) -> torch.Tensor:
+        return 1e4 * logits(**inputs)
+
+    slightly = answers(lambda found, inputs: 1e4 * found * (1 + 5e-5))
+    assert 0 < parity.compare(tiny.traceable(many), slightly)["maxDifference"] <= 5.1e-5
+
+
+def test_another_label_counts_unless_the_margin_is_rounding(tiny: ModuleType) -> None:
+    def close(input_ids: Any, bbox: Any, attention_mask: Any) -> torch.Tensor:
+        return input_ids[..., None] * torch.zeros(2) + torch.tensor([0.5, 0.50005])
+
+    def clear(**inputs: Any) -> torch.Tensor:
+        return close(**inputs) + torch.tensor([0.0, 1e-4])
+
+    def swapped(model: Any) -> Stub:
+        """Answers with the other label, by moving each logit no more than the tolerance."""
+        return Stub(lambda inputs: model(**tensors(inputs)).numpy() + np.float32([9e-5, -9e-5]))
+
+    assert parity.compare(tiny.traceable(close), swapped(close))["argmaxAgreement"] == 1.0
+    measured = parity.compare(tiny.traceable(close), swapped(close), tolerance=None)
+    assert measured["argmaxAgreement"] == 0.0
+    with pytest.raises(ParityError, match="choose another label"):
+        parity.compare(tiny.traceable(clear), swapped(clear))
 
 
 def test_not_a_number_is_a_difference(tiny: ModuleType) -> None:
@@ -99,34 +123,27 @@ def test_what_stands_on_padding_does_not_count(tiny: ModuleType) -> None:
         found[inputs["attention_mask"] == 0] = 99
         return found
 
-    assert compare(answers(spoil_padding), tiny).max_difference == 0
+    assert compare(answers(spoil_padding), tiny)["maxDifference"] == 0
 
 
 def test_a_window_longer_than_the_models_positions_is_a_checkpoint_error(
     tiny: ModuleType,
 ) -> None:
-    model = tiny.model("layoutlm", positions=40)
-    with pytest.raises(CheckpointError, match="window of 64 tokens"):
-        parity.compare(
-            model,
-            Stub(
-                lambda inputs: (
-                    model(**{k: torch.from_numpy(v) for k, v in inputs.items()}).detach().numpy()
-                )
-            ),
-            preprocessing=tiny.preprocessing(),
-            vocab_size=VOCABULARY,
-        )
+    traceable = tiny.traceable(tiny.model("layoutlm", positions=40))
+    session = Stub(lambda inputs: traceable.answer(inputs))
+    with pytest.raises(CheckpointError, match=r"\[1, 64\].*declare what the model can read"):
+        parity.compare(traceable, session)
 
 
-def test_invented_inputs_are_sound(tiny: ModuleType) -> None:
+def test_probes_are_sound(tiny: ModuleType) -> None:
     settings = tiny.preprocessing()
-    batch = parity.invent(
-        (9, 20), settings, vocab_size=VOCABULARY, generator=np.random.default_rng(0)
-    )
-    assert (batch.bbox[..., 0] <= batch.bbox[..., 2]).all()
-    assert (batch.bbox[..., 1] <= batch.bbox[..., 3]).all()
-    assert batch.bbox.max() <= 1000
-    assert (batch.attention_mask.sum(1) >= 1).all()
-    assert batch.attention_mask.min() == 0
-    assert (batch.input_ids[batch.attention_mask == 0] == settings.pad_id).all()
+    for probe in tiny.traceable(None).probes:
+        ids, boxes, mask = (probe[name] for name in ("input_ids", "bbox", "attention_mask"))
+        assert (boxes[..., 0] <= boxes[..., 2]).all()
+        assert (boxes[..., 1] <= boxes[..., 3]).all()
+        assert boxes.max() <= 1000
+        assert (mask.sum(1) >= 1).all()
+        assert (ids[:, 0] == settings.cls_id).all()
+        assert (ids[mask == 0] == settings.pad_id).all()
+    assert mask.min() == 1
+    assert tiny.traceable(None).probes[0]["attention_mask"].min() == 0

@@ -15,9 +15,9 @@ from hushdoc.artifact.artifact import open_artifact, read_unverified
 from hushdoc.errors import CheckpointError
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.session import Session
-from hushdoc_export import agreement, calibration, parity, quantize
+from hushdoc_export import calibration, parity, quantize
+from hushdoc_export.field_agreement import invented_documents
 from hushdoc_export.kie import export
-from hushdoc_export.release import Release
 from hushdoc_training.checkpoint import Checkpoint
 
 
@@ -42,39 +42,27 @@ def test_the_artifact_says_how_a_page_becomes_pixels(tiny: ModuleType) -> None:
     }
     assert manifest["preprocessing"] == tiny.preprocessing().to_dict()
     (step,) = read_unverified(folder).certificate.derivation
-    assert step["parity"]["inputs"] == "invented tokens, boxes and pixels"
+    assert step["parity"]["inputs"] == "invented tokens, boxes, pixels"
     assert step["parity"]["maxDifference"] <= parity.TOLERANCE
     assert step["parity"]["argmaxAgreement"] == 1.0
 
 
 def test_pixels_are_invented_in_the_range_of_the_model(tiny: ModuleType) -> None:
-    asked = {"vocab_size": 50, "generator": np.random.default_rng(0)}
-    batch = parity.invent((2, 9), tiny.image_preprocessing(), **asked)
-    assert batch.pixel_values is not None
-    assert (batch.pixel_values.shape, batch.pixel_values.dtype) == ((2, 3, 32, 32), np.float32)
-    assert -1 <= batch.pixel_values.min() < -0.9
-    assert 0.9 < batch.pixel_values.max() <= 1
-    assert not np.array_equal(batch.pixel_values[0], batch.pixel_values[1])
-
-
-def test_what_is_invented_for_other_models_stays_as_it_was(tiny: ModuleType) -> None:
-    plain, shown = (
-        parity.invent((4, 9), settings, vocab_size=50, generator=np.random.default_rng(0))
-        for settings in (tiny.preprocessing(), tiny.image_preprocessing())
-    )
-    assert plain.pixel_values is None
-    assert np.array_equal(plain.input_ids, shown.input_ids)
-    assert np.array_equal(plain.bbox, shown.bbox)
+    pixels = tiny.traceable(None, tiny.image_preprocessing()).probes[0]["pixel_values"]
+    assert (pixels.shape, pixels.dtype) == ((2, 3, 32, 32), np.float32)
+    assert -1 <= pixels.min() < -0.9
+    assert 0.9 < pixels.max() <= 1
+    assert not np.array_equal(pixels[0], pixels[1])
+    assert "pixel_values" not in tiny.traceable(None).probes[0]
 
 
 def test_documents_are_drawn_for_those_that_look_at_them_and_no_longer(tiny: ModuleType) -> None:
-    plain = agreement.documents(tiny.LABELS, count=2)
-    with agreement.asked(tiny.LABELS, images=False, count=2) as asked:
-        assert asked == plain
-    with agreement.asked(tiny.LABELS, images=True, count=2) as asked:
-        images = [item.document.pages[0].image for item in asked]
+    with invented_documents(tiny.LABELS, count=2) as plain:
+        assert not any(item.document.pages[0].image for item in plain)
+    with invented_documents(tiny.LABELS, images=True, count=2) as drawn:
+        images = [item.document.pages[0].image for item in drawn]
         assert all(image is not None and image.is_file() for image in images)
-        for item, same in zip(asked, plain, strict=True):
+        for item, same in zip(drawn, plain, strict=True):
             page = replace(item.document.pages[0], image=None)
             assert replace(item.document, pages=(page,)) == same.document
             assert item.spans == same.spans
@@ -90,15 +78,13 @@ def test_int8_keeps_the_convolution_in_floats_and_answers_alike(tiny: ModuleType
     rounded = quantize.int8(proto, per_channel=True)
     assert "Conv" in {node.op_type for node in rounded.graph.node}
     assert not [node for node in rounded.graph.node if "ConvInteger" in node.op_type]
-    made = Session(rounded.SerializeToString())
-    batch = parity.invent(
-        (4, 30), tiny.image_preprocessing(), vocab_size=50, generator=np.random.default_rng(1)
+    probe = tiny.traceable(None, tiny.image_preprocessing()).probes[3]
+    tokens = probe["attention_mask"].astype(bool)
+    answered, expected = (
+        session.run(probe)[0][tokens].argmax(axis=-1)
+        for session in (Session(rounded.SerializeToString()), whole)
     )
-    told = batch.attention_mask.astype(bool)
-    found, expected = (
-        session.run(batch.to_inputs())[0][told].argmax(axis=-1) for session in (made, whole)
-    )
-    assert (found == expected).mean() > 0.9
+    assert (answered == expected).mean() > 0.9
 
 
 @pytest.mark.slow
@@ -107,14 +93,14 @@ def test_a_variant_is_measured_on_drawn_pages(
     tiny: ModuleType, tmp_path: Path, variant: str
 ) -> None:
     checkpoint = tiny.sealed_with_images().parent / "checkpoint"
-    given = {"key": tiny.KEY, "name": "x", "issuer": "y", "variant": variant}
-    folder = export(checkpoint, tmp_path / "artifact", **given, max_f1_loss=100)
+    release = tiny.release(variant=variant, max_f1_loss=100)
+    folder = export(checkpoint, tmp_path / "artifact", release)
     _, rounded = read_unverified(folder).certificate.derivation
     told = rounded["agreement"]
     assert (told["documents"], told["fields"] > 100) == (60, True)
     # Random weights; the float32 graph is read from the same images.
     assert 90 < told["fieldAgreement"] < 100
-    assert rounded["parity"]["inputs"] == "invented tokens, boxes and pixels"
+    assert rounded["parity"]["inputs"] == "invented tokens, boxes, pixels"
     assert hushdoc.verify(folder, tiny.policy()).passed
 
 
@@ -122,13 +108,13 @@ def test_scores_are_calibrated_on_drawn_pages(
     tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calibration.artifacts, "NUM_INVENTED", 6)
-    release = Release(key=tiny.KEY, name="calibrated", issuer="the tests")
+    release = tiny.release(name="calibrated")
     # The generator knows no suppliers.
     origin = tiny.resealed(
         tmp_path / "known",
         origin=tiny.sealed_with_images(),
         labels=LabelSet(fields=("date", "document_number", "total")),
-        preprocessing=tiny.image_preprocessing(),
+        settings=tiny.image_preprocessing(),
     )
     folder = calibration.export_calibrated_on_invented(origin, tmp_path / "out", release)
     before, after = (
@@ -145,17 +131,16 @@ def test_a_checkpoint_whose_images_its_model_cant_read_is_refused(
     tiny: ModuleType, tmp_path: Path
 ) -> None:
     settings = tiny.image_preprocessing()
-    asked = {"key": tiny.KEY, "name": "x", "issuer": "y"}
     tiny.save_checkpoint(tmp_path / "words", "layoutlm", settings=settings)
     with pytest.raises(CheckpointError, match="'layoutlm' model reads no images"):
-        export(tmp_path / "words", tmp_path / "artifact", **asked)
+        export(tmp_path / "words", tmp_path / "artifact", tiny.release())
     assert settings.image is not None
     large = replace(settings, image=replace(settings.image, height=64, width=64))
     tiny.save_checkpoint(
         tmp_path / "large", "layoutlmv3", classifier=tiny.image_model(), settings=large
     )
     with pytest.raises(CheckpointError, match="64 x 64 pixels and the model reads 32 x 32"):
-        export(tmp_path / "large", tmp_path / "artifact", **asked)
+        export(tmp_path / "large", tmp_path / "artifact", tiny.release())
     assert not (tmp_path / "artifact").exists()
 
 

@@ -11,7 +11,7 @@ import pytest
 import hushdoc
 from hushdoc.artifact.artifact import read_unverified
 from hushdoc.runtime import session
-from hushdoc_export import agreement, parity
+from hushdoc_export import agreement, field_agreement, parity, probes
 from hushdoc_export.quantize import VARIANTS
 
 TEXT = (Path(__file__).parents[2] / "docs/runtime.md").read_text("utf-8")
@@ -25,11 +25,11 @@ def test_every_variant_stands_in_its_table_with_its_file() -> None:
 
 def test_limits_are_those_of_the_code() -> None:
     plain = " ".join(TEXT.split())
-    assert f"on {agreement.NUM_DOCUMENTS} invented documents" in plain
-    assert f"at least half of them (F1 {agreement.MEANINGFUL_F1:g})" in plain
+    assert f"on {field_agreement.NUM_DOCUMENTS} invented documents" in plain
+    assert f"at least half of them (F1 {field_agreement.MEANINGFUL_F1:g})" in plain
     assert f"more than {agreement.MAX_F1_LOSS:g} points of F1" in plain
     assert f"five shapes, at most {parity.TOLERANCE:.0e}".replace("e-04", "e-4") in plain
-    assert len(parity.SHAPES) + 1 == 5
+    assert len(probes.SHAPES) + 1 == 5
     assert "every quarter of a second" in plain
     assert session.TRIM_SECONDS == 0.25
 

@@ -17,6 +17,7 @@ from hushdoc.artifact.artifact import open_artifact
 from hushdoc.errors import CheckpointError, OutputExistsError
 from hushdoc.hashing import Clusters, FeatureScheme
 from hushdoc_export.table import differences, rounded, seal_table
+from hushdoc_training.table_checkpoint import TableCheckpoint
 
 SCHEME = FeatureScheme(rows=300, level="token", clusters=4)
 
@@ -29,19 +30,20 @@ def parts(tiny: ModuleType, **change: Any) -> dict[str, Any]:
         "scheme": SCHEME,
         "clusters": Clusters.of([("law", 3), ("court", 3), ("cat", 0)], SCHEME),
         "claim": tiny.claim(),
-        "key": tiny.KEY,
-        "name": "tiny-table",
-        "issuer": "the tests",
         **change,
     }
+
+
+def sealed(tiny: ModuleType, out: Path, *, dtype: str = "float16", **change: Any) -> Path:
+    table = TableCheckpoint(**parts(tiny, **change))
+    return seal_table(out, table, tiny.release(name="tiny-table"), dtype=dtype)
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [("float16", "F16"), ("int8", "U8")])
 def test_an_artifact_says_what_it_holds(
     tiny: ModuleType, tmp_path: Path, dtype: str, kind: str
 ) -> None:
-    given_parts = parts(tiny, dtype=dtype)
-    folder = seal_table(tmp_path / "a", **given_parts)
+    folder = sealed(tiny, tmp_path / "a", dtype=dtype)
     artifact = open_artifact(folder, tiny.policy())
     assert {path.name for path in folder.iterdir()} == {
         "README.md",
@@ -76,9 +78,9 @@ def test_an_artifact_says_what_it_holds(
         back = tensors.get_tensor("weights").astype(np.float64)
         if dtype == "int8":
             back = (back - 128) * tensors.get_tensor("scale")
-        exceeds = given_parts["weights"][:, 1:] - given_parts["weights"][:, :1]
+        exceeds = parts(tiny)["weights"][:, 1:] - parts(tiny)["weights"][:, :1]
         assert np.abs(back - exceeds).max() <= step["largestError"] * 1.0001
-        assert tensors.get_tensor("transitions") == pytest.approx(given_parts["transitions"])
+        assert tensors.get_tensor("transitions") == pytest.approx(parts(tiny)["transitions"])
 
 
 TABLES = st.integers(0, 2**32).map(
@@ -145,8 +147,8 @@ def test_raised_weights_keep_their_sign_and_speak_for_no_label_if_they_have_none
 @pytest.mark.parametrize(
     ("place", "value", "found"),
     [
-        ((5, 1), np.nan, "1 weights of the table are NaN"),
-        ((5, 1), -np.inf, "1 weights"),
+        ((5, 1), np.nan, "missing or infinite"),
+        ((5, 1), -np.inf, "missing or infinite"),
         ((5, 1), 1e6, "1e\\+06"),
         (5, 0.0, "1 of 300 rows"),
         (slice(7, 10), -0.0, "3 of 300 rows"),
@@ -156,10 +158,10 @@ def test_raised_weights_keep_their_sign_and_speak_for_no_label_if_they_have_none
 def test_a_table_that_is_not_complete_is_not_sealed(
     tiny: ModuleType, tmp_path: Path, place: Any, value: float, found: str, dtype: str
 ) -> None:
-    change = parts(tiny, dtype=dtype)
-    change["weights"][place] = value
+    weights = parts(tiny)["weights"]
+    weights[place] = value
     with pytest.raises(CheckpointError, match=found):
-        seal_table(tmp_path / "a", **change)
+        sealed(tiny, tmp_path / "a", dtype=dtype, weights=weights)
     assert not list(tmp_path.iterdir())
 
 
@@ -178,14 +180,14 @@ def test_parts_that_do_not_fit_are_not_sealed(
     tiny: ModuleType, tmp_path: Path, change: dict[str, Any]
 ) -> None:
     with pytest.raises(CheckpointError):
-        seal_table(tmp_path / "a", **parts(tiny, **change))
+        sealed(tiny, tmp_path / "a", **change)
     assert not list(tmp_path.iterdir())
 
 
 def test_nothing_is_written_over(tiny: ModuleType, tmp_path: Path) -> None:
-    seal_table(tmp_path / "a", **parts(tiny))
+    sealed(tiny, tmp_path / "a")
     with pytest.raises(OutputExistsError):
-        seal_table(tmp_path / "a", **parts(tiny))
+        sealed(tiny, tmp_path / "a")
     with pytest.raises(ValueError, match="dtype"):
-        seal_table(tmp_path / "b", **parts(tiny, dtype="int4"))
+        sealed(tiny, tmp_path / "b", dtype="int4")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]

@@ -18,7 +18,7 @@ from hushdoc.policy.policy import Policy
 from hushdoc.runtime.extraction import Extraction
 from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Runtime
-from hushdoc_export import agreement, kie
+from hushdoc_export import field_agreement, kie
 from hushdoc_export.calibration import field_answers
 from hushdoc_training import invented
 
@@ -48,7 +48,7 @@ def test_what_training_chose_is_what_the_artifact_does(
     small = ["--start", "small", "--max-tokens", "64", "--epochs", "0.1", "--quiet"]
     chosen = ["--word-order", "reading"] if order == "reading" else []
     assert main([*asked, *small, *chosen, "--out", str(run)]) == 0
-    kie.export(run, out, key=tiny.KEY, name="small-kie", issuer="the tests")
+    kie.export(run, out, tiny.release())
     manifest = json.loads((out / "hushdoc.json").read_text())
     assert manifest["preprocessing"]["word_order"] == order
     model = KIEModel.load(
@@ -66,9 +66,7 @@ def test_what_training_chose_is_what_the_artifact_does(
 def test_answers_are_held_against_labels_by_the_documents_own_numbers(
     tiny: ModuleType, tmp_path: Path
 ) -> None:
-    folder = tiny.resealed(
-        tmp_path / "artifact", preprocessing=tiny.preprocessing(word_order="reading")
-    )
+    folder = tiny.resealed(tmp_path / "artifact", settings=tiny.preprocessing(word_order="reading"))
     model = KIEModel.load(folder, policy=tiny.policy(), runtime=Runtime(threads=1))
     config = invented.InventedConfig(document_types=("receipt",))
     (item,) = invented.documents(seed=4, count=1, config=config)
@@ -84,7 +82,7 @@ def test_answers_are_held_against_labels_by_the_documents_own_numbers(
     )
     answers = field_answers(model, [labelled])
     assert answers.right.tolist() == [field in whole for field in fields]
-    (spans,) = agreement.fields_of(model, [labelled])
+    (spans,) = field_agreement.fields_of(model, [labelled])
     assert set(labelled.spans) <= set(spans)
     members = {(span.label, word) for span in spans for word in range(span.start, span.stop)}
     assert members == {(field.label, word) for field in fields for word in field.word_ids}

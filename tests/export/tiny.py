@@ -31,13 +31,14 @@ from hushdoc.runtime.encoding import Preprocessing
 from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc.signing import keys
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
-from hushdoc_export import kie, sealing
+from hushdoc_export import kie, probes, sealing
 from hushdoc_export.classification import export_image_classifier, export_text_classifier
 from hushdoc_export.embedding import export_embedding
 from hushdoc_export.release import Release
 from hushdoc_export.table import seal_table
 from hushdoc_training import checkpoint
 from hushdoc_training.models.layout import TokenClassifier
+from hushdoc_training.table_checkpoint import TableCheckpoint
 
 LABELS = LabelSet(fields=("date", "supplier", "total"))
 DELTA = 1e-5
@@ -111,6 +112,18 @@ def image_preprocessing(**change: Any) -> Preprocessing:
     return preprocessing(image=image, **change)
 
 
+def traceable(traced: Any, settings: Preprocessing | None = None) -> probes.Traceable:
+    """Returns a model of words and boxes with its probes, as `kie.export` traces it."""
+    return probes.of_text(
+        traced,
+        settings or preprocessing(),
+        vocab_size=Tokenizer.from_str(tokenizer_json()).get_vocab_size(),
+        output="logits",
+        boxes=True,
+        per_token=True,
+    )
+
+
 def claim() -> Claim:
     """Returns a claim whose epsilon follows from its transcript."""
     step = PoissonSampled(sampling_rate=0.1, event=Gaussian(noise_multiplier=2.0))
@@ -179,6 +192,12 @@ def save_checkpoint(
 KEY = keys.generate_key()
 TRUST = TrustStore(keys=(TrustedKey(name="tests", public_key=keys.public_key_of(KEY)),))
 
+
+def release(**change: Any) -> Release:
+    """Returns who releases what the tests export."""
+    return Release(**{"key": KEY, "name": "tiny-kie", "issuer": "the tests", **change})
+
+
 _home = tempfile.TemporaryDirectory(prefix="hushdoc-tests-")
 
 
@@ -196,9 +215,7 @@ def sealed(architecture: str = "layoutlm") -> Path:
 def _sealed(architecture: str) -> Path:
     folder = Path(_home.name) / architecture
     save_checkpoint(folder / "checkpoint", architecture)
-    return kie.export(
-        folder / "checkpoint", folder / "artifact", key=KEY, name="tiny-kie", issuer="the tests"
-    )
+    return kie.export(folder / "checkpoint", folder / "artifact", release())
 
 
 def sealed_with_images() -> Path:
@@ -215,9 +232,7 @@ def _sealed_with_images() -> Path:
         classifier=image_model(),
         settings=image_preprocessing(),
     )
-    return kie.export(
-        folder / "checkpoint", folder / "artifact", key=KEY, name="tiny-kie", issuer="the tests"
-    )
+    return kie.export(folder / "checkpoint", folder / "artifact", release())
 
 
 def sealed_variant(variant: str) -> Path:
@@ -231,11 +246,7 @@ def _sealed_variant(variant: str) -> Path:
     return kie.export(
         sealed().parent / "checkpoint",
         Path(_home.name) / variant,
-        key=KEY,
-        name="tiny-kie",
-        issuer="the tests",
-        variant=variant,
-        max_f1_loss=100,
+        release(variant=variant, max_f1_loss=100),
     )
 
 
@@ -314,36 +325,39 @@ def sealed_table(task: str) -> Path:
     stay = np.eye(len(tags), dtype=bool)
     weights = np.full((1009, len(tags)), 1e-3, dtype=np.float32)
     weights[::3, 1] = 1.0
-    return seal_table(
-        Path(_home.name) / f"{task}-table",
+    table = TableCheckpoint(
         weights=weights,
         transitions=np.zeros(stay.shape) if task == "kie" else np.where(stay, 0.0, -1e6),
         tags=tags,
         scheme=FeatureScheme(rows=1009, level="sentence", seed=9),
         claim=claim(),
-        key=KEY,
-        name="tiny-table",
-        issuer="the tests",
     )
+    return seal_table(Path(_home.name) / f"{task}-table", table, release(name="tiny-table"))
 
 
-def release(**change: Any) -> Release:
-    """Returns who releases what the tests export."""
-    return Release(**{"key": KEY, "name": "tiny", "issuer": "the tests", **change})
-
-
-def resealed(out: Path, *, task: str = "kie", origin: Path | None = None, **change: Any) -> Path:
+def resealed(
+    out: Path,
+    *,
+    task: str = "kie",
+    origin: Path | None = None,
+    labels: LabelSet = LABELS,
+    settings: Preprocessing | None = None,
+    tokenizer: bytes | None = None,
+    inputs: tuple[str, ...] = ("input_ids", "bbox", "attention_mask", "pixel_values"),
+) -> Path:
     """Returns a copy of the artifact with other parts, soundly signed: a wrong export."""
     opened = artifact.open_artifact(origin or sealed(), policy())
-    shapes = {item["name"]: item["shape"] for item in opened.manifest["inputs"]}
-    parts = {
-        "graph": opened.read("onnx/model.onnx"),
-        "inputs": shapes,
-        "outputs": {item["name"]: item["shape"] for item in opened.manifest["outputs"]},
-        "labels": LABELS,
-        "preprocessing": preprocessing(),
-        "tokenizer_json": opened.read("tokenizer.json"),
-        **change,
+    certificate = opened.certificate
+    certificate = replace(certificate, model=replace(certificate.model, task=task))
+    contents = {
+        "onnx/model.onnx": opened.read("onnx/model.onnx"),
+        "hushdoc.json": sealing.manifest(
+            certificate,
+            inputs=[port for port in opened.manifest["inputs"] if port["name"] in inputs],
+            outputs=opened.manifest["outputs"],
+            preprocessing=(settings or preprocessing()).to_dict(),
+        ),
+        "labels.json": sealing.dump({"fields": list(labels.fields)}),
+        "tokenizer.json": tokenizer or opened.read("tokenizer.json"),
     }
-    stated = replace(opened.certificate, model=replace(opened.certificate.model, task=task))
-    return sealing.seal(out, sealing.Payload(**parts), stated, key=KEY)
+    return sealing.seal(out, contents, certificate, labels=labels, key=KEY)

@@ -27,7 +27,7 @@ from hushdoc.runtime.scoring import Scoring
 from hushdoc.signing.keys import public_key_of
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
 from hushdoc.system import atomic_files
-from hushdoc_export import agreement, graph, sealing
+from hushdoc_export import graph, sealing
 from hushdoc_export.calibration import texts as labelled_texts
 from hushdoc_export.calibration.answers import (
     class_answers,
@@ -43,6 +43,7 @@ from hushdoc_export.calibration.fitting import (
     fit,
     scored,
 )
+from hushdoc_export.field_agreement import invented_documents
 from hushdoc_export.release import ASSURANCE, Release
 from hushdoc_training.labelled_texts import ClassifiedText, LabelledText
 
@@ -158,16 +159,13 @@ def _sealed(
     manifest = json.loads(contents["hushdoc.json"])
     manifest["preprocessing"] |= {"scores": scoring.to_dict()}
     contents["hushdoc.json"] = sealing.dump(manifest)
-    notes = {
-        graph.CERTIFICATE_KEY: certificate.certificate_id,
-        graph.SUMMARY_KEY: sealing.summary(release.name, release.version, certificate.claim),
-    }
+    notes = sealing.notes(certificate)
     for name in contents:
         if name.endswith(".safetensors"):
             contents[name] = _renamed_tensors(contents[name], notes)
         elif name == certificate.model.entry or name.endswith(".onnx"):
             contents[name] = _renamed(contents[name], notes)
-    return sealing.seal_files(out, contents, certificate, labels=_labels(contents), key=release.key)
+    return sealing.seal(out, contents, certificate, labels=_labels(contents), key=release.key)
 
 
 def _certificate(
@@ -215,8 +213,9 @@ def export_calibrated_on_invented(
         told |= {"texts": labelled_texts.invented(labels.fields), "data": labelled_texts.INVENTED}
         return export_calibrated_table(folder, out, release, **told)
     images = "image" in opened.manifest["preprocessing"]
-    with agreement.asked(labels, images=images, count=NUM_INVENTED) as asked:
-        strange = sorted(set(labels.fields) - {span.label for item in asked for span in item.spans})
+    with invented_documents(labels, images=images, count=NUM_INVENTED) as documents:
+        known = {span.label for item in documents for span in item.spans}
+        strange = sorted(set(labels.fields) - known)
         if strange or not labels.fields:
             raise InputError(
                 f"Invented documents have no field {', '.join(strange)[:200] or 'at all'}, so they "
@@ -224,7 +223,7 @@ def export_calibrated_on_invented(
                 "documents of your own that nobody has to protect: "
                 "hushdoc_export.calibration.export_calibrated."
             )
-        return export_calibrated(folder, out, release, documents=asked, data=INVENTED, **told)
+        return export_calibrated(folder, out, release, documents=documents, data=INVENTED, **told)
 
 
 def own_policy(release: Release) -> Policy:

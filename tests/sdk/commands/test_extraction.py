@@ -16,7 +16,9 @@ from hushdoc import hashing
 from hushdoc.commands.command_line import build_parser
 from hushdoc.errors import DeviceUnavailableError
 from hushdoc.hashing import FeatureScheme
+from hushdoc_export.release import Release
 from hushdoc_export.table import seal_table
+from hushdoc_training.table_checkpoint import TableCheckpoint
 
 SCHEME = FeatureScheme(rows=30_011, level="sentence", seed=9, bigrams=False, skip_grams=False)
 TEXT = "1. Term. This lasts for a year. It is governed by the laws of Utah. Nothing else."
@@ -28,17 +30,14 @@ def place(tmp_path: Path, build: ModuleType, key: Any, monkeypatch: pytest.Monke
     weights = np.full((SCHEME.rows, 2), 1e-4, dtype=np.float32)
     weights[:, 0] += 2e-4
     weights[hashing.features([["laws"]], SCHEME).indices, 1] = 8.0
-    seal_table(
-        tmp_path / "model",
+    table = TableCheckpoint(
         weights=weights,
         transitions=np.zeros((2, 2)),
         tags=("O", "governing-law"),
         scheme=SCHEME,
         claim=build.claim(),
-        key=key,
-        name="contracts",
-        issuer="the tests",
     )
+    seal_table(tmp_path / "model", table, Release(key=key, name="contracts", issuer="the tests"))
     (tmp_path / "trust.json").write_bytes(build.trust(key).to_json())
     (tmp_path / "policy.toml").write_text(
         'trust = "trust.json"\nmax_epsilon = 8\nmax_delta = 1e-5\nprivacy_units = ["document"]\n'

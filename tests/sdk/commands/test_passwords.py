@@ -23,7 +23,9 @@ from hushdoc.errors import EncryptedDocumentError, InputError
 from hushdoc.hashing import FeatureScheme
 from hushdoc.reading import page_image
 from hushdoc.runtime.images import with_image
+from hushdoc_export.release import Release
 from hushdoc_export.table import seal_table
+from hushdoc_training.table_checkpoint import TableCheckpoint
 
 SCHEME = FeatureScheme(rows=30_011, level="sentence", seed=9, bigrams=False, skip_grams=False)
 PASSWORD = "geheim"
@@ -53,17 +55,14 @@ def place(
     """A folder with a model, a policy and an encrypted file, as the working directory."""
     weights = np.full((SCHEME.rows, 2), 1e-4, dtype=np.float32)
     weights[hashing.features([["laws"]], SCHEME).indices, 1] = 8.0
-    seal_table(
-        tmp_path / "model",
+    table = TableCheckpoint(
         weights=weights,
         transitions=np.zeros((2, 2)),
         tags=("O", "governing-law"),
         scheme=SCHEME,
         claim=build.claim(),
-        key=key,
-        name="contracts",
-        issuer="the tests",
     )
+    seal_table(tmp_path / "model", table, Release(key=key, name="contracts", issuer="the tests"))
     (tmp_path / "trust.json").write_bytes(build.trust(key).to_json())
     (tmp_path / "policy.toml").write_text(
         'trust = "trust.json"\nmax_epsilon = 8\nmax_delta = 1e-5\nprivacy_units = ["document"]\n'

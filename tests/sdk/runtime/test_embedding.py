@@ -30,7 +30,8 @@ from hushdoc.runtime.embedding import EmbeddingModel
 from hushdoc.runtime.extraction import Failure, Field
 from hushdoc.runtime.session import Runtime
 from hushdoc.runtime.vectors import Embedding
-from hushdoc_export.embedding import export_embedding, export_minilm, public_claim
+from hushdoc_export import claims
+from hushdoc_export.embedding import export_embedding, export_minilm
 from hushdoc_export.release import Release
 
 TEXTS = [
@@ -64,7 +65,7 @@ def folder(tiny: ModuleType, encoder: Any) -> Iterator[Path]:
 
 
 def exported(tiny: ModuleType, encoder: Any, out: Path, **change: Any) -> Path:
-    settings = {"pooling": "mean", "claim": public_claim(), **change}
+    settings = {"pooling": "mean", "claim": claims.public(), **change}
     release = Release(key=tiny.KEY, name="tiny-embedding", issuer="the tests")
     return export_embedding(
         encoder,
@@ -330,17 +331,17 @@ def test_variants_are_near_and_say_how_near(
     assert np.abs(loaded.embed_texts(TEXTS).vectors - alone).max() < 1e-6
     first, second = loaded.certificate.derivation
     assert (first["step"], second["step"]) == ("export-onnx", f"round-to-{variant}")
-    assert second["likeness"]["least"] <= second["likeness"]["mean"] <= 1.000001
-    assert second["likeness"]["mean"] >= 0.98
+    assert second["agreement"]["leastCosine"] <= second["agreement"]["meanCosine"] <= 1.000001
+    assert second["agreement"]["meanCosine"] >= second["agreement"]["minMeanCosine"] == 0.98
 
 
 def test_a_variant_that_loses_too_much_is_refused(
     tiny: ModuleType, encoder: Any, tmp_path: Path
 ) -> None:
     release = Release(
-        key=tiny.KEY, name="tiny", issuer="the tests", variant="int8", min_likeness=0.9999999
+        key=tiny.KEY, name="tiny", issuer="the tests", variant="int8", min_cosine=0.9999999
     )
-    with pytest.raises(ParityError, match="at least 1 is asked") as raised:
+    with pytest.raises(ParityError, match="at least 1 is required") as raised:
         exported(tiny, encoder, tmp_path / "artifact", release=release)
     assert raised.value.code == "VARIANT_LOSES_TOO_MUCH"
     assert list(tmp_path.iterdir()) == []

@@ -289,7 +289,7 @@ def test_a_page_that_cannot_be_read_at_all_has_no_fields(model: KIEModel) -> Non
 
 def test_a_segment_model_says_when_segments_are_missing(tiny: ModuleType, tmp_path: Path) -> None:
     settings = tiny.preprocessing(box_level="segment")
-    folder = tiny.resealed(tmp_path / "artifact", preprocessing=settings)
+    folder = tiny.resealed(tmp_path / "artifact", settings=settings)
     loaded = KIEModel.load(folder, policy=tiny.policy())
     answer = loaded.extract(document(14))
     (warning,) = answer.warnings
@@ -305,8 +305,8 @@ def test_a_segment_model_says_when_segments_are_missing(tiny: ModuleType, tmp_pa
     ("change", "text"),
     [
         ({"labels": LabelSet(fields=("date", "total"))}, "with 2 fields needs one of .* 5"),
-        ({"tokenizer_json": b"{}"}, "tokenizer can't be read"),
-        ({"inputs": {"input_ids": ["batch", "sequence"]}}, "manifest"),
+        ({"tokenizer": b"{}"}, "tokenizer can't be read"),
+        ({"inputs": ("input_ids",)}, "manifest"),
     ],
 )
 def test_parts_that_do_not_fit_are_an_artifact_error(
@@ -321,7 +321,7 @@ def test_a_graph_that_fails_on_long_windows_is_an_artifact_error(
     tiny: ModuleType, tmp_path: Path
 ) -> None:
     settings = tiny.preprocessing(max_tokens=200)
-    folder = tiny.resealed(tmp_path / "artifact", preprocessing=settings)
+    folder = tiny.resealed(tmp_path / "artifact", settings=settings)
     loaded = KIEModel.load(folder, policy=tiny.policy())
     with pytest.raises(ArtifactError, match="The graph failed"):
         loaded.extract(document(100))

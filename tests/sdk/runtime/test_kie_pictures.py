@@ -203,10 +203,10 @@ def test_contract_and_graph_must_tell_of_the_same_images(tiny: ModuleType, tmp_p
         KIEModel.load(without, policy=tiny.policy())
     image = replace(tiny.image_preprocessing().image, height=64)
     other = replace(tiny.image_preprocessing(), image=image)
-    wrong = tiny.resealed(tmp_path / "wrong", origin=origin, preprocessing=other)
+    wrong = tiny.resealed(tmp_path / "wrong", origin=origin, settings=other)
     with pytest.raises(ArtifactError, match=r"\[3, 64, 32\] each"):
         KIEModel.load(wrong, policy=tiny.policy())
-    needless = tiny.resealed(tmp_path / "needless", preprocessing=tiny.image_preprocessing())
+    needless = tiny.resealed(tmp_path / "needless", settings=tiny.image_preprocessing())
     with pytest.raises(ArtifactError, match="a model for 'kie' reads .*pixel_values"):
         KIEModel.load(needless, policy=tiny.policy())
 

@@ -23,8 +23,9 @@ from hushdoc.runtime.embedding import EmbeddingModel
 from hushdoc.runtime.extraction import Extraction
 from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Runtime
+from hushdoc_export import claims
 from hushdoc_export.classification import export_text_classifier
-from hushdoc_export.embedding import export_embedding, public_claim
+from hushdoc_export.embedding import export_embedding
 from hushdoc_export.release import Release
 
 ROWS = [
@@ -76,7 +77,7 @@ def mapped(answer: Extraction, numbers: Sequence[int]) -> Extraction:
 
 
 def kie(tiny: ModuleType, out: Path, **change: str) -> KIEModel:
-    folder = tiny.resealed(out, preprocessing=tiny.preprocessing(**change))
+    folder = tiny.resealed(out, settings=tiny.preprocessing(**change))
     return KIEModel.load(folder, policy=tiny.policy(), runtime=Runtime(threads=1))
 
 
@@ -170,7 +171,7 @@ def test_an_unknown_order_is_refused(tiny: ModuleType, tmp_path: Path) -> None:
     settings = tiny.preprocessing()
     # A frozen dataclass checks what is passed to it, not what a wrong exporter wrote.
     object.__setattr__(settings, "word_order", "by-size")
-    folder = tiny.resealed(tmp_path / "artifact", preprocessing=settings)
+    folder = tiny.resealed(tmp_path / "artifact", settings=settings)
     with pytest.raises(ArtifactError, match="word_order is 'by-size'"):
         KIEModel.load(folder, policy=tiny.policy())
 
@@ -229,7 +230,7 @@ def test_embeddings_sort_too(tiny: ModuleType, tmp_path: Path) -> None:
         tokenizer_json=tiny.tokenizer_json(),
         preprocessing=tiny.preprocessing(overlap=0, word_order="reading"),
         pooling="mean",
-        claim=public_claim(),
+        claim=claims.public(),
     )
     model = EmbeddingModel.load(folder, policy=Policy.integrity_only(trust=tiny.TRUST))
     moved, _ = scrambled(rows())

@@ -31,10 +31,12 @@ from hushdoc.runtime.embedding import EmbeddingModel
 from hushdoc.runtime.extraction import Extraction, Failure, Field, Timings
 from hushdoc.runtime.hashed.model import HashedCRFModel
 from hushdoc.runtime.kie import KIEModel
+from hushdoc_export import claims
 from hushdoc_export.classification import export_text_classifier
-from hushdoc_export.embedding import export_embedding, public_claim
+from hushdoc_export.embedding import export_embedding
 from hushdoc_export.release import Release
 from hushdoc_export.table import seal_table
+from hushdoc_training.table_checkpoint import TableCheckpoint
 
 
 def nested(depth: int) -> Any:
@@ -114,17 +116,14 @@ def hashed_table(out: Path, build: ModuleType, key: Any) -> Path:
     weights = np.full((scheme.rows, 2), 1e-4, dtype=np.float32)
     alone = replace(scheme, bigrams=False, skip_grams=False, clusters=0)
     weights[hashing.features([["laws"]], alone).indices, 1] = 8.0
-    return seal_table(
-        out,
+    table = TableCheckpoint(
         weights=weights,
         transitions=np.zeros((2, 2)),
         tags=("O", "governing-law"),
         scheme=scheme,
         claim=build.claim(),
-        key=key,
-        name="contracts",
-        issuer="the tests",
     )
+    return seal_table(out, table, Release(key=key, name="contracts", issuer="the tests"))
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +137,7 @@ def models(
         "preprocessing": tiny.preprocessing(overlap=0),
     }
     bert = small(transformers.BertModel, transformers.BertConfig)
-    public = {"pooling": "mean", "claim": public_claim(), **settings}
+    public = {"pooling": "mean", "claim": claims.public(), **settings}
     embedding = export_embedding(bert, home / "embedding", release, **public)
     bert = small(transformers.BertForSequenceClassification, transformers.BertConfig, num_labels=2)
     private = {"labels": ["letter", "form"], "claim": tiny.claim(), "layout": False, **settings}

@@ -21,7 +21,9 @@ from hushdoc.runtime.classification import ClassificationModel
 from hushdoc.runtime.hashed import sealed_table
 from hushdoc.runtime.hashed.class_scoring import KEY
 from hushdoc.runtime.scoring import Scoring
+from hushdoc_export.release import Release
 from hushdoc_export.table import seal_table
+from hushdoc_training.table_checkpoint import TableCheckpoint
 
 SCHEME = FeatureScheme(rows=5003, bigrams=False, skip_grams=False)
 CLASSES = ("farm", "law", "sea")
@@ -50,7 +52,9 @@ def load(tmp_path: Path, build: ModuleType, key: Any) -> Load:
     """Returns what seals a table, changes what its manifest declares, and loads it."""
     count = 0
 
-    def sealed_and_loaded(preprocessing: dict[str, Any], **change: Any) -> ClassificationModel:
+    def sealed_and_loaded(
+        preprocessing: dict[str, Any], *, dtype: str = "float16", **change: Any
+    ) -> ClassificationModel:
         nonlocal count
         count += 1
         folder = tmp_path / f"{count}"
@@ -60,12 +64,10 @@ def load(tmp_path: Path, build: ModuleType, key: Any) -> Load:
             "tags": CLASSES,
             "scheme": SCHEME,
             "claim": build.claim(),
-            "key": key,
-            "name": "classes",
-            "issuer": "the tests",
             **change,
         }
-        seal_table(folder, **parts)
+        release = Release(key=key, name="classes", issuer="the tests")
+        seal_table(folder, TableCheckpoint(**parts), release, dtype=dtype)
         manifest = json.loads((folder / "hushdoc.json").read_bytes())
         manifest["preprocessing"] |= preprocessing
         (folder / "hushdoc.json").write_text(json.dumps(manifest))

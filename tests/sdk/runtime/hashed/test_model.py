@@ -27,7 +27,9 @@ from hushdoc.runtime.extraction import Extraction, Failure
 from hushdoc.runtime.hashed import sealed_table
 from hushdoc.runtime.hashed.model import HashedCRFModel
 from hushdoc.runtime.scoring import Scoring
+from hushdoc_export.release import Release
 from hushdoc_export.table import seal_table
+from hushdoc_training.table_checkpoint import TableCheckpoint
 
 ROWS = 30_011  # a prime
 SENTENCE = FeatureScheme(rows=ROWS, level="sentence", seed=9)
@@ -54,7 +56,7 @@ def scored(scheme: FeatureScheme, words: dict[str, int], columns: int) -> np.nda
 def seal(tmp_path: Path, build: ModuleType, key: Any) -> Seal:
     """Returns what seals a table whose words mark sentences or tokens."""
 
-    def make(name: str = "model", **change: Any) -> Path:
+    def make(name: str = "model", *, dtype: str = "float16", **change: Any) -> Path:
         scheme = change.pop("scheme", SENTENCE)
         tags = change.pop("tags", ("O", "governing-law"))
         words = change.pop("words", {"laws": 1})
@@ -64,12 +66,10 @@ def seal(tmp_path: Path, build: ModuleType, key: Any) -> Seal:
             "tags": tags,
             "scheme": scheme,
             "claim": build.claim(),
-            "key": key,
-            "name": "contracts",
-            "issuer": "the tests",
             **change,
         }
-        return seal_table(tmp_path / name, **parts)
+        release = Release(key=key, name="contracts", issuer="the tests")
+        return seal_table(tmp_path / name, TableCheckpoint(**parts), release, dtype=dtype)
 
     return make
 

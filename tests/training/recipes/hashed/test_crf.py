@@ -21,6 +21,7 @@ from hushdoc.runtime.hashed.model import HashedCRFModel
 from hushdoc.runtime.hashed.table import HashedTable, item_scores
 from hushdoc.signing import keys
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
+from hushdoc_export.release import Release
 from hushdoc_export.table import seal_table
 from hushdoc_training import table_checkpoint
 from hushdoc_training.commands import clauses
@@ -330,11 +331,7 @@ class TestTrain:
         self.train(training, tmp_path / "run", settings=settings)
         table = table_checkpoint.load(tmp_path / "run")
         key = keys.generate_key()
-        seal_table(
-            tmp_path / "model", weights=table.weights, transitions=table.transitions,
-            tags=table.tags, scheme=table.scheme, claim=table.claim, key=key, name="clauses",
-            issuer="this test",
-        )  # fmt: skip
+        seal_table(tmp_path / "model", table, Release(key=key, name="clauses", issuer="this test"))
         trusted = TrustedKey(name="test", public_key=keys.public_key_of(key))
         policy = Policy.integrity_only(TrustStore(keys=(trusted,)))
         model = HashedCRFModel.load(tmp_path / "model", policy=policy)

@@ -15,6 +15,7 @@ from hushdoc.policy.policy import Policy
 from hushdoc.runtime.hashed.model import HashedCRFModel
 from hushdoc.signing import keys
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
+from hushdoc_export.release import Release
 from hushdoc_export.table import export_table
 from hushdoc_training import table_checkpoint
 from hushdoc_training.crf import corpus
@@ -167,9 +168,8 @@ def test_tables_of_any_number_of_rows_are_sealed_and_read(tmp_path: Path) -> Non
     train = corpus.sentence_corpus(clause_contracts.contracts(120), [LAW])
     document_run(train, tmp_path / "run")
     key = keys.generate_key()
-    export_table(
-        tmp_path / "run", tmp_path / "model", key=key, name="law", issuer="us", dtype="int8"
-    )
+    release = Release(key=key, name="law", issuer="us")
+    export_table(tmp_path / "run", tmp_path / "model", release, dtype="int8")
     trusted = TrustedKey(name="test", public_key=keys.public_key_of(key))
     policy = Policy.integrity_only(TrustStore(keys=(trusted,)))
     model = HashedCRFModel.load(tmp_path / "model", policy=policy)
