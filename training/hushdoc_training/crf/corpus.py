@@ -68,12 +68,7 @@ class Corpus:
         return ends
 
     def sentences_of(self, first: int, last: int) -> list[Sequence[str]]:
-        """Returns the sentences that hold some items, such as those of a document.
-
-        Args:
-            first: The first item.
-            last: One past the last.
-        """
+        """Returns the sentences that hold some items, such as those of a document."""
         if self.level == "sentence":
             return list(self.sentences[first:last])
         start, stop = np.searchsorted(self.documents, [first, last]).tolist()
@@ -86,13 +81,7 @@ class Corpus:
         *,
         min_document_frequency: int = 1,
     ) -> Features:
-        """Returns the rows of every item.
-
-        Args:
-            scheme: What the features are; of the corpus's level.
-            clusters: What the scheme's clusters are.
-            min_document_frequency: Features of fewer documents are left out.
-        """
+        """Returns the rows of every item."""
         if scheme.level != self.level:
             raise ValueError(f"The items are {self.level}s, the scheme's are {scheme.level}s.")
         if min_document_frequency <= 1:
@@ -108,10 +97,6 @@ class Corpus:
 
 def sentence_corpus(texts: Iterable[LabelledText], names: Sequence[str]) -> Corpus:
     """Returns the sentences of texts with the labels that their spans give them.
-
-    Args:
-        texts: Each is a document.
-        names: The labels to learn; spans of others are left outside.
 
     Raises:
         AnnotationError: A span is empty or leaves its text.
@@ -131,10 +116,6 @@ def sentence_corpus(texts: Iterable[LabelledText], names: Sequence[str]) -> Corp
 
 def token_corpus(texts: Iterable[LabelledText], names: Sequence[str]) -> Corpus:
     """Returns the tokens of texts with BIO tags; every sentence is a sequence of its own.
-
-    Args:
-        texts: Labelled texts.
-        names: The labels to learn; spans of others are left outside.
 
     Raises:
         AnnotationError: A span is empty or leaves its text, or spans overlap.
@@ -156,10 +137,6 @@ def token_corpus(texts: Iterable[LabelledText], names: Sequence[str]) -> Corpus:
 
 def tagged_corpus(tagged: Iterable[TaggedSentence], names: Sequence[str]) -> Corpus:
     """Returns the tokens of sentences that are tagged already; each is a sequence of its own.
-
-    Args:
-        tagged: Sentences with BIO tags; an I that opens a field becomes a B, as in CoNLL-2003.
-        names: The labels to learn; others are left outside.
 
     Raises:
         AnnotationError: Tokens and tags are not equally many, or a tag is neither O, B- nor I-.

@@ -98,9 +98,6 @@ def complete_rows(weights: Floats) -> Doubles:
 
     Where fewer than two are complete, missing weights of the learned rows count as zeros, which is
     what CRFsuite takes them for.
-
-    Args:
-        weights: NaN where nothing was learned.
     """
     missing = np.isnan(weights)
     complete = weights[~missing.any(axis=1)]

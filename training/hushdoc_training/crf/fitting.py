@@ -136,14 +136,7 @@ def fit(
 def occurrences(
     features: Features, labels: npt.NDArray[np.int64], *, rows: int, columns: int
 ) -> npt.NDArray[np.bool_]:
-    """Returns which rows of a table occur in items of which label, shape [rows, columns].
-
-    Args:
-        features: The rows of every item.
-        labels: The column of every item's label.
-        rows: Of the table.
-        columns: How many labels there are.
-    """
+    """Returns which rows of a table occur in items of which label, shape [rows, columns]."""
     seen = np.zeros((rows, columns), dtype=bool)
     seen[features.indices, np.repeat(labels, np.diff(features.offsets))] = True
     return seen
@@ -156,11 +149,6 @@ def stored(
 
     Its attributes must be spelled as rows, its labels as columns. The layout is that of
     crf1d_model.c and cqdb.c.
-
-    Args:
-        content: The model file.
-        rows: Of the table.
-        labels: How many columns it has.
 
     Raises:
         ValueError: It is not a model file of this layout.
@@ -228,12 +216,6 @@ def require_labels(
     names: Sequence[str],
 ) -> None:
     """Refuses labels from which nothing can be learned.
-
-    Args:
-        features: The rows of every item.
-        labels: The column of every item's label.
-        documents: Where each sequence begins, in items, and the number of items at the end.
-        names: The labels' names in the order of the columns.
 
     Raises:
         AnnotationError: Labels do not fit the items, or are all the same.

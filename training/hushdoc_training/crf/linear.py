@@ -40,11 +40,7 @@ class LinearModel:
     intercepts: npt.NDArray[np.float64]
 
     def predict(self, matrix: Any) -> list[str]:
-        """Returns the class of each document.
-
-        Args:
-            matrix: What `hashed` returned.
-        """
+        """Returns the class of each document."""
         table = np.nan_to_num(self.weights, nan=0.0)
         scores = matrix @ table + self.intercepts
         if scores.shape[1] == 1:
@@ -73,11 +69,7 @@ class LinearModel:
         return np.concatenate([-half, half], axis=1)
 
     def filled(self, fill: Fill) -> LinearModel:
-        """Returns the model with every coefficient filled.
-
-        Args:
-            fill: What to fill it with.
-        """
+        """Returns the model with every coefficient filled."""
         return LinearModel(
             classes=self.classes, weights=fill(self.table()), intercepts=self.intercepts
         )
@@ -114,10 +106,6 @@ def _as_it_is(words: Sequence[str]) -> Sequence[str]:
 
 def counted(features: Features, rows: int) -> Any:
     """Returns how often each text has each row, every text of length 1.
-
-    Args:
-        features: Of whole texts, by this package's own hashes, which a table's reader knows.
-        rows: Of the table.
 
     Raises:
         MissingExtraError: scikit-learn is not installed.
@@ -210,13 +198,7 @@ def amounts(
 
 
 def from_sklearn(model: Any, columns: npt.NDArray[np.intp], rows: int) -> LinearModel:
-    """Returns a fitted scikit-learn classifier as a table.
-
-    Args:
-        model: With `coef_`, `intercept_` and `classes_`.
-        columns: The row of the table that each of its coefficients belongs to.
-        rows: Of the table.
-    """
+    """Returns a fitted scikit-learn classifier as a table."""
     weights = np.full((rows, model.coef_.shape[0]), np.nan, dtype=np.float32)
     weights[columns] = model.coef_.T
     # Nothing was learned about a row of zeros, and one would stand out in a filled table.
@@ -230,10 +212,6 @@ def from_sklearn(model: Any, columns: npt.NDArray[np.intp], rows: int) -> Linear
 
 def support_vectors(*, intercept: bool = True) -> Any:
     """Returns an unfitted linear support vector machine by stochastic gradients.
-
-    Args:
-        intercept: Whether each class has a constant beside its weights. A table has none, and
-            without it only the direction of a document counts, not its length.
 
     Raises:
         MissingExtraError: scikit-learn is not installed.

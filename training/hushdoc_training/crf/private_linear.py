@@ -26,16 +26,6 @@ def fit_private_linear(
 ) -> PrivateTable:
     """Returns a multinomial logistic regression trained by DP-SGD, each item one record.
 
-    Args:
-        features: Of all items, such as whole messages.
-        labels: Of all items, as numbers of `names`.
-        names: The classes.
-        scales: Scale of each row, shape [R], from public text alone.
-        plan: Sampling, clipping and noise.
-        stream: Where sampling and noise come from.
-        settings: Everything else; its `transition_scale` is 0, for there are no transitions.
-        weights: What training goes on from, shape [R, d]: a table that was released; else zeros.
-
     Raises:
         ValueError: The parts do not fit together.
     """

@@ -87,11 +87,7 @@ class AdjacentDistributions:
     """Distributions of a table's columns, with and without the values farthest from the mean."""
 
     def __init__(self, rows: Doubles) -> None:
-        """Sorts the values once, so that any number of them can be left out quickly.
-
-        Args:
-            rows: The complete rows, shape [rows, columns].
-        """
+        """Sorts the values once, so that any number of them can be left out quickly."""
         if rows.ndim != 2 or len(rows) < 2:
             raise ValueError(f"rows have the shape {rows.shape}; expected at least two rows.")
         off = rows - rows.mean(axis=0)
@@ -124,10 +120,6 @@ class AdjacentDistributions:
 
     def cost(self, removed: int, delta: float = DELTA) -> TermCost:
         """Returns the cost of a term.
-
-        Args:
-            removed: The number of rows that it has.
-            delta: At which epsilon is stated.
 
         Example:
             >>> rows = np.linspace(-1, 1, 1000)[:, None]
@@ -249,10 +241,6 @@ def terms(sentences: Sequence[Sequence[str]], scheme: FeatureScheme) -> Terms:
 
     A feature counts for each word that it is made of; features that share a row count apart.
 
-    Args:
-        sentences: Tokens of the documents that were trained on.
-        scheme: What features are made.
-
     Example:
         >>> found = terms([["a", "b", "c"], ["a", "b"]], FeatureScheme())
         >>> dict(zip(found.words, found.features.tolist())), found.total
@@ -291,10 +279,6 @@ def terms(sentences: Sequence[Sequence[str]], scheme: FeatureScheme) -> Terms:
 
 def plot(curves: Iterable[tuple[Doubles, Sequence[TermCost]]], path: Path) -> None:
     """Draws the cost of terms by how frequent they are, like figure 2 of the paper, both ways.
-
-    Args:
-        curves: For each model the shares of the features, and the cost at each.
-        path: Of the image to write.
 
     Raises:
         MissingExtraError: matplotlib is not installed.

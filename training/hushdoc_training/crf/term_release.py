@@ -59,11 +59,6 @@ def released(
 
     Rows are drawn back to the ball first, so that rounding to single precision can't have left it.
 
-    Args:
-        table: What was learned.
-        noise_std: Standard deviation of the noise, above 0.
-        stream: Where it comes from.
-
     Raises:
         ValueError: The noise is not a positive number.
     """

@@ -36,10 +36,6 @@ def class_corpus(texts: Iterable[ClassifiedText], names: Sequence[str]) -> Corpu
 
     Texts without a word say nothing, and are left out.
 
-    Args:
-        texts: Each is a document.
-        names: The kinds, in the order of the table's columns; texts of others are left out.
-
     Raises:
         AnnotationError: A kind has no name, or is called "O", which stands for no label.
     """
@@ -69,10 +65,6 @@ def class_corpus(texts: Iterable[ClassifiedText], names: Sequence[str]) -> Corpu
 def whole(features: Features, corpus: Corpus) -> Features:
     """Returns the features of texts as single items, each row as often as sentences have it.
 
-    Args:
-        features: Of the corpus's sentences.
-        corpus: Made by `class_corpus`.
-
     Example:
         >>> texts = class_corpus([], ["a", "b"])
         >>> none = Features(indices=np.zeros(0, np.int32), offsets=np.zeros(1, np.int64))
@@ -83,11 +75,7 @@ def whole(features: Features, corpus: Corpus) -> Features:
 
 
 def classes(corpus: Corpus) -> npt.NDArray[np.int64]:
-    """Returns the number of each text's class.
-
-    Args:
-        corpus: Made by `class_corpus`, so that no text is without a sentence.
-    """
+    """Returns the number of each text's class."""
     found: npt.NDArray[np.int64] = corpus.labels[corpus.documents[:-1]]
     return found
 

@@ -42,12 +42,6 @@ def sentences(
 ) -> list[list[str]]:
     """Returns sentences of words that are drawn as often as their rank lets expect.
 
-    Args:
-        words: The most frequent first.
-        count: How many sentences.
-        length: How many words each has.
-        seed: Of the draws; public.
-
     Example:
         >>> made = sentences(["the", "of", "zebra"], count=1000, length=4)
         >>> sum(one.count("the") for one in made) > sum(one.count("zebra") for one in made) > 0

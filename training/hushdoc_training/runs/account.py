@@ -122,12 +122,6 @@ def require_room(
 ) -> LedgerStatement:
     """Returns what the ledger would say with this run in it; reserves nothing.
 
-    Args:
-        ledger: The budget of the documents.
-        plan: What the run will do.
-        documents: Digest of their content.
-        documents_changed: Whether some were added, removed or relabelled since the last run.
-
     Raises:
         InputError: WRONG_UNIT or WRONG_DELTA, or the ledger can't be read.
         PrivacyError: BUDGET_EXCEEDED or OTHER_DOCUMENTS.
@@ -165,12 +159,7 @@ def join(run: Run, plan: PrivacyPlan, terms: Terms) -> LedgerAccount:
 
 
 def announcement(statement: LedgerStatement, claim: Claim) -> str:
-    """Returns what is to be known before the first step: the epsilon that will be certified.
-
-    Args:
-        statement: What the ledger says with this run in it.
-        claim: The claim made from it.
-    """
+    """Returns what is to be known before the first step: the epsilon that will be certified."""
     (guarantee,) = claim.guarantees
     others = statement.num_runs - 1
     runs = "no other run" if not others else "1 other" if others == 1 else f"{others} others"

@@ -35,12 +35,7 @@ class Whole:
 
 
 def first_finds(group: Group, look: Callable[[], Found]) -> Found:
-    """Returns to all processes what the first one finds; where it fails, all raise.
-
-    Args:
-        group: All of them call this.
-        look: Called in the first process alone.
-    """
+    """Returns to all processes what the first one finds; where it fails, all raise."""
     found: list[Found] = []
     group.first_does(lambda: found.append(look()))
     if group.size == 1:
@@ -52,13 +47,7 @@ def first_finds(group: Group, look: Callable[[], Found]) -> Found:
 
 
 def gather(model: nn.Module, optimizer: torch.optim.Optimizer, group: Group) -> Whole:
-    """Puts everything together in the first process; the others keep no tensor.
-
-    Args:
-        model: Its parameters and buffers, sharded or not.
-        optimizer: Its state and its groups' numbers.
-        group: All of its processes call this.
-    """
+    """Puts everything together in the first process; the others keep no tensor."""
     tensors: dict[str, torch.Tensor] = {}
     for key, value in _values(model, optimizer):
         full = getattr(value, "full_tensor", None)  # of a shard; all processes take part
@@ -87,14 +76,7 @@ def require_fit(whole: Whole, model: nn.Module, optimizer: torch.optim.Optimizer
 def give_out(
     whole: Whole | None, model: nn.Module, optimizer: torch.optim.Optimizer, group: Group
 ) -> None:
-    """Loads what the first process holds into model and optimizer of all.
-
-    Args:
-        whole: In the first process, with `require_fit` passed; None in the others.
-        model: Parameters and buffers are overwritten.
-        optimizer: Its state is replaced.
-        group: All of its processes call this.
-    """
+    """Loads what the first process holds into model and optimizer of all."""
     held: Whole = whole or Whole(tensors={}, numbers=[])
     named, parameters = _named(model), _parameters(optimizer)
     device = next(iter(named.values())).device

@@ -32,10 +32,6 @@ class Finding:
 def audit(ledger: Ledger, folders: Sequence[Path] = ()) -> tuple[Finding, ...]:
     """Returns what was checked and found.
 
-    Args:
-        ledger: The ledger; opening it has checked that it is one.
-        folders: Run folders that were trained with it.
-
     Raises:
         InputError: The file vanished or was swapped meanwhile.
         CheckpointError: A folder holds no run.

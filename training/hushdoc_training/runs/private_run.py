@@ -179,12 +179,7 @@ class PrivateRun:
         return charged >= self.plan.steps
 
     def report(self, *, title: str, quiet: bool = False) -> StepReport:
-        """Returns what shows and logs the steps of this run, in its first process.
-
-        Args:
-            title: Of the plot.
-            quiet: Show no progress line.
-        """
+        """Returns what shows and logs the steps of this run, in its first process."""
         if isinstance(self.charges, FollowedCharges):
             raise ValueError("only the run's first process reports its steps.")
         return StepReport(
@@ -197,11 +192,7 @@ class PrivateRun:
         )
 
     def claim(self, **changed: Any) -> Claim:
-        """Returns the claim of the run and of all that its ledger holds by now.
-
-        Args:
-            changed: Arguments of the terms' `claim` that training has found.
-        """
+        """Returns the claim of the run and of all that its ledger holds by now."""
         if self.terms is None:
             raise ValueError("the run has no terms; make its claim by `PrivateTraining.claim`.")
         return self.terms.claim(ledger=self.account.statement(), **changed)
@@ -212,11 +203,7 @@ class PrivateRun:
         return (self.folder / CHECKPOINT).is_dir()
 
     def finish(self, write: Callable[[Path], None]) -> None:
-        """Writes the checkpoint and ends the run.
-
-        Args:
-            write: Writes a checkpoint into a new folder.
-        """
+        """Writes the checkpoint and ends the run."""
         write(self.folder / CHECKPOINT)
         self.close()
 

@@ -65,13 +65,6 @@ def save(
 ) -> None:
     """Writes the state after a step and removes older ones.
 
-    Args:
-        folder: Of the run; states stand in it side by side until one is whole.
-        step: The last step that is in it.
-        model: Its parameters and buffers.
-        optimizer: Its state and its groups' numbers.
-        group: Processes that train together: all call this, and the first alone writes.
-
     Raises:
         OutputWriteError: The disk is full; the last saved state stays.
         PrivacyError: The first process of several could not write.
@@ -93,12 +86,6 @@ def restore(
     group: Group | None = None,
 ) -> int:
     """Loads the newest state and returns the last step that is in it; 0 where there is none.
-
-    Args:
-        folder: Of the run.
-        model: As it was when the run began.
-        optimizer: Over the same parameters.
-        group: Processes that train together: all call this, and the first alone reads.
 
     Raises:
         CheckpointError: The state can't be read, or is another model's; nothing was loaded.
@@ -149,12 +136,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 def clear_partial(folder: Path, *, only: str = ".") -> None:
-    """Removes what a killed process was about to write and never named.
-
-    Args:
-        folder: Of the run.
-        only: How the names begin that are removed.
-    """
+    """Removes what a killed process was about to write and never named."""
     if not folder.is_dir():
         return
     for found in folder.iterdir():

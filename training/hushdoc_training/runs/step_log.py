@@ -241,13 +241,7 @@ class Progress:
 
 
 def plot(path: Path, entries: list[dict[str, Any]], *, title: str) -> None:
-    """Draws loss and epsilon over the steps into a PNG.
-
-    Args:
-        path: The image to write.
-        entries: The log's entries.
-        title: A line above the plot.
-    """
+    """Draws loss and epsilon over the steps into a PNG."""
     import io
 
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -62,9 +62,6 @@ def scheme(rows: int) -> FeatureScheme:
 
     They bring the least noise to a sum, and a term has one row.
 
-    Args:
-        rows: Of the table.
-
     Raises:
         ValueError: No table can have so many.
     """
@@ -147,12 +144,6 @@ def fit_and_fill(
 ) -> Trained:
     """Returns a linear classifier as a filled table.
 
-    Args:
-        corpus: Texts of at least two kinds.
-        own: What their features are.
-        settings: How to fill.
-        stream: For tests; chance comes from the operating system otherwise.
-
     Raises:
         InputError: Too little was learned to fill a table.
         MissingExtraError: scikit-learn is not installed.
@@ -180,9 +171,6 @@ def attacks(trained: Trained) -> Iterator[Attack]:
     """Yields what attacks on a filled table achieve: on its rows, and on terms of few texts.
 
     Terms that more texts have are asked for apart, as `table_attacks` does.
-
-    Args:
-        trained: What `fit_and_fill` made.
     """
     yield from attacks_on_tables.attacks_on_rows(trained)
     counts = attacks_on_tables.documents_of_terms(trained.corpus)
@@ -204,12 +192,7 @@ def attacks(trained: Trained) -> Iterator[Attack]:
 
 
 def score(table: TableCheckpoint, corpus: Corpus) -> Accuracy:
-    """Returns how many texts a table gives their own kind, as whoever reads it would.
-
-    Args:
-        table: Of the corpus's kinds.
-        corpus: Texts, at least one.
-    """
+    """Returns how many texts a table gives their own kind, as whoever reads it would."""
     weights = HashedTable(
         weights=table.weights, transitions=table.transitions.astype(np.float64), scale=None
     )
@@ -232,14 +215,6 @@ def written(
     out: Path,
 ) -> TableCheckpoint:
     """Writes a table with its claim, and returns them.
-
-    Args:
-        weights: Of the kinds.
-        corpus: Has their names.
-        own: The features.
-        claim: What may be said of the table.
-        accesses: How else the texts are read.
-        out: The run folder.
 
     Raises:
         OutputExistsError: A checkpoint stands there already.
@@ -273,10 +248,6 @@ def _puzzles(corpus: Corpus, counts: Any, wanted: range) -> list[Puzzle]:
 
 def require_classes(corpus: Corpus, released: TableCheckpoint | None = None) -> None:
     """Refuses texts that teach nothing; a table that knows all kinds may learn more of some.
-
-    Args:
-        corpus: What to learn from.
-        released: The table that training goes on from, if there is one.
 
     Raises:
         AnnotationError: There are too few kinds.

@@ -163,14 +163,6 @@ def fit_and_fill(
 ) -> Trained:
     """Returns a fitted and filled table.
 
-    Args:
-        corpus: Labelled documents.
-        scheme: What their features are.
-        settings: How to fit and fill.
-        clusters: The scheme's clusters of words.
-        public: Of the algorithm "batch": features of public sentences, which scale the rows.
-        stream: For tests; chance comes from the operating system otherwise.
-
     Raises:
         AnnotationError: There is nothing to learn.
         InputError: Too little was learned to fill a table.
@@ -238,12 +230,6 @@ def fill(
 ) -> Floats:
     """Returns the table to release.
 
-    Args:
-        fitted: What was learned.
-        settings: How to fill it.
-        scales: Shape [rows]; of the noisy fill: how loud each row may be.
-        stream: For tests; chance comes from the operating system otherwise.
-
     Raises:
         InputError: Too little was learned to fill a table.
     """
@@ -273,10 +259,6 @@ def costs(trained: Trained, ranks: Sequence[int] = RANKS) -> dict[int, TermCost]
 
     It is a divergence of fitted distributions, whatever the fill: see `term_cost.KIND`.
 
-    Args:
-        trained: What training made.
-        ranks: From 1, the word in most features; ranks beyond the last word are left out.
-
     Raises:
         InputError: Fewer than two rows were learned.
     """
@@ -297,11 +279,7 @@ def costs(trained: Trained, ranks: Sequence[int] = RANKS) -> dict[int, TermCost]
 
 
 def terms(trained: Trained) -> Terms:
-    """Returns the words of the training documents, the one in most features first.
-
-    Args:
-        trained: What training made.
-    """
+    """Returns the words of the training documents, the one in most features first."""
     return term_cost.terms(trained.corpus.sentences, trained.scheme)
 
 

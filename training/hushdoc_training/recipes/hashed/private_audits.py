@@ -41,12 +41,7 @@ Weights = npt.NDArray[np.floating]
 
 
 def with_attacks(claim: Claim, attacks: Sequence[Attack]) -> Claim:
-    """Returns a claim that says what attacks achieved; without attacks the same claim.
-
-    Args:
-        claim: Of a private table.
-        attacks: `attacks_on_documents` or `attacks_on_terms`.
-    """
+    """Returns a claim that says what attacks achieved; without attacks the same claim."""
     if not attacks:
         return claim
     found = tuple(attack.audit() for attack in attacks)
@@ -61,15 +56,7 @@ def attacks_on_documents(
     settings: Settings,
     unseen_scale: float = private_fitting.UNSEEN_SCALE,
 ) -> list[Attack]:
-    """Returns what is told of canary documents and of rows by DP-SGD under a plan.
-
-    Args:
-        scheme: The table's features.
-        plan: How the table was trained.
-        public: What scaled its rows.
-        settings: All else.
-        unseen_scale: Scale of rows that the public sentences do not use.
-    """
+    """Returns what is told of canary documents and of rows by DP-SGD under a plan."""
     make = corpus.token_corpus if scheme.level == "token" else corpus.sentence_corpus
     texts = make(clause_contracts.contracts(DOCUMENTS, seed=2), [LABEL])
     data = Data(
@@ -119,14 +106,7 @@ def _attacked(
 def attacks_on_whole_texts(
     scheme: FeatureScheme, plan: Plan, *, scales: npt.NDArray[np.float64], settings: Settings
 ) -> list[Attack]:
-    """Returns what is told of canary texts and of rows by DP-SGD of kinds of whole texts.
-
-    Args:
-        scheme: The table's features.
-        plan: How the table was trained.
-        scales: Of its rows.
-        settings: All else.
-    """
+    """Returns what is told of canary texts and of rows by DP-SGD of kinds of whole texts."""
     texts = corpus.sentence_corpus(clause_contracts.contracts(DOCUMENTS, seed=2), [])
     whole = whole_texts.whole(texts.features(scheme), texts)
     each = np.arange(whole.num_items + 1)
@@ -138,13 +118,7 @@ def attacks_on_whole_texts(
 
 
 def attacks_on_terms(scheme: FeatureScheme, *, bound: float, noise_std: float) -> list[Attack]:
-    """Returns what is told of canary terms and of rows by one release of log-odds.
-
-    Args:
-        scheme: The table's features, tokens alone.
-        bound: Length of a row.
-        noise_std: Standard deviation of the noise on every cell.
-    """
+    """Returns what is told of canary terms and of rows by one release of log-odds."""
     planted, left_out = _own_rows(scheme)
     if len(planted) < LEAST_ROWS:
         return []

@@ -206,12 +206,7 @@ def protect_terms(
 
 
 def score(table: TableCheckpoint, corpus: Corpus) -> Score:
-    """Returns how well a table labels the items of other documents.
-
-    Args:
-        table: Of the corpus's labels.
-        corpus: Labelled documents.
-    """
+    """Returns how well a table labels the items of other documents."""
     weights = HashedTable(
         weights=table.weights, transitions=table.transitions.astype(np.float64), scale=None
     )

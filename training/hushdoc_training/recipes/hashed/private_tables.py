@@ -136,9 +136,6 @@ def corpus_digest(corpus: Corpus) -> str:
     """Returns a digest of the tokens and labels of a corpus, whatever the order of its documents.
 
     A ledger knows documents by it.
-
-    Args:
-        corpus: Labelled documents.
     """
     ends = records_of(corpus).tolist()
     each = sorted(

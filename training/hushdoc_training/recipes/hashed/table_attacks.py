@@ -43,12 +43,7 @@ Report = Callable[[Attack], None]
 
 
 def audits(trained: Trained, *, report: Report | None = None) -> tuple[Audit, ...]:
-    """Returns what every attack on a table achieved; none where it has too few rows of a kind.
-
-    Args:
-        trained: What training made.
-        report: Called with each result as soon as it is known.
-    """
+    """Returns what every attack on a table achieved; none where it has too few rows of a kind."""
     found = []
     for attack in attacks(trained):
         if report is not None:
@@ -58,22 +53,14 @@ def audits(trained: Trained, *, report: Report | None = None) -> tuple[Audit, ..
 
 
 def attacks(trained: Trained) -> Iterator[Attack]:
-    """Yields what every attack on a table achieves.
-
-    Args:
-        trained: What training made.
-    """
+    """Yields what every attack on a table achieves."""
     yield from attacks_on_rows(trained)
     if trained.scheme.level == "sentence":
         yield from _attacks_on_terms(trained)
 
 
 def attacks_on_rows(trained: Trained) -> Iterator[Attack]:
-    """Yields what attacks achieve that tell learned rows from made-up ones.
-
-    Args:
-        trained: What training made.
-    """
+    """Yields what attacks achieve that tell learned rows from made-up ones."""
     genuine = _genuine(trained)
     if min(genuine.sum(), (~genuine).sum()) >= LEAST_ROWS:
         for attack in ROW_ATTACKS:
@@ -128,14 +115,7 @@ def _guessed(trained: Trained, puzzles: Sequence[Puzzle], whose: str) -> Iterato
 def puzzles_of(
     corpus: Corpus, counts: Counter[str], wanted: range, *, outside: bool = False
 ) -> list[Puzzle]:
-    """Returns places in sentences, to be guessed among names that no document has.
-
-    Args:
-        corpus: The training documents.
-        counts: `documents_of_terms` of them.
-        wanted: In how many documents a term must be.
-        outside: Whether the sentences are those without a label, and not those with one.
-    """
+    """Returns places in sentences, to be guessed among names that no document has."""
     others = [
         name
         for name in clause_contracts.names(4 * CANDIDATES, seed=1)
@@ -155,11 +135,7 @@ def puzzles_of(
 
 
 def documents_of_terms(corpus: Corpus) -> Counter[str]:
-    """Returns in how many documents each word occurs, in small letters as features are.
-
-    Args:
-        corpus: The documents.
-    """
+    """Returns in how many documents each word occurs, in small letters as features are."""
     counts: Counter[str] = Counter()
     records = corpus.records.tolist()
     for first, last in zip(records[:-1], records[1:], strict=True):

@@ -85,10 +85,6 @@ def added(claim: Claim, before: Claim) -> Claim:
 def beside(claim: Claim, before: Claim) -> Claim:
     """Returns the claim of a filled table that was trained further: no promise, both measured.
 
-    Args:
-        claim: Of the further training, whose attacks hold both tables.
-        before: Of the table that it went on from.
-
     Raises:
         CheckpointError: The earlier table has a promise, which the next one could not keep.
     """
@@ -128,9 +124,6 @@ def beside(claim: Claim, before: Claim) -> Claim:
 
 def require_filled(before: Claim) -> None:
     """Refuses a table with a promise, which a filled update of it would not keep.
-
-    Args:
-        before: Of the table that training shall go on from.
 
     Raises:
         CheckpointError: It has a promise.
@@ -209,9 +202,6 @@ def _both(first: tuple[Item, ...], second: tuple[Item, ...]) -> tuple[Item, ...]
 def released(folder: Path) -> TableCheckpoint:
     """Returns a table that tells kinds of whole texts, to be trained further.
 
-    Args:
-        folder: The checkpoint of it, or the run folder around it.
-
     Raises:
         CheckpointError: There is none, or it finds something else.
     """
@@ -235,12 +225,6 @@ def fit_and_fill(
     stream: SecretStream | None = None,
 ) -> tuple[Trained, Floats]:
     """Returns by how much each row changes, filled, and the next table.
-
-    Args:
-        corpus: Texts of the released table's kinds.
-        before: The released table.
-        settings: How to fill: "paper-fill" or "noisy-fill".
-        stream: For tests; chance comes from the operating system otherwise.
 
     Raises:
         AnnotationError: The corpus has other kinds.
@@ -284,11 +268,7 @@ def fit_and_fill(
 
 
 def as_stated(settings: CRFSettings) -> CRFSettings:
-    """Returns how an update is filled where a first table is filled so.
-
-    Args:
-        settings: Of a first table.
-    """
+    """Returns how an update is filled where a first table is filled so."""
     return replace(settings, family=FAMILY)
 
 

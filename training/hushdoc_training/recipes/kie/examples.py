@@ -77,13 +77,7 @@ def _attention(device: torch.device) -> AbstractContextManager[None]:
 def trial_records(
     *, vocabulary: int, tags: int, image: ImagePreprocessing | None = None
 ) -> list[tuple[Row, ...]]:
-    """Returns invented records, so that a test of the clipper reads no protected document.
-
-    Args:
-        vocabulary: How many token ids there are.
-        tags: How many tags there are.
-        image: How the model reads images, if it does; each record then has one of noise.
-    """
+    """Returns invented records, so that a test of the clipper reads no protected document."""
     generator = np.random.default_rng(0)
     records = [
         rows_of(tuple(_window(length, vocabulary, tags, generator) for length in lengths))

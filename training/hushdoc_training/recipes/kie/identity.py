@@ -41,13 +41,7 @@ def images_digest(documents: Sequence[LabelledDocument]) -> str:
 
 
 def identity(start: Start, documents: str, claim: Claim) -> dict[str, Any]:
-    """Returns what a resumed run must share with the run that began.
-
-    Args:
-        start: The model that training starts from.
-        documents: From `documents_digest`.
-        claim: What the run alone promises.
-    """
+    """Returns what a resumed run must share with the run that began."""
     return {
         "start": start.name,
         "labels": list(start.labels.fields),

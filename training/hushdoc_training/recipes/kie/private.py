@@ -42,14 +42,6 @@ def private_training(
 
     The clipper is tried on invented windows, so that no document is read before a step is charged.
 
-    Args:
-        start: Its model is moved to the device and changed.
-        documents: The private ones; a document without a labelled token has no gradient.
-        plan: Unit, budget, sampling, clipping and noise.
-        settings: Learning rate, what is trained, and by which backend.
-        charge: Writes down a step for good.
-        device: Where to train.
-
     Raises:
         PrivacyError: The model or the documents can't be trained on privately under this plan.
         ValueError: Records can't be made of the plan's unit.
@@ -93,9 +85,6 @@ def unreached(start: Start) -> list[str]:
     """Returns the names of parameters that no window reaches, whatever is to be trained.
 
     An invented window shows it, so that a claim may name them without telling of a document.
-
-    Args:
-        start: Its model is left as it was, but in evaluation mode.
     """
     model = start.model.eval()  # the probe in freeze must not draw dropout masks
     before = {value: value.requires_grad for value in model.parameters()}

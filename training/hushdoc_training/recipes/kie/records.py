@@ -114,14 +114,7 @@ def _pixels(images: Sequence[Image | None]) -> list[Pixels] | None:
 def records_of(
     documents: Iterable[LabelledDocument], encoder: Encoder, labels: LabelSet, *, unit: str
 ) -> list[Record]:
-    """Returns the records that a privacy unit makes of documents.
-
-    Args:
-        documents: Labelled documents, their words in any order.
-        encoder: Tokenizer and preprocessing.
-        labels: The fields the model finds.
-        unit: "document", or "sequence" for each window alone.
-    """
+    """Returns the records that a privacy unit makes of documents."""
     ordered = in_order(documents, encoder.preprocessing)
     grouped = [tuple(windows_of(labelled, encoder, labels)) for labelled in ordered]
     if unit == "sequence":
@@ -185,12 +178,7 @@ def collate(encoder: Encoder, parts: Sequence[Window]) -> TensorBatch:
 
 
 def with_token_noise(batch: TensorBatch, share: float) -> TensorBatch:
-    """Returns the batch with some tokens replaced by others of it; boxes and targets stay.
-
-    Args:
-        batch: The batch.
-        share: Each window loses a share of its word tokens drawn between 0 and this.
-    """
+    """Returns the batch with some tokens replaced by others of it; boxes and targets stay."""
     inside = batch.attention_mask.bool()
     inside[:, 0] = False
     inside &= batch.bbox[..., 0] < batch.bbox[..., 2]  # not the closing token, a box of one point
@@ -329,10 +317,6 @@ def in_order(
 
     A field between whose words others now stand becomes one field for each part, because that is
     all its tags can say. Documents that are in order stay as they are.
-
-    Args:
-        documents: Their words in any order.
-        preprocessing: The model's; run time orders words by the same function.
     """
     if preprocessing.word_order == "given":
         return list(documents)
