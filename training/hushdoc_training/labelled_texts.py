@@ -153,8 +153,8 @@ def read_contracts(path: Path) -> list[Contract]:
     return found
 
 
-def _span(told: Any, text: str) -> TextSpan:
-    label, start, stop = told
+def _span(entry: Any, text: str) -> TextSpan:
+    label, start, stop = entry
     if not isinstance(label, str) or not label.strip():
         raise TypeError(f"the label of a span is {label!r}; expected a name")
     if type(start) is not int or type(stop) is not int:
@@ -208,7 +208,7 @@ def read_conll(path: Path, *, sentences_are_documents: bool = False) -> list[Sen
     """Returns the sentences of a file of columns: the token first, its tag last.
 
     Args:
-        path: Sentences are parted by blank lines, documents by lines with -DOCSTART-.
+        path: Blank lines separate sentences, lines with -DOCSTART- documents.
         sentences_are_documents: Whether every sentence is a document of its own, as in collections
             of tweets. Nothing but its owner can say so of a file without -DOCSTART-, and what is
             taken for a document is what training protects.
@@ -279,5 +279,5 @@ def _text(path: Path) -> str:
 
 def _bad_line(path: Path, number: int, found: object, expected: str) -> AnnotationError:
     return AnnotationError(
-        f"Line {number} of '{path}' can't be read: {found}. Expected {expected}; mend the line."
+        f"Line {number} of '{path}' can't be read: {found}. Expected {expected}; correct the line."
     )

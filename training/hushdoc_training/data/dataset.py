@@ -75,14 +75,14 @@ def read(source: Source) -> Sequence[LabelledDocument]:
 
 @contextlib.contextmanager
 def opened(source: Source, *, images: bool) -> Iterator[Sequence[LabelledDocument]]:
-    """Gives what `read` returns; images of invented pages stand in files as long as it is open.
+    """Yields what `read` returns; images of invented pages are files until the context closes.
 
     Args:
         source: Where the documents come from.
-        images: Whether the images of their pages are needed. Other corpora bring theirs.
+        images: Whether images of invented pages are needed; other corpora have their own.
 
     Raises:
-        HushdocError: What `read` raises.
+        HushdocError: As `read` raises it.
         OutputWriteError: The disk for temporary files is full.
     """
     if not (images and source.is_invented):

@@ -24,14 +24,14 @@ OTHER = "other"
 
 
 def read(path: Path) -> Iterator[LabelledDocument]:
-    """Yields the documents of a FUNSD folder or an XFUND file, in order of their names.
+    """Yields the documents of a FUNSD folder or an XFUND file, sorted by name.
 
     Args:
         path: A folder with `annotations/` (or one that holds it as `training_data/` or
             `testing_data/`), or an XFUND JSON file.
 
     Raises:
-        AnnotationError: Nothing is there, or an annotation is malformed; names file and entity.
+        AnnotationError: No annotation is there, or one is malformed; names file and entity.
         BoxError: A box is NaN, swapped or outside its page.
         EmptyDocumentError: A form has no word.
     """
@@ -134,12 +134,12 @@ def _entity(item: Any, place: str) -> tuple[str, list[Any], int]:
     if label not in (*LABELS.fields, OTHER):
         raise AnnotationError(
             f"'{place}' has the label {label!r}; expected one of "
-            f"{', '.join((*LABELS.fields, OTHER))}. Mend the annotation."
+            f"{', '.join((*LABELS.fields, OTHER))}. Correct the annotation."
         )
     words = item.get("words")
     if not isinstance(words, list):
         raise AnnotationError(
-            f"'{place}' has no list 'words'; expected [{{'text', 'box'}}]. Mend the annotation."
+            f"'{place}' has no list 'words'; expected [{{'text', 'box'}}]. Correct the annotation."
         )
     identity = item.get("id", -1)
     return str(label), words, identity if isinstance(identity, int) else -1
@@ -152,7 +152,7 @@ def _word(entry: Any, segment: int, width: int, height: int, place: str) -> Word
     except (KeyError, TypeError, ValueError) as error:
         raise AnnotationError(
             f"'{place}' is malformed ({type(error).__name__}: {error}); expected "
-            "{'text', 'box': [x0, y0, x1, y1]}. Mend the annotation."
+            "{'text', 'box': [x0, y0, x1, y1]}. Correct the annotation."
         ) from error
     if not isinstance(text, str):
         raise AnnotationError(f"'{place}' has a text that is {type(text).__name__}, not a string.")
@@ -161,7 +161,7 @@ def _word(entry: Any, segment: int, width: int, height: int, place: str) -> Word
     if problem is not None:
         raise BoxError(
             f"The box {entry['box']} of '{place}' {problem}. Expected 0 <= x0 <= x1 <= width and "
-            "0 <= y0 <= y1 <= height in pixels; mend the annotation."
+            "0 <= y0 <= y1 <= height in pixels; correct the annotation."
         )
     return Word(text=text.strip(), box=box, segment=segment) if text.strip() else None
 
@@ -174,7 +174,7 @@ def _links(item: Mapping[str, Any], place: str) -> list[tuple[int, int]]:
     ):
         raise AnnotationError(
             f"'{place}' has malformed links {links!r}; expected [[from, to], ...] with entity ids. "
-            "Mend the annotation."
+            "Correct the annotation."
         )
     return [(pair[0], pair[1]) for pair in links]
 
@@ -187,19 +187,19 @@ def _questions(
         pair = (ranges.get(source), ranges.get(target))
         if pair[0] and pair[1] and (pair[0][0], pair[1][0]) == ("question", "answer"):
             answers.setdefault(source, []).append(target)
-    made = []
+    questions = []
     for source, targets in answers.items():
         _, start, stop = ranges[source]
         key = " ".join(word.text for word in words[start:stop]).rstrip(" :")
         parts = [ranges[target] for target in targets]
-        made.append(
+        questions.append(
             Question(
                 text=f"What is the {key}?",
                 answers=tuple(" ".join(w.text for w in words[a:b]) for _, a, b in parts),
                 word_ids=tuple(index for _, a, b in parts for index in range(a, b)),
             )
         )
-    return tuple(made)
+    return tuple(questions)
 
 
 def _json(path: Path) -> Any:

@@ -16,7 +16,7 @@ from hushdoc_training.invented.word_lists import word_lists
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bill:
-    """An invoice being laid out: the sale, the page and the provider's typefaces."""
+    """An invoice while it is laid out: the sale, the page and the provider's typefaces."""
 
     sheet: Sheet
     rng: Draws
@@ -164,17 +164,7 @@ def order(bill: Bill) -> list[str]:
 def table(
     bill: Bill, x0: int, x1: int, y: int, *, ruled: str, fill: Colour | None, to: int = 0
 ) -> int:
-    """Sets the items under their heads.
-
-    Args:
-        bill: The invoice.
-        x0: The left edge.
-        x1: The right edge.
-        y: The top.
-        ruled: "none", "heads", "rows" or "grid".
-        fill: Colour of the bar behind the heads, if any.
-        to: How far down the ruled box reaches, if it is longer than its items.
-    """
+    """Sets the items under their heads, ruled "none", "heads", "rows" or "grid", down to `to`."""
     sheet, columns = bill.sheet, order(bill)
     shares = {"item_description": 3.4, "item_quantity": 0.8, "code": 1.0, "place": 0.45}
     stops, left = [x0], 0.0

@@ -13,13 +13,13 @@ from hushdoc_training.invented.sheet import Block, Face, Role, Sheet
 
 @dataclass(kw_only=True, slots=True)
 class Draft:
-    """What the parts of one form share. Like its sheet, it lives inside one call.
+    """What the parts of one form share; used within one call, like its sheet.
 
     Attributes:
         blank: Share of questions that nobody answered.
-        goal: How far down the page its parts go on.
-        air: How far its parts stand from one another, in ordinary distances.
-        labels: The labels this form has already; most forms ask for a thing once.
+        goal: The y below which no further part begins.
+        air: Distance between parts, as a multiple of the usual one.
+        labels: The labels that this form has already; most forms ask for a thing once.
         boxes: How this form draws the boxes that are ticked.
     """
 
@@ -55,7 +55,7 @@ class Draft:
         return round(self.style.body.size * self.rng.real(0.4, 1.6) * self.air)
 
     def more(self, y: int) -> bool:
-        """Says whether the page goes on below y."""
+        """Returns whether another part may begin at y."""
         return y < self.goal
 
     def entry(self, value_type: str | None = None) -> Entry:

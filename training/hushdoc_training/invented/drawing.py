@@ -19,13 +19,7 @@ _OVERLAY: tuple[Colour, ...] = (
 
 
 def draw(plan: Plan, *, worn: bool = True) -> Image.Image:
-    """Returns the page's image.
-
-    Args:
-        plan: The page.
-        worn: Whether it has been printed, copied, faxed or scanned. A clean page is still turned
-            as its boxes are.
-    """
+    """Returns the page's image, clean or worn by copying and scanning, turned as its boxes are."""
     image = _clean(plan)
     if plan.scan.degrees:
         image = image.rotate(plan.scan.degrees, resample=Image.Resampling.BICUBIC, fillcolor=_WHITE)

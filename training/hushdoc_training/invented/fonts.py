@@ -113,7 +113,7 @@ def measure(face: str, size: int, text: str) -> Extent:
 
 
 def space(face: str, size: int) -> int:
-    """Returns the width of a blank."""
+    """Returns the width of a space."""
     return _glyphs(face, size)[" "].advance
 
 

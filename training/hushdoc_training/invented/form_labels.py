@@ -25,19 +25,7 @@ def beside(
     field: str | None = None,
     text: str | None = None,
 ) -> int:
-    """Sets a label with its value to the right, at a tab stop if one is given; returns the end.
-
-    Args:
-        draft: The form.
-        what: What is asked for.
-        x0: The left edge.
-        x1: The right edge.
-        y: The top.
-        tab: Where values begin.
-        lines: How many lines a value may take.
-        field: What the value states about the document.
-        text: The value, if it is not to be invented.
-    """
+    """Sets a label and, right of it or at a tab stop, its value: `text`, or an invented one."""
     face = draft.style.key
     label = draft.style.label(what.label, draft.rng)
     edge = x1 if tab is None or tab - x0 < 50 else tab - 5

@@ -35,7 +35,7 @@ _MONEY = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FormStyle:
-    """The hand of one form.
+    """The typography of one form.
 
     Attributes:
         body: Running text.
@@ -47,8 +47,8 @@ class FormStyle:
         colon: What ends a label, maybe nothing.
         rule: What a value stands on.
         leading: Distance of lines, in sizes.
-        date_style: How dates are mostly spelt.
-        money: How amounts are spelt.
+        date_style: How most dates are written.
+        money: How amounts are written.
         upper_values: Whether what is filled in is all capitals.
         upper_text: Whether running text is.
     """

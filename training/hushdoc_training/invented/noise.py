@@ -9,7 +9,7 @@ from hushdoc.document.page import Box
 from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.settings import InventedConfig
 
-_ALIKE = {
+_CONFUSED = {
     "O": "0", "0": "O", "l": "1", "1": "l", "I": "l", "S": "5", "5": "S", "B": "8", "8": "B",
     "e": "c", "c": "e", "a": "o", "o": "e", "n": "u", "u": "n", "h": "b", "t": "f", "f": "t",
     "i": "l", "m": "rn", "w": "vv", "G": "6", "Z": "2", "2": "Z", "g": "q", "E": "F", "D": "O",
@@ -60,7 +60,7 @@ def misread(text: str, rng: Draws) -> str:
     place = rng.integer(0, len(text) - 1)
     sign, manner = text[place], rng.unit()
     if manner < 0.7:
-        return text[:place] + _ALIKE.get(sign, sign) + text[place + 1 :]
+        return text[:place] + _CONFUSED.get(sign, sign) + text[place + 1 :]
     if manner < 0.85 and len(text) > 2:
         return text[:place] + text[place + 1 :]
     return text + rng.pick((".", ",", "'", "-", "_", ";"))

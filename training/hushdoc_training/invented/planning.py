@@ -37,11 +37,7 @@ class Plan:
 
 
 def plan(*, seed: int, index: int, config: InventedConfig) -> Plan:
-    """Returns the page with this number.
-
-    Raises:
-        ValueError: Seed or index is negative.
-    """
+    """Returns the page with this number."""
     if seed < 0 or index < 0:
         raise ValueError(f"seed is {seed} and index {index}; both must be 0 or more.")
     rng = Draws(seed, index, _PAGE)

@@ -52,13 +52,7 @@ class Sale:
 
 
 def draw_sale(provider: Provider, rng: Draws, *, wares: bool = False) -> Sale:
-    """Returns a sale of this provider's goods.
-
-    Args:
-        provider: Who sells.
-        rng: Chooses what, how many and to whom.
-        wares: Whether it is something for a shop's till.
-    """
+    """Returns a sale of this provider's goods."""
     goods = provider.wares if wares else provider.goods
     chosen = rng.sample(goods, rng.weighted(((2, 1.0), (4, 2.0), (7, 3.0), (12, 2.0), (20, 0.8))))
     chosen = chosen[: rng.integer(1, len(chosen))]

@@ -41,7 +41,7 @@ class Face:
         return replace(self, size=round(size))
 
     def wide(self, text: str) -> int:
-        """Returns how many pixels a line of text takes."""
+        """Returns the width of a line of text in pixels."""
         words = text.split()
         blank = fonts.space(self.font, self.size)
         return sum(
@@ -75,7 +75,7 @@ class Mark(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Where a text came to stand: y1 is where the next line may begin."""
+    """Where a text was placed; y1 is where the next line may begin."""
 
     x0: int
     y0: int
@@ -152,7 +152,7 @@ class Sheet:
         """Sets a text as one segment, with its first line's top at y, and returns where it stands.
 
         Args:
-            text: Words parted by blanks; a newline begins a new line.
+            text: Words separated by whitespace; a newline begins a new line.
             x: The left edge; without width, the edge or the middle that the text is aligned to.
             y: The top of the first line.
             face: How it is set.
@@ -162,7 +162,7 @@ class Sheet:
             indent: How much further right the first line begins.
             leading: Distance of the lines, in sizes.
             role: The text's part in a form.
-            field: Which field the text states.
+            field: The field that the text holds.
         """
         if width is None:
             width = {"left": self.right - x, "right": x - self.left, "center": 0}[align]
@@ -248,14 +248,14 @@ class Sheet:
         self.marks.append(Mark("curve", tuple(points), colour, thick=2))
 
     def is_free(self, x0: int, y0: int, x1: int, y1: int) -> bool:
-        """Says whether no word stands in this rectangle."""
+        """Returns whether no word overlaps this rectangle."""
         return all(
             ink.box[2] < x0 or ink.box[0] > x1 or ink.box[3] < y0 or ink.box[1] > y1
             for ink in self.inks
         )
 
     def pair(self, question: Block, answer: Block | None) -> None:
-        """Notes that this text answers that one, or that its answer is blank."""
+        """Records that one text answers another, or that the answer is blank."""
         if question.segment != NOTHING:
             self.pairs.append((question.segment, answer.segment if answer else NOTHING))
 

@@ -49,11 +49,5 @@ def documents(
 
 
 def image(*, seed: int, index: int, config: InventedConfig = _DEFAULT) -> Image.Image:
-    """Returns the image of the page that `document` describes; its boxes fit this image.
-
-    Args:
-        seed: Names the stream.
-        index: The document's place in it.
-        config: What to invent.
-    """
+    """Returns the image of the page that `document` describes; its boxes fit this image."""
     return drawing.draw(planning.plan(seed=seed, index=index, config=config))

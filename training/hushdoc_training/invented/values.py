@@ -12,16 +12,30 @@ MONTHS = (
     "October", "November", "December",
 )  # fmt: skip
 
-DATE_STYLES = (
-    "m/d/y", "mm/dd/yy", "mm/dd/yyyy", "m-d-y", "mm-dd-yy", "dd.mm.yyyy", "dd/mm/yyyy",
-    "yyyy-mm-dd", "d Mon yyyy", "dd-MON-yy", "Month d, yyyy", "Mon. d, yyyy", "MONTH D, YYYY",
-    "d Month yyyy", "Month d yyyy", "Month yyyy",
-)  # fmt: skip
+_DATE_PATTERNS = {
+    "m/d/y": "{m}/{d}/{yy}",
+    "mm/dd/yy": "{m:02}/{d:02}/{yy}",
+    "mm/dd/yyyy": "{m:02}/{d:02}/{yyyy}",
+    "m-d-y": "{m}-{d}-{yy}",
+    "mm-dd-yy": "{m:02}-{d:02}-{yy}",
+    "dd.mm.yyyy": "{d:02}.{m:02}.{yyyy}",
+    "dd/mm/yyyy": "{d:02}/{m:02}/{yyyy}",
+    "yyyy-mm-dd": "{yyyy:04}-{m:02}-{d:02}",
+    "d Mon yyyy": "{d} {month:.3} {yyyy}",
+    "dd-MON-yy": "{d:02}-{upper:.3}-{yy}",
+    "Month d, yyyy": "{month} {d}, {yyyy}",
+    "Mon. d, yyyy": "{month:.3}. {d}, {yyyy}",
+    "MONTH D, YYYY": "{upper} {d}, {yyyy}",
+    "d Month yyyy": "{d} {month} {yyyy}",
+    "Month d yyyy": "{month} {d} {yyyy}",
+    "Month yyyy": "{month} {yyyy}",
+}
+DATE_STYLES = tuple(_DATE_PATTERNS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Money:
-    """How amounts are spelt: sign before or after, separators, and how often the sign is left out.
+    """How amounts are written: the sign before or after them, and their separators.
 
     Example:
         >>> Money(sign="$").format(1234.5)
@@ -36,13 +50,13 @@ class Money:
 
     def plain(self, amount: float, decimals: int = 2) -> str:
         """Returns the amount without a sign."""
-        spelt = f"{amount:,.{decimals}f}"
-        return spelt.translate({ord(","): self.thousands, ord("."): self.point})
+        text = f"{amount:,.{decimals}f}"
+        return text.translate({ord(","): self.thousands, ord("."): self.point})
 
     def format(self, amount: float, decimals: int = 2) -> str:
         """Returns the amount with its sign."""
-        spelt, gap = self.plain(amount, decimals), " " if self.spaced else ""
-        return f"{spelt}{gap}{self.sign}" if self.after else f"{self.sign}{gap}{spelt}"
+        text, gap = self.plain(amount, decimals), " " if self.spaced else ""
+        return f"{text}{gap}{self.sign}" if self.after else f"{self.sign}{gap}{text}"
 
 
 def day(rng: Draws, first_year: int = 1968, last_year: int = 2024) -> date:
@@ -52,40 +66,15 @@ def day(rng: Draws, first_year: int = 1968, last_year: int = 2024) -> date:
 
 def format_date(when: date, style: str) -> str:
     """Returns the day in one of DATE_STYLES."""
-    month, short = MONTHS[when.month - 1], MONTHS[when.month - 1][:3]
-    year = f"{when.year % 100:02d}"
-    match style:
-        case "m/d/y":
-            return f"{when.month}/{when.day}/{year}"
-        case "mm/dd/yy":
-            return f"{when.month:02d}/{when.day:02d}/{year}"
-        case "mm/dd/yyyy":
-            return f"{when.month:02d}/{when.day:02d}/{when.year}"
-        case "m-d-y":
-            return f"{when.month}-{when.day}-{year}"
-        case "mm-dd-yy":
-            return f"{when.month:02d}-{when.day:02d}-{year}"
-        case "dd.mm.yyyy":
-            return f"{when.day:02d}.{when.month:02d}.{when.year}"
-        case "dd/mm/yyyy":
-            return f"{when.day:02d}/{when.month:02d}/{when.year}"
-        case "yyyy-mm-dd":
-            return when.isoformat()
-        case "d Mon yyyy":
-            return f"{when.day} {short} {when.year}"
-        case "dd-MON-yy":
-            return f"{when.day:02d}-{short.upper()}-{year}"
-        case "Month d, yyyy":
-            return f"{month} {when.day}, {when.year}"
-        case "Mon. d, yyyy":
-            return f"{short}. {when.day}, {when.year}"
-        case "MONTH D, YYYY":
-            return f"{month.upper()} {when.day}, {when.year}"
-        case "d Month yyyy":
-            return f"{when.day} {month} {when.year}"
-        case "Month d yyyy":
-            return f"{month} {when.day} {when.year}"
-    return f"{month} {when.year}"
+    month = MONTHS[when.month - 1]
+    return _DATE_PATTERNS[style].format(
+        d=when.day,
+        m=when.month,
+        yy=f"{when.year % 100:02d}",
+        yyyy=when.year,
+        month=month,
+        upper=month.upper(),
+    )
 
 
 def clock(rng: Draws) -> str:
@@ -98,7 +87,7 @@ def clock(rng: Draws) -> str:
 def phone(rng: Draws, style: int | None = None) -> str:
     """Returns a telephone number; the style keeps one writer's numbers alike."""
     area, middle, last = rng.integer(201, 989), rng.integer(200, 999), rng.integer(0, 9999)
-    spelt = (
+    texts = (
         f"({area}) {middle}-{last:04d}",
         f"{area}-{middle}-{last:04d}",
         f"{area}/{middle}-{last:04d}",
@@ -110,7 +99,7 @@ def phone(rng: Draws, style: int | None = None) -> str:
         f"1-800-{middle}-{last:04d}",
         f"Ext. {last}",
     )
-    return rng.pick(spelt) if style is None else spelt[style % 7]
+    return rng.pick(texts) if style is None else texts[style % 7]
 
 
 def code(rng: Draws) -> str:
@@ -152,7 +141,7 @@ def code(rng: Draws) -> str:
 
 
 def count(rng: Draws) -> str:
-    """Returns a whole number, small ones first."""
+    """Returns an integer, mostly a small one."""
     most = rng.pick((9, 60, 500, 9000, 250_000, 4_000_000))
     number = rng.integer(0 if most == 9 else 1, most)
     return f"{number:,}" if rng.flip(0.8) else str(number)
@@ -162,11 +151,11 @@ def amount(rng: Draws, money: Money | None = None) -> str:
     """Returns a sum of money, of any size, in full or rounded."""
     most = rng.pick((90.0, 800.0, 9_000.0, 90_000.0, 2_000_000.0))
     decimals = 2 if rng.flip(0.65) else 0
-    spelt = money or Money(sign=rng.pick(("$", "$", "$", "£")))
+    style = money or Money(sign=rng.pick(("$", "$", "$", "£")))
     value = rng.real(1, most)
     if rng.flip(0.3):
         value = round(value, -1) + 10
-    text = spelt.format(value, decimals) if rng.flip(0.8) else spelt.plain(value, decimals)
+    text = style.format(value, decimals) if rng.flip(0.8) else style.plain(value, decimals)
     text = text.strip()
     return f"({text})" if rng.flip(0.03) else text
 
@@ -180,12 +169,12 @@ def percent(rng: Draws) -> str:
 def decimal(rng: Draws) -> str:
     """Returns a reading of an instrument."""
     whole = rng.real(0, rng.pick((1.0, 10.0, 100.0, 1000.0)))
-    spelt = f"{whole:.{rng.integer(0, 3)}f}"
+    text = f"{whole:.{rng.integer(0, 3)}f}"
     if rng.flip(0.06):
-        return rng.pick(("<", ">", "±", "~")) + spelt
+        return rng.pick(("<", ">", "±", "~")) + text
     if rng.flip(0.04):
         return rng.pick(("N/A", "ND", "n.d.", "--", "---", "nil", "tr.", "*"))
-    return spelt
+    return text
 
 
 def measure(rng: Draws) -> str:

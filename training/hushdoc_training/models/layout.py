@@ -24,7 +24,7 @@ ARCHITECTURES = {
     "lilt": "LiltForTokenClassification",
 }
 READS_IMAGES = "layoutlmv3"
-"""The architecture that can read a page's image beside its words."""
+"""The architecture that can read a page's image with its words."""
 
 SMALL = {
     "hidden_size": 192,
@@ -33,14 +33,12 @@ SMALL = {
     "intermediate_size": 576,
     "max_position_embeddings": 512,
 }
-"""The demo's model: about 3 M parameters, trained from nothing on invented pages."""
-
+"""The demo's model: about 3 M parameters, trained from random weights on invented pages."""
 
 TRAINED = ("all", "encoder", "biases", "output")
-"""What private training changes: everything; everything but the word embeddings, the largest table,
-of which a record touches a few rows while noise falls on all; or the biases, norms and output layer
-alone (BitFit, Ben Zaken et al. 2022; with privacy, Bu et al. 2022), where noise falls on few; or
-the output layer alone, where it falls on fewest."""
+"""Which parameters private training changes: all; all but the word embeddings, the largest table,
+of which a record touches a few rows while noise falls on every one; biases, norms and output layer
+(BitFit, Ben Zaken et al. 2022; with privacy, Bu et al. 2022); or the output layer alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,10 +51,10 @@ class SpecialTokens:
 
 
 class TokenClassifier(nn.Module):
-    """A transformers token classifier that answers with its logits alone."""
+    """A transformers token classifier whose output is its logits alone."""
 
     def __init__(self, inner: nn.Module, architecture: str) -> None:
-        """Keeps the transformers model under `inner`."""
+        """Wraps a transformers model."""
         super().__init__()
         self.inner = inner
         self.architecture = architecture
@@ -98,7 +96,7 @@ class TokenClassifier(nn.Module):
 
 
 def image_preprocessing(model: TokenClassifier) -> ImagePreprocessing:
-    """Returns how LayoutLMv3's published processor makes an input of a page's image.
+    """Returns how LayoutLMv3's published processor prepares a page's image.
 
     Raises:
         CheckpointError: The model reads no images in colour.
@@ -118,11 +116,11 @@ def require_size(model: TokenClassifier, settings: ImagePreprocessing) -> int:
     """Returns the side (pixels) of the images that a model reads.
 
     Args:
-        model: It has a place in its table for each patch of an image of one size.
-        settings: What is said to be fed to it.
+        model: A model with one position for each patch of an image.
+        settings: The declared preprocessing of its images.
 
     Raises:
-        CheckpointError: It reads no images, or images of another size.
+        CheckpointError: The model reads no images, or images of another size.
     """
     side = image_preprocessing(model).height
     if (settings.height, settings.width) != (side, side):
@@ -159,13 +157,13 @@ def pretrained(source: str, labels: LabelSet) -> tuple[TokenClassifier, str, Spe
 
     Args:
         source: A local folder or a hub id of a LayoutLM, LayoutLMv3 or LiLT checkpoint.
-        labels: The fields it shall find.
+        labels: The fields to find.
 
     Returns:
         The model, its tokenizer.json and its special tokens.
 
     Raises:
-        CheckpointError: It can't be read, or it is another kind of model.
+        CheckpointError: It can't be read, or has another architecture.
     """
     from transformers import AutoConfig, AutoTokenizer
 
@@ -188,8 +186,8 @@ def pretrained(source: str, labels: LabelSet) -> tuple[TokenClassifier, str, Spe
         ) from error
     wrong = [
         str(key)
-        for kind in ("missing_keys", "mismatched_keys")
-        for key in report[kind]
+        for problem in ("missing_keys", "mismatched_keys")
+        for key in report[problem]
         if "classifier" not in str(key) and not str(key).endswith("position_ids")
     ]
     if wrong:
@@ -256,7 +254,7 @@ def small(labels: LabelSet, tokenizer_json: str) -> tuple[TokenClassifier, str, 
     """Returns the demo's small LayoutLM with random weights.
 
     Args:
-        labels: The fields it shall find.
+        labels: The fields to find.
         tokenizer_json: A WordPiece tokenizer, from `wordpiece` for instance.
     """
     from tokenizers import Tokenizer
@@ -302,15 +300,15 @@ def replace_output_layer(model: TokenClassifier, labels: LabelSet) -> None:
 def freeze(
     model: TokenClassifier, *, trained: str, image: ImagePreprocessing | None = None
 ) -> list[str]:
-    """Freezes all but the chosen parameters, and of those what no gradient reaches.
+    """Freezes all parameters but the chosen ones that a gradient reaches.
 
     A parameter without a gradient (LayoutLMv3's relative position biases, LayoutLM's pooler) would
     otherwise collect privacy noise without ever learning.
 
     Args:
-        model: The model; its dropout state is left as it was.
+        model: The model; its dropout state does not change.
         trained: One of TRAINED.
-        image: How it reads images, if it does; else what reads them is frozen.
+        image: How it reads images; None freezes the parameters that read them.
 
     Returns:
         The names of the frozen parameters.
