@@ -15,13 +15,11 @@ from clause_arms import AUDITED, BUDGETS, HALVES, RARE, Side, Task, Trained
 
 from hushdoc.hashing import FeatureScheme
 from hushdoc_training.audit import canaries, coincidence
-from hushdoc_training.audit.antisymmetry import antisymmetry
 from hushdoc_training.audit.coincidence import Guesses, Puzzle
 from hushdoc_training.audit.float_pattern import float_pattern
-from hushdoc_training.audit.multiplicity import multiplicity
 from hushdoc_training.audit.roc import Attack, measured
+from hushdoc_training.audit.row_traces import antisymmetry, multiplicity, zeros
 from hushdoc_training.audit.two_sample import two_sample
-from hushdoc_training.audit.zeros import zeros
 from hushdoc_training.crf.filling import NOISY_FILL_DOCUMENTS
 
 BLIND_BESIDE = "noisy_fill"

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushdoc_training.audit import antisymmetry, float_pattern, multiplicity, two_sample, zeros
+from hushdoc_training.audit import float_pattern, row_traces, two_sample
 from hushdoc_training.audit.roc import Attack
 from hushdoc_training.crf import filling
 from hushdoc_training.randomness.secret_stream import SecretStream
 
 ATTACKS: dict[str, Callable[..., Attack]] = {
-    "zeros": zeros.zeros,
-    "antisymmetry": antisymmetry.antisymmetry,
-    "multiplicity": multiplicity.multiplicity,
+    "zeros": row_traces.zeros,
+    "antisymmetry": row_traces.antisymmetry,
+    "multiplicity": row_traces.multiplicity,
     "float_pattern": float_pattern.float_pattern,
     "two_sample": two_sample.two_sample,
 }
@@ -37,7 +37,7 @@ def test_with_zeros_drawn_it_leaks_which_rows_were_learned(contracts: Any, name:
     found = ATTACKS[name](table, contracts.table.genuine)
     assert found.auc_interval[0] > 0.8
     assert found.tpr_interval[0] > 0.3
-    assert zeros.zeros(table, contracts.table.seen.any(axis=1)).auc == 0.5
+    assert row_traces.zeros(table, contracts.table.seen.any(axis=1)).auc == 0.5
 
 
 def test_rows_that_add_up_to_nothing_are_found_where_both_weights_were_learned(
@@ -46,7 +46,7 @@ def test_rows_that_add_up_to_nothing_are_found_where_both_weights_were_learned(
     table = filling.paper_fill(contracts.table, stream=SecretStream())
     complete = np.isfinite(contracts.table.weights).all(axis=1)
     kept = complete | ~contracts.table.seen.any(axis=1)
-    found = antisymmetry.antisymmetry(table[kept], complete[kept])
+    found = row_traces.antisymmetry(table[kept], complete[kept])
     assert found.auc_interval[0] > 0.99
     assert found.tpr > 0.9
 
@@ -111,6 +111,6 @@ def test_a_classifier_needs_rows_of_both_kinds() -> None:
 
 def test_rows_are_spread_over_the_table() -> None:
     chosen = np.arange(1000) % 2 == 0
-    assert antisymmetry.spread(chosen, 5000).tolist() == list(range(0, 1000, 2))
-    few = antisymmetry.spread(chosen, 10)
+    assert row_traces.spread(chosen, 5000).tolist() == list(range(0, 1000, 2))
+    few = row_traces.spread(chosen, 10)
     assert (len(few), few[0], few[-1]) == (10, 0, 998)

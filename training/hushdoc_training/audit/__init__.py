@@ -1,1 +1,1 @@
-"""Attacks that put a claim to the test."""
+"""Attacks on released tables, which put the claims about them to the test."""

@@ -3,7 +3,7 @@
 Each has a row of the table for itself, in which it says one thing so often that its gradient is cut
 to the clipping norm. Half of them are trained on. Who then looks at their rows sees as much of one
 document as DP-SGD ever shows of any, so what epsilon and delta say about true and false positive
-rates is said of exactly this. Rows are not shared: one training tells of all canaries.
+rates holds for exactly this. Rows are not shared: one training shows all canaries.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ class Canaries:
     label: int
 
     def attack(self, weights: npt.NDArray[np.floating]) -> Attack:
-        """Returns how well planted canaries are told from the others by their rows.
+        """Returns how well the rows of planted canaries distinguish them from the others.
 
         Args:
             weights: The table, shape [R, d]; each row in units of its own scale, where they differ.
         """
 
-        def said(rows: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
+        def margins(rows: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
             own = weights[rows].astype(np.float64)
             return own[:, self.label] - np.delete(own, self.label, axis=1).mean(axis=1)
 
-        return measured(METHOD, said(self.planted), said(self.left_out), unit="document")
+        return measured(METHOD, margins(self.planted), margins(self.left_out), unit="document")
 
 
 def plant(

@@ -81,11 +81,7 @@ class Guesses:
         )
 
     def of(self, puzzles: npt.NDArray[np.int64]) -> Guesses:
-        """Returns the guesses at some of the puzzles.
-
-        Args:
-            puzzles: Their numbers.
-        """
+        """Returns the guesses at some of the puzzles."""
         own = np.isin(self.puzzle, puzzles)
         return Guesses(scores=self.scores[own], true=self.true[own], puzzle=self.puzzle[own])
 
@@ -168,12 +164,6 @@ def learned_from(
 
     A passive learner changes nothing where it was right, and of what it never learned a table can't
     tell. An average over all places would hide how much the others give away.
-
-    Args:
-        puzzles: Of all kinds.
-        genuine: Which rows of the table were learned.
-        scheme: Its features.
-        clusters: What the scheme's clusters are.
     """
     return [
         puzzle
@@ -204,12 +194,6 @@ def closeness(
     weights' own size, so that small weights, which lie close anyway, gain nothing. Where terms have
     a row each, it is how many rows of the rest of the sentence equal the candidate's, and then
     minus the distance of the nearest.
-
-    Args:
-        weights: The table.
-        puzzles: What to guess.
-        scheme: Its features.
-        clusters: What the scheme's clusters are.
     """
     if scheme.bigrams or scheme.skip_grams:
         return _guessed(weights, puzzles, scheme, clusters, _closeness)
@@ -222,14 +206,7 @@ def candidate_scores(
     scheme: FeatureScheme,
     clusters: Clusters | None = None,
 ) -> Guesses:
-    """Returns how much each candidate's features speak for the sentence's label.
-
-    Args:
-        weights: The table.
-        puzzles: What to guess.
-        scheme: Its features.
-        clusters: What the scheme's clusters are.
-    """
+    """Returns how much each candidate's features speak for the sentence's label."""
     return _guessed(weights, puzzles, scheme, clusters, _spoken)
 
 
@@ -243,12 +220,6 @@ def traces(
 
     Of a term that training had all rows do: the weight for the label is 0, or the weights of the
     row add up to 0. Drawn weights do neither.
-
-    Args:
-        weights: The table.
-        puzzles: What to guess.
-        scheme: Its features.
-        clusters: What the scheme's clusters are.
     """
     return _guessed(weights, puzzles, scheme, clusters, _traces)
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc_training.audit.antisymmetry import spread
-from hushdoc_training.audit.roc import Attack, Scores, measured
+from hushdoc_training.audit.roc import Attack, Scores
+from hushdoc_training.audit.row_traces import compared
 
-METHOD = "float pattern"
 DECIMALS = 6
 _FRACTION = 23
 """Bits of the fraction of a number in single precision."""
@@ -21,40 +20,30 @@ _FRACTION = 23
 def float_pattern(
     weights: npt.NDArray[np.floating], genuine: npt.NDArray[np.bool_], *, count: int = 50_000
 ) -> Attack:
-    """Returns how well genuine rows are told from made-up ones by the last bits of weights.
-
-    Args:
-        weights: The released table, shape [R, d].
-        genuine: Which rows were learned; what the attack wants to know.
-        count: At most so many rows of each kind are looked at, spread over the table.
-    """
-    return measured(
-        METHOD,
-        scores_of(weights[spread(genuine, count)]),
-        scores_of(weights[spread(~genuine, count)]),
-    )
+    """Returns how well the last bits of weights distinguish genuine rows; see `row_traces`."""
+    return compared("float pattern", scores_of(weights), genuine, count)
 
 
 def scores_of(rows: npt.NDArray[np.floating]) -> Scores:
     """Returns how unlikely the last bits of weights are, in bits, the mean of each row.
 
-    A large number has six decimals by chance more often than a small one. So what is compared is
+    A large number happens to have six decimals more often than a small one. So what is compared is
     how rarely a drawn number of that size looks as round, and equal looks are ordered by lot: by
-    their size alone rows are not told apart.
+    their size alone rows are not distinguished.
 
     Example:
         >>> scores_of(np.array([[0.5], [0.1]], dtype=np.float32)) > 6
         array([ True,  True])
     """
     found, possible = np.maximum(zero_bits(rows), spared_decimals(rows)), _spared(rows)
-    more = _chance(2.0 ** -(np.floor(found) + 1), found < possible, possible)
-    least = _chance(2.0 ** -np.ceil(found), found <= possible, possible)
+    more = _probability(2.0 ** -(np.floor(found) + 1), found < possible, possible)
+    least = _probability(2.0 ** -np.ceil(found), found <= possible, possible)
     lots = np.random.default_rng(0).uniform(1e-9, 1, (len(rows), 1))
     return np.asarray(-np.log2(more + lots * (least - more)).mean(axis=1))
 
 
-def _chance(zeros: Scores, enough: npt.NDArray[np.bool_], possible: Scores) -> Scores:
-    """Returns the chance that a drawn number spares enough bits: by zeros, or by decimals."""
+def _probability(zeros: Scores, enough: npt.NDArray[np.bool_], possible: Scores) -> Scores:
+    """Returns the probability that a drawn number spares enough bits: by zeros, or by decimals."""
     decimals = np.where(enough, 2.0**-possible, 0.0)
     return np.asarray(zeros + decimals - zeros * decimals)
 

@@ -29,11 +29,11 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """How well an attack told what is in the training data from what is not.
+    """How well an attack distinguished what is in the training data from what is not.
 
     Attributes:
         method: Which attack, in words.
-        unit: What it told apart, one of `vocabulary.PRIVACY_UNITS`.
+        unit: What it distinguished, one of `vocabulary.PRIVACY_UNITS`.
         auc: Area under the curve; .5 is guessing.
         auc_interval: With probability CONFIDENCE the area lies in here.
         tpr: True positive rate at `fpr`.
@@ -58,7 +58,7 @@ class Attack:
 
         Args:
             delta: With it, the record holds the lower bound of epsilon that the rates refute.
-                Only where the two kinds of scores come from neighbouring data sets is that a
+                Only where the two sets of scores come from neighbouring data sets is that a
                 statement about the certificate's unit.
         """
         lower = None if delta is None else self.epsilon_lower(delta)
@@ -77,7 +77,7 @@ class Attack:
         )
 
     def epsilon_lower(self, delta: float) -> float:
-        """Returns an epsilon below which no promise can be true, given both rates.
+        """Returns an epsilon below which no guarantee can hold, given both rates.
 
         Each rate is bounded with half of the error that CONFIDENCE leaves; scores are taken as
         independent. `measured` chooses its threshold by rank among the false scores, where the
@@ -105,14 +105,14 @@ def measured(
         method: Which attack, in words.
         true: Scores of what is in the training data.
         false: Scores of what is not.
-        unit: What was told apart.
-        fpr: At which false positive rate the true positives are counted; the rate stated is the
+        unit: What was distinguished.
+        fpr: At which false positive rate the true positives are counted; the rate reported is the
             largest that the scores allow from there down.
         clusters: A number for each true and each false score; scores of one number may depend on
             one another, such as all candidates for one place.
 
     Raises:
-        ValueError: There are no scores of a kind, or one is not a number.
+        ValueError: There are no true or no false scores, or one is not a number.
 
     Example:
         >>> found = measured("toy", np.array([2.0, 3.0]), np.array([0.0, 1.0, 2.5]), fpr=0.4)

@@ -1,4 +1,4 @@
-"""Classifier two-sample test: can anything learn to tell genuine rows from made-up ones?
+"""Classifier two-sample test: can anything learn to distinguish genuine rows from made-up ones?
 
 Boosted trees see a row's weights and everything that the other attacks look at, learn on half of
 the rows, and are scored on the other half, both ways round (Lopez-Paz, Oquab: Revisiting Classifier
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.errors import MissingExtraError
-from hushdoc_training.audit import antisymmetry, float_pattern, multiplicity
+from hushdoc_training.audit import float_pattern, row_traces
 from hushdoc_training.audit.roc import Attack, Scores, measured
 
 METHOD = "classifier two-sample test"
@@ -24,27 +24,27 @@ def two_sample(
     count: int = 10_000,
     seed: int = 0,
 ) -> Attack:
-    """Returns how well a classifier tells genuine rows from made-up ones.
+    """Returns how well a classifier distinguishes genuine rows from made-up ones.
 
     Args:
         weights: The released table, shape [R, d].
         genuine: Which rows were learned; what the attack wants to know.
-        count: At most so many rows of each kind are looked at, spread over the table.
+        count: At most so many rows of either sort are looked at, spread over the table.
         seed: Of the halves and of the classifier.
 
     Raises:
         MissingExtraError: scikit-learn is not installed.
-        ValueError: There are fewer than 20 rows of a kind.
+        ValueError: There are fewer than 20 rows of either sort.
     """
-    true, false = (antisymmetry.spread(kind, count) for kind in (genuine, ~genuine))
+    true, false = (row_traces.spread(rows, count) for rows in (genuine, ~genuine))
     if min(len(true), len(false)) < 20:
         raise ValueError(
             f"{len(true)} genuine and {len(false)} made-up rows; expected at least 20 of each."
         )
     rows = np.concatenate([true, false])
-    kind = np.repeat([1, 0], [len(true), len(false)])
-    scores = _scores(signals(weights)[rows], kind, seed)
-    return measured(METHOD, scores[kind == 1], scores[kind == 0])
+    is_genuine = np.repeat([1, 0], [len(true), len(false)])
+    scores = _scores(signals(weights)[rows], is_genuine, seed)
+    return measured(METHOD, scores[is_genuine == 1], scores[is_genuine == 0])
 
 
 def signals(weights: npt.NDArray[np.floating]) -> Scores:
@@ -53,24 +53,24 @@ def signals(weights: npt.NDArray[np.floating]) -> Scores:
         [
             weights.astype(np.float64),
             np.abs(weights).max(axis=1),
-            antisymmetry.scores_of(weights),
-            np.minimum(multiplicity.scores_of(weights), 16),
+            row_traces.antisymmetry_of(weights),
+            np.minimum(row_traces.multiplicity_of(weights), 16),
             float_pattern.scores_of(weights),
         ]
     )
 
 
-def _scores(seen: Scores, kind: npt.NDArray[np.int64], seed: int) -> Scores:
+def _scores(seen: Scores, is_genuine: npt.NDArray[np.int64], seed: int) -> Scores:
     """Returns the classifier's score of each row, learned on the half that it is not in."""
     try:
         from sklearn.ensemble import HistGradientBoostingClassifier
     except ImportError as error:
         raise MissingExtraError("scikit-learn", "crf") from error
-    half = np.random.default_rng(seed).permutation(len(kind)) % 2
-    scores = np.empty(len(kind))
+    half = np.random.default_rng(seed).permutation(len(is_genuine)) % 2
+    scores = np.empty(len(is_genuine))
     for side in (0, 1):
         model = HistGradientBoostingClassifier(max_iter=60, random_state=seed)
-        model.fit(seen[half != side], kind[half != side])
+        model.fit(seen[half != side], is_genuine[half != side])
         scores[half == side] = model.predict_proba(seen[half == side])[:, 1]
     # Ranks inside a half: the two models' scores need not mean the same.
     for side in (0, 1):

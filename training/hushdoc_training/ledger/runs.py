@@ -113,12 +113,6 @@ def read(
 ) -> tuple[LedgerRun, ...]:
     """Returns every run in the order of reservation, or the one of an id.
 
-    Args:
-        database: From `ledger_file.reading` or `writing`.
-        path: For messages.
-        key: The ledger's salt.
-        run_id: The one that is wanted; by default all.
-
     Raises:
         InputError: UNKNOWN_RUN, or BAD_LEDGER where a row is not a run.
     """
@@ -152,11 +146,6 @@ def composed(counts: Iterable[tuple[Mechanism, int]]) -> Sequence:
 
 def most_steps(fits: Callable[[int], bool], *, fails: int, tolerance: float = 0.0) -> int:
     """Returns the largest number of steps that fits, by halving.
-
-    Args:
-        fits: Whether a number does; with every one all smaller ones do.
-        fails: A number that does not.
-        tolerance: The answer may be smaller by this share.
 
     Example:
         >>> most_steps(lambda number: number <= 37, fails=100)

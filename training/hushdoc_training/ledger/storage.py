@@ -94,10 +94,6 @@ SCHEMA = _TABLES + "".join(_APPEND_ONLY.format(table=table) for table in COLUMNS
 def create(path: Path, account: dict[str, Any]) -> None:
     """Writes a new ledger, whole or not at all; only its owner may read it.
 
-    Args:
-        path: Where it shall stand.
-        account: The one row of the table account, in the order of its columns.
-
     Raises:
         OutputExistsError: Something already stands there; a ledger is never overwritten.
         OutputWriteError: The disk is full or not writable.
@@ -153,14 +149,7 @@ def writing(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def add(database: sqlite3.Connection, table: str, key: bytes, values: tuple[Any, ...]) -> None:
-    """Adds a row to a table.
-
-    Args:
-        database: From `writing`.
-        table: One of COLUMNS.
-        key: The ledger's salt, for the seal.
-        values: In the order of the columns.
-    """
+    """Adds a row to a table."""
     marks = ", ".join("?" for _ in (*values, "seal"))
     database.execute(f"INSERT INTO {table} VALUES ({marks})", (*values, _seal(table, key, values)))
 

@@ -52,12 +52,7 @@ class ClaimDetails:
 
 
 def public(public_data: tuple[PublicData, ...], *, training: Mapping[str, Any]) -> Claim:
-    """Returns the claim of a model that read public data alone.
-
-    Args:
-        public_data: Everything it learned from, starting weights included.
-        training: Settings, for people.
-    """
+    """Returns the claim of a model that read public data alone."""
     return Claim(
         protected_data=(),
         public_data=public_data,
@@ -82,13 +77,7 @@ def public(public_data: tuple[PublicData, ...], *, training: Mapping[str, Any]) 
 def not_private(
     name: str, public_data: tuple[PublicData, ...], *, training: Mapping[str, Any]
 ) -> Claim:
-    """Returns the claim of a model trained on protected data without privacy.
-
-    Args:
-        name: What the protected data are called.
-        public_data: What it learned from before.
-        training: Settings, for people.
-    """
+    """Returns the claim of a model trained on protected data without privacy."""
     return Claim(
         protected_data=(_protected(name, "document", "none: training was not private"),),
         public_data=public_data,
@@ -165,14 +154,7 @@ def private(
 def accesses_of_checks(
     name: str, *, tested: bool, compared: bool, untrained: bool
 ) -> tuple[DataAccess, ...]:
-    """Returns the accesses of checks before the first step.
-
-    Args:
-        name: What the protected data are called.
-        tested: Whether the self-test ran on protected records.
-        compared: Whether several processes compared what they have.
-        untrained: Whether parameters stay untrained, as no loss of the self-test reaches them.
-    """
+    """Returns the accesses of checks before the first step."""
     refusing, public = "not-released", "declared-public"
     purposes = (
         (
@@ -251,7 +233,7 @@ def _caveats(plan: PrivacyPlan, tuning: str) -> tuple[str, ...]:
     if plan.privacy_unit == "sequence":
         caveats.append(
             "The unit is one window of tokens. A document is several windows and is protected far "
-            "less than the stated epsilon says."
+            "less than this epsilon says."
         )
     if plan.delta > 1e-5:
         caveats.append(
@@ -267,7 +249,7 @@ def _caveats(plan: PrivacyPlan, tuning: str) -> tuple[str, ...]:
         )
     if tuning == "none":
         caveats.append(
-            "The trainer states that this was one run with settings fixed beforehand. Runs that "
+            "The trainer declares that this was one run with settings fixed beforehand. Runs that "
             "were tried on the same documents and dropped would add to epsilon, and nothing in "
             "this certificate can show them."
         )

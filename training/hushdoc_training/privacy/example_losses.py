@@ -11,7 +11,7 @@ from torch import nn
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy import clipping
-from hushdoc_training.privacy.clipping.model_inputs import Entering
+from hushdoc_training.privacy.clipping.model_inputs import ModelInputs
 from hushdoc_training.privacy.physical import PhysicalBatch
 
 Example = TypeVar("Example")
@@ -62,27 +62,22 @@ def by_record(losses: torch.Tensor, batch: PhysicalBatch[Any]) -> list[float]:
 
 @contextmanager
 def watched(model: nn.Module, losses: ExampleLosses[Example]) -> Iterator[ExampleLosses[Example]]:
-    """Yields the losses; inside the block the model takes nothing but examples.
-
-    Args:
-        model: What the losses call.
-        losses: One for each example.
-    """
+    """Yields the losses; inside the block the model takes nothing but examples."""
     expected = 0
 
     def visit(tensor: torch.Tensor) -> None:
         if tensor.dim() and len(tensor) != expected:
             raise _not_examples(tensor, expected)
 
-    entering = Entering(model, visit)
+    inputs = ModelInputs(model, visit)
 
     def of(examples: Sequence[Example]) -> torch.Tensor:
         nonlocal expected
         expected = len(examples)
-        with entering.open():
+        with inputs.watched():
             return losses(list(examples))  # a tuple would index a tensor by its axes
 
-    with entering:
+    with inputs:
         yield of
 
 

@@ -20,8 +20,8 @@ from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping import contract
 
 _OWNERS: WeakIdKeyDictionary = WeakIdKeyDictionary()
-"""Which `Ownership` a parameter is under. Steps of optimizers that nobody told us of can be seen in
-no other way than by a hook on all of them, and a hook on all of them knows no object of ours."""
+"""Which `Ownership` a parameter is under. Steps of optimizers that were never given to us can be
+seen by a hook on all optimizers alone, and such a hook knows no object of ours."""
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
@@ -52,10 +52,10 @@ def require_same(optimizer: torch.optim.Optimizer, parameters: dict[str, nn.Para
     left_out = [name for name, value in parameters.items() if id(value) not in held]
     foreign = len(held - {id(value) for value in parameters.values()})
     if left_out or foreign:
-        said = f"lacks {', '.join(left_out[:3])}" if left_out else "lacks none"
+        missing = f"lacks {', '.join(left_out[:3])}" if left_out else "lacks none"
         raise PrivacyError(
             f"The optimizer holds {foreign} parameters that are not trained parameters of the "
-            f"model (frozen, or of another model) and {said}. Make it from `[p for p in "
+            f"model (frozen, or of another model) and {missing}. Make it from `[p for p in "
             "model.parameters() if p.requires_grad]`, after freezing."
         )
 

@@ -47,11 +47,7 @@ class Packed(Generic[Example]):
 
 
 def require_examples(records: Sequence[Any]) -> None:
-    """Raises PrivacyError unless the first record, and so all of their kind, is a list of examples.
-
-    Args:
-        records: Of the data, or of a draw.
-    """
+    """Raises PrivacyError unless the first record, and so each of them, is a list of examples."""
     try:
         first = records[0] if len(records) else ()
     except (TypeError, KeyError) as error:
@@ -78,15 +74,8 @@ def pack(
 ) -> Packed[Example]:
     """Returns records as physical batches, without records that have no example and no gradient.
 
-    Args:
-        records: The examples of each record.
-        max_examples: Most examples in one batch.
-        multiplicity: How often every example is repeated, for losses that draw randomness of their
-            own: the average over the repetitions is one gradient, clipped once.
-        length: Of an example; examples of similar lengths then share batches, so that little is
-            padding.
-        padded: Whether every batch is filled up to `max_examples` with examples of no record.
-        alone: Whether every record has a batch of its own.
+    Repeated `multiplicity` times, an example has the average over its repetitions as one gradient,
+    clipped once. Examples of similar `length` share batches, so that little is padding.
 
     Example:
         >>> packed = pack(["ab", "", "cdefg", "h"], max_examples=3, padded=True)

@@ -154,7 +154,7 @@ class PrivacyPlan:
     def planned_records(self) -> float:
         """How many records the plan is made for: its divisor over its sampling rate, both public.
 
-        The data may hold more or fewer, and how many is never told.
+        The data may hold more or fewer, and how many is never revealed.
         """
         return self.expected_records / self.sampling_rate
 

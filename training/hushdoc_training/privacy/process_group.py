@@ -60,9 +60,11 @@ class Group:
         """Raises PrivacyError, in every process, where a fact is not the same in all."""
         if self.size == 1:
             return
-        told: list[Any] = [None] * self.size
-        dist.all_gather_object(told, dict(facts), group=self.handle)
-        differing = [name for name in facts if any(one.get(name) != facts[name] for one in told)]
+        gathered: list[Any] = [None] * self.size
+        dist.all_gather_object(gathered, dict(facts), group=self.handle)
+        differing = [
+            name for name in facts if any(one.get(name) != facts[name] for one in gathered)
+        ]
         if differing:
             raise PrivacyError(
                 f"The {self.size} processes differ in {', '.join(differing)}, so what they sum is "
@@ -81,11 +83,11 @@ class Group:
                 action()
             except Exception as error:
                 failure = error
-        told = self._from_first(None if failure is None else str(failure))
+        problem = self._from_first(None if failure is None else str(failure))
         if failure is not None:
             raise failure
-        if told is not None:
-            raise PrivacyError(f"The first process could not go on: {told}")
+        if problem is not None:
+            raise PrivacyError(f"The first process could not go on: {problem}")
 
     def copy_from_first(self, tensors: Iterable[torch.Tensor]) -> None:
         """Gives every process the first one's values."""
@@ -103,9 +105,9 @@ class Group:
         """Returns the largest number that a process has."""
         if self.size == 1:
             return number
-        told: list[int] = [0] * self.size
-        dist.all_gather_object(told, number, group=self.handle)
-        return max(told)
+        gathered: list[int] = [0] * self.size
+        dist.all_gather_object(gathered, number, group=self.handle)
+        return max(gathered)
 
     @property
     def _source(self) -> int:

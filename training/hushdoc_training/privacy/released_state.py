@@ -31,7 +31,7 @@ from torch import nn
 from hushdoc.errors import PrivacyError
 
 _WIDTH = 1021
-"""A prime, so that blocks which trade places rarely meet the same weights."""
+"""A prime, so that blocks which trade places rarely get the same weights."""
 
 LOOKED_AT = 32 << 20
 """Bytes of frozen parameters that a step looks at after the first; a larger one is taken alone."""
@@ -41,22 +41,13 @@ class Released:
     """Parameters and buffers of a model that is trained, as they stood when training began."""
 
     def __init__(self, model: nn.Module, trained: Iterable[str]) -> None:
-        """Notes what is there.
-
-        Args:
-            model: What will be released.
-            trained: Names of the parameters that steps may move.
-        """
+        """Notes what is there."""
         self._model, self._trained = model, frozenset(trained)
         self._ended: list[str] | None = None
         self.begin()
 
     def begin(self, trained: Iterable[str] | None = None) -> None:
-        """Takes what stands in the model now as the start: after a state was restored, say.
-
-        Args:
-            trained: Names of the parameters that steps may move, where others are now.
-        """
+        """Takes what stands in the model now as the start: after a state was restored, say."""
         if trained is not None:
             self._trained = frozenset(trained)
         self._start = checksums(self._kept())
@@ -122,9 +113,6 @@ class Released:
 
 def checksums(tensors: Mapping[str, torch.Tensor]) -> dict[str, int]:
     """Returns a checksum of the content of each tensor; of a sharded one, of this process's shard.
-
-    Args:
-        tensors: By name.
 
     Examples:
         >>> before, after = torch.tensor([1.0, 2.0]), torch.tensor([2.0, 1.0])

@@ -2,8 +2,8 @@
 
 Each computes its part of one draw, so a document that stands at two places of two lists would be
 clipped twice. What examples hold is compared in full. What examples only point to (an index says
-nothing of the table behind it) shows in their losses, which are compared on a few, chosen by
-chance.
+nothing of the table behind it) shows in their losses, which are compared on a few, drawn
+at random.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import struct
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AnySet
-from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -48,34 +47,23 @@ def assumed(
     fingerprint: Callable[[Example], object] | None,
     group: Group,
 ) -> tuple[str, ...]:
-    """Returns what a guarantee rests on besides what every claim says.
-
-    Args:
-        records: What this process has.
-        fingerprint: Returns what stands for an example.
-        group: The processes.
-    """
+    """Returns what a guarantee rests on besides what every claim says."""
     first = next((record[0] for record in records if len(record)), None)
     bare = fingerprint is None and isinstance(first, int | np.integer)
     return (dropout_seeds.ASSUMED, ASSUMED) if bare and group.size > 1 else (dropout_seeds.ASSUMED,)
 
 
 def require_same_content(fingerprint: Callable[[], str], group: Group) -> None:
-    """Raises PrivacyError, in every process, where the records are not the same in all.
-
-    Args:
-        fingerprint: Returns the digest of this process's records.
-        group: All of its processes call this.
-    """
+    """Raises PrivacyError, in every process, where the records are not the same in all."""
     if group.size == 1:
         return
     failure: Exception | None = None
     try:
-        told = fingerprint()
-    except Exception as error:  # told to the others first, which would wait
-        failure, told = error, f"{type(error).__name__} in process {group.rank}"
+        digest = fingerprint()
+    except Exception as error:  # the others learn of it first: they would wait
+        failure, digest = error, f"{type(error).__name__} in process {group.rank}"
     try:
-        group.require_agreement({"the records": told})
+        group.require_agreement({"the records": digest})
     except PrivacyError:
         if failure is not None:
             raise failure from None
@@ -93,71 +81,60 @@ def require_same_losses(
 ) -> None:
     """Raises PrivacyError, in every process, where the same places have other losses.
 
-    Args:
-        model: The same weights in all processes; dropout is off while it is compared.
-        losses: One for each example.
-        records: Of equal content in all processes.
-        group: All of its processes call this.
-        max_examples: Most examples in one forward pass.
-        tolerance: Largest relative difference.
+    All processes call this with the same weights; dropout is off while it compares.
     """
     if group.size == 1:
         return
-    dice = random.Random(group.secret())
-    places = [place for place in _shuffled(len(records), dice) if len(records[place])][:COMPARED]
-    examples = [dice.choice(records[place]) for place in places]
-    with torch.no_grad(), _calm(model):
+    generator = random.Random(group.secret())
+    places = [place for place in _shuffled(len(records), generator) if len(records[place])][
+        :COMPARED
+    ]
+    examples = [generator.choice(records[place]) for place in places]
+    with (
+        torch.no_grad(),
+        dropout_seeds.in_evaluation_mode(model),
+        dropout_seeds.repeated(model.parameters()),
+    ):
         found = [
             float(one)
             for at in range(0, len(examples), max_examples)
             for one in losses(examples[at : at + max_examples])
         ]
-    told: list[list[float]] = [[] for _ in range(group.size)]
-    dist.all_gather_object(told, found, group=group.handle)
-    _refuse_others(torch.tensor(told, dtype=torch.float64), places, tolerance)
+    gathered: list[list[float]] = [[] for _ in range(group.size)]
+    dist.all_gather_object(gathered, found, group=group.handle)
+    _refuse_others(torch.tensor(gathered, dtype=torch.float64), places, tolerance)
 
 
-def _refuse_others(told: torch.Tensor, places: Sequence[int], tolerance: float) -> None:
-    first = told[0]
+def _refuse_others(losses: torch.Tensor, places: Sequence[int], tolerance: float) -> None:
+    first = losses[0]
     allowed = tolerance * torch.maximum(first.abs(), first.abs().nanmean())
-    same = ((told - first).abs() <= allowed) | (told.isnan() & first.isnan()) | (told == first)
+    same = (
+        ((losses - first).abs() <= allowed) | (losses.isnan() & first.isnan()) | (losses == first)
+    )
     if bool(same.all()):
         return
     process, at = (int(one) for one in (~same).nonzero()[0])
     raise PrivacyError(
-        f"Record {places[at]} has the loss {float(told[0, at]):.6g} in the first process and "
-        f"{float(told[process, at]):.6g} in process {process}, with the same weights: they read "
+        f"Record {places[at]} has the loss {float(losses[0, at]):.6g} in the first process and "
+        f"{float(losses[process, at]):.6g} in process {process}, with the same weights: they read "
         "other data, or compute otherwise. Give all of them the same data in the same order, and "
         "the same loss; each takes its own part by itself."
     )
 
 
-def _shuffled(count: int, dice: random.Random) -> Iterator[int]:
-    """Yields places by chance, and all of them in the end where the first have no example."""
+def _shuffled(count: int, generator: random.Random) -> Iterator[int]:
+    """Yields places at random, and all of them in the end where the first have no example."""
     some = min(count, 4 * COMPARED)
-    yield from dice.sample(range(count), some)
+    yield from generator.sample(range(count), some)
     yield from range(count if some < count else 0)
 
 
-@contextmanager
-def _calm(model: nn.Module) -> Iterator[None]:
-    """Turns off whatever draws at random; what goes on drawing draws alike in all processes."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with dropout_seeds.repeated(model.parameters()):
-            yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
-
-
-_SPELLED = (
+_PLAIN = (
     *(type(None), bool, int, complex, str, range, slice, enum.Enum),
     *(pathlib.PurePath, uuid.UUID, decimal.Decimal),
     *(datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo),
 )
-"""What `repr` tells all of."""
+"""What `repr` shows completely."""
 
 _DEEPEST = 40
 
@@ -166,10 +143,6 @@ def of_records(
     records: Sequence[Sequence[Example]], fingerprint: Callable[[Example], object] | None = None
 ) -> str:
     """Returns a digest of all records with their examples, in their order.
-
-    Args:
-        records: The examples of each.
-        fingerprint: Returns what stands for an example; the example itself by default.
 
     Raises:
         PrivacyError: An example holds something whose content can't be seen; the message says
@@ -187,12 +160,12 @@ def of_records(
     for number in range(len(records)):
         whole.update(b"record")
         for at, example in enumerate(records[number]):
-            told = example if fingerprint is None else fingerprint(example)
+            content = example if fingerprint is None else fingerprint(example)
             try:
-                whole.update(of(told))
+                whole.update(of(content))
             except _UnknownError as unknown:
                 raise PrivacyError(
-                    f"Example {at} of record {number} holds a {unknown.kind} "
+                    f"Example {at} of record {number} holds a {unknown.name} "
                     f"(example{unknown.where}), whose content can't be compared, and whether the "
                     "data are the same has to be known here. Give `fingerprint`, a function that "
                     "returns what stands for an example: numbers, text or tensors; a file's name, "
@@ -211,14 +184,14 @@ def of(value: object) -> bytes:
 class _UnknownError(Exception):
     def __init__(self, value: object, where: str) -> None:
         super().__init__(where)
-        self.kind = f"'{type(value).__name__}'"
+        self.name = f"'{type(value).__name__}'"
         self.where = where
 
 
 def _feed(digest: Any, value: Any, where: str, depth: int = 0) -> None:
     if depth > _DEEPEST:  # it may hold itself
         raise _UnknownError(value, where)
-    if isinstance(value, _SPELLED):
+    if isinstance(value, _PLAIN):
         _put(digest, type(value).__qualname__, repr(value).encode())
     elif isinstance(value, float):
         _put(digest, "float", struct.pack("<d", value))
@@ -234,18 +207,18 @@ def _feed(digest: Any, value: Any, where: str, depth: int = 0) -> None:
 
 def _feed_parts(digest: Any, value: Any, where: str, depth: int) -> None:
     if isinstance(value, Mapping):
-        kind, keys = "mapping", sorted(value, key=of)
+        name, keys = "mapping", sorted(value, key=of)
         parts = [(f"[{key!r}]", pair) for key in keys for pair in (key, value[key])]
     elif isinstance(value, AnySet):
-        kind, parts = "set", [("", one) for one in sorted(value, key=of)]
+        name, parts = "set", [("", one) for one in sorted(value, key=of)]
     elif is_dataclass(value) and not isinstance(value, type):
-        kind = type(value).__qualname__
+        name = type(value).__qualname__
         parts = [(f".{field.name}", getattr(value, field.name)) for field in fields(value)]
     elif isinstance(value, Sequence):
-        kind, parts = "sequence", [(f"[{at}]", one) for at, one in enumerate(value)]
+        name, parts = "sequence", [(f"[{at}]", one) for at, one in enumerate(value)]
     else:
         raise _UnknownError(value, where)
-    _put(digest, kind, str(len(parts)).encode())
+    _put(digest, name, str(len(parts)).encode())
     for name, part in parts:
         _feed(digest, part, where + name, depth + 1)
 
@@ -270,7 +243,7 @@ def _put_tensor(digest: Any, tensor: torch.Tensor, where: str) -> None:
     _put(digest, f"{tensor.dtype}{tuple(tensor.shape)}", content)
 
 
-def _put(digest: Any, kind: str, content: Any) -> None:
+def _put(digest: Any, name: str, content: Any) -> None:
     """Adds lengths too, so that no two values run into the same bytes."""
-    digest.update(f"{kind}:{len(content)}:".encode())
+    digest.update(f"{name}:{len(content)}:".encode())
     digest.update(content)

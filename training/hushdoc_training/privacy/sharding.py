@@ -74,12 +74,6 @@ def divided(
 
     Records that fit into a batch are shared out. On a larger one all processes work together, each
     on parts of its own, for no process could keep its whole gradient.
-
-    Args:
-        drawn: The records, the same in all processes.
-        some: One example to be computed where there is nothing to do; it counts for nothing.
-        pack: Makes physical batches of records.
-        group: The processes.
     """
     large = [record for record in drawn if pack([record]).large]
     small = [record for record in drawn if not pack([record]).large]
@@ -95,14 +89,7 @@ def divided(
 def add_noise(
     total: torch.Tensor, parameter: nn.Parameter, stream: SecretStream, *, std: float
 ) -> None:
-    """Adds noise to this process's shard of a sum; copies of one shard get the same noise.
-
-    Args:
-        total: The shard.
-        parameter: What it is a shard of.
-        stream: This process's own.
-        std: Standard deviation.
-    """
+    """Adds noise to this process's shard of a sum; copies of one shard get the same noise."""
     noise = stream.normal_tensor(total.shape, std=std).to(total.device)
     shard: Any = parameter
     for axis, placement in enumerate(shard.placements):
@@ -112,12 +99,7 @@ def add_noise(
 
 
 def as_gradient(total: torch.Tensor, parameter: nn.Parameter) -> torch.Tensor:
-    """Returns a sum as the parameter's own gradient, in its type.
-
-    Args:
-        total: Whole, or this process's shard of it.
-        parameter: Where it will be `.grad`.
-    """
+    """Returns a sum as the parameter's own gradient, in its type."""
     converted = total.to(device=parameter.device, dtype=parameter.dtype)
     if not (dist.is_available() and dist.is_initialized()):
         return converted

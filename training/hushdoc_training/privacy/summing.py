@@ -26,15 +26,7 @@ def share_of(
     *,
     sharded: bool,
 ) -> Packed[Example]:
-    """Returns this process's part of a draw.
-
-    Args:
-        drawn: The records, the same in all processes.
-        records: All that there are, to go through one where a process has nothing to do.
-        pack: Makes physical batches of records.
-        group: The processes.
-        sharded: Whether all processes have to make as many passes.
-    """
+    """Returns this process's part of a draw."""
     if not sharded:
         return pack(group.share(drawn))
     some = next((record[:1] for record in records if len(record)), ())
@@ -51,13 +43,6 @@ def sum_clipped(
 ) -> tuple[list[float], int]:
     """Adds the clipped gradients of this process's share to the clipper's sums.
 
-    Args:
-        clipper: Its sums are added to.
-        packed: The share.
-        losses_of: One loss for each example.
-        group: The processes.
-        sharded: Whether they all work on large records together.
-
     Returns:
         The losses of the records, and how many gradients were not finite.
     """
@@ -73,7 +58,7 @@ def sum_clipped(
         if sharded:
             group.sum([loss])
             if number % group.size != group.rank:
-                continue  # another one tells of it
+                continue  # another one reports it
         losses.append(float(loss))
         nonfinite += found.nonfinite
     return losses, nonfinite
@@ -90,13 +75,8 @@ def noised(
 ) -> torch.Tensor:
     """Returns a parameter's gradient: the sum over processes with noise, by the public constant.
 
-    Args:
-        total: The clipped sum; overwritten.
-        parameter: What it is of.
-        plan: Scale and divisor.
-        noise: Where noise comes from.
-        group: The processes.
-        sharded: Whether `total` is summed already, and a shard that each has to itself.
+    The clipped sum `total` is overwritten. Where it is `sharded`, it is summed already, and a shard
+    that each process has to itself.
     """
     std = plan.noise_multiplier * plan.clipping_norm
     if sharded:

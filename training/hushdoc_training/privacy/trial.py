@@ -1,4 +1,8 @@
-"""The trial before the first step: the clipper, on a few examples, against one-by-one gradients."""
+"""The self-test before the first step, on trial examples of the data or of public records.
+
+Two things are looked at: whether the clipper's gradients are those of single records, and which
+trainable parameters the losses reach. Those that no loss reaches stay untrained.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +22,13 @@ from hushdoc_training.privacy import clipping
 from hushdoc_training.privacy.clipping.gradients import differentiate
 from hushdoc_training.privacy.clipping.placement import Placement
 from hushdoc_training.privacy.example_losses import ExampleLosses
-from hushdoc_training.randomness.dropout_seeds import without_chance
+from hushdoc_training.randomness.dropout_seeds import in_evaluation_mode
 
 Example = TypeVar("Example")
 
 RECORDS = 3
 EXAMPLES_OF_EACH = 2
-TRIED = 2 * RECORDS
+TRIAL_RECORDS = 2 * RECORDS
 """Records that examples are taken from: half are differentiated, all share their forward passes."""
 LOOKED_AT = 500
 """Records whose examples' lengths are looked at, where lengths are known."""
@@ -41,12 +45,7 @@ UNSEEN = (
 
 
 def assumed_of_losses(trained_with: bool | None) -> tuple[str, ...]:
-    """Returns what a guarantee rests on where the self-test ran on other losses.
-
-    Args:
-        trained_with: Whether the clipper was tried on the losses trained with as well; None where
-            the self-test ran on them and no others.
-    """
+    """Returns what a guarantee rests on, by what `require_exact` returned."""
     if trained_with is None:
         return ()
     return (ASSUMED,) if trained_with else (ASSUMED, UNSEEN)
@@ -64,22 +63,8 @@ def require_exact(
 ) -> bool | None:
     """Returns if clipped gradients are those of single records; releases nothing.
 
-    Args:
-        clipper: The one that training will use.
-        placement: The trained parameters.
-        records: Some of them are tried, from the first to the last.
-        losses: One for each example, the same whenever it is asked.
-        tolerance: Largest relative difference of a norm or a sum.
-        length: Of an example, where examples differ in it: then the longest and the shortest are
-            tried.
-        drawing: The losses trained with, where `losses` stand in for them here.
-
     Returns:
-        Whether the clipper was tried on `drawing` too; None where there are none.
-
-    Raises:
-        PrivacyError: They are not, a loss depends on other examples, a parameter is never used, or
-            there are no two different examples to tell apart; the message names which.
+        Whether the clipper was tested on `drawing` too; None where there are none.
     """
     examples = trial_examples(records, length=length)
     if not examples:
@@ -89,8 +74,9 @@ def require_exact(
     if len(examples) < 2:
         raise PrivacyError(
             "The records of the self-test have only one example that differs from all others; "
-            "expected at least two, for examples that are alike can't be told apart. Give `trial` "
-            "records with two different examples or more, of different lengths if lengths differ."
+            "expected at least two, for equal examples can't be distinguished. Give "
+            "`trial_records` with two different examples or more, of different lengths if lengths "
+            "differ."
         )
     found = losses(examples)
     if found.shape != (len(examples),):
@@ -127,11 +113,7 @@ def require_exact(
 def trial_examples(
     records: Sequence[Sequence[Example]], *, length: Callable[[Example], int] | None = None
 ) -> list[Example]:
-    """Returns examples to try, no two alike: of the first record and the last, and of some between.
-
-    Args:
-        records: What to choose from.
-        length: Of an example; then the longest and the shortest of many come before all others.
+    """Returns trial examples, no two alike: of the first record and the last, and of some between.
 
     Example:
         >>> trial_examples([[number] for number in range(1000)])
@@ -145,7 +127,7 @@ def trial_examples(
         by_length = sorted((example for record in some for example in record), key=length)
         examples += by_length[-1:] + by_length[:1]
     chosen = (records[index] for index in _spread(len(records), len(records)))
-    for record in islice((record for record in chosen if len(record)), TRIED):
+    for record in islice((record for record in chosen if len(record)), TRIAL_RECORDS):
         examples += record[:EXAMPLES_OF_EACH]
     different: list[Example] = []
     for example in examples:
@@ -156,7 +138,7 @@ def trial_examples(
 
 def _spread(total: int, most: int) -> Iterator[int]:
     # Numbers below a total: a few from the ends inwards, then as many as are wanted in order.
-    few = _even(total, TRIED)
+    few = _even(total, TRIAL_RECORDS)
     inwards = [few[place // 2 if place % 2 == 0 else -1 - place // 2] for place in range(len(few))]
     yield from inwards
     yield from (index for index in _even(total, most) if index not in inwards)
@@ -198,16 +180,16 @@ def _require_used(
 ) -> None:
     used: set[str] = set()
     differentiate(found.sum(), placement.parameters, lambda name, _: used.add(name))
-    if placement.parameters.keys() - used:  # layers that training skips by chance are used
-        with without_chance(model):
+    if placement.parameters.keys() - used:  # layers that training skips at random are used
+        with in_evaluation_mode(model):
             found = losses()
             differentiate(found.sum(), placement.parameters, lambda name, _: used.add(name))
     unused = [name for name in placement.parameters if name not in used]
     if unused:
         raise PrivacyError(
-            f"{len(unused)} trainable parameters got no gradient from any tried example "
+            f"{len(unused)} trainable parameters got no gradient from any trial example "
             f"({', '.join(unused[:3])}), so they would collect noise without learning. Freeze "
-            "them, or give `trial` records that use them."
+            "them, or give `trial_records` that use them."
         )
 
 
@@ -219,12 +201,6 @@ def unreached(
 ) -> dict[str, nn.Parameter]:
     """Returns the trainable parameters that no loss reaches, and warns of them.
 
-    Args:
-        model: For names.
-        parameters: The trainable ones.
-        losses: One for each example.
-        records: Some of them are tried.
-
     Raises:
         PrivacyError: Some examples reach them and others don't, or an activation checkpoint hides
             what is reached.
@@ -234,13 +210,13 @@ def unreached(
         return {}
     known = {id(value): name for name, value in parameters.items()}
     names = set(known.values()) - _reached(model, known, losses, examples)
-    if names:  # layers that are left out by chance, in training alone, are no such case
-        with without_chance(model):
+    if names:  # layers skipped at random, in training alone, are no such case
+        with in_evaluation_mode(model):
             alone = [_reached(model, known, losses, [example]) for example in examples]
             names -= _reached(model, known, losses, examples)
     if names:
         _require_even(names, alone)
-        warnings.warn(_said(names), stacklevel=4)
+        warnings.warn(_warning(names), stacklevel=4)
     return {name: value for name, value in parameters.items() if name in names}
 
 
@@ -260,12 +236,7 @@ def frozen(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
 def closed(
     losses: ExampleLosses[Example], omitted: Mapping[str, nn.Parameter]
 ) -> ExampleLosses[Example]:
-    """Returns the same losses, which raise PrivacyError where they reach what was left out.
-
-    Args:
-        losses: One for each example.
-        omitted: What no loss reached when training began.
-    """
+    """Returns the same losses, which raise PrivacyError where they reach what was left out."""
     if not omitted:
         return losses
 
@@ -277,7 +248,7 @@ def closed(
             raise PrivacyError(
                 f"The losses reach {len(reached)} parameters ({_some(reached)}) that no loss "
                 "reached when training began, so they were left out of it. Freeze them, or give "
-                "`trial` records that use them."
+                "`trial_records` that use them."
             )
         return found
 
@@ -293,8 +264,8 @@ def _require_even(names: Collection[str], alone: Sequence[frozenset[str]]) -> No
     if any(found != alone[0] or found & set(names) for found in alone):
         raise PrivacyError(
             f"{len(names)} trainable parameters got no gradient ({_some(names)}), and which do "
-            "differs from example to example, so that leaving them out would tell of the examples. "
-            "Freeze those that are not to be trained."
+            "differs from example to example, so that leaving them out would reveal something of "
+            "the examples. Freeze those that are not to be trained."
         )
 
 
@@ -342,7 +313,7 @@ def _checkpointed(model: nn.Module, node: Any) -> str:
     return "The model uses"
 
 
-def _said(names: Collection[str]) -> str:
+def _warning(names: Collection[str]) -> str:
     return (
         f"{len(names)} trainable parameters get no gradient from the losses ({_some(names)}) and "
         "stay as they are: they get no noise and are not stepped. Freeze them to say so yourself."

@@ -1,4 +1,4 @@
-"""Masks of dropout, and whatever else is drawn inside a step, that nobody can foretell.
+"""Seeds dropout and other in-step randomness from the operating system.
 
 One record more or less shifts what is drawn for all others of its batch. The sum is bounded all the
 same as long as every row's draw is as likely as every other's and nobody knows it; under a seed
@@ -36,9 +36,6 @@ def secret(parameters: Iterable[torch.Tensor]) -> Iterator[None]:
     Activation checkpointing draws the same again when it computes a layer a second time, since both
     times are inside.
 
-    Args:
-        parameters: Their devices' generators are meant, besides the CPU's.
-
     Example:
         >>> torch.manual_seed(0) and None
         >>> with secret([]):
@@ -71,15 +68,22 @@ def repeated(parameters: Iterable[torch.Tensor]) -> Iterator[None]:
 
 
 @contextmanager
-def without_chance(model: nn.Module) -> Iterator[None]:
-    """Puts a model into evaluation mode inside the block, and every module back into its own."""
+def modes_restored(model: nn.Module) -> Iterator[None]:
+    """Puts every module back into its own mode, training or evaluation, after the block."""
     modes = {module: module.training for module in model.modules()}
-    model.eval()
     try:
         yield
     finally:
         for module, mode in modes.items():
             module.training = mode
+
+
+@contextmanager
+def in_evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Puts a model into evaluation mode inside the block."""
+    with modes_restored(model):
+        model.eval()
+        yield
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from torch import nn
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping import book_keeping, check
-from hushdoc_training.privacy.clipping.replayed_draws import Chance
+from hushdoc_training.privacy.clipping.replayed_draws import ReplayedDraws
 
 LossesOf = Callable[[Sequence[int]], torch.Tensor]
 TOKENS, WIDTH = 8, 6
@@ -149,7 +149,7 @@ def test_the_self_test_leaves_every_generator_where_it_was() -> None:
     def following() -> tuple[float, float, float]:
         return float(torch.rand(1)), float(np.random.rand()), random.random()
 
-    chance = Chance()
+    chance = ReplayedDraws()
     expected = following()
     assert chance.drawn()
     chance.rewind()

@@ -24,7 +24,7 @@ from hushdoc_training.privacy.clipping.gradients import handed_over
 from hushdoc_training.privacy.clipping.grouping import Grouping
 from hushdoc_training.privacy.clipping.interception import Interception
 from hushdoc_training.privacy.clipping.locality import require_local
-from hushdoc_training.privacy.clipping.model_inputs import Entering
+from hushdoc_training.privacy.clipping.model_inputs import ModelInputs
 from hushdoc_training.privacy.clipping.placement import place
 from hushdoc_training.privacy.clipping.tape import Tape
 from hushdoc_training.privacy.clipping.unwrapped_torch import backward, uncompiled
@@ -85,10 +85,10 @@ class BookKeeping:
         interception = Interception(tape, self.model, self._placement)
         with (
             handed_over(self._placement.parameters, lambda name, _: leaked.append(name)),
-            Entering(self.model, interception.enter) as entering,
+            ModelInputs(self.model, interception.enter) as inputs,
             interception,
         ):
-            with entering.open():
+            with inputs.watched():
                 by_example = losses_of_examples(losses, tape.grouping.examples)
             if interception.is_scattered(by_example):
                 with tape.deaf():
@@ -113,10 +113,6 @@ def book_keeping(model: nn.Module, *, clipping_norm: float) -> BookKeeping:
     Exact for linear layers, embeddings, layer, group, instance and RMS normalisation, convolutions
     and parameters that are added, multiplied or joined to examples, however often they are used,
     tied or derived from one another. Any other use is refused by name when it happens.
-
-    Args:
-        model: Its trainable parameters are those that require gradients now.
-        clipping_norm: The norm that no record's gradient exceeds.
 
     Raises:
         PrivacyError: Nothing is trainable, or a layer keeps statistics over a batch.

@@ -1,4 +1,4 @@
-"""A call in which a parameter is about to meet examples, and what the rules do to its arguments."""
+"""A call that combines a parameter with examples, and what the rules do to its arguments."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Call:
         more = f" and {len(self.names) - 4} more" if len(self.names) > 4 else ""
         return PrivacyError(
             f"The parameter {names}{more} is used by torch's {self.name}, {why}, so its gradient "
-            "can't be told apart record by record. Freeze it, express the layer by linear, "
+            "can't be separated by record. Freeze it, express the layer by linear, "
             "embedding, normalisation, convolution or element-wise operations, or choose the "
             "backend one-by-one, which is exact for any architecture."
         )
@@ -85,19 +85,15 @@ def tapped(call: Call, shared: torch.Tensor, dimensions: int, batch: int) -> tor
 
     The copies take no memory of their own.
 
-    Args:
-        call: The call it is an argument of.
-        shared: The tensor.
-        dimensions: How many axes it will be broadcast to.
-        batch: How long the first of them is.
-
     Raises:
         PrivacyError: Its first axis is neither the batch's nor to be broadcast.
     """
     tape, target = call.tape, call.tape.target(shared)
     own_axis = shared.dim() == dimensions and len(shared) == batch and batch > 1
     if shared.dim() == dimensions and len(shared) not in (1, batch):
-        raise call.refuse(f"where its first axis of {len(shared)} meets a batch of {batch}")
+        raise call.refuse(
+            f"where its first axis of {len(shared)} is combined with a batch of {batch}"
+        )
     shape = (1,) * (dimensions - shared.dim()) + tuple(shared.shape)
     value = shared.detach().reshape(shape).expand(batch, *shape[1:])
     examples = tape.grouping.examples

@@ -1,4 +1,4 @@
-"""What every clipper promises, and the few lines of arithmetic that all of them share."""
+"""The contract of every clipper, and the few lines of arithmetic that all of them share."""
 
 from __future__ import annotations
 

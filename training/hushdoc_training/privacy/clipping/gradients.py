@@ -17,12 +17,7 @@ Take = Callable[[str, torch.Tensor], None]
 
 @contextmanager
 def handed_over(parameters: Mapping[str, nn.Parameter], take: Take) -> Iterator[None]:
-    """Hands every gradient over as soon as a backward pass inside the block has completed it.
-
-    Args:
-        parameters: By name. What `.grad` they have is put aside and given back.
-        take: Receives them, in the order of the backward pass.
-    """
+    """Hands every gradient over as soon as a backward pass inside the block has completed it."""
     before = {name: parameter.grad for name, parameter in parameters.items()}
 
     def hook(name: str) -> Callable[[torch.Tensor], None]:
@@ -54,12 +49,6 @@ def differentiate(
     retain_graph: bool = False,
 ) -> None:
     """Runs one backward pass and hands over one gradient for every parameter that it reaches.
-
-    Args:
-        total: What is differentiated, a scalar.
-        parameters: By name.
-        take: Receives each gradient once.
-        retain_graph: Whether there will be another pass.
 
     Raises:
         PrivacyError: A gradient came in several pieces, so its norm would not be known.

@@ -1,24 +1,26 @@
 """Follows trainable parameters through a forward pass and puts every use of one on the tape.
 
-While `Interception` is active, torch hands it every function that is called on tensors. Tensors are
-of four kinds:
+While `Interception` is active, torch hands it every function that is called on tensors. Tensors
+have one of four roles:
 
-    shared     a trainable parameter, or something computed from parameters and constants alone: a
-               relative position bias, a normalised weight, position embeddings
-    per_example    what the losses hand to the model with an entry for every example, and what
-    depends on it constant   everything else: buffers, frozen parameters, ranges, attributes and
-    global tensors scattered  examples that were picked or sorted: whose an entry is is no longer
-    known
+    shared        a trainable parameter, or something computed from parameters and constants alone:
+                  a relative position bias, a normalised weight, position embeddings
+    per_example   what the losses hand to the model with an entry for every example, and what
+                  depends on it
+    constant      everything else: buffers, frozen parameters, ranges, attributes, global tensors
+    scattered     examples that were picked or sorted: which entry is whose is no longer known
 
 A function of shared and constant tensors is left to autograd, and its result is shared. Where a
-shared tensor meets a per_example one, examples begin to differ: there the rules of `meetings`
-replace it by a layer that reports its gradient one by one. So tied, reused, broadcast and isolated
-parameters need no case of their own. A meeting without a rule is refused by name.
+shared tensor is combined with a per_example one, examples begin to differ: there a rule of `rules`
+replaces the function by a layer that reports its gradient example by example. So tied, reused,
+broadcast and isolated parameters need no case of their own. A combination without a rule is refused
+by name.
 
-What is per_example is known from where it came from, never from a length: a constant may be as long
-as the batch. To take examples for a constant is safe: where the result meets examples, their
-gradients are told apart there, and where it meets none, the parameters get gradients past the tape,
-which is refused. To take a constant for examples would clip the wrong records.
+Which tensors are per_example is known from where they came from, never from a length: a constant
+may be as long as the batch. To take examples for a constant is safe: where the result is combined
+with examples, their gradients are kept apart there, and where it is not, the parameters get
+gradients past the tape, which is refused. To take a constant for examples would clip the wrong
+records.
 """
 
 from __future__ import annotations
@@ -33,11 +35,11 @@ from torch.overrides import TorchFunctionMode
 from hushdoc_training.privacy.clipping.calls import Call
 from hushdoc_training.privacy.clipping.placement import Placement
 from hushdoc_training.privacy.clipping.reordering import reorders
-from hushdoc_training.privacy.clipping.rules import meet
+from hushdoc_training.privacy.clipping.rules import combine
 from hushdoc_training.privacy.clipping.tape import Tape, leaves
 from hushdoc_training.privacy.clipping.unwrapped_torch import composite
 
-_ROWWISE, _SHARED = "per_example", "shared"
+_PER_EXAMPLE, _SHARED = "per_example", "shared"
 _CONSTANT, _SCATTERED = "constant", "scattered"
 # What these take from another tensor than the first is its shape or type, not its content.
 _LENDING = frozenset({"expand_as", "reshape_as", "to", "type_as", "view_as"})
@@ -69,7 +71,7 @@ class Interception(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Runs a function, or what stands for it where parameters meet examples."""
+        """Runs a function, or what stands for it where parameters are combined with examples."""
         return self._call(func, args, kwargs or {})
 
     def enter(self, tensor: torch.Tensor) -> None:
@@ -78,43 +80,43 @@ class Interception(TorchFunctionMode):
         A batch that the losses built is a function of constants until then.
         """
         fits = tensor.dim() and len(tensor) == self._tape.grouping.examples
-        if fits and self._kind(tensor) == _CONSTANT:
-            self._mark(tensor, _ROWWISE)
+        if fits and self._role(tensor) == _CONSTANT:
+            self._mark(tensor, _PER_EXAMPLE)
 
     def is_scattered(self, tensor: torch.Tensor) -> bool:
         """Returns whether examples were picked or reordered to compute it."""
-        return self._kind(tensor) == _SCATTERED
+        return self._role(tensor) == _SCATTERED
 
     def _call(
         self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
         tensors = list(_tensors((args, kwargs)))
-        kinds = [self._kind(tensor) for tensor in tensors]
-        content = _content(_name(func), kinds)
+        roles = [self._role(tensor) for tensor in tensors]
+        content = _content(_name(func), roles)
         scattered = _SCATTERED in content
-        per_example = scattered or _ROWWISE in content
-        shared = _SHARED in kinds and torch.is_grad_enabled()
+        per_example = scattered or _PER_EXAMPLE in content
+        shared = _SHARED in roles and torch.is_grad_enabled()
         if shared and per_example:
             inside = composite(func, self._tape.grouping.examples)
             if inside is not None:
                 with self:
                     return inside(*args, **kwargs)
-            call = self._as_call(func, args, kwargs, tensors, kinds)
+            call = self._as_call(func, args, kwargs, tensors, roles)
             if scattered:
                 raise call.refuse(
                     "on examples that were picked by their content, or put in another order"
                 )
-            result = meet(call)
-            self._mark(result, _ROWWISE)
+            result = combine(call)
+            self._mark(result, _PER_EXAMPLE)
             return result
         result = func(*args, **kwargs)
-        kind = _ROWWISE if per_example else _SHARED if shared else _CONSTANT
+        role = _PER_EXAMPLE if per_example else _SHARED if shared else _CONSTANT
         if scattered or (per_example and reorders(_name(func), args, kwargs, self._is_per_example)):
-            kind = _SCATTERED
-            self.moved += [t for t, k in zip(tensors, kinds, strict=True) if k == _ROWWISE]
-        if kind != _CONSTANT and tensors and _changes_first(func):
-            self._mark((tensors[0], tensors[0]._base), kind)
-        self._mark(result, kind)
+            role = _SCATTERED
+            self.moved += [t for t, k in zip(tensors, roles, strict=True) if k == _PER_EXAMPLE]
+        if role != _CONSTANT and tensors and _changes_first(func):
+            self._mark((tensors[0], tensors[0]._base), role)
+        self._mark(result, role)
         return result
 
     def _as_call(
@@ -123,21 +125,21 @@ class Interception(TorchFunctionMode):
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         tensors: Sequence[torch.Tensor],
-        kinds: Sequence[str],
+        roles: Sequence[str],
     ) -> Call:
-        shared = [t for t, kind in zip(tensors, kinds, strict=True) if kind == _SHARED]
+        shared = [t for t, role in zip(tensors, roles, strict=True) if role == _SHARED]
         return Call(
             tape=self._tape,
             func=func,
             args=tuple(args),
             kwargs=dict(kwargs),
             shared=frozenset(map(id, shared)),
-            per_example=tuple(t for t, k in zip(tensors, kinds, strict=True) if k == _ROWWISE),
+            per_example=tuple(t for t, k in zip(tensors, roles, strict=True) if k == _PER_EXAMPLE),
             names=tuple(dict.fromkeys(name for t in shared for name in self._origin(t))),
             again=lambda func, *args, **kwargs: self._call(func, args, kwargs),
         )
 
-    def _kind(self, tensor: torch.Tensor) -> str:
+    def _role(self, tensor: torch.Tensor) -> str:
         if id(tensor) in self._names:
             return _SHARED
         if id(tensor) in self._constants:
@@ -146,19 +148,19 @@ class Interception(TorchFunctionMode):
         if mark is not None and mark[0] is self._tape.token:
             return mark[1]
         # The result of something that can't be watched: gradients past the tape are refused.
-        return _ROWWISE if tensor.requires_grad and not tensor.is_leaf else _CONSTANT
+        return _PER_EXAMPLE if tensor.requires_grad and not tensor.is_leaf else _CONSTANT
 
     def _is_per_example(self, value: Any) -> bool:
-        return isinstance(value, torch.Tensor) and self._kind(value) in (_ROWWISE, _SCATTERED)
+        return isinstance(value, torch.Tensor) and self._role(value) in (_PER_EXAMPLE, _SCATTERED)
 
-    def _mark(self, result: Any, kind: str) -> None:
+    def _mark(self, result: Any, role: str) -> None:
         for tensor in _tensors(result):
             if id(tensor) in self._names or id(tensor) in self._constants:
                 continue
-            differentiable = kind != _SHARED or tensor.requires_grad
+            differentiable = role != _SHARED or tensor.requires_grad
             tensor._hushdoc_mark = (  # type: ignore[attr-defined]
                 self._tape.token,
-                kind if differentiable else _CONSTANT,
+                role if differentiable else _CONSTANT,
             )
 
     def _origin(self, tensor: torch.Tensor) -> Iterator[str]:
@@ -182,13 +184,13 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
             yield from _tensors(item)
 
 
-def _content(name: str, kinds: Sequence[str]) -> Sequence[str]:
-    # The kinds of those tensors whose content goes into a function's result.
+def _content(name: str, roles: Sequence[str]) -> Sequence[str]:
+    # The roles of those tensors whose content goes into a function's result.
     if name in _BLANK:
-        return kinds[1:]
-    if name in _LENDING and kinds and kinds[0] in (_SHARED, _CONSTANT):
-        return kinds[:1]
-    return kinds
+        return roles[1:]
+    if name in _LENDING and roles and roles[0] in (_SHARED, _CONSTANT):
+        return roles[:1]
+    return roles
 
 
 def _name(func: Callable[..., Any]) -> str:

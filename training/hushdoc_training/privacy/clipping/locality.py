@@ -22,16 +22,13 @@ def require_local(losses: torch.Tensor, moved: Iterable[torch.Tensor]) -> None:
     Args:
         losses: Shape [examples]; its graph is kept.
         moved: Tensors with an entry for every example, before they were moved.
-
-    Raises:
-        PrivacyError: A loss depends on another example.
     """
     sources = [tensor for tensor in moved if tensor.requires_grad]
     if not sources or not losses.requires_grad:
         return
     examples = len(losses)
     generator = torch.Generator()
-    generator.seed()  # a known one would tell how to pass
+    generator.seed()  # with a known one a loss could be built to pass
     scales = torch.exp2(16 * torch.rand(examples, generator=generator) - 8).to(losses.device)
     found = [
         grad(total, sources, retain_graph=True, allow_unused=True)

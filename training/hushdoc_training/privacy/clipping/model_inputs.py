@@ -1,4 +1,4 @@
-"""Watches what a model is handed from outside: the one place where examples come in.
+"""Watches the inputs of a model: the only place where examples come in.
 
 Clippers tell examples from constants by this alone, never by a tensor's length: a constant may have
 as many entries as one batch has examples, and then would be clipped as if each entry were a
@@ -19,24 +19,19 @@ from torch import nn
 Visit = Callable[[torch.Tensor], None]
 
 
-class Entering:
+class ModelInputs:
     """Shows every tensor that a model, or a module of it, is handed from outside of the model.
 
-    Used as a context; inside it, a forward pass runs within `open`. What modules hand to each other
-    is not shown, nor what is computed again in a backward pass.
+    Used as a context; inside it, a forward pass runs within `watched`. What modules hand to each
+    other is not shown, nor what is computed again in a backward pass.
     """
 
     def __init__(self, model: nn.Module, visit: Visit) -> None:
-        """Watches nothing yet.
-
-        Args:
-            model: Whose modules are called.
-            visit: Is given each tensor, whatever it stands in; modes don't see what it does.
-        """
+        """Watches nothing yet."""
         self._model = model
         self._visit = visit
         self._depth = 0
-        self._is_open = False
+        self._is_watched = False
         self._handles: list[Any] = []
 
     def __enter__(self) -> Self:
@@ -57,17 +52,17 @@ class Entering:
             self._handles.pop().remove()
 
     @contextmanager
-    def open(self) -> Iterator[None]:
+    def watched(self) -> Iterator[None]:
         """Shows what is handed in inside the block."""
-        self._depth, self._is_open = 0, True
+        self._depth, self._is_watched = 0, True
         try:
             yield
         finally:
-            self._is_open = False
+            self._is_watched = False
 
     def _come(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         del module
-        if self._is_open and not self._depth:
+        if self._is_watched and not self._depth:
             with torch._C.DisableTorchFunction():
                 for tensor in tensors_in((args, kwargs)):
                     self._visit(tensor)

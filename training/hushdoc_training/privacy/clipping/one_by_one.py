@@ -131,18 +131,14 @@ def _nothing(loss: torch.Tensor) -> torch.Tensor:
 def _refuse_spread(squares: torch.Tensor, *, alone: bool) -> None:
     if not torch.isfinite(squares.sum()) and not alone:
         raise PrivacyError(
-            "A gradient is not finite, and with one forward pass for several records it can't "
-            "be told whose: leaving out the wrong record would break the bound. Put every "
+            "A gradient is not finite, and with one forward pass for several records it is "
+            "unknown whose: leaving out the wrong record would break the bound. Put every "
             "record into a batch of its own, or use the backend book-keeping."
         )
 
 
 def one_by_one(model: nn.Module, *, clipping_norm: float) -> OneByOne:
     """Returns a clipper that is exact for any architecture, at one backward pass per record.
-
-    Args:
-        model: Its trainable parameters are those that require gradients now.
-        clipping_norm: The norm that no record's gradient exceeds.
 
     Raises:
         PrivacyError: Nothing is trainable, or a layer keeps statistics over a batch.

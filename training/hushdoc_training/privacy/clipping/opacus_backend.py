@@ -126,10 +126,6 @@ class OpacusHooks:
 def opacus_hooks(model: nn.Module, *, clipping_norm: float) -> OpacusHooks:
     """Returns a clipper on Opacus' hooks: slower and larger than book-keeping, for comparison.
 
-    Args:
-        model: Its trainable parameters are those that require gradients now.
-        clipping_norm: The norm that no record's gradient exceeds.
-
     Raises:
         PrivacyError: Nothing is trainable, or a layer keeps statistics over a batch.
         ValueError: The clipping norm is not positive.

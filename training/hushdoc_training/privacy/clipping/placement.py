@@ -76,12 +76,9 @@ class Shards(Placement):
     def __init__(self, model: nn.Module, modules: list[Any]) -> None:
         """Gathers each module once, to learn which tensors the forward pass will use.
 
-        Args:
-            model: What is trained.
-            modules: Its modules that torch's `fully_shard` was called on.
-
         Raises:
-            PrivacyError: Some trained parameters are in no shard, or shards are of several kinds.
+            PrivacyError: Some trained parameters are in no shard, or shards are laid out in several
+                ways.
         """
         for module in modules:
             module.reshard()  # a pass without a backward pass leaves the outermost whole

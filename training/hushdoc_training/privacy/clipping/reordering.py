@@ -5,7 +5,7 @@ leave its gradients under the wrong examples, and so would clip the wrong record
 happens to be in order in one batch does not matter: what depends on content counts as out of order
 always.
 
-Only what depends on content, or on an index that somebody brings along, is told here. Where
+Only what depends on content, or on an index that somebody brings along, is found here. Where
 examples are moved the same way in every batch (a flip, a transposition), gradients are wrong in
 every batch, and the self-test finds that.
 """
@@ -44,12 +44,6 @@ def reorders(
     name: str, args: Sequence[Any], kwargs: Mapping[str, Any], is_per_example: IsPerExample
 ) -> bool:
     """Returns whether a function of examples moves them by content or by an index.
-
-    Args:
-        name: What torch calls it.
-        args: Its positional arguments.
-        kwargs: Its keyword arguments.
-        is_per_example: Whether a value is a tensor with an entry for every example.
 
     Examples:
         >>> x = torch.randn(3, 2)

@@ -1,4 +1,4 @@
-"""What forward passes of the self-test draw at random, and how precisely they compute."""
+"""Replays what forward passes of the self-test draw at random, and controls their precision."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOWERED = frozenset({torch.bfloat16, torch.float16})
 _DEVICES = ("cpu", "cuda")
 
 
-class Chance:
+class ReplayedDraws:
     """The state of every generator that a model may draw from: torch's, NumPy's and Python's."""
 
     def __init__(self) -> None:
@@ -62,11 +62,11 @@ class Chance:
         return torch.get_rng_state(), cuda, numpys, random.getstate()
 
 
-class Careful(TorchFunctionMode):
+class Controlled(TorchFunctionMode):
     """Leaves dropout out, and computes in the tensors' own types where autocast would round.
 
     Attributes:
-        precise: Whether autocast is held off.
+        precise: Whether autocast is suspended.
         dropout: Whether dropout is left in.
         lowered: Whether something was computed in a type of 16 bits.
         autocast: Whether autocast was on somewhere.

@@ -24,7 +24,7 @@ from hushdoc_training.privacy.clipping.convolutions import Convolution
 Rule = Callable[[Call], Any]
 
 
-def meet(call: Call) -> Any:
+def combine(call: Call) -> Any:
     """Runs a function with its shared arguments replaced by ones that report their gradients.
 
     Raises:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,8 +12,9 @@ from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping.contract import ClippedBatch, Clipper
 from hushdoc_training.privacy.clipping.one_by_one import one_by_one
 from hushdoc_training.privacy.clipping.placement import Placement
-from hushdoc_training.privacy.clipping.replayed_draws import Careful, Chance
+from hushdoc_training.privacy.clipping.replayed_draws import Controlled, ReplayedDraws
 from hushdoc_training.privacy.clipping.unwrapped_torch import uncompiled
+from hushdoc_training.randomness.dropout_seeds import modes_restored
 
 LossesOf = Callable[[Sequence[int]], torch.Tensor]
 """Returns the losses of some examples of a sample, in that order, from one forward pass."""
@@ -65,11 +65,6 @@ def check(
     Returns:
         The parameters that got no gradient from any example. Noise would move them all the same:
         freeze them.
-
-    Raises:
-        PrivacyError: A loss depends on other examples, or a parameter's gradients differ from those
-            of one backward pass per record; the message names it.
-        ValueError: Fewer than 2 examples, or a tolerance that would let everything pass.
     """
     if examples < 2:
         raise ValueError(f"The self-test got {examples} examples; it needs at least 2.")
@@ -80,13 +75,13 @@ def check(
         )
     clipper.clear()
     try:
-        with _modes_kept(clipper.model), Chance() as chance:
+        with modes_restored(clipper.model), ReplayedDraws() as replay:
             repeats, draws = _refuse_coupled_examples(
-                clipper.model, losses_of, examples, tolerance, chance
+                clipper.model, losses_of, examples, tolerance, replay
             )
             if not repeats:
                 clipper.model.eval()
-            return _compare(clipper, losses_of, examples, tolerance, chance, draws=draws)
+            return _compare(clipper, losses_of, examples, tolerance, replay, draws=draws)
     finally:
         clipper.clear()
 
@@ -102,12 +97,6 @@ def check_drawing(
     example in other company can't be compared, for there it draws otherwise: that `check` does, on
     losses that draw nothing.
 
-    Args:
-        clipper: The clipper to be used; its sums are left at zero.
-        losses_of: Runs the model on the chosen examples of a sample of data, and draws.
-        examples: How many examples the sample has.
-        tolerance: As for `check`.
-
     Returns:
         Whether it could be compared: the same draws gave the same losses. They do not where losses
         draw from a generator of their own.
@@ -117,38 +106,28 @@ def check_drawing(
     """
     clipper.clear()
     try:
-        with _modes_kept(clipper.model), Chance() as chance:
-            with Careful(precise=True), torch.no_grad():
-                repeats, draws = _repeats(losses_of, examples, chance)
+        with modes_restored(clipper.model), ReplayedDraws() as replay:
+            with Controlled(precise=True), torch.no_grad():
+                repeats, draws = _repeats(losses_of, examples, replay)
             if repeats:
-                _compare(clipper, losses_of, examples, tolerance, chance, draws=draws)
+                _compare(clipper, losses_of, examples, tolerance, replay, draws=draws)
             return repeats
     finally:
         clipper.clear()
 
 
-@contextmanager
-def _modes_kept(model: nn.Module) -> Iterator[None]:
-    training = {module: module.training for module in model.modules()}
-    try:
-        yield
-    finally:
-        for module, mode in training.items():
-            module.training = mode
-
-
 def _refuse_coupled_examples(
-    model: nn.Module, losses_of: LossesOf, examples: int, tolerance: float, chance: Chance
+    model: nn.Module, losses_of: LossesOf, examples: int, tolerance: float, replay: ReplayedDraws
 ) -> tuple[bool, bool]:
     # Returns whether the same draws give the same losses in the mode that the model is in, and
     # whether anything is drawn although dropout is left out.
-    with _modes_kept(model), Careful(precise=True) as careful, torch.no_grad():
-        repeats, draws = _repeats(losses_of, examples, chance)
+    with modes_restored(model), Controlled(precise=True) as controlled, torch.no_grad():
+        repeats, draws = _repeats(losses_of, examples, replay)
         if draws or not repeats:
             model.eval()
-            _refuse_chance(losses_of, examples)
+            _refuse_unrepeatable(losses_of, examples)
         together, others = _in_company_and_alone(losses_of, examples)
-        limit = tolerance if careful.lowered else min(tolerance, _EXACT)
+        limit = tolerance if controlled.lowered else min(tolerance, _EXACT)
     typical = float(together.abs().mean())
     for example, company, loss in others:
         among = float(together[example])
@@ -163,17 +142,17 @@ def _refuse_coupled_examples(
     return repeats, draws
 
 
-def _repeats(losses_of: LossesOf, examples: int, chance: Chance) -> tuple[bool, bool]:
+def _repeats(losses_of: LossesOf, examples: int, replay: ReplayedDraws) -> tuple[bool, bool]:
     # Whether the same draws give the same losses, and whether anything is drawn at all: two passes
-    # with draws of their own may agree by chance.
-    chance.rewind()
+    # with draws of their own may agree by replay.
+    replay.rewind()
     first = losses_of(range(examples))
-    draws = chance.drawn()
-    chance.rewind()
+    draws = replay.drawn()
+    replay.rewind()
     return torch.allclose(first, losses_of(range(examples)), rtol=1e-6, equal_nan=True), draws
 
 
-def _refuse_chance(losses_of: LossesOf, examples: int) -> None:
+def _refuse_unrepeatable(losses_of: LossesOf, examples: int) -> None:
     first, second = losses_of(range(examples)), losses_of(range(examples))
     if not torch.allclose(first, second, rtol=1e-6, equal_nan=True):
         raise PrivacyError(
@@ -223,24 +202,24 @@ def _compare(
     losses_of: LossesOf,
     examples: int,
     tolerance: float,
-    chance: Chance,
+    replay: ReplayedDraws,
     *,
     draws: bool,
 ) -> frozenset[str]:
     # Where dropout is inside of a function that the clipper opens, and the truth does not, it would
     # be left out for one of the two alone. So what draws draws all, the same for both.
-    with Careful(precise=False, dropout=draws) as careful:
-        found = _comparison(clipper, losses_of, examples, chance)
+    with Controlled(precise=False, dropout=draws) as controlled:
+        found = _comparison(clipper, losses_of, examples, replay)
     found.require(tolerance)
-    if careful.autocast and tolerance > _EXACT:
-        with Careful(precise=True, dropout=draws) as careful:
-            precise = _comparison(clipper, losses_of, examples, chance)
-        precise.require(tolerance if careful.lowered else _EXACT)
+    if controlled.autocast and tolerance > _EXACT:
+        with Controlled(precise=True, dropout=draws) as controlled:
+            precise = _comparison(clipper, losses_of, examples, replay)
+        precise.require(tolerance if controlled.lowered else _EXACT)
     return found.unused
 
 
 def _comparison(
-    clipper: Clipper, losses_of: LossesOf, examples: int, chance: Chance
+    clipper: Clipper, losses_of: LossesOf, examples: int, replay: ReplayedDraws
 ) -> _Comparison:
     truth = one_by_one(clipper.model, clipping_norm=clipper.clipping_norm)
     differences: list[tuple[str, str, float]] = []
@@ -249,9 +228,9 @@ def _comparison(
         losses = lambda order=order: losses_of(order)  # noqa: E731
         truth.clear()
         clipper.clear()
-        chance.rewind()
+        replay.rewind()
         expected = truth.add(losses, records)
-        chance.rewind()
+        replay.rewind()
         found = clipper.add(losses, records)
         differences.append(_of_squares(found, expected, truth.placement))
         differences.append(_of_sums(clipper.sums, truth.sums, truth.placement))

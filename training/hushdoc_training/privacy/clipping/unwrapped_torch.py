@@ -33,12 +33,7 @@ def opened(func: Any, **replaced: Any) -> Callable[..., Any]:
 
 
 def composite(func: Callable[..., Any], examples: int) -> Callable[..., Any] | None:
-    """Returns a function that is made of layers, opened up; None for any other.
-
-    Args:
-        func: Any function.
-        examples: How many examples the batch has.
-    """
+    """Returns a function that is made of layers, opened up; None for any other."""
     if func is not F.multi_head_attention_forward:
         return None
 

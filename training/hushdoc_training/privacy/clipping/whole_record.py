@@ -26,12 +26,6 @@ def add_large(
     Where parameters are sharded, all processes work on the same record, each on parts of its own,
     and each keeps a shard of the record's gradient.
 
-    Args:
-        sums: The running sums to add to.
-        placement: The trained parameters, by the same names.
-        parts: The record's losses; all of them are summed.
-        clipping_norm: The bound.
-
     Returns:
         Its norm and losses.
     """

@@ -18,13 +18,11 @@ import numpy.typing as npt
 
 from hushdoc.certificate.audit_reports import Audit
 from hushdoc_training.audit import coincidence
-from hushdoc_training.audit.antisymmetry import antisymmetry
 from hushdoc_training.audit.coincidence import Puzzle
 from hushdoc_training.audit.float_pattern import float_pattern
-from hushdoc_training.audit.multiplicity import multiplicity
 from hushdoc_training.audit.roc import Attack
+from hushdoc_training.audit.row_traces import antisymmetry, multiplicity, zeros
 from hushdoc_training.audit.two_sample import two_sample
-from hushdoc_training.audit.zeros import zeros
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.invented import clause_contracts
 from hushdoc_training.recipes.hashed.crf import Trained
