@@ -1,4 +1,4 @@
-"""No module imports another by its name in a string: import-linter can't see that, nor a circle in it."""
+"""No module imports another by its name in a string, where import-linter can't see it."""
 
 from __future__ import annotations
 
