@@ -1,0 +1,90 @@
+"""README runs as one script, from top to bottom in one folder that holds a user's own documents."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw
+
+from hushdoc.__main__ import main
+
+README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+SHORTER = {
+    "train kie --data invented:form --public": "--start small --documents 24 --epochs 1",
+    "train kie --data invented:form --seed 2 --start": "--documents 24 --steps 3 "
+    "--expected-records 4",
+    "train kie --data invented:form --seed 2 --epsilon": "--start small --documents 24 --steps 3 "
+    "--expected-records 4 --public-overlap none",
+    "train clauses": "--documents 40 --steps 3 --rows 4096 --public-overlap none",
+    "train classifier": "--steps 5 --expected-records 40 --rows 4096 --public-overlap none",
+    "doctor model": "--seconds 1",
+    "bench": "",
+    "export runs/private --out model-int8": "--max-f1-loss 100",
+}
+"""What the test adds to a command, by its beginning: the model is then not worth having."""
+
+ELSEWHERE = ("make ", "pip ")
+"""Commands that other tests and CI run."""
+
+
+def own_documents(folder: Path) -> None:
+    """Writes what README takes for granted: documents of the user's own."""
+    page = Image.new("RGB", (800, 600), "white")
+    ImageDraw.Draw(page).text((60, 60), "Invoice 4711  Total 12.50", fill="black", font_size=32)
+    page.save(folder / "invoice.pdf")
+    clause = "This Agreement is governed by the laws of Ohio."
+    (folder / "contract.txt").write_text(f"Invoices are due monthly.\n\n{clause}\n", "utf-8")
+    (folder / "letter.txt").write_text("Please deliver the goods we ordered.", "utf-8")
+    draw = np.random.default_rng(0)
+    words = {"bill": "invoice amount due payment", "order": "deliver quantity goods please"}
+    for name in ("mail", "archive"):
+        lines = [
+            {"id": number, "label": label, "text": " ".join(draw.choice(words[label].split(), 9))}
+            for number in range(60)
+            for label in words
+        ]
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
+
+
+def steps() -> list[tuple[str, str]]:
+    """Returns what README does: ("file", ...), ("command", ...) and ("python", ...) in order."""
+    found = []
+    for language, block in re.findall(r"```(sh|python)\n(.*?)```", README, re.DOTALL):
+        if language == "python":
+            found.append(("python", block))
+            continue
+        for name, content, line in re.findall(
+            r"cat > (\S+) <<'END'\n(.*?)END\n|([^\n]+)\n", block, re.DOTALL
+        ):
+            found.append(("file", f"{name}\n{content}") if name else ("command", line))
+    return found
+
+
+@pytest.mark.timeout(280)
+def test_readme_runs_from_top_to_bottom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    own_documents(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    used = set()
+    for what, text in steps():
+        if what == "file":
+            name, content = text.split("\n", 1)
+            Path(name).write_text(content, "utf-8")
+        elif what == "python":
+            exec(compile(text, "README.md", "exec"), {})
+        elif not text.startswith(ELSEWHERE):
+            arguments = shlex.split(text, comments=True)
+            assert arguments[0] == "hushdoc", text
+            began = " ".join(arguments[1:])
+            added = {start: more for start, more in SHORTER.items() if began.startswith(start)}
+            used |= added.keys()
+            code = main([*arguments[1:], *shlex.split(" ".join(added.values()))])
+            assert code == 0, f"{text}\n{capfd.readouterr().err}"
+    assert used == SHORTER.keys()
+    assert {"page.png", "page.html", "certificate.html"} <= {path.name for path in Path().iterdir()}
