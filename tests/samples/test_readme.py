@@ -23,7 +23,6 @@ SHORTER = {
     "train clauses": "--documents 40 --steps 3 --rows 4096 --public-overlap none",
     "train classifier": "--steps 5 --expected-records 40 --rows 4096 --public-overlap none",
     "doctor model": "--seconds 1",
-    "bench": "",
     "export runs/private --out model-int8": "--max-f1-loss 100",
 }
 """What the test adds to a command, by its beginning: the model is then not worth having."""
