@@ -19,7 +19,7 @@ ROW = re.compile(r"\| `([A-Z0-9_]+)` \| ([0-9](?: or [0-9])?) \| (.+) \| (.+) \|
 SPELLED = re.compile(r"(?!(O|AF|SOCK)_)[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 """As codes are, and the system's own names are not."""
 
-NOT_CODES = {"ORT_DISABLE_TELEMETRY"}
+NOT_CODES = {"HUSHDOC_POLICY", "ORT_DISABLE_TELEMETRY", "XDG_CONFIG_HOME"}
 """Texts that are spelled like a code."""
 
 

@@ -34,15 +34,17 @@ class CommandParser(argparse.ArgumentParser):
             raise ValueError(f"{', '.join(sorted(unknown))} is not an option of '{self.prog}'.")
         self._expert.update(options)
 
+    def is_expert(self, action: argparse.Action) -> bool:
+        """Returns whether --help leaves an option out."""
+        return not self._expert.isdisjoint(action.option_strings)
+
     def error(self, message: str) -> NoReturn:
         """Ends the program with one line and exit code 2."""
         self.exit(2, f"{self.prog}: error: {message.rstrip('.')}. See `{self.prog} --help`.\n")
 
     def format_help(self) -> str:
         """Returns the help with the usual options."""
-        return self._help(
-            [item for item in self._actions if self._expert.isdisjoint(item.option_strings)]
-        )
+        return self._help([action for action in self._actions if not self.is_expert(action)])
 
     def format_full_help(self) -> str:
         """Returns the help with every option, and that of every subcommand below."""

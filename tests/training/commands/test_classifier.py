@@ -13,7 +13,7 @@ import pytest
 from hushdoc.__main__ import main
 from hushdoc_training import table_checkpoint
 from hushdoc_training.commands.classifier import is_held_out
-from hushdoc_training.commands.classifier_options import MODES
+from hushdoc_training.commands.table_options import MODES
 
 TOPICS = ("law", "sea", "farm")
 INVENTED = "invented:form+receipt"
@@ -219,7 +219,7 @@ def test_an_update_of_a_filled_table_promises_nothing_and_says_what_both_tell(
 ) -> None:
     data = further(tmp_path)
     assert learn_on(data, runs / mode, tmp_path / "next", "--mode", mode, "--held-out", 0.2) == 0
-    assert "get their own kind" in capsys.readouterr().out
+    assert "are classified correctly" in capsys.readouterr().out
     before, after = table_checkpoint.load(runs / mode), table_checkpoint.load(tmp_path / "next")
     # Every row changed, so that the set of rows that did says nothing.
     assert (before.weights != after.weights).any(axis=1).all()

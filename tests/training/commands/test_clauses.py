@@ -11,8 +11,8 @@ import pytest
 
 from hushdoc.__main__ import main
 from hushdoc_training import table_checkpoint
-from hushdoc_training.commands.clause_options import MODES
 from hushdoc_training.commands.clauses import INVENTED, SENTENCE
+from hushdoc_training.commands.table_options import MODES
 from hushdoc_training.crf import word_ranks
 from hushdoc_training.invented import clause_contracts
 

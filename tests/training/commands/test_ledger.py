@@ -137,7 +137,7 @@ def test_the_verb_needs_neither_torch_nor_the_training_extra(used: Path) -> None
     [
         (["--ledger", "x", "--public"], "--ledger counts private training"),
         (["--ledger", "x", "--not-private"], "--ledger counts private training"),
-        (["--documents-changed"], "says something to a --ledger"),
+        (["--documents-changed"], "--documents-changed needs --ledger"),
     ],
 )
 def test_a_ledger_is_for_private_training(

@@ -1,4 +1,4 @@
-"""The task `train classifier`: kinds of whole documents, by a table of hashed features."""
+"""The task `train classifier`: classes of whole documents, by a table of hashed features."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushdoc.errors import AnnotationError, MissingExtraError
-from hushdoc_training.commands import classifier_options, clauses
+from hushdoc.errors import AnnotationError
+from hushdoc_training.commands import clauses, table_options
 
 if TYPE_CHECKING:
     from hushdoc.commands.parsing import Subcommands
@@ -18,61 +18,59 @@ if TYPE_CHECKING:
     from hushdoc_training.recipes.hashed.public_texts import PublicText
     from hushdoc_training.table_checkpoint import TableCheckpoint
 
-DESCRIPTION = """Learns to tell kinds of documents apart, by a table of hashed words.
+DESCRIPTION = """Trains a table of hashed words that classifies whole documents.
 
   hushdoc train classifier --data messages.jsonl.gz --mode dp-sgd --epsilon 8 \\
       --expected-records 8000 --held-out 0.25 --out runs/private
-  hushdoc train classifier --data invented:form+invoice+receipt --mode noisy-fill --out runs/kinds
-  hushdoc train classifier --data more.jsonl --update runs/kinds --out runs/next
+  hushdoc train classifier --data invented:form+invoice+receipt --mode noisy-fill --out runs/classes
+  hushdoc train classifier --data more.jsonl --update runs/classes --out runs/next
   hushdoc export runs/private --out model --key release.key
 
 The data are lines of JSON, one for each document: {"id", "label", "text"}; a folder that holds
 such a file; or invented documents. `hushdoc classify` then answers with the class of a document.
 
-What the table may be given away as:
-  paper-fill  a linear classifier of scikit-learn, filled as in "Hash the Universe" and attacked;
-              the certificate says "empirical"
-  noisy-fill  frequent words alone, noise on every row, attacked; "empirical"
-  term-dp     each word's row learned from its own counts, noise on every row; "dp" for single terms
+How --mode protects what the table was trained on, and the kind of guarantee in its certificate:
+  paper-fill  a linear classifier of scikit-learn, whose empty rows are filled as in "Hash the
+              Universe", then attacked; "empirical"
+  noisy-fill  only frequent words are kept, noise is added to every row, then attacked; "empirical"
+  term-dp     each row is learned from its own counts and gets noise; "dp" for single terms
   dp-sgd      DP-SGD; "dp" for whole documents
-  none        as it was fitted; the certificate says that it promises nothing, and an artifact of
-              it can't be made, for its empty rows say which words there were
-No epsilon follows from the first two. Only `dp-sgd` protects documents."""
+  none        the table as it was fitted; the certificate declares no guarantee, and no artifact
+              can be made of it, since its empty rows reveal which words there were
+The first two have no epsilon. Only `dp-sgd` protects documents."""
 
 NUM_INVENTED = 300
 
 
 def register(tasks: Subcommands) -> None:
-    """Adds the task to the verb `train`; nothing heavy is imported before it runs."""
+    """Adds the task to `hushdoc train`; nothing heavy is imported before it runs."""
     parser = tasks.add_parser(
         "classifier",
-        help="kinds of whole documents, by a table of hashed words",
+        help="classify whole documents, with a table of hashed words",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(run=run, extra="crf")
-    classifier_options.add(parser)
+    table_options.add_classifier(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Trains; returns 0."""
-    classifier_options.check(options)
-    try:
-        import numpy as np  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("numpy", "crf") from error
+    table_options.check_classifier(options)
     from hushdoc_training.recipes.hashed import classifier, updates
 
     before = None if options.update is None else updates.released(options.update)
     try:
-        own = classifier.scheme(classifier_options.ROWS if options.rows is None else options.rows)
+        own = classifier.scheme(
+            table_options.CLASSIFIER_ROWS if options.rows is None else options.rows
+        )
     except ValueError as error:
         options.refuse_usage(str(error))
         raise
     own = own if before is None else before.scheme
     train, test = _corpora(options, () if before is None else before.tags)
     print(
-        f"Read:       {len(train.owners)} documents of {len(train.names)} kinds: "
+        f"Read:       {len(train.owners)} documents of {len(train.names)} classes: "
         f"{', '.join(train.names)}",
         flush=True,
     )
@@ -84,16 +82,17 @@ def run(options: argparse.Namespace) -> int:
     if len(test.owners):
         found = classifier.score(table, test)
         print(
-            f"Held out:   {found.right:.3f} of {found.texts} documents get their own kind; the "
-            f"commonest kind for all would be right for {found.commonest:.3f}"
+            f"Held out:   {found.right:.3f} of {found.texts} documents are classified "
+            f"correctly; the most frequent class for all would be correct for "
+            f"{found.commonest:.3f}"
         )
-    clauses.say_what_it_promises(table)
+    clauses.print_guarantee(table)
     print(f"Checkpoint: {options.out / 'checkpoint'}")
     return 0
 
 
 def _corpora(options: argparse.Namespace, known: tuple[str, ...]) -> tuple[Corpus, Corpus]:
-    """Returns what to train on and what to score on, of known kinds if there are some."""
+    """Returns what to train on and what to score on, of the known classes if there are some."""
     from hushdoc_training.crf import whole_texts
 
     found = read_messages(options.data, options.documents or NUM_INVENTED)
@@ -107,20 +106,16 @@ def _corpora(options: argparse.Namespace, known: tuple[str, ...]) -> tuple[Corpu
     strange = sorted({message.label for message in found} - {*names}) if known else []
     if strange:
         raise AnnotationError(
-            f"Documents are of the kind '{strange[0]}'; the released table knows "
+            f"Documents are of the class '{strange[0]}'; the released table knows "
             f"{', '.join(known)}. Leave them out, or train a new table."
         )
     return whole_texts.class_corpus(train, names), whole_texts.class_corpus(test, names)
 
 
 def is_held_out(name: str, share: float) -> bool:
-    """Returns whether a document is scored on instead of trained on.
+    """Returns whether a document is scored instead of trained on.
 
-    Its own name says so: on which side it is can't hang on what other documents there are.
-
-    Args:
-        name: What the document is called.
-        share: Of the documents, from 0 to 1.
+    Its own name decides, so that its side does not depend on what other documents there are.
 
     Example:
         >>> is_held_out("a", 0.0), is_held_out("a", 1.0)
@@ -131,15 +126,7 @@ def is_held_out(name: str, share: float) -> bool:
 
 
 def read_messages(location: str, invented: int) -> list[Message]:
-    """Returns the documents of a file or folder, or invented ones, whose kinds are their labels.
-
-    Args:
-        location: A file, a folder that holds one, or invented:KIND+KIND.
-        invented: How many to invent.
-
-    Raises:
-        AnnotationError: There are none, they can't be read, or one stands in two lines.
-    """
+    """Returns the documents of a file or folder, or invented ones, labelled by their class."""
     from hushdoc_training import labelled_texts
     from hushdoc_training.data import dataset
 
@@ -226,7 +213,7 @@ def _private(
 
 
 def _public(options: argparse.Namespace, own: FeatureScheme) -> PublicText:
-    """Returns the public texts that scale the rows, with what is to be said of them."""
+    """Returns the public texts that scale the rows, with what the claim declares of them."""
     from hushdoc.certificate.claim import PublicData
     from hushdoc_training.crf import corpus, whole_texts
     from hushdoc_training.invented import clause_contracts

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hushdoc.errors import MissingExtraError
-from hushdoc_training.commands import clause_options
+from hushdoc_training.commands import table_options
 
 if TYPE_CHECKING:
     from hushdoc.certificate.claim import DataAccess
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from hushdoc_training.recipes.hashed.public_texts import PublicText
     from hushdoc_training.table_checkpoint import TableCheckpoint
 
-DESCRIPTION = """Learns to find clauses or entities in long texts by a table of hashed features.
+DESCRIPTION = """Trains a table of hashed features that finds clauses or entities in long texts.
 
   hushdoc train clauses --data contracts.jsonl.gz --label "Governing Law" --out runs/law
   hushdoc train clauses --data invented:contract --mode dp-sgd --epsilon 8 --out runs/private
@@ -31,13 +30,13 @@ The data are lines of JSON, one for each document: {"id", "text", "spans": [[lab
 ...]}; or a CoNLL file of tokens and BIO tags, with a line -DOCSTART- before each document; or a
 folder that holds one of them; or invented:contract.
 
-What the table may be given away as:
-  paper-fill  filled as in "Hash the Universe" and attacked; the certificate says "empirical"
-  noisy-fill  frequent words alone, noise on every row, attacked; "empirical"
-  term-dp     each row learned from its own counts, noise on every row; "dp" for single terms
+How --mode protects what the table was trained on, and the kind of guarantee in its certificate:
+  paper-fill  empty rows are filled as in "Hash the Universe", then attacked; "empirical"
+  noisy-fill  only frequent words are kept, noise is added to every row, then attacked; "empirical"
+  term-dp     each row is learned from its own counts and gets noise; "dp" for single terms
   dp-sgd      DP-SGD; "dp" for whole documents
-  none        as it was fitted; the certificate says that it promises nothing
-No epsilon follows from the first two. Only `dp-sgd` protects documents."""
+  none        the table as it was fitted; the certificate declares no guarantee
+The first two have no epsilon. Only `dp-sgd` protects documents."""
 
 INVENTED = "invented:contract"
 NUM_INVENTED = 400
@@ -50,24 +49,20 @@ SENTENCE = "one sentence of the file, which whoever trained declared to be a doc
 
 
 def register(tasks: Subcommands) -> None:
-    """Adds the task to the verb `train`; nothing heavy is imported before it runs."""
+    """Adds the task to `hushdoc train`; nothing heavy is imported before it runs."""
     parser = tasks.add_parser(
         "clauses",
-        help="clauses and entities of long texts, by a table of hashed features",
+        help="find clauses and entities in long texts, with a table of hashed features",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(run=run, extra="crf")
-    clause_options.add(parser)
+    table_options.add_clauses(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Trains; returns 0."""
-    clause_options.check(options)
-    try:
-        import numpy as np  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("numpy", "crf") from error
+    table_options.check_clauses(options)
     train, test = _corpora(options)
     print(
         f"Read:       {len(train.records) - 1} documents, "
@@ -85,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
             f"Held out:   precision {found.precision:.3f}, recall {found.recall:.3f}, F1 "
             f"{found.f1:.3f} on {found.items} {test.level}s with a label"
         )
-    say_what_it_promises(table)
+    print_guarantee(table)
     print(f"Checkpoint: {options.out / 'checkpoint'}")
     return 0
 
@@ -125,15 +120,7 @@ def _tagged(options: argparse.Namespace, sentences: Sequence[Sentence]) -> tuple
 
 
 def read_texts(location: str, documents: int | None) -> list[Contract]:
-    """Returns the contracts of a file, or invented ones.
-
-    Args:
-        location: A file, a folder that holds one, or INVENTED.
-        documents: At most so many.
-
-    Raises:
-        AnnotationError: There are none, or they can't be read.
-    """
+    """Returns the contracts of a file or folder, at most so many, or INVENTED ones."""
     from hushdoc.errors import AnnotationError
     from hushdoc_training import labelled_texts
     from hushdoc_training.invented import clause_contracts
@@ -225,11 +212,7 @@ def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) 
 
 
 def print_attack(attack: Attack) -> None:
-    """Prints what an attack achieved.
-
-    Args:
-        attack: One of those on a finished table.
-    """
+    """Prints what an attack on a finished table achieved."""
     print(
         f"Attack:     {attack.method}: AUC {attack.auc:.3f}, true positives {attack.tpr:.3f} at "
         f"{attack.fpr:.4f} false ones",
@@ -253,7 +236,7 @@ def _private(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme)
         out=options.out,
         name=name,
         settings=Settings(
-            total_learning_rate=options.total_learning_rate or clause_options.DP_SGD_LEARNING_RATE
+            total_learning_rate=options.total_learning_rate or table_options.DP_SGD_LEARNING_RATE
         ),
         hyperparameter_tuning=options.tuned_on,
         unit_definition=SENTENCE if options.sentences_are_documents else None,
@@ -264,12 +247,7 @@ def _private(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme)
 
 
 def plan_of(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
-    """Returns the plan of full batches that options ask for; a wrong number is a usage error.
-
-    Args:
-        options: With what `clause_options.add_budget` added.
-        ledger: The budget of the documents, whose delta holds where none is given.
-    """
+    """Returns the plan of full batches that options ask for; a wrong number is a usage error."""
     from hushdoc_training.privacy.plan import PrivacyPlan
     from hushdoc_training.recipes.hashed import private_runs
 
@@ -293,11 +271,11 @@ def plan_of(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
 def _public(
     options: argparse.Namespace, scheme: FeatureScheme, clusters: Clusters | None = None
 ) -> PublicText:
-    """Returns the public sentences that scale the rows, with what is to be said of them."""
+    """Returns the public sentences that scale the rows, with what the claim declares of them."""
     from hushdoc_training.recipes.hashed import public_texts
 
     if options.public is None:
-        # Default policies refuse a promise where it is unknown what a public text holds.
+        # Default policies refuse a guarantee where it is unknown what a public text contains.
         declared = options.mode != "dp-sgd" or options.public_overlap == "none"
         made = public_texts.without_any(
             scheme,
@@ -338,27 +316,18 @@ def _gaussian(
         raise
 
 
-def say_what_it_promises(table: TableCheckpoint) -> None:
-    """Prints the certificate in a line.
-
-    Args:
-        table: What was made.
-    """
+def print_guarantee(table: TableCheckpoint) -> None:
+    """Prints the guarantee of a table in a line."""
     (guarantee,) = table.claim.guarantees
-    stated = f"Certificate: kind {guarantee.kind}, unit {guarantee.unit}"
+    line = f"Certificate: kind {guarantee.kind}, unit {guarantee.unit}"
     if guarantee.epsilon is not None:
-        stated += f", epsilon {guarantee.epsilon:.4g}, delta {guarantee.delta:g}"
+        line += f", epsilon {guarantee.epsilon:.4g}, delta {guarantee.delta:g}"
     why = guarantee.reason or guarantee.condition
-    print(stated + (f": {why}" if why else ""))
+    print(line + (f": {why}" if why else ""))
 
 
 def scoring(options: argparse.Namespace, name: str) -> tuple[DataAccess, ...]:
-    """Returns how documents are read that nothing is learned from.
-
-    Args:
-        options: With --held-out.
-        name: What the certificate calls the documents.
-    """
+    """Returns the accesses to held-out documents, from which nothing is learned."""
     from hushdoc.certificate.claim import DataAccess
 
     why = "score on held-out documents, shown to whoever trained; nothing was learned from them"
@@ -367,9 +336,5 @@ def scoring(options: argparse.Namespace, name: str) -> tuple[DataAccess, ...]:
 
 
 def name_of(options: argparse.Namespace) -> str:
-    """Returns what the certificate calls the documents.
-
-    Args:
-        options: With --name and --data.
-    """
+    """Returns the name of the documents in the certificate."""
     return str(options.name or Path(options.data).resolve().name)

@@ -339,7 +339,7 @@ def _ledger(options: argparse.Namespace) -> Ledger | None:
     """Returns the ledger that the options name; one without privacy is a usage error."""
     if options.ledger is None:
         if options.documents_changed:
-            options.refuse_usage("--documents-changed says something to a --ledger; none is given")
+            options.refuse_usage("--documents-changed needs --ledger")
         return None
     if options.public or options.not_private:
         options.refuse_usage("--ledger counts private training; leave --public or --not-private")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import argparse
 import json
 import re
 from dataclasses import replace
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 from hushdoc.certificate.audit_reports import Audit
+from hushdoc.commands.command_line import build_parser
 from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError, CheckpointError, InputError, OutputExistsError
 from hushdoc.hashing import Features, FeatureScheme
@@ -24,7 +24,6 @@ from hushdoc.signing.trust_store import TrustedKey, TrustStore
 from hushdoc_export.release import Release
 from hushdoc_export.table import seal_table
 from hushdoc_training import table_checkpoint
-from hushdoc_training.commands import clauses
 from hushdoc_training.crf import corpus
 from hushdoc_training.crf.clusters import from_vectors
 from hushdoc_training.crf.fitting import FittedTable
@@ -383,9 +382,7 @@ class TestCheckpoint:
 
 class TestCommand:
     def run(self, *arguments: str) -> int:
-        parser = argparse.ArgumentParser()
-        clauses.register(parser.add_subparsers())
-        options = parser.parse_args(["clauses", *arguments])
+        options = build_parser().parse_args(["train", "clauses", *arguments])
         return int(options.run(options))
 
     def test_a_file_of_contracts(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,279 @@
+"""The options of `train clauses` and `train classifier`, which both make tables of hashed features.
+
+What the two tasks share is declared once; a task adds its own, and says its defaults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hushdoc.errors import OutputExistsError
+from hushdoc_training.commands import training_options
+
+if TYPE_CHECKING:
+    from hushdoc.commands.parsing import CommandParser
+
+MODES = ("paper-fill", "noisy-fill", "term-dp", "dp-sgd", "none")
+DP_SGD_LEARNING_RATE = 350.0
+"""Default of --total-learning-rate for clauses by DP-SGD."""
+
+CLASSIFIER_ROWS = 2**18
+"""Default of --rows for classifiers."""
+
+
+def add_clauses(parser: CommandParser) -> None:
+    """Adds the options of `train clauses`."""
+    data = _add_data(
+        parser,
+        data=".jsonl, .jsonl.gz or .conll file, or invented:contract",
+        documents="number of documents (default: all, or 400 invented)",
+        label="label to learn; may be given again (default: every label in the data)",
+        held_out="share of the documents' groups that is scored instead of trained on (default: 0)",
+    )
+    data.add_argument(
+        "--sentences-are-documents",
+        action="store_true",
+        help="treat every sentence of a CoNLL file as a document, as in collections of tweets; "
+        "required where no -DOCSTART- lines separate documents",
+    )
+    table = _add_table(parser, rows="2097152")
+    parser.set_defaults(rows=2**21)
+    table.add_argument(
+        "--level",
+        choices=("sentence", "token"),
+        help="what gets a label (default: tokens of tagged files, else sentences)",
+    )
+    table.add_argument(
+        "--clusters",
+        type=int,
+        default=0,
+        metavar="N",
+        help="number of clusters of public word vectors that are features too (default: 0)",
+    )
+    _add_clause_filling(parser)
+    _add_budget(parser, expected_records=300)
+    _add_public(
+        parser,
+        rate=f"750 for noisy-fill, {DP_SGD_LEARNING_RATE:g} for dp-sgd",
+        public="for noisy-fill and dp-sgd: file of public contracts, by which rare words are "
+        "scaled (default: invented ones and, where MiniLM is installed, frequencies of English "
+        "words; for dp-sgd these need --public-overlap none)",
+        unseen="0.02 with --public, 0.1 with frequencies of English words, else 0.3",
+    )
+    parser.mark_expert("--sentences-are-documents", "--clusters")
+
+
+def _add_clause_filling(parser: CommandParser) -> None:
+    group = _add_filling(parser, noise="1 for the algorithm batch, else 0.5")
+    group.add_argument(
+        "--algorithm",
+        metavar="NAME",
+        help="batch, which learns from tokens alone, scaled by public text; or an algorithm of "
+        "CRFsuite, which also learns from pairs of tokens (default: batch for noisy-fill of "
+        "sentences, else pa)",
+    )
+    group.add_argument(
+        "--iterations",
+        type=int,
+        metavar="N",
+        help="passes over the documents (default: 24 for batch, else 30)",
+    )
+    group.add_argument(
+        "--top-features-per-label",
+        type=int,
+        default=128,
+        metavar="N",
+        help="for batch: number of words that keep a weight, per label; fewer reveal less "
+        "(default: 128)",
+    )
+    group.add_argument(
+        "--c",
+        type=float,
+        default=1.0,
+        help="for pa: largest change of the weights by one sentence; less memorises less "
+        "(default: 1)",
+    )
+    parser.mark_expert("--algorithm", "--iterations", "--top-features-per-label", "--c")
+
+
+def add_classifier(parser: CommandParser) -> None:
+    """Adds the options of `train classifier`."""
+    _add_data(
+        parser,
+        data=".jsonl or .jsonl.gz file, or invented:TYPE+TYPE",
+        documents="number of invented documents (default: 300)",
+        label="class to learn; may be given again, and documents of other classes are left out "
+        "(default: every class in the data)",
+        held_out="share of the documents, by their ids, that is scored instead of trained on "
+        "(default: 0)",
+    )
+    table = _add_table(parser, rows=str(CLASSIFIER_ROWS))
+    table.add_argument(
+        "--model", choices=("hashed",), default="hashed", help="type of model (default: hashed)"
+    )
+    table.add_argument(
+        "--update",
+        type=Path,
+        metavar="RELEASED",
+        help="for paper-fill, noisy-fill and dp-sgd: run folder of an earlier `train classifier` "
+        "with the same classes, whose table is trained further; the certificate covers both",
+    )
+    _add_filling(parser, noise="0.5")
+    _add_budget(parser, expected_records=1000)
+    _add_public(
+        parser,
+        rate="1500",
+        public="for dp-sgd: file of public documents of the same classes, in the format of --data, "
+        "by which rare words are scaled; it helps a lot (default: invented contracts)",
+        unseen="0.25 with --public, else 1",
+    )
+    parser.set_defaults(total_learning_rate=1500.0)
+    parser.mark_expert("--model")
+
+
+def _add_data(
+    parser: CommandParser, *, data: str, documents: str, label: str, held_out: str
+) -> argparse._ArgumentGroup:
+    group = parser.add_argument_group("documents")
+    group.add_argument("--data", required=True, help=data)
+    group.add_argument("--documents", type=int, metavar="N", help=documents)
+    group.add_argument("--label", action="append", help=label)
+    group.add_argument("--held-out", type=float, default=0.0, metavar="SHARE", help=held_out)
+    training_options.add_name(group)
+    return group
+
+
+def _add_table(parser: CommandParser, *, rows: str) -> argparse._ArgumentGroup:
+    group = parser.add_argument_group("table and output")
+    training_options.add_out(group)
+    group.add_argument(
+        "--mode",
+        choices=MODES,
+        default="noisy-fill",
+        help="how the table is protected (default: noisy-fill)",
+    )
+    group.add_argument(
+        "--rows", type=int, metavar="N", help=f"number of rows of the table (default: {rows})"
+    )
+    parser.mark_expert("--rows")
+    return group
+
+
+def _add_filling(parser: CommandParser, *, noise: str) -> argparse._ArgumentGroup:
+    group = parser.add_argument_group("modes paper-fill, noisy-fill and none")
+    group.add_argument(
+        "--noise",
+        type=float,
+        metavar="SIGMA",
+        help="for noisy-fill: standard deviation of the noise, relative to that of the weights "
+        f"(default: {noise})",
+    )
+    group.add_argument(
+        "--min-document-frequency",
+        type=int,
+        metavar="N",
+        help="features of fewer documents are dropped (default: 10 for noisy-fill, else 1)",
+    )
+    parser.mark_expert("--noise", "--min-document-frequency")
+    return group
+
+
+def _add_budget(parser: CommandParser, *, expected_records: int) -> None:
+    group = parser.add_argument_group("modes term-dp and dp-sgd")
+    group.add_argument(
+        "--epsilon", type=float, default=8.0, metavar="E", help="privacy budget (default: 8)"
+    )
+    training_options.add_budget(
+        parser, group, steps=16, clipping_norm=1.0, expected_records=expected_records
+    )
+
+
+def _add_public(parser: CommandParser, *, rate: str, public: str, unseen: str) -> None:
+    group = parser.add_argument_group("public text")
+    group.add_argument("--public", metavar="FILE", help=public)
+    training_options.add_overlap(group)
+    group.add_argument(
+        "--total-learning-rate",
+        type=float,
+        metavar="RATE",
+        help=f"learning rate of a step, times the number of steps (default: {rate})",
+    )
+    group.add_argument(
+        "--unseen-scale",
+        type=float,
+        metavar="SHARE",
+        help="scale of words that hardly any public document has, relative to the rarest others "
+        f"(default: {unseen})",
+    )
+    parser.mark_expert("--total-learning-rate", "--unseen-scale")
+
+
+def check_clauses(options: argparse.Namespace) -> None:
+    """Refuses options of `train clauses` that contradict one another (exit code 2)."""
+    if options.mode in ("dp-sgd", "term-dp") and options.clusters:
+        options.refuse_usage(f"--clusters can't be combined with --mode {options.mode}")
+    if options.mode == "term-dp" and options.level == "token":
+        options.refuse_usage("--mode term-dp needs sentences: many rows see a tag")
+    if options.iterations is not None and options.iterations < 1:
+        options.refuse_usage(f"--iterations is {options.iterations}; it must be at least 1")
+    scaled = options.mode == "dp-sgd" or options.algorithm == "batch"
+    if (
+        options.public is not None
+        and not scaled
+        and (options.mode != "noisy-fill" or options.algorithm is not None)
+    ):
+        options.refuse_usage(
+            "--public scales what is learned in batches; it needs --mode dp-sgd, or --mode "
+            "noisy-fill without another --algorithm than batch"
+        )
+    _check(options)
+
+
+def check_classifier(options: argparse.Namespace) -> None:
+    """Refuses options of `train classifier` that contradict one another (exit code 2)."""
+    if options.documents is not None and not options.data.startswith("invented:"):
+        options.refuse_usage("--documents is the number of invented ones; a file is read whole")
+    if options.public is not None and options.mode != "dp-sgd":
+        options.refuse_usage("--public scales what DP-SGD learns; it needs --mode dp-sgd")
+    if options.update is not None:
+        if options.mode in ("term-dp", "none"):
+            options.refuse_usage(f"--update can't be combined with --mode {options.mode}")
+        if options.rows is not None or options.label is not None:
+            options.refuse_usage("--update keeps the rows and classes of the released table")
+    _check(options)
+
+
+def _check(options: argparse.Namespace) -> None:
+    if not 0 <= options.held_out < 1:
+        options.refuse_usage(f"--held-out is {options.held_out}; it must be from 0 to below 1")
+    if options.documents is not None and options.documents < 1:
+        options.refuse_usage(f"--documents is {options.documents}; it must be at least 1")
+    if options.ledger is None and options.documents_changed:
+        options.refuse_usage("--documents-changed needs --ledger")
+    if options.ledger is not None and options.mode != "dp-sgd":
+        options.refuse_usage("--ledger counts documents; it needs --mode dp-sgd")
+    if options.name is not None and not options.name.strip():
+        options.refuse_usage("--name is empty; the certificate names the documents by it")
+    if options.unseen_scale is not None and not 0 < options.unseen_scale <= 1:
+        options.refuse_usage(
+            f"--unseen-scale is {options.unseen_scale}; it must be above 0 and at most 1"
+        )
+    _require_positive(options, "noise", "total_learning_rate", "clipping_norm", "epsilon")
+    if options.delta is not None and not 0 < options.delta < 1:
+        options.refuse_usage(f"--delta is {options.delta}; it must be above 0 and below 1")
+    if any((options.out / name).exists() for name in ("checkpoint", "run.json")):
+        raise OutputExistsError(
+            f"The folder '{options.out}' holds a run. Name a new folder with --out: a table is "
+            "trained in one go, and no run of it can be continued."
+        )
+
+
+def _require_positive(options: argparse.Namespace, *names: str) -> None:
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and not (math.isfinite(value) and value > 0):
+            flag = name.replace("_", "-")
+            options.refuse_usage(f"--{flag} is {value}; it must be a number above 0")
