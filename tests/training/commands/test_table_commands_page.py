@@ -40,12 +40,12 @@ def test_the_commands_of_the_page_run(
     assert main(["keygen", "--out", "keys/release"]) == 0
     found = {}
     for command in block.splitlines():
-        verb, *rest = shlex.split(command)[1:]
+        subcommand, *rest = shlex.split(command)[1:]
         capsys.readouterr()
-        assert main([verb, *rest]) == 0, command
-        found[verb] = capsys.readouterr().out
-    [field] = json.loads(found["extract"])["fields"]
-    assert field["label"] == "order"
+        assert main([subcommand, *rest]) == 0, command
+        found[subcommand] = capsys.readouterr().out
+    answer = json.loads(found["classify"])
+    assert answer["label"] == "order"
     kinds = {run: table_checkpoint.load(tmp_path / "runs" / run).claim.guarantees[0].kind
              for run in ("mail", "more")}  # fmt: skip
     assert kinds == {"mail": "dp", "more": "dp"}
