@@ -345,3 +345,28 @@ def set_in(data: Any, path: str, value: Any) -> None:
 def forged(path: str, value: Any) -> Callable[[Scene], None]:
     """Returns the act of a trusted but dishonest signer who writes another value."""
     return lambda scene: scene.forge(lambda statement: set_in(statement, path, value))
+
+
+def b64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def edit_envelope(change: Callable[[dict[str, Any]], object]) -> Callable[[Scene], None]:
+    """Changes the envelope's plain data."""
+
+    def act(scene: Scene) -> None:
+        data = scene.envelope()
+        before = json.dumps(data)
+        change(data)
+        assert json.dumps(data) != before
+        scene.write_envelope(data)
+
+    return act
+
+
+def on_signature(change: Callable[[bytes], bytes]) -> Callable[[Scene], None]:
+    def edit(data: dict[str, Any]) -> None:
+        made = data["signatures"][0]
+        made["sig"] = b64(change(base64.b64decode(made["sig"])))
+
+    return edit_envelope(edit)

@@ -13,7 +13,10 @@ from hushdoc_corruption import (
     Case,
     Scene,
     attacks,
+    b64,
     case,
+    edit_envelope,
+    on_signature,
     require_accepted,
     require_refused,
 )
@@ -25,31 +28,6 @@ from hushdoc.signing.trust_store import TrustedKey
 ED25519_ORDER = 2**252 + 27742317777372353535851937790883648493
 
 
-def _b64(content: bytes) -> str:
-    return base64.b64encode(content).decode()
-
-
-def _edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Scene], None]:
-    """Changes the envelope's plain data."""
-
-    def act(scene: Scene) -> None:
-        data = scene.envelope()
-        before = json.dumps(data)
-        change(data)
-        assert json.dumps(data) != before
-        scene.write_envelope(data)
-
-    return act
-
-
-def _on_signature(change: Callable[[bytes], bytes]) -> Callable[[Scene], None]:
-    def edit(data: dict[str, Any]) -> None:
-        made = data["signatures"][0]
-        made["sig"] = _b64(change(base64.b64decode(made["sig"])))
-
-    return _edit(edit)
-
-
 def _text(field: str, change: Callable[[str], str]) -> Callable[[Scene], None]:
     """Changes how the base64 of a field is spelled."""
 
@@ -57,7 +35,7 @@ def _text(field: str, change: Callable[[str], str]) -> Callable[[Scene], None]:
         place = data if field == "payload" else data["signatures"][0]
         place[field] = change(place[field])
 
-    return _edit(edit)
+    return edit_envelope(edit)
 
 
 def _with_tail_bits(text: str) -> str:
@@ -95,7 +73,7 @@ def _plus_order(signature: bytes) -> bytes:
 
 def _payload_edited(data: dict[str, Any]) -> None:
     payload = base64.b64decode(data["payload"])
-    data["payload"] = _b64(payload.replace(b'"issuer":"the tests"', b'"issuer":"the TESTS"'))
+    data["payload"] = b64(payload.replace(b'"issuer":"the tests"', b'"issuer":"the TESTS"'))
 
 
 def _wrong_keyid(data: dict[str, Any]) -> None:
@@ -111,13 +89,13 @@ def _stranger_under_a_known_name(scene: Scene) -> None:
 
 def _over_the_bare_payload(scene: Scene) -> None:
     data = scene.envelope()
-    data["signatures"][0]["sig"] = _b64(sign_message(scene.payload(), scene.key))
+    data["signatures"][0]["sig"] = b64(sign_message(scene.payload(), scene.key))
     scene.write_envelope(data)
 
 
 def _over_the_base64(scene: Scene) -> None:
     data = scene.envelope()
-    data["signatures"][0]["sig"] = _b64(sign_message(data["payload"].encode(), scene.key))
+    data["signatures"][0]["sig"] = b64(sign_message(data["payload"].encode(), scene.key))
     scene.write_envelope(data)
 
 
@@ -141,7 +119,7 @@ def _under_another_type(scene: Scene) -> None:
 
 def _many(scene: Scene, number: int) -> None:
     data = scene.envelope()
-    junk = {"keyid": "", "sig": _b64(b"x" * 64)}
+    junk = {"keyid": "", "sig": b64(b"x" * 64)}
     scene.write_envelope({**data, "signatures": [junk] * number + data["signatures"]})
 
 
@@ -175,7 +153,7 @@ def _key_in_the_envelope(scene: Scene) -> None:
     """The envelope brings its own key along."""
     scene.sign(scene.payload(), scene.other_key)
     data = scene.envelope()
-    data["publicKey"] = _b64(keys.public_key_of(scene.other_key))
+    data["publicKey"] = b64(keys.public_key_of(scene.other_key))
     data["signatures"][0]["cert"] = data["publicKey"]
     scene.write_envelope(data)
 
@@ -183,7 +161,7 @@ def _key_in_the_envelope(scene: Scene) -> None:
 def _identity_signature(scene: Scene) -> None:
     """R the neutral element and S zero: holds for any message where the key is neutral as well."""
     data = scene.envelope()
-    data["signatures"][0]["sig"] = _b64((1).to_bytes(32, "little") + bytes(32))
+    data["signatures"][0]["sig"] = b64((1).to_bytes(32, "little") + bytes(32))
     scene.write_envelope(data)
 
 
@@ -194,7 +172,9 @@ CASES: tuple[Case, ...] = (
         "NO_TRUSTED_SIGNATURE",
     ),
     case("signature/nobody-is-trusted", lambda s: s.trust(), "NO_TRUSTED_KEYS"),
-    case("signature/none", _edit(lambda d: d.update(signatures=[])), "NO_TRUSTED_SIGNATURE"),
+    case(
+        "signature/none", edit_envelope(lambda d: d.update(signatures=[])), "NO_TRUSTED_SIGNATURE"
+    ),
     case(
         "signature/one-where-two-are-demanded",
         lambda s: s.trust(TrustedKey.of(s.key), TrustedKey.of(s.other_key), threshold=2),
@@ -238,42 +218,50 @@ CASES: tuple[Case, ...] = (
     ),
     case("signature/of-an-auditor", _roles("audit"), "NO_TRUSTED_KEYS"),
     case("signature/of-a-revoker", _roles("revocation", "audit"), "NO_TRUSTED_KEYS"),
-    case("signature/payload-edited", _edit(_payload_edited), "NO_TRUSTED_SIGNATURE"),
+    case("signature/payload-edited", edit_envelope(_payload_edited), "NO_TRUSTED_SIGNATURE"),
     case(
         "signature/payload-with-a-blank-more",
-        _text("payload", lambda text: _b64(base64.b64decode(text) + b" ")),
+        _text("payload", lambda text: b64(base64.b64decode(text) + b" ")),
         "NO_TRUSTED_SIGNATURE",
     ),
-    case("signature/payload-empty", _edit(lambda d: d.update(payload="")), "NO_TRUSTED_SIGNATURE"),
-    case("signature/payload-is-null", _edit(lambda d: d.update(payload=None)), "BAD_ENVELOPE"),
-    case("signature/payload-is-absent", _edit(lambda d: d.pop("payload")), "BAD_ENVELOPE"),
+    case(
+        "signature/payload-empty",
+        edit_envelope(lambda d: d.update(payload="")),
+        "NO_TRUSTED_SIGNATURE",
+    ),
+    case(
+        "signature/payload-is-null", edit_envelope(lambda d: d.update(payload=None)), "BAD_ENVELOPE"
+    ),
+    case("signature/payload-is-absent", edit_envelope(lambda d: d.pop("payload")), "BAD_ENVELOPE"),
     case(
         "signature/payload-is-an-object",
-        _edit(lambda d: d.update(payload=json.loads(base64.b64decode(d["payload"])))),
+        edit_envelope(lambda d: d.update(payload=json.loads(base64.b64decode(d["payload"])))),
         "BAD_ENVELOPE",
     ),
     case(
         "signature/type-edited",
-        _edit(lambda d: d.update(payloadType="application/json")),
+        edit_envelope(lambda d: d.update(payloadType="application/json")),
         "BAD_ENVELOPE",
     ),
     case(
         "signature/type-of-other-case",
-        _edit(lambda d: d.update(payloadType="application/vnd.in-toto+JSON")),
+        edit_envelope(lambda d: d.update(payloadType="application/vnd.in-toto+JSON")),
         "BAD_ENVELOPE",
     ),
     case(
         "signature/type-with-parameters",
-        _edit(lambda d: d.update(payloadType="application/vnd.in-toto+json; charset=utf-8")),
+        edit_envelope(
+            lambda d: d.update(payloadType="application/vnd.in-toto+json; charset=utf-8")
+        ),
         "BAD_ENVELOPE",
     ),
-    case("signature/type-is-absent", _edit(lambda d: d.pop("payloadType")), "BAD_ENVELOPE"),
+    case("signature/type-is-absent", edit_envelope(lambda d: d.pop("payloadType")), "BAD_ENVELOPE"),
     case("signature/under-another-type", _under_another_type, "BAD_ENVELOPE"),
     case("signature/made-for-another-type", _of_another_type, "NO_TRUSTED_SIGNATURE"),
     case("signature/made-for-another-envelope", _of_another_envelope, "NO_TRUSTED_SIGNATURE"),
     case("signature/over-the-bare-payload", _over_the_bare_payload, "NO_TRUSTED_SIGNATURE"),
     case("signature/over-the-base64", _over_the_base64, "NO_TRUSTED_SIGNATURE"),
-    case("signature/under-a-wrong-key-id", _edit(_wrong_keyid), "NO_TRUSTED_SIGNATURE"),
+    case("signature/under-a-wrong-key-id", edit_envelope(_wrong_keyid), "NO_TRUSTED_SIGNATURE"),
     case(
         "signature/of-a-stranger-under-a-known-key-id",
         _stranger_under_a_known_name,
@@ -283,30 +271,36 @@ CASES: tuple[Case, ...] = (
     case("signature/brings-its-own-key", _key_in_the_envelope, "NO_TRUSTED_SIGNATURE"),
     case(
         "signature/key-id-is-a-number",
-        _edit(lambda d: d["signatures"][0].update(keyid=1)),
+        edit_envelope(lambda d: d["signatures"][0].update(keyid=1)),
         "BAD_ENVELOPE",
     ),
-    case("signature/is-a-text", _edit(lambda d: d.update(signatures=["x"])), "BAD_ENVELOPE"),
-    case("signature/list-is-an-object", _edit(lambda d: d.update(signatures={})), "BAD_ENVELOPE"),
-    case("signature/list-is-absent", _edit(lambda d: d.pop("signatures")), "BAD_ENVELOPE"),
+    case(
+        "signature/is-a-text", edit_envelope(lambda d: d.update(signatures=["x"])), "BAD_ENVELOPE"
+    ),
+    case(
+        "signature/list-is-an-object",
+        edit_envelope(lambda d: d.update(signatures={})),
+        "BAD_ENVELOPE",
+    ),
+    case("signature/list-is-absent", edit_envelope(lambda d: d.pop("signatures")), "BAD_ENVELOPE"),
     case(
         "signature/sig-is-null",
-        _edit(lambda d: d["signatures"][0].update(sig=None)),
+        edit_envelope(lambda d: d["signatures"][0].update(sig=None)),
         "BAD_ENVELOPE",
     ),
     case("signature/one-thousand", lambda s: _many(s, 999), "BAD_ENVELOPE"),
     case("signature/seventeen", lambda s: _many(s, 16), "BAD_ENVELOPE"),
-    case("signature/empty", _on_signature(lambda sig: b""), "NO_TRUSTED_SIGNATURE"),
-    case("signature/cut", _on_signature(lambda sig: sig[:-1]), "NO_TRUSTED_SIGNATURE"),
-    case("signature/extended", _on_signature(lambda sig: sig + b"\0"), "NO_TRUSTED_SIGNATURE"),
+    case("signature/empty", on_signature(lambda sig: b""), "NO_TRUSTED_SIGNATURE"),
+    case("signature/cut", on_signature(lambda sig: sig[:-1]), "NO_TRUSTED_SIGNATURE"),
+    case("signature/extended", on_signature(lambda sig: sig + b"\0"), "NO_TRUSTED_SIGNATURE"),
     case(
         "signature/one-bit",
-        _on_signature(lambda sig: bytes([sig[0] ^ 1]) + sig[1:]),
+        on_signature(lambda sig: bytes([sig[0] ^ 1]) + sig[1:]),
         "NO_TRUSTED_SIGNATURE",
     ),
     case("signature/neutral-element", _identity_signature, "NO_TRUSTED_SIGNATURE"),
     # securesystemslib's vendored Ed25519 accepts S + L, so that one signature would be many.
-    case("signature/s-plus-the-order", _on_signature(_plus_order), "NO_TRUSTED_SIGNATURE"),
+    case("signature/s-plus-the-order", on_signature(_plus_order), "NO_TRUSTED_SIGNATURE"),
     # base64.b64decode skips letters that are not of its alphabet, among them line ends, and takes
     # bits behind the last byte for nothing; one value has one spelling here.
     *(
@@ -330,7 +324,7 @@ CASES: tuple[Case, ...] = (
     case(
         "signature/base64-for-web-addresses",
         lambda s: (
-            s.write_envelope({**s.envelope(), "signatures": [{"sig": _b64(b"\xff" * 64)}]}),
+            s.write_envelope({**s.envelope(), "signatures": [{"sig": b64(b"\xff" * 64)}]}),
             _text("sig", lambda t: t.replace("/", "_"))(s),
         ),
         "BAD_ENVELOPE",
@@ -350,10 +344,10 @@ def _blank_key_id(data: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "act",
     [
-        _edit(_blank_key_id),
-        _edit(lambda data: data["signatures"][0].pop("keyid")),
+        edit_envelope(_blank_key_id),
+        edit_envelope(lambda data: data["signatures"][0].pop("keyid")),
         # DSSE: what it does not name is ignored.
-        _edit(lambda data: data.update(note="x")),
+        edit_envelope(lambda data: data.update(note="x")),
         lambda scene: _many(scene, 15),
         lambda scene: (
             scene.sign(scene.payload(), scene.key, scene.other_key),

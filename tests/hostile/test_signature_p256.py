@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,9 @@ from hushdoc_corruption import (
     Case,
     Scene,
     attacks,
+    b64,
     case,
+    on_signature,
     require_accepted,
     require_refused,
 )
@@ -25,31 +26,6 @@ P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
 
 P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
-
-
-def _b64(content: bytes) -> str:
-    return base64.b64encode(content).decode()
-
-
-def _edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Scene], None]:
-    """Changes the envelope's plain data."""
-
-    def act(scene: Scene) -> None:
-        data = scene.envelope()
-        before = json.dumps(data)
-        change(data)
-        assert json.dumps(data) != before
-        scene.write_envelope(data)
-
-    return act
-
-
-def _on_signature(change: Callable[[bytes], bytes]) -> Callable[[Scene], None]:
-    def edit(data: dict[str, Any]) -> None:
-        made = data["signatures"][0]
-        made["sig"] = _b64(change(base64.b64decode(made["sig"])))
-
-    return _edit(edit)
 
 
 def _with_p256(scene: Scene, **options: Any) -> Any:
@@ -72,7 +48,7 @@ def _p256_twin_counts_twice(scene: Scene) -> None:
     _with_p256(scene, threshold=2)
     data = scene.envelope()
     made = data["signatures"][0]
-    twin = {"keyid": "", "sig": _b64(_twin(base64.b64decode(made["sig"])))}
+    twin = {"keyid": "", "sig": b64(_twin(base64.b64decode(made["sig"])))}
     data["signatures"].append(twin)
     scene.write_envelope(data)
 
@@ -82,14 +58,14 @@ def _p256_again(scene: Scene) -> None:
     key = _with_p256(scene, threshold=2)
     data = scene.envelope()
     message = dsse.pae(data["payloadType"], scene.payload())
-    data["signatures"].append({"keyid": "", "sig": _b64(sign_message(message, key))})
+    data["signatures"].append({"keyid": "", "sig": b64(sign_message(message, key))})
     scene.write_envelope(data)
 
 
 def _p256(change: Callable[[bytes], bytes]) -> Callable[[Scene], None]:
     def act(scene: Scene) -> None:
         _with_p256(scene)
-        _on_signature(change)(scene)
+        on_signature(change)(scene)
 
     return act
 

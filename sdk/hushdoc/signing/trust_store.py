@@ -46,7 +46,6 @@ ROLES = (CERTIFICATE, AUDIT, REVOCATION)
 
 ANY_MODEL = "*"
 STORE_VERSION = 2
-"""Version 1 had Ed25519 keys for certificates only; it is still read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,25 +246,17 @@ def _read_store(data: Any) -> TrustStore:
     if not isinstance(data, dict) or "version" not in data:
         raise bad_field("trust store", "found no version, expected an object with one")
     version = integer().read(data["version"], "version")
-    if version not in (1, STORE_VERSION):
+    if version != STORE_VERSION:
         raise CertificateError(
-            f"version is {version}, this hushdoc reads 1 and {STORE_VERSION}.", code="UNKNOWN_VALUE"
+            f"version is {version}, this hushdoc reads {STORE_VERSION}.", code="UNKNOWN_VALUE"
         )
-    added = {"minRevocationSequence"} if version > 1 else set()
-    require_keys(data, {"version", "keys"} | added, "trust store")
-    read = _key_from if version > 1 else _key_from_version_1
+    require_keys(data, {"version", "keys", "minRevocationSequence"}, "trust store")
     return TrustStore(
-        keys=listed(Codec(read=read, write=lambda key: key)).read(data["keys"], "keys"),
+        keys=listed(Codec(read=_key_from, write=lambda key: key)).read(data["keys"], "keys"),
         min_revocation_sequence=integer().read(
-            data.get("minRevocationSequence", 0), "minRevocationSequence"
+            data["minRevocationSequence"], "minRevocationSequence"
         ),
     )
-
-
-def _key_from_version_1(data: Any, where: str) -> TrustedKey:
-    require_keys(data, {"keyid", "algorithm", "publicKey", "name", "models"}, where)
-    word((ED25519,)).read(data["algorithm"], f"{where}.algorithm")
-    return _key_from({**data, "roles": [CERTIFICATE]}, where)
 
 
 def _key_from(data: Any, where: str) -> TrustedKey:

@@ -1,4 +1,4 @@
-"""What the readers' tests share: the writer of PDF files, and the fixtures' folder."""
+"""What the readers' tests share: modules that are importable by name, and the fixtures' folder."""
 
 from __future__ import annotations
 
@@ -12,21 +12,35 @@ import pytest
 FOLDER = Path(__file__).with_name("fixtures")
 
 
-@pytest.fixture(scope="session")
-def pdfs() -> ModuleType:
-    """Returns pdf_files.py; tests are no package that could be imported from."""
-    name = "hushdoc_pdf_files"
-    if name not in sys.modules:
-        path = Path(__file__).with_name("pdf_files.py")
-        spec = importlib.util.spec_from_file_location(name, path)
+def _named(name: str) -> ModuleType:
+    """Returns a module that tests share; tests are no package that could be imported from."""
+    full = f"hushdoc_{name}"
+    if full not in sys.modules:
+        spec = importlib.util.spec_from_file_location(full, FOLDER.with_name(f"{name}.py"))
         assert spec is not None
         assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
+        sys.modules[full] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[full])
+    return sys.modules[full]
+
+
+PDF_FILES = _named("pdf_files")
+_named("captured_answers")
+
+
+@pytest.fixture(scope="session")
+def pdfs() -> ModuleType:
+    """Returns the writer of PDF files."""
+    return PDF_FILES
 
 
 @pytest.fixture(scope="session")
 def fixtures() -> Path:
     """Returns the folder of sample outputs."""
     return FOLDER
+
+
+@pytest.fixture(scope="session")
+def captured() -> Path:
+    """Returns the folder of answers that services gave."""
+    return FOLDER / "captured"
