@@ -51,9 +51,9 @@ def test_document_privacy_says_that_authors_are_not_protected(
 ) -> None:
     text = explained()
     assert "person, author or issuer of several documents is not protected" in text
-    assert "There is no unconditional guarantee against: whoever receives the synth" in text
+    assert "There is no unconditional guarantee against: anyone who receives the synth" in text
     nothing = explained(build.no_guarantee())
-    assert "There is no unconditional guarantee against: whoever receives the model" in nothing
+    assert "There is no unconditional guarantee against: anyone who receives the model" in nothing
 
 
 def test_kind_none_says_so_first(build: ModuleType, explained: Explained) -> None:

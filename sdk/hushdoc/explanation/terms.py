@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 ADVERSARY_WORDS = {
-    "model-recipient": "whoever receives the model file",
-    "api-user": "whoever only queries the model",
-    "synthetic-data-recipient": "whoever receives the synthetic data",
+    "model-recipient": "anyone who receives the model file",
+    "api-user": "anyone who only queries the model",
+    "synthetic-data-recipient": "anyone who receives the synthetic data",
     "server": "the server that coordinates training",
     "co-client": "another client of the same training",
-    "network-observer": "whoever listens on the network",
+    "network-observer": "anyone who listens on the network",
 }
 
 UNIT_WORDS = {

@@ -168,11 +168,6 @@ def test_sampled_clients(share: float, noise: float, expected: float) -> None:
     assert found.lower > found.upper * 0.99
 
 
-def test_sampled_clients_by_renyi() -> None:
-    found = rdp.epsilon(federated(0.5, FUNSD_NOISE), FUNSD_DELTA)
-    assert found == pytest.approx(12.5, abs=0.05)
-
-
 @pytest.mark.parametrize(
     ("size", "expected"), [(1, 7.0), (2, 18.5), (3, 33.9), (4, 53.1), (8, 167.5)]
 )
@@ -181,19 +176,6 @@ def test_documents_of_several_chunks(size: int, expected: float) -> None:
     found = pld.bounds(chunks, FUNSD_DELTA)
     assert found.upper == pytest.approx(expected, abs=0.06)
     assert found.lower > found.upper * 0.999
-
-
-def providers(noise: float) -> Mechanism:
-    step = ClusterSampled(sampling_rate=0.2, event=Gaussian(noise_multiplier=noise))
-    return Composed(event=step, count=10)
-
-
-@pytest.mark.parametrize(
-    ("noise", "expected"),
-    [(0.771484375, 14.46), (1.204, 8.0), (0.771484375 / math.sqrt(2), 23.7)],
-)
-def test_all_providers_of_a_sampled_client(noise: float, expected: float) -> None:
-    assert pld.epsilon(providers(noise), 1e-5) == pytest.approx(expected, abs=0.015)
 
 
 # Exact curves of one step. Where the likelihood ratio grows with the sum, the best test is a
