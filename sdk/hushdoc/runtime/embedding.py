@@ -24,9 +24,9 @@ from hushdoc.errors import ArtifactError, InputError
 from hushdoc.runtime import windows
 from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing, in_order
 from hushdoc.runtime.extraction import Failure, Field, Timings
-from hushdoc.runtime.graph_batches import window_outputs
+from hushdoc.runtime.graph_batches import open_graph, window_outputs
 from hushdoc.runtime.model import Model, require_class
-from hushdoc.runtime.session import Array, Runtime, Session, require_ports
+from hushdoc.runtime.session import Array, Runtime, Session
 from hushdoc.runtime.streaming import Item, answers
 from hushdoc.runtime.vectors import Embedding, Vectors
 
@@ -79,13 +79,10 @@ class EmbeddingModel(Model):
         cls, artifact: Artifact, *, device: str = "cpu", runtime: Runtime | None = None
     ) -> Self:
         """Returns the model of an artifact that was opened, and thereby checked, already."""
-        manifest = artifact.manifest
         require_class(artifact.certificate.model, "EmbeddingModel")
-        preprocessing, pooling = _contract(manifest["preprocessing"])
+        preprocessing, pooling = _contract(artifact.manifest["preprocessing"])
         encoder = Encoder(artifact.read("tokenizer.json"), preprocessing)
-        with artifact.source(manifest["entry"]) as graph:
-            session = Session(graph, device=device, runtime=runtime)
-        require_ports(session, manifest, INPUTS)
+        session = open_graph(artifact, INPUTS, device=device, runtime=runtime)
         return cls(
             certificate=artifact.certificate,
             preprocessing=preprocessing,

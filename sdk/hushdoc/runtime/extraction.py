@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
@@ -35,6 +36,20 @@ document's, as one line for people.
 
 _FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
 """What a spreadsheet interprets as the beginning of a formula."""
+
+
+class Answer(ABC):
+    """What a model answers about one document, or why it could not."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain data for JSON."""
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Returns JSON text; without an indent it is one line, fit for a JSONL file."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=indent)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -165,7 +180,7 @@ class Timings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Extraction:
+class Extraction(Answer):
     """All fields of one document; two answers are equal when all but their timings are.
 
     Attributes:
@@ -200,10 +215,6 @@ class Extraction:
             "source": None if self.source is None else self.source.to_dict(),
             "timings": self.timings.to_dict(),
         }
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """Returns JSON text; without an indent it is one line, fit for a JSONL file."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=indent)
 
     def to_csv(self, *, header: bool = True, spreadsheet: bool = False) -> str:
         """Returns one line for each field, with the columns `COLUMNS`.
@@ -279,7 +290,7 @@ def _corners(box: Box | None) -> tuple[float | str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Failure:
+class Failure(Answer):
     """A document that could not be read, in its place among the answers to many.
 
     Attributes:
@@ -297,10 +308,6 @@ class Failure:
             "document_id": self.document_id,
             "error": {"code": self.error.code, "message": str(self.error)},
         }
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """Returns JSON text; without an indent it is one line, fit for a JSONL file."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
 
 
 Found = tuple[str, int, int, float]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from hushdoc.artifact.artifact import Artifact
 from hushdoc.errors import LimitExceededError
 from hushdoc.runtime import windows
-from hushdoc.runtime.session import Array, Session, require_finite
+from hushdoc.runtime.session import Array, Runtime, Session, require_finite, require_ports
 from hushdoc.runtime.windows import Window
 
 Item = TypeVar("Item")
@@ -15,6 +16,16 @@ Item = TypeVar("Item")
 MAX_BATCH_TOKENS = {"cpu": 512, "cuda": 2048}
 """Most tokens, padding and patches included, that one run of a graph gets: bounds the working
 memory. On a CPU larger batches are slower, because they leave its caches."""
+
+
+def open_graph(
+    artifact: Artifact, inputs: Collection[str], *, device: str, runtime: Runtime | None
+) -> Session:
+    """Returns an artifact's graph, loaded; it must have the manifest's ports and these inputs."""
+    with artifact.source(artifact.manifest["entry"]) as graph:
+        session = Session(graph, device=device, runtime=runtime)
+    require_ports(session, artifact.manifest, inputs)
+    return session
 
 
 def window_outputs(

@@ -19,11 +19,11 @@ from hushdoc.errors import ArtifactError
 from hushdoc.runtime import images, windows
 from hushdoc.runtime.decoding import FloatArray, softmax
 from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing, in_order, laid_out
-from hushdoc.runtime.graph_batches import in_halves, window_outputs
+from hushdoc.runtime.graph_batches import in_halves, open_graph, window_outputs
 from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc.runtime.label_scores import NOTHING_READ, ClassReading
 from hushdoc.runtime.model import LABELS_FILE, read_names, require_pages
-from hushdoc.runtime.session import Array, Runtime, Session, require_ports
+from hushdoc.runtime.session import Array, Runtime, Session
 
 TASK = "classification"
 MODALITY_KEY = "modality"
@@ -70,9 +70,8 @@ class GraphClassifier:
         cls, artifact: Artifact, *, device: str = "cpu", runtime: Runtime | None = None
     ) -> Self:
         """Returns the classifier of an artifact that was opened, and thereby checked, already."""
-        manifest = artifact.manifest
         labels = read_names(artifact, "labels")
-        settings = dict(manifest["preprocessing"])
+        settings = dict(artifact.manifest["preprocessing"])
         modality = settings.pop(MODALITY_KEY, None)
         if not isinstance(modality, str) or modality not in INPUTS:
             raise ArtifactError(
@@ -87,9 +86,7 @@ class GraphClassifier:
         else:
             preprocessing = Preprocessing.from_dict(settings)
             encoder = Encoder(artifact.read("tokenizer.json"), preprocessing)
-        with artifact.source(manifest["entry"]) as graph:
-            session = Session(graph, device=device, runtime=runtime)
-        require_ports(session, manifest, INPUTS[modality])
+        session = open_graph(artifact, INPUTS[modality], device=device, runtime=runtime)
         _require_fit(session, labels, preprocessing)
         return cls(
             labels=labels,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from time import perf_counter
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from hushdoc.runtime import images, windows
 from hushdoc.runtime.decoding import FloatArray, joined_words, softmax, viterbi
 from hushdoc.runtime.encoding import PIXELS, EncodedPage, Encoder, Preprocessing, in_order, laid_out
 from hushdoc.runtime.extraction import Extraction, Field, Timings
-from hushdoc.runtime.graph_batches import window_outputs
+from hushdoc.runtime.graph_batches import open_graph, window_outputs
 from hushdoc.runtime.model import (
     FieldModel,
     read_names,
@@ -31,7 +31,7 @@ from hushdoc.runtime.model import (
     unreadable_names,
 )
 from hushdoc.runtime.scoring import judged
-from hushdoc.runtime.session import Array, Runtime, Session, require_ports
+from hushdoc.runtime.session import Array, Runtime, Session
 from hushdoc.runtime.windows import Window
 
 TASK = "kie"
@@ -75,16 +75,16 @@ class KIEModel(FieldModel):
         cls, artifact: Artifact, *, device: str = "cpu", runtime: Runtime | None = None
     ) -> Self:
         """Returns the model of an artifact that was opened, and thereby checked, already."""
-        manifest = artifact.manifest
         require_class(artifact.certificate.model, "KIEModel")
         labels = _labels_of(artifact)
-        preprocessing = Preprocessing.from_dict(manifest["preprocessing"], images=True)
+        settings = artifact.manifest["preprocessing"]
+        preprocessing = Preprocessing.from_dict(settings, images=True)
         if preprocessing.image is not None:
             images.require_pillow()
         encoder = Encoder(artifact.read("tokenizer.json"), preprocessing)
-        with artifact.source(manifest["entry"]) as graph:
-            session = Session(graph, device=device, runtime=runtime)
-        _require_fit(session, manifest, labels, preprocessing)
+        inputs = INPUTS if preprocessing.image is None else (*INPUTS, PIXELS)
+        session = open_graph(artifact, inputs, device=device, runtime=runtime)
+        _require_fit(session, labels, preprocessing)
         return cls(
             certificate=artifact.certificate,
             labels=labels,
@@ -236,12 +236,9 @@ def _patches(image: images.ImagePreprocessing | None) -> int:
     return 0 if image is None else image.height * image.width // PATCH**2 + 1
 
 
-def _require_fit(
-    session: Session, manifest: Mapping[str, Any], labels: LabelSet, settings: Preprocessing
-) -> None:
-    """Raises unless graph, manifest and labels agree."""
+def _require_fit(session: Session, labels: LabelSet, settings: Preprocessing) -> None:
+    """Raises unless the graph fits the labels and the images."""
     image = settings.image
-    require_ports(session, manifest, INPUTS if image is None else (*INPUTS, PIXELS))
     if image is not None:
         shape, size = session.inputs[PIXELS], [3, image.height, image.width]
         if shape[1:] != size:

@@ -6,7 +6,6 @@ Contract: as with `hushdoc.runtime.extraction`, the keys of `to_dict` are versio
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.document.provenance import Source
-from hushdoc.runtime.extraction import Timings
+from hushdoc.runtime.extraction import Answer, Timings
 
 SCHEMA_VERSION = 3
 
@@ -36,7 +35,7 @@ class LabelScore:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Classification:
+class Classification(Answer):
     """The class of a document; two answers are equal when all but their timings are.
 
     Attributes:
@@ -76,10 +75,6 @@ class Classification:
             "source": None if self.source is None else self.source.to_dict(),
             "timings": self.timings.to_dict(),
         }
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """Returns JSON text; without an indent it is one line, fit for a JSONL file."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=indent)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

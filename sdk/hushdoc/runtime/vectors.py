@@ -6,7 +6,6 @@ Contract: as with `hushdoc.runtime.extraction`, the keys of `to_dict` are versio
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.document.provenance import Source
-from hushdoc.runtime.extraction import Timings
+from hushdoc.runtime.extraction import Answer, Timings
 
 SCHEMA_VERSION = 2
 
@@ -22,7 +21,7 @@ Vectors = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Embedding:
+class Embedding(Answer):
     """Vectors of one document, or of some texts.
 
     Attributes:
@@ -94,7 +93,3 @@ class Embedding:
             "source": None if self.source is None else self.source.to_dict(),
             "timings": self.timings.to_dict(),
         }
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """Returns JSON text; without an indent it is one line, fit for a JSONL file."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=indent)

@@ -16,14 +16,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-import transformers
 
 import hushdoc
-from hushdoc import hashing, reading
+from hushdoc import reading
 from hushdoc.document.document import Document
 from hushdoc.errors import HushdocError, InputError
-from hushdoc.hashing import FeatureScheme
 from hushdoc.reading.opening import open_document
 from hushdoc.reports import cyclonedx, opendp
 from hushdoc.runtime.classification import ClassificationModel
@@ -31,12 +28,6 @@ from hushdoc.runtime.embedding import EmbeddingModel
 from hushdoc.runtime.extraction import Extraction, Failure, Field, Timings
 from hushdoc.runtime.hashed.model import HashedCRFModel
 from hushdoc.runtime.kie import KIEModel
-from hushdoc_export import claims
-from hushdoc_export.classification import export_text_classifier
-from hushdoc_export.embedding import export_embedding
-from hushdoc_export.release import Release
-from hushdoc_export.table import seal_table
-from hushdoc_training.table_checkpoint import TableCheckpoint
 
 
 def nested(depth: int) -> Any:
@@ -94,62 +85,14 @@ class Models:
     policy: hushdoc.Policy
 
 
-def small(kind: Any, config: Any, **change: Any) -> Any:
-    """Returns a small network of transformers."""
-    torch.manual_seed(3)
-    return kind(
-        config(
-            vocab_size=90,
-            hidden_size=32,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            intermediate_size=40,
-            max_position_embeddings=70,
-            **change,
-        )
-    ).eval()
-
-
-def hashed_table(out: Path, build: ModuleType, key: Any) -> Path:
-    """Returns a sealed table in which "laws" speaks for a clause."""
-    scheme = FeatureScheme(rows=10_007, level="sentence", seed=9)
-    weights = np.full((scheme.rows, 2), 1e-4, dtype=np.float32)
-    alone = replace(scheme, bigrams=False, skip_grams=False, clusters=0)
-    weights[hashing.features([["laws"]], alone).indices, 1] = 8.0
-    table = TableCheckpoint(
-        weights=weights,
-        transitions=np.zeros((2, 2)),
-        tags=("O", "governing-law"),
-        scheme=scheme,
-        claim=build.claim(),
-    )
-    return seal_table(out, table, Release(key=key, name="contracts", issuer="the tests"))
-
-
 @pytest.fixture(scope="module")
-def models(
-    tiny: ModuleType, build: ModuleType, key: Any, tmp_path_factory: pytest.TempPathFactory
-) -> Models:
-    home = tmp_path_factory.mktemp("models")
-    release = Release(key=tiny.KEY, name="tiny", issuer="the tests")
-    settings = {
-        "tokenizer_json": tiny.tokenizer_json(),
-        "preprocessing": tiny.preprocessing(overlap=0),
-    }
-    bert = small(transformers.BertModel, transformers.BertConfig)
-    public = {"pooling": "mean", "claim": claims.public(), **settings}
-    embedding = export_embedding(bert, home / "embedding", release, **public)
-    bert = small(transformers.BertForSequenceClassification, transformers.BertConfig, num_labels=2)
-    private = {"labels": ["letter", "form"], "claim": tiny.claim(), "layout": False, **settings}
-    classifier = export_text_classifier(bert, home / "classifier", release, **private)
-    table = hashed_table(home / "table", build, key)
+def models(tiny: ModuleType) -> Models:
     policy = tiny.policy()
-    free = hushdoc.Policy.integrity_only(trust=tiny.TRUST)
     return Models(
         kie=KIEModel.load(tiny.sealed(), policy=policy),
-        crf=HashedCRFModel.load(table, policy=build.policy(key)),
-        classification=ClassificationModel.load(classifier, policy=policy),
-        embedding=EmbeddingModel.load(embedding, policy=free),
+        crf=HashedCRFModel.load(tiny.sealed_table("kie"), policy=policy),
+        classification=ClassificationModel.load(tiny.sealed_classifier("text"), policy=policy),
+        embedding=EmbeddingModel.load(tiny.sealed_embedding(), policy=policy),
         folder=tiny.sealed(),
         policy=policy,
     )

@@ -1,4 +1,9 @@
-"""Linear chains: the best labels of sequences of items, found exactly, and their probabilities."""
+"""Linear chains: the best labels of sequences of items, found exactly, and their probabilities.
+
+Arguments mean the same throughout: `scores` has the shape [items, labels], `transitions` [labels,
+labels], from a label to the next; sequence i has the items from `offsets[i]` to `offsets[i + 1]`;
+`path` has the label of every item.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +40,6 @@ def viterbi(scores: Scores, offsets: Offsets, transitions: Scores) -> Tags:
     The arithmetic is that of crfsuite, step for step, so the answers are the same; of two labels
     only the difference is computed, which is more accurate and a few times faster.
 
-    Args:
-        scores: Shape [items, labels].
-        offsets: Sequence i has the items from `offsets[i]` to `offsets[i + 1]`.
-        transitions: Shape [labels, labels], from a label to the next.
-
     Example:
         >>> scores = np.array([[0.0, 1.0], [0.5, 0.0], [0.0, 1.0]])
         >>> viterbi(scores, np.array([0, 3]), np.eye(2)).tolist()
@@ -68,13 +68,6 @@ def probabilities(
 
     It is the field's conditional probability where the weights maximise likelihood; with those of a
     passive-aggressive fit, or with filled or noisy rows, it is no more than a confidence.
-
-    Args:
-        scores: Shape [items, labels].
-        offsets: Where the sequences begin and end.
-        transitions: Shape [labels, labels].
-        path: The label of every item.
-        items: The items in question.
     """
     ends = np.zeros(len(scores) + 1, dtype=bool)
     ends[offsets] = True
@@ -101,14 +94,9 @@ def span_probabilities(
     have the labels of the path and no item beside them goes on with the field: the constrained
     forward-backward estimate of Culotta and McCallum (2004). Sequences without a span cost nothing.
 
-    Args:
-        scores: Shape [items, labels].
-        offsets: Where the sequences begin and end.
-        transitions: Shape [labels, labels], from a label to the next.
-        path: The label of every item.
-        spans: Shape [spans, 2]: the first item and one past the last, both of one sequence.
-        joins: Shape [labels, labels]: whether an item with the second label goes on with the field
-            of an item with the first one.
+    `spans` has the shape [spans, 2]: the first item and one past the last, both of one sequence.
+    `joins` [labels, labels] says whether an item with the second label goes on with the field of an
+    item with the first one.
 
     Example:
         >>> scores = np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
