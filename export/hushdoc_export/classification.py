@@ -44,7 +44,7 @@ def export_text_classifier(
         labels: The names of its outputs, in their order.
         tokenizer_json: Its tokenizer, in Hugging Face's format.
         preprocessing: Its windows, boxes and special tokens.
-        claim: What training says about privacy.
+        claim: What training declares about privacy.
         layout: Whether it reads boxes too: LayoutLM, LayoutLMv3 without images, LiLT.
 
     Raises:
@@ -91,7 +91,7 @@ def export_image_classifier(
         labels: The names of its outputs, in their order.
         preprocessing: How images become its inputs; `image_preprocessing` reads a published
             processor.
-        claim: What training says about privacy.
+        claim: What training declares about privacy.
 
     Raises:
         LabelMismatchError: The model has another number of outputs than there are labels.

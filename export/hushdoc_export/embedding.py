@@ -49,7 +49,7 @@ def export_embedding(
             removed, as the runtime reads long texts in windows.
         preprocessing: Its windows and special tokens.
         pooling: One of runtime.embedding.POOLINGS.
-        claim: What training says about privacy; `claims.public` for published weights.
+        claim: What training declares about privacy; `claims.public` for published weights.
 
     Raises:
         HushdocError: What `release.seal` raises.

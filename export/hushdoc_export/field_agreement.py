@@ -29,8 +29,8 @@ SEED = 20261121
 PROVIDERS = (31_000, 32_000)
 
 MEANINGFUL_F1 = 50.0
-"""Below this the graph itself can't read the invented documents, and right and wrong say little
-about a variant: then its fields are held against the graph's."""
+"""Below this the graph itself can't read the invented documents, and its labels are no measure
+of a variant: then its fields are held against the graph's."""
 
 DocumentSpans = list[list[Span]]
 

@@ -74,8 +74,8 @@ def trace(
     """
     torch = require_packages()
     _require_one_file(model)
-    kinds = {dim for axes in free.values() for dim in axes.values()}
-    dims = {dim: torch.export.Dim(dim.name, min=dim.minimum, max=dim.maximum) for dim in kinds}
+    sizes = {dim for axes in free.values() for dim in axes.values()}
+    dims = {dim: torch.export.Dim(dim.name, min=dim.minimum, max=dim.maximum) for dim in sizes}
     try:
         with silence(), torch.no_grad(), _plain_softmax(model):
             program = torch.onnx.export(
@@ -94,7 +94,7 @@ def trace(
             proto = program.model_proto
     except HushdocError:
         raise
-    except Exception as error:  # the exporter raises many kinds, its own among them
+    except Exception as error:  # the exporter raises many types, its own among them
         raise CheckpointError(
             f"The model can't be exported: {_last_line(error)}. Expected one that this version "
             "of torch can trace, such as a LayoutLM, LayoutLMv3 or LiLT token classifier."
@@ -153,7 +153,7 @@ def serialize(proto: Any, *, notes: Mapping[str, str]) -> bytes:
 
     Args:
         proto: A stripped onnx.ModelProto; the notes are set in place, weights are never copied.
-        notes: What `metadata_props` shall say, beside whether activations are scaled by the run.
+        notes: Entries of `metadata_props`, beside whether activations are scaled by the run.
 
     Raises:
         CheckpointError: A local path is left in the graph.
@@ -162,10 +162,10 @@ def serialize(proto: Any, *, notes: Mapping[str, str]) -> bytes:
         import onnx
     except ImportError as error:
         raise MissingExtraError("onnx", "export") from error
-    told = dict(notes)
+    metadata = dict(notes)
     if any(node.op_type.startswith("DynamicQuantize") for node in proto.graph.node):
-        told[SCALED_BY_RUN] = "true"
-    onnx.helper.set_model_props(proto, dict(sorted(told.items())))
+        metadata[SCALED_BY_RUN] = "true"
+    onnx.helper.set_model_props(proto, dict(sorted(metadata.items())))
     content: bytes = proto.SerializeToString(deterministic=True)
     require_no_path(proto, content)
     return content
@@ -210,8 +210,8 @@ def _texts(message: Any) -> Iterator[str]:
 
 def _leak(text: str) -> CheckpointError:
     return CheckpointError(
-        f"The exported graph holds {text[:80]!r}, which tells about this machine; nothing was "
-        "written. Expected only operators, shapes and weights; please report this model's kind."
+        f"The exported graph holds {text[:80]!r}, which reveals something about this machine; "
+        "nothing was written. Expected only operators, shapes and weights; please report the model."
     )
 
 
@@ -242,5 +242,5 @@ def require_packages() -> Any:
 def _last_line(error: BaseException) -> str:
     """Returns the exporter's summary: its messages are pages long and end with the cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith("<class")] or lines[:1]
-    return (told or [type(error).__name__])[0].rstrip(".")[:300]
+    summary = [line for line in lines if line.startswith("<class")] or lines[:1]
+    return (summary or [type(error).__name__])[0].rstrip(".")[:300]

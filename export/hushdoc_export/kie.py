@@ -57,7 +57,7 @@ def export(checkpoint_folder: Path, out: Path, release: Release) -> Path:
 
 
 def traceable(model: TokenClassifier, checkpoint: Checkpoint) -> probes.Traceable:
-    """Returns a model of words, boxes and, where its preprocessing says so, images to trace."""
+    """Returns a model of words, boxes and, where its preprocessing has them, images to trace."""
     return probes.of_text(
         model,
         checkpoint.preprocessing,

@@ -1,10 +1,10 @@
-"""Variants of a graph: optimized ahead, in whole bytes, or in half precision.
+"""Variants of a graph: optimized ahead of time, in bytes, or in half precision.
 
 fp32   onnx/model.onnx        as trained; standard operators alone, so any ONNX runtime runs it
 int8   onnx/model_int8.onnx   weights and word tables as bytes; for processors, a quarter the size
 fp16   onnx/model_fp16.onnx   half precision; for accelerators, half the size
 
-Each is made from weights alone, reads no data, and is a graph of its own in an artifact of its own:
+Each follows from weights alone, reads no data, and is a graph of its own in an artifact of its own:
 which one answers is signed, and nobody downloads or hashes the others.
 """
 
@@ -79,10 +79,10 @@ def optimized(proto: Any, level: Level) -> Any:
         runtime.InferenceSession(
             proto.SerializeToString(), sess_options=options, providers=["CPUExecutionProvider"]
         )
-        made = onnx.load(str(path))
-    graph.strip(made)
-    _keep_used_domains(made)
-    return made
+        converted = onnx.load(str(path))
+    graph.strip(converted)
+    _keep_used_domains(converted)
+    return converted
 
 
 def int8(proto: Any, *, per_channel: bool) -> Any:
@@ -108,9 +108,9 @@ def int8(proto: Any, *, per_channel: bool) -> Any:
             per_channel=per_channel,
             weight_type=QuantType.QInt8,
         )
-        made = onnx.load(str(path))
-    graph.strip(made)
-    return made
+        converted = onnx.load(str(path))
+    graph.strip(converted)
+    return converted
 
 
 def fp16(proto: Any) -> Any:
@@ -127,14 +127,14 @@ def fp16(proto: Any) -> Any:
     from onnxruntime.transformers import float16
 
     with graph.silence():
-        made = float16.convert_float_to_float16(
+        converted = float16.convert_float_to_float16(
             _copy(proto),
             keep_io_types=True,
             node_block_list=_become_integers(proto),
         )
-    _mend_casts(made)
-    graph.strip(made)
-    return made
+    _repair_casts(converted)
+    graph.strip(converted)
+    return converted
 
 
 def _become_integers(proto: Any) -> list[str]:
@@ -160,8 +160,8 @@ def _become_integers(proto: Any) -> list[str]:
     return list(found)
 
 
-def _mend_casts(proto: Any) -> None:
-    """Mends what the converter leaves around nodes that stay in float32.
+def _repair_casts(proto: Any) -> None:
+    """Repairs what the converter leaves around nodes that stay in float32.
 
     It adds the same cast once for each reader, rounds on the way from one such node to the next,
     and puts casts behind the nodes that read them.
@@ -201,9 +201,9 @@ def _in_order(nodes: list[Any], renamed: Mapping[str, str]) -> list[Any]:
 
 def _copy(proto: Any) -> Any:
     """Returns a copy; both converters change what they are given."""
-    made = type(proto)()
-    made.CopyFrom(proto)
-    return made
+    copy = type(proto)()
+    copy.CopyFrom(proto)
+    return copy
 
 
 def _keep_used_domains(proto: Any) -> None:
@@ -222,19 +222,19 @@ def _onnx() -> Any:
     return onnx
 
 
-def written(proto: Any, kind: Variant) -> list[tuple[Any, dict[str, Any]]]:
-    """Returns the ways to write a variant, of which the best is to be taken, and what each is."""
-    if kind.name == "fp16":
-        return [(fp16(proto), {"weights": "float16", "optimized": kind.level})]
+def written(proto: Any, variant: Variant) -> list[tuple[Any, dict[str, Any]]]:
+    """Returns the ways to write a variant, with the method of each; the closest is to be taken."""
+    if variant.name == "fp16":
+        return [(fp16(proto), {"weights": "float16", "optimized": variant.level})]
     return [
         (
-            optimized(int8(proto, per_channel=per_channel), kind.level),
+            optimized(int8(proto, per_channel=per_channel), variant.level),
             {
                 "weights": "int8",
                 "activations": "uint8, scaled at run time",
                 "operators": list(QUANTIZED_OPERATORS),
                 "perChannel": per_channel,
-                "optimized": kind.level,
+                "optimized": variant.level,
             },
         )
         for per_channel in (False, True)

@@ -3,7 +3,7 @@
 graph -> parity -> variant -> agreement -> manifest -> certificate -> sealing
 
 Nothing is written before the graph was found to answer like its model, and a variant to lose no
-more than its releaser accepts. Every kind of network takes this way; tables of hashed features,
+more than its releaser accepts. Every network takes this way; tables of hashed features,
 which have no graph, and calibration, which changes none, share its certificates and its sealing.
 """
 
@@ -119,11 +119,11 @@ def seal(
         traceable: The model.
         release: Who releases it, and as what.
         task: One of certificate.TASKS.
-        claim: What training says about privacy.
-        preprocessing: What the manifest says about the model's inputs.
+        claim: What training declares about privacy.
+        preprocessing: The manifest's description of the model's inputs.
         contents: The artifact's further signed files, by their names in it.
         labels: What it finds or tells apart, for the model card.
-        origin: What the derivation says of where the weights come from; their digest by default.
+        origin: Where the weights come from, for the derivation; their digest by default.
         measure: How close variants are to the graph; cosines of answers by default.
 
     Raises:

@@ -90,7 +90,7 @@ def manifest(
 
 
 def notes(certificate: Certificate) -> dict[str, str]:
-    """Returns what a model's file says of itself: its certificate, and its privacy in one line."""
+    """Returns the metadata of a model's file: its certificate, and its privacy in one line."""
     model, guarantees = certificate.model, certificate.claim.guarantees
     summary = "; ".join(map(_summary, guarantees))
     return {

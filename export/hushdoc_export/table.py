@@ -10,7 +10,7 @@ clusters.safetensors   public clusters of words, where the scheme has some
 Answers depend on nothing but differences of a row's weights, so one column can be spared. Neither
 that nor rounding reads anything but the table, which is complete, so they can neither cost nor give
 privacy. A row of floats that they would turn into zeros, as if nothing stood there, keeps its
-largest weight as the smallest one that can be written; bytes spell zero as 128, and never 0.
+largest weight as the smallest one that can be written; bytes write zero as 128, and never 0.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ def rounded(weights: Floats, dtype: str) -> RoundedTable:
         CheckpointError: A weight is not finite or too large.
 
     Example:
-        >>> made = rounded(np.array([[1.0, -127.0], [127.0, 0.2]], np.float32), "int8")
-        >>> made.weights.tolist(), made.scale.tolist()
+        >>> table = rounded(np.array([[1.0, -127.0], [127.0, 0.2]], np.float32), "int8")
+        >>> table.weights.tolist(), table.scale.tolist()
         ([[129, 1], [255, 128]], [1.0, 1.0])
     """
     if dtype not in DTYPES:
@@ -130,15 +130,15 @@ def rounded(weights: Floats, dtype: str) -> RoundedTable:
 
 
 def _in_halves(weights: Floats) -> RoundedTable:
-    made = weights.astype(np.float16)
-    empty = np.flatnonzero(~made.any(axis=1))
+    halves = weights.astype(np.float16)
+    empty = np.flatnonzero(~halves.any(axis=1))
     column = np.abs(weights[empty]).argmax(axis=1)
     unit = np.finfo(np.float16).smallest_subnormal
-    made[empty, column] = np.where(weights[empty, column] > 0, unit, -unit)
+    halves[empty, column] = np.where(weights[empty, column] > 0, unit, -unit)
     return RoundedTable(
-        weights=made,
+        weights=halves,
         scale=None,
-        largest_error=float(np.abs(made - weights).max()),
+        largest_error=float(np.abs(halves - weights).max()),
         raised_rows=len(empty),
     )
 
@@ -214,10 +214,10 @@ def _preprocessing(
     *,
     classifies: bool,
 ) -> dict[str, Any]:
-    """Returns what the manifest says of a table's rows, columns and features."""
+    """Returns what the manifest declares about a table's rows, columns and features."""
     rule = {}
     if classifies:
-        # Computed from what is released alone, as `_step` says of all that is done here.
+        # Computed from what is released alone, as `_step` declares for all that is done here.
         readable = HashedTable(
             weights=written.weights,
             scale=written.scale,

@@ -48,12 +48,12 @@ DATA = PublicData(
 
 
 def parts() -> dict[str, Any]:
-    """Returns a table that knows thirty words of each kind; some mislead it, as learned ones do."""
+    """Returns a table that knows thirty words of each class; some mislead it, as learned ones."""
     generator = np.random.default_rng(0)
     weights = generator.normal(0, 0.3, (SCHEME.rows, 3)).astype(np.float32)
-    for column, kind in enumerate(CLASSES):
+    for column, label in enumerate(CLASSES):
         for number in range(30):
-            (row,) = hashing.features([[f"{kind}{number}"]], SCHEME).indices
+            (row,) = hashing.features([[f"{label}{number}"]], SCHEME).indices
             weights[row, column] += 2 if number else -2
     return {
         "weights": weights,
@@ -64,23 +64,23 @@ def parts() -> dict[str, Any]:
 
 
 def letters(count: int, *, seed: int) -> list[Message]:
-    """Returns short and long texts that speak of other kinds too; one in four is of any."""
+    """Returns short and long texts that speak of other classes too; one in four is of any."""
     generator = np.random.default_rng(seed)
     made = []
     for index in range(count):
-        kind = str(generator.choice(CLASSES))
+        topic = str(generator.choice(CLASSES))
         share = generator.uniform(0.2, 0.7)
         lines = []
         for _ in range(int(generator.choice([1, 2, 4, 12]))):
             words = [
-                f"{kind if generator.random() < share else generator.choice(CLASSES)}"
+                f"{topic if generator.random() < share else generator.choice(CLASSES)}"
                 f"{generator.integers(30)}"
                 if generator.random() < 0.3
                 else f"word{generator.integers(5000)}"
                 for _ in range(7)
             ]
             lines.append(f"Of {' '.join(words)}.")
-        label = kind if generator.random() < 0.75 else str(generator.choice(CLASSES))
+        label = topic if generator.random() < 0.75 else str(generator.choice(CLASSES))
         made.append(Message(name=f"{index}", label=label, text="\n\n".join(lines)))
     return made
 
@@ -123,7 +123,7 @@ def on(path: Path, overlap: str = "none") -> tuple[object, ...]:
 @pytest.fixture(scope="module")
 def made(tiny: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Returns an artifact, and the same calibrated, both by the verb."""
-    home = tmp_path_factory.mktemp("kinds")
+    home = tmp_path_factory.mktemp("classes")
     run = saved(tiny, home / "run")
     held = written(home / "letters.jsonl.gz", letters(500, seed=1))
     assert verb(tiny, home, run, "--out", home / "raw") == 0
@@ -247,9 +247,9 @@ def test_texts_that_say_nothing_of_the_kinds_are_refused(
     out = tmp_path / "out"
     told = letters(80, seed=4)
     other = [*told, replace(told[0], label="sky")]
-    refused(tiny, raw, out, AnnotationError, "kind 'sky'; the table knows farm, law", texts=other)
+    refused(tiny, raw, out, AnnotationError, "class 'sky'; the table knows farm, law", texts=other)
     few = [item for item in told if item.label != "law"]
-    refused(tiny, raw, out, InputError, "None of the .* is of the kind 'law'", texts=few)
+    refused(tiny, raw, out, InputError, "None of the .* has the class 'law'", texts=few)
     refused(tiny, raw, out, InputError, "None of the 0 texts", texts=[])
     refused(tiny, raw, out, InputError, "at least 50 are needed", texts=told[:20])
     clauses = [Contract(name="a", group="a", text="Of law1.", spans=(("law", 0, 8),))] * 80
@@ -274,7 +274,7 @@ def test_lines_of_clauses_are_no_kinds_and_the_other_way_round(
     run = saved(tiny, tmp_path / "run")
     spans = tmp_path / "clauses.jsonl"
     spans.write_text('{"id": 1, "text": "Of law1.", "spans": [["law", 0, 8]]}\n')
-    with pytest.raises(AnnotationError, match="of which kind whole texts are"):
+    with pytest.raises(AnnotationError, match="classifies whole texts"):
         verb(tiny, tmp_path, run, "--out", tmp_path / "made", *on(spans))
     clauses = saved(
         tiny, tmp_path / "clauses", tags=("O", "law", "sea"), transitions=np.zeros((3, 3), "f4")

@@ -108,7 +108,7 @@ def test_notes_are_removed_wherever_a_graph_may_hold_them() -> None:
 def test_a_path_that_is_left_stops_the_export(text: str) -> None:
     node = onnx.helper.make_node("Identity", ["x"], ["y"], name=text)
     proto = onnx.helper.make_model(onnx.helper.make_graph([node], "g", [], []))
-    with pytest.raises(CheckpointError, match="tells about this machine"):
+    with pytest.raises(CheckpointError, match="reveals something about this machine"):
         graph.serialize(proto, notes={})
 
 

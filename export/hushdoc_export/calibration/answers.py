@@ -1,4 +1,4 @@
-"""Answers: what a finished model says of documents with a known truth, and whether it is right."""
+"""Answers: what a finished model finds in labelled documents, and whether it is right."""
 
 from __future__ import annotations
 
@@ -29,25 +29,19 @@ def field_answers(model: kie.KIEModel, documents: Sequence[LabelledDocument]) ->
         model: Its own calibration must be off.
         documents: With their spans.
     """
-    scores, right, numbers = [], [], []
+    answers = []
     for number, item in enumerate(documents):
         truth = {
             (span.page, frozenset(range(span.start, span.stop)), span.label) for span in item.spans
         }
         for found in model.extract(item.document).fields:
             place = (found.page, frozenset(found.word_ids), found.label)
-            scores.append(found.score)
-            right.append(place in truth)
-            numbers.append(number)
-    return Answers(
-        scores=np.asarray(scores, dtype=np.float64),
-        right=np.asarray(right, dtype=bool),
-        documents=np.asarray(numbers, dtype=np.int64),
-    )
+            answers.append((found.score, place in truth, number))
+    return _answers(answers)
 
 
 def class_answers(model: ClassificationModel, documents: Sequence[LabelledDocument]) -> Answers:
-    """Returns what a classifier says of documents whose class it knows.
+    """Returns what a classifier answers for documents whose class it knows.
 
     Args:
         model: Its own calibration must be off.
@@ -72,33 +66,28 @@ def class_answers(model: ClassificationModel, documents: Sequence[LabelledDocume
 def text_answers(model: crf.HashedCRFModel, texts: Sequence[LabelledText]) -> Answers:
     """Returns the fields a table finds and whether each is exactly a true one.
 
-    What is true is cut as it is for training: a clause is a run of sentences that spans mark, an
+    The truth is cut as for training: a clause is a run of sentences that spans mark, an
     entity the tokens that lie in its span.
 
     Args:
         model: Its own calibration does not count.
-        texts: With their spans; texts of nothing but blanks are passed over.
+        texts: With their spans; texts of nothing but whitespace are left out.
 
     Raises:
         AnnotationError: A span leaves its text, or spans of tokens overlap.
         InputError: A text is not valid Unicode.
     """
     raw = model.scored_by(RAW)
-    scores, right, numbers = [], [], []
+    answers = []
     for number, labelled in enumerate(texts):
         if not labelled.text.strip():
             continue
         truth = set(_true_places(labelled, model.labels.fields, level=model.scheme.level))
         document = Document.from_text(labelled.text, id=f"text {number + 1}")
         for found in raw.extract(document).fields:
-            scores.append(found.score)
-            right.append((found.label, found.start, found.stop) in truth)
-            numbers.append(number)
-    return Answers(
-        scores=np.asarray(scores, dtype=np.float64),
-        right=np.asarray(right, dtype=bool),
-        documents=np.asarray(numbers, dtype=np.int64),
-    )
+            place = (found.label, found.start, found.stop)
+            answers.append((found.score, place in truth, number))
+    return _answers(answers)
 
 
 def whole_text_answers(model: ClassificationModel, texts: Sequence[ClassifiedText]) -> Answers:
@@ -106,25 +95,29 @@ def whole_text_answers(model: ClassificationModel, texts: Sequence[ClassifiedTex
 
     Args:
         model: A table that classifies; its own calibration does not count.
-        texts: With their classes; those of nothing but whitespace are passed over.
+        texts: With their classes; those of nothing but whitespace are left out.
 
     Raises:
         InputError: A text is not valid Unicode.
     """
     raw = model.scored_by(None)
-    scores, right, numbers = [], [], []
-    for number, told in enumerate(texts):
-        if not told.text.strip():
+    answers = []
+    for number, classified in enumerate(texts):
+        if not classified.text.strip():
             continue
-        document = Document.from_text(told.text, id=f"text {number + 1}")
+        document = Document.from_text(classified.text, id=f"text {number + 1}")
         (best,) = raw.classify(document).scores
-        scores.append(best.score)
-        right.append(best.label == told.label)
-        numbers.append(number)
+        answers.append((best.score, best.label == classified.label, number))
+    return _answers(answers)
+
+
+def _answers(answers: Sequence[tuple[float, bool, int]]) -> Answers:
+    """Returns scores, whether each is right, and the documents' numbers as arrays."""
+    scores, right, documents = zip(*answers, strict=True) if answers else ((), (), ())
     return Answers(
         scores=np.asarray(scores, dtype=np.float64),
         right=np.asarray(right, dtype=bool),
-        documents=np.asarray(numbers, dtype=np.int64),
+        documents=np.asarray(documents, dtype=np.int64),
     )
 
 

@@ -1,7 +1,7 @@
 """Artifacts with calibrated scores, made from artifacts without; weights are not touched.
 
 The finished artifact reads documents as an application would; how often it was right at which score
-becomes a curve in the manifest of a new artifact, whose certificate says on which documents.
+becomes a curve in the manifest of a new artifact, whose certificate names the documents.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from hushdoc_training.labelled_texts import ClassifiedText, LabelledText
 NUM_INVENTED = 150
 
 OVERLAPS = ("none", "unknown")
-"""How far what is calibrated on may hold protected documents: knowingly not at all."""
+"""What may be known of an overlap between calibration data and protected data."""
 
 INVENTED = PublicData(
     name="documents of hushdoc's public generator",
@@ -74,17 +74,17 @@ def export_calibrated(
 ) -> Path:
     """Returns the folder of a new artifact: the same model with calibrated scores.
 
-    What auditors signed is about the old certificate and is not taken over.
+    Audit reports are about the old certificate and are not taken over.
 
     Args:
-        folder: An artifact for fields or kinds of documents, in the format onnx.
+        folder: An artifact that finds fields or classifies, in the format onnx.
         out: Where the new one shall stand; nothing may be there yet.
         release: Who releases it, and as what.
-        policy: What the old one's certificate is held against.
-        documents: With the truth: spans for fields, `kind` for kinds.
-        data: What these documents are called and why nobody has to protect them; the certificate
-            says so. Protected documents would need a promise of their own.
-        threshold: Answers with a lower calibrated score are set apart.
+        policy: Checks the old artifact.
+        documents: With spans for fields, or with `document_type` for classes.
+        data: The certificate's entry for these documents. Protected documents would need a
+            guarantee of their own.
+        threshold: Answers with a lower calibrated score are put `below_threshold`.
 
     Raises:
         InputError: There are fewer than MIN_ANSWERS answers, or the documents are protected ones.
@@ -116,17 +116,16 @@ def export_calibrated_table(
         folder: An artifact of the format safetensors.
         out: Where the new one shall stand; nothing may be there yet.
         release: Who releases it, and as what.
-        policy: What the old one's certificate is held against.
-        texts: With the spans of every field that the table finds; for a table of kinds of whole
-            texts, some of each kind. Texts that it was trained on would make it look surer than it
-            is.
-        data: What these texts are called and why nobody has to protect them; the certificate says
-            so. Protected texts would need a promise of their own.
-        threshold: Fields with a lower calibrated score are set apart.
+        policy: Checks the old artifact.
+        texts: With the spans of every field that the table finds; for a table that classifies,
+            some of each class. On texts that it was trained on its scores would come out too high.
+        data: The certificate's entry for these texts. Protected texts would need a guarantee of
+            their own.
+        threshold: Fields with a lower calibrated score are put `below_threshold`.
 
     Raises:
         AnnotationError: A span leaves its text, or spans of tokens overlap; texts have spans for a
-            table of kinds or kinds for another, or a kind that the table does not know.
+            table that classifies or classes for another, or a class that it does not know.
         InputError: The table finds fewer than MIN_ANSWERS fields, one that the texts do not have,
             or the texts are protected ones.
         HushdocError: What `export_calibrated` raises.
@@ -172,17 +171,17 @@ def _certificate(
     opened: Artifact, release: Release, data: PublicData, step: dict[str, Any]
 ) -> Certificate:
     """Returns an artifact's certificate with one more step and the data that it read."""
-    told, claim = opened.certificate, opened.certificate.claim
+    old, claim = opened.certificate, opened.certificate.claim
     return dataclasses.replace(
-        told,
+        old,
         certificate_id=certificates.new_certificate_id(),
         issued_at=certificates.utc_now(),
         expires_at=release.expires_at,
         issuer=release.issuer,
         assurance=ASSURANCE,
-        model=dataclasses.replace(told.model, name=release.name, version=release.version),
+        model=dataclasses.replace(old.model, name=release.name, version=release.version),
         claim=dataclasses.replace(claim, public_data=(*claim.public_data, data)),
-        derivation=(*told.derivation, step),
+        derivation=(*old.derivation, step),
     )
 
 
@@ -199,7 +198,7 @@ def export_calibrated_on_invented(
         folder: An artifact for fields, which the same key signed.
         out: Where the new one shall stand; nothing may be there yet.
         release: Who releases it, and as what.
-        threshold: Answers with a lower calibrated score are set apart.
+        threshold: Answers with a lower calibrated score are put `below_threshold`.
 
     Raises:
         InputError: The generator does not know the model's fields, or the model finds too few.
@@ -207,27 +206,30 @@ def export_calibrated_on_invented(
     """
     policy = own_policy(release)
     opened = open_artifact(folder, policy)
-    told: dict[str, Any] = {"policy": policy, "threshold": threshold}
+    settings: dict[str, Any] = {"policy": policy, "threshold": threshold}
     labels = _labels({"labels.json": opened.read("labels.json")})
     if opened.certificate.model.format == FORMAT:
-        told |= {"texts": labelled_texts.invented(labels.fields), "data": labelled_texts.INVENTED}
-        return export_calibrated_table(folder, out, release, **told)
+        texts = labelled_texts.invented(labels.fields)
+        return export_calibrated_table(
+            folder, out, release, texts=texts, data=labelled_texts.INVENTED, **settings
+        )
     images = "image" in opened.manifest["preprocessing"]
     with invented_documents(labels, images=images, count=NUM_INVENTED) as documents:
         known = {span.label for item in documents for span in item.spans}
-        strange = sorted(set(labels.fields) - known)
-        if strange or not labels.fields:
-            raise InputError(
-                f"Invented documents have no field {', '.join(strange)[:200] or 'at all'}, so they "
-                "can't say how often the model is right about it. Calibrate the artifact on "
-                "documents of your own that nobody has to protect: "
-                "hushdoc_export.calibration.export_calibrated."
-            )
-        return export_calibrated(folder, out, release, documents=documents, data=INVENTED, **told)
+        labelled_texts.require_known(
+            labels.fields,
+            known,
+            "documents",
+            "Calibrate the artifact on documents of your own that need no protection: "
+            "hushdoc_export.calibration.export_calibrated.",
+        )
+        return export_calibrated(
+            folder, out, release, documents=documents, data=INVENTED, **settings
+        )
 
 
 def own_policy(release: Release) -> Policy:
-    """Returns a policy that opens what the release's own key signed, whatever it promises."""
+    """Returns a policy that opens what the release's own key signed, whatever its guarantees."""
     own = TrustedKey(name="the exporter's own key", public_key=public_key_of(release.key))
     return Policy.integrity_only(trust=TrustStore(keys=(own,)))
 
@@ -237,7 +239,7 @@ def _require_calibratable(opened: Artifact, data: PublicData, *, graph_model: bo
 
     Raises:
         InputError: Its scores are calibrated already, or the data have the name of protected ones.
-        TaskMismatchError: It is another kind of model.
+        TaskMismatchError: It is a model of another task or format.
     """
     identity = opened.certificate.model
     known = (
@@ -248,7 +250,7 @@ def _require_calibratable(opened: Artifact, data: PublicData, *, graph_model: bo
     if (identity.task, identity.format) not in known:
         raise TaskMismatchError(
             f"The artifact holds a model of the format '{identity.format}' for the task "
-            f"'{identity.task}'; what is calibrated here are scores of "
+            f"'{identity.task}'; this calibrates the scores of "
             f"{' and '.join(sorted(f'{task} ({form})' for task, form in known))}. Use such an "
             "artifact; tables of hashed features have a function of their own."
         )
@@ -259,10 +261,10 @@ def _require_calibratable(opened: Artifact, data: PublicData, *, graph_model: bo
     protected = {item.name for item in opened.certificate.claim.protected_data}
     if data.name in protected or data.overlap_with_protected not in OVERLAPS:
         raise InputError(
-            f"'{data.name}' are, or hold, documents that the artifact's certificate protects "
-            f"(overlap: {data.overlap_with_protected}), and a calibration would tell of them "
-            "without any account. Calibrate on documents that nobody has to protect and that the "
-            "model was not trained on."
+            f"'{data.name}' are, or contain, documents that the artifact's certificate protects "
+            f"(overlap: {data.overlap_with_protected}), and a calibration would reveal something "
+            "about them that no budget accounts for. Calibrate on documents that need no "
+            "protection and that the model was not trained on."
         )
 
 
@@ -273,26 +275,28 @@ def _answers(opened: Artifact, documents: Sequence[LabelledDocument]) -> Answers
 
 
 def _step(opened: Artifact, answers: Answers, scoring: Scoring, data: PublicData) -> dict[str, Any]:
-    """Returns what was done and what it brings on documents that it was not fitted on."""
+    """Returns the derivation's step, with what a calibration on one half brings on the other."""
     half = answers.documents % 2 == 0
-    fitted, held = answers.part(half), answers.part(~half)
+    fitted, held_out = answers.part(half), answers.part(~half)
     figures = {}
-    if min(len(fitted.scores), len(held.scores)) >= MIN_ANSWERS:
+    if min(len(fitted.scores), len(held_out.scores)) >= MIN_ANSWERS:
         trial = fit(fitted, fitted_on=scoring.fitted_on, threshold=scoring.threshold)
-        after = scored(held, trial)
+        after = scored(held_out, trial)
         kept = after >= trial.threshold
         figures = {
-            "heldOutAnswers": len(held.scores),
-            "calibrationErrorBefore": round(calibration_error(held.scores, held.right), 4),
-            "calibrationErrorAfter": round(calibration_error(after, held.right), 4),
+            "heldOutAnswers": len(held_out.scores),
+            "calibrationErrorBefore": round(calibration_error(held_out.scores, held_out.right), 4),
+            "calibrationErrorAfter": round(calibration_error(after, held_out.right), 4),
             "shareKept": round(float(kept.mean()), 4),
-            "shareRight": round(float(held.right.mean()), 4),
-            "shareRightOfKept": round(float(held.right[kept].mean()), 4) if kept.any() else None,
+            "shareRight": round(float(held_out.right.mean()), 4),
+            "shareRightOfKept": (
+                round(float(held_out.right[kept].mean()), 4) if kept.any() else None
+            ),
         }
     return {
         "step": "calibrate-scores",
-        # That the documents are public is the issuer's word, which `publicData` holds. Who does not
-        # know whether protected ones are among them can't say that none was read.
+        # That the documents are public is the issuer's word, in `publicData`. An issuer who does
+        # not know whether protected ones are among them can't declare that none was read.
         "dataDependent": data.overlap_with_protected != "none",
         "from": f"certificate:{opened.certificate.certificate_id}",
         "answers": len(answers.scores),
@@ -315,11 +319,11 @@ def _renamed_tensors(content: bytes, notes: Mapping[str, str]) -> bytes:
     start = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:start])
     header["__metadata__"] = {**header.get("__metadata__", {}), **notes}
-    told = json.dumps(header, separators=(",", ":")).encode("ascii")
-    told += b" " * (-len(told) % 8)  # tensors begin at a multiple of eight bytes
-    return len(told).to_bytes(8, "little") + told + content[start:]
+    packed = json.dumps(header, separators=(",", ":")).encode("ascii")
+    packed += b" " * (-len(packed) % 8)  # tensors begin at a multiple of eight bytes
+    return len(packed).to_bytes(8, "little") + packed + content[start:]
 
 
 def _labels(contents: Mapping[str, bytes]) -> LabelSet:
-    told = json.loads(contents["labels.json"])
-    return LabelSet(fields=tuple(told.get("fields") or told["labels"]))
+    names = json.loads(contents["labels.json"])
+    return LabelSet(fields=tuple(names.get("fields") or names["labels"]))

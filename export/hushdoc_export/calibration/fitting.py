@@ -1,4 +1,4 @@
-"""Fitting: from what a model said and whether it was right to scores that mean something."""
+"""Fitting: a calibration from a model's answers and whether they were right."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hushdoc.errors import InputError
 from hushdoc.runtime.scoring import Scoring
 
 MIN_ANSWERS = 50
-"""Fewer say too little about how often a model is right."""
+"""Fewer can't tell how often a model is right."""
 
 THRESHOLD = 0.5
 """Below it an answer is more likely wrong than right."""
@@ -28,7 +28,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answers:
-    """What a model said and whether it was right.
+    """A model's answers and whether they were right.
 
     Attributes:
         scores: The raw score of each answer.
@@ -56,15 +56,15 @@ class Answers:
 
 
 def fit(answers: Answers, *, fitted_on: str, threshold: float = THRESHOLD) -> Scoring:
-    """Returns the calibration that answers teach.
+    """Returns the calibration that fits answers.
 
     Fields get a curve that never falls; classifiers a temperature, which keeps their scores a
     distribution over the labels.
 
     Args:
-        answers: What the model said.
+        answers: The model's.
         fitted_on: The documents, in words.
-        threshold: Answers with a lower calibrated score are set apart.
+        threshold: Answers with a lower calibrated score are put `below_threshold`.
 
     Raises:
         InputError: There are fewer than MIN_ANSWERS.
@@ -72,25 +72,25 @@ def fit(answers: Answers, *, fitted_on: str, threshold: float = THRESHOLD) -> Sc
     if len(answers.scores) < MIN_ANSWERS:
         raise InputError(
             f"The model gave {len(answers.scores)} answers on these documents; at least "
-            f"{MIN_ANSWERS} are needed to say how often it is right. Give more documents, with "
+            f"{MIN_ANSWERS} are needed to measure how often it is right. Give more documents, with "
             "what the model was trained to find."
         )
-    told: dict[str, Any] = {
+    common: dict[str, Any] = {
         "threshold": threshold,
         "fitted_on": fitted_on,
         "num_answers": len(answers.scores),
     }
     if answers.logits is not None and answers.truth is not None:
-        return Scoring(temperature=temperature(answers.logits, answers.truth), **told)
+        return Scoring(temperature=temperature(answers.logits, answers.truth), **common)
     raw, calibrated = curve(answers.scores, answers.right)
-    return Scoring(raw=raw, calibrated=calibrated, **told)
+    return Scoring(raw=raw, calibrated=calibrated, **common)
 
 
 def curve(scores: Floats, right: Flags) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Returns the knots of a curve from scores to the share of right answers, never falling.
 
     Scores are put into bins of equal counts, so that no knot hangs on a few answers; each bin's
-    share is drawn towards one half by half an answer of either kind, and shares that fall are
+    share is drawn towards one half by half a right and half a wrong answer, and falling shares are
     pooled (Ayer et al. 1955). So are those whose mean scores, to six digits, are the same.
 
     Args:

@@ -14,7 +14,13 @@ from hushdoc.certificate.claim import PublicData
 from hushdoc.errors import AnnotationError, InputError
 from hushdoc_training import labelled_texts
 from hushdoc_training.invented import clause_contracts
-from hushdoc_training.labelled_texts import ClassifiedText, Contract, LabelledText, Message
+from hushdoc_training.labelled_texts import (
+    ClassifiedText,
+    Contract,
+    LabelledText,
+    Message,
+    TextSpan,
+)
 
 USES = ("calibration of scores",)
 
@@ -35,35 +41,29 @@ INVENTED = PublicData(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Labelled:
-    """A text of a line that says both of which kind it is and what stands where in it.
-
-    Attributes:
-        text: The text.
-        label: Its kind.
-        spans: Its labelled parts.
-    """
+    """A text that has both a class and labelled parts."""
 
     text: str
     label: str
-    spans: tuple[tuple[str, int, int], ...]
+    spans: tuple[TextSpan, ...]
 
 
 def read(location: Path) -> list[Contract] | list[Message] | list[Labelled]:
     """Returns the texts of a file of JSON lines, or of the one such file that a folder holds.
 
-    They have what the first line says that they have: spans, or a kind, or both.
+    The first line decides whether they have spans, a class, or both.
 
     Raises:
         AnnotationError: There is no such file, a line of it is malformed, which is named then, or
-            a document of a kind stands in two lines.
-        InputError: The file is of another kind.
+            two lines hold one document of a class.
+        InputError: The file is not one of JSON lines.
     """
     path = labelled_texts.find(location)
     if not path.name.endswith((".jsonl", ".jsonl.gz")):
         raise InputError(
-            f"'{path}' is no file of JSON lines; tables are calibrated on whole texts, as "
+            f"'{path}' is not a file of JSON lines; tables are calibrated on whole texts, as "
             'applications read them. Give lines of {"id", "text", "spans": [[label, start, stop], '
-            '...]}, or of {"id", "label", "text"} for a table of kinds of texts.'
+            '...]}, or of {"id", "label", "text"} for a table that classifies texts.'
         )
     keys = _keys(path)
     if "label" not in keys:
@@ -73,28 +73,28 @@ def read(location: Path) -> list[Contract] | list[Message] | list[Labelled]:
     if "spans" not in keys:
         return messages
     return [
-        Labelled(text=told.text, label=told.label, spans=also.spans)
-        for told, also in zip(messages, labelled_texts.read_contracts(path), strict=True)
+        Labelled(text=message.text, label=message.label, spans=contract.spans)
+        for message, contract in zip(messages, labelled_texts.read_contracts(path), strict=True)
     ]
 
 
 def _keys(path: Path) -> frozenset[str]:
-    """Returns what the first line of a file has; nothing where it is no JSON object."""
+    """Returns the keys of a file's first line; none where it is not a JSON object."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
-            told = json.loads(next((line for line in lines if line.strip()), b"{}"))
+            first = json.loads(next((line for line in lines if line.strip()), b"{}"))
     except (OSError, EOFError, ValueError, zlib.error):
-        return frozenset()  # which whoever reads all of it says better
-    return frozenset(told) if isinstance(told, dict) else frozenset()
+        return frozenset()  # reading the whole file gives a better message
+    return frozenset(first) if isinstance(first, dict) else frozenset()
 
 
 def declared(location: Path, *, status: str, overlap: str) -> PublicData:
-    """Returns what a certificate says of texts that their owner declares to need no protection.
+    """Returns the certificate's entry for texts that their owner declares to need no protection.
 
     Args:
-        location: The file or folder, by whose name they are called, as training calls its own.
-        status: Why nobody has to protect them.
-        overlap: How far they hold documents that are to be protected.
+        location: The file or folder, whose name becomes theirs, as in training.
+        status: Why they need no protection.
+        overlap: How far they contain protected documents.
     """
     return PublicData(
         name=location.resolve().name,
@@ -109,38 +109,40 @@ def declared(location: Path, *, status: str, overlap: str) -> PublicData:
 def invented(fields: Sequence[str]) -> list[labelled_texts.Contract]:
     """Returns invented contracts that no training draws from by itself.
 
-    Args:
-        fields: What the table finds.
-
     Raises:
-        InputError: The generator does not know them.
+        InputError: The generator does not know a field.
     """
-    strange = sorted(set(fields) - set(clause_contracts.CLAUSES))
-    if strange or not fields:
-        raise InputError(
-            f"Invented contracts have no field {', '.join(strange)[:200] or 'at all'}, so they "
-            "can't say how often the table is right about it. Calibrate it on texts that nobody "
-            "has to protect: --calibrate-on."
-        )
+    require_known(
+        fields,
+        clause_contracts.CLAUSES,
+        "contracts",
+        "Calibrate it on texts that need no protection: --calibrate-on.",
+    )
     return clause_contracts.contracts(NUM_INVENTED, seed=SEED)
 
 
+def require_known(fields: Sequence[str], known: Iterable[str], what: str, instead: str) -> None:
+    """Raises InputError unless invented documents have every field that a model finds."""
+    unknown = sorted(set(fields) - set(known))
+    if unknown or not fields:
+        raise InputError(
+            f"Invented {what} have no field {', '.join(unknown)[:200] or 'at all'}, so they can't "
+            f"measure how often the model is right about it. {instead}"
+        )
+
+
 def with_fields(fields: Iterable[str], texts: Sequence[Any]) -> Sequence[LabelledText]:
-    """Returns texts that have every field that a table of clauses or entities finds.
+    """Returns texts in which every field that a table finds is labelled.
 
-    Where one is missing, nobody looked for it, and what the table finds would count as wrong.
-
-    Args:
-        fields: What the table finds.
-        texts: Any.
+    A field that is missing was not looked for, and what the table finds would count as wrong.
 
     Raises:
-        AnnotationError: They have kinds, and no spans.
+        AnnotationError: They have classes, and no spans.
         InputError: A field has no span.
     """
     if not all(hasattr(item, "spans") for item in texts):
         raise AnnotationError(
-            "The texts say of which kind they are, and this table finds clauses or entities in "
+            "The texts have classes, and this table finds clauses or entities in "
             'them. Expected lines of {"id", "text", "spans"}, as hushdoc train clauses reads them; '
             "give such texts."
         )
@@ -148,39 +150,35 @@ def with_fields(fields: Iterable[str], texts: Sequence[Any]) -> Sequence[Labelle
     if missing:
         raise InputError(
             f"None of the {len(texts)} texts has a span '{missing[0][:80]}', which the table "
-            "finds, so they can't say how often it is right. Label every field of the table in "
+            "finds, so they can't measure how often it is right. Label every field of the table in "
             "them, or give others."
         )
     return texts
 
 
-def with_classes(kinds: Sequence[str], texts: Sequence[Any]) -> Sequence[ClassifiedText]:
-    """Returns texts of the kinds that a table tells apart, some of each.
-
-    Args:
-        kinds: What the table knows.
-        texts: Any.
+def with_classes(classes: Sequence[str], texts: Sequence[Any]) -> Sequence[ClassifiedText]:
+    """Returns texts of all the classes that a table knows.
 
     Raises:
-        AnnotationError: They have spans, and no kinds, or a kind that the table does not know.
-        InputError: There is none of a kind.
+        AnnotationError: They have spans, and no classes, or a class that the table does not know.
+        InputError: A class has no text.
     """
     if not all(hasattr(item, "label") for item in texts):
         raise AnnotationError(
-            "The texts say what stands where in them, and this table tells of which kind whole "
-            'texts are. Expected lines of {"id", "label", "text"}, as hushdoc train classifier '
+            "The texts have spans, and this table classifies whole "
+            'texts. Expected lines of {"id", "label", "text"}, as hushdoc train classifier '
             "reads them; give such texts."
         )
-    there = {item.label for item in texts}
-    strange, missing = sorted(there - {*kinds}), sorted({*kinds} - there)
-    if strange:
+    labels = {item.label for item in texts}
+    unknown, missing = sorted(labels - {*classes}), sorted({*classes} - labels)
+    if unknown:
         raise AnnotationError(
-            f"Texts are of the kind '{strange[0][:80]}'; the table knows "
-            f"{', '.join(kinds)[:200]}. Leave them out, or mend their label."
+            f"Texts have the class '{unknown[0][:80]}'; the table knows "
+            f"{', '.join(classes)[:200]}. Leave them out, or correct their label."
         )
     if missing:
         raise InputError(
-            f"None of the {len(texts)} texts is of the kind '{missing[0][:80]}', which the table "
-            "tells, so they can't say how often it is right. Give some texts of every kind."
+            f"None of the {len(texts)} texts has the class '{missing[0][:80]}', which the table "
+            "knows, so they can't measure how often it is right. Give some texts of every class."
         )
     return texts
