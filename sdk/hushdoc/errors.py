@@ -41,12 +41,7 @@ class HushdocError(Exception):
     exit_code = 6
 
     def __init__(self, message: str, *, code: str | None = None) -> None:
-        """Keeps the message and the stable code.
-
-        Args:
-            message: What was found, what was expected and what to do.
-            code: Stable identifier; defaults to the class's own.
-        """
+        """Takes what was found, expected and is to be done; `code` defaults to the class's own."""
         super().__init__(message)
         self.code = code or self.default_code
 
@@ -139,13 +134,7 @@ class PolicyViolationError(HushdocError):
     exit_code = 5
 
     def __init__(self, message: str, *, report: Any, code: str | None = None) -> None:
-        """Keeps the message and the whole report.
-
-        Args:
-            message: What was found, what was allowed and what to do.
-            report: The `hushdoc.policy.rules.PolicyReport` with every rule, failed or not.
-            code: Code of the first rule that failed.
-        """
+        """Takes the whole PolicyReport, and as `code` that of the first rule that failed."""
         super().__init__(message, code=code)
         self.report = report
 
@@ -195,12 +184,7 @@ class MissingExtraError(HushdocError):
     default_code = "MISSING_EXTRA"
 
     def __init__(self, package: str, extra: str) -> None:
-        """Names the package and prints the pip line.
-
-        Args:
-            package: Import name that was not found.
-            extra: The hushdoc extra that brings it.
-        """
+        """Takes the import name that was not found, and the extra of hushdoc that brings it."""
         self.package, self.extra = package, extra
         super().__init__(
             f"The package '{package}' is not installed, and this step needs it. "

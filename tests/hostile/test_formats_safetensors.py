@@ -14,14 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hushdoc_corruption import (
-    Case,
-    Scene,
-    attacks,
-    case,
-    require_accepted,
-    require_refused,
-)
+from hushdoc_corruption import Case, Scene, attacks, case, require_accepted, require_refused
 
 from hushdoc.accounting.mechanism import HashFill
 

@@ -10,15 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hushdoc_corruption import (
-    NOW,
-    Case,
-    Scene,
-    attacks,
-    case,
-    require_accepted,
-    require_refused,
-)
+from hushdoc_corruption import NOW, Case, Scene, attacks, case, require_accepted, require_refused
 
 from hushdoc.signing import dsse, revocation
 from hushdoc.signing import keys as signing_keys

@@ -9,15 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hushdoc_corruption import (
-    Case,
-    Scene,
-    attacks,
-    case,
-    forged,
-    require_accepted,
-    require_refused,
-)
+from hushdoc_corruption import Case, Scene, attacks, case, forged, require_accepted, require_refused
 
 from hushdoc.accounting import mechanism
 

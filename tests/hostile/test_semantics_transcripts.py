@@ -8,14 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hushdoc_corruption import (
-    Case,
-    Scene,
-    attacks,
-    case,
-    require_accepted,
-    require_refused,
-)
+from hushdoc_corruption import Case, Scene, attacks, case, require_accepted, require_refused
 
 from hushdoc.accounting import pld
 from hushdoc.accounting.mechanism import (

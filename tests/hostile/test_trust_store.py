@@ -8,13 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hushdoc_corruption import (
-    Case,
-    Scene,
-    attacks,
-    case,
-    require_refused,
-)
+from hushdoc_corruption import Case, Scene, attacks, case, require_refused
 
 from hushdoc.signing.keys import key_problem
 

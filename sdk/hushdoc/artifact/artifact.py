@@ -19,7 +19,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from hushdoc.arguments import short_repr
@@ -121,12 +120,7 @@ class Artifact:
         """Returns the artifact, which is closed at the end of the block."""
         return self
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Closes the open files."""
         self.close()
 
@@ -210,17 +204,8 @@ def open_artifact(
 ) -> Artifact:
     """Returns an artifact that the policy accepts and whose every file is as it was signed.
 
-    Args:
-        path: The folder.
-        policy: The application's limits.
-        now: The time, with its zone; the clock's by default.
-        low_memory: Whether files stay open on disk instead of being read into memory. Close the
-            artifact then. Needs Linux.
-
-    Raises:
-        ArtifactError: A file is missing, changed, unlisted or unsafe.
-        CertificateError: The certificate is missing, malformed, unsigned, or for another model.
-        PolicyViolationError: The policy refuses it; `.report` lists every rule.
+    With `low_memory` (on Linux) files stay open on disk instead of being read into memory; close
+    the artifact then. The other arguments and the errors are those of `verify`.
     """
     with _fail_closed(), folder.opened(Path(path)) as directory:
         signed = attestation.read(directory, policy, now=now)
@@ -266,14 +251,7 @@ def examine(path: str | Path, policy: Policy, *, now: datetime | None = None) ->
     A policy that refuses is part of the report, so look at `.passed`; `verify` raises instead.
     Files are read only if the policy accepts.
 
-    Args:
-        path: The folder.
-        policy: The application's limits.
-        now: The time, with its zone; the clock's by default.
-
-    Raises:
-        ArtifactError: A file is missing, changed, unlisted or unsafe.
-        CertificateError: The certificate is missing, malformed, unsigned, or for another model.
+    Arguments and errors are those of `verify`, but for PolicyViolationError.
     """
     with _fail_closed(), folder.opened(Path(path)) as directory:
         signed = attestation.read(directory, policy, now=now)
@@ -294,12 +272,7 @@ def examine(path: str | Path, policy: Policy, *, now: datetime | None = None) ->
 
 
 def read_unverified(path: str | Path) -> Unverified:
-    """Returns the certificate of a folder to look at. It proves nothing until it is verified.
-
-    Raises:
-        ArtifactError: There is no such folder.
-        CertificateError: The certificate is missing or malformed.
-    """
+    """Returns the certificate of a folder to look at. It proves nothing until it is verified."""
     with _fail_closed(), folder.opened(Path(path)) as directory:
         line = attestation.read_lines(directory)[0]
     certificate, subjects = statement.parse_statement(dsse.read_envelope(line).payload)

@@ -11,7 +11,6 @@ import hashlib
 import mmap
 import os
 import stat
-from types import TracebackType
 from typing import Protocol, Self
 
 from hushdoc.arguments import short_repr
@@ -180,20 +179,15 @@ class SignedFile:
             raise _changed(self.subject)
 
     def close(self) -> None:
-        """Lets the file go."""
+        """Closes the file."""
         self._stream.close()
 
     def __enter__(self) -> Self:
         """Returns the file, which is closed at the end of the block."""
         return self
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Lets the file go."""
+    def __exit__(self, *error: object) -> None:
+        """Closes the file."""
         self.close()
 
     def _require_digest(self, found: str) -> None:

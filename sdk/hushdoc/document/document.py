@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, SupportsIndex
 
 from hushdoc import arguments
-from hushdoc.document import limits as reading_terms
-from hushdoc.document.limits import is_plain
+from hushdoc.document import limits
 from hushdoc.document.page import Box, Page, Word
 from hushdoc.document.provenance import Source
 from hushdoc.errors import BoxError, EmptyDocumentError, InputError
@@ -174,7 +173,7 @@ class Document:
                 {
                     "width": page.width,
                     "height": page.height,
-                    "image": reading_terms.image_name(page.image, folder),
+                    "image": limits.image_name(page.image, folder),
                     **({"frame": page.frame} if page.frame else {}),
                     "words": [
                         {"text": word.text, "box": word.box.to_list(), "segment": word.segment}
@@ -211,7 +210,7 @@ class Document:
                 Page(
                     width=int(page["width"]),
                     height=int(page["height"]),
-                    image=reading_terms.named_image(page.get("image"), folder),
+                    image=limits.named_image(page.get("image"), folder),
                     frame=int(page.get("frame", 0)),
                     words=tuple(
                         Word(
@@ -252,7 +251,7 @@ def required(found: object, *, what: str = "The document") -> Document:
 
 
 def _check_page(page: Page, *, where: str) -> None:
-    reading_terms.check_size(page.width, page.height, where=where)
+    limits.check_size(page.width, page.height, where=where)
     for index, word in enumerate(page.words):
         problem, segment = word.box.problem(width=page.width, height=page.height), word.segment
         if segment is not None and not hasattr(segment, "__index__"):
@@ -260,10 +259,10 @@ def _check_page(page: Page, *, where: str) -> None:
                 f"The segment of word {index} on {where} is {arguments.described(segment)}; "
                 "expected an integer or None. Number the text's blocks or lines."
             )
-        if problem is None and is_plain(word.text):
+        if problem is None and limits.is_plain(word.text):
             continue
         which = f"word {index} ({arguments.short_repr(word.text)}) on {where}"
-        reading_terms.check_word(word.text, where=which)
+        limits.check_word(word.text, where=which)
         if problem is not None:
             raise BoxError(
                 f"The box {arguments.short_repr(word.box.to_list())} of {which} {problem}. "

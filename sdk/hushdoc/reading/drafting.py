@@ -235,6 +235,13 @@ def around(points: Iterable[Sequence[object]]) -> Corners:
     return (min(across), min(down), max(across), max(down))
 
 
+def around_polygon(polygon: Sequence[Any]) -> Corners:
+    """Returns the corners of the upright box around points, or around x1, y1, x2, y2, ..."""
+    if isinstance(polygon[0], Sequence):
+        return around(polygon)
+    return around(zip(polygon[::2], polygon[1::2], strict=True))
+
+
 def side(value: object, *, of: str) -> float:
     """Returns the length of a page's side; InputError unless it is positive and up to MAX_SIDE."""
     try:

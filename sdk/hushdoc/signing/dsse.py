@@ -15,10 +15,7 @@ from typing import Any
 from hushdoc.arguments import printable, short_repr
 from hushdoc.errors import CertificateError, InputError, LimitExceededError, SignatureError
 from hushdoc.serialization import strict_json
-from hushdoc.signing.keys import (
-    PrivateKey,
-    sign_message,
-)
+from hushdoc.signing.keys import PrivateKey, sign_message
 from hushdoc.signing.trust_store import CERTIFICATE, TrustedKey, TrustStore, decode_base64
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"

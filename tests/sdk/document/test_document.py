@@ -15,13 +15,7 @@ from hushdoc.document.document import Document
 from hushdoc.document.limits import MAX_SIDE, MAX_WORD_CHARACTERS
 from hushdoc.document.page import Box, Page, Word, union
 from hushdoc.document.provenance import Source
-from hushdoc.errors import (
-    BoxError,
-    EmptyDocumentError,
-    InputError,
-    LimitExceededError,
-    WordError,
-)
+from hushdoc.errors import BoxError, EmptyDocumentError, InputError, LimitExceededError, WordError
 
 COORDINATES = st.floats(0, 100)
 

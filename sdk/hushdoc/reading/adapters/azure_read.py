@@ -14,7 +14,16 @@ from hushdoc.arguments import short_repr
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.errors import BoxError, UnsupportedFormatError
-from hushdoc.reading.drafting import PIXELS_PER_INCH, Corners, Draft, around, get, reading_as, side
+from hushdoc.reading.drafting import (
+    PIXELS_PER_INCH,
+    Corners,
+    Draft,
+    around,
+    around_polygon,
+    get,
+    reading_as,
+    side,
+)
 
 READER = "azure-read"
 RESULTS = ("readResults", "recognitionResults", "pages")
@@ -142,4 +151,4 @@ def _corners(word: _Item) -> Corners | None:
         return None
     if isinstance(polygon[0], Mapping):
         return around((point["x"], point["y"]) for point in polygon)
-    return around(zip(polygon[::2], polygon[1::2], strict=True))
+    return around_polygon(polygon)

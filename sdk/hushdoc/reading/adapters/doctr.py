@@ -7,7 +7,7 @@ from typing import Any
 
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
-from hushdoc.reading.drafting import Corners, Draft, around, reading_as
+from hushdoc.reading.drafting import Corners, Draft, around_polygon, reading_as
 from hushdoc.reading.layout import in_reading_order
 
 READER = "doctr"
@@ -83,8 +83,4 @@ def _corners(word: _Item) -> Corners | None:
     geometry: Any = word.get("geometry")
     if hasattr(geometry, "tolist"):  # an array, where the export was never written as JSON
         geometry = geometry.tolist()
-    if not geometry:
-        return None
-    if isinstance(geometry[0], Sequence):
-        return around(geometry)
-    return around(zip(geometry[::2], geometry[1::2], strict=True))
+    return around_polygon(geometry) if geometry else None
