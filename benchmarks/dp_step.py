@@ -259,10 +259,10 @@ def book_keeping_step(work: Workload) -> Callable[[], None]:
     """Returns a step with clipped sums of ours."""
     import torch
 
-    from hushdoc_training.privacy.clipping import book_keeping
+    from hushdoc_training.privacy.clipping import BookKeeping
 
     optimizer, records = adamw(work.model), torch.arange(work.rows)
-    clipper = book_keeping(work.model, clipping_norm=CLIPPING_NORM)
+    clipper = BookKeeping(work.model, clipping_norm=CLIPPING_NORM)
     parameters = dict(work.model.named_parameters())
 
     def step() -> None:
@@ -328,11 +328,11 @@ def gradient_error(work: Workload) -> float:
     """Returns the largest relative difference of a clipped sum from one record at a time."""
     import torch
 
-    from hushdoc_training.privacy.clipping import book_keeping, one_by_one
+    from hushdoc_training.privacy.clipping import BookKeeping, OneByOne
 
     work.model.eval()
     ours, truth = (
-        make(work.model, clipping_norm=CLIPPING_NORM) for make in (book_keeping, one_by_one)
+        make(work.model, clipping_norm=CLIPPING_NORM) for make in (BookKeeping, OneByOne)
     )
     for clipper in (ours, truth):
         clipper.add(work.losses, torch.arange(work.rows))

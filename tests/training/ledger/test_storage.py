@@ -121,7 +121,7 @@ def test_what_is_no_sound_ledger_is_refused(
 ) -> None:
     spoil(ledger.path)
     for deed in (lambda: Ledger.open(ledger.path), lambda: ledger.charge("run", 2)):
-        with pytest.raises(InputError, match="no sound ledger") as refused:
+        with pytest.raises(InputError, match="not a sound ledger") as refused:
             deed()
         assert refused.value.code == "BAD_LEDGER"
 
@@ -137,7 +137,7 @@ def test_what_is_no_sound_ledger_is_refused(
         ("DELETE FROM account", "0 accounts"),
         ('UPDATE runs SET step = \'{"type": "laplace"}\'', "step of run 1"),
         ("UPDATE runs SET step = '{'", "step of run 1"),
-        ("UPDATE runs SET title = x'ff'", "no text"),
+        ("UPDATE runs SET title = x'ff'", "is not text"),
         ("UPDATE runs SET reserved = 1.5", "integer"),
     ],
 )

@@ -8,10 +8,10 @@ from private_simulator import DIVISOR, clipped_sum, flat, same_sum, small_model,
 from torch import nn
 
 from hushdoc_training.privacy.clipping import (
-    book_keeping,
+    BookKeeping,
+    OneByOne,
+    OpacusHooks,
     check,
-    one_by_one,
-    opacus_hooks,
     uncompiled,
 )
 
@@ -31,7 +31,7 @@ def test_a_step_is_that_of_the_model_as_it_was_written(backend: str, *, whole: b
     assert same_sum(moved, clipped_sum([1, 4, 8]))
 
 
-@pytest.mark.parametrize("kind", [book_keeping, one_by_one, opacus_hooks])
+@pytest.mark.parametrize("kind", [BookKeeping, OneByOne, OpacusHooks])
 def test_clippers_do_the_same_by_themselves(kind: type) -> None:
     torch.manual_seed(0)
     model, examples = nn.Sequential(nn.Linear(6, 5), nn.GELU(), nn.Linear(5, 3)), torch.randn(4, 6)

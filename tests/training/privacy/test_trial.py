@@ -95,7 +95,7 @@ def test_a_mean_over_the_longest_example_is_found_though_the_first_examples_are_
     model = nn.Linear(6, 1)
     x, lengths = torch.randn(300, 8, 6), torch.full((300,), 8)
     lengths[17] = 2
-    clipper = clipping.book_keeping(model, clipping_norm=1.0)
+    clipper = clipping.BookKeeping(model, clipping_norm=1.0)
 
     def losses(examples: Any) -> torch.Tensor:
         longest = int(lengths[examples].max())

@@ -7,14 +7,14 @@ would pass the cap never starts, a run that was reserved can always finish, and 
 cuts off stays charged.
 
 **Documents that change.** A ledger is bound to its documents by a salted digest of their content,
-and a run on others is refused. Where documents were added, removed or relabelled since, say so
-with `admit`: every run of the file then counts for every document that was ever in it. That is
+and a run on others is refused. Where documents were added, removed or relabelled since, declare
+it with `admit`: every run of the file then counts for every document that was ever in it. That is
 never too little for any of them; a document that joined late is protected better than it says.
 What must not be is a new ledger for documents that an older one already counts.
 
 **Settings that follow results.** Composition is proven where noise, sampling rate and number of
 steps of each run do not depend on what earlier runs showed; everything else (learning rate,
-clipping norm, the model) may. Claims that are made from a ledger say so.
+clipping norm, the model) may. Claims made from a ledger declare this.
 """
 
 from __future__ import annotations
@@ -54,6 +54,10 @@ _FACTS = ("ledger_id", "data", "unit", "adjacency", "epsilon", "delta", "salt")
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
     """The budget of one data set; make one with `create` or `open`.
+
+    Every method that reads the file raises InputError NO_LEDGER, BAD_LEDGER or LEDGER_TOO_NEW where
+    no sound ledger stands there; every one that writes raises OutputWriteError, LEDGER_BUSY among
+    its codes, where nothing could be written.
 
     Attributes:
         path: The file.
@@ -120,12 +124,7 @@ class Ledger:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Returns the ledger that stands in a file.
-
-        Raises:
-            InputError: NO_LEDGER, BAD_LEDGER or LEDGER_TOO_NEW.
-            OutputWriteError: LEDGER_BUSY, or what a crash left can't be tidied up.
-        """
+        """Returns the ledger that stands in a file."""
         with storage.reading(path) as database:
             account = storage.account(database, path)
             storage.require_sound(database, path, account["salt"])
@@ -139,7 +138,9 @@ class Ledger:
         """Returns what is wrong with the ledger's own words and numbers, or None."""
         name = self.data if isinstance(self.data, str) else ""
         if not (0 < len(name) <= MAX_TEXT and name.isprintable()):
-            return f"data is {self.data!r}; expected a name of up to {MAX_TEXT} printable letters"
+            return (
+                f"data is {self.data!r}; expected a name of up to {MAX_TEXT} printable characters"
+            )
         if self.unit not in vocabulary.PRIVACY_UNITS:
             return f"unit is {self.unit!r}; expected one of {', '.join(vocabulary.PRIVACY_UNITS)}"
         if self.adjacency not in ADJACENCIES:
@@ -161,11 +162,7 @@ class Ledger:
         return "salted-sha256:" + hashlib.sha256(self.salt + documents.encode()).hexdigest()
 
     def runs(self) -> tuple[LedgerRun, ...]:
-        """Returns all runs in the order of their reservation.
-
-        Raises:
-            InputError: NO_LEDGER, BAD_LEDGER or LEDGER_TOO_NEW.
-        """
+        """Returns all runs in the order of their reservation."""
         with storage.reading(self.path) as database:
             return self._runs(database)
 
@@ -208,7 +205,6 @@ class Ledger:
         """Returns what a claim would say after such a run; reserves nothing.
 
         Raises:
-            InputError: NO_LEDGER, BAD_LEDGER or LEDGER_TOO_NEW.
             PrivacyError: BUDGET_EXCEEDED or OTHER_DOCUMENTS.
         """
         with storage.reading(self.path) as database:
@@ -238,10 +234,8 @@ class Ledger:
 
         Raises:
             ValueError: An argument is out of range.
-            InputError: NO_LEDGER, BAD_LEDGER or LEDGER_TOO_NEW.
             PrivacyError: BUDGET_EXCEEDED, OTHER_DOCUMENTS, RUN_CLOSED, or RUN_DIFFERS where the id
                 was reserved for something else.
-            OutputWriteError: LEDGER_BUSY, or the file can't be written.
         """
         if not run_id or not 1 <= steps <= MAX_STEPS:
             raise ValueError(
@@ -258,8 +252,8 @@ class Ledger:
             self._require_within(runs, step, steps)
             if not runs:
                 self._admit(database, commitment, "documents of the first run")
-            told = (run_id, _line(title), json.dumps(words.to_dict(step)), steps)
-            row = (len(runs) + 1, *told, claim, commitment, _now())
+            run = (run_id, _line(title), json.dumps(words.to_dict(step)), steps)
+            row = (len(runs) + 1, *run, claim, commitment, _now())
             storage.add(database, "runs", self.salt, row)
             return self._run(database, run_id)
 
@@ -271,10 +265,9 @@ class Ledger:
             step: Its number, above all that were charged; numbers left out count as charged.
 
         Raises:
-            InputError: NO_LEDGER, BAD_LEDGER, LEDGER_TOO_NEW, or UNKNOWN_RUN.
+            InputError: UNKNOWN_RUN.
             PrivacyError: RUN_CLOSED, or NOT_RESERVED where the step is charged already or was
                 never reserved.
-            OutputWriteError: LEDGER_BUSY, or the file can't be written.
         """
         with storage.writing(self.path) as database:
             run = self._run(database, run_id)
@@ -298,8 +291,7 @@ class Ledger:
             reason: For people: finished, abandoned.
 
         Raises:
-            InputError: NO_LEDGER, BAD_LEDGER, LEDGER_TOO_NEW, or UNKNOWN_RUN.
-            OutputWriteError: LEDGER_BUSY, or the file can't be written.
+            InputError: UNKNOWN_RUN.
         """
         with storage.writing(self.path) as database:
             run = self._run(database, run_id)
@@ -314,10 +306,6 @@ class Ledger:
         Args:
             documents: Digest of the changed documents' content.
             reason: For people: what changed.
-
-        Raises:
-            InputError: NO_LEDGER, BAD_LEDGER or LEDGER_TOO_NEW.
-            OutputWriteError: LEDGER_BUSY, or the file can't be written.
         """
         with storage.writing(self.path) as database:
             self._require_this(database)

@@ -1,4 +1,4 @@
-"""Runs as a ledger's file holds them: rows read with suspicion, and what they compose to."""
+"""Runs as a ledger's file holds them: rows that are validated, and what they compose to."""
 
 from __future__ import annotations
 
@@ -170,9 +170,9 @@ def _read(database: sqlite3.Connection, path: Path, key: bytes, row: tuple[Any, 
     whole = [number, values["reserved"], *charged]
     texts = [text for name, text in values.items() if name not in ("number", "reserved")]
     if not all(isinstance(value, int) and value > 0 for value in whole):
-        raise storage.bad_ledger(path, f"run {number} counts steps with no integer")
+        raise storage.bad_ledger(path, f"run {number} has a count that is not a positive integer")
     if not all(isinstance(text, str) for text in texts):
-        raise storage.bad_ledger(path, f"run {number} holds a value that is no text")
+        raise storage.bad_ledger(path, f"run {number} holds a value that is not text")
     return LedgerRun(
         **{**values, "step": _step(step, path, number)},
         charged=charged[0] if charged else 0,

@@ -1,4 +1,4 @@
-"""The ledger's file: SQLite, added to and never changed, checked before a row of it is trusted.
+"""The ledger's file: append-only SQLite, checked before a row of it is trusted.
 
 A commit is on the disk when it returns: the rollback journal with synchronous=EXTRA syncs the file
 and then the folder that the journal vanishes from, so neither a killed process nor a power cut
@@ -211,8 +211,9 @@ def damages(path: Path) -> list[str]:
 def bad_ledger(path: Path, found: str) -> InputError:
     """Returns the error that says why a file can't be trusted."""
     return InputError(
-        f"'{path}' is no sound ledger: {found}. Restore it from a copy that is not older than the "
-        "last charge; where none exists, what was spent is unknown and the data must be retired.",
+        f"'{path}' is not a sound ledger: {found}. Restore it from a copy that is not older than "
+        "the last charge; where none exists, what was spent is unknown and the data must be "
+        "retired.",
         code="BAD_LEDGER",
     )
 
@@ -246,7 +247,7 @@ def _require_file(path: Path) -> None:
     if path.is_file():
         return
     if path.exists():
-        raise bad_ledger(path, "found something that is no regular file")
+        raise bad_ledger(path, "found something that is not a regular file")
     raise InputError(
         f"There is no ledger at '{path}'. Check the path, or start one with `hushdoc ledger init`; "
         "data that were trained on before need the ledger of those runs.",
@@ -258,7 +259,7 @@ def _require_ours(database: sqlite3.Connection, path: Path) -> None:
     database.execute("PRAGMA trusted_schema = OFF")
     database.execute("PRAGMA cell_size_check = ON")
     if _pragma(database, "application_id") != APPLICATION_ID:
-        raise bad_ledger(path, "found a file or database of another kind")
+        raise bad_ledger(path, "found another file or database")
     version = _pragma(database, "user_version")
     if isinstance(version, int) and version > VERSION:
         raise InputError(

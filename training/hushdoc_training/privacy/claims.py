@@ -52,25 +52,15 @@ class ClaimDetails:
 
 
 def public(public_data: tuple[PublicData, ...], *, training: Mapping[str, Any]) -> Claim:
-    """Returns the claim of a model that read public data alone."""
-    return Claim(
-        protected_data=(),
-        public_data=public_data,
-        data_accesses=(),
-        releases=("final-weights",),
-        guarantees=(
-            _no_privacy(
-                "document",
-                "No protected data was read: the model learned from public data alone, and public "
-                "data are promised nothing.",
-            ),
+    """Returns the claim of a model that read public data alone, starting weights included."""
+    return _claim(
+        _no_privacy(
+            "document",
+            "No protected data was read: the model learned from public data alone, for which no "
+            "privacy guarantee is declared.",
         ),
-        transcripts={},
-        pre_registered_audits=(),
-        audits=(),
+        public_data=public_data,
         training=training,
-        utility={},
-        caveats=(),
     )
 
 
@@ -78,24 +68,16 @@ def not_private(
     name: str, public_data: tuple[PublicData, ...], *, training: Mapping[str, Any]
 ) -> Claim:
     """Returns the claim of a model trained on protected data without privacy."""
-    return Claim(
+    return _claim(
+        _no_privacy(
+            "document", "Training was not private: the weights may hold any part of any document."
+        ),
         protected_data=(_protected(name, "document", "none: training was not private"),),
         public_data=public_data,
         data_accesses=(
             DataAccess(data=name, purpose="training", accounted_in=(), treatment="unaccounted"),
         ),
-        releases=("final-weights",),
-        guarantees=(
-            _no_privacy(
-                "document",
-                "Training was not private: the weights may hold any part of any document.",
-            ),
-        ),
-        transcripts={},
-        pre_registered_audits=(),
-        audits=(),
         training=training,
-        utility={},
         caveats=("Whoever receives this model may extract documents it was trained on.",),
     )
 
@@ -128,7 +110,8 @@ def private(
     if ledger is not None and tuning in ("none", "public-data"):
         tuning = "accounted"
     guarantee = _guarantee(plan, tuning, ledger, assumes)
-    return Claim(
+    return _claim(
+        guarantee,
         protected_data=(
             _protected(
                 name,
@@ -140,13 +123,8 @@ def private(
         ),
         public_data=public_data,
         data_accesses=(*_accesses(name), *accesses),
-        releases=("final-weights",),
-        guarantees=(guarantee,),
         transcripts={TRANSCRIPT: plan.mechanism() if ledger is None else ledger.mechanism},
-        pre_registered_audits=(),
-        audits=(),
         training={**training, "plan": asdict(plan), "noise": RNG},
-        utility={},
         caveats=_caveats(plan, tuning),
     )
 
@@ -200,6 +178,19 @@ def _guarantee(
         hyperparameter_tuning=tuning,
         rng="csprng",
         floating_point=FLOATING_POINT,
+    )
+
+
+def _claim(guarantee: Guarantee, **parts: Any) -> Claim:
+    """Returns the claim of final weights under one guarantee, empty where no part is given."""
+    nothing: dict[str, Any] = {"protected_data": (), "data_accesses": (), "caveats": ()}
+    return Claim(
+        **{**nothing, "transcripts": {}, **parts},
+        releases=("final-weights",),
+        guarantees=(guarantee,),
+        pre_registered_audits=(),
+        audits=(),
+        utility={},
     )
 
 

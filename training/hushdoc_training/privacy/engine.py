@@ -36,9 +36,9 @@ from hushdoc_training.randomness.secret_stream import SecretStream
 Example = TypeVar("Example")
 
 BACKENDS: dict[str, Callable[..., clipping.Clipper]] = {
-    "book-keeping": clipping.book_keeping,
-    "opacus": clipping.opacus_hooks,
-    "one-by-one": clipping.one_by_one,
+    "book-keeping": clipping.BookKeeping,
+    "opacus": clipping.OpacusHooks,
+    "one-by-one": clipping.OneByOne,
 }
 """Ways to clip, all to the same numbers: fast; Opacus' hooks; one backward pass per record."""
 

@@ -14,11 +14,11 @@ from torch import nn
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping import (
+    BookKeeping,
     Clipper,
-    book_keeping,
+    OneByOne,
+    OpacusHooks,
     check,
-    one_by_one,
-    opacus_hooks,
 )
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
@@ -163,8 +163,8 @@ def test_equals_one_backward_pass_per_record(
     architecture: str, tiny: Callable[[str], Any], grouping: tuple[torch.Tensor, Any]
 ) -> None:
     sample = tiny(architecture)
-    truth = one_by_one(sample.model, clipping_norm=CLIPPING_NORM)
-    ours = book_keeping(sample.model, clipping_norm=CLIPPING_NORM)
+    truth = OneByOne(sample.model, clipping_norm=CLIPPING_NORM)
+    ours = BookKeeping(sample.model, clipping_norm=CLIPPING_NORM)
     expected, found = add(truth, sample, grouping), add(ours, sample, grouping)
     assert (expected.norms > CLIPPING_NORM).any()
     torch.testing.assert_close(found.norms, expected.norms, rtol=1e-5, atol=0)
@@ -175,8 +175,8 @@ def test_equals_one_backward_pass_per_record(
 
 def test_equals_opacus(architecture: str, tiny: Callable[[str], Any]) -> None:
     sample, other = tiny(architecture), repaired(architecture, tiny)
-    ours = book_keeping(sample.model, clipping_norm=CLIPPING_NORM)
-    theirs = opacus_hooks(other.model, clipping_norm=CLIPPING_NORM)
+    ours = BookKeeping(sample.model, clipping_norm=CLIPPING_NORM)
+    theirs = OpacusHooks(other.model, clipping_norm=CLIPPING_NORM)
     for grouping in (ONE_ROW_PER_RECORD, SEVERAL_ROWS):
         expected, found = add(theirs, other, grouping), add(ours, sample, grouping)
         torch.testing.assert_close(found.norms, expected.norms, rtol=1e-5, atol=0)
@@ -204,7 +204,7 @@ def test_what_is_held_elsewhere_computes_the_same(name: str, tiny: Callable[[str
 @pytest.mark.parametrize("name", OPACUS_FAILS)
 def test_what_opacus_cannot_handle_is_refused(name: str, tiny: Callable[[str], Any]) -> None:
     sample = tiny(name)
-    theirs = opacus_hooks(sample.model, clipping_norm=CLIPPING_NORM)
+    theirs = OpacusHooks(sample.model, clipping_norm=CLIPPING_NORM)
     with pytest.raises(PrivacyError, match="Opacus"):
         add(theirs, sample, ONE_ROW_PER_RECORD)
 
@@ -214,14 +214,14 @@ def test_what_opacus_gets_wrong_does_not_pass_the_self_test(
     name: str, tiny: Callable[[str], Any]
 ) -> None:
     sample = tiny(name)
-    theirs = opacus_hooks(sample.model, clipping_norm=CLIPPING_NORM)
+    theirs = OpacusHooks(sample.model, clipping_norm=CLIPPING_NORM)
     with pytest.raises(PrivacyError, match="relative_attention_bias"):
         check(theirs, sample.losses_of, examples=EXAMPLES)
 
 
 def test_passes_the_self_test(architecture: str, tiny: Callable[[str], Any]) -> None:
     sample = tiny(architecture)
-    clipper = book_keeping(sample.model, clipping_norm=CLIPPING_NORM)
+    clipper = BookKeeping(sample.model, clipping_norm=CLIPPING_NORM)
     state = {name: tensor.clone() for name, tensor in sample.model.state_dict().items()}
     unused = check(clipper, sample.losses_of, examples=EXAMPLES)
     assert sample.model.training
@@ -239,7 +239,7 @@ def test_passes_the_self_test(architecture: str, tiny: Callable[[str], Any]) -> 
 
 def test_every_parameter_learns_but_those_that_never_do(tiny: Callable[[str], Any]) -> None:
     sample = tiny("beit")
-    clipper = book_keeping(sample.model, clipping_norm=CLIPPING_NORM)
+    clipper = BookKeeping(sample.model, clipping_norm=CLIPPING_NORM)
     add(clipper, sample, ONE_ROW_PER_RECORD)
     tables = [name for name in clipper.sums if "relative_position_bias_table" in name]
     isolated = [*tables, "beit.embeddings.cls_token", "beit.embeddings.position_embeddings"]
@@ -249,7 +249,7 @@ def test_every_parameter_learns_but_those_that_never_do(tiny: Callable[[str], An
 
 def test_tied_weights_count_once_with_their_cross_terms(tiny: Callable[[str], Any]) -> None:
     sample = tiny("t5")
-    ours = book_keeping(sample.model, clipping_norm=CLIPPING_NORM)
+    ours = BookKeeping(sample.model, clipping_norm=CLIPPING_NORM)
     found = add(ours, sample, ONE_ROW_PER_RECORD)
     names = [name for name in ours.sums if "shared" in name or "lm_head" in name]
     assert names == ["shared.weight"]
@@ -267,8 +267,8 @@ def test_frozen_parts_are_left_alone(tiny: Callable[[str], Any]) -> None:
     sample = tiny("bert")
     for name, parameter in sample.model.named_parameters():
         parameter.requires_grad = "layer.1" in name or "classifier" in name
-    truth = one_by_one(sample.model, clipping_norm=CLIPPING_NORM)
-    ours = book_keeping(sample.model, clipping_norm=CLIPPING_NORM)
+    truth = OneByOne(sample.model, clipping_norm=CLIPPING_NORM)
+    ours = BookKeeping(sample.model, clipping_norm=CLIPPING_NORM)
     for clipper in (truth, ours):
         add(clipper, sample, SEVERAL_ROWS)
     assert not any("layer.0" in name or "embeddings" in name for name in ours.sums)
@@ -279,7 +279,7 @@ def test_frozen_parts_are_left_alone(tiny: Callable[[str], Any]) -> None:
 def test_bf16_autocast_with_norms_in_fp32(name: str, tiny: Callable[[str], Any]) -> None:
     sample = tiny(name)
     norms, sums = [], []
-    for kind in (one_by_one, book_keeping):
+    for kind in (OneByOne, BookKeeping):
         clipper = kind(sample.model, clipping_norm=CLIPPING_NORM)
 
         def losses() -> torch.Tensor:
@@ -299,9 +299,9 @@ def test_bf16_autocast_with_norms_in_fp32(name: str, tiny: Callable[[str], Any])
 def test_a_record_in_parts_equals_the_same_record_at_once(tiny: Callable[[str], Any]) -> None:
     sample = tiny("layoutlmv3")
     sample.model.eval()  # no dropout: the parts run separately
-    whole = book_keeping(sample.model, clipping_norm=CLIPPING_NORM)
+    whole = BookKeeping(sample.model, clipping_norm=CLIPPING_NORM)
     at_once = whole.add(sample.losses, torch.zeros(EXAMPLES, dtype=torch.int64))
-    for kind in (book_keeping, one_by_one, opacus_hooks):
+    for kind in (BookKeeping, OneByOne, OpacusHooks):
         parts = kind(sample.model, clipping_norm=CLIPPING_NORM)
         found = parts.add_large(
             [lambda: sample.losses_of([0, 1]), lambda: sample.losses_of([2, 3, 4])]
@@ -322,7 +322,7 @@ def test_activations_go_without_waiting_for_garbage_collection(
     name: str, tiny: Callable[[str], Any]
 ) -> None:
     sample = tiny(name)
-    clipper = book_keeping(sample.model, clipping_norm=CLIPPING_NORM)
+    clipper = BookKeeping(sample.model, clipping_norm=CLIPPING_NORM)
     add(clipper, sample, ONE_ROW_PER_RECORD)
     gc.collect()
     gc.disable()

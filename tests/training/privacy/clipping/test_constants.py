@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.privacy.clipping import book_keeping, check, one_by_one
+from hushdoc_training.privacy.clipping import BookKeeping, OneByOne, check
 
 LENGTH, WIDTH, CLASSES, MOST = 6, 4, 8, 24
 PLACES = torch.arange(LENGTH)
@@ -76,7 +76,7 @@ def losses_of(model: nn.Module) -> Callable[[Sequence[int]], torch.Tensor]:
 
 
 def assert_exact(model: nn.Module, losses: Callable[[], torch.Tensor], examples: int) -> None:
-    ours, truth = (make(model, clipping_norm=0.05) for make in (book_keeping, one_by_one))
+    ours, truth = (make(model, clipping_norm=0.05) for make in (BookKeeping, OneByOne))
     found, expected = (clipper.add(losses, torch.arange(examples)) for clipper in (ours, truth))
     torch.testing.assert_close(found.norms, expected.norms, rtol=1e-4, atol=1e-7)
     for name, total in truth.sums.items():
@@ -89,7 +89,7 @@ def test_a_constant_stays_one_in_a_batch_of_its_length(constant: str, examples: 
     torch.manual_seed(0)
     model = Tagger(CONSTANTS[constant])
     losses = losses_of(model)
-    check(book_keeping(model, clipping_norm=0.05), losses, examples=4)
+    check(BookKeeping(model, clipping_norm=0.05), losses, examples=4)
     assert_exact(model, lambda: losses(range(examples)), examples)
 
 
@@ -170,7 +170,7 @@ def test_examples_that_the_model_holds_already_are_told_apart_all_the_same() -> 
 
 def test_examples_that_no_module_was_handed_are_refused() -> None:
     model, x = nn.Linear(WIDTH, 3), torch.randn(6, WIDTH)
-    clipper = book_keeping(model, clipping_norm=1.0)
+    clipper = BookKeeping(model, clipping_norm=1.0)
     with pytest.raises(PrivacyError, match="no module was handed"):
         clipper.add(lambda: F.linear(x, model.weight).square().sum(1), torch.arange(6))
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F  # noqa: N812
 from torch.nn.utils import parametrizations
 from transformers.pytorch_utils import Conv1D
 
-from hushdoc_training.privacy.clipping import book_keeping, one_by_one
+from hushdoc_training.privacy.clipping import BookKeeping, OneByOne
 
 EXAMPLES = 4
 RECORDS = {
@@ -212,7 +212,7 @@ def test_equals_one_backward_pass_per_record(case: str, grouping: str) -> None:
     model, x = CASES[case]()
     model.eval()  # no dropout
     weights, target = torch.rand(EXAMPLES) + 0.5, None
-    clippers = one_by_one(model, clipping_norm=0.5), book_keeping(model, clipping_norm=0.5)
+    clippers = OneByOne(model, clipping_norm=0.5), BookKeeping(model, clipping_norm=0.5)
 
     def losses() -> torch.Tensor:
         y = model(x)
@@ -234,7 +234,7 @@ def test_known_answer_of_a_linear_layer() -> None:
     nn.init.constant_(model.weight, 1.0)
     nn.init.constant_(model.bias, 0.0)
     x = torch.tensor([[3.0, 4.0], [0.0, 0.5]])
-    clipper = book_keeping(model, clipping_norm=2.0)
+    clipper = BookKeeping(model, clipping_norm=2.0)
     # d (w x + b) = (x, 1): norms sqrt(26) and sqrt(1.25); the first is scaled by 2 / sqrt(26).
     found = clipper.add(lambda: model(x).squeeze(1), torch.arange(2))
     torch.testing.assert_close(found.norms, torch.tensor([26.0, 1.25]).sqrt())
@@ -248,7 +248,7 @@ def test_two_uses_are_added_before_the_norm() -> None:
     # w x - w x = 0: two uses whose norms are 5 each, and whose sum is nothing.
     model = nn.Linear(2, 1, bias=False)
     x = torch.tensor([[3.0, 4.0]])
-    clipper = book_keeping(model, clipping_norm=1.0)
+    clipper = BookKeeping(model, clipping_norm=1.0)
     found = clipper.add(lambda: (model(x) - model(x)).squeeze(1), torch.tensor([0]))
     assert float(found.norms) < 1e-5
 
@@ -256,7 +256,7 @@ def test_two_uses_are_added_before_the_norm() -> None:
 def test_sums_run_over_batches_until_cleared() -> None:
     model = nn.Linear(3, 2)
     x = torch.randn(6, 3)
-    at_once, in_two = (book_keeping(model, clipping_norm=0.3) for _ in range(2))
+    at_once, in_two = (BookKeeping(model, clipping_norm=0.3) for _ in range(2))
     at_once.add(lambda: model(x).square().sum(1), torch.arange(6))
     in_two.add(lambda: model(x[:4]).square().sum(1), torch.arange(4))
     in_two.add(lambda: model(x[4:]).square().sum(1), torch.arange(2))
@@ -270,7 +270,7 @@ def test_a_compiled_model_stays_exact() -> None:
     # It runs uncompiled while it is watched.
     model, x = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 3)), torch.randn(EXAMPLES, 8)
     compiled = torch.compile(model, backend="eager")
-    ours, truth = book_keeping(model, clipping_norm=0.1), one_by_one(model, clipping_norm=0.1)
+    ours, truth = BookKeeping(model, clipping_norm=0.1), OneByOne(model, clipping_norm=0.1)
     compiled(x)
     ours.add(lambda: compiled(x).square().sum(1), torch.arange(EXAMPLES))
     truth.add(lambda: model(x).square().sum(1), torch.arange(EXAMPLES))

@@ -11,10 +11,10 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.privacy.clipping import Clipper, book_keeping, one_by_one, opacus_hooks
+from hushdoc_training.privacy.clipping import BookKeeping, Clipper, OneByOne, OpacusHooks
 
 EXAMPLES = 6
-BACKENDS = (book_keeping, one_by_one, opacus_hooks)
+BACKENDS = (BookKeeping, OneByOne, OpacusHooks)
 Backend = Callable[..., Clipper]
 
 
@@ -66,7 +66,7 @@ def test_removing_one_record_moves_the_sum_by_at_most_the_norm(
         assert moved == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize("backend", [book_keeping, opacus_hooks])
+@pytest.mark.parametrize("backend", [BookKeeping, OpacusHooks])
 def test_examples_of_padding_count_for_nothing_whatever_they_hold(
     backend: Backend, model: nn.Module, words: torch.Tensor
 ) -> None:
@@ -139,7 +139,7 @@ def test_weights_multiply_losses_before_the_clip(
     torch.testing.assert_close(whole(twice.sums), whole(once.sums), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("backend", [book_keeping, opacus_hooks])
+@pytest.mark.parametrize("backend", [BookKeeping, OpacusHooks])
 @pytest.mark.parametrize("bad", [float("inf"), float("nan")])
 def test_a_gradient_that_is_not_finite_becomes_zero_and_is_counted(
     backend: Backend, bad: float, model: nn.Module, words: torch.Tensor
@@ -161,7 +161,7 @@ def test_a_gradient_that_is_not_finite_becomes_zero_and_is_counted(
 def test_one_by_one_leaves_out_only_what_it_can_tell_apart(
     model: nn.Module, words: torch.Tensor
 ) -> None:
-    clipper = one_by_one(model, clipping_norm=0.3)
+    clipper = OneByOne(model, clipping_norm=0.3)
     plain = losses(model, words)
     found = clipper.add(lambda: plain() * float("inf"), torch.zeros(EXAMPLES, dtype=torch.int64))
     assert found.nonfinite == 1
@@ -181,8 +181,8 @@ def test_cancelling_gradients_are_not_underestimated() -> None:
     signs[:, ::2] = -1
     rest = torch.randn(1, 40, 200) * 1e-3
     clippers: list[Any] = [
-        book_keeping(model, clipping_norm=1.0),
-        one_by_one(model, clipping_norm=1),
+        BookKeeping(model, clipping_norm=1.0),
+        OneByOne(model, clipping_norm=1),
     ]
     ours, truth = (
         clipper.add(lambda: (model(x + rest) * signs).sum((1, 2)), torch.tensor([0])).norms
@@ -218,7 +218,7 @@ def test_uses_that_cancel_each_other_are_not_underestimated(scale: float, table:
     x = torch.randn(3, 600) * scale
     y = x + torch.randn(3, 600) * 1e-4 * scale
     records = torch.arange(3)
-    truth, ours = (make(model, clipping_norm=1e-2) for make in (one_by_one, book_keeping))
+    truth, ours = (make(model, clipping_norm=1e-2) for make in (OneByOne, BookKeeping))
     expected, found = (
         clipper.add(lambda: model(x, y).sum(1), records) for clipper in (truth, ours)
     )
@@ -226,7 +226,7 @@ def test_uses_that_cancel_each_other_are_not_underestimated(scale: float, table:
     assert found.nonfinite == 0
     torch.testing.assert_close(found.norms, expected.norms, rtol=1e-2, atol=0)
     for example in range(3):  # what is added has the norm that was measured
-        alone = book_keeping(model, clipping_norm=float(expected.norms.min()) / 2)
+        alone = BookKeeping(model, clipping_norm=float(expected.norms.min()) / 2)
         alone.add(lambda: model(x, y).sum(1), torch.where(records == example, 0, -1))
         assert whole(alone.sums).double().norm() <= alone.clipping_norm
 

@@ -9,11 +9,11 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.privacy.clipping import book_keeping, check, one_by_one, opacus_hooks
+from hushdoc_training.privacy.clipping import BookKeeping, OneByOne, OpacusHooks, check
 from hushdoc_training.privacy.clipping import functions as layers
 
 EXAMPLES = 5
-BACKENDS = (book_keeping, one_by_one, opacus_hooks)
+BACKENDS = (BookKeeping, OneByOne, OpacusHooks)
 
 
 class Named(nn.Module):
@@ -29,7 +29,7 @@ class Named(nn.Module):
 
 
 def add(model: nn.Module, x: torch.Tensor) -> Any:
-    clipper = book_keeping(model, clipping_norm=1.0)
+    clipper = BookKeeping(model, clipping_norm=1.0)
     return clipper.add(lambda: model(x).flatten(1).sum(1), torch.arange(len(x)))
 
 
@@ -55,7 +55,7 @@ def test_a_frozen_model_is_refused(backend: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("clipping_norm", [0.0, -1.0, float("inf"), float("nan")])
 def test_a_clipping_norm_that_bounds_nothing_is_refused(clipping_norm: float) -> None:
     with pytest.raises(ValueError, match="clipping_norm"):
-        book_keeping(nn.Linear(2, 2), clipping_norm=clipping_norm)
+        BookKeeping(nn.Linear(2, 2), clipping_norm=clipping_norm)
 
 
 def test_unknown_layers_are_refused_by_name() -> None:
@@ -143,7 +143,7 @@ def test_losses_that_are_not_one_per_example_are_refused() -> None:
 
 def test_records_must_fit_the_examples() -> None:
     model, x = nn.Linear(8, 2), torch.randn(EXAMPLES, 8)
-    clipper = book_keeping(model, clipping_norm=1.0)
+    clipper = BookKeeping(model, clipping_norm=1.0)
     for records, weights, problem in (
         (torch.arange(EXAMPLES).float(), None, "int64"),
         (torch.arange(EXAMPLES) - 2, None, "-2"),
@@ -170,13 +170,13 @@ def test_the_self_test_refuses_losses_that_couple_examples() -> None:
         "batch statistics": lambda y: (y - y.mean(0)).square().sum((1, 2)),
     }
     for loss in coupled.values():
-        for backend in (book_keeping, one_by_one):
+        for backend in (BookKeeping, OneByOne):
             with pytest.raises(PrivacyError, match="depends on other examples"):
                 check(
                     backend(model, clipping_norm=1.0), losses_of(model, loss, x), examples=EXAMPLES
                 )
     fine = losses_of(model, lambda y: y.square().sum((1, 2)), x)
-    assert check(book_keeping(model, clipping_norm=1.0), fine, examples=EXAMPLES) == frozenset()
+    assert check(BookKeeping(model, clipping_norm=1.0), fine, examples=EXAMPLES) == frozenset()
 
 
 def test_the_self_test_names_a_layer_whose_gradients_are_wrong(
@@ -188,7 +188,7 @@ def test_the_self_test_names_a_layer_whose_gradients_are_wrong(
         torch.randn(EXAMPLES, 8),
     )
     fine = losses_of(model, lambda y: y.square().sum(1), x)
-    check(book_keeping(model, clipping_norm=1.0), fine, examples=EXAMPLES)
+    check(BookKeeping(model, clipping_norm=1.0), fine, examples=EXAMPLES)
     plain = layers._add_affine
 
     def forgetful(tape: Any, slots: Any, of_record: Any, per_example: Any) -> None:
@@ -196,12 +196,12 @@ def test_the_self_test_names_a_layer_whose_gradients_are_wrong(
 
     monkeypatch.setattr(layers, "_add_affine", forgetful)
     with pytest.raises(PrivacyError, match=r"'1\.(weight|bias)' is off by 1\.0e-01"):
-        check(book_keeping(model, clipping_norm=1.0), fine, examples=EXAMPLES)
+        check(BookKeeping(model, clipping_norm=1.0), fine, examples=EXAMPLES)
 
 
 def test_the_self_test_refuses_what_it_cannot_compare() -> None:
     model, x = nn.Linear(8, 3), torch.randn(EXAMPLES, 8)
-    clipper = book_keeping(model, clipping_norm=1.0)
+    clipper = BookKeeping(model, clipping_norm=1.0)
     chance = losses_of(model, lambda y: (y * torch.rand_like(y)).sum(1), x)
     with pytest.raises(PrivacyError, match="differ from one forward pass"):
         check(clipper, chance, examples=EXAMPLES)
@@ -216,7 +216,7 @@ def test_the_self_test_sees_dropout_off_and_leaves_it_on() -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 3)).train()
     x = torch.randn(EXAMPLES, 8)
     check(
-        book_keeping(model, clipping_norm=1.0),
+        BookKeeping(model, clipping_norm=1.0),
         losses_of(model, lambda y: y.square().sum(1), x),
         examples=EXAMPLES,
     )
@@ -227,7 +227,7 @@ def test_the_self_test_sees_dropout_off_and_leaves_it_on() -> None:
 def test_the_self_test_names_parameters_that_never_learn() -> None:
     model = Named(nn.Linear(8, 3), lambda odd, x, own: odd(x))
     unused = check(
-        book_keeping(model, clipping_norm=1.0),
+        BookKeeping(model, clipping_norm=1.0),
         losses_of(model, lambda y: y.square().sum(1), torch.randn(EXAMPLES, 8)),
         examples=EXAMPLES,
     )

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.privacy.clipping import book_keeping, check, one_by_one
+from hushdoc_training.privacy.clipping import BookKeeping, OneByOne, check
 
 EXAMPLES, TOKENS, WIDTH = 6, 5, 4
 Layer = Callable[[torch.Tensor], torch.Tensor]
@@ -172,7 +172,7 @@ def test_examples_that_may_have_moved_are_refused_before_a_layer(function: str) 
     torch.manual_seed(0)
     model = Ordered(MOVING[function])
     losses = sample(model, equal=EXAMPLES)
-    clipper = book_keeping(model, clipping_norm=0.1)
+    clipper = BookKeeping(model, clipping_norm=0.1)
     with pytest.raises(PrivacyError, match=r"'inner\.weight'.*or put in another order"):
         clipper.add(lambda: losses(range(20, 36)), torch.arange(16))
 
@@ -185,7 +185,7 @@ def test_the_self_test_refuses_an_order_by_content_that_changes_nothing(function
     model = Ordered(MOVING[function])
     with pytest.raises(PrivacyError):
         check(
-            book_keeping(model, clipping_norm=0.1), sample(model, equal=EXAMPLES), examples=EXAMPLES
+            BookKeeping(model, clipping_norm=0.1), sample(model, equal=EXAMPLES), examples=EXAMPLES
         )
 
 
@@ -195,7 +195,7 @@ def test_the_self_test_refuses_examples_that_always_move(function: str, equal: i
     torch.manual_seed(0)
     model = Ordered(TURNING[function])
     with pytest.raises(PrivacyError):
-        check(book_keeping(model, clipping_norm=0.1), sample(model, equal=equal), examples=EXAMPLES)
+        check(BookKeeping(model, clipping_norm=0.1), sample(model, equal=equal), examples=EXAMPLES)
 
 
 @pytest.mark.parametrize("function", STAYING)
@@ -203,9 +203,9 @@ def test_examples_that_stay_where_they_are_are_exact(function: str) -> None:
     torch.manual_seed(0)
     model = Ordered(STAYING[function])
     losses = sample(model, equal=0)
-    check(book_keeping(model, clipping_norm=0.1), losses, examples=EXAMPLES)
+    check(BookKeeping(model, clipping_norm=0.1), losses, examples=EXAMPLES)
     for examples in (1, TOKENS, 16):
-        ours, truth = (make(model, clipping_norm=0.1) for make in (book_keeping, one_by_one))
+        ours, truth = (make(model, clipping_norm=0.1) for make in (BookKeeping, OneByOne))
         found, expected = (
             clipper.add(lambda examples=examples: losses(range(examples)), torch.arange(examples))  # type: ignore[misc]
             for clipper in (ours, truth)
@@ -256,7 +256,7 @@ def tagged() -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("losses", LOCAL)
 def test_losses_picked_within_their_examples_are_exact(losses: str, tagger: nn.Module) -> None:
     x, lengths = tagged()
-    ours, truth = (make(tagger, clipping_norm=0.1) for make in (book_keeping, one_by_one))
+    ours, truth = (make(tagger, clipping_norm=0.1) for make in (BookKeeping, OneByOne))
     records = torch.tensor([0, 0, *range(1, 14), -1])
     found, expected = (
         clipper.add(lambda: LOCAL[losses](tagger(x), lengths), records) for clipper in (ours, truth)
@@ -269,7 +269,7 @@ def test_losses_picked_within_their_examples_are_exact(losses: str, tagger: nn.M
 @pytest.mark.parametrize("losses", ELSEWHERE)
 def test_losses_in_another_order_are_refused(losses: str, tagger: nn.Module) -> None:
     x, lengths = tagged()
-    clipper = book_keeping(tagger, clipping_norm=0.1)
+    clipper = BookKeeping(tagger, clipping_norm=0.1)
     with pytest.raises(PrivacyError, match="in the examples' order"):
         clipper.add(lambda: ELSEWHERE[losses](tagger(x), lengths), torch.arange(16))
 
@@ -277,7 +277,7 @@ def test_losses_in_another_order_are_refused(losses: str, tagger: nn.Module) -> 
 def test_a_picked_loss_that_is_not_finite_is_left_out(tagger: nn.Module) -> None:
     x, lengths = tagged()
     x[3] = float("inf")
-    clipper = book_keeping(tagger, clipping_norm=0.1)
+    clipper = BookKeeping(tagger, clipping_norm=0.1)
     found = clipper.add(lambda: by_token(tagger(x), lengths), torch.arange(16))
     assert found.nonfinite == 1
 
@@ -291,6 +291,6 @@ def test_what_is_between_leaves_its_gradients_once(tagger: nn.Module) -> None:
         y = tagger[0](x)
         return by_token(y, lengths) + tagger[2](tagger[1](y)).square().sum((1, 2))
 
-    ours, truth = (make(tagger, clipping_norm=0.1) for make in (book_keeping, one_by_one))
+    ours, truth = (make(tagger, clipping_norm=0.1) for make in (BookKeeping, OneByOne))
     found, expected = (clipper.add(losses, torch.arange(16)) for clipper in (ours, truth))
     torch.testing.assert_close(found.norms, expected.norms, rtol=1e-4, atol=1e-6)

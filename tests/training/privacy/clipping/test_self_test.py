@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.privacy.clipping import book_keeping, check
+from hushdoc_training.privacy.clipping import BookKeeping, check
 from hushdoc_training.privacy.clipping.replayed_draws import ReplayedDraws
 
 LossesOf = Callable[[Sequence[int]], torch.Tensor]
@@ -43,7 +43,7 @@ def test_a_denominator_of_the_batch_is_refused_on_two_examples_too(
 ) -> None:
     model = nn.Linear(WIDTH, 1)
     lengths = [8, 3, 5, 2, 7][:examples]
-    clipper = book_keeping(model, clipping_norm=1.0)
+    clipper = BookKeeping(model, clipping_norm=1.0)
     with pytest.raises(PrivacyError, match="depends on other examples"):
         check(clipper, over_tokens(model, denominators, lengths), examples=examples)
     assert (
@@ -56,7 +56,7 @@ def test_a_loss_of_one_example_alone_has_the_shape_of_one() -> None:
     model, x = nn.Linear(WIDTH, 1), torch.randn(4, WIDTH)
     with pytest.raises(PrivacyError, match=r"losses of 1 examples have shape \[\]"):
         check(
-            book_keeping(model, clipping_norm=1.0),
+            BookKeeping(model, clipping_norm=1.0),
             lambda examples: model(x[list(examples)]).squeeze(),
             examples=4,
         )
@@ -67,7 +67,7 @@ def test_a_tolerance_that_lets_everything_pass_is_refused(tolerance: float) -> N
     model, x = nn.Linear(WIDTH, 1), torch.randn(4, WIDTH)
     with pytest.raises(ValueError, match="tolerance"):
         check(
-            book_keeping(model, clipping_norm=1.0),
+            BookKeeping(model, clipping_norm=1.0),
             lambda examples: model(x[list(examples)]).sum(1),
             examples=4,
             tolerance=tolerance,
@@ -98,7 +98,7 @@ def test_what_couples_examples_by_less_than_bfloat16_rounds_is_refused() -> None
     for share, halves, refused in ((0.02, False, True), (0.0, False, False), (0.0, True, False)):
         model = Rounding(share, halves=halves)
         losses_of: LossesOf = lambda examples, model=model: model(x[list(examples)])  # noqa: E731
-        clipper = book_keeping(model, clipping_norm=1.0)
+        clipper = BookKeeping(model, clipping_norm=1.0)
         if refused:
             with pytest.raises(PrivacyError, match="depends on other examples"):
                 check(clipper, losses_of, examples=6, tolerance=3e-2)
@@ -138,7 +138,7 @@ def test_layers_left_out_by_chance_are_not_taken_for_a_coupling(draws: str) -> N
         torch.manual_seed(seed)
         model = Dropping(DRAWS[draws]).train()
         check(
-            book_keeping(model, clipping_norm=1.0),
+            BookKeeping(model, clipping_norm=1.0),
             lambda examples, model=model: model(x[list(examples)]).square().sum(1),  # type: ignore[misc]
             examples=6,
         )
@@ -157,7 +157,7 @@ def test_the_self_test_leaves_every_generator_where_it_was() -> None:
     model, x = Dropping(torch.rand).train(), torch.randn(6, WIDTH)
     chance.rewind()
     check(
-        book_keeping(model, clipping_norm=1.0),
+        BookKeeping(model, clipping_norm=1.0),
         lambda examples: model(x[list(examples)]).square().sum(1),
         examples=6,
     )
@@ -186,7 +186,7 @@ def test_dropout_inside_of_an_attention_is_no_difference(attention: str) -> None
     for seed in range(3):
         torch.manual_seed(seed)
         check(
-            book_keeping(model, clipping_norm=1.0),
+            BookKeeping(model, clipping_norm=1.0),
             lambda examples: (model(x[list(examples)]) * weights).square().sum((1, 2)),
             examples=6,
         )

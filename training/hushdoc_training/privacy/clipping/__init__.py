@@ -4,12 +4,12 @@ A clipper takes the losses of a physical batch and adds, for every record in it,
 that record's weighted loss, scaled down to at most the clipping norm. Noise, divisors, sampling and
 accounting stand elsewhere.
 
-    book_keeping    the default: one backward pass, without parameter gradients
-    opacus_hooks    Opacus' hooks: a second implementation, for comparison
-    one_by_one      one backward pass for every record: slow, for any architecture; the self-test's
+    BookKeeping     the default: one backward pass, without parameter gradients
+    OpacusHooks     Opacus' hooks: a second implementation, for comparison
+    OneByOne        one backward pass for every record: slow, for any architecture; the self-test's
                     truth
 
-`check` holds a clipper to one_by_one before training and refuses a loss that couples examples.
+`check` holds a clipper to OneByOne before training and refuses a loss that couples examples.
 
 What the losses must keep to:
 
@@ -21,10 +21,10 @@ What the losses must keep to:
 3. All examples of a record are in one call of `add`, or in one call of `add_large`.
 """
 
-from hushdoc_training.privacy.clipping.book_keeping import BookKeeping, book_keeping
+from hushdoc_training.privacy.clipping.book_keeping import BookKeeping
 from hushdoc_training.privacy.clipping.contract import ClippedBatch, Clipper, Losses
-from hushdoc_training.privacy.clipping.one_by_one import OneByOne, one_by_one
-from hushdoc_training.privacy.clipping.opacus_backend import OpacusHooks, opacus_hooks
+from hushdoc_training.privacy.clipping.one_by_one import OneByOne
+from hushdoc_training.privacy.clipping.opacus_backend import OpacusHooks
 from hushdoc_training.privacy.clipping.placement import Placement, place
 from hushdoc_training.privacy.clipping.self_test import check, check_drawing
 from hushdoc_training.privacy.clipping.unwrapped_torch import uncompiled
@@ -37,11 +37,8 @@ __all__ = [
     "OneByOne",
     "OpacusHooks",
     "Placement",
-    "book_keeping",
     "check",
     "check_drawing",
-    "one_by_one",
-    "opacus_hooks",
     "place",
     "uncompiled",
 ]

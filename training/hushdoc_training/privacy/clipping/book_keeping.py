@@ -9,42 +9,45 @@ at Small Cost, 2023, without its assumption that a parameter is used once).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import torch
-from torch import nn
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping.contract import (
     ClippedBatch,
     Losses,
-    positive_norm,
 )
 from hushdoc_training.privacy.clipping.gradients import handed_over
 from hushdoc_training.privacy.clipping.grouping import Grouping
 from hushdoc_training.privacy.clipping.interception import Interception
 from hushdoc_training.privacy.clipping.locality import require_local
 from hushdoc_training.privacy.clipping.model_inputs import ModelInputs
-from hushdoc_training.privacy.clipping.placement import place
-from hushdoc_training.privacy.clipping.tape import Tape
-from hushdoc_training.privacy.clipping.unwrapped_torch import backward, uncompiled
-from hushdoc_training.privacy.clipping.whole_record import (
-    add_large,
+from hushdoc_training.privacy.clipping.placed_clipper import (
+    PlacedClipper,
     losses_of_examples,
     nothing_but_padding,
     pretended,
 )
+from hushdoc_training.privacy.clipping.tape import Tape
+from hushdoc_training.privacy.clipping.unwrapped_torch import backward, uncompiled
 
 
-class BookKeeping:
-    """A clipper that needs one backward pass for a whole batch."""
+class BookKeeping(PlacedClipper):
+    """A clipper that takes one backward pass per batch, without parameter gradients.
 
-    def __init__(self, model: nn.Module, *, clipping_norm: float) -> None:
-        """Looks the model over; see `book_keeping`."""
-        self.model = model
-        self.clipping_norm = positive_norm(clipping_norm)
-        self._placement = place(model)
-        self.sums = self._placement.zeros()
+    Exact for linear layers, embeddings, layer, group, instance and RMS normalisation, convolutions
+    and parameters that are added, multiplied or joined to examples, however often they are used,
+    tied or derived from one another. Any other use is refused by name when it happens.
+
+    Examples:
+        >>> model = nn.Linear(2, 1, bias=False)
+        >>> _ = nn.init.constant_(model.weight, 1.0)
+        >>> clipper = BookKeeping(model, clipping_norm=1.0)
+        >>> examples = torch.tensor([[3.0, 4.0], [0.3, 0.4]])
+        >>> clipper.add(lambda: model(examples).squeeze(1), torch.tensor([0, 1])).norms
+        tensor([5.0000, 0.5000])
+        >>> clipper.sums["weight"]
+        tensor([[0.9000, 1.2000]])
+    """
 
     @uncompiled()
     def add(
@@ -53,38 +56,28 @@ class BookKeeping:
         """Adds the clipped gradients of a physical batch; see `Clipper.add`."""
         grouping = Grouping(records, weights)
         idle = grouping.empty
-        if idle and not self._placement.sharded:
-            return nothing_but_padding(self._placement.parameters, grouping)
-        tape = Tape(pretended(grouping) if idle else grouping, self._placement)
+        if idle and not self.placement.sharded:
+            return nothing_but_padding(self.placement.parameters, grouping)
+        tape = Tape(pretended(grouping) if idle else grouping, self.placement)
         by_example = self._run(tape, losses)
         with torch.no_grad():
             squares = tape.squares()
             total = torch.stack(list(squares.values())).sum(0)
             if idle:
                 tape.clip_into(self.sums, torch.full_like(total, torch.inf), self.clipping_norm)
-                return nothing_but_padding(self._placement.parameters, grouping)
+                return nothing_but_padding(self.placement.parameters, grouping)
             nonfinite = tape.clip_into(self.sums, total, self.clipping_norm)
         return ClippedBatch(
             norms=total.sqrt(), losses=by_example, nonfinite=nonfinite, squares=squares
         )
 
-    @uncompiled()
-    def add_large(self, losses: Iterable[Losses]) -> ClippedBatch:
-        """Adds one record in parts; see `Clipper.add_large`."""
-        return add_large(self.sums, self._placement, losses, self.clipping_norm)
-
-    def clear(self) -> None:
-        """Sets all sums to zero."""
-        for total in self.sums.values():
-            total.zero_()
-
     def _run(self, tape: Tape, losses: Losses) -> torch.Tensor:
         # Forward and backward. A parameter that gets a gradient the ordinary way was used where
         # nobody watched: by a compiled function, say.
         leaked: list[str] = []
-        interception = Interception(tape, self.model, self._placement)
+        interception = Interception(tape, self.model, self.placement)
         with (
-            handed_over(self._placement.parameters, lambda name, _: leaked.append(name)),
+            handed_over(self.placement.parameters, lambda name, _: leaked.append(name)),
             ModelInputs(self.model, interception.enter) as inputs,
             interception,
         ):
@@ -105,27 +98,3 @@ class BookKeeping:
                 "backend one-by-one."
             )
         return by_example.detach()
-
-
-def book_keeping(model: nn.Module, *, clipping_norm: float) -> BookKeeping:
-    """Returns a clipper that takes one backward pass per batch, without parameter gradients.
-
-    Exact for linear layers, embeddings, layer, group, instance and RMS normalisation, convolutions
-    and parameters that are added, multiplied or joined to examples, however often they are used,
-    tied or derived from one another. Any other use is refused by name when it happens.
-
-    Raises:
-        PrivacyError: Nothing is trainable, or a layer keeps statistics over a batch.
-        ValueError: The clipping norm is not positive.
-
-    Examples:
-        >>> model = nn.Linear(2, 1, bias=False)
-        >>> _ = nn.init.constant_(model.weight, 1.0)
-        >>> clipper = book_keeping(model, clipping_norm=1.0)
-        >>> examples = torch.tensor([[3.0, 4.0], [0.3, 0.4]])
-        >>> clipper.add(lambda: model(examples).squeeze(1), torch.tensor([0, 1])).norms
-        tensor([5.0000, 0.5000])
-        >>> clipper.sums["weight"]
-        tensor([[0.9000, 1.2000]])
-    """
-    return BookKeeping(model, clipping_norm=clipping_norm)

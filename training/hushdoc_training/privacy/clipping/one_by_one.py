@@ -7,39 +7,37 @@ left out where its record has the batch to itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import torch
-from torch import nn
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping.contract import (
     ClippedBatch,
     Losses,
     clip_factors,
-    positive_norm,
 )
 from hushdoc_training.privacy.clipping.gradients import differentiate
 from hushdoc_training.privacy.clipping.grouping import Grouping
-from hushdoc_training.privacy.clipping.placement import place
-from hushdoc_training.privacy.clipping.unwrapped_torch import grad, uncompiled
-from hushdoc_training.privacy.clipping.whole_record import (
-    add_large,
+from hushdoc_training.privacy.clipping.placed_clipper import (
+    PlacedClipper,
     losses_of_examples,
     nothing_but_padding,
 )
+from hushdoc_training.privacy.clipping.unwrapped_torch import grad, uncompiled
 
 
-class OneByOne:
-    """A clipper that differentiates one record after the other."""
+class OneByOne(PlacedClipper):
+    """A clipper that is exact for any architecture, at one backward pass per record.
 
-    def __init__(self, model: nn.Module, *, clipping_norm: float) -> None:
-        """Looks the model over; see `one_by_one`."""
-        self.model = model
-        self.clipping_norm = positive_norm(clipping_norm)
-        self.placement = place(model)
-        self._parameters = self.placement.parameters
-        self.sums = self.placement.zeros()
+    Examples:
+        >>> model = nn.Linear(2, 1, bias=False)
+        >>> _ = nn.init.constant_(model.weight, 1.0)
+        >>> clipper = OneByOne(model, clipping_norm=1.0)
+        >>> examples = torch.tensor([[3.0, 4.0], [0.3, 0.4]])
+        >>> clipper.add(lambda: model(examples).squeeze(1), torch.tensor([0, 1])).norms
+        tensor([5.0000, 0.5000])
+        >>> clipper.sums["weight"]
+        tensor([[0.9000, 1.2000]])
+    """
 
     @uncompiled()
     def add(
@@ -48,32 +46,27 @@ class OneByOne:
         """Adds the clipped gradients of a physical batch; see `Clipper.add`."""
         grouping = Grouping(records, weights)
         if grouping.empty and not self.placement.sharded:
-            return nothing_but_padding(self._parameters, grouping)
+            return nothing_but_padding(self.placement.parameters, grouping)
         by_example = losses_of_examples(losses, grouping.examples)
         weighted = by_example if weights is None else by_example * weights.to(by_example)
         if grouping.empty:
             self._add_in_turn(weighted.sum(), idle=True)
-            return nothing_but_padding(self._parameters, grouping)
+            return nothing_but_padding(self.placement.parameters, grouping)
         columns = [self._add_record(weighted, grouping, r) for r in range(grouping.num_records)]
-        names = len(self._parameters)
+        names = len(self.placement.parameters)
         squares = torch.stack(columns, 1) if columns else by_example.new_zeros((names, 0)).float()
         norms = squares.detach().sum(0).sqrt()
         return ClippedBatch(
             norms=norms,
             losses=by_example.detach(),
             nonfinite=int((~torch.isfinite(norms)).sum()),
-            squares=dict(zip(self._parameters, squares, strict=True)),
+            squares=dict(zip(self.placement.parameters, squares, strict=True)),
         )
-
-    @uncompiled()
-    def add_large(self, losses: Iterable[Losses]) -> ClippedBatch:
-        """Adds one record in parts; see `Clipper.add_large`."""
-        return add_large(self.sums, self.placement, losses, self.clipping_norm)
 
     def _add_record(self, weighted: torch.Tensor, grouping: Grouping, record: int) -> torch.Tensor:
         # Returns the squared norm of every parameter's gradient.
         if not grouping.size(record):
-            return _nothing(weighted).expand(len(self._parameters))
+            return _nothing(weighted).expand(len(self.placement.parameters))
         loss = grouping.take(weighted, record).sum()
         alone = grouping.size(record) == grouping.examples
         if self.placement.sharded:
@@ -81,7 +74,7 @@ class OneByOne:
         return self._add_at_once(loss, alone=alone)
 
     def _add_at_once(self, loss: torch.Tensor, *, alone: bool) -> torch.Tensor:
-        parameters = list(self._parameters.values())
+        parameters = list(self.placement.parameters.values())
         found = grad(loss, parameters, retain_graph=True, allow_unused=True)
         kept = [None if gradient is None else gradient.float() for gradient in found]
         nothing = _nothing(loss)
@@ -102,9 +95,9 @@ class OneByOne:
         def measure(name: str, gradient: torch.Tensor) -> None:
             found[name] = gradient.float().square().sum()
 
-        differentiate(loss, self._parameters, measure, retain_graph=True)
+        differentiate(loss, self.placement.parameters, measure, retain_graph=True)
         nothing = _nothing(loss)
-        squares = torch.stack([found.get(name, nothing) for name in self._parameters])
+        squares = torch.stack([found.get(name, nothing) for name in self.placement.parameters])
         _refuse_spread(squares, alone=alone)
         factor = nothing if idle else clip_factors(squares.sum(), self.clipping_norm)
 
@@ -115,13 +108,8 @@ class OneByOne:
 
             self.placement.add(self.sums, name, fill)
 
-        differentiate(loss, self._parameters, add, retain_graph=True)
+        differentiate(loss, self.placement.parameters, add, retain_graph=True)
         return squares
-
-    def clear(self) -> None:
-        """Sets all sums to zero."""
-        for total in self.sums.values():
-            total.zero_()
 
 
 def _nothing(loss: torch.Tensor) -> torch.Tensor:
@@ -135,23 +123,3 @@ def _refuse_spread(squares: torch.Tensor, *, alone: bool) -> None:
             "unknown whose: leaving out the wrong record would break the bound. Put every "
             "record into a batch of its own, or use the backend book-keeping."
         )
-
-
-def one_by_one(model: nn.Module, *, clipping_norm: float) -> OneByOne:
-    """Returns a clipper that is exact for any architecture, at one backward pass per record.
-
-    Raises:
-        PrivacyError: Nothing is trainable, or a layer keeps statistics over a batch.
-        ValueError: The clipping norm is not positive.
-
-    Examples:
-        >>> model = nn.Linear(2, 1, bias=False)
-        >>> _ = nn.init.constant_(model.weight, 1.0)
-        >>> clipper = one_by_one(model, clipping_norm=1.0)
-        >>> examples = torch.tensor([[3.0, 4.0], [0.3, 0.4]])
-        >>> clipper.add(lambda: model(examples).squeeze(1), torch.tensor([0, 1])).norms
-        tensor([5.0000, 0.5000])
-        >>> clipper.sums["weight"]
-        tensor([[0.9000, 1.2000]])
-    """
-    return OneByOne(model, clipping_norm=clipping_norm)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -22,36 +22,30 @@ from hushdoc_training.privacy.clipping.contract import (
     ClippedBatch,
     Losses,
     clip_factors,
-    positive_norm,
 )
 from hushdoc_training.privacy.clipping.gradient_terms import kept_examples
 from hushdoc_training.privacy.clipping.grouping import Grouping
-from hushdoc_training.privacy.clipping.placement import place
-from hushdoc_training.privacy.clipping.unwrapped_torch import backward, uncompiled
-from hushdoc_training.privacy.clipping.whole_record import (
-    add_large,
+from hushdoc_training.privacy.clipping.placed_clipper import (
+    PlacedClipper,
     losses_of_examples,
     nothing_but_padding,
 )
+from hushdoc_training.privacy.clipping.unwrapped_torch import backward, uncompiled
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
-class OpacusHooks:
-    """A clipper that has Opacus compute the gradient of every example."""
+class OpacusHooks(PlacedClipper):
+    """A clipper on Opacus' hooks: slower and larger than book-keeping, for comparison."""
 
     def __init__(self, model: nn.Module, *, clipping_norm: float) -> None:
-        """Looks the model over; see `opacus_hooks`."""
-        self.model = model
-        self.clipping_norm = positive_norm(clipping_norm)
-        self._placement = place(model)
-        if self._placement.sharded:
+        """Looks the model over, which must not be sharded."""
+        super().__init__(model, clipping_norm=clipping_norm)
+        if self.placement.sharded:
             raise PrivacyError(
                 "Opacus keeps the gradients of all examples for the whole model, and the model is "
                 "sharded so that it need not stand whole. Use the backend book-keeping."
             )
-        self._parameters = self._placement.parameters
-        self.sums = self._placement.zeros()
 
     @uncompiled()
     def add(
@@ -60,9 +54,9 @@ class OpacusHooks:
         """Adds the clipped gradients of a physical batch; see `Clipper.add`."""
         grouping = Grouping(records, weights)
         if grouping.empty:
-            return nothing_but_padding(self._parameters, grouping)
-        before = {name: p.grad for name, p in self._parameters.items()}
-        for parameter in self._parameters.values():
+            return nothing_but_padding(self.placement.parameters, grouping)
+        before = {name: p.grad for name, p in self.placement.parameters.items()}
+        for parameter in self.placement.parameters.values():
             parameter.grad = None
         try:
             by_example, gradients = self._by_record(losses, grouping)
@@ -72,7 +66,7 @@ class OpacusHooks:
                 "the backend book-keeping."
             ) from error
         finally:
-            for name, parameter in self._parameters.items():
+            for name, parameter in self.placement.parameters.items():
                 parameter.grad = before[name]
         squares = {name: g.flatten(1).square().sum(1) for name, g in gradients.items()}
         total = torch.stack(list(squares.values())).sum(0)
@@ -89,29 +83,19 @@ class OpacusHooks:
             squares=squares,
         )
 
-    @uncompiled()
-    def add_large(self, losses: Iterable[Losses]) -> ClippedBatch:
-        """Adds one record in parts; see `Clipper.add_large`."""
-        return add_large(self.sums, self._placement, losses, self.clipping_norm)
-
-    def clear(self) -> None:
-        """Sets all sums to zero."""
-        for total in self.sums.values():
-            total.zero_()
-
     def _by_record(
         self, losses: Losses, grouping: Grouping
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         with _hooked(self.model):
             by_example = losses_of_examples(losses, grouping.examples)
             backward(grouping.total(by_example))
-            names = self._parameters
+            names = self.placement.parameters
             return by_example, {
                 n: grouping.reduce(self._of_examples(n, grouping.examples)) for n in names
             }
 
     def _of_examples(self, name: str, examples: int) -> torch.Tensor:
-        parameter: Any = self._parameters[name]
+        parameter: Any = self.placement.parameters[name]
         found = getattr(parameter, "grad_sample", None)
         if found is None and parameter.grad is None:
             return parameter.new_zeros((examples, *parameter.shape))
@@ -121,16 +105,6 @@ class OpacusHooks:
                 "the backend book-keeping."
             )
         return found.detach()
-
-
-def opacus_hooks(model: nn.Module, *, clipping_norm: float) -> OpacusHooks:
-    """Returns a clipper on Opacus' hooks: slower and larger than book-keeping, for comparison.
-
-    Raises:
-        PrivacyError: Nothing is trainable, or a layer keeps statistics over a batch.
-        ValueError: The clipping norm is not positive.
-    """
-    return OpacusHooks(model, clipping_norm=clipping_norm)
 
 
 @contextmanager

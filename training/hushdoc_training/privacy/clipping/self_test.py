@@ -10,7 +10,7 @@ from torch import nn
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping.contract import ClippedBatch, Clipper
-from hushdoc_training.privacy.clipping.one_by_one import one_by_one
+from hushdoc_training.privacy.clipping.one_by_one import OneByOne
 from hushdoc_training.privacy.clipping.placement import Placement
 from hushdoc_training.privacy.clipping.replayed_draws import Controlled, ReplayedDraws
 from hushdoc_training.privacy.clipping.unwrapped_torch import uncompiled
@@ -221,7 +221,7 @@ def _compare(
 def _comparison(
     clipper: Clipper, losses_of: LossesOf, examples: int, replay: ReplayedDraws
 ) -> _Comparison:
-    truth = one_by_one(clipper.model, clipping_norm=clipper.clipping_norm)
+    truth = OneByOne(clipper.model, clipping_norm=clipper.clipping_norm)
     differences: list[tuple[str, str, float]] = []
     used: set[str] = set()
     for order, records in _arrangements(min(examples, COMPARED)):
