@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from hushdoc_training.invented import (
@@ -43,51 +44,18 @@ def short_value(
     rng: Draws, trade: str, value_type: str, date_style: str, money: values.Money | None = None
 ) -> str:
     """Returns what somebody may have filled in: one line, except for addresses."""
-    match value_type:
-        case "person":
-            return people.name(rng)
-        case "company":
-            return phrases.company(rng)
-        case "date":
-            style = rng.pick(values.DATE_STYLES) if rng.flip(0.12) else date_style
-            return values.format_date(values.day(rng, 1960, 2012), style)
-        case "time":
-            return values.clock(rng)
-        case "code":
-            return values.code(rng)
-        case "amount":
-            return values.amount(rng, money)
-        case "count":
-            return values.count(rng)
-        case "pages":
-            return rng.pick(
-                (str(rng.integer(1, 30)), f"{rng.integer(1, 9):02d}", "(including cover)")
-            )
-        case "percent":
-            return values.percent(rng)
-        case "measure":
-            return values.measure(rng) if rng.flip(0.6) else values.decimal(rng)
-        case "phone":
-            return values.phone(rng)
-        case "email":
-            return values.email(rng, f"{phrases.syllables(rng, 2)}.com")
-        case "address":
-            return places.address(rng, rng.pick(("US", "US", "US", "GB", "CA", "DE")))
-        case "place":
-            return _place(rng)
-        case "role":
-            return rng.word("qualities.roles")
-        case "department":
-            return rng.word("qualities.departments")
-        case "period":
-            return values.period(rng)
-        case "yesno":
-            return rng.pick(("Yes", "No", "X", "N/A", "Y", "N", "YES", "NO", "no", "yes"))
-        case "initials":
-            return people.initials(rng)
-        case "text":
-            return prose.note(rng, trade)
-    return _phrase(rng, trade)
+    if value_type == "date":
+        style = rng.pick(values.DATE_STYLES) if rng.flip(0.12) else date_style
+        return values.format_date(values.day(rng, 1960, 2012), style)
+    if value_type == "amount":
+        return values.amount(rng, money)
+    if value_type == "text":
+        return prose.note(rng, trade)
+    return _SHORT_VALUES[value_type](rng) if value_type in _SHORT_VALUES else _phrase(rng, trade)
+
+
+def _pages(rng: Draws) -> str:
+    return rng.pick((str(rng.integer(1, 30)), f"{rng.integer(1, 9):02d}", "(including cover)"))
 
 
 def _place(rng: Draws) -> str:
@@ -116,3 +84,24 @@ def _phrase(rng: Draws, trade: str) -> str:
     else:
         text = prose.note(rng, trade)
     return text[:1].upper() + text[1:]
+
+
+_SHORT_VALUES: dict[str, Callable[[Draws], str]] = {
+    "person": people.name,
+    "company": phrases.company,
+    "time": values.clock,
+    "code": values.code,
+    "count": values.count,
+    "pages": _pages,
+    "percent": values.percent,
+    "measure": lambda rng: values.measure(rng) if rng.flip(0.6) else values.decimal(rng),
+    "phone": values.phone,
+    "email": lambda rng: values.email(rng, f"{phrases.syllables(rng, 2)}.com"),
+    "address": lambda rng: places.address(rng, rng.pick(("US", "US", "US", "GB", "CA", "DE"))),
+    "place": _place,
+    "role": lambda rng: rng.word("qualities.roles"),
+    "department": lambda rng: rng.word("qualities.departments"),
+    "period": values.period,
+    "yesno": lambda rng: rng.word("form_prompts.yes_or_no"),
+    "initials": people.initials,
+}

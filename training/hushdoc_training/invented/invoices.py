@@ -127,14 +127,7 @@ def letter(bill: Bill) -> None:
         sale.number, key.x1 + 8, day.y1 + 10, face, role="answer", field="document_number", lines=1
     )
     sheet.pair(key, value)
-    opening = bill.rng.pick(
-        (
-            "Dear Sir or Madam, for our services we take the liberty of charging as follows:",
-            "Thank you for your order. We charge you for the following:",
-            "In accordance with our agreement we herewith invoice:",
-            "Please find below the charges for the work carried out for you.",
-        )
-    )
+    opening = bill.rng.word("invoices.openings")
     y = sheet.put(opening, x0, value.y1 + 18, bill.body, width=x1 - x0).y1 + 14
     y = billing.table(bill, x0, x1, y, ruled=provider.phrasing(7, ("none", "heads")), fill=None)
     y = billing.sums(bill, x1 - 260, x1, y) + 20

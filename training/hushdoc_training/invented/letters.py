@@ -199,17 +199,7 @@ def _fax_keys(draft: Draft) -> list[tuple[str, str]]:
         (rng.word("letters.from"), "person"),
         (rng.pick(("Date", "DATE", "Date sent", "Date/Time")), "date"),
         (
-            rng.pick(
-                (
-                    "Pages",
-                    "No. of pages",
-                    "Total pages",
-                    "Number of pages including cover",
-                    "Total number of pages including this page",
-                    "# of pages",
-                    "PAGE(S)",
-                )
-            ),
+            rng.word("letters.page_counts"),
             "pages",
         ),
     ]

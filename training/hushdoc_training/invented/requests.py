@@ -77,14 +77,7 @@ def application(draft: Draft, y: int) -> int:
             x0,
             x1,
             y + 6,
-            rng.pick(
-                (
-                    "FOR OFFICE USE ONLY",
-                    "OFFICE USE",
-                    "DO NOT WRITE BELOW THIS LINE",
-                    "FOR COMPANY USE",
-                )
-            ),
+            rng.word("form_titles.office_use"),
         )
         y = form_labels.some(draft, x0, x1, y, most=3)
     return y

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -102,42 +103,23 @@ def phone(rng: Draws, style: int | None = None) -> str:
     return rng.pick(texts) if style is None else texts[style % 7]
 
 
+_CODE_PATTERNS = (
+    "D3:9", "A1-D2:5", "A2-D4-A1", "Y-D3", "D3-D2-D4", "A3D4", "D2.D3.D2", "A1D6", "D4/Y", "#D2:6",
+    "A2 D5", "D4 D4", "A2:3-Y-D2:4", "No. D1:5", "A1D1A1-D2", "D1:2-D3:6",
+)  # fmt: skip
+"""Reference numbers: A2 is two capital letters, D2:5 two to five digits, Y a year of two digits."""
+
+
 def code(rng: Draws) -> str:
     """Returns a reference number such as offices give to anything."""
-    shape = rng.integer(0, 15)
-    year = rng.integer(60, 99)
-    match shape:
-        case 0:
-            return rng.digits(rng.integer(3, 9))
-        case 1:
-            return f"{rng.letters(1)}-{rng.digits(rng.integer(2, 5))}"
-        case 2:
-            return f"{rng.letters(2)}-{rng.digits(4)}-{rng.letters(1)}"
-        case 3:
-            return f"{year}-{rng.digits(3)}"
-        case 4:
-            return f"{rng.digits(3)}-{rng.digits(2)}-{rng.digits(4)}"
-        case 5:
-            return f"{rng.letters(3)}{rng.digits(4)}"
-        case 6:
-            return f"{rng.digits(2)}.{rng.digits(3)}.{rng.digits(2)}"
-        case 7:
-            return f"{rng.letters(1)}{rng.digits(6)}"
-        case 8:
-            return f"{rng.digits(4)}/{year}"
-        case 9:
-            return f"#{rng.digits(rng.integer(2, 6))}"
-        case 10:
-            return f"{rng.letters(2)} {rng.digits(5)}"
-        case 11:
-            return f"{rng.digits(4)} {rng.digits(4)}"
-        case 12:
-            return f"{rng.letters(rng.integer(2, 3))}-{year}-{rng.digits(rng.integer(2, 4))}"
-        case 13:
-            return f"No. {rng.digits(rng.integer(1, 5))}"
-        case 14:
-            return f"{rng.letters(1)}{rng.digits(1)}{rng.letters(1)}-{rng.digits(2)}"
-    return f"{rng.digits(rng.integer(1, 2))}-{rng.digits(rng.integer(3, 6))}"
+    pattern, year = rng.pick(_CODE_PATTERNS), rng.integer(60, 99)
+
+    def filled(gap: re.Match[str]) -> str:
+        sign, least, most = gap.groups()
+        count = rng.integer(int(least), int(most)) if most else int(least)
+        return rng.letters(count) if sign == "A" else rng.digits(count)
+
+    return re.sub(r"([AD])(\d)(?::(\d))?", filled, pattern.replace("Y", str(year)))
 
 
 def count(rng: Draws) -> str:
