@@ -56,8 +56,8 @@ class Checkpoint:
             )
         try:
             labels = LabelSet(fields=tuple(_read(folder, "labels.json")["fields"]))
-            told = _read(folder, "preprocessing.json")
-            preprocessing = Preprocessing.from_dict(told, images=True)
+            fields = _read(folder, "preprocessing.json")
+            preprocessing = Preprocessing.from_dict(fields, images=True)
             claim = Claim.from_json((folder / "claim.json").read_bytes())
             architecture = str(head["architecture"])
             tokenizer_json = (folder / "tokenizer.json").read_text(encoding="utf-8")

@@ -273,8 +273,8 @@ def test_an_update_on_documents_with_a_ledger_is_counted_there_and_once(tmp_path
     [
         ("noisy-fill", "dp-sgd", "expected dp for each document"),
         ("term-dp", "dp-sgd", "expected dp for each document"),
-        ("dp-sgd", "noisy-fill", "a filled update promises less"),
-        ("term-dp", "paper-fill", "a filled update promises less"),
+        ("dp-sgd", "noisy-fill", "a filled update guarantees less"),
+        ("term-dp", "paper-fill", "a filled update guarantees less"),
     ],
 )
 def test_an_update_never_keeps_a_promise_that_it_can_not(

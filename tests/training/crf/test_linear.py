@@ -93,7 +93,7 @@ def test_rare_words_leave_nothing_even_where_they_share_rows(rows: int) -> None:
 
 def test_one_class_is_refused() -> None:
     matrix = linear.hashed(["a b", "c d"], ROWS)
-    with pytest.raises(AnnotationError, match="two kinds"):
+    with pytest.raises(AnnotationError, match="two classes"):
         linear.fit(matrix, ["x", "x"])
     with pytest.raises(AnnotationError, match="expected one each"):
         linear.fit(matrix, ["x", "y", "y"])
@@ -114,7 +114,7 @@ def test_learning_on_corrects_what_was_wrong_and_leaves_what_was_right(kinds: in
     numbers = np.array([list(first.classes).index(label) for label in labels])
     found = linear.amounts(counts(texts), numbers, weights)
     assert np.isnan(found[~counts(texts).getnnz(axis=0).astype(bool)]).all()
-    # From now on two of the kinds have changed their names.
+    # From now on two of the classes have changed their names.
     swapped = np.where(numbers < 2, 1 - numbers, numbers)
     more = linear.amounts(counts(texts), swapped, weights)
     assert np.nanmax(np.abs(more)) > 5 * np.nanmax(np.abs(found), initial=1e-9)

@@ -172,7 +172,7 @@ def _filled(
     return classifier.train_filled(
         corpus,
         own,
-        settings if before is None else updates.as_stated(settings),
+        settings if before is None else updates.as_update(settings),
         released=before,
         out=options.out,
         name=clauses.name_of(options),

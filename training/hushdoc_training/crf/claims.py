@@ -1,4 +1,4 @@
-"""What can be said about a filled table: what was done to it, and what attacks measured.
+"""Claims of filled tables: what was done to it, and what attacks measured.
 
 No epsilon follows from filling, whichever way, so nothing here is ever of kind dp. A table that was
 filled and attacked is "empirical"; one that nobody attacked, or that was not filled, is "none".
@@ -47,8 +47,8 @@ _CAVEATS = {
     "paper-fill": (
         "Genuine rows are released as they were learned. Most keep a weight of exactly zero, which "
         "no made-up row has; features that occurred together in few places carry the same weight; "
-        "and rows whose weights cancel, weights that repeat and their floating point patterns tell "
-        "genuine rows from made-up ones.",
+        "and rows whose weights cancel, weights that repeat and their floating point patterns "
+        "distinguish genuine rows from made-up ones.",
     ),
     "noisy-fill": (
         "Every row is a genuine one or the copy of one, with noise.",
@@ -66,7 +66,7 @@ _CAVEATS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class FilledTable:
     """How a table was made.
 
     Attributes:
@@ -77,7 +77,7 @@ class Made:
         settings: Of training and filling, for people.
         public_data: What was used besides, such as clusters of words.
         audits: What attacks on this very table measured.
-        costs: Measured divergences, for people; no promise rests on them.
+        costs: Measured divergences, for people; no guarantee rests on them.
     """
 
     name: str
@@ -90,81 +90,85 @@ class Made:
     costs: Mapping[str, Any] = field(default_factory=dict)
 
 
-def claim(made: Made) -> Claim:
-    """Returns what can be said about a table."""
-    if made.fill not in FILLS:
-        raise ValueError(f"fill is {made.fill!r}; expected one of {', '.join(FILLS)}.")
-    filled = made.fill != "none"
+def claim(table: FilledTable) -> Claim:
+    """Returns the claim of a table."""
+    if table.fill not in FILLS:
+        raise ValueError(f"fill is {table.fill!r}; expected one of {', '.join(FILLS)}.")
+    filled = table.fill != "none"
     return Claim(
         protected_data=(
             ProtectedData(
-                name=made.name,
+                name=table.name,
                 units=(ProtectedUnit(unit="token-term", count=None, count_is_public=False),),
                 contribution_bound="none: a term may occur in any number of features",
                 commitment=None,
             ),
         ),
-        public_data=made.public_data,
-        data_accesses=tuple(_accesses(made)),
+        public_data=table.public_data,
+        data_accesses=tuple(_accesses(table)),
         releases=("hash-table",),
-        guarantees=(_guarantee(made),),
-        transcripts={TRANSCRIPT: HashFill(rows=made.rows, columns=made.columns)} if filled else {},
+        guarantees=(_guarantee(table),),
+        transcripts={TRANSCRIPT: HashFill(rows=table.rows, columns=table.columns)}
+        if filled
+        else {},
         pre_registered_audits=(),
-        audits=made.audits,
-        training={**made.settings, "fill": made.fill, **({"chance": RNG} if filled else {})},
-        utility=dict(made.costs),
+        audits=table.audits,
+        training={**table.settings, "fill": table.fill, **({"rng": RNG} if filled else {})},
+        utility=dict(table.costs),
         caveats=(
             *(("No epsilon follows from filling a table.",) if filled else ()),
-            *_CAVEATS[made.fill],
+            *_CAVEATS[table.fill],
         ),
     )
 
 
-def _guarantee(made: Made) -> Guarantee:
-    measured = made.fill != "none" and bool(made.audits)
+def _guarantee(table: FilledTable) -> Guarantee:
+    measured = table.fill != "none" and bool(table.audits)
     terms: guarantees.Terms = {
         "observes": "the table, the transitions and everything else in the artifact",
         "knows": "the document around a missing term, and how features become rows",
-        "assumes": _ASSUMES[made.fill] if measured else (),
+        "assumes": _ASSUMES[table.fill] if measured else (),
         "unit": "token-term",
         "unit_definition": _UNIT_DEFINITION,
         "adjacency": "all-occurrences-of-one-term",
         "composition": "one table; its release is the only one",
         "sampling_as_implemented": "full-batch",
-        "rng": "unknown" if made.fill == "none" else "csprng",
+        "rng": "unknown" if table.fill == "none" else "csprng",
         "floating_point": "all rows are rounded alike"
-        if made.fill == "noisy-fill"
+        if table.fill == "noisy-fill"
         else "weights are kept as they were fitted",
         "audit_lower_bound": max(
-            (audit.epsilon_lower for audit in made.audits if audit.epsilon_lower is not None),
+            (audit.epsilon_lower for audit in table.audits if audit.epsilon_lower is not None),
             default=None,
         ),
     }
     if measured:
         return guarantees.empirical(TRANSCRIPT, **terms)
-    return guarantees.no_privacy(_reason(made.fill), **terms)
+    return guarantees.no_privacy(_reason(table.fill), **terms)
 
 
 def _reason(fill: str) -> str:
     if fill == "none":
         return "The table was not filled: its rows say which features the documents had."
-    return "The table was filled, from which no promise follows, and no attack on it was measured."
+    return (
+        "The table was filled, from which no guarantee follows, and no attack on it was measured."
+    )
 
 
-def _accesses(made: Made) -> list[DataAccess]:
+def _accesses(table: FilledTable) -> list[DataAccess]:
     """Returns every way in which the documents were read."""
     leaks = ["training of the weights and transitions"]
-    if made.fill in ("paper-fill", "noisy-fill"):
+    if table.fill in ("paper-fill", "noisy-fill"):
         leaks.append("fit of what missing rows are drawn from")
-    leaks += ["results of the audits"] if made.audits else []
-    leaks += ["measured cost of terms"] if made.costs else []
+    leaks += ["results of the audits"] if table.audits else []
+    leaks += ["measured cost of terms"] if table.costs else []
     return [
         *(
-            DataAccess(data=made.name, purpose=purpose, accounted_in=(), treatment="unaccounted")
+            DataAccess(data=table.name, purpose=purpose, accounted_in=(), treatment="unaccounted")
             for purpose in leaks
         ),
         DataAccess(
-            data=made.name,
+            data=table.name,
             purpose="names of the labels",
             accounted_in=(),
             treatment="declared-public",

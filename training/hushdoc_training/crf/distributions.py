@@ -55,7 +55,7 @@ class Mixture:
 
         Args:
             count: How many.
-            stream: Where chance comes from.
+            stream: Source of secret random draws.
         """
         noise = stream.normals((count, self.means.shape[1]))
         chosen = _chosen(np.broadcast_to(self.shares, (1, len(self.shares))), count, stream)
@@ -69,7 +69,7 @@ class Mixture:
 
         Args:
             rows: Shape [rows, columns]; where a whole row is NaN, it is drawn like any other.
-            stream: Where chance comes from.
+            stream: Source of secret random draws.
         """
         made = rows.copy()
         gaps = np.isnan(rows)
@@ -205,9 +205,9 @@ def _patterns(
     missing: npt.NDArray[np.bool_], among: npt.NDArray[np.intp]
 ) -> Iterator[tuple[npt.NDArray[np.bool_], npt.NDArray[np.intp]]]:
     """Yields every combination of missing columns and those of the rows that have it."""
-    kinds, kind = np.unique(np.packbits(missing[among], axis=1), axis=0, return_inverse=True)
-    for number in range(len(kinds)):
-        places = among[kind.reshape(-1) == number]
+    patterns, pattern = np.unique(np.packbits(missing[among], axis=1), axis=0, return_inverse=True)
+    for number in range(len(patterns)):
+        places = among[pattern.reshape(-1) == number]
         yield missing[places[0]], places
 
 

@@ -10,10 +10,10 @@ it was computed.
 `noisy_fill` releases no learned number as it is. Only differences between the labels of a row
 matter to decoding, so every row is first centred; a missing row is then the copy of a genuine row,
 drawn secretly; and every row, genuine or not, gets normal noise with `noise` times the spread of
-the genuine ones. A row alone then hardly says which kind it is. The rows of one term together say
-more: where pairs of tokens have rows, the sum of a dozen outgrows the noise, and more noise costs
-what the table is for. So noise is for tables of tokens alone, where a term has one row, and
-terms of few documents should not have been learned (NOISY_FILL_DOCUMENTS). None of this is
+the genuine ones. A row alone then hardly shows whether it was learned. The rows of one term
+together reveal more: where pairs of tokens have rows, the sum of a dozen outgrows the noise, and
+more noise costs what the table is for. So noise is for tables of tokens alone, where a term has one
+row, and terms of few documents should not have been learned (NOISY_FILL_DOCUMENTS). None of this is
 differential privacy.
 
 `updated_*` release a further training of a table that is out already (section 4.5): the amounts by
@@ -69,7 +69,7 @@ def paper_fill(
 
     Args:
         table: What was learned; its weights stay as they are.
-        stream: Where chance comes from.
+        stream: Source of secret random draws.
         family: One of `distributions.FAMILIES`; "normals" is the paper's case study.
         parts: Of the family "mixture".
         zeros_drawn: Whether weights that are 0 after training count as missing.
@@ -123,7 +123,7 @@ def noisy_fill(
 
     Args:
         table: What was learned, best without rows that occur in one place alone.
-        stream: Where chance comes from.
+        stream: Source of secret random draws.
         noise: Spreads of the genuine rows that are added as noise, above 0.
         centred: Whether the mean of each row is taken away, which changes no comparison between
             labels; by default where there are at least two.
@@ -141,13 +141,13 @@ def noisy_fill(
     if scales is None:
         return _spread_out(rows, np.flatnonzero(learned), len(learned), noise, stream)
     rows /= scales[learned][:, None]
-    chances = _chances(table.seen[learned])
-    made = _spread_out(rows, np.flatnonzero(learned), len(learned), noise, stream, chances)
+    weights = _copy_weights(table.seen[learned])
+    made = _spread_out(rows, np.flatnonzero(learned), len(learned), noise, stream, weights)
     made *= scales[:, None].astype(np.float32)
     return made
 
 
-def _chances(seen: npt.NDArray[np.bool_]) -> Doubles:
+def _copy_weights(seen: npt.NDArray[np.bool_]) -> Doubles:
     """Returns how often each row is copied: every label's rows alike, and as much as each other's.
 
     Args:
@@ -191,7 +191,7 @@ def updated_paper_fill(
 
     Args:
         update: What training changed.
-        stream: Where chance comes from.
+        stream: Source of secret random draws.
         family: One of `distributions.FAMILIES`; independent normals would not keep weight and
             amount together.
 
@@ -230,7 +230,7 @@ def updated_noisy_fill(
 
     Args:
         update: What training changed.
-        stream: Where chance comes from.
+        stream: Source of secret random draws.
         noise: Spreads of the genuine amounts that are added as noise.
         centred: As in `noisy_fill`.
 
@@ -261,14 +261,14 @@ def _spread_out(
     count: int,
     noise: float,
     stream: SecretStream,
-    chances: Doubles | None = None,
+    weights: Doubles | None = None,
 ) -> Floats:
     """Returns the genuine rows at their places, copies of them everywhere else, all with noise."""
     _require_learned(len(genuine))
-    if chances is None:
+    if weights is None:
         source = stream.choices(count, len(genuine))
     else:
-        source = stream.draws(count, chances)
+        source = stream.draws(count, weights)
     source[places] = np.arange(len(genuine))
     covariance = np.cov(genuine, rowvar=False, ddof=0).reshape(genuine.shape[1], -1)
     values, vectors = np.linalg.eigh(covariance)

@@ -147,7 +147,7 @@ def stored(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Returns weights and transitions of a CRFsuite model; NaN where it has none.
 
-    Its attributes must be spelled as rows, its labels as columns. The layout is that of
+    Its attributes must be names_of_rows as rows, its labels as columns. The layout is that of
     crf1d_model.c and cqdb.c.
 
     Raises:
@@ -195,8 +195,8 @@ def _sequences(
     kept: npt.NDArray[np.bool_],
 ) -> Iterator[tuple[list[list[str]], list[str]]]:
     """Yields the attributes of every item of a sequence, and their labels."""
-    spelled = np.full(len(kept), None, dtype=object)
-    spelled[kept] = [str(row) for row in np.flatnonzero(kept).tolist()]
+    names_of_rows = np.full(len(kept), None, dtype=object)
+    names_of_rows[kept] = [str(row) for row in np.flatnonzero(kept).tolist()]
     for first, last in zip(documents[:-1].tolist(), documents[1:].tolist(), strict=True):
         if first == last:
             continue
@@ -204,7 +204,7 @@ def _sequences(
         rows = features.indices[ends[0] : ends[-1]]
         there = kept[rows]
         places = np.concatenate([[0], np.cumsum(there)])[ends - ends[0]].tolist()
-        words = spelled[rows[there]].tolist()
+        words = names_of_rows[rows[there]].tolist()
         items = [words[start:stop] for start, stop in zip(places[:-1], places[1:], strict=True)]
         yield items, [str(label) for label in labels[first:last].tolist()]
 

@@ -137,8 +137,8 @@ def fit(matrix: Any, labels: Sequence[str], *, classifier: Any = None) -> Linear
     """
     if len(set(labels)) < 2 or len(labels) != matrix.shape[0]:
         raise AnnotationError(
-            f"{matrix.shape[0]} documents have {len(labels)} labels of {len(set(labels))} kinds; "
-            "expected one each, of at least two kinds. Give documents of another kind."
+            f"{matrix.shape[0]} documents have {len(labels)} labels of {len(set(labels))} classes; "
+            "expected one each, of at least two classes. Give documents of another class."
         )
     # What no document has is left out, so that it can't be told from what was not learned.
     columns = np.flatnonzero(np.asarray(matrix.getnnz(axis=0)).ravel())

@@ -1,10 +1,10 @@
 """Noiseless fitting: the training of private tables without its noise, and of few words.
 
-No promise follows from it: what comes out is not to be released, and `filling.noisy_fill` makes a
+No guarantee follows from it: what comes out is not to be released, and `filling.noisy_fill` makes a
 table to release of it. The gradient of a document is clipped as in private training, so that none
-says more than others. That every step leaves of each label all but the top_features_per_label rows
-at zero (Blumensath, Davies 2009, iterative hard thresholding) is what hides most words: a row that
-says nothing of a label can't be told from a made-up one.
+weighs more than others. Every step leaves each label a weight in its top_features_per_label rows
+alone (Blumensath, Davies 2009, iterative hard thresholding). That is what hides most words: a row
+without a weight can't be distinguished from a made-up one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOP_FEATURES_PER_LABEL = 128
 """Rows that are left a weight for each label."""
 
 _FREE = 4
-"""Steps before any row is silenced: what is loud has to show first."""
+"""Steps before any row is set to zero: large weights have to emerge first."""
 
 
 def fit_without_noise(
@@ -62,7 +62,7 @@ def fit_without_noise(
     require_labels(features, labels, sequences, start.tags)
     data = data_of(features, labels, sequences, records, start)
     plan = _Noiseless(steps=steps, expected_records=max(1, len(data.records)))
-    training = _Thrifty(data, start, plan, settings, SecretStream())
+    training = _Thresholded(data, start, plan, settings, SecretStream())
     training.kept = kept = (
         len(data.rows) if top_features_per_label is None else top_features_per_label
     )
@@ -91,10 +91,10 @@ def hard_thresholded(rows: Floats, kept: int) -> Floats:
     """
     if kept >= len(rows):
         return rows
-    said = rows - rows.mean(axis=1, keepdims=True)
-    loud = np.argsort(np.abs(said), axis=0, kind="stable")[len(rows) - kept :]
+    centred = rows - rows.mean(axis=1, keepdims=True)
+    largest = np.argsort(np.abs(centred), axis=0, kind="stable")[len(rows) - kept :]
     made = np.zeros_like(rows)
-    np.put_along_axis(made, loud, np.take_along_axis(said, loud, axis=0), axis=0)
+    np.put_along_axis(made, largest, np.take_along_axis(centred, largest, axis=0), axis=0)
     return made
 
 
@@ -109,8 +109,8 @@ class _Noiseless:
     noise_multiplier: float = 0.0
 
 
-class _Thrifty(Training):
-    """Training that silences all but some rows after every step."""
+class _Thresholded(Training):
+    """Training that sets all but some rows to zero after every step."""
 
     kept = 0
     _taken = 0

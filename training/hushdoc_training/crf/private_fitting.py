@@ -29,7 +29,7 @@ from hushdoc_training.randomness.secret_stream import SecretStream
 Floats = npt.NDArray[np.float64]
 
 UNSEEN_SCALE = 0.02
-"""Scale of rows that public text of the same kind does not use, as a share of the largest."""
+"""Scale of rows that comparable public text does not use, as a share of the largest."""
 
 _CHUNK_ROWS = 1 << 18
 _CHUNK_RECORDS = 1 << 10
@@ -76,8 +76,8 @@ class Start:
 
     Attributes:
         tags: The labels, OUTSIDE among them or not.
-        scales: Scale of each row as a parameter, shape [R]: what is said of a row is said by so
-            much. None may be 0, so that none stays without noise.
+        scales: Scale of each row as a parameter, shape [R]: its gradient and its noise are
+            multiplied by it. None may be 0, so that none stays without noise.
         transitions: Shape [d, d].
         weights: Shape [R, d], in the table's own units; None is zero.
     """

@@ -6,7 +6,7 @@ appears in, and states the Renyi divergence between the two, summed over columns
 delta.
 
 It is a measured divergence between fitted distributions, not differential privacy: genuine rows are
-released as they are, and the number does not bound what they tell. The paper's figures show one
+released as they are, and the number does not bound what they reveal. The paper's figures show one
 direction; here are both, since the definition is symmetrical and the other direction costs several
 times more.
 """
@@ -48,7 +48,7 @@ class TermCost:
         without_term: Epsilon from the divergence of the distribution without the term from the one
             with it, which is the direction in the paper's figures.
         with_term: Epsilon from the divergence the other way; infinite where it has none.
-        delta: At which both are stated.
+        delta: At which both hold.
     """
 
     removed: int
@@ -134,7 +134,7 @@ class AdjacentDistributions:
 
         Args:
             share: From 0 to 1; the same share of the rows is left out, rounded upwards.
-            delta: At which epsilon is stated.
+            delta: At which epsilon holds.
         """
         return self.cost(math.ceil(share * len(self._means)), delta)
 
@@ -302,7 +302,7 @@ def plot(curves: Iterable[tuple[Doubles, Sequence[TermCost]]], path: Path) -> No
 
 
 def _distances(scheme: FeatureScheme) -> list[range]:
-    """Returns the distances of the pairs that are one kind of feature."""
+    """Returns the distances of the pairs that are one type of feature."""
     near = [range(1, 2)] if scheme.bigrams else []
     return near + ([range(2, hashing.MAX_SKIPPED + 2)] if scheme.skip_grams else [])
 

@@ -1,4 +1,4 @@
-"""Whole texts: each is of one kind, which all of its sentences share.
+"""Whole texts: each is of one class, which all of its sentences share.
 
 A table labels sentences, one after the other. Where a label may never change from one sentence to
 the next (`one_class`), the best labels of a text are one and the same for all of them: that of the
@@ -28,29 +28,29 @@ FEATURES = 128
 """About how many rows of a text matter; a constant by which scales are made small."""
 
 LEAST_TEXTS, FLOOR = 3, 0.02
-"""Public texts that must have a row for its rarity to be told; least scale of one that is told."""
+"""Public texts that must have a row for its rarity to be estimated; least scale of such a row."""
 
 
 def class_corpus(texts: Iterable[ClassifiedText], names: Sequence[str]) -> Corpus:
-    """Returns the sentences of texts, each with the kind of its text as label.
+    """Returns the sentences of texts, each with the class of its text as label.
 
     Texts without a word say nothing, and are left out.
 
     Raises:
-        AnnotationError: A kind has no name, or is called "O", which stands for no label.
+        AnnotationError: A class has no name, or is called "O", which stands for no label.
     """
     columns = _columns(names)
     sentences: list[Sequence[str]] = []
     labels: list[int] = []
     ends = [0]
-    for told in texts:
-        if told.label not in columns:
+    for text in texts:
+        if text.label not in columns:
             continue
-        places = segmentation.sentences(told.text)
-        found = [segmentation.words(told.text, *place) for place in places]
+        places = segmentation.sentences(text.text)
+        found = [segmentation.words(text.text, *place) for place in places]
         if any(found):
             sentences += found
-            labels += [columns[told.label]] * len(found)
+            labels += [columns[text.label]] * len(found)
             ends.append(len(labels))
     return Corpus(
         sentences=tuple(sentences),
@@ -104,7 +104,7 @@ def one_class(names: Sequence[str]) -> npt.NDArray[np.float32]:
 def rarity_scales(public: Features, rows: int, *, unseen_scale: float) -> npt.NDArray[np.float64]:
     """Returns scales of rows for DP-SGD from public texts alone: how rare each row is there.
 
-    Words that every text has say nothing of its kind, and most of every text is such words: where
+    Words that every text has say nothing of its class, and most of every text is such words: where
     rows counted alike, little else would fit under the clipping norm.
 
     Args:
@@ -122,9 +122,9 @@ def rarity_scales(public: Features, rows: int, *, unseen_scale: float) -> npt.ND
     pairs = np.unique(owners * rows + public.indices)
     counts = np.bincount(pairs % rows, minlength=rows)
     rarity = np.log((public.num_items + 1) / (counts + 1))
-    told = counts >= LEAST_TEXTS
-    largest = max(float(rarity[told].max(initial=0.0)), 1e-9)
-    scales = np.where(told, np.maximum(rarity / largest, FLOOR), unseen_scale)
+    known = counts >= LEAST_TEXTS
+    largest = max(float(rarity[known].max(initial=0.0)), 1e-9)
+    scales = np.where(known, np.maximum(rarity / largest, FLOOR), unseen_scale)
     return np.asarray(scales * FEATURES**-0.5, dtype=np.float64)
 
 
@@ -132,7 +132,7 @@ def _columns(names: Sequence[str]) -> dict[str, int]:
     for name in names:
         if not name.strip() or name == OUTSIDE:
             raise AnnotationError(
-                f"A kind of text is called {name[:40]!a}; expected a name other than '{OUTSIDE}', "
-                "which stands for no label. Rename it in the data."
+                f"A class of texts is called {name[:40]!a}; expected a name other than "
+                f"'{OUTSIDE}', which stands for no label. Rename it in the data."
             )
     return {name: number for number, name in enumerate(dict.fromkeys(names))}

@@ -15,7 +15,7 @@ from hushdoc.errors import MissingExtraError
 
 NAME = "order of the words in the vocabulary of all-MiniLM-L6-v2"
 _FIRST = "the"
-"""The most frequent word; what stands before it is signs and letters, in no such order."""
+"""The most frequent word; before it stand signs and single characters, in no such order."""
 
 _SHIFT = 2.7
 """By which Mandelbrot (1953) corrects the rank of the most frequent words."""
@@ -47,8 +47,8 @@ def sentences(
         >>> sum(one.count("the") for one in made) > sum(one.count("zebra") for one in made) > 0
         True
     """
-    chances = 1 / (np.arange(len(words)) + 1 + _SHIFT)
+    weights = 1 / (np.arange(len(words)) + 1 + _SHIFT)
     drawn = np.random.default_rng(seed).choice(
-        len(words), size=(count, length), p=chances / chances.sum()
+        len(words), size=(count, length), p=weights / weights.sum()
     )
     return [[words[number] for number in row] for row in drawn.tolist()]

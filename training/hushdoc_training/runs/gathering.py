@@ -42,8 +42,8 @@ def first_finds(group: Group, look: Callable[[], Found]) -> Found:
         return found[0]
     box: list[Any] = [found[0] if found else None]
     dist.broadcast_object_list(box, group=group.handle, group_src=0)
-    told: Found = box[0]
-    return told
+    received: Found = box[0]
+    return received
 
 
 def gather(model: nn.Module, optimizer: torch.optim.Optimizer, group: Group) -> Whole:
@@ -153,8 +153,8 @@ def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 
 def _place(key: str) -> tuple[int, str] | None:
     """Returns the parameter and the name of an optimizer's value."""
-    kind, _, rest = key.partition(".")
-    if kind != "optimizer":
+    prefix, _, rest = key.partition(".")
+    if prefix != "optimizer":
         return None
     index, _, name = rest.partition(".")
     return int(index), name

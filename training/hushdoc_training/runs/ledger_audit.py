@@ -33,7 +33,7 @@ def audit(ledger: Ledger, folders: Sequence[Path] = ()) -> tuple[Finding, ...]:
     """Returns what was checked and found.
 
     Raises:
-        InputError: The file vanished or was swapped meanwhile.
+        InputError: The file was removed or replaced during the audit.
         CheckpointError: A folder holds no run.
     """
     damages = storage.damages(ledger.path)

@@ -191,7 +191,7 @@ class TestFitAndFill:
             CRFSettings(algorithm="batch", fill="paper-fill")
 
     def test_the_certificate_states_what_was_used(self) -> None:
-        plain, batch = CRFSettings().stated(), CRFSettings(algorithm="batch").stated()
+        plain, batch = CRFSettings().reported(), CRFSettings(algorithm="batch").reported()
         assert (plain["iterations"], plain["noise"], plain["min_document_frequency"]) == (
             30,
             0.5,
@@ -210,7 +210,7 @@ class TestFitAndFill:
         assert batch["batch"]["emphasis"] == 8.0
         own = CRFSettings(
             algorithm="batch", iterations=3, noise=2.0, min_document_frequency=4
-        ).stated()
+        ).reported()
         assert (own["iterations"], own["noise"], own["min_document_frequency"]) == (3, 2.0, 4)
 
     def test_batches_find_clauses_after_a_full_spread_of_noise(

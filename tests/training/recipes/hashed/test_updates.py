@@ -30,7 +30,7 @@ def private(name: str, epsilon: float, **told: str) -> Claim:
 
 
 def filled(name: str, *audits: Audit, fill: str = "noisy-fill") -> Claim:
-    made = claims.Made(name=name, fill=fill, rows=8, columns=2, settings={}, audits=audits)
+    made = claims.FilledTable(name=name, fill=fill, rows=8, columns=2, settings={}, audits=audits)
     return claims.claim(made)
 
 
@@ -104,7 +104,7 @@ def test_a_filled_update_promises_nothing_and_keeps_what_the_first_one_told() ->
     assert any("as they were learned" in caveat for caveat in mixed.caveats)
     thrice = updates.beside(filled("newest", AUDIT), both)
     assert thrice.audits[-1].method == "earlier table: two samples"
-    with pytest.raises(CheckpointError, match="promises less"):
+    with pytest.raises(CheckpointError, match="guarantees less"):
         updates.beside(filled("new", AUDIT), private("old", 3))
 
 
@@ -113,7 +113,7 @@ def test_what_promised_nothing_gives_nothing() -> None:
         both = updates.beside(filled("new", AUDIT), filled("old", *audits, fill=fill))
         [guarantee] = both.guarantees
         assert guarantee.kind == "none"
-        assert "promised nothing" in (guarantee.reason or "")
+        assert "had no guarantee" in (guarantee.reason or "")
         Claim.from_json(both.to_json())
     two = replace(filled("old"), guarantees=filled("old").guarantees * 2)
     with pytest.raises(CheckpointError, match="2 guarantees"):

@@ -2,7 +2,7 @@
 
 `train_filled` bolts a fill on a linear classifier of scikit-learn ("Hash the Universe", section 3)
 and attacks what comes out. It writes the checkpoint of a table whose transitions, a public
-constant, let a text have one kind alone; so do the tables with noise of `private_runs`.
+constant, let a text have one class alone; so do the tables with noise of `private_runs`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hushdoc_training.recipes.hashed.settings import CRFSettings
 from hushdoc_training.table_checkpoint import TableCheckpoint
 
 ALGORITHM = "linear support vectors by stochastic gradients (scikit-learn's SGDClassifier)"
-FURTHER = "passive-aggressive, one kind against the rest, from the released table"
+FURTHER = "passive-aggressive, one class against the rest, from the released table"
 ONE_CLASS = "a public constant: all sentences of a text have one label"
 
 Floats = npt.NDArray[np.floating]
@@ -44,11 +44,11 @@ Report = Callable[[Attack], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Accuracy:
-    """How many texts get their own kind.
+    """How many texts get their own class.
 
     Attributes:
         right: The share that does.
-        commonest: What answering the commonest kind to all would reach.
+        commonest: The share if all got the commonest class.
         texts: How many were asked.
     """
 
@@ -83,7 +83,7 @@ def train_filled(
     """Fits, fills, attacks, and writes `out/checkpoint`.
 
     Args:
-        corpus: Texts of at least two kinds.
+        corpus: Texts of at least two classes.
         own: What their features are.
         settings: How to fill: of them only fill, noise and threshold are asked for.
         out: A new folder for the run.
@@ -91,11 +91,11 @@ def train_filled(
         released: The table that training goes on from, if there is one.
         accesses: How else they are read, for the certificate.
         report: Called with what each attack achieved.
-        progress: Told in a word or two what comes next.
+        progress: Called with a word or two on what comes next.
 
     Raises:
         AnnotationError: There is nothing to learn.
-        CheckpointError: The released table has a promise that this one could not keep.
+        CheckpointError: The released table has a guarantee that this one could not keep.
         InputError: Too little was learned to fill a table.
         OutputExistsError: A checkpoint stands there already.
         MissingExtraError: scikit-learn or safetensors is not installed.
@@ -113,9 +113,9 @@ def train_filled(
     audits: tuple[Audit, ...] = ()
     if settings.fill != "none":
         say("Attacking the table")
-        audits = tuple(attack.audit() for attack in _told(attacks(trained), report))
+        audits = tuple(attack.audit() for attack in _reported(attacks(trained), report))
     claim = claims.claim(
-        claims.Made(
+        claims.FilledTable(
             name=name,
             fill=settings.fill,
             rows=own.rows,
@@ -192,7 +192,7 @@ def attacks(trained: Trained) -> Iterator[Attack]:
 
 
 def score(table: TableCheckpoint, corpus: Corpus) -> Accuracy:
-    """Returns how many texts a table gives their own kind, as whoever reads it would."""
+    """Returns how many texts a table gives their own class, as a reader would."""
     weights = HashedTable(
         weights=table.weights, transitions=table.transitions.astype(np.float64), scale=None
     )
@@ -231,7 +231,7 @@ def written(
     return made
 
 
-def _told(found: Iterator[Attack], report: Report | None) -> Iterator[Attack]:
+def _reported(found: Iterator[Attack], report: Report | None) -> Iterator[Attack]:
     for attack in found:
         if report is not None:
             report(attack)
@@ -239,7 +239,7 @@ def _told(found: Iterator[Attack], report: Report | None) -> Iterator[Attack]:
 
 
 def _puzzles(corpus: Corpus, counts: Any, wanted: range) -> list[Puzzle]:
-    """Returns places in texts, to be guessed among names that no text has; every kind counts."""
+    """Returns places in texts, to be guessed among names that no text has; every class counts."""
     # Elsewhere the label 0 says that there is none, and nothing is asked of it.
     shifted = replace(corpus, labels=corpus.labels + 1)
     found = attacks_on_tables.puzzles_of(shifted, counts, wanted)
@@ -247,18 +247,18 @@ def _puzzles(corpus: Corpus, counts: Any, wanted: range) -> list[Puzzle]:
 
 
 def require_classes(corpus: Corpus, released: TableCheckpoint | None = None) -> None:
-    """Refuses texts that teach nothing; a table that knows all kinds may learn more of some.
+    """Refuses texts that teach nothing; a table that knows all classes may learn more of some.
 
     Raises:
-        AnnotationError: There are too few kinds.
+        AnnotationError: There are too few classes.
     """
     there = set(np.unique(corpus.labels).tolist())
     missing = [name for number, name in enumerate(corpus.names) if number not in there]
     if there and released is not None:
         return
     if missing or len(there) < 2:
-        found = f"none of the kind '{missing[0]}'" if missing else f"{len(there)} kind"
+        found = f"none of the class '{missing[0]}'" if missing else f"{len(there)} class"
         raise AnnotationError(
-            f"Of the texts to learn from there is {found}; expected some with words of each kind, "
-            "and at least 2 kinds. Give more texts, or name the kinds to learn."
+            f"Of the texts to learn from there is {found}; expected some with words of each class, "
+            "and at least 2 classes. Give more texts, or name the classes to learn."
         )

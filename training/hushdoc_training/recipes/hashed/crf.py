@@ -107,11 +107,11 @@ def train(
         public: Of the algorithm "batch": features of public sentences, which scale the rows.
         public_data: What else was used, such as these sentences.
         attack: Measures the finished table; without it the claim's kind is "none".
-        with_costs: Whether the paper's measured cost of frequent terms is stated. It is computed
+        with_costs: Whether the paper's measured cost of frequent terms is reported. It is computed
             from the documents and released with the claim.
         accesses: How else the documents are read, for the certificate.
         caveats: What else its reader should know.
-        progress: Told in a word or two what comes next.
+        progress: Called with a word or two on what comes next.
 
     Raises:
         AnnotationError: There is nothing to learn.
@@ -124,15 +124,15 @@ def train(
     trained = fit_and_fill(corpus, scheme, settings, clusters=clusters, public=public)
     if attack is not None:
         say("Attacking the table")
-    made = claims.Made(
+    made = claims.FilledTable(
         name=name,
         fill=settings.fill,
         rows=scheme.rows,
         columns=len(corpus.names),
-        settings=settings.stated(),
+        settings=settings.reported(),
         public_data=public_data + (() if clusters is None else (_word_clusters(),)),
         audits=() if attack is None else tuple(attack(trained)),
-        costs=_stated_costs(trained) if with_costs else {},
+        costs=_reported_costs(trained) if with_costs else {},
     )
     claim = claims.claim(made)
     table = TableCheckpoint(
@@ -243,7 +243,7 @@ def fill(
 
 
 def _sealable(weights: Floats) -> Floats:
-    """Returns a table without a row of zeros, by which verifiers tell one that nobody filled.
+    """Returns a table without a row of zeros, by which verifiers recognise one that nobody filled.
 
     The paper's fill keeps rows that training left at zero. Their first weight becomes the least
     that a file of half precision can hold, and no label changes by it.
@@ -283,7 +283,7 @@ def terms(trained: Trained) -> Terms:
     return term_cost.terms(trained.corpus.sentences, trained.scheme)
 
 
-def _stated_costs(trained: Trained) -> dict[str, Any]:
+def _reported_costs(trained: Trained) -> dict[str, Any]:
     return {
         "termCost": term_cost.KIND,
         "delta": term_cost.DELTA,

@@ -1,8 +1,8 @@
 """Audits of private tables, for which no protected document is read.
 
 What is attacked is the code and the plan that made a table: the same training runs once more on
-invented documents, among which canaries stand, and what its table tells of them is written into the
-certificate. Nothing more is learned about the protected documents, so it costs no privacy.
+invented documents with canaries among them, and what its table reveals of these is written into
+the certificate. Nothing more is learned about the protected documents, so it costs no privacy.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def attacks_on_documents(
     settings: Settings,
     unseen_scale: float = private_fitting.UNSEEN_SCALE,
 ) -> list[Attack]:
-    """Returns what is told of canary documents and of rows by DP-SGD under a plan."""
+    """Attacks DP-SGD under a plan: canary documents, and rows."""
     make = corpus.token_corpus if scheme.level == "token" else corpus.sentence_corpus
     texts = make(clause_contracts.contracts(DOCUMENTS, seed=2), [LABEL])
     data = Data(
@@ -76,7 +76,7 @@ def attacks_on_documents(
 def _attacked(
     data: Data, scheme: FeatureScheme, plan: Plan, *, start: Start, settings: Settings
 ) -> list[Attack]:
-    """Returns what a training tells of canaries among its documents, and of rows."""
+    """Attacks a training: canaries among its documents, and rows."""
     had = np.bincount(data.features.indices, minlength=scheme.rows) > 0
     count = min(CANARIES, int((~had).sum()) // 2)
     if count < LEAST_ROWS:
@@ -106,29 +106,29 @@ def _attacked(
 def attacks_on_whole_texts(
     scheme: FeatureScheme, plan: Plan, *, scales: npt.NDArray[np.float64], settings: Settings
 ) -> list[Attack]:
-    """Returns what is told of canary texts and of rows by DP-SGD of kinds of whole texts."""
+    """Attacks DP-SGD of classes of whole texts: canary texts, and rows."""
     texts = corpus.sentence_corpus(clause_contracts.contracts(DOCUMENTS, seed=2), [])
     whole = whole_texts.whole(texts.features(scheme), texts)
     each = np.arange(whole.num_items + 1)
-    # Two kinds that their words do not tell apart: canaries are all that can be learned.
+    # Two classes that their words do not distinguish: canaries are all that can be learned.
     data = Data(features=whole, labels=each[:-1] % 2, sequences=each, records=each)
-    names = ("one kind", "another")
+    names = ("one class", "another")
     start = Start(tags=names, scales=scales, transitions=np.zeros((2, 2)))
     return _attacked(data, scheme, plan, start=start, settings=settings)
 
 
 def attacks_on_terms(scheme: FeatureScheme, *, bound: float, noise_std: float) -> list[Attack]:
-    """Returns what is told of canary terms and of rows by one release of log-odds."""
+    """Attacks one release of log-odds: canary terms, and rows."""
     planted, left_out = _own_rows(scheme)
     if len(planted) < LEAST_ROWS:
         return []
-    said = [[term] for term in planted for _ in range(PLACES)]
-    # As many sentences that say nothing of the kind: without them no word would speak for a label.
-    sentences = said + [["headings"]] * len(said)
-    labels = np.repeat([1, 0], len(said))
+    labelled = [[term] for term in planted for _ in range(PLACES)]
+    # As many sentences without a label: without them no word would speak for one.
+    sentences = labelled + [["headings"]] * len(labelled)
+    labels = np.repeat([1, 0], len(labelled))
     table = term_release.log_odds(sentences, labels, scheme, num_labels=2, bound=bound)
     weights = term_release.released(table, noise_std=noise_std, stream=SecretStream())
-    true, false = (_spoken(weights, scheme, terms) for terms in (planted, left_out))
+    true, false = (_scores_of(weights, scheme, terms) for terms in (planted, left_out))
     attack = measured(METHOD_OF_TERMS, true, false, unit="token-term")
     had = np.zeros(scheme.rows, dtype=bool)
     had[hashing.features([[term] for term in planted], scheme).indices] = True
@@ -150,16 +150,16 @@ def _own_rows(scheme: FeatureScheme) -> tuple[list[str], list[str]]:
     return alone[:half], alone[half : 2 * half]
 
 
-def _spoken(weights: Weights, scheme: FeatureScheme, terms: Sequence[str]) -> Scores:
+def _scores_of(weights: Weights, scheme: FeatureScheme, terms: Sequence[str]) -> Scores:
     """Returns how much the rows of terms speak for the label."""
     found = hashing.features([[term] for term in terms], scheme)
     rows = weights[found.indices[found.offsets[:-1]]].astype(np.float64)
-    said: Scores = rows[:, 1] - rows[:, 0]
-    return said
+    scores: Scores = rows[:, 1] - rows[:, 0]
+    return scores
 
 
 def _on_rows(weights: Weights, had: npt.NDArray[np.bool_]) -> Iterator[Attack]:
-    """Yields how well rows that documents had are told from the others."""
+    """Yields how well rows that documents had are distinguished from the others."""
     if min(had.sum(), (~had).sum()) >= LEAST_ROWS:
         for attack in ROW_ATTACKS:
             yield attack(weights, had)

@@ -197,11 +197,11 @@ def document_claim(
     )
     guarantees = tuple(
         replace(
-            told,
+            guarantee,
             floating_point=FLOATING_POINT,
-            unit_definition=unit_definition or told.unit_definition,
+            unit_definition=unit_definition or guarantee.unit_definition,
         )
-        for told in claim.guarantees
+        for guarantee in claim.guarantees
     )
     return replace(claim, guarantees=guarantees, releases=("hash-table",))
 
@@ -220,7 +220,7 @@ def release_terms(
     Args:
         table: Made by `term_release.log_odds`; the guarantee holds for no other.
         noise_std: Standard deviation of the noise on every cell.
-        delta: At which epsilon is stated.
+        delta: At which epsilon holds.
         name: What the protected documents are called.
         public_data: What clusters were made from, if there are some.
         items: What has labels, in words.
@@ -260,7 +260,7 @@ def release_terms(
 
 
 def _guarantee(event: Gaussian, delta: float) -> Guarantee:
-    """Returns a promise of one release of noise; kind and unit are still to be said."""
+    """Returns the guarantee of one release of noise, without its unit."""
     return guarantees.differential_privacy(
         event,
         lambda point: _epsilon(event, point),

@@ -1,7 +1,7 @@
 """Public texts: what scales the rows of a table, and what the certificate says of it.
 
-Contracts that somebody holds to be public are best. Who gives none gets invented contracts and, if
-told what to state of its source and where MiniLM's package is installed, how rare English words
+Contracts that somebody declares public are best. Without any, invented contracts are taken
+and, where their overlap is declared and MiniLM's package is installed, how rare English words
 are at large.
 """
 

@@ -98,7 +98,7 @@ class CRFSettings:
             return self.noise
         return filling.SCALED_NOISE if self.algorithm == BATCH else filling.NOISE
 
-    def stated(self) -> dict[str, Any]:
+    def reported(self) -> dict[str, Any]:
         """Returns the settings as they were used, for the certificate."""
         used = {
             "iterations": self.passes,

@@ -1,8 +1,8 @@
 """The attacks that a filled table is put to before its certificate is written.
 
-Each looks at the released table as a recipient would. Rows of the table are told apart into those
+Each looks at the released table as a recipient would. Rows of the table are classified into those
 that training had and made-up ones; where items are sentences, words are blacked out and guessed
-among names that no document has. Kinds of words are asked for apart, for they fare differently:
+among names that no document has. Two groups of words are attacked apart, for they fare differently:
 those of few documents, and those of so many that training kept them, in sentences with a label and
 in those without. What attacks find of the latter is partly what the table is for: which words such
 items have.
@@ -30,7 +30,7 @@ from hushdoc_training.recipes.hashed.crf import Trained
 ROW_ATTACKS = (zeros, antisymmetry, multiplicity, float_pattern, two_sample)
 
 LEAST_ROWS = 20
-"""Rows of each kind, below which no rate could be told."""
+"""Rows of each group, below which no rate can be estimated."""
 
 RARE_DOCUMENTS = 2
 """Where training dropped nothing, terms of at most so many documents are the rare ones."""
@@ -41,7 +41,7 @@ Report = Callable[[Attack], None]
 
 
 def audits(trained: Trained, *, report: Report | None = None) -> tuple[Audit, ...]:
-    """Returns what every attack on a table achieved; none where it has too few rows of a kind."""
+    """Returns what every attack on a table achieved; none where it has too few rows of a group."""
     found = []
     for attack in attacks(trained):
         if report is not None:
@@ -58,7 +58,7 @@ def attacks(trained: Trained) -> Iterator[Attack]:
 
 
 def attacks_on_rows(trained: Trained) -> Iterator[Attack]:
-    """Yields what attacks achieve that tell learned rows from made-up ones."""
+    """Yields what attacks achieve that distinguish learned rows from made-up ones."""
     genuine = _genuine(trained)
     if min(genuine.sum(), (~genuine).sum()) >= LEAST_ROWS:
         for attack in ROW_ATTACKS:
@@ -77,8 +77,8 @@ def _genuine(trained: Trained) -> npt.NDArray[np.bool_]:
 def _attacks_on_terms(trained: Trained) -> Iterator[Attack]:
     """Yields attacks on terms of few documents, and on those of more.
 
-    Of the latter only those that were learned from count: an average over all would hide what
-    the table tells of them. Of the former too where there are some; where dropping left none, it is
+    Of the latter only those that were learned from count: an average over all would hide what the
+    table reveals of them. Of the former too where there are some; where dropping left none, it is
     dropping that is measured.
     """
     few = max(RARE_DOCUMENTS, trained.settings.threshold - 1)

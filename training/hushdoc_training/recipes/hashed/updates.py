@@ -56,26 +56,26 @@ def added(claim: Claim, before: Claim) -> Claim:
     Raises:
         CheckpointError: The earlier table does not protect whole documents.
     """
-    (told,), (new,) = _one_guarantee(before), _one_guarantee(claim)
-    units = told.unit_definition == new.unit_definition and told.adjacency == new.adjacency
-    if told.kind != "dp" or told.unit != new.unit or not units:
+    (earlier,), (new,) = _one_guarantee(before), _one_guarantee(claim)
+    units = earlier.unit_definition == new.unit_definition and earlier.adjacency == new.adjacency
+    if earlier.kind != "dp" or earlier.unit != new.unit or not units:
         raise CheckpointError(
-            f"The released table promises kind {told.kind}, unit {told.unit}; expected dp for each "
-            f"{new.unit}, or the next one could not promise that either. Update it by the mode "
-            "that it was made by, or train anew."
+            f"The released table has a guarantee of kind {earlier.kind}, unit {earlier.unit}; "
+            f"expected dp for each {new.unit}, or the next one could not have that either. Update "
+            "it by the mode that it was made by, or train anew."
         )
     commitment = claim.protected_data[0].commitment
     same = commitment is not None and commitment == before.protected_data[0].commitment
-    known = same and _holds(_transcript(claim, new), _transcript(before, told))
+    known = same and _holds(_transcript(claim, new), _transcript(before, earlier))
     return replace(
         claim,
         protected_data=_both(before.protected_data, claim.protected_data),
         public_data=_both(before.public_data, claim.public_data),
         data_accesses=_both(before.data_accesses, claim.data_accesses),
-        guarantees=(new if known else _composed(new, told, claim, before),),
+        guarantees=(new if known else _composed(new, earlier, claim, before),),
         transcripts=claim.transcripts
         if known
-        else {claims.TRANSCRIPT: _mechanism(before, told, claim, new)},
+        else {claims.TRANSCRIPT: _mechanism(before, earlier, claim, new)},
         audits=_audits(claim, before),
         training={**claim.training, "startedFrom": dict(before.training)},
         caveats=_both(before.caveats, claim.caveats),
@@ -83,26 +83,26 @@ def added(claim: Claim, before: Claim) -> Claim:
 
 
 def beside(claim: Claim, before: Claim) -> Claim:
-    """Returns the claim of a filled table that was trained further: no promise, both measured.
+    """Returns the claim of a filled table that was trained further: no guarantee, both measured.
 
     Raises:
-        CheckpointError: The earlier table has a promise, which the next one could not keep.
+        CheckpointError: The earlier table has a guarantee, which the next one could not keep.
     """
     require_filled(before)
-    (told,), (new,) = _one_guarantee(before), _one_guarantee(claim)
+    (earlier,), (new,) = _one_guarantee(before), _one_guarantee(claim)
     guarantee = replace(
         new,
         composition="two releases: the table that training went on from, and this one; whoever "
         "holds both sees by how much each row changed",
-        assumes=_both(told.assumes, new.assumes),
+        assumes=_both(earlier.assumes, new.assumes),
     )
-    if told.kind == "none" and new.kind != "none":
+    if earlier.kind == "none" and new.kind != "none":
         guarantee = replace(
             guarantee,
             kind="none",
             transcript=None,
             assumes=(),
-            reason=f"The table that training went on from promised nothing: {told.reason}",
+            reason=f"The table that training went on from had no guarantee: {earlier.reason}",
         )
     return replace(
         claim,
@@ -123,16 +123,17 @@ def beside(claim: Claim, before: Claim) -> Claim:
 
 
 def require_filled(before: Claim) -> None:
-    """Refuses a table with a promise, which a filled update of it would not keep.
+    """Refuses a table with a guarantee, which a filled update of it would not keep.
 
     Raises:
-        CheckpointError: It has a promise.
+        CheckpointError: It has a guarantee.
     """
-    (told,) = _one_guarantee(before)
-    if told.kind not in ("empirical", "none") or told.unit != "token-term":
+    (earlier,) = _one_guarantee(before)
+    if earlier.kind not in ("empirical", "none") or earlier.unit != "token-term":
         raise CheckpointError(
-            f"The released table promises kind {told.kind}, unit {told.unit}; expected a filled "
-            "table, for a filled update promises less. Update it by the mode that it was made by."
+            f"The released table has a guarantee of kind {earlier.kind}, unit {earlier.unit}; "
+            "expected a filled table, for a filled update guarantees less. Update it by the mode "
+            "that it was made by."
         )
 
 
@@ -145,21 +146,21 @@ def _one_guarantee(claim: Claim) -> tuple[Guarantee]:
     return (claim.guarantees[0],)
 
 
-def _composed(new: Guarantee, told: Guarantee, claim: Claim, before: Claim) -> Guarantee:
-    mechanism = _mechanism(before, told, claim, new)
+def _composed(new: Guarantee, earlier: Guarantee, claim: Claim, before: Claim) -> Guarantee:
+    mechanism = _mechanism(before, earlier, claim, new)
     if new.delta is None:
         raise ValueError("The guarantee of the further training has no delta.")
     return replace(
         new,
-        assumes=_both(told.assumes, new.assumes),
+        assumes=_both(earlier.assumes, new.assumes),
         epsilon=pld.epsilon(mechanism, new.delta),
         profile=tuple((pld.epsilon(mechanism, delta), delta) for _, delta in new.profile),
         gdp_mu=gdp.mu(mechanism),
         composition=f"two trainings, the second went on from the released table of the first, and "
-        f"both are added up for a document that was in both; the first: {told.composition}; the "
+        f"both are added up for a document that was in both; the first: {earlier.composition}; the "
         f"second: {new.composition}",
         hyperparameter_tuning=max(
-            told.hyperparameter_tuning, new.hyperparameter_tuning, key=_TUNINGS.index
+            earlier.hyperparameter_tuning, new.hyperparameter_tuning, key=_TUNINGS.index
         ),
     )
 
@@ -178,8 +179,8 @@ def _transcript(claim: Claim, guarantee: Guarantee) -> Mechanism:
     return claim.transcripts[str(guarantee.transcript)]
 
 
-def _mechanism(before: Claim, told: Guarantee, claim: Claim, new: Guarantee) -> Sequence:
-    both = _transcript(before, told), _transcript(claim, new)
+def _mechanism(before: Claim, earlier: Guarantee, claim: Claim, new: Guarantee) -> Sequence:
+    both = _transcript(before, earlier), _transcript(claim, new)
     return Sequence(events=tuple(event for made in both for event in _events(made)))
 
 
@@ -195,12 +196,12 @@ def _audits(claim: Claim, before: Claim) -> tuple[Audit, ...]:
 
 
 def _both(first: tuple[Item, ...], second: tuple[Item, ...]) -> tuple[Item, ...]:
-    """Returns the items of both, each once: equal ones are said once."""
+    """Returns the items of both, each once: equal ones are listed once."""
     return (*first, *(item for item in second if item not in first))
 
 
 def released(folder: Path) -> TableCheckpoint:
-    """Returns a table that tells kinds of whole texts, to be trained further.
+    """Returns a table of classes of whole texts, to be trained further.
 
     Raises:
         CheckpointError: There is none, or it finds something else.
@@ -211,7 +212,7 @@ def released(folder: Path) -> TableCheckpoint:
     )
     if not fits or not np.array_equal(found.transitions, whole_texts.one_class(found.tags)):
         raise CheckpointError(
-            f"The table in '{folder}' does not tell kinds of whole documents by their words; "
+            f"The table in '{folder}' does not classify whole documents by their words; "
             "expected what `hushdoc train classifier` wrote. Give its run folder."
         )
     return found
@@ -227,12 +228,12 @@ def fit_and_fill(
     """Returns by how much each row changes, filled, and the next table.
 
     Raises:
-        AnnotationError: The corpus has other kinds.
+        AnnotationError: The corpus has other classes.
         InputError: Too little changed to fill the rest.
     """
     if corpus.names != before.tags:
         raise AnnotationError(
-            f"The documents are of the kinds {', '.join(corpus.names)}, the released table knows "
+            f"The documents are of the classes {', '.join(corpus.names)}, the released table knows "
             f"{', '.join(before.tags)}; expected the same, in the same order. Train a new table."
         )
     features = corpus.features(before.scheme, min_document_frequency=settings.threshold)
@@ -267,13 +268,13 @@ def fit_and_fill(
     return trained, _full(made, corpus)
 
 
-def as_stated(settings: CRFSettings) -> CRFSettings:
+def as_update(settings: CRFSettings) -> CRFSettings:
     """Returns how an update is filled where a first table is filled so."""
     return replace(settings, family=FAMILY)
 
 
 def _lean(weights: Floats) -> Floats:
-    """Returns one column of two kinds, which differ in nothing else."""
+    """Returns one column of two classes, which differ in nothing else."""
     return weights[:, 1:] - weights[:, :1] if weights.shape[1] == 2 else weights
 
 

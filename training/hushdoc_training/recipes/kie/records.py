@@ -63,10 +63,10 @@ class TensorBatch:
 
     def inputs(self, device: torch.device) -> list[torch.Tensor]:
         """Returns what a TokenClassifier takes, in its order, on a device."""
-        told = [self.input_ids, self.bbox, self.attention_mask]
+        inputs = [self.input_ids, self.bbox, self.attention_mask]
         if self.pixel_values is not None:
-            told.append(self.pixel_values)
-        return [value.to(device) for value in told]
+            inputs.append(self.pixel_values)
+        return [value.to(device) for value in inputs]
 
 
 def windows_of(

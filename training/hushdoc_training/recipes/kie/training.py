@@ -228,7 +228,7 @@ def train_private(
         )
         report.close()
     if finished:
-        # Made at the end, so that runs which the ledger took in meanwhile are in it.
+        # Made at the end, so that runs that the ledger has admitted since are in it.
         details = training.claim_details(name)
         claim = run.claim(
             training={
@@ -249,8 +249,8 @@ def history(start: Start) -> tuple[PublicData, ...]:
 
 def described(start: Start) -> dict[str, Any]:
     """Returns what a claim says about the model that training started from."""
-    told = {"start": start.name, "architecture": start.model.architecture}
-    return told if start.preprocessing.image is None else {**told, "images": True}
+    description = {"start": start.name, "architecture": start.model.architecture}
+    return description if start.preprocessing.image is None else {**description, "images": True}
 
 
 def evaluate(
@@ -315,7 +315,7 @@ def _require_readable(documents: Sequence[LabelledDocument], start: Start) -> No
 
 
 def _require_public(start: Start) -> None:
-    """Raises if the start's claim would be lost: what it promised of its documents, or did not."""
+    """Raises if the start's claim would be lost, whatever it says of its documents."""
     if start.claim is not None and start.claim.protected_data:
         raise PrivacyError(
             f"The start '{start.name}' was itself trained on protected documents, and what several "
