@@ -618,6 +618,7 @@ SETTINGS: dict[str, tuple[Callable[[Path], Path], bytes, dict[str, Any]]] = {
         ),
         {},
     ),
+    "store of version 1": (_seal, _ONE.replace(b'"version": 2', b'"version": 1'), {}),
     "wrong role": (_signed_by(OTHER_KEY), STORE.to_json(), {}),
     "unknown role": (_seal, _edited_store(roles=["certificate", "admin"]), {}),
     "unknown algorithm": (_seal, _edited_store(algorithm="rsa"), {}),
@@ -685,23 +686,7 @@ def test_both_say_the_same_under_other_settings(name: str, tmp_path: Path) -> No
 
 
 STRICTER: dict[str, tuple[Callable[[Path], Path], bytes, dict[str, Any]]] = {
-    # What the sample does not know: old stores, links, revocation lists, a rule switched off.
-    "trust store of version 1": (
-        _seal,
-        json.dumps(
-            {
-                "version": 1,
-                "keys": [
-                    {
-                        name: value
-                        for name, value in json.loads(_ONE)["keys"][0].items()
-                        if name != "roles"
-                    }
-                ],
-            }
-        ).encode(),
-        {},
-    ),
+    # What the sample does not know: links, revocation lists, a rule switched off.
     "link inside the folder": (
         _changed("LICENSE", lambda path: path.symlink_to("labels.json")),
         STORE.to_json(),

@@ -25,7 +25,7 @@ from hushdoc.serialization.records import (
     optional,
     pair,
     record,
-    require_keys,
+    require_version,
     sha256,
     stored,
     text,
@@ -190,18 +190,9 @@ def parse_audit_statement(content: bytes, certificate_digest: str) -> AuditRepor
 
 
 def _report_from(data: Any) -> AuditReport:
-    keys = {"schemaVersion", "certificateId", "auditor", "conductedAt", "audits"}
-    require_keys(data, keys, "audit")
-    version = integer().read(data["schemaVersion"], "audit.schemaVersion")
-    if version != AUDIT_SCHEMA_VERSION:
-        raise CertificateError(
-            f"The audit has the schema version {version}; this hushdoc reads "
-            f"{AUDIT_SCHEMA_VERSION}. Update hushdoc.",
-            code="UNKNOWN_VALUE",
-        )
-    return AuditReport.from_dict(
-        {key: value for key, value in data.items() if key != "schemaVersion"}, "audit"
-    )
+    require_version(data, AUDIT_SCHEMA_VERSION, "audit")
+    fields = {key: value for key, value in data.items() if key != "schemaVersion"}
+    return AuditReport.from_dict(fields, "audit")
 
 
 def refuted(

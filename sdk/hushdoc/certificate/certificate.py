@@ -32,6 +32,7 @@ from hushdoc.serialization.records import (
     optional,
     record,
     require_keys,
+    require_version,
     stored,
     text,
     time,
@@ -106,7 +107,7 @@ class Certificate:
         Raises:
             CertificateError: BAD_FIELD, UNKNOWN_VALUE or UNKNOWN_CRITICAL.
         """
-        _require_version(data)
+        _require_supported(data)
         claim_keys = {camel(field.name) for field in dataclasses.fields(Claim)}
         head_keys = {key for _, key, _ in _HEAD}
         require_keys(data, {"schemaVersion"} | head_keys | claim_keys, "predicate")
@@ -202,16 +203,8 @@ def require_valid(
             )
 
 
-def _require_version(data: Any) -> None:
-    if not isinstance(data, dict) or "schemaVersion" not in data:
-        raise bad_field("predicate", "found no schemaVersion, expected an object with one")
-    version = integer().read(data["schemaVersion"], "predicate.schemaVersion")
-    if version != SCHEMA_VERSION:
-        raise CertificateError(
-            f"The certificate has the schema version {version}; this hushdoc reads "
-            f"{SCHEMA_VERSION}. Update hushdoc, or ask for a certificate of that version.",
-            code="UNKNOWN_VALUE",
-        )
+def _require_supported(data: Any) -> None:
+    require_version(data, SCHEMA_VERSION, "predicate")
     critical = listed(text).read(data.get("critical"), "predicate.critical")
     if critical:
         raise CertificateError(

@@ -142,8 +142,7 @@ def _verdicts(
         )
         found.append(banner("warn", "Files not checked", why))
     else:
-        words = f"{len(report.files)} files are as they were signed"
-        found.append(banner("good", words))
+        found.append(banner("good", f"Every signed file is unchanged ({len(report.files)})"))
     found.append(_recomputed(certificate, recompute))
     if not _private(certificate):
         found.insert(0, banner("bad", "This certificate guarantees no differential privacy"))

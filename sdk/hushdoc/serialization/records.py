@@ -115,6 +115,19 @@ def require_keys(data: Any, keys: set[str], where: str) -> None:
         raise bad_field(where, f"missing keys {missing}, unknown keys {[k[:60] for k in unknown]}")
 
 
+def require_version(data: Any, version: int, where: str) -> None:
+    """Raises unless `data` is an object with this `schemaVersion`: BAD_FIELD or UNKNOWN_VALUE."""
+    if not isinstance(data, dict) or "schemaVersion" not in data:
+        raise bad_field(where, "found no schemaVersion, expected an object with one")
+    found = integer().read(data["schemaVersion"], f"{where}.schemaVersion")
+    if found != version:
+        raise CertificateError(
+            f"{where}: found the schema version {found}, this hushdoc reads {version}. Update "
+            "hushdoc, or ask the issuer for that version.",
+            code="UNKNOWN_VALUE",
+        )
+
+
 def json_type(value: Any) -> str:
     """Returns the type of a JSON value, or its short repr, for a message."""
     names = {dict: "an object", list: "a list", type(None): "null"}

@@ -19,12 +19,12 @@ from hushdoc.serialization import strict_json
 from hushdoc.serialization.records import (
     TIME_FORMAT,
     Record,
-    bad_field,
     integer,
     listed,
     matching,
     optional,
     record,
+    require_version,
     stored,
     text,
     time,
@@ -117,15 +117,7 @@ class RevocationList(Record):
     def from_json(cls, content: bytes) -> RevocationList:
         """Returns the list in the payload of a verified envelope; CertificateError if malformed."""
         data = strict_json.loads(content, what="The revocation list")
-        if not isinstance(data, dict) or "schemaVersion" not in data:
-            raise bad_field("revocation list", "found no schemaVersion, expected one")
-        version = integer().read(data["schemaVersion"], "schemaVersion")
-        if version != SCHEMA_VERSION:
-            raise CertificateError(
-                f"The revocation list has the schema version {version}; this hushdoc reads "
-                f"{SCHEMA_VERSION}. Update hushdoc.",
-                code="UNKNOWN_VALUE",
-            )
+        require_version(data, SCHEMA_VERSION, "revocation list")
         fields = {key: value for key, value in data.items() if key != "schemaVersion"}
         return cls.from_dict(fields, "revocation list")
 

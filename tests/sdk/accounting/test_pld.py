@@ -300,7 +300,7 @@ SLACK = 1 + 2e-3
 """Every answer is at most this much above the smallest; two grids differ by less."""
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(RUNS, st.floats(1e-10, 0.1), st.floats(1.05, 3))
 def test_it_only_grows_with_what_costs(
     run: tuple[float, float, int], delta: float, factor: float
@@ -313,7 +313,7 @@ def test_it_only_grows_with_what_costs(
     assert pld.epsilon(run_of(rate, noise, steps), delta * factor) <= here
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(RUNS, st.floats(1e-10, 0.1))
 def test_bounds_are_in_order_and_delta_is_the_inverse(
     run: tuple[float, float, int], delta: float
@@ -351,7 +351,7 @@ def test_a_poisson_sample_of_everything_is_the_plain_gaussian() -> None:
     assert pld.epsilon(run_of(1 - 1e-9, 5.0, 20), 1e-5) == pytest.approx(found, rel=1e-3)
 
 
-# Words
+# Events
 
 
 def test_disjoint_parts_cost_as_much_as_the_largest() -> None:

@@ -16,6 +16,7 @@ from hushdoc.errors import InputError, PolicyViolationError
 from hushdoc.policy.policy import Policy
 from hushdoc.policy.report import PolicyReport
 from hushdoc.policy.rules import check
+from hushdoc.signing.trust_store import TrustStore
 
 
 def failed(build: ModuleType, key: Any, *guarantees: Any, **change: Any) -> list[str]:
@@ -404,7 +405,7 @@ def test_missing_limits_and_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         Policy.from_toml(path)
     assert caught.value.code == "BAD_TRUST_STORE"
-    (tmp_path / "none.json").write_text('{"version": 1, "keys": []}')
+    (tmp_path / "none.json").write_bytes(TrustStore(keys=()).to_json())
     with pytest.raises(InputError, match="max_delta"):
         Policy.from_toml(path)
 

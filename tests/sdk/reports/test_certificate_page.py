@@ -71,7 +71,7 @@ def test_an_accepted_model(build: ModuleType, key: Any, tmp_path: Path) -> None:
     for part in (
         "Signed by key 0",
         "Accepted: all 17 rules of the policy passed",
-        "4 files are as they were signed",
+        "Every signed file is unchanged (4)",
         "The numbers follow from the declared mechanism",
         "person, author or issuer of several documents is not protected",
         "350 times: each unit drawn with probability 0.142857",
