@@ -23,9 +23,9 @@ from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.kie import settings, training
 from hushdoc_training.recipes.kie import start as kie_start
-from hushdoc_training.recipes.kie.examples import losses_of, rows_of, trial_records
+from hushdoc_training.recipes.kie.examples import examples_of, losses_of, trial_records
 from hushdoc_training.recipes.kie.identity import documents_digest, images_digest
-from hushdoc_training.recipes.kie.private import _row_tokens
+from hushdoc_training.recipes.kie.private import _example_tokens
 from hushdoc_training.recipes.kie.records import collate, predict, windows_of
 
 PLAN = PrivacyPlan.calibrated(epsilon=8, sampling_rate=0.4, steps=3, expected_records=4)
@@ -89,7 +89,7 @@ def test_without_images_nothing_of_them_is_written_or_trained(
     tmp_path: Path, start_with: Starter, shown: list[LabelledDocument]
 ) -> None:
     start = start_with(images=False)
-    assert _row_tokens(start) == 64
+    assert _example_tokens(start) == 64
     private(start, shown, tmp_path / "run")
     stored = Checkpoint.load(tmp_path / "run")
     told = json.loads((stored.folder / "preprocessing.json").read_text())
@@ -114,11 +114,11 @@ def test_a_batch_holds_each_windows_own_page_and_draws_it_once(
     batch = collate(start.encoder, [*of_first, of_second[0]])
     assert drawn == [item.document.pages[0].image for item in shown[:2]]
     assert batch.pixel_values is not None
-    for row, item in enumerate([*[shown[0]] * len(of_first), shown[1]]):
+    for example, item in enumerate([*[shown[0]] * len(of_first), shown[1]]):
         with Image.open(item.document.pages[0].image) as opened:
             assert start.preprocessing.image is not None
             expected = pixels(opened, start.preprocessing.image)
-        assert np.array_equal(batch.pixel_values[row].numpy(), expected)
+        assert np.array_equal(batch.pixel_values[example].numpy(), expected)
     assert not torch.equal(batch.pixel_values[0], batch.pixel_values[-1])
 
 
@@ -131,32 +131,32 @@ def test_a_rows_loss_depends_on_its_image_and_on_no_other_row(
             if "patch_embed" in name or "query" in name or "key" in name:
                 value.mul_(20)  # weights of 0.02 hardly let an image be seen
     start.model.eval()
-    rows = rows_of(tuple(windows_of(shown[0], start.encoder, start.labels)))
-    other = rows_of(tuple(windows_of(shown[1], start.encoder, start.labels)))
+    examples = examples_of(tuple(windows_of(shown[0], start.encoder, start.labels)))
+    other = examples_of(tuple(windows_of(shown[1], start.encoder, start.labels)))
 
     def losses(asked: list[object]) -> torch.Tensor:
         return losses_of(start.model, start.encoder, asked, device=CPU).detach()  # type: ignore[arg-type]
 
-    alone = losses([rows[0]])
-    assert losses([rows[0], *other])[0] == pytest.approx(float(alone[0]), rel=2e-2)
-    swapped = replace(rows[0], window=replace(rows[0].window, image=other[0].window.image))
+    alone = losses([examples[0]])
+    assert losses([examples[0], *other])[0] == pytest.approx(float(alone[0]), rel=2e-2)
+    swapped = replace(examples[0], window=replace(examples[0].window, image=other[0].window.image))
     assert float(losses([swapped])[0]) != float(alone[0])
 
 
 def test_the_clipper_is_tried_on_images_of_noise(start_with: Starter) -> None:
     image = start_with().preprocessing.image
     assert image is not None
-    for rows in trial_records(vocabulary=50, tags=5, image=image):
-        drawn = [row.window.image() for row in rows if row.window.image is not None]
-        assert len(drawn) == len(rows)
+    for examples in trial_records(vocabulary=50, tags=5, image=image):
+        drawn = [example.window.image() for example in examples if example.window.image is not None]
+        assert len(drawn) == len(examples)
         assert {found.shape for found in drawn} == {(3, 32, 32)}
         assert drawn[0].std() > 0.5
-    for rows in trial_records(vocabulary=50, tags=5):
-        assert all(row.window.image is None for row in rows)
+    for examples in trial_records(vocabulary=50, tags=5):
+        assert all(example.window.image is None for example in examples)
 
 
 def test_patches_count_where_rows_are_put_into_one_batch(start_with: Starter) -> None:
-    assert _row_tokens(start_with()) == 64 + 4 * 4 + 1
+    assert _example_tokens(start_with()) == 64 + 4 * 4 + 1
 
 
 def test_a_missing_image_is_refused_before_a_step_is_charged(

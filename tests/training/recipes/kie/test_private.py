@@ -14,7 +14,7 @@ from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.kie import private
 from hushdoc_training.recipes.kie import settings as kie_settings
 from hushdoc_training.recipes.kie import start as kie_start
-from hushdoc_training.recipes.kie.examples import losses_of, rows_of, trial_records
+from hushdoc_training.recipes.kie.examples import examples_of, losses_of, trial_records
 from hushdoc_training.recipes.kie.records import collate, loss_of, records_of
 
 CPU = torch.device("cpu")
@@ -76,7 +76,7 @@ def test_a_document_moves_the_sum_by_no_more_than_the_clipping_norm(
     assert 0.99 * CLIP < float(one.norm()) <= CLIP
     moved = gradient(small_start, receipts[:4]) - gradient(small_start, receipts[:3])
     assert 0.9 * CLIP < float(moved.norm()) <= 1.1 * CLIP  # batches differ, and so does rounding
-    # A document with more windows than a batch has rows goes alone, clipped once all the same.
+    # A document with more windows than a batch has examples goes alone, clipped once all the same.
     monkeypatch.setattr(private, "MAX_TOKENS", 64)
     alone = gradient(small_start, receipts[:1])
     assert float((alone - one).norm()) < 0.05 * CLIP
@@ -89,22 +89,22 @@ def test_a_documents_loss_is_the_mean_over_its_labelled_tokens(
     records = records_of(receipts, encoder, small_start.labels, unit="document")
     assert max(map(len, records)) > 1
     for record in records[:4]:
-        by_row = losses_of(model, encoder, rows_of(record), device=CPU)
+        by_example = losses_of(model, encoder, examples_of(record), device=CPU)
         whole = loss_of(model, collate(encoder, record), device=CPU)
-        assert float(by_row.mean()) == pytest.approx(float(whole), rel=1e-3)  # bfloat16
+        assert float(by_example.mean()) == pytest.approx(float(whole), rel=1e-3)  # bfloat16
     unlabelled = tuple(window for window in records[0] for _ in range(2))
     for window in unlabelled:
         window.targets[:] = -100
-    assert rows_of(unlabelled) == ()
+    assert examples_of(unlabelled) == ()
 
 
 def test_the_clipper_is_tried_on_invented_windows() -> None:
     one, other = (trial_records(vocabulary=50, tags=5) for _ in range(2))
     assert [len(record) for record in one] == [2, 1, 3]
-    for row, again in zip(sum(one, ()), sum(other, ()), strict=True):
-        assert (row.window.page.ids == again.window.page.ids).all()
-        assert row.window.page.ids.max() < 50
-        assert row.window.targets.max() < 5
+    for example, again in zip(sum(one, ()), sum(other, ()), strict=True):
+        assert (example.window.page.ids == again.window.page.ids).all()
+        assert example.window.page.ids.max() < 50
+        assert example.window.targets.max() < 5
 
 
 def test_dropout_is_what_the_settings_say(
@@ -116,7 +116,7 @@ def test_dropout_is_what_the_settings_say(
     for probability in (0.0, 0.2):
         private._set_dropout(model, probability)
         assert model.training
-        losses = [losses_of(model, encoder, rows_of(record), device=CPU) for _ in range(2)]
+        losses = [losses_of(model, encoder, examples_of(record), device=CPU) for _ in range(2)]
         assert torch.equal(*losses) is (probability == 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Rows of private training: a record's windows, each with its share of the record's loss."""
+"""Examples of private training: a record's windows, each with its share of the record's loss."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ TRIAL_WINDOWS = ((9, 6), (5,), (7, 3, 8))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class Example:
     """One window of a record.
 
     Attributes:
         window: Its tokens and targets.
-        scale: What the sum over its tokens is multiplied by, so that the mean over a record's rows
-            is the mean over the record's labelled tokens.
+        scale: What the sum over its tokens is multiplied by, so that the mean over a record's
+            examples is the mean over the record's labelled tokens.
     """
 
     window: Window
     scale: float
 
 
-def rows_of(record: Record) -> tuple[Row, ...]:
-    """Returns a record's windows as rows; none where no token carries a label."""
+def examples_of(record: Record) -> tuple[Example, ...]:
+    """Returns a record's windows as examples; none where no token carries a label."""
     labelled = sum(int((window.targets != IGNORED).sum()) for window in record)
     if not labelled:
         return ()
-    return tuple(Row(window=window, scale=len(record) / labelled) for window in record)
+    return tuple(Example(window=window, scale=len(record) / labelled) for window in record)
 
 
-def length_of(row: Row) -> int:
-    """Returns how many tokens a row has."""
-    return row.window.stop - row.window.start
+def length_of(example: Example) -> int:
+    """Returns how many tokens an example has."""
+    return example.window.stop - example.window.start
 
 
 def losses_of(
-    model: TokenClassifier, encoder: Encoder, rows: Sequence[Row], *, device: torch.device
+    model: TokenClassifier, encoder: Encoder, examples: Sequence[Example], *, device: torch.device
 ) -> torch.Tensor:
-    """Returns the scaled sum of every row's cross-entropies, shape [rows]."""
-    batch = collate(encoder, [row.window for row in rows])
+    """Returns the scaled sum of every example's cross-entropies, shape [examples]."""
+    batch = collate(encoder, [example.window for example in examples])
     with mixed_precision(device), _attention(device):
         logits = model(*batch.inputs(device))
     each = functional.cross_entropy(
@@ -66,7 +66,7 @@ def losses_of(
         ignore_index=IGNORED,
         reduction="none",
     )
-    return each.sum(1) * each.new_tensor([row.scale for row in rows])
+    return each.sum(1) * each.new_tensor([example.scale for example in examples])
 
 
 def _attention(device: torch.device) -> AbstractContextManager[None]:
@@ -76,25 +76,29 @@ def _attention(device: torch.device) -> AbstractContextManager[None]:
 
 def trial_records(
     *, vocabulary: int, tags: int, image: ImagePreprocessing | None = None
-) -> list[tuple[Row, ...]]:
+) -> list[tuple[Example, ...]]:
     """Returns invented records, so that a test of the clipper reads no protected document."""
     generator = np.random.default_rng(0)
     records = [
-        rows_of(tuple(_window(length, vocabulary, tags, generator) for length in lengths))
+        examples_of(tuple(_window(length, vocabulary, tags, generator) for length in lengths))
         for lengths in TRIAL_WINDOWS
     ]
-    return records if image is None else [_with_image(rows, image, generator) for rows in records]
+    if image is None:
+        return records
+    return [_with_image(examples, image, generator) for examples in records]
 
 
 def _with_image(
-    rows: Sequence[Row], image: ImagePreprocessing, generator: np.random.Generator
-) -> tuple[Row, ...]:
+    examples: Sequence[Example], image: ImagePreprocessing, generator: np.random.Generator
+) -> tuple[Example, ...]:
     noise = generator.standard_normal((3, image.height, image.width), dtype=np.float32)
 
     def pixels() -> Pixels:
         return noise
 
-    return tuple(replace(row, window=replace(row.window, image=pixels)) for row in rows)
+    return tuple(
+        replace(example, window=replace(example.window, image=pixels)) for example in examples
+    )
 
 
 def _window(length: int, vocabulary: int, tags: int, generator: np.random.Generator) -> Window:

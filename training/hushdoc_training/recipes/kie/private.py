@@ -14,7 +14,13 @@ from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.privacy import ownership
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.recipes.kie.examples import Row, length_of, losses_of, rows_of, trial_records
+from hushdoc_training.recipes.kie.examples import (
+    Example,
+    examples_of,
+    length_of,
+    losses_of,
+    trial_records,
+)
 from hushdoc_training.recipes.kie.records import records_of
 from hushdoc_training.recipes.kie.settings import PrivateSettings
 from hushdoc_training.recipes.kie.start import Start
@@ -22,7 +28,7 @@ from hushdoc_training.recipes.kie.start import Start
 UNITS = ("document", "sequence")
 """Privacy units that records can be made of here."""
 
-MAX_ROWS, MAX_TOKENS = 32, 4096
+MAX_EXAMPLES, MAX_TOKENS = 32, 4096
 """Most windows and tokens in one physical batch: bounds memory and time, changes nothing else."""
 
 BF16_TOLERANCE = 3e-2
@@ -37,7 +43,7 @@ def private_training(
     *,
     charge: Callable[[int], None],
     device: torch.device,
-) -> PrivateTraining[Row]:
+) -> PrivateTraining[Example]:
     """Returns private training by Adam, with all that is not to be trained frozen.
 
     The clipper is tried on invented windows, so that no document is read before a step is charged.
@@ -68,10 +74,10 @@ def private_training(
         plan,
         model,
         torch.optim.Adam(parameters, lr=settings.learning_rate),
-        records=[rows_of(record) for record in windows],
+        records=[examples_of(record) for record in windows],
         losses=partial(losses_of, model, encoder, device=device),
         backend=settings.backend,
-        max_examples=max(1, min(MAX_ROWS, MAX_TOKENS // _row_tokens(start))),
+        max_examples=max(1, min(MAX_EXAMPLES, MAX_TOKENS // _example_tokens(start))),
         length=length_of,
         trial_records=trial_records(
             vocabulary=len(model.word_embeddings), tags=len(start.labels.tags), image=image
@@ -96,8 +102,8 @@ def unreached(start: Start) -> list[str]:
             value.requires_grad_(required)
 
 
-def _row_tokens(start: Start) -> int:
-    """Returns the most tokens of one row, the patches of its page's image included."""
+def _example_tokens(start: Start) -> int:
+    """Returns the most tokens of one example, the patches of its page's image included."""
     tokens = start.preprocessing.max_tokens
     image = start.preprocessing.image
     return tokens if image is None else tokens + layout.num_patches(start.model, image)
