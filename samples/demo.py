@@ -24,7 +24,7 @@ from hushdoc_training.metrics import Score, entity_score
 
 TYPES = ("invoice", "receipt")
 GOAL = 0.7
-"""What every run reaches; most reach .77. The noise is drawn anew each time, so scores differ."""
+"""What every run reaches; most reach .78. The noise is drawn anew each time, so scores differ."""
 MARKER = ".hushdoc-demo"
 
 
@@ -73,7 +73,7 @@ def main() -> int:
         f"--data {out}/private --start {out}/runs/public --epsilon 8 --delta 1e-5",
         f"--privacy-unit document --sampling-rate 0.05 --steps {scale.steps} "
         f"--expected-records {scale.expected}",
-        f"--learning-rate 1e-3 --name private-documents --out {out}/runs/private",
+        f"--learning-rate 2e-3 --name private-documents --out {out}/runs/private",
     )
 
     say("Certifying and exporting: one ONNX file, one signed certificate")

@@ -126,7 +126,7 @@ def head(draft: ReceiptDraft) -> None:
 
 
 def _pairs(draft: ReceiptDraft, label: str, text: str, field: str) -> None:
-    """Sets a label and its value in the middle of the draft."""
+    """Sets a label and its value in the middle of the receipt."""
     sheet, face = draft.sheet, draft.face
     gap = face.size // 2
     wide = face.wide(label) + gap + face.wide(text)

@@ -30,7 +30,7 @@ def receipt(family: str, provider: Provider, rng: Draws) -> Sheet:
 
 
 def supermarket(draft: ReceiptDraft) -> None:
-    """A till's long draft, counts and prices below the names where more than one was bought."""
+    """A till's long receipt, counts and prices below the names where more than one was bought."""
     receipt_parts.head(draft)
     if draft.provider.habits[12] < 0.5:
         receipt_parts.facts(draft)
@@ -46,7 +46,7 @@ def supermarket(draft: ReceiptDraft) -> None:
 
 
 def narrow(draft: ReceiptDraft) -> None:
-    """A narrow draft: everything on its own line."""
+    """A narrow receipt: everything on its own line."""
     receipt_parts.head(draft)
     draft.center(
         draft.provider.phrasing(14, ("RECEIPT", "CASH RECEIPT", "SALES RECEIPT")), role="header"
@@ -95,8 +95,8 @@ def _columns(draft: ReceiptDraft) -> int:
     ).y1
 
 
-def draft(draft: ReceiptDraft) -> None:
-    """A tidy draft with a title and a small table of columns."""
+def slip(draft: ReceiptDraft) -> None:
+    """A tidy receipt with a title and a small table of columns."""
     sheet, face, sale = draft.sheet, draft.face, draft.sale
     title = draft.provider.phrasing(14, ("SALES RECEIPT", "Receipt", "CASH SALE", "Tax Receipt"))
     draft.center(title, face=face.strong(), role="header")
@@ -152,6 +152,6 @@ def _column(
 FAMILIES: Mapping[str, Callable[[ReceiptDraft], None]] = {
     "narrow": narrow,
     "restaurant": restaurant,
-    "slip": draft,
+    "slip": slip,
     "supermarket": supermarket,
 }
