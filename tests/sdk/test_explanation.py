@@ -222,6 +222,16 @@ def test_an_empirical_result_proves_nothing(build: ModuleType) -> None:
     assert guarantees.meaning(build.guarantee(kind="empirical")) == ()
 
 
+def test_the_bound_on_attackers_is_given_for_every_rate_of_false_alarms(build: ModuleType) -> None:
+    (words,) = guarantees.meaning(build.guarantee(epsilon=1.0))
+    assert "at most 1 in 10, 100 or 1,000 documents" in words
+    assert words.endswith(
+        "recognises at most 27.2 %, 2.8 % or 0.273 % of those inside, respectively."
+    )
+    (words,) = guarantees.meaning(build.guarantee(epsilon=80.0))
+    assert "at most 100 % of those inside: these numbers alone rule out next to nothing" in words
+
+
 def test_a_condition_is_part_of_the_guarantee(build: ModuleType) -> None:
     words = guarantees.guarantee_words(
         build.guarantee(kind="dp-conditional", condition="if secure.")

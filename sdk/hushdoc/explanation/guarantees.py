@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from hushdoc.arguments import printable
 from hushdoc.certificate.claim import WATCHES_TRAINING, Claim, Guarantee
@@ -77,8 +78,8 @@ def guarantee_words(guarantee: Guarantee) -> str:
         )
     words = (
         f"For every single {unit}, against {who}: {ADJACENCY_WORDS[guarantee.adjacency]}, the "
-        f"probability of anything they can see changes by at most the factor "
-        f"{odds(guarantee.epsilon or 0.0)} plus {guarantee.delta:g} (epsilon "
+        f"probability of anything they can see changes by at most a factor of "
+        f"{odds(guarantee.epsilon or 0.0)}, plus {guarantee.delta:g} (epsilon "
         f"{guarantee.epsilon:g}, delta {guarantee.delta:g})."
     )
     if guarantee.kind == "dp-conditional":
@@ -87,26 +88,35 @@ def guarantee_words(guarantee: Guarantee) -> str:
 
 
 def meaning(guarantee: Guarantee) -> tuple[str, ...]:
-    """Returns what the numbers of a guarantee rule out, a sentence for each false alarm rate."""
+    """Returns what the numbers of a guarantee rule out, at each of FALSE_ALARM_RATES."""
     if guarantee.epsilon is None or guarantee.delta is None or guarantee.kind == "empirical":
         return ()
     unit = UNIT_WORDS[guarantee.unit]
-    sentences = []
-    for rate in FALSE_ALARM_RATES:
-        bound = hit_rate_bound(guarantee.epsilon, guarantee.delta, rate)
-        sentences.append(
-            f"An attacker who wrongly accuses at most 1 in {round(1 / rate):,} {unit}s outside the "
-            f"training data recognises at most {percent(bound)} of those inside"
-            + (": these numbers alone rule out next to nothing here." if bound > 0.95 else ".")
-        )
-    return tuple(sentences)
+    bounds = [hit_rate_bound(guarantee.epsilon, guarantee.delta, at) for at in FALSE_ALARM_RATES]
+    rates = _listed(f"{round(1 / rate):,}" for rate in FALSE_ALARM_RATES)
+    sentence = (
+        f"An attacker who wrongly accuses at most 1 in {rates} {unit}s outside the training data "
+        f"recognises at most {_listed(map(percent, bounds))} of those inside"
+    )
+    if len(set(map(percent, bounds))) > 1:
+        sentence += ", respectively"
+    if bounds[-1] > 0.95:
+        sentence += ": these numbers alone rule out next to nothing"
+    return (f"{sentence}.",)
+
+
+def _listed(words: Iterable[str]) -> str:
+    """Words as "a, b or c"; one word where all are equal."""
+    *head, last = words
+    return f"{', '.join(head)} or {last}" if {*head} != {last} else last
 
 
 def foundations(guarantee: Guarantee) -> tuple[str, ...]:
     """Returns what a guarantee rests on and how to read its numbers."""
     found = [
         f"One unit is: {printable(guarantee.unit_definition)}",
-        f"They observe {printable(guarantee.observes)} and may know {printable(guarantee.knows)}.",
+        f"They observe: {printable(guarantee.observes)}.",
+        f"They may know: {printable(guarantee.knows)}.",
     ]
     if guarantee.adversary in WATCHES_TRAINING:
         found.append(f"Of training they see {AGGREGATION_WORDS[guarantee.aggregation]}.")

@@ -48,7 +48,7 @@ def _gaps(guarantee: Guarantee) -> list[str]:
             "Poisson sampling does not apply to them."
         )
     if guarantee.rng != "csprng":
-        found.append(f"The noise came from a {guarantee.rng} source and may be predictable.")
+        found.append(f"The source of the noise is {guarantee.rng}; the noise may be predictable.")
     if guarantee.accountant.name in ("gdp-clt", "none"):
         found.append(
             f"Epsilon comes from the accountant {guarantee.accountant.name}, which does not bound "
@@ -78,7 +78,7 @@ def _large_delta(guarantee: Guarantee, claim: Claim) -> list[str]:
 
 def _accesses(claim: Claim) -> list[str]:
     return [
-        f"{printable(access.purpose)} read {printable(access.data)}, and no guarantee covers it."
+        f"No guarantee covers this access to {printable(access.data)}: {printable(access.purpose)}."
         for access in claim.data_accesses
         if access.treatment == "unaccounted"
     ]
@@ -86,8 +86,8 @@ def _accesses(claim: Claim) -> list[str]:
 
 def _public_data(claim: Claim) -> list[str]:
     return [
-        f"{printable(data.name)} was used without a guarantee; its overlap with protected data is "
-        f"{data.overlap_with_protected}."
+        f"Used without a guarantee: {printable(data.name)} (overlap with protected data: "
+        f"{data.overlap_with_protected})."
         for data in claim.public_data
         if data.overlap_with_protected != "none"
     ]

@@ -139,7 +139,7 @@ def _variant(entry: _Entry) -> Json:
 def _unprotected(claim: Claim) -> str:
     """What was read or used outside of every guarantee."""
     found = [
-        f"{printable(access.purpose)} of {printable(access.data)}: {access.treatment}"
+        f"{printable(access.data)}, {printable(access.purpose)}: {access.treatment}"
         for access in claim.data_accesses
         if access.treatment in ("declared-public", "unaccounted")
     ]
@@ -189,8 +189,8 @@ def _deployment_model(entry: _Entry) -> Json:
         "model_name": "Central" if guarantee.aggregation == "central" else "Federated",
         "model_name_details": f"Of training they see {AGGREGATION_WORDS[guarantee.aggregation]}.",
         "trust_assumptions": "; ".join(printable(words) for words in guarantee.assumes),
-        "actors": f"This entry is about {ADVERSARY_WORDS[guarantee.adversary]}, who see "
-        f"{printable(guarantee.observes)} and may know {printable(guarantee.knows)}.",
+        "actors": f"The adversary is {ADVERSARY_WORDS[guarantee.adversary]}. They observe: "
+        f"{printable(guarantee.observes)}. They may know: {printable(guarantee.knows)}.",
         "release_type": None,
         "release_type_details": f"What left the training site: {released or 'not declared'}.",
         "data_source_type": None,
@@ -219,7 +219,7 @@ def _implementation(entry: _Entry) -> Json:
 
 
 def _tuning(guarantee: Guarantee) -> str:
-    chosen = f"Settings were chosen on: {guarantee.hyperparameter_tuning}."
+    chosen = f"Hyperparameter tuning: {guarantee.hyperparameter_tuning}."
     if guarantee.kind not in ("dp", "dp-conditional"):
         return f"{chosen} No guarantee covers an access to protected data."
     covered = "all" if guarantee.covers_all_private_accesses else "NOT all"
