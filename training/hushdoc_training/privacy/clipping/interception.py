@@ -32,7 +32,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from hushdoc_training.privacy.clipping.calls import Call
+from hushdoc_training.privacy.clipping.calls import Call, tensors_of
 from hushdoc_training.privacy.clipping.placement import Placement
 from hushdoc_training.privacy.clipping.reordering import reorders
 from hushdoc_training.privacy.clipping.rules import combine
@@ -90,7 +90,7 @@ class Interception(TorchFunctionMode):
     def _call(
         self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
-        tensors = list(_tensors((args, kwargs)))
+        tensors = tensors_of(args, kwargs)
         roles = [self._role(tensor) for tensor in tensors]
         content = _content(_name(func), roles)
         scattered = _SCATTERED in content
@@ -154,7 +154,7 @@ class Interception(TorchFunctionMode):
         return isinstance(value, torch.Tensor) and self._role(value) in (_PER_EXAMPLE, _SCATTERED)
 
     def _mark(self, result: Any, role: str) -> None:
-        for tensor in _tensors(result):
+        for tensor in tensors_of(result):
             if id(tensor) in self._names or id(tensor) in self._constants:
                 continue
             differentiable = role != _SHARED or tensor.requires_grad
@@ -171,17 +171,6 @@ class Interception(TorchFunctionMode):
         for leaf in leaves(tensor):
             if id(leaf) in self._names:
                 yield self._names[id(leaf)]
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _tensors(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _tensors(item)
 
 
 def _content(name: str, roles: Sequence[str]) -> Sequence[str]:
