@@ -38,42 +38,19 @@ def fl_provider_dp() -> Certificate:
         "rng": "csprng",
         "floating_point": "noise is drawn in double precision and rounded with the sum",
     }
-    assumed = (
-        "the server draws two of the ten clients anew in every round, whatever their data are; "
-        "who was drawn is public",
-        "all invoices of a provider are at one client",
-        "every provider of a drawn client takes part, and its update is clipped before the sum",
-        "the sum is divided by a public constant",
-    )
-    honest = "both drawn clients add their share of the noise, and both updates arrive"
-    guarantees = (
-        parts.differential_privacy(
-            transcripts,
-            "released",
-            adversary="model-recipient",
-            observes=parts.SUMS,
-            aggregation="secure-sum",
-            assumes=(*assumed, honest),
-            **terms,
+    guarantees = parts.federated(
+        transcripts,
+        "one-share",
+        subtracts="",
+        assumes=(
+            "the server draws two of the ten clients anew in every round, whatever their data are; "
+            "who was drawn is public",
+            "all invoices of a provider are at one client",
+            "every provider of a drawn client takes part, and its update is clipped before the sum",
+            "the sum is divided by a public constant",
         ),
-        parts.differential_privacy(
-            transcripts,
-            "one-share",
-            adversary="server",
-            observes="the update of each client, with that client's share of the noise alone",
-            aggregation="individual-updates",
-            assumes=assumed,
-            **terms,
-        ),
-        parts.differential_privacy(
-            transcripts,
-            "one-share",
-            adversary="co-client",
-            observes=parts.SUMS + "; it subtracts its own update and noise",
-            aggregation="secure-sum",
-            assumes=(*assumed, honest),
-            **terms,
-        ),
+        shares_arrive="both drawn clients add their share of the noise, and both updates arrive",
+        **terms,
     )
     claim = Claim(
         protected_data=(_protected(),),
@@ -151,7 +128,7 @@ _CAVEATS = (
     "fixed size are drawn, and sums are divided by the number that was drawn.",
     "Nor does it apply to the paper's own data: its settings were chosen by results on them, which "
     "is not part of its epsilon. They are fixed beforehand for other data.",
-    "Without secure aggregation the server sees single updates, so the second guarantee is the one "
+    "Without secure aggregation the server sees single updates, so the third guarantee is the one "
     "that holds against it.",
     "A client that drops out after its noise was counted on leaves less noise than declared.",
     "A provider whose invoices are at two clients is protected less than declared.",

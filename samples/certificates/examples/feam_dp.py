@@ -23,41 +23,19 @@ def feam_dp() -> Certificate:
         "knows": parts.ALL_BUT_ONE + ", and who took part in which round",
         **funsd.PUBLISHED,
     }
-    assumed = (
-        "the server draws half of the clients anew in every round, whatever their data are; who "
-        "was drawn is public",
-        "a drawn client draws each of its windows independently, with probability 2/7",
-        "sums are divided by expected sizes; how many windows a client has is public",
-    )
-    honest = "every drawn client adds its share of the noise, and its update arrives"
-    guarantees = (
-        parts.differential_privacy(
-            transcripts,
-            "released",
-            adversary="model-recipient",
-            observes=parts.SUMS,
-            aggregation="secure-sum",
-            assumes=(*assumed, honest),
-            **terms,
+    guarantees = parts.federated(
+        transcripts,
+        "less-one-share",
+        subtracts=" in every round",
+        assumes=(
+            "the server draws half of the clients anew in every round, whatever their data are; "
+            "who was drawn is public",
+            "a drawn client draws each of its windows independently, with probability 2/7",
+            "sums are divided by expected sizes; how many windows a client has is public",
         ),
-        parts.differential_privacy(
-            transcripts,
-            "less-one-share",
-            adversary="co-client",
-            observes=parts.SUMS + "; it subtracts its own update and noise in every round",
-            aggregation="secure-sum",
-            assumes=(*assumed, honest, "one client listens, and no two of them together"),
-            **terms,
-        ),
-        parts.differential_privacy(
-            transcripts,
-            "one-share",
-            adversary="server",
-            observes="the update of each client, with that client's share of the noise alone",
-            aggregation="individual-updates",
-            assumes=assumed,
-            **terms,
-        ),
+        shares_arrive="every drawn client adds its share of the noise, and its update arrives",
+        co_client_assumes=("one client listens, and no two of them together",),
+        **terms,
     )
     return funsd.certify(
         "feam-dp",

@@ -63,6 +63,50 @@ def differential_privacy(
     return dataclasses.replace(found, gdp_mu=None if mu is None else round(mu, 4))
 
 
+def federated(
+    transcripts: Mapping[str, Mechanism],
+    co_client: str,
+    *,
+    subtracts: str,
+    assumes: tuple[str, ...],
+    shares_arrive: str,
+    co_client_assumes: tuple[str, ...] = (),
+    **terms: Any,
+) -> tuple[Guarantee, ...]:
+    """Returns the guarantees against recipients of the sums, another client and the server.
+
+    The transcripts are `released`, that of `co_client`, and `one-share`, which the server sees.
+    """
+    return (
+        differential_privacy(
+            transcripts,
+            "released",
+            observes=SUMS,
+            aggregation="secure-sum",
+            assumes=(*assumes, shares_arrive),
+            **terms,
+        ),
+        differential_privacy(
+            transcripts,
+            co_client,
+            adversary="co-client",
+            observes=f"{SUMS}; it subtracts its own update and noise{subtracts}",
+            aggregation="secure-sum",
+            assumes=(*assumes, shares_arrive, *co_client_assumes),
+            **terms,
+        ),
+        differential_privacy(
+            transcripts,
+            "one-share",
+            adversary="server",
+            observes="the update of each client, with that client's share of the noise alone",
+            aggregation="individual-updates",
+            assumes=assumes,
+            **terms,
+        ),
+    )
+
+
 def no_privacy(reason: str, **terms: Any) -> Guarantee:
     """Returns a guarantee of kind none; `terms` are its other fields."""
     return guarantees.no_privacy(reason, version=VERSION, **terms)
