@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,6 +24,32 @@ settings.load_profile("repeatable")
 
 # Some tests import onnxruntime themselves, and none may have it send anything.
 telemetry.keep_off()
+
+
+@pytest.fixture(scope="session")
+def build() -> ModuleType:
+    """Returns the builders of toy certificates and sealed artifacts."""
+    import hushdoc_builders
+
+    return hushdoc_builders
+
+
+@pytest.fixture(scope="session")
+def key(build: ModuleType) -> Any:
+    return build.known_key(1)
+
+
+@pytest.fixture(scope="session")
+def other_key(build: ModuleType) -> Any:
+    return build.known_key(2)
+
+
+@pytest.fixture(scope="session")
+def tiny() -> ModuleType:
+    """Returns the tiny models and artifacts, which the real exporter makes."""
+    import hushdoc_tiny
+
+    return hushdoc_tiny
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,52 +1,15 @@
-"""Gives every hostile test its scene; builders and corruption are importable by name."""
+"""Gives every hostile test its scene."""
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-
-HERE = Path(__file__).parent
-
-
-def _named(name: str, path: Path) -> ModuleType:
-    """Returns a module that tests share; tests are no package that could be imported from."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
-BUILD = _named("hushdoc_builders", HERE.parent / "sdk" / "builders.py")
-CORRUPTION = _named("hushdoc_corruption", HERE / "corruption.py")
-_named("hushdoc_attacker", HERE / "attacker.py")
-_named("hushdoc_damage", HERE / "damage.py")
-_named("hushdoc_mutation", HERE / "mutation.py")
-_named("hushdoc_oracles", HERE / "oracles.py")
-
-
-@pytest.fixture(scope="session")
-def build() -> ModuleType:
-    return BUILD
-
-
-@pytest.fixture(scope="session")
-def key(build: ModuleType) -> Any:
-    return build.known_key(1)
-
-
-@pytest.fixture(scope="session")
-def other_key(build: ModuleType) -> Any:
-    return build.known_key(2)
+from hushdoc_corruption import Scene
 
 
 @pytest.fixture(scope="session")
@@ -85,7 +48,7 @@ def make_scene(
 def _scene(
     build: ModuleType, key: Any, other_key: Any, outside: Path, patch: pytest.MonkeyPatch
 ) -> Any:
-    return CORRUPTION.Scene(
+    return Scene(
         build=build,
         folder=outside / "invoice-kie",
         outside=outside,

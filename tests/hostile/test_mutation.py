@@ -31,7 +31,7 @@ from hushdoc.policy.policy import Policy
 from hushdoc.signing.revocation import RevocationList
 from hushdoc.signing.trust_store import TrustStore
 
-HERE = Path(__file__).parent
+WORKER = Path(__file__).parents[1] / "shared" / "hushdoc_mutation_worker.py"
 DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}
 
 
@@ -178,7 +178,7 @@ def test_much_damage_in_little_memory(build: ModuleType, tmp_path: Path, seed: i
     """In a process of its own, without the oracles, so that memory is that of reading alone."""
     (tmp_path / "worker").mkdir()
     done = subprocess.run(
-        [sys.executable, HERE / "worker.py", tmp_path / "worker", str(seed), "6000"],
+        [sys.executable, WORKER, tmp_path / "worker", str(seed), "6000"],
         capture_output=True,
         text=True,
         check=True,

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib.util
 import json
 import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
-from types import ModuleType
 from typing import Any
 
+import hushdoc_builders as build
 import pytest
 
 from hushdoc.accounting import mechanism, pld, rdp
@@ -43,17 +41,6 @@ NOW = datetime(2026, 12, 1, tzinfo=UTC)
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
 
 
-def _builders() -> ModuleType:
-    path = Path(__file__).parents[1] / "sdk" / "builders.py"
-    spec = importlib.util.spec_from_file_location("hushdoc_builders", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules.setdefault("hushdoc_builders", importlib.util.module_from_spec(spec))
-    spec.loader.exec_module(module)
-    return module
-
-
-build = _builders()
 KEY, OTHER_KEY = keys.generate_key(), keys.generate_key()
 P256_KEY = keys.generate_key("ecdsa-p256")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import pty
@@ -13,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import hushdoc_pdf_files as pdfs
 import numpy as np
 import pytest
 
@@ -34,12 +34,6 @@ PASSWORD = "geheim"
 @pytest.fixture(scope="module")
 def locked() -> bytes:
     """An encrypted PDF file."""
-    path = Path(__file__).parents[1] / "reading" / "pdf_files.py"
-    spec = importlib.util.spec_from_file_location("hushdoc_pdf_files", path)
-    assert spec is not None
-    assert spec.loader is not None
-    pdfs: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(pdfs)
     content: bytes = pdfs.file([pdfs.shown("the laws of Utah")], password=PASSWORD)
     return content
 

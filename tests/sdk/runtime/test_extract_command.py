@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import io
 import json
 import os
@@ -13,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import hushdoc_pdf_files as pdfs
 import pytest
 from PIL import Image
 
@@ -207,12 +207,6 @@ def test_a_image_is_read_by_the_engine_that_the_answer_names(
 
 def scan(name: str) -> bytes:
     """Returns a PDF file of one page: lines of a header above an image that fills the page."""
-    path = FIXTURES.parent / "pdf_files.py"
-    spec = importlib.util.spec_from_file_location("hushdoc_pdf_files", path)
-    assert spec is not None
-    assert spec.loader is not None
-    pdfs = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(pdfs)
     drawn = pdfs.strips(3, size=(612, 792), top=792, height=792)
     header = pdfs.shown(" ".join(f"{name}{n}" for n in range(25)), x=9, y=780, size=5)
     shown = {"objects": [pdfs.image(2, 2, b"\x80" * 4)], "shows": "/XObject << /Im1 12 0 R >>"}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import runpy
 import shutil
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import hushdoc_pdf_files as pdfs
 import numpy as np
 import pytest
 from PIL import Image
@@ -105,9 +105,7 @@ def test_classify_asks_a_table_of_hashed_features(
 def test_encrypted_files_are_opened_with_a_password(
     home: Path, place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    path = Path(__file__).parents[1] / "reading" / "pdf_files.py"
-    pdfs = runpy.run_path(str(path))
-    Path("locked.pdf").write_bytes(pdfs["file"]([pdfs["shown"]("word1")], password="geheim"))
+    Path("locked.pdf").write_bytes(pdfs.file([pdfs.shown("word1")], password="geheim"))
     Path("password").write_text("geheim\n")
     for subcommand, artifact, policy in (
         ("classify", "images", POLICY),

@@ -1,4 +1,4 @@
-"""A program: `worker.py FOLDER SEED NUMBER` tries that much damage and writes its tally as JSON.
+"""A program, FOLDER SEED NUMBER: tries that much damage and writes its tally as JSON.
 
 In a process of its own, so that the memory that reading takes can be measured.
 """
@@ -10,10 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-# Its neighbours become importable by the names that tests know them by.
-import conftest
-
-# isort: split
+import hushdoc_builders
 from hushdoc_mutation import run, targets
 
 
@@ -25,7 +22,7 @@ def _most_bytes() -> int:
 
 def main(folder: str, seed: str, number: str) -> None:
     """Writes the tally of a run, and the most memory it took in bytes."""
-    found = targets(conftest.BUILD, Path(folder))
+    found = targets(hushdoc_builders, Path(folder))
     before = _most_bytes()
     tally = run(found, seed=int(seed), number=int(number))
     told = {
