@@ -35,12 +35,12 @@ def questions(
     """Returns questions about fields, about labelled values and about items of a table.
 
     Args:
-        placed: What stands in every segment, by its number; None where nothing came to stand.
+        placed: The segments by number; None for those that no word of the page belongs to.
         pairs: Segments of a label and its value (-1 where it is blank).
         rows: Segments that describe one item, its description first.
         cells: Segments of a row's head, a column's head and their cell.
-        document_type: The document_type of document, for the phrasing.
-        rng: Chooses the phrasing and which questions are asked.
+        document_type: For the phrasing.
+        rng: Draws the phrasing and the choice of questions.
     """
     found = [*_about_fields(placed, document_type, rng), *_about_items(placed, rows, rng)]
     found += _about_keys(placed, pairs, document_type, rng)

@@ -18,11 +18,7 @@ _BLOCK = 512
 
 
 def generator(*key: int) -> np.random.Generator:
-    """Returns the numpy generator that belongs to these numbers.
-
-    Args:
-        key: The first number is the seed, the others say what it is used for.
-    """
+    """Returns the numpy generator of a key: a seed, and integers that name its use."""
     sequence = np.random.SeedSequence(entropy=key[0], spawn_key=key[1:])
     return np.random.Generator(np.random.Philox(sequence))
 
@@ -33,7 +29,7 @@ class Draws:
     __slots__ = ("_generator", "_units")
 
     def __init__(self, *key: int) -> None:
-        """Opens the stream of draws that belongs to these numbers."""
+        """Opens the stream of draws of a key."""
         self._generator = generator(*key)
         self._units: Iterator[float] = iter(())
 
@@ -83,7 +79,7 @@ class Draws:
         return left
 
     def sample(self, items: Sequence[_T], count: int) -> list[_T]:
-        """Returns this many different places of the sequence (all of it, if it is shorter)."""
+        """Returns the entries at this many different places (all of them, if there are fewer)."""
         if count * 4 > len(items):
             return self.shuffled(items)[:count]
         chosen: dict[int, None] = {}

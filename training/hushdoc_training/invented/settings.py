@@ -58,7 +58,7 @@ NUM_PROVIDERS = 32_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InventedConfig:
-    """What to invent. Two configs with disjoint providers share no provider name.
+    """What to invent; configs with disjoint ranges of providers share no provider's name.
 
     Attributes:
         document_types: Any of "form", "invoice" and "receipt".

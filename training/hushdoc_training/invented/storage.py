@@ -37,16 +37,16 @@ def write(
     """Writes documents into a new folder and returns the paths of their JSON files.
 
     Args:
-        folder: Where they shall stand; it must not exist or must be empty.
+        folder: The folder to write; it must not exist or must be empty.
         seed: Names the stream.
         count: How many documents.
         start: The first one's place in the stream.
         config: What to invent.
-        images: Whether each gets its page image beside it.
+        images: Whether to write the image of each page beside its JSON.
 
     Raises:
-        OutputExistsError: The folder holds something already.
-        OutputWriteError: The disk is full or not writable; nothing half-written stays.
+        OutputExistsError: The folder is not empty.
+        OutputWriteError: The disk is full or not writable; no partial folder remains.
     """
     names: list[str] = []
     with atomic_files.new_folder(folder) as beside:
