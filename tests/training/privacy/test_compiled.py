@@ -51,7 +51,7 @@ def test_clippers_do_the_same_by_themselves(kind: type) -> None:
     for name, total in truth.sums.items():
         assert same_sum(found.sums[name], total, in_weights=False)
     assert (
-        check(found, lambda some: compiled(examples[list(some)]).square().sum(1), examples=4)
+        check(found, lambda some: compiled(examples[list(some)]).square().sum(1), num_examples=4)
         is not None
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import inspect
 import math
 import os
 import signal
@@ -90,6 +91,11 @@ def test_nothing_is_claimed_of_coins_or_noise_that_somebody_knows(known: dict[st
         pytest.raises(PrivacyError, match="somebody knows"),
     ):
         made.claim("pages")
+
+
+def test_no_argument_fixes_what_is_drawn() -> None:
+    arguments = set(inspect.signature(PrivateTraining.__init__).parameters)
+    assert not arguments & {"noise", "coins", "key", "seed", "generator", "stream"}
 
 
 def test_a_step_is_charged_before_a_record_is_read_or_noise_is_drawn() -> None:

@@ -61,7 +61,7 @@ def require_exact(
     length: Callable[[Example], int] | None = None,
     drawing: ExampleLosses[Example] | None = None,
 ) -> bool | None:
-    """Returns if clipped gradients are those of single records; releases nothing.
+    """Requires that clipped gradients are those of single records; releases nothing.
 
     Returns:
         Whether the clipper was tested on `drawing` too; None where there are none.
@@ -97,7 +97,7 @@ def require_exact(
     clipping.check(
         clipper,
         lambda chosen: losses([examples[index] for index in chosen]),
-        examples=len(examples),
+        num_examples=len(examples),
         tolerance=tolerance,
     )
     if drawing is None:
@@ -105,7 +105,7 @@ def require_exact(
     return clipping.check_drawing(
         clipper,
         lambda chosen: drawing([examples[index] for index in chosen]),
-        examples=len(examples),
+        num_examples=len(examples),
         tolerance=tolerance,
     )
 

@@ -216,14 +216,14 @@ def test_what_opacus_gets_wrong_does_not_pass_the_self_test(
     sample = tiny(name)
     theirs = OpacusHooks(sample.model, clipping_norm=CLIPPING_NORM)
     with pytest.raises(PrivacyError, match="relative_attention_bias"):
-        check(theirs, sample.losses_of, examples=EXAMPLES)
+        check(theirs, sample.losses_of, num_examples=EXAMPLES)
 
 
 def test_passes_the_self_test(architecture: str, tiny: Callable[[str], Any]) -> None:
     sample = tiny(architecture)
     clipper = BookKeeping(sample.model, clipping_norm=CLIPPING_NORM)
     state = {name: tensor.clone() for name, tensor in sample.model.state_dict().items()}
-    unused = check(clipper, sample.losses_of, examples=EXAMPLES)
+    unused = check(clipper, sample.losses_of, num_examples=EXAMPLES)
     assert sample.model.training
     assert not any(total.any() for total in clipper.sums.values())
     assert all(torch.equal(state[name], t) for name, t in sample.model.state_dict().items())

@@ -89,7 +89,7 @@ def test_a_constant_stays_one_in_a_batch_of_its_length(constant: str, examples: 
     torch.manual_seed(0)
     model = Tagger(CONSTANTS[constant])
     losses = losses_of(model)
-    check(BookKeeping(model, clipping_norm=0.05), losses, examples=4)
+    check(BookKeeping(model, clipping_norm=0.05), losses, num_examples=4)
     assert_exact(model, lambda: losses(range(examples)), examples)
 
 

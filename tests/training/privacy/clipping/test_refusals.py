@@ -173,10 +173,12 @@ def test_the_self_test_refuses_losses_that_couple_examples() -> None:
         for backend in (BookKeeping, OneByOne):
             with pytest.raises(PrivacyError, match="depends on other examples"):
                 check(
-                    backend(model, clipping_norm=1.0), losses_of(model, loss, x), examples=EXAMPLES
+                    backend(model, clipping_norm=1.0),
+                    losses_of(model, loss, x),
+                    num_examples=EXAMPLES,
                 )
     fine = losses_of(model, lambda y: y.square().sum((1, 2)), x)
-    assert check(BookKeeping(model, clipping_norm=1.0), fine, examples=EXAMPLES) == frozenset()
+    assert check(BookKeeping(model, clipping_norm=1.0), fine, num_examples=EXAMPLES) == frozenset()
 
 
 def test_the_self_test_names_a_layer_whose_gradients_are_wrong(
@@ -188,7 +190,7 @@ def test_the_self_test_names_a_layer_whose_gradients_are_wrong(
         torch.randn(EXAMPLES, 8),
     )
     fine = losses_of(model, lambda y: y.square().sum(1), x)
-    check(BookKeeping(model, clipping_norm=1.0), fine, examples=EXAMPLES)
+    check(BookKeeping(model, clipping_norm=1.0), fine, num_examples=EXAMPLES)
     plain = layers._add_affine
 
     def forgetful(tape: Any, slots: Any, of_record: Any, per_example: Any) -> None:
@@ -196,7 +198,7 @@ def test_the_self_test_names_a_layer_whose_gradients_are_wrong(
 
     monkeypatch.setattr(layers, "_add_affine", forgetful)
     with pytest.raises(PrivacyError, match=r"'1\.(weight|bias)' is off by 1\.0e-01"):
-        check(BookKeeping(model, clipping_norm=1.0), fine, examples=EXAMPLES)
+        check(BookKeeping(model, clipping_norm=1.0), fine, num_examples=EXAMPLES)
 
 
 def test_the_self_test_refuses_what_it_cannot_compare() -> None:
@@ -204,12 +206,12 @@ def test_the_self_test_refuses_what_it_cannot_compare() -> None:
     clipper = BookKeeping(model, clipping_norm=1.0)
     chance = losses_of(model, lambda y: (y * torch.rand_like(y)).sum(1), x)
     with pytest.raises(PrivacyError, match="differ from one forward pass"):
-        check(clipper, chance, examples=EXAMPLES)
+        check(clipper, chance, num_examples=EXAMPLES)
     undefined = losses_of(model, lambda y: y.sum(1) * float("nan"), x)
     with pytest.raises(PrivacyError, match="not finite"):
-        check(clipper, undefined, examples=EXAMPLES)
+        check(clipper, undefined, num_examples=EXAMPLES)
     with pytest.raises(ValueError, match="at least 2"):
-        check(clipper, chance, examples=1)
+        check(clipper, chance, num_examples=1)
 
 
 def test_the_self_test_sees_dropout_off_and_leaves_it_on() -> None:
@@ -218,7 +220,7 @@ def test_the_self_test_sees_dropout_off_and_leaves_it_on() -> None:
     check(
         BookKeeping(model, clipping_norm=1.0),
         losses_of(model, lambda y: y.square().sum(1), x),
-        examples=EXAMPLES,
+        num_examples=EXAMPLES,
     )
     assert all(module.training for module in model.modules())
     assert not torch.equal(model(x), model(x))
@@ -229,6 +231,6 @@ def test_the_self_test_names_parameters_that_never_learn() -> None:
     unused = check(
         BookKeeping(model, clipping_norm=1.0),
         losses_of(model, lambda y: y.square().sum(1), torch.randn(EXAMPLES, 8)),
-        examples=EXAMPLES,
+        num_examples=EXAMPLES,
     )
     assert unused == frozenset({"own"})

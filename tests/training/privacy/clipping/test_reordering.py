@@ -185,7 +185,9 @@ def test_the_self_test_refuses_an_order_by_content_that_changes_nothing(function
     model = Ordered(MOVING[function])
     with pytest.raises(PrivacyError):
         check(
-            BookKeeping(model, clipping_norm=0.1), sample(model, equal=EXAMPLES), examples=EXAMPLES
+            BookKeeping(model, clipping_norm=0.1),
+            sample(model, equal=EXAMPLES),
+            num_examples=EXAMPLES,
         )
 
 
@@ -195,7 +197,9 @@ def test_the_self_test_refuses_examples_that_always_move(function: str, equal: i
     torch.manual_seed(0)
     model = Ordered(TURNING[function])
     with pytest.raises(PrivacyError):
-        check(BookKeeping(model, clipping_norm=0.1), sample(model, equal=equal), examples=EXAMPLES)
+        check(
+            BookKeeping(model, clipping_norm=0.1), sample(model, equal=equal), num_examples=EXAMPLES
+        )
 
 
 @pytest.mark.parametrize("function", STAYING)
@@ -203,7 +207,7 @@ def test_examples_that_stay_where_they_are_are_exact(function: str) -> None:
     torch.manual_seed(0)
     model = Ordered(STAYING[function])
     losses = sample(model, equal=0)
-    check(BookKeeping(model, clipping_norm=0.1), losses, examples=EXAMPLES)
+    check(BookKeeping(model, clipping_norm=0.1), losses, num_examples=EXAMPLES)
     for examples in (1, TOKENS, 16):
         ours, truth = (make(model, clipping_norm=0.1) for make in (BookKeeping, OneByOne))
         found, expected = (

@@ -45,9 +45,9 @@ def test_a_denominator_of_the_batch_is_refused_on_two_examples_too(
     lengths = [8, 3, 5, 2, 7][:examples]
     clipper = BookKeeping(model, clipping_norm=1.0)
     with pytest.raises(PrivacyError, match="depends on other examples"):
-        check(clipper, over_tokens(model, denominators, lengths), examples=examples)
+        check(clipper, over_tokens(model, denominators, lengths), num_examples=examples)
     assert (
-        check(clipper, over_tokens(model, "of the example", lengths), examples=examples)
+        check(clipper, over_tokens(model, "of the example", lengths), num_examples=examples)
         == frozenset()
     )
 
@@ -58,7 +58,7 @@ def test_a_loss_of_one_example_alone_has_the_shape_of_one() -> None:
         check(
             BookKeeping(model, clipping_norm=1.0),
             lambda examples: model(x[list(examples)]).squeeze(),
-            examples=4,
+            num_examples=4,
         )
 
 
@@ -69,7 +69,7 @@ def test_a_tolerance_that_lets_everything_pass_is_refused(tolerance: float) -> N
         check(
             BookKeeping(model, clipping_norm=1.0),
             lambda examples: model(x[list(examples)]).sum(1),
-            examples=4,
+            num_examples=4,
             tolerance=tolerance,
         )
 
@@ -101,9 +101,9 @@ def test_what_couples_examples_by_less_than_bfloat16_rounds_is_refused() -> None
         clipper = BookKeeping(model, clipping_norm=1.0)
         if refused:
             with pytest.raises(PrivacyError, match="depends on other examples"):
-                check(clipper, losses_of, examples=6, tolerance=3e-2)
+                check(clipper, losses_of, num_examples=6, tolerance=3e-2)
         else:
-            check(clipper, losses_of, examples=6, tolerance=3e-2)
+            check(clipper, losses_of, num_examples=6, tolerance=3e-2)
     assert not torch.is_autocast_enabled("cpu")
 
 
@@ -140,7 +140,7 @@ def test_layers_left_out_by_chance_are_not_taken_for_a_coupling(draws: str) -> N
         check(
             BookKeeping(model, clipping_norm=1.0),
             lambda examples, model=model: model(x[list(examples)]).square().sum(1),  # type: ignore[misc]
-            examples=6,
+            num_examples=6,
         )
         assert model.training
 
@@ -159,7 +159,7 @@ def test_the_self_test_leaves_every_generator_where_it_was() -> None:
     check(
         BookKeeping(model, clipping_norm=1.0),
         lambda examples: model(x[list(examples)]).square().sum(1),
-        examples=6,
+        num_examples=6,
     )
     assert following() == expected
 
@@ -188,6 +188,6 @@ def test_dropout_inside_of_an_attention_is_no_difference(attention: str) -> None
         check(
             BookKeeping(model, clipping_norm=1.0),
             lambda examples: (model(x[list(examples)]) * weights).square().sum((1, 2)),
-            examples=6,
+            num_examples=6,
         )
     assert all(module.training for module in model.modules())

@@ -1,4 +1,4 @@
-"""Whether losses that were picked or sorted are each still their own example's."""
+"""Whether each loss still depends on its own example alone after examples were reordered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROUNDING = 2e-2
 
 
 def require_local(losses: torch.Tensor, moved: Iterable[torch.Tensor]) -> None:
-    """Returns if each loss depends on its own example alone of what was moved on the way to it.
+    """Requires that each loss depends on its own example alone of what was moved on the way to it.
 
     Scaling every loss by a number of its own has to scale the gradients of its example by the same.
 

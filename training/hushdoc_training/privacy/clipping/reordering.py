@@ -1,6 +1,6 @@
 """Functions after which entry i of a tensor may no longer belong to example i of the batch.
 
-Examples that are sorted by length, computed and put back are an example. A layer between would
+Sorting examples by length, computing and putting them back is one case. A layer between would
 leave its gradients under the wrong examples, and so would clip the wrong records. Whether an index
 happens to be in order in one batch does not matter: what depends on content counts as out of order
 always.

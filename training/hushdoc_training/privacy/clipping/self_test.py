@@ -46,7 +46,7 @@ class _Comparison:
 
 @uncompiled()
 def check(
-    clipper: Clipper, losses_of: LossesOf, *, examples: int, tolerance: float = _EXACT
+    clipper: Clipper, losses_of: LossesOf, *, num_examples: int, tolerance: float = _EXACT
 ) -> frozenset[str]:
     """Refuses to train where the clipped gradients would not be those of single records.
 
@@ -56,8 +56,8 @@ def check(
     Args:
         clipper: The clipper to be used.
         losses_of: Runs the model on the chosen examples of a sample of data.
-        examples: How many examples the sample has; at least 2. More, and examples that differ in
-            length, find more.
+        num_examples: How many examples the sample has; at least 2. More, and examples that differ
+            in length, find more.
         tolerance: Largest relative difference of a norm or a clipped sum. The default is for fp32;
             3e-2 is what bf16 allows, and is granted only where something is computed in bf16 that
             can't be computed in fp32 instead.
@@ -66,8 +66,8 @@ def check(
         The parameters that got no gradient from any example. Noise would move them all the same:
         freeze them.
     """
-    if examples < 2:
-        raise ValueError(f"The self-test got {examples} examples; it needs at least 2.")
+    if num_examples < 2:
+        raise ValueError(f"The self-test got {num_examples} examples; it needs at least 2.")
     if not 0 < tolerance <= MOST_TOLERANCE:
         raise ValueError(
             f"tolerance is {tolerance}; expected more than 0 and at most {MOST_TOLERANCE}: what "
@@ -77,18 +77,18 @@ def check(
     try:
         with modes_restored(clipper.model), ReplayedDraws() as replay:
             repeats, draws = _refuse_coupled_examples(
-                clipper.model, losses_of, examples, tolerance, replay
+                clipper.model, losses_of, num_examples, tolerance, replay
             )
             if not repeats:
                 clipper.model.eval()
-            return _compare(clipper, losses_of, examples, tolerance, replay, draws=draws)
+            return _compare(clipper, losses_of, num_examples, tolerance, replay, draws=draws)
     finally:
         clipper.clear()
 
 
 @uncompiled()
 def check_drawing(
-    clipper: Clipper, losses_of: LossesOf, *, examples: int, tolerance: float = _EXACT
+    clipper: Clipper, losses_of: LossesOf, *, num_examples: int, tolerance: float = _EXACT
 ) -> bool:
     """Holds a clipper to one-by-one gradients on losses that draw at random.
 
@@ -108,32 +108,36 @@ def check_drawing(
     try:
         with modes_restored(clipper.model), ReplayedDraws() as replay:
             with Controlled(precise=True), torch.no_grad():
-                repeats, draws = _repeats(losses_of, examples, replay)
+                repeats, draws = _repeats(losses_of, num_examples, replay)
             if repeats:
-                _compare(clipper, losses_of, examples, tolerance, replay, draws=draws)
+                _compare(clipper, losses_of, num_examples, tolerance, replay, draws=draws)
             return repeats
     finally:
         clipper.clear()
 
 
 def _refuse_coupled_examples(
-    model: nn.Module, losses_of: LossesOf, examples: int, tolerance: float, replay: ReplayedDraws
+    model: nn.Module,
+    losses_of: LossesOf,
+    num_examples: int,
+    tolerance: float,
+    replay: ReplayedDraws,
 ) -> tuple[bool, bool]:
     # Returns whether the same draws give the same losses in the mode that the model is in, and
     # whether anything is drawn although dropout is left out.
     with modes_restored(model), Controlled(precise=True) as controlled, torch.no_grad():
-        repeats, draws = _repeats(losses_of, examples, replay)
+        repeats, draws = _repeats(losses_of, num_examples, replay)
         if draws or not repeats:
             model.eval()
-            _refuse_unrepeatable(losses_of, examples)
-        together, others = _in_company_and_alone(losses_of, examples)
+            _refuse_unrepeatable(losses_of, num_examples)
+        together, others = _in_company_and_alone(losses_of, num_examples)
         limit = tolerance if controlled.lowered else min(tolerance, _EXACT)
     typical = float(together.abs().mean())
     for example, company, loss in others:
         among = float(together[example])
         if not abs(among - loss) <= limit * max(abs(among), typical):
             raise PrivacyError(
-                f"The loss of example {example} is {among:.6g} among {examples} examples and "
+                f"The loss of example {example} is {among:.6g} among {num_examples} examples and "
                 f"{loss:.6g} {company}: it depends on other examples, so clipping one does not "
                 "bound its influence. Give every example a loss of its own (no mean over the "
                 "batch's tokens or over the length of its longest example, no negatives from the "
@@ -142,18 +146,18 @@ def _refuse_coupled_examples(
     return repeats, draws
 
 
-def _repeats(losses_of: LossesOf, examples: int, replay: ReplayedDraws) -> tuple[bool, bool]:
+def _repeats(losses_of: LossesOf, num_examples: int, replay: ReplayedDraws) -> tuple[bool, bool]:
     # Whether the same draws give the same losses, and whether anything is drawn at all: two passes
     # with draws of their own may agree by replay.
     replay.rewind()
-    first = losses_of(range(examples))
+    first = losses_of(range(num_examples))
     draws = replay.drawn()
     replay.rewind()
-    return torch.allclose(first, losses_of(range(examples)), rtol=1e-6, equal_nan=True), draws
+    return torch.allclose(first, losses_of(range(num_examples)), rtol=1e-6, equal_nan=True), draws
 
 
-def _refuse_unrepeatable(losses_of: LossesOf, examples: int) -> None:
-    first, second = losses_of(range(examples)), losses_of(range(examples))
+def _refuse_unrepeatable(losses_of: LossesOf, num_examples: int) -> None:
+    first, second = losses_of(range(num_examples)), losses_of(range(num_examples))
     if not torch.allclose(first, second, rtol=1e-6, equal_nan=True):
         raise PrivacyError(
             "The losses of the same examples differ from one forward pass to the next, even in "
@@ -163,22 +167,22 @@ def _refuse_unrepeatable(losses_of: LossesOf, examples: int) -> None:
 
 
 def _in_company_and_alone(
-    losses_of: LossesOf, examples: int
+    losses_of: LossesOf, num_examples: int
 ) -> tuple[torch.Tensor, list[tuple[int, str, float]]]:
     # Every example among all, among all but one in another order, and by itself.
-    together = losses_of(range(examples)).double()
-    if together.shape != (examples,):
-        raise _not_one_for_each(together, examples)
+    together = losses_of(range(num_examples)).double()
+    if together.shape != (num_examples,):
+        raise _not_one_for_each(together, num_examples)
     if not bool(torch.isfinite(together).all()):
         raise PrivacyError(
             "An example of the self-test's sample has a loss that is not finite, so nothing can be "
             "compared. Look at the data and the model's start."
         )
-    turned = list(range(examples - 1, 0, -1))
+    turned = list(range(num_examples - 1, 0, -1))
     found: list[tuple[int, str, float]] = []
     for order, company in [
         (turned, "among others"),
-        *(([example], "alone") for example in range(examples)),
+        *(([example], "alone") for example in range(num_examples)),
     ]:
         losses = losses_of(order)
         if losses.shape != (len(order),):
@@ -189,18 +193,18 @@ def _in_company_and_alone(
     return together, found
 
 
-def _not_one_for_each(losses: torch.Tensor, examples: int) -> PrivacyError:
+def _not_one_for_each(losses: torch.Tensor, num_examples: int) -> PrivacyError:
     return PrivacyError(
-        f"The losses of {examples} examples have shape {list(losses.shape)}; expected "
-        f"[{examples}], one loss for every example, also where a draw is a single one. A mean over "
-        "the batch couples records."
+        f"The losses of {num_examples} examples have shape {list(losses.shape)}; expected "
+        f"[{num_examples}], one loss for every example, also where a draw is a single one. A mean "
+        "over the batch couples records."
     )
 
 
 def _compare(
     clipper: Clipper,
     losses_of: LossesOf,
-    examples: int,
+    num_examples: int,
     tolerance: float,
     replay: ReplayedDraws,
     *,
@@ -209,22 +213,22 @@ def _compare(
     # Where dropout is inside of a function that the clipper opens, and the truth does not, it would
     # be left out for one of the two alone. So what draws draws all, the same for both.
     with Controlled(precise=False, dropout=draws) as controlled:
-        found = _comparison(clipper, losses_of, examples, replay)
+        found = _comparison(clipper, losses_of, num_examples, replay)
     found.require(tolerance)
     if controlled.autocast and tolerance > _EXACT:
         with Controlled(precise=True, dropout=draws) as controlled:
-            precise = _comparison(clipper, losses_of, examples, replay)
+            precise = _comparison(clipper, losses_of, num_examples, replay)
         precise.require(tolerance if controlled.lowered else _EXACT)
     return found.unused
 
 
 def _comparison(
-    clipper: Clipper, losses_of: LossesOf, examples: int, replay: ReplayedDraws
+    clipper: Clipper, losses_of: LossesOf, num_examples: int, replay: ReplayedDraws
 ) -> _Comparison:
     truth = OneByOne(clipper.model, clipping_norm=clipper.clipping_norm)
     differences: list[tuple[str, str, float]] = []
     used: set[str] = set()
-    for order, records in _arrangements(min(examples, COMPARED)):
+    for order, records in _arrangements(min(num_examples, COMPARED)):
         losses = lambda order=order: losses_of(order)  # noqa: E731
         truth.clear()
         clipper.clear()
@@ -240,13 +244,13 @@ def _comparison(
     )
 
 
-def _arrangements(examples: int) -> Iterable[tuple[list[int], torch.Tensor]]:
+def _arrangements(num_examples: int) -> Iterable[tuple[list[int], torch.Tensor]]:
     # Examples as they come, each a record; then one less and backwards, two of them one record, and
     # one padding where there are enough. What is wrong only where some length equals the number of
     # examples, or only out of order, is not wrong in both.
-    order = list(range(examples))
-    yield order, torch.arange(examples)
-    turned = order[:0:-1] if examples > 2 else order[::-1]
+    order = list(range(num_examples))
+    yield order, torch.arange(num_examples)
+    turned = order[:0:-1] if num_examples > 2 else order[::-1]
     records = torch.arange(len(turned)) - 1
     records[0] = 0
     if len(turned) > 3:
