@@ -23,7 +23,7 @@ from hushdoc_training.audit.two_sample import two_sample
 from hushdoc_training.crf.filling import NOISY_FILL_DOCUMENTS
 
 BLIND_BESIDE = "noisy_fill"
-"""The arm beside whose attacks it is told what whoever has no table guesses."""
+"""The arm beside whose attacks the guesses without any table are reported."""
 
 CANARIES = 1000
 """Canary documents that a private training is attacked by, and as many that it does not see."""
@@ -188,7 +188,7 @@ def _together(guesses: list[Guesses]) -> Guesses:
 def _kinds(
     task: Task, arm: str, name: str, puzzles: list[Puzzle]
 ) -> dict[str, npt.NDArray[np.int64]]:
-    """Returns which puzzles are about terms of each kind: all of them, and those learned from."""
+    """Returns the puzzles of each subset of terms: all of them, and those learned from."""
     kinds = {name: np.arange(len(puzzles))}
     kept = clause_arms.kind_of(task, arm if arm.startswith("noisy_fill") else clause_arms.PAIRS)
     subset = {"rare": ("learned", "pairs"), "kept": ("kept_learned", kept)}.get(name)

@@ -23,7 +23,7 @@ NAMES = {
     "paper_fill": "filled as in the paper",
     "paper_fill_file": "the same from the model file, zeros drawn",
     "noisy_fill": "noisy fill",
-    "paper_fill_joint": "filled as in the paper, by a joint normal law",
+    "paper_fill_joint": "filled as in the paper, by a joint normal distribution",
     "noisy_fill_pairs": "noisy fill of tokens and pairs",
     "noisy_fill_invented": "noisy fill, without public contracts",
     "pairs_halves": "the same of half the contracts",
@@ -201,13 +201,13 @@ def _allowed(
     Epsilon and delta allow e^epsilon FPR + delta. What they were computed from, a Gaussian
     mechanism in several steps, allows less (Dong, Roth, Su 2022, equation 6). It is kept if the
     lower end of the measured rate is below what the upper end of the measured FPR allows. Both are
-    about one record; terms of two are held to the same, and of terms of many nothing is promised.
+    about one record; terms of two are held to the same, and of terms of many nothing is guaranteed.
     """
     if "epsilon" not in result or name.endswith(MANY):
         return {}
     normal, mu = NormalDist(), math.sqrt(result["steps"]) / result["noise_multiplier"]
 
-    def stated(fpr: float) -> float:
+    def guaranteed(fpr: float) -> float:
         return min(1.0, math.exp(result["epsilon"]) * fpr + result["delta"])
 
     def exact(fpr: float) -> float:
@@ -216,9 +216,9 @@ def _allowed(
     least = clopper_pearson(*_rate(attacks, "tpr", "num_true"), 0.05)[0]
     most = clopper_pearson(*_rate(attacks, "fpr", "num_false"), 0.05)[1]
     return {
-        "tpr_allowed": round(stated(FALSE_POSITIVE_RATE), 5),
+        "tpr_allowed": round(guaranteed(FALSE_POSITIVE_RATE), 5),
         "tpr_allowed_by_mechanism": round(exact(FALSE_POSITIVE_RATE), 5),
-        "kept": least <= min(stated(most), exact(most)),
+        "kept": least <= min(guaranteed(most), exact(most)),
     }
 
 

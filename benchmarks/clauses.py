@@ -1,4 +1,4 @@
-"""What keeping contracts private costs: clauses found in CUAD, by tables of every kind.
+"""What keeping contracts private costs: clauses found in CUAD, by tables of every mode.
 
     python benchmarks/clauses.py --data path/to/cuad --work runs/clauses
     python benchmarks/clauses.py --quick
@@ -34,7 +34,6 @@ from typing import Any
 import clause_arms
 import clause_attacks
 import clause_report
-import invented_contracts
 import numpy as np
 from clause_arms import SCHEME, Side, Task, Trained
 
@@ -49,11 +48,12 @@ from hushdoc_training.crf.filling import NOISY_FILL_DOCUMENTS
 from hushdoc_training.crf.frequency import frequent
 from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.crf.term_cost import terms
+from hushdoc_training.invented import clause_contracts
 from hushdoc_training.labelled_texts import Contract
 
 HELD_OUT = 0.25
 RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
-"""Frequency ranks of words whose cost is measured; 100 is stated."""
+"""Frequency ranks of words whose cost is measured; 100 is reported."""
 
 PUBLIC = (
     "contract_nli/dev.json.gz",
@@ -142,8 +142,8 @@ def left_out(task: str) -> tuple[str, ...]:
 def tasks(data: Path | None, scale: Scale) -> Iterator[tuple[str, Callable[[Path], Task]]]:
     """Yields the name of each task, and what makes it."""
     if data is None:
-        contracts = invented_contracts.contracts(160)
-        public = [contract.text for contract in invented_contracts.contracts(40, seed=1)]
+        contracts = clause_contracts.contracts(160)
+        public = [contract.text for contract in clause_contracts.contracts(40, seed=1)]
     else:
         contracts = readers.read_contracts(data / "train.jsonl.gz")
         public = list(public_texts(data.parent))
@@ -401,7 +401,7 @@ def score(task: Task, trained: Trained) -> dict[str, Any]:
 
 
 def entities(task: Task, labels: np.ndarray[Any, Any]) -> Iterator[tuple[int, int, str]]:
-    """Yields first token, one past the last and label of every field that tags spell."""
+    """Yields first token, one past the last and label of every field that tags mark."""
     ends = task.test.sequences
     for first, stop in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
         for span in spans_from_tags([task.names[label] for label in labels[first:stop]]):

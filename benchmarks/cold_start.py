@@ -29,7 +29,6 @@ import os
 import platform
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,23 +56,6 @@ print(json.dumps(next(iter(model.embed([sys.argv[2]]))).tolist()))
 """
 
 
-def main() -> int:
-    """Runs the comparison, or one arm of it as a process of its own."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="one round, no int8")
-    parser.add_argument("--fastembed", metavar="PYTHON", help="an interpreter that has fastembed")
-    parser.add_argument("--arm", nargs="+", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.arm:
-        print(json.dumps(ARMS[options.arm[0]](*options.arm[1:])))
-        return 0
-    with tempfile.TemporaryDirectory(prefix="hushdoc-cold-") as scratch:
-        rounds, variants = (1, ["fp32"]) if options.quick else (9, ["fp32", "int8"])
-        result = compare(Path(scratch), rounds, variants, options.fastembed)
-    print(json.dumps({**result, "quick": options.quick}))
-    return 0
-
-
 def compare(
     work: Path, rounds: int, variants: Sequence[str], fastembed: str | None
 ) -> dict[str, Any]:
@@ -87,9 +69,9 @@ def compare(
     }
     theirs = {"transformers": arm("fields_in_transformers", work / "checkpoint")}
     fields = fresh_process.take_turns({**ours, **theirs}, rounds)
-    require_same_words({name: costs[0].told for name, costs in fields.items()})
+    require_same_words({name: costs[0].printed for name, costs in fields.items()})
     embeddings = fresh_process.take_turns(embedding_commands(work, fastembed), rounds)
-    require_same_embedding({name: costs[0].told for name, costs in embeddings.items()})
+    require_same_embedding({name: costs[0].printed for name, costs in embeddings.items()})
     seconds = {
         f"{kind}_{name}": median_cpu(costs)
         for kind, arms in (("import", imports), ("fields", fields), ("embedding", embeddings))
@@ -283,9 +265,9 @@ def run_fields(folder: str, trust: str) -> int:
     )
     runtime = hushdoc.Runtime(threads=1)
     model = hushdoc.KIEModel.load(folder, policy=policy, runtime=runtime)
-    told = json.loads((Path(folder).parent / "document.json").read_text())
-    found = model.extract(hushdoc.Document.from_dict(told))
-    return round(found.coverage * len(told["pages"][0]["words"]))
+    document = json.loads((Path(folder).parent / "document.json").read_text())
+    extraction = model.extract(hushdoc.Document.from_dict(document))
+    return round(extraction.coverage * len(document["pages"][0]["words"]))
 
 
 def run_fields_in_transformers(folder: str) -> int:
@@ -325,7 +307,7 @@ def run_embedding(folder: str, trust: str) -> list[float]:
     import hushdoc
     from hushdoc.runtime.embedding import EmbeddingModel
 
-    # The published weights come with no promise, so none can be demanded.
+    # The published weights come with no guarantee, so none can be required.
     policy = hushdoc.Policy.integrity_only(hushdoc.TrustStore.from_file(trust))
     model = EmbeddingModel.load(folder, policy=policy, runtime=hushdoc.Runtime(threads=1))
     vector: list[float] = model.embed_texts([SENTENCE]).vectors[0].tolist()
@@ -355,5 +337,10 @@ ARMS: Mapping[str, Callable[..., Any]] = {
 }
 
 
+def _compared(work: Path, options: argparse.Namespace) -> dict[str, Any]:
+    rounds, variants = (1, ["fp32"]) if options.quick else (9, ["fp32", "int8"])
+    return compare(work, rounds, variants, options.fastembed)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fresh_process.main(__doc__, ARMS, _compared, quick="one round, no int8"))

@@ -83,10 +83,10 @@ def t5(rows: int, tokens: int, *, quick: bool, device: str) -> Workload:
     answers = torch.randint(5, config.vocab_size, (rows, tokens // 2), device=device)
 
     def losses_of(chosen: Sequence[int]) -> torch.Tensor:
-        asked, told = words[list(chosen)], answers[list(chosen)]
-        found = model(input_ids=asked, labels=told).logits
-        by_token = F.cross_entropy(found.flatten(0, 1), told.flatten(), reduction="none")
-        return by_token.view(told.shape).mean(1)
+        questions, replies = words[list(chosen)], answers[list(chosen)]
+        found = model(input_ids=questions, labels=replies).logits
+        by_token = F.cross_entropy(found.flatten(0, 1), replies.flatten(), reduction="none")
+        return by_token.view(replies.shape).mean(1)
 
     return Workload(model=model, losses_of=losses_of, rows=rows)
 

@@ -6,14 +6,16 @@ them; one thread each; onnxruntime's telemetry off on every side.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 ONE_THREAD = {
@@ -36,12 +38,12 @@ class Cost:
     Attributes:
         cpu_seconds: In user and system mode, from its start to its end.
         peak_mb: The most memory it held.
-        told: The JSON on the last line that it printed, if it printed any.
+        printed: The JSON on its last line, if it printed any.
     """
 
     cpu_seconds: float
     peak_mb: float
-    told: Any
+    printed: Any
 
 
 def cost(command: Sequence[str]) -> Cost:
@@ -64,7 +66,7 @@ def cost(command: Sequence[str]) -> Cost:
     return Cost(
         cpu_seconds=usage.ru_utime + usage.ru_stime,
         peak_mb=usage.ru_maxrss * unit / 1e6,
-        told=json.loads(lines[-1]) if lines else None,
+        printed=json.loads(lines[-1]) if lines else None,
     )
 
 
@@ -81,3 +83,32 @@ def take_turns(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, 
 def median_cpu(costs: Sequence[Cost]) -> float:
     """Returns the median of the CPU seconds."""
     return statistics.median(found.cpu_seconds for found in costs)
+
+
+def main(
+    doc: str | None,
+    arms: Mapping[str, Callable[..., Any]],
+    compare: Callable[[Path, argparse.Namespace], dict[str, Any]],
+    *,
+    quick: str,
+) -> int:
+    """Runs a comparison in a scratch folder, or one arm of it as a process of its own.
+
+    Args:
+        doc: The benchmark's docstring.
+        arms: What `--arm NAME ...` calls; its answer is printed as JSON.
+        compare: Takes the scratch folder and the options; its answer is the last line.
+        quick: What --quick does, for the help text.
+    """
+    parser = argparse.ArgumentParser(description=(doc or "").split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help=quick)
+    parser.add_argument("--fastembed", metavar="PYTHON", help="an interpreter that has fastembed")
+    parser.add_argument("--arm", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.arm:
+        print(json.dumps(arms[options.arm[0]](*options.arm[1:])))
+        return 0
+    with tempfile.TemporaryDirectory(prefix="hushdoc-benchmark-") as scratch:
+        result = compare(Path(scratch), options)
+    print(json.dumps({**result, "quick": options.quick}))
+    return 0

@@ -48,14 +48,14 @@ def main() -> int:
     found["peers_mb"] = {
         name: round(sum(in_empty_folder([name]).values()), 1) for name in options.peer
     }
-    told = {
+    result = {
         **found,
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "quick": options.quick,
     }
-    print(json.dumps(told))
+    print(json.dumps(result))
     return 0
 
 

@@ -20,12 +20,10 @@ smaller model and fewer rounds, and says so. The last line is JSON.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,21 +58,6 @@ class Scale:
 
 FULL = Scale(layers=12, hidden=768, heads=12, rounds=4, calls=3)
 QUICK = Scale(layers=2, hidden=384, heads=6, rounds=1, calls=2)
-
-
-def main() -> int:
-    """Runs the comparison, or one arm of it as a process of its own."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a smaller model, in a minute")
-    parser.add_argument("--arm", nargs="+", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.arm:
-        print(json.dumps(ARMS[options.arm[0]](*options.arm[1:])))
-        return 0
-    with tempfile.TemporaryDirectory(prefix="hushdoc-kie-") as scratch:
-        result = compare(Path(scratch), QUICK if options.quick else FULL)
-    print(json.dumps({**result, "quick": options.quick}))
-    return 0
 
 
 def compare(work: Path, scale: Scale) -> dict[str, Any]:
@@ -201,15 +184,15 @@ def build(scale: Scale) -> Any:
 
 def inputs(rows: int, tokens: int, image: int | None) -> dict[str, Any]:
     """Returns invented inputs, the same for every arm."""
-    dice = np.random.default_rng(20261121)
-    corners = np.sort(dice.integers(0, 1001, (rows, tokens, 2, 2)), axis=2)
+    generator = np.random.default_rng(20261121)
+    corners = np.sort(generator.integers(0, 1001, (rows, tokens, 2, 2)), axis=2)
     made: dict[str, Any] = {
-        "input_ids": dice.integers(3, 50_000, (rows, tokens)),
+        "input_ids": generator.integers(3, 50_000, (rows, tokens)),
         "bbox": corners.reshape(rows, tokens, 4),
         "attention_mask": np.ones((rows, tokens), np.int64),
     }
     if image is not None:
-        made["pixel_values"] = dice.standard_normal((rows, 3, image, image)).astype(np.float32)
+        made["pixel_values"] = generator.standard_normal((rows, 3, image, image)).astype(np.float32)
     return made
 
 
@@ -222,7 +205,7 @@ def speeds(work: Path, case: str, scale: Scale) -> dict[str, float]:
     }
     costs = fresh_process.take_turns(commands, scale.rounds)
     return {
-        name: statistics.median(value for cost in found for value in cost.told)
+        name: statistics.median(value for cost in found for value in cost.printed)
         for name, found in costs.items()
     }
 
@@ -234,7 +217,7 @@ def memory(work: Path, scale: Scale) -> dict[str, float]:
     costs = fresh_process.take_turns(commands, scale.rounds)
     ours, theirs = (
         {
-            key: statistics.median(cost.told[key] for cost in costs[how])
+            key: statistics.median(cost.printed[key] for cost in costs[how])
             for key in ("resident_mb", "cpu_s")
         }
         for how in ("hushdoc", "default")
@@ -252,7 +235,7 @@ def loading(work: Path, scale: Scale) -> dict[str, float]:
     path = work / "512_image.int8.onnx"
     costs = fresh_process.take_turns({"load": arm("load", path)}, scale.rounds)["load"]
     load, hashing, resident = (
-        statistics.median(cost.told[key] for cost in costs)
+        statistics.median(cost.printed[key] for cost in costs)
         for key in ("load_s", "hash_s", "resident_mb")
     )
     return {
@@ -363,5 +346,9 @@ ARMS: Mapping[str, Callable[..., Any]] = {
 }
 
 
+def _compared(work: Path, options: argparse.Namespace) -> dict[str, Any]:
+    return compare(work, QUICK if options.quick else FULL)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fresh_process.main(__doc__, ARMS, _compared, quick="a smaller model, in a minute"))

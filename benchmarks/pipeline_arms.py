@@ -10,7 +10,7 @@ from typing import Any
 
 import cold_start
 
-KINDS = ["letter", "invoice", "form", "receipt"]
+CLASSES = ["letter", "invoice", "form", "receipt"]
 LENGTHS = {"mixed": (4, 8, 12, 20, 40, 80), "even": (32,)}
 """Words of the texts that are embedded."""
 
@@ -39,7 +39,7 @@ def prepare(work: str, documents: str, texts: str) -> None:
         (Path(work) / f"{name}.json").write_text(json.dumps(cut))
 
 
-def prepare_kinds(home: str) -> None:
+def prepare_classes(home: str) -> None:
     """Writes MiniLM with a random head as a checkpoint and as an artifact."""
     import torch
     import transformers
@@ -52,16 +52,16 @@ def prepare_kinds(home: str) -> None:
     torch.manual_seed(0)
     tokenizer = transformers.AutoTokenizer.from_pretrained(work / "published")
     model = transformers.AutoModelForSequenceClassification.from_pretrained(
-        work / "published", num_labels=len(KINDS), id2label=dict(enumerate(KINDS))
+        work / "published", num_labels=len(CLASSES), id2label=dict(enumerate(CLASSES))
     ).eval()
     model.save_pretrained(work / "classifier")
     tokenizer.save_pretrained(work / "classifier")
-    key = cold_start.trusted_key(work, "trust-kinds.json")
+    key = cold_start.trusted_key(work, "trust-classes.json")
     export_text_classifier(
         model,
-        work / "kinds",
-        Release(key=key, name="kinds", issuer="benchmark"),
-        labels=KINDS,
+        work / "classes",
+        Release(key=key, name="classes", issuer="benchmark"),
+        labels=CLASSES,
         tokenizer_json=(work / "published/tokenizer.json").read_text(encoding="utf-8"),
         preprocessing=Preprocessing(
             max_tokens=512,
@@ -74,7 +74,7 @@ def prepare_kinds(home: str) -> None:
     )
 
 
-def told(work: str, name: str) -> Any:
+def inputs_of(work: str, name: str) -> Any:
     """Returns what `prepare` wrote."""
     return json.loads((Path(work) / name).read_text())
 
@@ -111,7 +111,7 @@ def run_fields(work: str, variant: str, passes: str) -> Any:
     model = hushdoc.KIEModel.load(Path(work) / variant, **options_of(work, "trust.json"))
     documents = [
         hushdoc.Document.from_words(words, [(0, 0, 0, 0)] * len(words), width=1000, height=1000)
-        for words in told(work, "documents.json")
+        for words in inputs_of(work, "documents.json")
     ]
 
     def answer(asked: Sequence[Any]) -> list[Any]:
@@ -137,7 +137,7 @@ def graph_scores(work: str, variant: str) -> list[list[float]]:
     (graph,) = (Path(work) / variant / "onnx").glob("*.onnx")
     session = Session(graph.read_bytes(), runtime=Runtime(threads=1))
     scores = []
-    for words in told(work, "documents.json"):
+    for words in inputs_of(work, "documents.json"):
         ids = np.array([tokenizer.encode(" ".join(words)).ids])
         given = {"input_ids": ids, "bbox": np.zeros((*ids.shape, 4), np.int64)}
         logits = session.run({**given, "attention_mask": np.ones_like(ids)})[0][0, 1:-1]
@@ -177,7 +177,7 @@ def run_fields_in_pipeline(work: str, passes: str) -> Any:
         tokenizer=checkpoint_tokenizer(work),
         ignore_labels=[],
     )
-    texts = [" ".join(words) for words in told(work, "documents.json")]
+    texts = [" ".join(words) for words in inputs_of(work, "documents.json")]
     return timed(
         lambda asked: [[float(tag["score"]) for tag in tags] for tags in made(list(asked))],
         texts,
@@ -186,19 +186,19 @@ def run_fields_in_pipeline(work: str, passes: str) -> Any:
 
 
 def in_order(scores: Mapping[str, float]) -> list[float]:
-    """Returns the scores in the order of KINDS."""
-    return [scores[kind] for kind in KINDS]
+    """Returns the scores in the order of CLASSES."""
+    return [scores[label] for label in CLASSES]
 
 
-def run_kinds(work: str, passes: str) -> Any:
-    """Tells kinds apart with a verified artifact; answers with each label's score."""
+def run_classes(work: str, passes: str) -> Any:
+    """Classifies with a verified artifact; answers with each label's score."""
     import hushdoc
 
     model = hushdoc.ClassificationModel.load(
-        Path(work) / "kinds", **options_of(work, "trust-kinds.json")
+        Path(work) / "classes", **options_of(work, "trust-classes.json")
     )
     documents = [
-        hushdoc.Document.from_text(" ".join(words)) for words in told(work, "documents.json")
+        hushdoc.Document.from_text(" ".join(words)) for words in inputs_of(work, "documents.json")
     ]
 
     def answer(asked: Sequence[Any]) -> list[Any]:
@@ -210,15 +210,15 @@ def run_kinds(work: str, passes: str) -> Any:
     return timed(answer, documents, passes)
 
 
-def run_kinds_in_pipeline(work: str, passes: str) -> Any:
-    """Tells kinds apart with the checkpoint; answers with each label's score."""
+def run_classes_in_pipeline(work: str, passes: str) -> Any:
+    """Classifies with the checkpoint; answers with each label's score."""
     made = pipeline("text-classification", model=str(Path(work) / "classifier"), top_k=None)
 
     def answer(asked: Sequence[Any]) -> list[Any]:
         found = made(list(asked))
         return [in_order({tag["label"]: tag["score"] for tag in tags}) for tags in found]
 
-    return timed(answer, [" ".join(words) for words in told(work, "documents.json")], passes)
+    return timed(answer, [" ".join(words) for words in inputs_of(work, "documents.json")], passes)
 
 
 def run_embedding(work: str, texts: str, passes: str) -> Any:
@@ -228,7 +228,7 @@ def run_embedding(work: str, texts: str, passes: str) -> Any:
     model = EmbeddingModel.load(Path(work) / "minilm", **options_of(work, "trust.json"))
     return timed(
         lambda asked: model.embed_texts(list(asked)).vectors.tolist(),
-        told(work, texts),
+        inputs_of(work, texts),
         passes,
     )
 
@@ -246,7 +246,7 @@ def run_embedding_in_pipeline(work: str, texts: str, passes: str, batch: str) ->
         found = made(list(asked), return_tensors=True)
         if int(batch) == 1:
             vectors = [states[0].numpy().mean(0) for states in found]
-        else:  # padded to the longest of a batch, and which tokens are padding is not told
+        else:  # padded to the longest of a batch, and which tokens are padding is unknown
             lengths = [len(ids) for ids in tokenizer(list(asked))["input_ids"]]
             vectors = [
                 states[0].numpy()[:length].mean(0)
@@ -254,7 +254,7 @@ def run_embedding_in_pipeline(work: str, texts: str, passes: str, batch: str) ->
             ]
         return [(vector / np.linalg.norm(vector)).tolist() for vector in vectors]
 
-    return timed(answer, told(work, texts), passes)
+    return timed(answer, inputs_of(work, texts), passes)
 
 
 def run_embedding_in_onnxruntime(folder: str, texts: str, passes: str) -> Any:
@@ -286,11 +286,11 @@ def run_embedding_in_onnxruntime(folder: str, texts: str, passes: str) -> Any:
 
 ARMS: Mapping[str, Callable[..., Any]] = {
     "prepare": prepare,
-    "prepare_kinds": prepare_kinds,
+    "prepare_classes": prepare_classes,
     "fields": run_fields,
     "fields_in_pipeline": run_fields_in_pipeline,
-    "kinds": run_kinds,
-    "kinds_in_pipeline": run_kinds_in_pipeline,
+    "classes": run_classes,
+    "classes_in_pipeline": run_classes_in_pipeline,
     "embedding": run_embedding,
     "embedding_in_pipeline": run_embedding_in_pipeline,
     "embedding_in_onnxruntime": run_embedding_in_onnxruntime,

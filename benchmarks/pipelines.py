@@ -8,7 +8,7 @@ one another before anything is reported:
                                   of MiniLM's size; a pipeline can't be given boxes and reads
                                   zeros, so do we
     fields_int8_vs_pipeline       the same of the int8 variant, whose answers are its own
-    kinds_vs_pipeline             ClassificationModel.classify / pipeline("text-classification"),
+    classes_vs_pipeline           ClassificationModel.classify / pipeline("text-classification"),
                                   MiniLM with a random head
     embedding_vs_pipeline         EmbeddingModel.embed_texts / pipeline("feature-extraction"),
                                   averaged over tokens
@@ -25,18 +25,16 @@ processes that take turns. fastembed needs an interpreter of its own (see cold_s
 
     python benchmarks/pipelines.py --fastembed peer/bin/python
 
---quick leaves int8, kinds and batches of 32 out and takes fewer texts. The last line is JSON.
+--quick leaves int8, classes and batches of 32 out and takes fewer texts. The last line is JSON.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import statistics
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -81,7 +79,7 @@ class Scale:
     batches: tuple[int, ...]
 
 
-TASKS = ("fields", "kinds", "embedding", "even")
+TASKS = ("fields", "classes", "embedding", "even")
 FULL = Scale(
     documents=24,
     texts=256,
@@ -103,41 +101,26 @@ QUICK = Scale(
 """Exports take most of the time of a quick run, so it leaves one artifact out."""
 
 
-def main() -> int:
-    """Runs the comparison, or one arm of it as a process of its own."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="fewer texts and arms, in a minute")
-    parser.add_argument("--fastembed", metavar="PYTHON", help="an interpreter that has fastembed")
-    parser.add_argument("--arm", nargs="+", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.arm:
-        print(json.dumps(ARMS[options.arm[0]](*options.arm[1:])))
-        return 0
-    with tempfile.TemporaryDirectory(prefix="hushdoc-pipelines-") as scratch:
-        scale = QUICK if options.quick else FULL
-        result = compare(Path(scratch), scale, options.fastembed)
-    print(json.dumps({**result, "quick": options.quick}))
-    return 0
-
-
 def compare(work: Path, scale: Scale, fastembed: str | None) -> dict[str, Any]:
     """Returns every figure; raises where the arms do not agree."""
     fresh_process.cost(cold_start.arm("prepare", work, *scale.variants))
     fresh_process.cost(arm("prepare", work, scale.documents, scale.texts))
-    if "kinds" in scale.tasks:
-        fresh_process.cost(arm("prepare_kinds", work))
+    if "classes" in scale.tasks:
+        fresh_process.cost(arm("prepare_classes", work))
     commands = {
         "fields": field_commands(work, scale),
-        "kinds": kind_commands(work, scale),
+        "classes": class_commands(work, scale),
         "embedding": embedding_commands(work, scale, "mixed.json", fastembed),
         "even": embedding_commands(work, scale, "even.json", fastembed),
     }
     seconds: dict[str, float] = {}
     for task in scale.tasks:
         costs = fresh_process.take_turns(commands[task], scale.rounds)
-        require_agreement(task, {name: found[0].told["answers"] for name, found in costs.items()})
+        require_agreement(
+            task, {name: found[0].printed["answers"] for name, found in costs.items()}
+        )
         for name, found in costs.items():
-            spent = [value for cost in found for value in cost.told["cpu_s"]]
+            spent = [value for cost in found for value in cost.printed["cpu_s"]]
             seconds[f"{task}_{name}"] = statistics.median(spent)
     return report(seconds, scale)
 
@@ -156,7 +139,7 @@ def report(seconds: Mapping[str, float], scale: Scale) -> dict[str, Any]:
         print(f"{name}: {ratio}")
     if "embedding_vs_fastembed" not in ratios:
         print("fastembed is not compared: give --fastembed PYTHON (see --help)")
-    asked = {"fields": scale.documents, "kinds": scale.documents}
+    asked = {"fields": scale.documents, "classes": scale.documents}
     return {
         **ratios,
         "cpu_ms_each": {
@@ -182,11 +165,11 @@ def field_commands(work: Path, scale: Scale) -> dict[str, Sequence[str]]:
     return {**commands, "pipeline": arm("fields_in_pipeline", work, scale.passes)}
 
 
-def kind_commands(work: Path, scale: Scale) -> dict[str, Sequence[str]]:
-    """Returns the programs that tell kinds of documents apart."""
+def class_commands(work: Path, scale: Scale) -> dict[str, Sequence[str]]:
+    """Returns the programs that classify documents."""
     return {
-        "hushdoc": arm("kinds", work, scale.passes),
-        "pipeline": arm("kinds_in_pipeline", work, scale.passes),
+        "hushdoc": arm("classes", work, scale.passes),
+        "pipeline": arm("classes_in_pipeline", work, scale.passes),
     }
 
 
@@ -216,7 +199,7 @@ def arm(name: str, *arguments: Any) -> Sequence[str]:
 
 
 def require_agreement(task: str, answers: Mapping[str, Any]) -> None:
-    """Raises unless every arm answers like the first, but for int8, of which it is only told."""
+    """Raises unless every arm answers like the first, but for int8, of which it is only printed."""
     import numpy as np
 
     expected = np.concatenate([np.ravel(row) for row in answers["hushdoc"]])
@@ -230,5 +213,11 @@ def require_agreement(task: str, answers: Mapping[str, Any]) -> None:
             raise SystemExit(f"{task}: {name} does not answer like hushdoc.")
 
 
+def _compared(work: Path, options: argparse.Namespace) -> dict[str, Any]:
+    return compare(work, QUICK if options.quick else FULL, options.fastembed)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(
+        fresh_process.main(__doc__, ARMS, _compared, quick="fewer texts and arms, in a minute")
+    )

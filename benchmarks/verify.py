@@ -134,8 +134,8 @@ def report(
 
 def check_sha256(folders: Any) -> Check:
     """Returns the floor: SHA-256 of every file, held against what it was, and nothing else."""
-    stated = {folder: digests(folder) for folder in folders}
-    return lambda folder: digests(folder) == stated[folder]
+    expected = {folder: digests(folder) for folder in folders}
+    return lambda folder: digests(folder) == expected[folder]
 
 
 def digests(folder: Path) -> dict[str, str]:

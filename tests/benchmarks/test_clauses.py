@@ -12,7 +12,7 @@ import pytest
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 ARMS = ("original", "paper_fill", "noisy_fill", "dp_sgd_8")
 # Its noise comes from the operating system and has no seed: here the same bytes in every run.
-KNOWN_CHANCE = """
+KNOWN_NOISE = """
 import os, random, runpy, sys
 os.urandom = random.Random(0).randbytes
 sys.argv = sys.argv[1:]
@@ -49,7 +49,7 @@ def write(work: Path, task: str, arm: str, f1: float, **more: object) -> None:
     (work / task / f"{arm}.json").write_text(json.dumps(result))
 
 
-def test_means_are_stated_once_every_type_is_there(report: ModuleType, tmp_path: Path) -> None:
+def test_means_are_reported_once_every_type_is_there(report: ModuleType, tmp_path: Path) -> None:
     for task, f1 in (("Insurance", 0.8), ("Renewal", 0.4), ("other tweets", 0.0)):
         write(tmp_path, task, "original", f1)
     write(tmp_path, "Insurance", "noisy_fill", 0.7)
@@ -89,13 +89,13 @@ def test_attacks_on_all_types_are_put_together(report: ModuleType, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("tpr", "kept"), [(0.003, True), (0.05, False)])
-def test_private_tables_are_held_to_what_they_promise(
+def test_private_tables_are_held_to_their_guarantee(
     report: ModuleType, tmp_path: Path, tpr: float, kept: bool
 ) -> None:
     # Epsilon 1 at delta 1e-5 by four steps; the multiplier is what calibration finds.
-    promise = {"epsilon": 1.0, "delta": 1e-5, "steps": 4, "noise_multiplier": 7.4615}
+    guarantee = {"epsilon": 1.0, "delta": 1e-5, "steps": 4, "noise_multiplier": 7.4615}
     audits = {"canaries": attack(0.57, tpr, num_true=1000)}
-    write(tmp_path, "Insurance", "dp_sgd_1", 0.4, audits=audits, **promise)
+    write(tmp_path, "Insurance", "dp_sgd_1", 0.4, audits=audits, **guarantee)
     found = report.report(tmp_path, ("dp_sgd_1",))
     audit = found["audits"]["dp_sgd_1"]["canaries"]
     assert audit["tpr_allowed"] == pytest.approx(2.71828 * 0.001 + 1e-5, abs=1e-5)
@@ -113,9 +113,10 @@ def test_table_shows_what_is_there(report: ModuleType, tmp_path: Path) -> None:
     assert "DP-SGD" not in text
 
 
+@pytest.mark.slow
 def test_quick_run_prints_every_figure_and_continues(tmp_path: Path) -> None:
     def run() -> dict[str, object]:
-        command = [sys.executable, "-c", KNOWN_CHANCE, str(BENCHMARKS / "clauses.py"), "--quick"]
+        command = [sys.executable, "-c", KNOWN_NOISE, str(BENCHMARKS / "clauses.py"), "--quick"]
         paths = ["--work", str(tmp_path / "work"), "--plot", str(tmp_path / "cost.png")]
         done = subprocess.run(
             [*command, *paths],
@@ -145,8 +146,8 @@ def test_quick_run_prints_every_figure_and_continues(tmp_path: Path) -> None:
     assert run()["mean_f1"] == mean_f1
 
 
-def test_control_tells_tables_by_what_they_were_trained_on(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", KNOWN_CHANCE, str(BENCHMARKS / "clauses.py"), "--quick"]
+def test_control_tells_tables_apart_by_their_training_data(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KNOWN_NOISE, str(BENCHMARKS / "clauses.py"), "--quick"]
     done = subprocess.run(
         [*command, "--work", str(tmp_path), "--arms", "noisy_fill_halves,paper_fill_halves"],
         capture_output=True,
@@ -156,7 +157,7 @@ def test_control_tells_tables_by_what_they_were_trained_on(tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr[-3000:]
     audits = json.loads(done.stdout.splitlines()[-1])["audits"]
     paper_fill, noisy_fill = audits["paper_fill_halves"], audits["noisy_fill_halves"]
-    # Rows of a term say that it was trained on; a table of other contracts has never seen it.
+    # Rows of a term reveal that it was trained on; a table of other contracts has never seen it.
     assert paper_fill["traces_rare_own"]["auc"] > 0.95
     assert 0.35 < paper_fill["traces_rare_other"]["auc"] < 0.65
     assert paper_fill["traces_rare_members"]["auc"] > 0.95

@@ -1,23 +1,14 @@
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "cold_start.py"
-
 
 @pytest.mark.slow
-def test_quick_run_agrees_with_transformers_and_prints_every_figure() -> None:
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARK), "--quick"], capture_output=True, text=True, timeout=290
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "transformers: cosine to ours 1.0000" in done.stdout
-    result = json.loads(done.stdout.splitlines()[-1])
+def test_quick_run_agrees_with_transformers_and_prints_every_figure(run: Any) -> None:
+    result, printed = run("cold_start", "--quick")
+    assert "transformers: cosine to ours 1.0000" in printed
     assert result["quick"] is True
     assert result["first_embedding_vs_fastembed"] is None
     # CPU times of whole processes, so wide margins hold on a busy machine too.

@@ -1,19 +1,13 @@
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
+from typing import Any
 
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "hashed_crf.py"
+import pytest
 
 
-def test_quick_run_agrees_with_crfsuite_and_prints_every_figure() -> None:
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARK), "--quick"], capture_output=True, text=True, timeout=280
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    result = json.loads(done.stdout.splitlines()[-1])
+@pytest.mark.slow
+def test_quick_run_agrees_with_crfsuite_and_prints_every_figure(run: Any) -> None:
+    result, _ = run("hashed_crf", "--quick")
     assert result["parity_mismatches"] == 0
     assert result["quick"] is True
     assert result["tokens"] == 100_000

@@ -1,22 +1,13 @@
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "kie_inference.py"
-
 
 @pytest.mark.slow
-def test_quick_run_answers_like_torch_and_prints_every_figure() -> None:
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARK), "--quick"], capture_output=True, text=True, timeout=290
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    result = json.loads(done.stdout.splitlines()[-1])
+def test_quick_run_answers_like_torch_and_prints_every_figure(run: Any) -> None:
+    result, _ = run("kie_inference", "--quick")
     assert result["quick"] is True
     # Times depend on who else uses the machine; sizes and memory don't.
     assert result["file_mb"]["512_image.int8"] < 0.3 * result["file_mb"]["512_image.fp32"]

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hushdoc.labels import LabelledDocument
 from hushdoc_training import invented
 
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "kie_utility.py"
 KEYS = {
     "f1_nonprivate",
     "f1_dp_eps8_document",
@@ -37,7 +35,7 @@ def as_funsd(labelled: LabelledDocument) -> dict[str, object]:
 
 
 @pytest.mark.slow
-def test_quick_run_prints_every_figure(tmp_path: Path) -> None:
+def test_quick_run_prints_every_figure(run: Any, tmp_path: Path) -> None:
     data = tmp_path / "forms"
     (data / "annotations").mkdir(parents=True)
     (data / "images").mkdir()
@@ -47,14 +45,7 @@ def test_quick_run_prints_every_figure(tmp_path: Path) -> None:
         name = f"form{index}"
         (data / "annotations" / f"{name}.json").write_text(json.dumps(as_funsd(labelled)))
         invented.image(seed=3, index=index, config=config).save(data / "images" / f"{name}.png")
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARK), "--quick", "--data", str(data)],
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    result = json.loads(done.stdout.splitlines()[-1])
+    result, _ = run("kie_utility", "--quick", "--data", str(data))
     assert set(result) >= KEYS
     assert result["num_test"] == 5
     assert result["quick"] is True

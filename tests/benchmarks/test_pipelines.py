@@ -1,24 +1,15 @@
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "pipelines.py"
-
 
 @pytest.mark.slow
-def test_quick_run_agrees_with_pipelines_and_prints_every_figure() -> None:
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARK), "--quick"], capture_output=True, text=True, timeout=290
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+def test_quick_run_agrees_with_pipelines_and_prints_every_figure(run: Any) -> None:
+    result, printed = run("pipelines", "--quick")
     for task in ("fields", "embedding"):
-        assert f"{task}: pipeline differs from hushdoc by " in done.stdout
-    result = json.loads(done.stdout.splitlines()[-1])
+        assert f"{task}: pipeline differs from hushdoc by " in printed
     assert result["quick"] is True
     ratios = {
         "fields_vs_pipeline",
