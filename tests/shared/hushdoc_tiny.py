@@ -23,7 +23,9 @@ from hushdoc.certificate.claim import (
     DataAccess,
     ProtectedData,
     ProtectedUnit,
+    PublicData,
 )
+from hushdoc.commands.command_line import build_parser
 from hushdoc.hashing import FeatureScheme
 from hushdoc.labels import LabelSet
 from hushdoc.policy.policy import Policy
@@ -36,7 +38,7 @@ from hushdoc_export.classification import export_image_classifier, export_text_c
 from hushdoc_export.embedding import export_embedding
 from hushdoc_export.release import Release
 from hushdoc_export.table import seal_table
-from hushdoc_training import checkpoint
+from hushdoc_training import checkpoint, table_checkpoint
 from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.table_checkpoint import TableCheckpoint
 
@@ -333,6 +335,34 @@ def sealed_table(task: str) -> Path:
         claim=claim(),
     )
     return seal_table(Path(_home.name) / f"{task}-table", table, release(name="tiny-table"))
+
+
+def save_table(folder: Path, **parts: Any) -> Path:
+    """Writes a checkpoint of a table as training does."""
+    table_checkpoint.save(folder, TableCheckpoint(**{"claim": claim(), **parts}))
+    return folder
+
+
+def export_command(home: Path, *arguments: object) -> int:
+    """Runs `hushdoc export` with the release key, which is written into a folder."""
+    if not (home / "release.key").exists():
+        keys.write_private_key(KEY, home / "release.key")
+    command = ["export", *map(str, arguments), "--key", str(home / "release.key")]
+    options = build_parser().parse_args(command)
+    code: int = options.run(options)
+    return code
+
+
+def calibration_data(name: str) -> PublicData:
+    """Returns what a certificate says of invented data that scores are calibrated on."""
+    return PublicData(
+        name=name,
+        uses=("calibration of scores",),
+        uri=None,
+        digest=None,
+        privacy_status="invented",
+        overlap_with_protected="none",
+    )
 
 
 def resealed(
