@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushdoc.errors import OutputExistsError
-from hushdoc_training.commands import training_options
+from hushdoc_training.commands.training_options import (
+    add_budget,
+    add_choice,
+    add_name,
+    add_number,
+    add_out,
+    add_overlap,
+)
 
 if TYPE_CHECKING:
     from hushdoc.commands.parsing import CommandParser
@@ -46,12 +53,12 @@ def add_clauses(parser: CommandParser) -> None:
         choices=("sentence", "token"),
         help="what gets a label (default: tokens of tagged files, else sentences)",
     )
-    table.add_argument(
+    add_number(
+        table,
         "--clusters",
-        type=int,
-        default=0,
-        metavar="N",
-        help="number of clusters of public word vectors that are features too (default: 0)",
+        "N",
+        0,
+        "number of clusters of public word vectors that are features too",
     )
     _add_clause_filling(parser)
     _add_budget(parser, expected_records=300)
@@ -81,13 +88,12 @@ def _add_clause_filling(parser: CommandParser) -> None:
         metavar="N",
         help="passes over the documents (default: 24 for batch, else 30)",
     )
-    group.add_argument(
+    add_number(
+        group,
         "--top-features-per-label",
-        type=int,
-        default=128,
-        metavar="N",
-        help="for batch: number of words that keep a weight, per label; fewer reveal less "
-        "(default: 128)",
+        "N",
+        128,
+        "for batch: number of words that keep a weight, per label; fewer reveal less",
     )
     group.add_argument(
         "--c",
@@ -111,9 +117,7 @@ def add_classifier(parser: CommandParser) -> None:
         "(default: 0)",
     )
     table = _add_table(parser, rows=str(CLASSIFIER_ROWS))
-    table.add_argument(
-        "--model", choices=("hashed",), default="hashed", help="type of model (default: hashed)"
-    )
+    add_choice(table, "--model", ("hashed",), "hashed", "type of model")
     table.add_argument(
         "--update",
         type=Path,
@@ -142,19 +146,14 @@ def _add_data(
     group.add_argument("--documents", type=int, metavar="N", help=documents)
     group.add_argument("--label", action="append", help=label)
     group.add_argument("--held-out", type=float, default=0.0, metavar="SHARE", help=held_out)
-    training_options.add_name(group)
+    add_name(group)
     return group
 
 
 def _add_table(parser: CommandParser, *, rows: str) -> argparse._ArgumentGroup:
     group = parser.add_argument_group("table and output")
-    training_options.add_out(group)
-    group.add_argument(
-        "--mode",
-        choices=MODES,
-        default="noisy-fill",
-        help="how the table is protected (default: noisy-fill)",
-    )
+    add_out(group)
+    add_choice(group, "--mode", MODES, "noisy-fill", "how the table is protected")
     group.add_argument(
         "--rows", type=int, metavar="N", help=f"number of rows of the table (default: {rows})"
     )
@@ -183,18 +182,14 @@ def _add_filling(parser: CommandParser, *, noise: str) -> argparse._ArgumentGrou
 
 def _add_budget(parser: CommandParser, *, expected_records: int) -> None:
     group = parser.add_argument_group("modes term-dp and dp-sgd")
-    group.add_argument(
-        "--epsilon", type=float, default=8.0, metavar="E", help="privacy budget (default: 8)"
-    )
-    training_options.add_budget(
-        parser, group, steps=16, clipping_norm=1.0, expected_records=expected_records
-    )
+    add_number(group, "--epsilon", "E", 8.0, "privacy budget")
+    add_budget(parser, group, steps=16, clipping_norm=1.0, expected_records=expected_records)
 
 
 def _add_public(parser: CommandParser, *, rate: str, public: str, unseen: str) -> None:
     group = parser.add_argument_group("public text")
     group.add_argument("--public", metavar="FILE", help=public)
-    training_options.add_overlap(group)
+    add_overlap(group)
     group.add_argument(
         "--total-learning-rate",
         type=float,

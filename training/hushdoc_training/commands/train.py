@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushdoc.errors import MissingExtraError
-from hushdoc_training.commands import classifier, clauses, training_options
+from hushdoc_training.commands import classifier, clauses
+from hushdoc_training.commands.training_options import (
+    add_budget,
+    add_choice,
+    add_name,
+    add_number,
+    add_out,
+    add_overlap,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,27 +77,27 @@ def _data_options(parser: CommandParser) -> None:
         metavar="N",
         help="number of documents (default: all, or 1000 invented)",
     )
-    training_options.add_name(group)
-    group.add_argument(
+    add_name(group)
+    add_choice(
+        group,
         "--labels",
-        choices=("form", "fields"),
-        default="form",
-        help="labels of invented documents: header, question and answer, or named fields (default: "
-        "form)",
+        ("form", "fields"),
+        "form",
+        "labels of invented documents: header, question and answer, or named fields",
     )
-    group.add_argument(
+    add_number(
+        group,
         "--seed",
-        type=int,
-        default=0,
-        metavar="N",
-        help="seed of invented documents and of fresh weights, never of privacy noise (default: 0)",
+        "N",
+        0,
+        "seed of invented documents and of fresh weights, never of privacy noise",
     )
     parser.mark_expert("--labels", "--seed")
 
 
 def _model_options(parser: CommandParser) -> None:
     group = parser.add_argument_group("model and output")
-    training_options.add_out(group)
+    add_out(group)
     group.add_argument(
         "--resume", action="store_true", help="continue the interrupted run in --out"
     )
@@ -100,37 +108,33 @@ def _model_options(parser: CommandParser) -> None:
         help="model to start from: minilm, small, a run folder, or a transformers folder or hub id "
         "of LayoutLM, LayoutLMv3 or LiLT (default: minilm)",
     )
-    training_options.add_overlap(group)
+    add_overlap(group)
     group.add_argument(
         "--new-labels",
         action="store_true",
         help="use a fresh output layer if the labels differ from those of --start",
     )
-    group.add_argument(
-        "--max-tokens",
-        type=int,
-        default=128,
-        metavar="N",
-        help="length of a window in tokens (default: 128)",
-    )
+    add_number(group, "--max-tokens", "N", 128, "length of a window in tokens")
     group.add_argument(
         "--images",
         action="store_true",
         help="read the image of each page beside its words: LayoutLMv3 only, and every document "
         "must have images; implied by a run in --start that reads them",
     )
-    group.add_argument(
+    add_choice(
+        group,
         "--box-level",
-        choices=("word", "segment"),
-        default="word",
-        help="whether the model reads the boxes of words or of segments (default: word)",
+        ("word", "segment"),
+        "word",
+        "whether the model reads the boxes of words or of segments",
     )
-    group.add_argument(
+    add_choice(
+        group,
         "--word-order",
-        choices=("given", "reading"),
-        default="given",
-        help="reading: sort the words of each page by their boxes, in training and in use; a run "
-        "in --start keeps its own order (default: given)",
+        ("given", "reading"),
+        "given",
+        "reading: sort the words of each page by their boxes, in training and in use; a run in "
+        "--start keeps its own order",
     )
     parser.mark_expert("--new-labels", "--max-tokens", "--images", "--box-level", "--word-order")
 
@@ -146,46 +150,39 @@ def _privacy_options(parser: CommandParser) -> None:
         action="store_true",
         help="train on private documents without privacy; the certificate says so",
     )
-    mode.add_argument(
-        "--epsilon", type=float, default=8.0, metavar="E", help="privacy budget (default: 8)"
-    )
-    training_options.add_budget(parser, group, steps=200, clipping_norm=0.1, expected_records=32)
-    group.add_argument(
-        "--sampling-rate",
-        type=float,
-        default=0.2,
-        metavar="Q",
-        help="probability of each record to be in a step (default: 0.2)",
-    )
-    group.add_argument(
+    add_number(mode, "--epsilon", "E", 8.0, "privacy budget")
+    add_budget(parser, group, steps=200, clipping_norm=0.1, expected_records=32)
+    add_number(group, "--sampling-rate", "Q", 0.2, "probability of each record to be in a step")
+    add_choice(
+        group,
         "--privacy-unit",
-        choices=("document", "sequence"),
-        default="document",
-        help="what the guarantee protects: whole documents, or windows of tokens (default: "
-        "document)",
+        ("document", "sequence"),
+        "document",
+        "what the guarantee protects: whole documents, or windows of tokens",
     )
-    group.add_argument(
+    add_choice(
+        group,
         "--accountant",
-        choices=("pld", "rdp"),
-        default="pld",
-        help="how noise is calibrated: by privacy loss distributions, or by Renyi accounting, "
-        "which needs more noise (default: pld)",
+        ("pld", "rdp"),
+        "pld",
+        "how noise is calibrated: by privacy loss distributions, or by Renyi accounting, which "
+        "needs more noise",
     )
-    group.add_argument(
+    add_choice(
+        group,
         "--trained",
-        choices=("all", "encoder", "biases", "output"),
-        default="encoder",
-        help="which parameters are trained and get noise: all; all but word embeddings; biases, "
-        "norms and output layer; or the output layer alone, for a hundred documents (default: "
-        "encoder)",
+        ("all", "encoder", "biases", "output"),
+        "encoder",
+        "which parameters are trained and get noise: all; all but word embeddings; biases, norms "
+        "and output layer; or the output layer alone, for a hundred documents",
     )
-    group.add_argument(
+    add_choice(
+        group,
         "--backend",
-        choices=("book-keeping", "opacus", "one-by-one"),
-        default="book-keeping",
-        help="how gradients are clipped, all with the same result: in one backward pass; by "
-        "Opacus' hooks, which know fewer layers; by one pass for each record (default: "
-        "book-keeping)",
+        ("book-keeping", "opacus", "one-by-one"),
+        "book-keeping",
+        "how gradients are clipped, all with the same result: in one backward pass; by Opacus' "
+        "hooks, which know fewer layers; by one pass for each record",
     )
     parser.mark_expert("--privacy-unit", "--accountant", "--trained", "--backend")
 
@@ -198,20 +195,8 @@ def _training_options(parser: CommandParser) -> None:
         metavar="RATE",
         help="step size of the optimiser (default: 5e-4 with privacy, 3e-4 without)",
     )
-    group.add_argument(
-        "--epochs",
-        type=float,
-        default=1.0,
-        metavar="N",
-        help="passes over the documents, without privacy (default: 1)",
-    )
-    group.add_argument(
-        "--batch-size",
-        type=int,
-        default=16,
-        metavar="N",
-        help="windows in a batch, without privacy (default: 16)",
-    )
+    add_number(group, "--epochs", "N", 1.0, "passes over the documents, without privacy")
+    add_number(group, "--batch-size", "N", 16, "windows in a batch, without privacy")
     group.add_argument("--quiet", action="store_true", help="print no progress")
     parser.mark_expert("--learning-rate", "--epochs", "--batch-size")
 

@@ -10,6 +10,26 @@ if TYPE_CHECKING:
     from hushdoc.commands.parsing import CommandParser
 
 
+def add_number(
+    group: argparse._ActionsContainer, option: str, metavar: str, default: float, about: str
+) -> None:
+    """Adds an option that takes a number of the type of its default."""
+    about = f"{about} (default: {default:g})"
+    group.add_argument(option, type=type(default), default=default, metavar=metavar, help=about)
+
+
+def add_choice(
+    group: argparse._ActionsContainer,
+    option: str,
+    choices: tuple[str, ...],
+    default: str,
+    about: str,
+) -> None:
+    """Adds an option that takes one of some words."""
+    about = f"{about} (default: {default})"
+    group.add_argument(option, choices=choices, default=default, help=about)
+
+
 def add_name(group: argparse._ArgumentGroup) -> None:
     """Adds --name."""
     group.add_argument(
@@ -26,13 +46,13 @@ def add_out(group: argparse._ArgumentGroup) -> None:
 
 def add_overlap(group: argparse._ArgumentGroup) -> None:
     """Adds --public-overlap."""
-    group.add_argument(
+    add_choice(
+        group,
         "--public-overlap",
-        choices=("none", "unknown", "partial", "contained"),
-        default="unknown",
-        help="how far public data may contain protected documents: published weights, public "
-        "documents and their words, unless they are invented (default: unknown, which a default "
-        "policy refuses)",
+        ("none", "unknown", "partial", "contained"),
+        "unknown",
+        "how far public data may contain protected documents: published weights, public "
+        "documents and their words, unless they are invented; default policies refuse all but none",
     )
 
 
@@ -51,27 +71,21 @@ def add_budget(
         metavar="D",
         help="delta of the guarantee (default: that of the ledger, else 1e-5)",
     )
-    group.add_argument(
-        "--steps",
-        type=int,
-        default=steps,
-        metavar="N",
-        help=f"number of private steps (default: {steps})",
-    )
-    group.add_argument(
+    add_number(group, "--steps", "N", steps, "number of private steps")
+    add_number(
+        group,
         "--expected-records",
-        type=int,
-        default=expected_records,
-        metavar="N",
-        help="divisor of the noised sum: about how many records a step has, chosen without "
-        f"looking at the data (default: {expected_records})",
+        "N",
+        expected_records,
+        "divisor of the noised sum: about how many records a step has, chosen without looking "
+        "at the data",
     )
-    group.add_argument(
+    add_number(
+        group,
         "--clipping-norm",
-        type=float,
-        default=clipping_norm,
-        metavar="C",
-        help=f"norm to which the gradient of a record is clipped (default: {clipping_norm:g})",
+        "C",
+        clipping_norm,
+        "norm to which the gradient of a record is clipped",
     )
     group.add_argument(
         "--ledger",
@@ -86,10 +100,11 @@ def add_budget(
         help="with --ledger: documents were added, removed or relabelled since its last run; all "
         "runs count for all of them",
     )
-    group.add_argument(
+    add_choice(
+        group,
         "--tuned-on",
-        choices=("none", "public-data", "unaccounted"),
-        default="none",
-        help="data on which settings were chosen; none: one run, fixed beforehand (default: none)",
+        ("none", "public-data", "unaccounted"),
+        "none",
+        "data on which settings were chosen; none: one run, fixed beforehand",
     )
     parser.mark_expert("--clipping-norm", "--documents-changed", "--tuned-on")
