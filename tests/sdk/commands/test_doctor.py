@@ -1,4 +1,4 @@
-"""The verb `doctor`, run as a program would be."""
+"""The subcommand `doctor`, run as a program would be."""
 
 from __future__ import annotations
 

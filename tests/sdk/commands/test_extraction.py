@@ -1,4 +1,4 @@
-"""The verb `extract` on plain texts: a sealed table of hashed features, and nothing but numpy."""
+"""`hushdoc extract` on plain texts: a sealed table of hashed features, and nothing but numpy."""
 
 from __future__ import annotations
 

@@ -153,21 +153,21 @@ def test_audits_of_others_are_shown_if_they_are_trusted(
     auditor = build.trust(other_key, roles=("audit",)).keys
     store = build.TrustStore(keys=(*build.trust(key).keys, *auditor))
     trust.write_bytes(store.to_json())
-    for verb in (
+    for subcommand in (
         ("verify", sealed, "--trust", trust, *LIMITS),
         ("inspect", sealed, "--trust", trust),
     ):
-        assert run(*verb) == 0
+        assert run(*subcommand) == 0
         shown = capsys.readouterr().out
         assert "WHAT TRUSTED AUDITORS SIGNED ABOUT IT\nthe tests, 2026-11-21T09:00:00Z:" in shown
         assert "Lines that no trusted auditor signed" not in shown
-        assert run(*verb, "--json") == 0
+        assert run(*subcommand, "--json") == 0
         found = json.loads(capsys.readouterr().out)
         assert found["audits"][0]["audits"][0]["epsilonLower"] == 0.5
         assert found["untrustedAudits"] == 0
         assert found["payloadSha256"] == build.payload_digest(sealed)
         page = sealed.parent / "page.html"
-        assert run(*verb, "--html", page) == 0
+        assert run(*subcommand, "--html", page) == 0
         capsys.readouterr()
         assert "By the tests, 2026-11-21T09:00:00Z" in page.read_text("utf-8")
 
@@ -253,12 +253,12 @@ def test_no_text_of_a_certificate_steers_the_terminal(
         derivation=({"step": hostile, "dataDependent": True},),
     )
     build.seal(tmp_path / "h", key, certified)
-    for verb in (
+    for subcommand in (
         ("inspect", tmp_path / "h"),
         ("inspect", tmp_path / "h", "--json"),
         ("verify", tmp_path / "h", "--trust", trust, *LIMITS),
         ("verify", tmp_path / "h", "--trust", trust, *LIMITS, "--json"),
     ):
-        run(*verb)
+        run(*subcommand)
         shown = capsys.readouterr().out
         assert not {"\x1b", "\u202e", "\r"} & set(shown)

@@ -18,8 +18,8 @@ Run = Callable[[argparse.Namespace], int]
 
 
 @pytest.fixture
-def verb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], int]:
-    """Returns what runs a verb of the test's own through the program's `main`."""
+def subcommand(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], int]:
+    """Returns what runs a subcommand of the test's own through the program's `main`."""
 
     def main(run: Run) -> int:
         parser = argparse.ArgumentParser()
@@ -40,12 +40,12 @@ def warned(_: argparse.Namespace) -> int:
 
 
 def test_our_warnings_are_lines_and_none_is_told_twice(
-    verb: Callable[[Run], int], capfd: pytest.CaptureFixture[str]
+    subcommand: Callable[[Run], int], capfd: pytest.CaptureFixture[str]
 ) -> None:
     with warnings.catch_warnings(record=True) as others:
         warnings.simplefilter("always")
-        assert verb(warned) == 0
-        assert verb(warned) == 0
+        assert subcommand(warned) == 0
+        assert subcommand(warned) == 0
     printed, told = capfd.readouterr()
     assert printed == '{"answer": 1}\n' * 2
     once = [
@@ -57,24 +57,24 @@ def test_our_warnings_are_lines_and_none_is_told_twice(
 
 
 def test_filters_decide_which_warnings_there_are(
-    verb: Callable[[Run], int], capfd: pytest.CaptureFixture[str]
+    subcommand: Callable[[Run], int], capfd: pytest.CaptureFixture[str]
 ) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert verb(warned) == 0
+        assert subcommand(warned) == 0
         warnings.simplefilter("error")
         with pytest.raises(ReadingWarning):
-            verb(warned)
+            subcommand(warned)
     assert capfd.readouterr().err == ""
 
 
-def test_what_shows_warnings_is_put_back(verb: Callable[[Run], int]) -> None:
+def test_what_shows_warnings_is_put_back(subcommand: Callable[[Run], int]) -> None:
     def fails(_: argparse.Namespace) -> int:
         assert warnings.showwarning is not before
         raise InputError("Found this, expected that. Do so.")
 
     before = warnings.showwarning
-    assert verb(fails) == 3
+    assert subcommand(fails) == 3
     assert warnings.showwarning is before
 
 

@@ -1,4 +1,4 @@
-"""Passwords of PDF files at the command line: from a file or a terminal, for every verb."""
+"""Passwords of PDF files at the command line: from a file or a terminal, for every subcommand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb `extract`, run as a program would be."""
+"""The subcommand `extract`, run as a program would be."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def place(tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def run(tiny: ModuleType, *arguments: str, policy: str = "--policy policy.toml") -> int:
-    """Runs the verb inside this process."""
+    """Runs the subcommand inside this process."""
     options = build_parser().parse_args(
         ["extract", str(tiny.sealed()), *arguments, *policy.split()]
     )

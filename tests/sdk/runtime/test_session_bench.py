@@ -1,4 +1,4 @@
-"""The verb `bench`, run over a real artifact."""
+"""The subcommand `bench`, run over a real artifact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One verb at a time rewrites a file: by a lock on its folder, and by Windows' locks of files."""
+"""One process at a time rewrites a file: by a lock on its folder, and by files on Windows."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def add_one(path: Path) -> None:
-    """Reads, waits and writes back, as verbs do."""
+    """Reads, waits and writes back, as subcommands do."""
     with locks.locked(path.parent):
         before = int(path.read_text())
         time.sleep(0.002)

@@ -1,4 +1,4 @@
-"""The verb `ledger`: its deeds, its exit codes, and training that is bound to it."""
+"""The subcommand `ledger`: its actions, its exit codes, and training that is bound to it."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_the_verb_needs_neither_torch_nor_the_training_extra(used: Path) -> None
     program = (
         "import sys; sys.modules['torch'] = None; sys.modules['opacus'] = None\n"
         "from hushdoc.__main__ import main\n"
-        "for deed in ('show', 'audit'): assert main(['ledger', deed, sys.argv[1]]) == 0\n"
+        "for action in ('show', 'audit'): assert main(['ledger', action, sys.argv[1]]) == 0\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, str(used)], capture_output=True, text=True, timeout=60

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushdoc.errors import AnnotationError
-from hushdoc_training.commands import clauses, table_options
+from hushdoc_training.commands import table_options, tables
 
 if TYPE_CHECKING:
     from hushdoc.commands.parsing import Subcommands
@@ -57,7 +58,8 @@ def register(tasks: Subcommands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Trains; returns 0."""
     table_options.check_classifier(options)
-    from hushdoc_training.recipes.hashed import classifier, updates
+    from hushdoc_training.recipes.hashed import classifier, private_runs, updates
+    from hushdoc_training.recipes.hashed.table_tasks import WholeTexts
 
     before = None if options.update is None else updates.released(options.update)
     try:
@@ -75,10 +77,18 @@ def run(options: argparse.Namespace) -> int:
         flush=True,
     )
     if options.mode == "term-dp":
-        table = _gaussian(options, train, own)
+        table = tables.by_term_counts(options, WholeTexts(corpus=train, scheme=own))
+    elif options.mode == "dp-sgd":
+        table = tables.by_dp_sgd(
+            options,
+            WholeTexts(corpus=train, scheme=own, released=before),
+            public=_public(options, own),
+            settings=replace(
+                private_runs.CLASSIFIER, total_learning_rate=options.total_learning_rate
+            ),
+        )
     else:
-        make = _private if options.mode == "dp-sgd" else _filled
-        table = make(options, train, own, before)
+        table = _filled(options, train, own, before)
     if len(test.owners):
         found = classifier.score(table, test)
         print(
@@ -86,8 +96,7 @@ def run(options: argparse.Namespace) -> int:
             f"correctly; the most frequent class for all would be correct for "
             f"{found.commonest:.3f}"
         )
-    clauses.print_guarantee(table)
-    print(f"Checkpoint: {options.out / 'checkpoint'}")
+    tables.print_result(options, table)
     return 0
 
 
@@ -175,40 +184,10 @@ def _filled(
         settings if before is None else updates.as_update(settings),
         released=before,
         out=options.out,
-        name=clauses.name_of(options),
-        accesses=clauses.scoring(options, clauses.name_of(options)),
-        report=clauses.print_attack,
-        progress=lambda what: print(f"{what} ...", flush=True),
-    )
-
-
-def _private(
-    options: argparse.Namespace,
-    corpus: Corpus,
-    own: FeatureScheme,
-    before: TableCheckpoint | None,
-) -> TableCheckpoint:
-    from dataclasses import replace
-
-    from hushdoc_training.ledger.ledger import Ledger
-    from hushdoc_training.recipes.hashed import private_runs
-    from hushdoc_training.recipes.hashed.table_tasks import WholeTexts
-
-    ledger = None if options.ledger is None else Ledger.open(options.ledger)
-    plan = clauses.plan_of(options, ledger)
-    name = options.name or (ledger.data if ledger is not None else clauses.name_of(options))
-    print("Training ...", flush=True)
-    return private_runs.protect_documents(
-        WholeTexts(corpus=corpus, scheme=own, released=before),
-        plan,
-        public=_public(options, own),
-        out=options.out,
-        name=name,
-        settings=replace(private_runs.CLASSIFIER, total_learning_rate=options.total_learning_rate),
-        hyperparameter_tuning=options.tuned_on,
-        ledger=ledger,
-        documents_changed=options.documents_changed,
-        accesses=clauses.scoring(options, name),
+        name=tables.name_of(options),
+        accesses=tables.scoring(options, tables.name_of(options)),
+        report=tables.print_attack,
+        progress=tables.print_step,
     )
 
 
@@ -221,7 +200,7 @@ def _public(options: argparse.Namespace, own: FeatureScheme) -> PublicText:
 
     if options.public is None:
         texts = corpus.sentence_corpus(clause_contracts.contracts(400, seed=1), [])
-        name, unseen_scale, overlap = clauses.INVENTED, 1.0, "none"
+        name, unseen_scale, overlap = tables.INVENTED, 1.0, "none"
     else:
         texts = whole_texts.class_corpus(*_with_names(read_messages(options.public, NUM_INVENTED)))
         invented = options.public.startswith("invented:")
@@ -248,22 +227,3 @@ def _public(options: argparse.Namespace, own: FeatureScheme) -> PublicText:
 
 def _with_names(messages: list[Message]) -> tuple[list[Message], list[str]]:
     return messages, sorted({message.label for message in messages})
-
-
-def _gaussian(options: argparse.Namespace, corpus: Corpus, own: FeatureScheme) -> TableCheckpoint:
-    from hushdoc_training.recipes.hashed import private_runs
-    from hushdoc_training.recipes.hashed.table_tasks import WholeTexts
-
-    name = clauses.name_of(options)
-    try:
-        return private_runs.protect_terms(
-            WholeTexts(corpus=corpus, scheme=own),
-            epsilon=options.epsilon,
-            delta=private_runs.DELTA if options.delta is None else options.delta,
-            out=options.out,
-            name=name,
-            accesses=clauses.scoring(options, name),
-        )
-    except ValueError as error:
-        options.refuse_usage(str(error))
-        raise

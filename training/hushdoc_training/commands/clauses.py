@@ -7,17 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hushdoc_training.commands import table_options
+from hushdoc_training.commands import table_options, tables
+from hushdoc_training.commands.tables import INVENTED
 
 if TYPE_CHECKING:
-    from hushdoc.certificate.claim import DataAccess
     from hushdoc.commands.parsing import Subcommands
     from hushdoc.hashing import Clusters, FeatureScheme
-    from hushdoc_training.audit.roc import Attack
     from hushdoc_training.crf.corpus import Corpus
     from hushdoc_training.labelled_texts import Contract, Sentence
-    from hushdoc_training.ledger.ledger import Ledger
-    from hushdoc_training.privacy.plan import PrivacyPlan
     from hushdoc_training.recipes.hashed.public_texts import PublicText
     from hushdoc_training.table_checkpoint import TableCheckpoint
 
@@ -38,7 +35,6 @@ How --mode protects what the table was trained on, and the kind of guarantee in 
   none        the table as it was fitted; the certificate declares no guarantee
 The first two have no epsilon. Only `dp-sgd` protects documents."""
 
-INVENTED = "invented:contract"
 NUM_INVENTED = 400
 ALONE = (
     "from invented contracts alone, which lack most words. Give public ones with --public; or, "
@@ -70,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
         flush=True,
     )
     scheme = _scheme(options, train.level)
-    modes = {"dp-sgd": _private, "term-dp": _gaussian}
+    modes = {"dp-sgd": _private, "term-dp": _by_terms}
     table = modes.get(options.mode, _filled)(options, train, scheme)
     if len(test.labels):
         from hushdoc_training.recipes.hashed import private_runs
@@ -80,8 +76,7 @@ def run(options: argparse.Namespace) -> int:
             f"Held out:   precision {found.precision:.3f}, recall {found.recall:.3f}, F1 "
             f"{found.f1:.3f} on {found.items} {test.level}s with a label"
         )
-    print_guarantee(table)
-    print(f"Checkpoint: {options.out / 'checkpoint'}")
+    tables.print_result(options, table)
     return 0
 
 
@@ -196,76 +191,41 @@ def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) 
         scheme,
         settings,
         out=options.out,
-        name=name_of(options),
+        name=tables.name_of(options),
         clusters=clusters,
         public=None if public is None else public.features,
         public_data=() if public is None else public.data,
         attack=None
         if options.mode == "none"
-        else lambda made: table_attacks.audits(made, report=print_attack),
-        accesses=scoring(options, name_of(options)),
+        else lambda made: table_attacks.audits(made, report=tables.print_attack),
+        accesses=tables.scoring(options, tables.name_of(options)),
         caveats=(f"A document is {SENTENCE}.",) if options.sentences_are_documents else (),
-        progress=lambda what: print(f"{what} ...", flush=True),
+        progress=tables.print_step,
     )
     print(f"Learned:    {int(trained.fitted.genuine.sum())} of {scheme.rows} rows")
     return table_checkpoint.load(options.out)
 
 
-def print_attack(attack: Attack) -> None:
-    """Prints what an attack on a finished table achieved."""
-    print(
-        f"Attack:     {attack.method}: AUC {attack.auc:.3f}, true positives {attack.tpr:.3f} at "
-        f"{attack.fpr:.4f} false ones",
-        flush=True,
-    )
-
-
 def _private(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) -> TableCheckpoint:
     from hushdoc_training.crf.private_fitting import Settings
-    from hushdoc_training.ledger.ledger import Ledger
-    from hushdoc_training.recipes.hashed import private_runs
     from hushdoc_training.recipes.hashed.table_tasks import Clauses
 
-    ledger = None if options.ledger is None else Ledger.open(options.ledger)
-    plan = plan_of(options, ledger)
-    name = options.name or (ledger.data if ledger is not None else name_of(options))
-    return private_runs.protect_documents(
+    rate = options.total_learning_rate or table_options.DP_SGD_LEARNING_RATE
+    return tables.by_dp_sgd(
+        options,
         Clauses(corpus=corpus, scheme=scheme),
-        plan,
         public=_public(options, scheme),
-        out=options.out,
-        name=name,
-        settings=Settings(
-            total_learning_rate=options.total_learning_rate or table_options.DP_SGD_LEARNING_RATE
-        ),
-        hyperparameter_tuning=options.tuned_on,
+        settings=Settings(total_learning_rate=rate),
         unit_definition=SENTENCE if options.sentences_are_documents else None,
-        ledger=ledger,
-        documents_changed=options.documents_changed,
-        accesses=scoring(options, name),
     )
 
 
-def plan_of(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
-    """Returns the plan of full batches that options ask for; a wrong number is a usage error."""
-    from hushdoc_training.privacy.plan import PrivacyPlan
-    from hushdoc_training.recipes.hashed import private_runs
+def _by_terms(
+    options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme
+) -> TableCheckpoint:
+    from hushdoc_training.recipes.hashed.table_tasks import Clauses
 
-    delta = options.delta
-    if delta is None:
-        delta = private_runs.DELTA if ledger is None else ledger.delta
-    try:
-        return PrivacyPlan.calibrated(
-            epsilon=options.epsilon,
-            delta=delta,
-            sampling_rate=1.0,
-            steps=options.steps,
-            clipping_norm=options.clipping_norm,
-            expected_records=options.expected_records,
-        )
-    except ValueError as error:
-        options.refuse_usage(str(error))
-        raise
+    return tables.by_term_counts(options, Clauses(corpus=corpus, scheme=scheme))
 
 
 def _public(
@@ -294,47 +254,3 @@ def _public(
         unseen_scale=options.unseen_scale,
         clusters=clusters,
     )
-
-
-def _gaussian(
-    options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme
-) -> TableCheckpoint:
-    from hushdoc_training.recipes.hashed import private_runs
-    from hushdoc_training.recipes.hashed.table_tasks import Clauses
-
-    try:
-        return private_runs.protect_terms(
-            Clauses(corpus=corpus, scheme=scheme),
-            epsilon=options.epsilon,
-            delta=private_runs.DELTA if options.delta is None else options.delta,
-            out=options.out,
-            name=name_of(options),
-            accesses=scoring(options, name_of(options)),
-        )
-    except ValueError as error:
-        options.refuse_usage(str(error))
-        raise
-
-
-def print_guarantee(table: TableCheckpoint) -> None:
-    """Prints the guarantee of a table in a line."""
-    (guarantee,) = table.claim.guarantees
-    line = f"Certificate: kind {guarantee.kind}, unit {guarantee.unit}"
-    if guarantee.epsilon is not None:
-        line += f", epsilon {guarantee.epsilon:.4g}, delta {guarantee.delta:g}"
-    why = guarantee.reason or guarantee.condition
-    print(line + (f": {why}" if why else ""))
-
-
-def scoring(options: argparse.Namespace, name: str) -> tuple[DataAccess, ...]:
-    """Returns the accesses to held-out documents, from which nothing is learned."""
-    from hushdoc.certificate.claim import DataAccess
-
-    why = "score on held-out documents, shown to whoever trained; nothing was learned from them"
-    read = (DataAccess(data=name, purpose=why, accounted_in=(), treatment="not-released"),)
-    return read if options.held_out else ()
-
-
-def name_of(options: argparse.Namespace) -> str:
-    """Returns the name of the documents in the certificate."""
-    return str(options.name or Path(options.data).resolve().name)

@@ -16,6 +16,7 @@ from hushdoc_training.commands.training_options import (
     add_number,
     add_out,
     add_overlap,
+    calibrated,
 )
 
 if TYPE_CHECKING:
@@ -341,26 +342,13 @@ def _name(source: Source, ledger: Ledger | None) -> str:
 
 
 def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
-    """Returns the plan the options ask for; a wrong number is a usage error."""
-    from hushdoc_training.privacy.plan import PrivacyPlan
-
-    delta = options.delta
-    if delta is None:
-        delta = 1e-5 if ledger is None else ledger.delta
-    try:
-        return PrivacyPlan.calibrated(
-            epsilon=options.epsilon,
-            delta=delta,
-            privacy_unit=options.privacy_unit,
-            sampling_rate=options.sampling_rate,
-            steps=options.steps,
-            clipping_norm=options.clipping_norm,
-            expected_records=options.expected_records,
-            accountant=options.accountant,
-        )
-    except ValueError as error:
-        options.refuse_usage(str(error))
-        raise
+    return calibrated(
+        options,
+        ledger,
+        privacy_unit=options.privacy_unit,
+        sampling_rate=options.sampling_rate,
+        accountant=options.accountant,
+    )
 
 
 def _weights(start: Start, options: argparse.Namespace) -> tuple[PublicData, ...]:

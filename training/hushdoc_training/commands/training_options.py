@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hushdoc.commands.parsing import CommandParser
+    from hushdoc_training.ledger.ledger import Ledger
+    from hushdoc_training.privacy.plan import PrivacyPlan
 
 
 def add_number(
@@ -108,3 +110,24 @@ def add_budget(
         "data on which settings were chosen; none: one run, fixed beforehand",
     )
     parser.mark_expert("--clipping-norm", "--documents-changed", "--tuned-on")
+
+
+def calibrated(options: argparse.Namespace, ledger: Ledger | None, **further: Any) -> PrivacyPlan:
+    """Returns the plan that the options of `add_budget` ask for; a wrong one is a usage error."""
+    from hushdoc_training.privacy.plan import PrivacyPlan
+
+    delta = options.delta
+    if delta is None:
+        delta = 1e-5 if ledger is None else ledger.delta
+    try:
+        return PrivacyPlan.calibrated(
+            epsilon=options.epsilon,
+            delta=delta,
+            steps=options.steps,
+            clipping_norm=options.clipping_norm,
+            expected_records=options.expected_records,
+            **further,
+        )
+    except ValueError as error:
+        options.refuse_usage(str(error))
+        raise

@@ -1,0 +1,108 @@
+"""What `train clauses` and `train classifier` do alike: private tables, and what they print."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hushdoc_training.commands import training_options
+
+if TYPE_CHECKING:
+    from hushdoc.certificate.claim import DataAccess
+    from hushdoc_training.audit.roc import Attack
+    from hushdoc_training.crf.private_fitting import Settings
+    from hushdoc_training.recipes.hashed.public_texts import PublicText
+    from hushdoc_training.recipes.hashed.table_tasks import TableTask
+    from hushdoc_training.table_checkpoint import TableCheckpoint
+
+INVENTED = "invented:contract"
+
+
+def by_dp_sgd(
+    options: argparse.Namespace,
+    task: TableTask,
+    *,
+    public: PublicText,
+    settings: Settings,
+    unit_definition: str | None = None,
+) -> TableCheckpoint:
+    """Returns the table that --mode dp-sgd trains on full batches."""
+    from hushdoc_training.ledger.ledger import Ledger
+    from hushdoc_training.recipes.hashed import private_runs
+
+    ledger = None if options.ledger is None else Ledger.open(options.ledger)
+    name = options.name or (ledger.data if ledger is not None else name_of(options))
+    plan = training_options.calibrated(options, ledger, sampling_rate=1.0)
+    print("Training ...", flush=True)
+    return private_runs.protect_documents(
+        task,
+        plan,
+        public=public,
+        out=options.out,
+        name=name,
+        settings=settings,
+        hyperparameter_tuning=options.tuned_on,
+        unit_definition=unit_definition,
+        ledger=ledger,
+        documents_changed=options.documents_changed,
+        accesses=scoring(options, name),
+    )
+
+
+def by_term_counts(options: argparse.Namespace, task: TableTask) -> TableCheckpoint:
+    """Returns the table that --mode term-dp learns; a wrong number is a usage error."""
+    from hushdoc_training.recipes.hashed import private_runs
+
+    name = name_of(options)
+    try:
+        return private_runs.protect_terms(
+            task,
+            epsilon=options.epsilon,
+            delta=private_runs.DELTA if options.delta is None else options.delta,
+            out=options.out,
+            name=name,
+            accesses=scoring(options, name),
+        )
+    except ValueError as error:
+        options.refuse_usage(str(error))
+        raise
+
+
+def scoring(options: argparse.Namespace, name: str) -> tuple[DataAccess, ...]:
+    """Returns the accesses to held-out documents, from which nothing is learned."""
+    from hushdoc.certificate.claim import DataAccess
+
+    why = "score on held-out documents, shown to whoever trained; nothing was learned from them"
+    read = (DataAccess(data=name, purpose=why, accounted_in=(), treatment="not-released"),)
+    return read if options.held_out else ()
+
+
+def name_of(options: argparse.Namespace) -> str:
+    """Returns the name of the documents in the certificate."""
+    return str(options.name or Path(options.data).resolve().name)
+
+
+def print_step(what: str) -> None:
+    """Prints what is done next."""
+    print(f"{what} ...", flush=True)
+
+
+def print_attack(attack: Attack) -> None:
+    """Prints what an attack on a finished table achieved."""
+    print(
+        f"Attack:     {attack.method}: AUC {attack.auc:.3f}, true positives {attack.tpr:.3f} at "
+        f"{attack.fpr:.4f} false ones",
+        flush=True,
+    )
+
+
+def print_result(options: argparse.Namespace, table: TableCheckpoint) -> None:
+    """Prints the guarantee of a table, and where it is."""
+    (guarantee,) = table.claim.guarantees
+    line = f"Certificate: kind {guarantee.kind}, unit {guarantee.unit}"
+    if guarantee.epsilon is not None:
+        line += f", epsilon {guarantee.epsilon:.4g}, delta {guarantee.delta:g}"
+    why = guarantee.reason or guarantee.condition
+    print(line + (f": {why}" if why else ""))
+    print(f"Checkpoint: {options.out / 'checkpoint'}")
