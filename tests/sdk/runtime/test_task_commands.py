@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -190,6 +192,32 @@ def test_a_task_that_does_not_fit_names_the_subcommand_that_does(
     with pytest.raises(TaskMismatchError, match=f"use `{advice}`"):
         run(subcommand, f"{home}/{artifact}", "a.json", *more, policy=OPEN)
     assert not (place / "left").exists()
+
+
+def test_a_missing_runtime_is_named(home: Path, place: Path, tiny: ModuleType) -> None:
+    program = (
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(name, path, target=None):\n"
+        "        if name == 'onnxruntime': raise ModuleNotFoundError(name=name)\n"
+        "sys.meta_path.insert(0, Absent)\n"
+        "from hushdoc.__main__ import main\n"
+        "for line in sys.argv[1:]: print(main(line.split()))"
+    )
+    lines = [
+        f"extract {tiny.sealed()} a.json {POLICY}",
+        f"redact {tiny.sealed()} a.json --out left {POLICY}",
+        f"classify {home}/classes a.json {POLICY}",
+        f"embed {home}/vectors a.json {OPEN}",
+        f"bench {home}/vectors {OPEN}",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *lines], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["6"] * len(lines)
+    messages = done.stderr.splitlines()
+    assert len(messages) == len(lines)
+    assert all(": MISSING_EXTRA: " in line and "hushdoc[cpu]" in line for line in messages)
 
 
 @pytest.mark.parametrize("wrong", [["-", "-"], ["a.json", "--top-k", "0"]])
