@@ -39,9 +39,9 @@ def guarantee_of(claim: Claim, adversary: str, unit: str) -> Guarantee:
     return found
 
 
-def is_hundredth_above(stated: float | None, truth: float) -> bool:
-    """Whether epsilon is stated as the truth, which is known to 2e-4, rounded up to hundredths."""
-    return stated is not None and truth * (1 - 2e-4) <= stated <= truth + 0.01
+def is_hundredth_above(epsilon: float | None, truth: float) -> bool:
+    """Whether epsilon is the truth, which is known to 2e-4, rounded up to hundredths."""
+    return epsilon is not None and truth * (1 - 2e-4) <= epsilon <= truth + 0.01
 
 
 def code_with(claim: Claim, guarantee: Guarantee, **change: object) -> str | None:

@@ -114,8 +114,8 @@ def test_each_says_what_it_is(name: str) -> None:
     assert found.model.name == f"example-{name}"
     assert found.issuer.startswith("hushdoc examples")
     assert found.claim.caveats[0].startswith("An example")
-    stated = [(item.adversary, item.unit, item.kind) for item in found.claim.guarantees]
-    assert len(set(stated)) == len(stated)
+    views = [(item.adversary, item.unit, item.kind) for item in found.claim.guarantees]
+    assert len(set(views)) == len(views)
 
 
 def test_an_application_that_demands_8_refuses_all() -> None:

@@ -117,10 +117,10 @@ def _transcript(
     event: mechanism.Mechanism, epsilon: float, **change: Any
 ) -> Callable[[Path], Path]:
     def seal(folder: Path) -> Path:
-        promise = build.guarantee(
+        guarantee = build.guarantee(
             epsilon=epsilon, profile=(), accountant=_accountant("pld"), **change
         )
-        certified = build.certify(promise, transcripts={"training": event})
+        certified = build.certify(guarantee, transcripts={"training": event})
         return build.seal_anything(folder, KEY, certified=certified)
 
     return seal

@@ -51,7 +51,7 @@ EARLIEST_CLOCK, LATEST_CLOCK = "2026-11-01T00:00:00Z", "2126-11-01T00:00:00Z"
 
 @dataclass(frozen=True, kw_only=True)
 class ModelIdentity(Record):
-    """Which model this is; held against replay and rollback.
+    """Which model this is; checked against replay and rollback.
 
     Attributes:
         name: The name that keys are authorised for, such as "invoice-kie".
@@ -96,7 +96,7 @@ class Certificate:
     critical: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the predicate as plain data; the claim's fields stand beside the others."""
+        """Returns the predicate as plain data; the claim's fields are on the same level."""
         head = {key: codec.write(getattr(self, name)) for name, key, codec in _HEAD}
         return {"schemaVersion": SCHEMA_VERSION, **head, **self.claim.to_dict()}
 

@@ -1,8 +1,8 @@
-"""Factories for guarantees: one for each kind, with defaults that never say more than is known.
+"""Factories for guarantees, one for each kind, whose defaults claim the least.
 
-A guarantee has 25 fields, and a reader wants all of them. A factory fills in those that follow from
-its kind, takes the numbers from an accountant, and leaves to the caller what only the caller knows.
-What nobody declares gets the weakest value: sampling and random numbers are unknown, tuning is not
+A guarantee has 25 fields, and a reader needs all of them. A factory fills in those that follow from
+its kind, takes the numbers from an accountant, and requires what only the caller knows. What the
+caller leaves out gets the weakest value: sampling and random numbers are unknown, tuning is not
 accounted for, and not every access to protected data is covered.
 """
 

@@ -4,8 +4,8 @@ The fields are those of the template of the OpenDP deployments registry as it st
 dp_variant, privacy_loss, deployment_model, implementation, administrative). An entry has room for
 one privacy unit and one set of numbers, so each guarantee becomes an entry of its own, in one file
 with `---` between them. What a certificate does not hold, such as the region, stays empty. Epsilon
-and delta stand in their fields only where differential privacy is guaranteed
-without condition and follows from the declared mechanism; anything else is given in words.
+and delta are given as numbers only where differential privacy is guaranteed without condition and
+follows from the declared mechanism; anything else is given in words.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every export of a certificate says about itself: its source, and what does not hold."""
+"""What every export of a certificate has in common: its source, false arithmetic, limits."""
 
 from __future__ import annotations
 

@@ -114,10 +114,10 @@ def test_what_can_not_be_read_is_never_written(build: ModuleType) -> None:
         ([(8.0, 1e-5)], 8.1, 1e-5, (8.0, 1e-5)),
         # A bound at a larger delta holds at every smaller one.
         ([(8.0, 1e-5)], 8.1, 1e-3, (8.0, 1e-5)),
-        # The point at 1e-3 promises more, and it is the one that the bound speaks about.
+        # The point at 1e-3 claims more, and the bound applies to it.
         ([(8.0, 1e-5), (5.0, 1e-3)], 6.0, 1e-3, (5.0, 1e-3)),
         ([(8.0, 1e-5), (5.0, 1e-3)], 6.0, 1e-4, None),
-        # Below every stated delta nothing is comparable; a bound above the claim rejects anyhow.
+        # Below every declared delta nothing is comparable; a bound above the claim still rejects.
         ([(8.0, 1e-5)], 9.0, 1e-7, (8.0, 1e-5)),
         ([], 9.0, 1e-5, None),
     ],
