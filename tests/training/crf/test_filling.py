@@ -61,7 +61,7 @@ class TestRandomness:
         assert (drawn.min(), drawn.max()) == (0, 6)
         assert np.bincount(drawn) == pytest.approx(np.full(7, 10_000), abs=400)
 
-    def test_draws_have_their_chances(self) -> None:
+    def test_draws_have_their_probabilities(self) -> None:
         drawn = stream().draws(100_000, np.array([0.0, 0.2, 0.0, 0.7, 0.1, 0.0]))
         counts = np.bincount(drawn, minlength=6)
         assert counts == pytest.approx([0, 20_000, 0, 70_000, 10_000, 0], abs=600)
@@ -78,7 +78,7 @@ class TestRandomness:
 class TestLaws:
     def test_a_missing_weight_follows_the_ones_that_are_there(self) -> None:
         covariance = np.array([[2.0, -1.2, 0.3], [-1.2, 1.0, 0.0], [0.3, 0.0, 0.5]])
-        law = distributions.Mixture(
+        distribution = distributions.Mixture(
             shares=np.ones(1), means=np.array([[1.0, 2.0, 3.0]]), covariances=covariance[None]
         )
         rows = np.full((200_000, 3), np.nan)
@@ -87,20 +87,20 @@ class TestLaws:
         gain = covariance[missing, known] @ np.linalg.inv(covariance[np.ix_(known, known)])
         mean = 2.0 + gain @ [2.0, -1.0]
         variance = covariance[1, 1] - gain @ covariance[known, missing]
-        made = law.complete(rows, stream())
+        made = distribution.complete(rows, stream())
         assert np.array_equal(made[:, known], rows[:, known])
         assert made[:, 1].mean() == pytest.approx(mean, abs=0.01)
         assert made[:, 1].var() == pytest.approx(variance, rel=0.02)
 
     def test_parts_of_a_mixture_are_chosen_by_what_is_known(self) -> None:
-        law = distributions.Mixture(
+        distribution = distributions.Mixture(
             shares=np.array([0.5, 0.5]),
             means=np.array([[-5.0, 10.0], [5.0, -10.0]]),
             covariances=np.array([np.eye(2), 4 * np.eye(2)]),
         )
         rows = np.full((2000, 2), np.nan)
         rows[:1000, 0], rows[1000:, 0] = -5.0, 5.0
-        made = law.complete(rows, stream())[:, 1]
+        made = distribution.complete(rows, stream())[:, 1]
         assert made[:1000].mean() == pytest.approx(10, abs=0.2)
         assert made[:1000].std() == pytest.approx(1, abs=0.1)
         assert made[1000:].mean() == pytest.approx(-10, abs=0.3)
@@ -119,13 +119,13 @@ class TestLaws:
         else:
             assert correlation == pytest.approx(np.corrcoef(rows.T)[0, 1], abs=0.1)
 
-    def test_a_singular_law_can_be_completed(self) -> None:
+    def test_a_singular_distribution_can_be_completed(self) -> None:
         rows = np.random.default_rng(0).normal(size=(500, 1)) @ np.array([[1.0, -1.0]])
-        law = distributions.fitted("joint-normal", rows, stream())
-        made = law.complete(np.array([[0.7, np.nan], [np.nan, 0.2]]), stream())
+        distribution = distributions.fitted("joint-normal", rows, stream())
+        made = distribution.complete(np.array([[0.7, np.nan], [np.nan, 0.2]]), stream())
         assert made.sum(axis=1) == pytest.approx(np.zeros(2), abs=1e-5)
 
-    def test_one_row_is_no_law(self) -> None:
+    def test_one_row_is_no_distribution(self) -> None:
         with pytest.raises(InputError, match="at least 2") as caught:
             distributions.fitted("normals", np.zeros((1, 2)), stream())
         assert caught.value.code == "TOO_FEW_ROWS"
@@ -148,7 +148,7 @@ class TestPublished:
         assert made.any(axis=1).all()
         assert made.dtype == np.float32
 
-    def test_made_up_rows_have_the_law_of_complete_ones(self) -> None:
+    def test_made_up_rows_have_the_distribution_of_complete_ones(self) -> None:
         weights = learned(40_000)
         complete = weights[~np.isnan(weights).any(axis=1)]
         made = filling.paper_fill(table_of(weights), stream=stream())
@@ -190,7 +190,7 @@ class TestNoisyFill:
         assert np.isfinite(made).all()
         assert len(np.unique(made[:, 0])) > 0.99 * len(made)
 
-    def test_genuine_and_made_up_rows_have_one_law(self) -> None:
+    def test_genuine_and_made_up_rows_have_one_distribution(self) -> None:
         from scipy.stats import ks_2samp  # type: ignore[import-untyped]
 
         weights = learned(60_000)
@@ -216,7 +216,7 @@ class TestNoisyFill:
         assert found == pytest.approx(expected, abs=1e-4)
 
     @pytest.mark.parametrize("noise", [0.5, 2.0])
-    def test_noise_is_as_wide_as_stated(self, noise: float) -> None:
+    def test_noise_is_as_wide_as_asked(self, noise: float) -> None:
         table = table_of(learned(60_000))
         rows = table.unfilled()[table.genuine].astype(np.float64)
         rows -= rows.mean(axis=1, keepdims=True)
