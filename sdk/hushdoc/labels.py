@@ -1,4 +1,4 @@
-"""BIO tags and the spans they stand for; training metrics and runtime decoding share this."""
+"""BIO tags and their spans, shared by training metrics and runtime decoding."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def spans_from_tags(tags: Sequence[str], *, page: int = 0) -> list[Span]:
 
 
 def spans_from_words(words: Iterable[int], *, label: str, page: int = 0) -> list[Span]:
-    """Returns the spans that some words of a page fill: one, unless others stand between them.
+    """Returns the spans that some words of a page fill: one, unless others are between them.
 
     Args:
         words: Their numbers, each once, in any order.

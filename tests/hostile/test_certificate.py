@@ -176,9 +176,9 @@ CASES: tuple[Case, ...] = (
         "CERT_TOO_LARGE",
     ),
     case("certificate/cut-in-the-middle", _edit(lambda c: c[: len(c) // 2]), "BAD_ENVELOPE"),
-    case("certificate/cut-by-one-letter", _edit(lambda c: c[:-2]), "BAD_ENVELOPE"),
+    case("certificate/cut-by-one-character", _edit(lambda c: c[:-2]), "BAD_ENVELOPE"),
     case("certificate/line-end-before", _edit(lambda c: b"\n" + c), "BAD_ENVELOPE"),
-    case("certificate/letter-after", _edit(lambda c: c[:-1] + b"x\n"), "BAD_ENVELOPE"),
+    case("certificate/character-after", _edit(lambda c: c[:-1] + b"x\n"), "BAD_ENVELOPE"),
     case("certificate/two-in-one-line", _edit(lambda c: c[:-1] * 2), "BAD_ENVELOPE"),
     case("certificate/compressed", _write(b"\x1f\x8b\x08" + b"\0" * 60), "BAD_ENVELOPE"),
     case(

@@ -111,7 +111,7 @@ SAFETENSORS: tuple[tuple[str, bytes], ...] = (
     ("metadata-with-1001-keys", _header(__metadata__={str(n): "" for n in range(1001)})),
     ("header-is-no-json", _packed(b"hello", b"")),
     ("header-is-a-list", _packed(b"[]", b"")),
-    ("header-begins-with-a-blank", _packed(b" " + json.dumps(HEADER).encode(), DATA)),
+    ("header-begins-with-a-space", _packed(b" " + json.dumps(HEADER).encode(), DATA)),
     ("header-in-utf-16", _packed(json.dumps(HEADER).encode("utf-16"), DATA)),
     ("header-deep", _packed(b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}", b"")),
     # safetensors accepts keys of the metadata and tensors that come twice, and keeps the last.
@@ -165,23 +165,23 @@ SAFETENSORS: tuple[tuple[str, bytes], ...] = (
     # Every comparison says that minus zero is zero.
     ("row-of-minus-zeros", _unfilled(ROWS - 1, -0.0)),
     (
-        "fewer-rows-than-stated",
+        "fewer-rows-than-declared",
         _packed({**HEADER, "table": _described(_weights(ROWS - 1))}, _weights(ROWS - 1).tobytes()),
     ),
     (
-        "more-rows-than-stated",
+        "more-rows-than-declared",
         _packed({**HEADER, "table": _described(_weights(ROWS + 1))}, _weights(ROWS + 1).tobytes()),
     ),
     ("rows-and-columns-swapped", _tensor_of(shape=[COLUMNS, ROWS])),
     ("table-in-one-row", _tensor_of(shape=[ROWS * COLUMNS])),
-    ("table-of-whole-numbers", _tensor_of(dtype="I32")),
+    ("table-of-integers", _tensor_of(dtype="I32")),
     ("table-of-another-name", _spelled('"table": ', '"Table": ')),
     ("data-without-tensors", _packed({"__metadata__": METADATA}, b"x")),
     ("no-tensors", _packed({"__metadata__": METADATA}, b"")),
 )
 
 
-def _stated(**change: Any) -> dict[str, Any]:
+def _declared(**change: Any) -> dict[str, Any]:
     return {"tensor": "table", "rows": ROWS, "columns": COLUMNS, "reference": None, **change}
 
 
@@ -191,9 +191,9 @@ def _packed_of(columns: int) -> bytes:
 
 
 def _sealed_table(
-    content: bytes, *, stated: Any = None, fill: tuple[int, int] | None = None
+    content: bytes, *, declared: Any = None, fill: tuple[int, int] | None = None
 ) -> Callable[[Scene], None]:
-    """Seals a table of hashed features, which the manifest states and the transcript fills."""
+    """Seals a table of hashed features, which the manifest declares and the transcript fills."""
 
     def act(scene: Scene) -> None:
         identity = dataclasses.replace(
@@ -202,7 +202,7 @@ def _sealed_table(
         manifest = {
             **scene.build.MANIFEST,
             "entry": TABLE,
-            "preprocessing": {"hashTable": _stated() if stated is None else stated},
+            "preprocessing": {"hashTable": _declared() if declared is None else declared},
         }
         change: dict[str, Any] = {}
         if fill is not None:
@@ -240,46 +240,48 @@ CASES: tuple[Case, ...] = (
     ),
     case("formats/safetensors-id-of-another", _other_id, "EMBEDDED_METADATA_MISMATCH"),
     case("formats/safetensors-id-missing", _without_id, "EMBEDDED_METADATA_MISSING"),
-    case("formats/safetensors-table-not-stated", _sealed_table(SOUND, stated={}), "BAD_MANIFEST"),
     case(
-        "formats/safetensors-rows-stated-as-true",
-        _sealed_table(SOUND, stated=_stated(rows=True)),
+        "formats/safetensors-table-not-declared", _sealed_table(SOUND, declared={}), "BAD_MANIFEST"
+    ),
+    case(
+        "formats/safetensors-rows-declared-as-true",
+        _sealed_table(SOUND, declared=_declared(rows=True)),
         "BAD_MANIFEST",
     ),
     case(
-        "formats/safetensors-stated-with-another-key",
-        _sealed_table(SOUND, stated=_stated(more=1)),
+        "formats/safetensors-declared-with-another-key",
+        _sealed_table(SOUND, declared=_declared(more=1)),
         "BAD_MANIFEST",
     ),
     case(
-        "formats/safetensors-reference-not-stated",
-        _sealed_table(SOUND, stated={"tensor": "table", "rows": ROWS, "columns": COLUMNS}),
+        "formats/safetensors-reference-not-declared",
+        _sealed_table(SOUND, declared={"tensor": "table", "rows": ROWS, "columns": COLUMNS}),
         "BAD_MANIFEST",
     ),
     case(
         "formats/safetensors-reference-beyond-the-columns",
-        _sealed_table(_packed_of(COLUMNS - 1), stated=_stated(reference=COLUMNS)),
+        _sealed_table(_packed_of(COLUMNS - 1), declared=_declared(reference=COLUMNS)),
         "BAD_MANIFEST",
     ),
     case(
         "formats/safetensors-reference-of-one-column",
-        _sealed_table(SOUND, stated=_stated(columns=1, reference=0)),
+        _sealed_table(SOUND, declared=_declared(columns=1, reference=0)),
         "BAD_MANIFEST",
     ),
     case(
         "formats/safetensors-reference-that-was-not-left-out",
-        _sealed_table(SOUND, stated=_stated(reference=0)),
+        _sealed_table(SOUND, declared=_declared(reference=0)),
         "BAD_SAFETENSORS",
     ),
     case(
-        "formats/safetensors-column-left-out-unstated",
+        "formats/safetensors-column-left-out-undeclared",
         _sealed_table(_packed_of(COLUMNS - 1)),
         "BAD_SAFETENSORS",
     ),
     case(
         "formats/safetensors-more-columns-filled-than-there-are",
         _sealed_table(
-            _packed_of(COLUMNS - 1), stated=_stated(reference=0), fill=(ROWS, COLUMNS + 1)
+            _packed_of(COLUMNS - 1), declared=_declared(reference=0), fill=(ROWS, COLUMNS + 1)
         ),
         "BAD_SAFETENSORS",
     ),
@@ -307,8 +309,10 @@ def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
         _sealed_table(SOUND),
         _sealed_table(SOUND, fill=(ROWS, COLUMNS)),
         _sealed_table(_unfilled(3, 1e-45)),
-        _sealed_table(_packed_of(COLUMNS - 1), stated=_stated(reference=3)),
-        _sealed_table(_packed_of(COLUMNS - 1), stated=_stated(reference=0), fill=(ROWS, COLUMNS)),
+        _sealed_table(_packed_of(COLUMNS - 1), declared=_declared(reference=3)),
+        _sealed_table(
+            _packed_of(COLUMNS - 1), declared=_declared(reference=0), fill=(ROWS, COLUMNS)
+        ),
     ],
     ids=["table", "filled", "smallest-weights", "column-left-out", "filled-and-left-out"],
 )
@@ -321,7 +325,7 @@ def test_a_sound_table_is_opened(
 ACCEPTED_BY_SAFETENSORS = (
     "header-with-a-million-keys",
     "metadata-with-1001-keys",
-    "header-begins-with-a-blank",
+    "header-begins-with-a-space",
     "metadata-key-twice",
     "tensor-twice",
     "tensor-with-another-key",

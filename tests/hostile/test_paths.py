@@ -57,7 +57,7 @@ HOSTILE = {
     "letter-of-no-width": "labels\u200b.json",
     "short-name-of-windows": "HUSHDO~1.JSO",
     "five-segments": "a/b/c/d/e.json",
-    "201-letters": "x" * 201,
+    "201-characters": "x" * 201,
     "the-envelope": "privacy.intoto.jsonl",
     "the-envelope-of-other-case": "Privacy.InToto.jsonl",
 }
@@ -117,7 +117,7 @@ CASES: tuple[Case, ...] = (
     case("paths/entry-not-signed", _entry("onnx/other.onnx"), "BAD_SUBJECT"),
     case("paths/entry-outside", _entry("../model.onnx"), "BAD_SUBJECT"),
     case("paths/entry-of-other-case", _entry("ONNX/model.onnx"), "BAD_SUBJECT"),
-    case("paths/entry-in-other-letters", _entry("onnx/m\u043edel.onnx"), "BAD_SUBJECT"),
+    case("paths/entry-in-lookalike-characters", _entry("onnx/m\u043edel.onnx"), "BAD_SUBJECT"),
     case("paths/entry-is-the-manifest", _entry("hushdoc.json"), "BAD_MANIFEST"),
     case("paths/entry-is-no-text", _entry(["onnx/model.onnx"]), "BAD_FIELD"),
 )

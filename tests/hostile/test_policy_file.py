@@ -56,7 +56,7 @@ BAD: tuple[tuple[str, Callable[[Scene], None]], ...] = (
     ("trust-a-table", _with("trust = {keys = []}")),
     ("units-in-one-text", _with('privacy_units = "document"')),
     ("units-unknown", _with('privacy_units = ["documents"]')),
-    ("units-in-other-letters", _with('privacy_units = ["d\u043ecument"]')),
+    ("units-in-lookalike-characters", _with('privacy_units = ["d\u043ecument"]')),
     ("units-of-lists", _with('privacy_units = [["document"]]')),
     ("kinds-in-one-text", _with('kinds = "dp"')),
     ("kinds-of-numbers", _with("kinds = [1]")),

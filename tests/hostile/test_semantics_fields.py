@@ -42,12 +42,12 @@ def _against_server(**change: Any) -> Act:
 # (what is done, how, code): what the reader of certificates refuses before any policy
 READING: tuple[tuple[str, Act, str], ...] = (
     (
-        "unit-in-other-letters",
+        "unit-in-lookalike-characters",
         forged("predicate.guarantees.0.unit", "d\u043ecument"),
         "UNKNOWN_VALUE",
     ),
     ("unit-in-capitals", forged("predicate.guarantees.0.unit", "Document"), "UNKNOWN_VALUE"),
-    ("unit-with-a-blank", forged("predicate.guarantees.0.unit", "document "), "UNKNOWN_VALUE"),
+    ("unit-with-a-space", forged("predicate.guarantees.0.unit", "document "), "UNKNOWN_VALUE"),
     ("unit-with-nul", forged("predicate.guarantees.0.unit", "document\0"), "UNKNOWN_VALUE"),
     ("unit-in-a-list", forged("predicate.guarantees.0.unit", ["document"]), "BAD_FIELD"),
     ("kind-unknown", forged("predicate.guarantees.0.kind", "pure-dp"), "UNKNOWN_VALUE"),
@@ -128,7 +128,7 @@ READING: tuple[tuple[str, Act, str], ...] = (
         (f"time-{name}", forged("predicate.issuedAt", spelled), "BAD_FIELD")
         for name, spelled in (
             ("with-an-offset", "2026-11-21T08:00:00+00:00"),
-            ("in-small-letters", "2026-11-21t08:00:00z"),
+            ("in-small-characters", "2026-11-21t08:00:00z"),
             ("without-zone", "2026-11-21T08:00:00"),
             ("of-a-13th-month", "2026-13-01T00:00:00Z"),
             ("of-a-leap-second", "2026-11-21T08:00:61Z"),

@@ -220,7 +220,7 @@ CASES: tuple[Case, ...] = (
     case("signature/of-a-revoker", _roles("revocation", "audit"), "NO_TRUSTED_KEYS"),
     case("signature/payload-edited", edit_envelope(_payload_edited), "NO_TRUSTED_SIGNATURE"),
     case(
-        "signature/payload-with-a-blank-more",
+        "signature/payload-with-one-space-more",
         _text("payload", lambda text: b64(base64.b64decode(text) + b" ")),
         "NO_TRUSTED_SIGNATURE",
     ),
@@ -308,10 +308,10 @@ CASES: tuple[Case, ...] = (
         for field in ("payload", "sig")
         for name, change in (
             ("with-line-ends", lambda text: "\n".join((text[:40], text[40:]))),
-            ("with-a-blank", lambda text: f" {text}"),
-            ("with-a-foreign-letter", lambda text: f"{text[:9]}!{text[9:]}"),
+            ("with-a-space", lambda text: f" {text}"),
+            ("with-a-foreign-character", lambda text: f"{text[:9]}!{text[9:]}"),
             ("with-more-padding", lambda text: text + "===="),
-            ("in-fullwidth-letters", lambda text: chr(ord(text[0]) + 0xFEE0) + text[1:]),
+            ("in-fullwidth-characters", lambda text: chr(ord(text[0]) + 0xFEE0) + text[1:]),
         )
     ),
     case("signature/base64-without-padding", _text("sig", lambda t: t.rstrip("=")), "BAD_ENVELOPE"),

@@ -189,7 +189,7 @@ def _read_field(cursor: _Cursor, message: _Message) -> _Message | None:
         raise _bad_onnx(f"the field {schema.numbers[number]} is no number")
     if number in schema.messages or number in schema.texts:
         if wire != _BYTES:
-            raise _bad_onnx("a number stands where a message is")
+            raise _bad_onnx("a number is in the place of a message")
         if number in schema.messages:
             return _inside(message, schema.messages[number], cursor.offset + length)
         _keep_text(message.texts, schema.texts[number], cursor, length)
@@ -219,7 +219,7 @@ def _length(cursor: _Cursor, wire: int, end: int) -> int:
 
 def _keep_number(message: _Message, number: int, value: int) -> None:
     if number in message.type.messages or number in message.type.texts:
-        raise _bad_onnx("a number stands where a message is")
+        raise _bad_onnx("a number is in the place of a message")
     name = message.type.numbers.get(number)
     if name is not None:
         # Of a repeated field the last counts, so one that is not zero is kept.

@@ -21,7 +21,7 @@ MAX_CLUSTERS = 2**16
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FeatureScheme:
-    """What the features of an item are and where they stand in the table.
+    """What the features of an item are and their rows in the table.
 
     At the level of sentences an item is a sentence; its features are its tokens, their clusters and
     its pairs of tokens. At the level of tokens an item is a token; its features are the tokens (and

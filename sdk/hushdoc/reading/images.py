@@ -71,7 +71,7 @@ def frame_sizes(
 def _upright_size(image: Image.Image, content: bytes) -> tuple[int, int]:
     if hasattr(image, "_tile_size"):  # a TIFF file, whose size is that of the upright image
         return image.size
-    # Pillow decodes a PNG file in search of an orientation, which may stand behind its pixels.
+    # Pillow decodes a PNG file in search of an orientation, which may come after its pixels.
     if image.format == "PNG" and not any(mark in content for mark in _PNG_ORIENTATION_KEYS):
         return image.size
     sideways = image.getexif().get(_ORIENTATION) in _SIDEWAYS

@@ -36,7 +36,7 @@ MAX_CUTS = 64
 """Cuts inside one another; past them a block is read row by row."""
 
 _CANDIDATES = 32
-"""Words to the right that are looked at in each stripe of the page; more stand over one another."""
+"""Candidates to the right that are compared in each stripe of the page; any others overlap."""
 
 _REACH = 2
 """Stripes above and below in which a level word may have its middle."""

@@ -119,7 +119,7 @@ def _opened(content: bytes, id: str, password: str | None) -> Iterator[Any]:
     with _pdfium:
         try:
             file = pypdfium2.PdfDocument(content, password=password)
-            # What stands in the fields of a form is drawn, and read, only with this.
+            # The content of form fields is drawn, and read, only with this.
             if file.get_formtype() != pypdfium2.raw.FORMTYPE_NONE:
                 file.init_forms()
         except (pypdfium2.PdfiumError, OSError, ValueError) as error:

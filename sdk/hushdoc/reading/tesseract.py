@@ -119,7 +119,7 @@ class TesseractEngine:
 
 
 def _grown(words: Sequence[Word], size: tuple[int, int], grown: tuple[int, int]) -> list[Word]:
-    """Returns the words of an image where they stand in one of another size."""
+    """Returns the words of an image, scaled to one of another size."""
     draft = Draft(id="page", reader=PROGRAM, limits=ReadingLimits())
     draft.page(*size, pixels=grown)
     for word in words:

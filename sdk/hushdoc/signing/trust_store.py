@@ -119,7 +119,7 @@ class TrustedKey:
 
 @dataclass(frozen=True, kw_only=True)
 class TrustStore:
-    """The keys an application trusts; each stands here once.
+    """The keys an application trusts, each once.
 
     Attributes:
         keys: The keys.

@@ -124,7 +124,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def require_free(path: Path) -> None:
-    """Raises OutputExistsError if a file or a folder with content stands at `path`."""
+    """Raises OutputExistsError if `path` is a file or a folder with content."""
     if path.is_dir() and not any(path.iterdir()):
         return
     if path.exists() or path.is_symlink():

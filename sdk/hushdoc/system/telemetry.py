@@ -1,7 +1,7 @@
 """Keeps the telemetry of ONNX Runtime off, for everything here that imports it.
 
 Contract: `keep_off` runs before the first import of onnxruntime, ours or that of a package that we
-use. From 1.29 on onnxruntime sends telemetry unless ORT_DISABLE_TELEMETRY=1 stands in the
+use. From 1.29 on onnxruntime sends telemetry unless ORT_DISABLE_TELEMETRY=1 is in the
 environment before its first import; nothing stops it afterwards. Its value now says
 nothing about then, so where the application was quicker its environment at the start counts.
 """
@@ -30,7 +30,7 @@ def keep_off() -> None:
         _was_first = True
     elif not (_is_silent() or _was_off()):
         raise TelemetryActiveError(
-            f"The application imported onnxruntime before hushdoc, and {VARIABLE}=1 did not stand "
+            f"The application imported onnxruntime before hushdoc, and {VARIABLE}=1 was not "
             "in the environment when it started. It may send file and model names over the "
             f"network, and nothing can stop it any more. Start it with {VARIABLE}=1, or let it "
             "call hushdoc.system.telemetry.keep_off() before it imports onnxruntime."

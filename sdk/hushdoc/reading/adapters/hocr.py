@@ -1,7 +1,7 @@
 """hOCR: OCR results inside HTML, as Tesseract, OCRopus and others write them.
 
 Tags are found by one regular expression that never looks past the next "<", so that the time
-grows with the length of the file whatever stands in it.
+grows with the length of the file whatever it contains.
 """
 
 from __future__ import annotations
