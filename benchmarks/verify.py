@@ -327,7 +327,7 @@ def seal(folder: Path, size_mb: int, key: Any) -> Path:
         derivation=(),
     )
     manifest = {
-        "formatVersion": 1,
+        "formatVersion": 2,
         "task": "kie",
         "entry": ENTRY,
         "inputs": [],

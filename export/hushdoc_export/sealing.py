@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hushdoc.artifact import folder
-from hushdoc.artifact.manifest import CERTIFICATE_ID_KEY
+from hushdoc.artifact.manifest import CERTIFICATE_ID_KEY, FORMAT_VERSION
 from hushdoc.certificate import statement
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.certificate.claim import Guarantee
@@ -28,7 +28,6 @@ from hushdoc.signing import dsse
 from hushdoc.signing.keys import PrivateKey
 from hushdoc.system import atomic_files
 
-FORMAT_VERSION = 1
 SUMMARY_KEY = "hushdoc.summary"
 
 Shapes = Mapping[str, list[int | str | None]]

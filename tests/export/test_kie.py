@@ -47,7 +47,7 @@ def test_an_artifact_holds_what_the_layout_says(tiny: ModuleType) -> None:
         "tokenizer.json",
     ]
     manifest = json.loads((folder / "hushdoc.json").read_text())
-    assert manifest["formatVersion"] == 1
+    assert manifest["formatVersion"] == 2
     assert manifest["entry"] == "onnx/model.onnx"
     assert manifest["inputs"][1] == {
         "name": "bbox",

@@ -107,7 +107,7 @@ class Judge:
         data = without_duplicates(content)
         assert data.keys() == self.build.MANIFEST.keys()
         assert type(data["formatVersion"]) is int
-        assert (data["formatVersion"], data["task"], data["entry"]) == (1, "kie", self.build.ENTRY)
+        assert (data["formatVersion"], data["task"], data["entry"]) == (2, "kie", self.build.ENTRY)
 
     def _onnx(self, content: bytes) -> None:
         found = onnx_facts(content)

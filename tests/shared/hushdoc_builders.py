@@ -192,7 +192,7 @@ def onnx(
 
 
 MANIFEST = {
-    "formatVersion": 1,
+    "formatVersion": 2,
     "task": "kie",
     "entry": ENTRY,
     "inputs": [{"name": "x"}],

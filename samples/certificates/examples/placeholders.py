@@ -27,7 +27,7 @@ def files(certificate: Certificate) -> dict[str, bytes]:
     else:
         content, preprocessing = _onnx(certificate.certificate_id), {}
     manifest = {
-        "formatVersion": 1,
+        "formatVersion": 2,
         "task": model.task,
         "entry": model.entry,
         "inputs": [{"name": "x"}],

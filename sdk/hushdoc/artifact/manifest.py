@@ -34,7 +34,7 @@ from hushdoc.serialization.records import (
 )
 
 MANIFEST_FILE = "hushdoc.json"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 CERTIFICATE_ID_KEY = "hushdoc.certificate_id"
 """Key of the metadata, in ONNX and safetensors files, that holds the certificate's id."""
 
