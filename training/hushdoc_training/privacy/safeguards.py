@@ -100,7 +100,6 @@ class Safeguards(Generic[Example]):
             clipper = make_clipper()
             self._tested_as_trained = trial.require_exact(
                 clipper,
-                clipping.place(model),
                 tested,
                 calm_losses,
                 tolerance=tolerance,

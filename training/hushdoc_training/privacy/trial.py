@@ -20,7 +20,6 @@ from torch import nn
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy import clipping
 from hushdoc_training.privacy.clipping.gradients import differentiate
-from hushdoc_training.privacy.clipping.placement import Placement
 from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.randomness.dropout_seeds import in_evaluation_mode
 
@@ -53,7 +52,6 @@ def assumed_of_losses(trained_with: bool | None) -> tuple[str, ...]:
 
 def require_exact(
     clipper: clipping.Clipper,
-    placement: Placement,
     records: Sequence[Sequence[Example]],
     losses: ExampleLosses[Example],
     *,
@@ -93,7 +91,7 @@ def require_exact(
             example for example, is_finite in zip(examples, finite, strict=True) if is_finite
         ]
         found = losses(examples)
-    _require_used(found, lambda: losses(examples), clipper.model, placement)
+    _require_used(found, lambda: losses(examples), clipper)
     clipping.check(
         clipper,
         lambda chosen: losses([examples[index] for index in chosen]),
@@ -175,16 +173,16 @@ def _alike(one: Any, other: Any) -> bool:
 def _require_used(
     found: torch.Tensor,
     losses: Callable[[], torch.Tensor],
-    model: nn.Module,
-    placement: Placement,
+    clipper: clipping.Clipper,
 ) -> None:
     used: set[str] = set()
-    differentiate(found.sum(), placement.parameters, lambda name, _: used.add(name))
-    if placement.parameters.keys() - used:  # layers that training skips at random are used
-        with in_evaluation_mode(model):
+    parameters = clipper.placement.parameters
+    differentiate(found.sum(), parameters, lambda name, _: used.add(name))
+    if parameters.keys() - used:  # layers that training skips at random are used
+        with in_evaluation_mode(clipper.model):
             found = losses()
-            differentiate(found.sum(), placement.parameters, lambda name, _: used.add(name))
-    unused = [name for name in placement.parameters if name not in used]
+            differentiate(found.sum(), parameters, lambda name, _: used.add(name))
+    unused = [name for name in parameters if name not in used]
     if unused:
         raise PrivacyError(
             f"{len(unused)} trainable parameters got no gradient from any trial example "

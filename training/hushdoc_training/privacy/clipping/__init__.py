@@ -22,10 +22,10 @@ What the losses must keep to:
 """
 
 from hushdoc_training.privacy.clipping.book_keeping import BookKeeping
-from hushdoc_training.privacy.clipping.contract import ClippedBatch, Clipper, Losses
+from hushdoc_training.privacy.clipping.clipper import Clipper
+from hushdoc_training.privacy.clipping.contract import ClippedBatch, Losses
 from hushdoc_training.privacy.clipping.one_by_one import OneByOne
 from hushdoc_training.privacy.clipping.opacus_backend import OpacusHooks
-from hushdoc_training.privacy.clipping.placement import Placement, place
 from hushdoc_training.privacy.clipping.self_test import check, check_drawing
 from hushdoc_training.privacy.clipping.unwrapped_torch import uncompiled
 
@@ -36,9 +36,7 @@ __all__ = [
     "Losses",
     "OneByOne",
     "OpacusHooks",
-    "Placement",
     "check",
     "check_drawing",
-    "place",
     "uncompiled",
 ]

@@ -12,6 +12,12 @@ from __future__ import annotations
 import torch
 
 from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy.clipping.clipper import (
+    Clipper,
+    losses_of_examples,
+    nothing_but_padding,
+    pretended,
+)
 from hushdoc_training.privacy.clipping.contract import (
     ClippedBatch,
     Losses,
@@ -21,17 +27,11 @@ from hushdoc_training.privacy.clipping.grouping import Grouping
 from hushdoc_training.privacy.clipping.interception import Interception
 from hushdoc_training.privacy.clipping.locality import require_local
 from hushdoc_training.privacy.clipping.model_inputs import ModelInputs
-from hushdoc_training.privacy.clipping.placed_clipper import (
-    PlacedClipper,
-    losses_of_examples,
-    nothing_but_padding,
-    pretended,
-)
 from hushdoc_training.privacy.clipping.tape import Tape
 from hushdoc_training.privacy.clipping.unwrapped_torch import backward, uncompiled
 
 
-class BookKeeping(PlacedClipper):
+class BookKeeping(Clipper):
     """A clipper that takes one backward pass per batch, without parameter gradients.
 
     Exact for linear layers, embeddings, layer, group, instance and RMS normalisation, convolutions

@@ -1,10 +1,9 @@
-"""The contract of every clipper, and the few lines of arithmetic that all of them share."""
+"""What every clipper returns, refuses and computes: losses, factors, norms and empty sums."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import torch
 from torch import nn
@@ -35,59 +34,6 @@ class ClippedBatch:
     losses: torch.Tensor
     nonfinite: int
     squares: Mapping[str, torch.Tensor] = field(default_factory=dict, repr=False)
-
-
-class Clipper(Protocol):
-    """Adds up clipped gradients of records.
-
-    Attributes:
-        model: The model whose trainable parameters are differentiated.
-        clipping_norm: The norm that no record's gradient exceeds.
-        sums: The running sum for every trainable parameter by its name, fp32, not divided. Of a
-            model that is sharded over processes it is the sum over all of them, and each has its
-            shard of it; then all call every method together.
-    """
-
-    model: nn.Module
-    clipping_norm: float
-    sums: dict[str, torch.Tensor]
-
-    def add(
-        self, losses: Losses, records: torch.Tensor, *, weights: torch.Tensor | None = None
-    ) -> ClippedBatch:
-        """Adds the clipped gradients of the records of one physical batch.
-
-        Args:
-            losses: Runs the forward pass.
-            records: int64, shape [examples]: which record (0, 1, ...) an example belongs to. -1
-                marks an example of padding, which counts for nothing.
-            weights: What an example's loss is multiplied by, shape [examples]; 1 by default. For a
-                mean over the chunks of a document 1 / chunks, for noise multiplicity 1 /
-                multiplicity.
-
-        Returns:
-            Norms, losses and the number of records left out.
-
-        Raises:
-            PrivacyError: A trainable parameter is used in a way that can't be followed exactly.
-        """
-        ...
-
-    def add_large(self, losses: Iterable[Losses]) -> ClippedBatch:
-        """Adds one record that is too large for one batch.
-
-        Args:
-            losses: The record's parts; their losses are summed as they come. Where the model is
-                sharded, every process gives as many parts of the same record, which are its own.
-
-        Returns:
-            Its norm, and the losses of all examples of all parts.
-        """
-        ...
-
-    def clear(self) -> None:
-        """Sets all sums to zero."""
-        ...
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:

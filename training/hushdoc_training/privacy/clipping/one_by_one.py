@@ -10,6 +10,11 @@ from __future__ import annotations
 import torch
 
 from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy.clipping.clipper import (
+    Clipper,
+    losses_of_examples,
+    nothing_but_padding,
+)
 from hushdoc_training.privacy.clipping.contract import (
     ClippedBatch,
     Losses,
@@ -17,15 +22,10 @@ from hushdoc_training.privacy.clipping.contract import (
 )
 from hushdoc_training.privacy.clipping.gradients import differentiate
 from hushdoc_training.privacy.clipping.grouping import Grouping
-from hushdoc_training.privacy.clipping.placed_clipper import (
-    PlacedClipper,
-    losses_of_examples,
-    nothing_but_padding,
-)
 from hushdoc_training.privacy.clipping.unwrapped_torch import grad, uncompiled
 
 
-class OneByOne(PlacedClipper):
+class OneByOne(Clipper):
     """A clipper that is exact for any architecture, at one backward pass per record.
 
     Examples:

@@ -18,6 +18,11 @@ import torch
 from torch import nn
 
 from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy.clipping.clipper import (
+    Clipper,
+    losses_of_examples,
+    nothing_but_padding,
+)
 from hushdoc_training.privacy.clipping.contract import (
     ClippedBatch,
     Losses,
@@ -25,17 +30,12 @@ from hushdoc_training.privacy.clipping.contract import (
 )
 from hushdoc_training.privacy.clipping.gradient_terms import kept_examples
 from hushdoc_training.privacy.clipping.grouping import Grouping
-from hushdoc_training.privacy.clipping.placed_clipper import (
-    PlacedClipper,
-    losses_of_examples,
-    nothing_but_padding,
-)
 from hushdoc_training.privacy.clipping.unwrapped_torch import backward, uncompiled
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
-class OpacusHooks(PlacedClipper):
+class OpacusHooks(Clipper):
     """A clipper on Opacus' hooks: slower and larger than book-keeping, for comparison."""
 
     def __init__(self, model: nn.Module, *, clipping_norm: float) -> None:

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.privacy.clipping.contract import ClippedBatch, Clipper
+from hushdoc_training.privacy.clipping.clipper import Clipper
+from hushdoc_training.privacy.clipping.contract import ClippedBatch
 from hushdoc_training.privacy.clipping.one_by_one import OneByOne
 from hushdoc_training.privacy.clipping.placement import Placement
 from hushdoc_training.privacy.clipping.replayed_draws import Controlled, ReplayedDraws

@@ -1,7 +1,8 @@
-"""What all clippers share: their sums, and records that are too large for one batch."""
+"""The contract of every clipper, and what all share: sums, and records larger than one batch."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 
 import torch
@@ -20,14 +21,16 @@ from hushdoc_training.privacy.clipping.placement import Placement, place
 from hushdoc_training.privacy.clipping.unwrapped_torch import grad, uncompiled
 
 
-class PlacedClipper:
-    """What all clippers are made of; each has its own way to `add` a batch of records.
+class Clipper(ABC):
+    """Adds up clipped gradients of records; each subclass has its own way to `add` a batch of them.
 
     Attributes:
         model: The model whose trainable parameters, at the start, are differentiated.
         clipping_norm: The norm that no record's gradient exceeds.
         placement: Where those parameters stand.
-        sums: The running sum for every one of them, as large as what this process keeps of it.
+        sums: The running sum for every one of them by its name, fp32, not divided. Of a model that
+            is sharded over processes it is the sum over all of them, and each has its shard of it;
+            then all call every method together.
     """
 
     def __init__(self, model: nn.Module, *, clipping_norm: float) -> None:
@@ -42,12 +45,38 @@ class PlacedClipper:
         self.placement = place(model)
         self.sums = self.placement.zeros()
 
+    @abstractmethod
+    def add(
+        self, losses: Losses, records: torch.Tensor, *, weights: torch.Tensor | None = None
+    ) -> ClippedBatch:
+        """Adds the clipped gradients of the records of one physical batch.
+
+        Args:
+            losses: Runs the forward pass.
+            records: int64, shape [examples]: which record (0, 1, ...) an example belongs to. -1
+                marks an example of padding, which counts for nothing.
+            weights: What an example's loss is multiplied by, shape [examples]; 1 by default. For a
+                mean over the chunks of a document 1 / chunks, for noise multiplicity 1 /
+                multiplicity.
+
+        Returns:
+            Norms, losses and the number of records left out.
+
+        Raises:
+            PrivacyError: A trainable parameter is used in a way that can't be followed exactly.
+        """
+
     @uncompiled()
     def add_large(self, losses: Iterable[Losses]) -> ClippedBatch:
-        """Adds one record by plain backward passes over its parts; see `Clipper.add_large`.
+        """Adds one record that is too large for one batch, by plain backward passes over its parts.
 
-        Where parameters are sharded, all processes work on the same record, each on parts of its
-        own, and each keeps a shard of the record's gradient.
+        Args:
+            losses: The record's parts; their losses are summed as they come. Where the model is
+                sharded, every process gives as many parts of the same record, which are its own,
+                and keeps a shard of the record's gradient.
+
+        Returns:
+            Its norm, and the losses of all examples of all parts.
         """
         gradients = self.placement.zeros()
         differentiated = _piece_by_piece if self.placement.sharded else _at_once
