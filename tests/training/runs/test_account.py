@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from power_cuts import PowerCut, power_cut
 from private_simulator import known
 
 from hushdoc.accounting import pld
@@ -58,27 +59,6 @@ def train(
     return run
 
 
-class PowerCut(BaseException):
-    """Stands for the end of the process."""
-
-
-def cut_noise(monkeypatch: pytest.MonkeyPatch, *, at: int) -> None:
-    """Ends the process at the n-th step's noise."""
-    left = at
-
-    class Cut(SecretStream):
-        def normal_tensor(self, shape: tuple[int, ...], *, std: float) -> torch.Tensor:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise PowerCut
-            return super().normal_tensor(shape, std=std)
-
-    # The output layer has a weight and a bias.
-    left = 2 * (at - 1)
-    monkeypatch.setattr(PrivateTraining, "_streams", known(noise=Cut()))
-
-
 def only(ledger: Ledger) -> Any:
     (run,) = ledger.runs()
     return run
@@ -113,10 +93,8 @@ def test_a_run_reserves_charges_closes_and_states_all_runs(
 def test_a_run_that_is_open_counts_in_the_claim_of_another(
     train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch:
-        cut_noise(patch, at=3)
-        with pytest.raises(PowerCut):
-            train("first")
+    with power_cut(monkeypatch, at=3):
+        train("first")
     train("second")
     # The first may still take all its steps, and which of the two is released may depend on both.
     claim = Checkpoint.load(tmp_path / "second").claim
@@ -145,10 +123,8 @@ def test_a_resumed_run_stays_within_its_reservation(
     train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for at in (1, 3):
-        with monkeypatch.context() as patch:
-            cut_noise(patch, at=at)
-            with pytest.raises(PowerCut):
-                train("run", resume=at > 1)
+        with power_cut(monkeypatch, at=at):
+            train("run", resume=at > 1)
     # Charged: one lost, two taken, one more lost.
     assert (only(ledger).charged, only(ledger).closed) == (4, False)
     assert ledger.spent().reserved == pld.epsilon(PLAN.mechanism(), 1e-5)
@@ -163,10 +139,8 @@ def test_a_resumed_run_stays_within_its_reservation(
 def test_a_kill_between_the_two_charges_counts_the_step(
     train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch:
-        cut_noise(patch, at=2)
-        with pytest.raises(PowerCut):
-            train("run")
+    with power_cut(monkeypatch, at=2):
+        train("run")
     ledger.charge(only(ledger).run_id, 3)  # and the log was never told
     assert train("run", resume=True).charged == 5
     charges = [
@@ -211,10 +185,8 @@ def test_an_older_copy_of_the_ledger_is_noticed(
     train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     empty = ledger.path.read_bytes()
-    with monkeypatch.context() as patch:
-        cut_noise(patch, at=3)
-        with pytest.raises(PowerCut):
-            train("run")
+    with power_cut(monkeypatch, at=3):
+        train("run")
     ledger.path.write_bytes(empty)
     with pytest.raises(PrivacyError, match="older copy") as refused:
         train("run", resume=True)
@@ -227,10 +199,8 @@ def test_an_older_copy_of_the_ledger_is_noticed(
 def test_a_run_that_was_closed_by_hand_does_not_go_on(
     train: Train, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch:
-        cut_noise(patch, at=3)
-        with pytest.raises(PowerCut):
-            train("run")
+    with power_cut(monkeypatch, at=3):
+        train("run")
     ledger.close(only(ledger).run_id, reason="given up")
     with pytest.raises(PrivacyError) as refused:
         train("run", resume=True)
@@ -240,10 +210,8 @@ def test_a_run_that_was_closed_by_hand_does_not_go_on(
 def test_a_run_keeps_to_the_ledger_it_began_with(
     train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch:
-        cut_noise(patch, at=3)
-        with pytest.raises(PowerCut):
-            train("run")
+    with power_cut(monkeypatch, at=3):
+        train("run")
     other = Ledger.create(tmp_path / "other", data="receipts", epsilon=9, delta=1e-5)
     for wrong in (None, other):
         with pytest.raises(CheckpointError, match="other settings: ledger"):

@@ -1,1 +1,1 @@
-"""Conditional random fields over hashed features: fitted, filled, and fitted privately."""
+"""Tables of hashed features: fitting, filling, private fitting and the cost of a term."""

@@ -29,7 +29,8 @@ class Terms:
     Attributes:
         alone: The claim of the run by itself.
         claim: Makes the claim; `ledger` is what the ledger declares of all runs, or None.
-        documents: Digest of the documents' content; it never leaves the trainer.
+        documents: Digest of the documents' content, which ledger and resumed runs compare; it never
+            leaves the trainer.
         title: What the ledger calls the run, for people.
         ledger: The budget of the documents, if one is kept.
         documents_changed: Whether some were added, removed or relabelled since the last run.

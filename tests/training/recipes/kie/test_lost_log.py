@@ -7,16 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from private_simulator import known
+from power_cuts import PowerCut, cut_noise
 
 from hushdoc.accounting import pld
 from hushdoc.errors import CheckpointError, PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.ledger.ledger import Ledger
-from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.kie import settings as kie_settings
 from hushdoc_training.recipes.kie import start, training
 from hushdoc_training.runs import loop, run_folder
@@ -24,10 +21,6 @@ from hushdoc_training.runs.run_folder import Run
 from hushdoc_training.runs.step_log import read_log
 
 PLAN = PrivacyPlan.calibrated(epsilon=8, sampling_rate=0.3, steps=6, expected_records=6)
-
-
-class PowerCut(BaseException):
-    """Stands for the end of the process."""
 
 
 Train = Callable[..., loop.Outcome]
@@ -43,17 +36,7 @@ def train(
     """Trains the output layer in `run`; the process ends at the noise of step `cut`."""
 
     def run(*, cut: int | None = None, **settings: Any) -> loop.Outcome:
-        left = 2 * (cut - 1) if cut else 10**9  # the layer has a weight and a bias
-
-        class Cut(SecretStream):
-            def normal_tensor(self, shape: tuple[int, ...], *, std: float) -> torch.Tensor:
-                nonlocal left
-                left -= 1
-                if left < 0:
-                    raise PowerCut
-                return super().normal_tensor(shape, std=std)
-
-        monkeypatch.setattr(PrivateTraining, "_streams", known(noise=Cut()))
+        cut_noise(monkeypatch, at=cut or 10**9)
         return training.train_private(
             small_start,
             receipts,

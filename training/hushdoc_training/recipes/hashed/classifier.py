@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.certificate.audit_reports import Audit
-from hushdoc.certificate.claim import Claim, DataAccess
+from hushdoc.certificate.claim import DataAccess
 from hushdoc.errors import AnnotationError
 from hushdoc.hashing import FeatureScheme
 from hushdoc.runtime.hashed.table import HashedTable, item_scores
@@ -31,6 +31,7 @@ from hushdoc_training.recipes.hashed import crf, updates
 from hushdoc_training.recipes.hashed import table_attacks as attacks_on_tables
 from hushdoc_training.recipes.hashed.crf import Trained
 from hushdoc_training.recipes.hashed.settings import CRFSettings
+from hushdoc_training.runs.run_folder import CHECKPOINT
 from hushdoc_training.table_checkpoint import TableCheckpoint
 
 ALGORITHM = "linear support vectors by stochastic gradients (scikit-learn's SGDClassifier)"
@@ -132,7 +133,16 @@ def train_filled(
     )
     if released is not None:
         claim = updates.beside(claim, released.claim)
-    return written(weights, corpus, own, claim, accesses, out)
+    table = TableCheckpoint(
+        weights=weights.astype(np.float32, copy=False),
+        transitions=whole_texts.one_class(corpus.names),
+        tags=corpus.names,
+        scheme=own,
+        claim=replace(claim, data_accesses=(*claim.data_accesses, *accesses)),
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    table_checkpoint.save(out / CHECKPOINT, table)
+    return table
 
 
 def fit_and_fill(
@@ -204,31 +214,6 @@ def score(table: TableCheckpoint, corpus: Corpus) -> Accuracy:
         commonest=float(np.bincount(there).max() / len(there)),
         texts=len(there),
     )
-
-
-def written(
-    weights: Floats,
-    corpus: Corpus,
-    own: FeatureScheme,
-    claim: Claim,
-    accesses: tuple[DataAccess, ...],
-    out: Path,
-) -> TableCheckpoint:
-    """Writes a table with its claim, and returns them.
-
-    Raises:
-        OutputExistsError: A checkpoint stands there already.
-    """
-    made = TableCheckpoint(
-        weights=weights.astype(np.float32, copy=False),
-        transitions=whole_texts.one_class(corpus.names),
-        tags=corpus.names,
-        scheme=own,
-        claim=replace(claim, data_accesses=(*claim.data_accesses, *accesses)),
-    )
-    out.mkdir(parents=True, exist_ok=True)
-    table_checkpoint.save(out / "checkpoint", made)
-    return made
 
 
 def _reported(found: Iterator[Attack], report: Report | None) -> Iterator[Attack]:

@@ -32,6 +32,7 @@ from hushdoc_training.crf.private_fitting import Start
 from hushdoc_training.crf.term_cost import AdjacentDistributions, TermCost, Terms
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.hashed.settings import BATCH, CRFSettings
+from hushdoc_training.runs.run_folder import CHECKPOINT
 from hushdoc_training.table_checkpoint import TableCheckpoint
 
 Floats = npt.NDArray[np.float32]
@@ -148,7 +149,7 @@ def train(
         clusters=clusters,
     )
     out.mkdir(parents=True, exist_ok=True)
-    table_checkpoint.save(out / "checkpoint", table)
+    table_checkpoint.save(out / CHECKPOINT, table)
     return trained
 
 

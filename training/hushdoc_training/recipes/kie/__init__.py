@@ -1,1 +1,1 @@
-"""kie."""
+"""Key information extraction: layout models trained with privacy or without."""
