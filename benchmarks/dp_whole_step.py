@@ -33,20 +33,32 @@ def private_step(work: Workload) -> tuple[Callable[[int], None], nn.Module]:
 
     from hushdoc_training.privacy.engine import PrivateTraining
     from hushdoc_training.privacy.plan import PrivacyPlan
+    from hushdoc_training.randomness.secret_stream import SecretStream
 
     drawn = 0
+
+    class SetDraws:
+        """Draws the first records, as many as the step wants, so that batches are full."""
+
+        def uniforms(self, count: int) -> np.ndarray:
+            return np.where(np.arange(count) < drawn, 0.0, 1.0)
+
+    class Timed(PrivateTraining):
+        """Nothing may be claimed of it: its draws are known."""
+
+        def _streams(self) -> tuple[SetDraws, SecretStream]:
+            return SetDraws(), SecretStream()
+
     plan = PrivacyPlan.calibrated(
         epsilon=8, sampling_rate=0.5, steps=100, expected_records=work.rows, accountant="rdp"
     )
-    # The records that are drawn are set, so that physical batches are full; noise is real.
-    training = PrivateTraining(
+    training = Timed(
         plan,
         work.model,
         adamw(work.model),
         records=[[row] for _ in range(max(LOGICAL)) for row in range(work.rows)],
         losses=work.losses_of,
         max_examples=work.rows,
-        coins=lambda count: np.where(np.arange(count) < drawn, 0.0, 1.0),
     )
 
     def step(batches: int) -> None:
