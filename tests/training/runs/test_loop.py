@@ -142,5 +142,5 @@ def test_the_lock_goes_with_the_process_that_holds_it(tmp_path: Path) -> None:
     first = Process(tmp_path / "run", resume=False)
     with pytest.raises(RuntimeError, match="power"):
         first.go(crash_at(2))
-    with state.held(tmp_path / "run" / "run.json"):
+    with state.locked(tmp_path / "run" / "run.json"):
         pass

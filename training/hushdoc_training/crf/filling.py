@@ -117,7 +117,7 @@ def noisy_fill(
     """Returns a table that holds no learned number as it is, shape [rows, labels].
 
     With `scales`, rows get noise in units of their own scale, so that a row that public text
-    does not use says hardly anything, made-up or not. Copies are then taken of the rows of every
+    does not use stays small, made-up or not. Copies are then taken of the rows of every
     label's items alike: words of labelled items are a small part of all words, and would stand out
     among copies that are taken of all words alike.
 
@@ -127,7 +127,7 @@ def noisy_fill(
         noise: Spreads of the genuine rows that are added as noise, above 0.
         centred: Whether the mean of each row is taken away, which changes no comparison between
             labels; by default where there are at least two.
-        scales: Shape [rows]; how loud each row may be, by public knowledge alone.
+        scales: Shape [rows]; scale of each row, from public knowledge alone.
 
     Raises:
         InputError: Fewer than two rows were learned.

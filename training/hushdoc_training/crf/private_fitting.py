@@ -147,7 +147,7 @@ def public_scales(
 
 
 def transitions_of(tags: Sequence[str], *, rarity: float = 5.5, staying: float = 1.0) -> Floats:
-    """Returns transitions that say what anybody expects: labels are rare, and come in runs.
+    """Returns transitions from common knowledge: labels are rare, and come in runs.
 
     Args:
         tags: The labels. `I-x` may only follow `B-x` or `I-x`, others follow any.

@@ -78,7 +78,7 @@ class LedgerAccount:
         ledger: The budget of the documents, if one is kept.
         documents: Digest of the documents' content.
         run_id: What the ledger calls the run.
-        charged: What it held when the run was begun or resumed.
+        charged: What the ledger had charged when the run was begun or resumed.
     """
 
     ledger: Ledger | None = None
@@ -173,13 +173,13 @@ def announcement(statement: LedgerStatement, claim: Claim) -> str:
 
 def _require_newest(ledger: Ledger, run: Run) -> None:
     known = ledger.find(run.run_id)
-    held = known.charged if known is not None else 0
+    recorded = known.charged if known is not None else 0
     last = last_charge(read_log(run.log))
-    if last > held:
+    if last > recorded:
         raise PrivacyError(
             f"The run in '{run.folder}' has charged step {last}, its ledger '{ledger.path}' only "
-            f"step {held}: the ledger is an older copy. Put the newest copy back; with this one "
-            "steps would be spent twice.",
+            f"step {recorded}: the ledger is an older copy. Put the newest copy back; with this "
+            "one steps would be spent twice.",
             code="LEDGER_BEHIND",
         )
 

@@ -77,12 +77,12 @@ def give_out(
     whole: Whole | None, model: nn.Module, optimizer: torch.optim.Optimizer, group: Group
 ) -> None:
     """Loads what the first process holds into model and optimizer of all."""
-    held: Whole = whole or Whole(tensors={}, numbers=[])
+    given = whole or Whole(tensors={}, numbers=[])
     named, parameters = _named(model), _parameters(optimizer)
     device = next(iter(named.values())).device
-    numbers = first_finds(group, lambda: held.numbers)
+    numbers = first_finds(group, lambda: given.numbers)
     state: dict[int, dict[str, torch.Tensor]] = {}
-    for key, tensor in _received(held.tensors, group, device):
+    for key, tensor in _received(given.tensors, group, device):
         place = _place(key)
         if place is not None:
             state.setdefault(place[0], {})[place[1]] = _like(tensor, parameters[place[0]])

@@ -77,12 +77,12 @@ def _folder(ledger: Ledger, runs: Sequence[LedgerRun], folder: Path) -> Finding:
             problem=BROKEN, text=f"folder '{folder}': its run was not trained with this ledger"
         )
     known = next((item for item in runs if item.run_id == run.run_id), None)
-    held = 0 if known is None else known.charged
+    recorded = 0 if known is None else known.charged
     last = last_charge(read_log(run.log))
     return Finding(
-        problem=None if last <= held else BROKEN,
+        problem=None if last <= recorded else BROKEN,
         text=(
-            f"folder '{folder}': step {last} is the last it charged, the ledger holds {held} for "
-            f"run {run.run_id}" + ("" if last <= held else "; the ledger is an older copy")
+            f"folder '{folder}': step {last} is the last it charged, the ledger holds {recorded} "
+            f"for run {run.run_id}" + ("" if last <= recorded else "; the ledger is an older copy")
         ),
     )

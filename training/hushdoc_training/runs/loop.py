@@ -107,7 +107,7 @@ def train_without_privacy(
         OutputWriteError: The disk is full; the last saved state stays.
         PrivacyError: Another process trains in the folder.
     """
-    with state.held(run.folder / SETTINGS):
+    with state.locked(run.folder / SETTINGS):
         log = StepLog(run.log, run.run_id, private=False)
         restored = state.restore(run.folder, model, optimizer)
         charged = max(restored, log.charged)

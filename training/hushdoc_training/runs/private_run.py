@@ -62,7 +62,7 @@ class PrivateRun:
         charges: What it has spent: its log, in the first process.
         group: The processes that train together.
         account: Its place in the ledger of its documents, in the first process.
-        terms: What it may certify; None where that is left to whoever trains.
+        terms: What it may certify; None where the caller makes the claim.
     """
 
     folder: Path
@@ -163,7 +163,7 @@ class PrivateRun:
                 seen(step)
 
         with ExitStack() as stack:
-            lock = state.held(self.folder / SETTINGS)
+            lock = state.locked(self.folder / SETTINGS)
             self.group.first_does(lambda: stack.enter_context(lock))
             self.group.first_does(lambda: state.clear_partial(self.folder))
             self.group.first_does(lambda: self._require_same_records(training))

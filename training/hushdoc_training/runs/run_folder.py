@@ -119,7 +119,7 @@ def _resumed(folder: Path, settings: dict[str, Any]) -> Run:
             "budget holds for one run as it was planned; resume with the same plan, options and "
             "data, or start a new run in another folder."
         )
-    with state.held(folder / SETTINGS):  # what another process is writing is not left behind
+    with state.locked(folder / SETTINGS):  # what another process is writing is not left behind
         state.clear_partial(folder)
     return run
 

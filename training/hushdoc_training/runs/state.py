@@ -47,7 +47,7 @@ def interrupts() -> Iterator[Callable[[], bool]]:
 
     try:
         previous = signal.signal(signal.SIGINT, note)
-    except ValueError:  # not the main thread: whoever runs it keeps its own handling
+    except ValueError:  # not the main thread: the embedding program keeps its own handling
         yield lambda: False
         return
     try:
@@ -108,7 +108,7 @@ def restore(
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Keeps other processes out of the block, where the file system knows locks; a kill lets go.
 
     Two that went on with one run would take the same charged steps twice.
@@ -118,7 +118,7 @@ def held(path: Path) -> Iterator[None]:
 
     Raises:
         OutputWriteError: The file is gone or not writable.
-        PrivacyError: Somebody trains there now.
+        PrivacyError: Another process trains there.
     """
     try:
         descriptor = os.open(path, os.O_RDWR)
@@ -152,7 +152,7 @@ def discard_states(folder: Path) -> None:
 
 
 def _lock(descriptor: int) -> bool:
-    """Returns whether nobody else holds the file; also where that can't be known."""
+    """Returns whether the lock is taken; True as well where locks are unknown."""
     try:
         import fcntl
 

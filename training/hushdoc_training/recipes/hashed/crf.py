@@ -55,8 +55,8 @@ class Trained:
         corpus: The training documents.
         scheme: How text becomes rows.
         clusters: The scheme's clusters of words.
-        scales: Shape [rows]; how loud each row is by public knowledge, by which whoever attacks can
-            divide. None where all are alike.
+        scales: Shape [rows]; scale of each row, public knowledge that an attacker can divide by.
+            None where all are alike.
     """
 
     fitted: FittedTable
@@ -70,7 +70,7 @@ class Trained:
 
     @property
     def even_weights(self) -> Floats:
-        """The table to release in units of its rows' scales, as whoever attacks sees it."""
+        """The table to release in units of its rows' scales, as an attacker sees it."""
         if self.scales is None:
             return self.weights
         return np.asarray(self.weights / self.scales[:, None], dtype=np.float32)
@@ -244,7 +244,7 @@ def fill(
 
 
 def _sealable(weights: Floats) -> Floats:
-    """Returns a table without a row of zeros, by which verifiers recognise one that nobody filled.
+    """Returns a table without a row of zeros, by which verifiers recognise an unfilled one.
 
     The paper's fill keeps rows that training left at zero. Their first weight becomes the least
     that a file of half precision can hold, and no label changes by it.

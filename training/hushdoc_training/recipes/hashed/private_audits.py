@@ -41,7 +41,7 @@ Weights = npt.NDArray[np.floating]
 
 
 def with_attacks(claim: Claim, attacks: Sequence[Attack]) -> Claim:
-    """Returns a claim that says what attacks achieved; without attacks the same claim."""
+    """Returns a claim with the results of attacks; without attacks the same claim."""
     if not attacks:
         return claim
     found = tuple(attack.audit() for attack in attacks)

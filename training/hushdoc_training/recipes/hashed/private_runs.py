@@ -95,7 +95,7 @@ def protect_documents(
         CheckpointError: The released table that the task goes on from does not protect documents.
         InputError: The ledger can't be read, or counts another unit or at another delta.
         OutputExistsError: The folder holds something.
-        PrivacyError: The ledger has no room for the run, or nobody would trust its certificate.
+        PrivacyError: The ledger has no room for the run, or its certificate would not be trusted.
         ValueError: The plan is for another unit than documents.
     """
     task.require_learnable()
