@@ -1,1 +1,1 @@
-"""runtime."""
+"""Verified models: loading artifacts, asking them about documents, and their answers."""

@@ -1,4 +1,4 @@
-"""From a model's scores to tags: probabilities, and the best path that spells whole fields."""
+"""From a model's scores to tags: probabilities, and the best path of whole fields."""
 
 from __future__ import annotations
 
@@ -41,10 +41,9 @@ def viterbi(
     Tags are ordered as in `LabelSet.tags`: O, then B and I of each label.
 
     Args:
-        scores: Probabilities, shape [words, tags]; a row of NaN says nothing about its word.
-        joined: Shape [words]; where True, a field does not end only for another of the same label
-            to begin: the word goes on with its segment. For models trained on segments, each of
-            which held one field at most.
+        scores: Probabilities, shape [words, tags]; a row of NaN carries no information.
+        joined: Shape [words]; where True, no field may begin directly after another of the same
+            label: for models trained on segments, each of which had one field at most.
 
     Returns:
         One tag for each word, shape [words].

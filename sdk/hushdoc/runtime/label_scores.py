@@ -27,7 +27,7 @@ class LabelScore:
 
     Attributes:
         label: The label's name.
-        score: From 0 to 1; calibrated where the artifact states a calibration.
+        score: From 0 to 1; calibrated where the artifact declares a calibration.
     """
 
     label: str

@@ -1,1 +1,1 @@
-"""viewing."""
+"""Views of documents and answers: overlays, web pages, hOCR and redaction."""

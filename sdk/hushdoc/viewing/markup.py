@@ -79,7 +79,7 @@ class Cell(NamedTuple):
 
 
 def safe(text: str) -> str:
-    """Returns text for HTML: markup escaped, marks that could steer the display spelled out."""
+    """Returns text for HTML: markup escaped, characters that control the display made visible."""
     return html.escape(printable(text), quote=True)
 
 
@@ -162,7 +162,7 @@ def figures(items: Iterable[tuple[str, str]]) -> str:
 
 
 def block(text: str) -> str:
-    """Returns text as it is spelled, line by line."""
+    """Returns preformatted text, line by line."""
     return "<pre>" + "\n".join(safe(line) for line in text.splitlines()) + "</pre>"
 
 

@@ -122,7 +122,7 @@ def covered(page: Page, boxes: Iterable[Box]) -> Image.Image | None:
     if found is None:
         return None
     image = Image.new("RGB", found.size)
-    # Pixels alone: whatever the file said besides stays behind.
+    # Pixels only: metadata of the file is left behind.
     image.paste(found)
     pen = ImageDraw.Draw(image)
     for box in boxes:
@@ -147,9 +147,9 @@ def _words_of(
     if repeats:
         runs = sorted({(item.label, _run(document, item)) for item in fields})
         for number, page in enumerate(document.pages):
-            spelled = _pieces(page.words, range(len(page.words)))
+            located = _pieces(page.words, range(len(page.words)))
             for label, run in runs:
-                for ids in _places(spelled, run):
+                for ids in _places(located, run):
                     if not ids <= gone[number]:
                         gone[number] |= ids
                         counts[label] += 1
@@ -176,9 +176,9 @@ def _pieces(words: Sequence[Word], ids: Iterable[int]) -> list[tuple[int, str]]:
     ]
 
 
-def _places(spelled: Sequence[tuple[int, str]], run: tuple[str, ...]) -> Iterator[set[int]]:
+def _places(located: Sequence[tuple[int, str]], run: tuple[str, ...]) -> Iterator[set[int]]:
     """Yields the words, and invisible ones between them, wherever a run of pieces stands."""
-    pieces = [piece for _, piece in spelled]
+    pieces = [piece for _, piece in located]
     start = -1
     while run:
         try:
@@ -187,7 +187,7 @@ def _places(spelled: Sequence[tuple[int, str]], run: tuple[str, ...]) -> Iterato
             return
         stop = start + len(run)
         if tuple(pieces[start:stop]) == run:
-            yield set(range(spelled[start][0], spelled[stop - 1][0] + 1))
+            yield set(range(located[start][0], located[stop - 1][0] + 1))
 
 
 def _covers(page: Page, ids: Collection[int]) -> list[Box]:

@@ -140,4 +140,4 @@ def font_of(size: int) -> Font:
 
 def single_line(text: str) -> str:
     """Returns text without the characters that would break a line or turn its direction."""
-    return "".join(letter if letter.isprintable() else " " for letter in text).strip()
+    return "".join(character if character.isprintable() else " " for character in text).strip()

@@ -148,7 +148,7 @@ class HashedCRFModel(FieldModel):
         ]
 
     def _tokens_found(self, text: str, block: ScoredBlock) -> list[Found]:
-        """Returns the fields that the tags of some sentences' tokens spell."""
+        """Returns the fields that the tags of some sentences' tokens mark."""
         offsets = np.cumsum([0, *map(len, block.words)])
         tags = viterbi(block.scores, offsets, self._transitions)
         counts = np.concatenate([[0], np.cumsum(self._inside[tags])])[offsets]
@@ -199,6 +199,6 @@ def _joins(tags: Sequence[str], level: str) -> Flags:
 
 
 def label_set(tags: Sequence[str], level: str) -> LabelSet:
-    """Returns the fields that the labels of items spell: BIO tags of tokens, names of sentences."""
+    """Returns the fields that items' labels mark: BIO tags of tokens, names of sentences."""
     names = [tag[2:] if level == "token" else tag for tag in tags if tag != OUTSIDE]
     return LabelSet(fields=tuple(names))
