@@ -119,15 +119,7 @@ def runtime_from(options: argparse.Namespace) -> Runtime:
 
 
 def load(options: argparse.Namespace, *classes: str) -> Any:
-    """Returns the model of the artifact that the options name, under the policy that they name.
-
-    Args:
-        options: With those of `model_options` and `policy_options`.
-        classes: The classes of models, by their names in `hushdoc`, that the subcommand can run.
-
-    Raises:
-        TaskMismatchError: The artifact needs another class; the message names its subcommand.
-    """
+    """Returns the model of the named artifact, if one of these classes of `hushdoc` runs it."""
     from hushdoc.runtime.loading import CLASSES
     from hushdoc.runtime.model import opened, require_class
 
@@ -140,19 +132,7 @@ def load(options: argparse.Namespace, *classes: str) -> Any:
 def read_document(
     source: str, options: argparse.Namespace, password: str | None = None
 ) -> Document:
-    """Returns the document in a file, or on standard input for "-".
-
-    Args:
-        source: The file's name; images that a JSON file names must be beside it.
-        options: With those of `document_options`.
-        password: The one that the options name.
-
-    Raises:
-        InputError: The file can't be read or holds no document, or there is a warning about it
-            and warnings are errors (python -W error, PYTHONWARNINGS).
-        LimitExceededError: It is larger than what is read.
-        MissingExtraError: A package that its format needs is not installed.
-    """
+    """Returns the document in a file, or on standard input for "-"; warnings may be errors."""
     from hushdoc.reading.opening import open_document
 
     limits = ReadingLimits()
@@ -176,13 +156,7 @@ def answer_each(
     answer: Callable[[str], Answer],
     write: Callable[[Iterator[Answer | Failure]], None],
 ) -> int:
-    """Answers every document in order, reports those that failed, and returns the exit code.
-
-    Args:
-        options: With those of `document_options`.
-        answer: Reads a file by its name and asks the model.
-        write: Prints answers as they come.
-    """
+    """Writes all answers, reports the documents that failed, and returns the exit code."""
     from hushdoc.runtime.extraction import Failure
 
     failed: list[HushdocError] = []

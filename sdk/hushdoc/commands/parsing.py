@@ -15,12 +15,7 @@ class CommandParser(argparse.ArgumentParser):
     """A parser whose --help leaves out expert options, and that reports wrong usage in one line."""
 
     def __init__(self, *, sections: Mapping[str, Sequence[str]] | None = None, **settings: Any):
-        """Adds --help-all.
-
-        Args:
-            sections: Headings under which --help lists subcommands; one heading by default.
-            settings: Those of `argparse.ArgumentParser`.
-        """
+        """Adds --help-all; subcommands are listed under the headings of `sections`."""
         super().__init__(**settings)
         self._sections = sections
         self._expert: set[str] = set()

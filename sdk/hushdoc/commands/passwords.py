@@ -27,11 +27,7 @@ def password_option(parser: argparse._ActionsContainer) -> None:
 
 
 def password_from(options: argparse.Namespace) -> str | None:
-    """Returns the password that the options name, or None.
-
-    Raises:
-        InputError: The file can't be read or holds no single line, or there is nobody to ask.
-    """
+    """Returns the password that the options name, or None."""
     if options.password_file is None:
         return None
     return _prompted() if options.password_file == "-" else _stored(Path(options.password_file))

@@ -99,15 +99,10 @@ def policy_options(parser: CommandParser) -> None:
 
 
 def policy_from(options: argparse.Namespace) -> Policy:
-    """Returns the one policy that the options name, or the one that is found without them.
-
-    Args:
-        options: Parsed options of a parser that `policy_options` extended.
+    """Returns the one policy that the options name, else the one that is found without them.
 
     Raises:
         CertificateError: NO_POLICY: no option names a policy, and none is found.
-        InputError: A file can't be read or its content is refused.
-        SystemExit: The options contradict one another (exit code 2).
     """
     given = [name for name in (*_LIMITS, *_FURTHER) if getattr(options, name) is not None]
     if options.integrity_only:

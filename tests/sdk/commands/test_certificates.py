@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,27 +13,11 @@ from hushdoc.__main__ import main
 
 yaml = pytest.importorskip("yaml")
 
+pytestmark = pytest.mark.usefixtures("patient_clock")
+
 
 def run(*arguments: str | Path) -> int:
     return main(["certificate", "export", *map(str, arguments)])
-
-
-@pytest.fixture
-def sealed(build: ModuleType, key: Any, tmp_path: Path) -> Path:
-    return build.seal(tmp_path / "a", key)
-
-
-@pytest.fixture
-def trust(build: ModuleType, key: Any, tmp_path: Path) -> Path:
-    path = tmp_path / "trust.json"
-    path.write_bytes(build.trust(key).to_json())
-    return path
-
-
-@pytest.fixture(autouse=True)
-def patient_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets certificates be valid whatever the day on which these tests run."""
-    monkeypatch.setattr("hushdoc.certificate.certificate.CLOCK_TOLERANCE", timedelta(days=36_500))
 
 
 @pytest.mark.parametrize("form", ["cyclonedx", "opendp", "card"])

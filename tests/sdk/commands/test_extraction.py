@@ -9,11 +9,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import hushdoc_command_runs
 import numpy as np
 import pytest
 
 from hushdoc import hashing
-from hushdoc.commands.command_line import build_parser
 from hushdoc.errors import DeviceUnavailableError
 from hushdoc.hashing import FeatureScheme
 from hushdoc_export.release import Release
@@ -38,18 +38,13 @@ def place(tmp_path: Path, build: ModuleType, key: Any, monkeypatch: pytest.Monke
         claim=build.claim(),
     )
     seal_table(tmp_path / "model", table, Release(key=key, name="contracts", issuer="the tests"))
-    (tmp_path / "trust.json").write_bytes(build.trust(key).to_json())
-    (tmp_path / "policy.toml").write_text(
-        'trust = "trust.json"\nmax_epsilon = 8\nmax_delta = 1e-5\nprivacy_units = ["document"]\n'
-    )
+    hushdoc_command_runs.write_policy(tmp_path, build.trust(key))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def run(*arguments: str) -> int:
-    options = build_parser().parse_args(["extract", "model", *arguments, "--policy", "policy.toml"])
-    code: int = options.run(options)
-    return code
+    return hushdoc_command_runs.run("extract", "model", *arguments, "--policy", "policy.toml")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

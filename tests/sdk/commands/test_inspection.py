@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from hushdoc_command_runs import LIMITS
 
 from hushdoc.__main__ import main
 
@@ -17,25 +17,7 @@ def run(*arguments: str | Path) -> int:
     return main([str(argument) for argument in arguments])
 
 
-@pytest.fixture
-def sealed(build: ModuleType, key: Any, tmp_path: Path) -> Path:
-    return build.seal(tmp_path / "a", key)
-
-
-@pytest.fixture
-def trust(build: ModuleType, key: Any, tmp_path: Path) -> Path:
-    path = tmp_path / "trust.json"
-    path.write_bytes(build.trust(key).to_json())
-    return path
-
-
-@pytest.fixture(autouse=True)
-def patient_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets certificates be valid whatever the day on which these tests run."""
-    monkeypatch.setattr("hushdoc.certificate.certificate.CLOCK_TOLERANCE", timedelta(days=36_500))
-
-
-LIMITS = ("--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document")
+pytestmark = pytest.mark.usefixtures("patient_clock")
 
 
 def test_inspecting_says_loudly_that_nothing_was_checked(

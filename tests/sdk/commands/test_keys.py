@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import stat
+from functools import partial
 from pathlib import Path
 
+import hushdoc_command_runs
 import pytest
 
-from hushdoc.commands.command_line import build_parser
 from hushdoc.errors import InputError, OutputExistsError, OutputWriteError
 from hushdoc.signing import dsse
 from hushdoc.signing import keys as signing_keys
 from hushdoc.signing.trust_store import TrustStore
 
-
-def run(*arguments: str) -> int:
-    options = build_parser().parse_args(["keygen", *arguments])
-    return int(options.run(options))
+run = partial(hushdoc_command_runs.run, "keygen")
 
 
 @pytest.mark.parametrize("algorithm", [None, "ed25519", "ecdsa-p256"])

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import hushdoc_command_runs
 import hushdoc_pdf_files as pdfs
 import numpy as np
 import pytest
@@ -57,10 +58,7 @@ def place(
         claim=build.claim(),
     )
     seal_table(tmp_path / "model", table, Release(key=key, name="contracts", issuer="the tests"))
-    (tmp_path / "trust.json").write_bytes(build.trust(key).to_json())
-    (tmp_path / "policy.toml").write_text(
-        'trust = "trust.json"\nmax_epsilon = 8\nmax_delta = 1e-5\nprivacy_units = ["document"]\n'
-    )
+    hushdoc_command_runs.write_policy(tmp_path, build.trust(key))
     (tmp_path / "locked.pdf").write_bytes(locked)
     (tmp_path / "password").write_text(f"{PASSWORD}\n")
     (tmp_path / "wrong").write_text("offen")
@@ -69,10 +67,7 @@ def place(
 
 
 def run(subcommand: str, *arguments: str) -> int:
-    options = build_parser().parse_args(
-        [subcommand, "model", *arguments, "--policy", "policy.toml"]
-    )
-    return int(options.run(options))
+    return hushdoc_command_runs.run(subcommand, "model", *arguments, "--policy", "policy.toml")
 
 
 def test_extract_opens_an_encrypted_file(place: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -8,25 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hushdoc_command_runs import refusal, run
 
-from hushdoc.commands.command_line import build_parser
-from hushdoc.errors import HushdocError
 from hushdoc.signing import keys, revocation
 from hushdoc.signing.trust_store import TrustStore
 
 KEYID, CERTIFICATE_ID = "ab" * 32, "cd" * 16
 DAYS = ("--next-update-days", "30")
-
-
-def run(*arguments: str | Path) -> int:
-    options = build_parser().parse_args([str(argument) for argument in arguments])
-    return int(options.run(options))
-
-
-def refusal(*arguments: str | Path) -> str:
-    with pytest.raises(HushdocError) as caught:
-        run(*arguments)
-    return caught.value.code
 
 
 @pytest.fixture

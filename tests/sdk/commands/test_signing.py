@@ -7,34 +7,22 @@ import hashlib
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import hushdoc_command_runs
 import pytest
 
 from hushdoc.artifact.folder import subjects_of
 from hushdoc.commands import signing as command
-from hushdoc.commands.command_line import build_parser
 from hushdoc.errors import HushdocError
 from hushdoc.signing import dsse, keys
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
 
-
-def run(*arguments: str | Path) -> int:
-    options = build_parser().parse_args(["sign", *(str(argument) for argument in arguments)])
-    return int(options.run(options))
-
-
-def refusal(*arguments: str | Path) -> str:
-    with pytest.raises(HushdocError) as caught:
-        run(*arguments)
-    return caught.value.code
-
-
-@pytest.fixture
-def sealed(build: ModuleType, key: Any, tmp_path: Path) -> Path:
-    return build.seal(tmp_path / "a", key)
+run = partial(hushdoc_command_runs.run, "sign")
+refusal = partial(hushdoc_command_runs.refusal, "sign")
 
 
 @pytest.fixture(params=keys.ALGORITHMS)

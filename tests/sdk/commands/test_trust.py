@@ -8,23 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hushdoc_command_runs import refusal, run
 
-from hushdoc.commands.command_line import build_parser
-from hushdoc.errors import HushdocError, OutputWriteError
+from hushdoc.errors import OutputWriteError
 from hushdoc.signing import keys
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
 from hushdoc.system import atomic_files
-
-
-def run(*arguments: str | Path) -> int:
-    options = build_parser().parse_args([str(argument) for argument in arguments])
-    return int(options.run(options))
-
-
-def refusal(*arguments: str | Path) -> str:
-    with pytest.raises(HushdocError) as caught:
-        run(*arguments)
-    return caught.value.code
 
 
 @pytest.fixture

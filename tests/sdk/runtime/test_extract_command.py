@@ -12,11 +12,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import hushdoc_command_runs
 import hushdoc_pdf_files as pdfs
 import pytest
 from PIL import Image
 
-from hushdoc.commands.command_line import build_parser
 from hushdoc.document.document import Document
 from hushdoc.errors import HushdocError, PolicyViolationError, TaskMismatchError
 from hushdoc.runtime.extraction import Extraction
@@ -42,21 +42,14 @@ def place(tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     bad = document("bad").to_dict()
     bad["pages"][0]["words"][3]["box"] = [9, 9, 1, 1]
     (tmp_path / "bad.json").write_text(json.dumps(bad))
-    (tmp_path / "trust.json").write_bytes(tiny.TRUST.to_json())
-    (tmp_path / "policy.toml").write_text(
-        'trust = "trust.json"\nmax_epsilon = 8\nmax_delta = 1e-5\nprivacy_units = ["document"]\n'
-    )
+    hushdoc_command_runs.write_policy(tmp_path, tiny.TRUST)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def run(tiny: ModuleType, *arguments: str, policy: str = "--policy policy.toml") -> int:
     """Runs the subcommand inside this process."""
-    options = build_parser().parse_args(
-        ["extract", str(tiny.sealed()), *arguments, *policy.split()]
-    )
-    code: int = options.run(options)
-    return code
+    return hushdoc_command_runs.run("extract", tiny.sealed(), *arguments, *policy.split())
 
 
 def test_people_get_a_table(
@@ -365,11 +358,8 @@ def test_a_refusal_stops_before_any_document_is_read(
 
 def test_another_tasks_artifact_is_told(tiny: ModuleType, place: Path) -> None:
     folder = tiny.resealed(place / "other", task="classification")
-    options = build_parser().parse_args(
-        ["extract", str(folder), "a.json", "--policy", "policy.toml"]
-    )
     with pytest.raises(TaskMismatchError, match="use `hushdoc classify`"):
-        options.run(options)
+        hushdoc_command_runs.run("extract", folder, "a.json", "--policy", "policy.toml")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import hushdoc_command_runs
 import numpy as np
 import pytest
 import torch
@@ -17,7 +18,6 @@ from PIL import Image
 import hushdoc
 from hushdoc.__main__ import main
 from hushdoc.commands import answering, doctor_proof
-from hushdoc.commands.command_line import build_parser
 from hushdoc.document.document import Document
 from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import ArtifactError, InputError
@@ -221,14 +221,10 @@ def test_the_command_reads_the_image_of_a_scan(
     invented.image(seed=5, index=1, config=config).save(tmp_path / "scan.png")
     blank = Document.from_words(["total"], [(1, 1, 9, 9)], width=20, height=20, id="blank")
     (tmp_path / "blank.json").write_text(json.dumps(blank.to_dict()))
-    (tmp_path / "trust.json").write_bytes(tiny.TRUST.to_json())
-    (tmp_path / "policy.toml").write_text(
-        'trust = "trust.json"\nmax_epsilon = 8\nmax_delta = 1e-5\nprivacy_units = ["document"]\n'
-    )
+    hushdoc_command_runs.write_policy(tmp_path, tiny.TRUST)
     monkeypatch.chdir(tmp_path)
     asked = ["extract", str(tiny.sealed_with_images()), "scan.png", "blank.json", "--jsonl"]
-    options = build_parser().parse_args([*asked, "--policy", "policy.toml"])
-    assert options.run(options) == answering.PARTIAL
+    assert hushdoc_command_runs.run(*asked, "--policy", "policy.toml") == answering.PARTIAL
     printed, warned = capfd.readouterr()
     answers = [json.loads(line) for line in printed.splitlines()]
     assert answers[0]["fields"]

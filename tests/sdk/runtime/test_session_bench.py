@@ -6,28 +6,19 @@ import json
 from pathlib import Path
 from types import ModuleType
 
+import hushdoc_command_runs
 import pytest
 
-from hushdoc.commands.command_line import build_parser
 from hushdoc.errors import PolicyViolationError
 
 
 @pytest.fixture
 def policy(tiny: ModuleType, tmp_path: Path) -> Path:
-    (tmp_path / "trust.json").write_bytes(tiny.TRUST.to_json())
-    path = tmp_path / "policy.toml"
-    path.write_text(
-        'trust = "trust.json"\nmax_epsilon = 8\nmax_delta = 1e-5\nprivacy_units = ["document"]\n'
-    )
-    return path
+    return hushdoc_command_runs.write_policy(tmp_path, tiny.TRUST)
 
 
 def run(tiny: ModuleType, policy: Path, *arguments: str) -> int:
-    options = build_parser().parse_args(
-        ["bench", str(tiny.sealed()), "--policy", str(policy), *arguments]
-    )
-    code: int = options.run(options)
-    return code
+    return hushdoc_command_runs.run("bench", tiny.sealed(), "--policy", policy, *arguments)
 
 
 def test_it_times_checks_loading_and_documents(

@@ -11,13 +11,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import hushdoc_command_runs
 import hushdoc_pdf_files as pdfs
 import numpy as np
 import pytest
 from PIL import Image
 
 import hushdoc
-from hushdoc.commands.command_line import build_parser
 from hushdoc.document.document import Document
 from hushdoc.errors import OutputExistsError, PolicyViolationError, TaskMismatchError
 from hushdoc.reading.opening import open_document
@@ -51,10 +51,7 @@ def place(tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     )
     (tmp_path / "a.json").write_text(json.dumps(document.to_dict()))
     (tmp_path / "b.txt").write_text("total 12.50 eur \u202e")
-    (tmp_path / "trust.json").write_bytes(tiny.TRUST.to_json())
-    (tmp_path / "policy.toml").write_text(
-        'trust = "trust.json"\nmax_epsilon = 8\nmax_delta = 1e-5\nprivacy_units = ["document"]\n'
-    )
+    hushdoc_command_runs.write_policy(tmp_path, tiny.TRUST)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -65,8 +62,7 @@ OPEN = "--trust trust.json --integrity-only"
 
 def run(subcommand: str, *arguments: str, policy: str = POLICY) -> int:
     """Runs a subcommand inside this process."""
-    options = build_parser().parse_args([subcommand, *arguments, *policy.split()])
-    return int(options.run(options))
+    return hushdoc_command_runs.run(subcommand, *arguments, *policy.split())
 
 
 def test_classify_prints_labels_and_goes_on_after_a_failure(

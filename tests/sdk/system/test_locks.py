@@ -13,9 +13,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import hushdoc_command_runs
 import pytest
 
-from hushdoc.commands.command_line import build_parser
 from hushdoc.signing import dsse, keys
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
 from hushdoc.system import locks
@@ -115,8 +115,7 @@ def test_two_signers_at_once_both_count_on_windows(
         keys.write_private_key(private, path)
 
     def run(path: Path) -> int:
-        options = build_parser().parse_args(["sign", str(sealed), "--key", str(path)])
-        return int(options.run(options))
+        return hushdoc_command_runs.run("sign", sealed, "--key", path)
 
     with ThreadPoolExecutor(len(files)) as pool:
         assert list(pool.map(run, files)) == [0] * len(files)

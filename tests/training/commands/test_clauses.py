@@ -37,14 +37,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with release.key and release.trust.json."""
-    folder = tmp_path_factory.mktemp("keys")
-    assert main(["keygen", "--out", str(folder / "release")]) == 0
-    return folder / "release"
-
-
 def export(run: Path, out: Path, release: Path, *options: str) -> int:
     return main(["export", str(run), "--out", str(out), "--key", f"{release}.key", *options])
 
