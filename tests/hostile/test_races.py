@@ -278,7 +278,7 @@ def test_loading_in_low_memory_uses_no_session_of_a_changed_file(
             write_in_place(MODEL)(scene)
             made.append(Path(model).read_bytes())
 
-    scene.patch.setattr("hushdoc.runtime.kie.Session", Recorded)
+    scene.patch.setattr("hushdoc.runtime.graph_batches.Session", Recorded)
     scene.patch.setattr(artifact, "open_artifact", partial(artifact.open_artifact, now=scene.now))
     with pytest.raises(ArtifactError) as caught:
         loading.load(scene.folder, policy=scene.policy, low_memory=True)
