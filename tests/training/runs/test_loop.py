@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,10 @@ from private_simulator import make_plan, small_model, training
 from torch import nn
 
 from hushdoc.errors import CheckpointError, PrivacyError
+from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.privacy import claims
 from hushdoc_training.runs import loop, state
+from hushdoc_training.runs.account import LedgerAccount, Terms
 from hushdoc_training.runs.private_run import PrivateRun
 from hushdoc_training.runs.run_folder import Run
 from hushdoc_training.runs.step_log import StepLog, read_log
@@ -144,3 +149,13 @@ def test_the_lock_goes_with_the_process_that_holds_it(tmp_path: Path) -> None:
         first.go(crash_at(2))
     with state.locked(tmp_path / "run" / "run.json"):
         pass
+
+
+def test_a_process_that_does_not_know_the_ledger_makes_no_claim(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "ledger", data="pages", epsilon=99, delta=PLAN.delta)
+    claim_of = partial(claims.private, PLAN, "pages", (), training={})
+    terms = Terms(alone=claim_of(), claim=claim_of, documents="d", title="t", ledger=ledger)
+    run = PrivateRun.open(tmp_path / "run", PLAN, terms=terms)
+    assert run.claim().protected_data[0].commitment is not None
+    with pytest.raises(PrivacyError, match="first process"):
+        replace(run, account=LedgerAccount()).claim()

@@ -192,9 +192,18 @@ class PrivateRun:
         )
 
     def claim(self, **changed: Any) -> Claim:
-        """Returns the claim of the run and of all that its ledger holds by now."""
+        """Returns the claim of the run and of all that its ledger holds by now.
+
+        Raises:
+            PrivacyError: This process does not know the ledger.
+        """
         if self.terms is None:
             raise ValueError("the run has no terms; make its claim by `PrivateTraining.claim`.")
+        if self.terms.ledger is not self.account.ledger:
+            raise PrivacyError(
+                "Only the run's first process knows what its ledger holds, and a claim without it "
+                "would leave other runs out. Make the claim there."
+            )
         return self.terms.claim(ledger=self.account.statement(), **changed)
 
     @property
