@@ -89,14 +89,9 @@ class Preprocessing:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, images: bool = False) -> Preprocessing:
-        """Returns the settings a manifest holds.
+        """Returns the settings in a manifest; ArtifactError where a key or type is wrong.
 
-        Args:
-            data: What the manifest says.
-            images: Whether the task's models may read images beside the words.
-
-        Raises:
-            ArtifactError: A key is unknown, missing or of the wrong type.
+        `images` is whether the task's models may read images beside the words.
         """
         try:
             numbers = ("max_tokens", "overlap", "cls_id", "sep_id", "pad_id")
@@ -168,16 +163,7 @@ class Encoder:
     """A tokenizer with its preprocessing; holds no state between calls."""
 
     def __init__(self, tokenizer_json: str | bytes | Path, preprocessing: Preprocessing) -> None:
-        """Reads a Hugging Face `tokenizer.json`.
-
-        Args:
-            tokenizer_json: Its content, or the path of the file.
-            preprocessing: The settings of the model it feeds.
-
-        Raises:
-            MissingExtraError: The package tokenizers is not installed.
-            ArtifactError: The tokenizer can't be read.
-        """
+        """Reads a Hugging Face `tokenizer.json`: its content, or the path of the file."""
         try:
             from tokenizers import Tokenizer
         except ImportError as error:
@@ -272,12 +258,7 @@ class Encoder:
         *,
         pixel_values: Sequence[Pixels] | None = None,
     ) -> Batch:
-        """Returns windows as padded model inputs.
-
-        Args:
-            parts: For each window its page and the range of tokens [start, stop).
-            pixel_values: For each window its page's image, where the model reads it.
-        """
+        """Returns windows, each a page and a range of its tokens, as padded model inputs."""
         settings = self.preprocessing
         longest = max((stop - start for _, start, stop in parts), default=0) + 2
         input_ids = np.full((len(parts), longest), settings.pad_id, dtype=np.int64)

@@ -57,12 +57,7 @@ def in_halves(
     batch: Sequence[Item],
     inputs: Callable[[Sequence[Item]], Mapping[str, Array]],
 ) -> Iterator[tuple[Sequence[Item], Array]]:
-    """Yields a batch and its output; where memory does not suffice for it, its halves with theirs.
-
-    Raises:
-        ArtifactError: The graph fails, or answers numbers that are not finite.
-        LimitExceededError: One item alone needs more memory than the limit.
-    """
+    """Yields a batch and its output, or its halves with theirs where memory does not suffice."""
     try:
         output = session.run(inputs(batch))[0]
     except LimitExceededError:

@@ -128,9 +128,7 @@ def judged(
 ) -> tuple[tuple[_Found, ...], tuple[_Found, ...]]:
     """Returns answers with calibrated scores: those that reach the threshold, and the others.
 
-    Args:
-        found: Answers with raw scores, in order.
-        scoring: None leaves the scores as they are, and none below the threshold.
+    Where `scoring` is None, scores stay as they are and all answers reach it.
     """
     if scoring is None:
         return tuple(found), ()

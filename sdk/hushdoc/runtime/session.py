@@ -115,7 +115,7 @@ class Session:
 
         Raises:
             ArtifactError: ONNX Runtime can't read the graph.
-            DeviceUnavailableError: The device is not there.
+            DeviceUnavailableError: The device is absent.
             LimitExceededError: The weights alone are larger than the memory limit.
             MissingExtraError: onnxruntime is not installed.
             TelemetryActiveError: The host imported onnxruntime with telemetry on.
@@ -218,7 +218,7 @@ class Session:
 
         Raises:
             LimitExceededError: The working memory would exceed the limit.
-            ArtifactError: The graph can't work on such input.
+            ArtifactError: The graph fails on such input.
         """
         options = self._onnxruntime.RunOptions()
         options.log_severity_level = FATAL

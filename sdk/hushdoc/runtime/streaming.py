@@ -58,19 +58,9 @@ def answers(
 
     Closing the iterator, or an interrupt, drops what no worker has begun and waits for the rest.
 
-    Args:
-        documents: Documents, paths that a worker opens, or functions that it calls for one; taken a
-            few at a time, so a generator streams. It runs in the caller's thread.
-        answer: Called by as many threads at once as there are workers.
-        workers: How many documents are read at once; 1 reads them in the caller's thread.
-        on_error: "raise" stops at the first document that can't be read; "collect" yields a
-            Failure in its place and goes on.
-        progress: Whether to report progress on standard error.
-        opened: What opens a path.
-
-    Raises:
-        InputError: The documents can't be iterated over.
-        ValueError: A setting is unknown; both are raised before any document is taken.
+    The arguments are those of `extract_many`; wrong ones raise before any document is taken.
+    `documents` is iterated over in the caller's thread, which with one worker reads them too;
+    `answer` is called by as many threads at once as there are workers, and `opened` opens paths.
     """
     arguments.choice(on_error, ("raise", "collect"), what="on_error")
     arguments.integer(workers, what="workers")

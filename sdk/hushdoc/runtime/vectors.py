@@ -1,7 +1,7 @@
 """What an embedding model answers: vectors, and what each of them stands for.
 
 Contract: as with `hushdoc.runtime.extraction`, the keys of `to_dict` are versioned by
-`SCHEMA_VERSION` and never given another meaning. Version 2 added `source`.
+`SCHEMA_VERSION` and never given another meaning.
 """
 
 from __future__ import annotations

@@ -73,10 +73,7 @@ def by_pages(parts: Iterable[Window], *, at_once: int) -> Iterator[list[Window]]
 def split(page: EncodedPage, *, capacity: int, overlap: int) -> list[tuple[int, int]]:
     """Returns token ranges that cover the whole page and never cut a word.
 
-    Args:
-        page: The page's tokens.
-        capacity: Most tokens in one range.
-        overlap: Tokens that neighbouring ranges share, at most (a word is never cut).
+    `capacity` is the most tokens of one range, `overlap` the most that neighbouring ones share.
     """
     total = len(page.ids)
     starts = np.flatnonzero(page.first)
@@ -99,13 +96,8 @@ def merge(
 ) -> FloatArray:
     """Returns one row of scores for each word, from the window that saw most around it.
 
-    Args:
-        page: The page's tokens.
-        ranges: The token ranges that `split` gave.
-        outputs: For each range the model's scores, shape [tokens in range, labels].
-
-    Returns:
-        Shape [words, labels]; rows of words without any token are NaN.
+    `outputs` has the model's scores for each range of `split`, shape [tokens in range, labels]; the
+    answer has the shape [words, labels], with rows of NaN for words without any token.
     """
     labels = outputs[0].shape[1] if outputs else 0
     merged = np.full((page.num_words, labels), np.nan, dtype=np.float32)

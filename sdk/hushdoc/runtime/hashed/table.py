@@ -84,13 +84,8 @@ class HashedTable:
 def read_table(content: memoryview, name: str, reference: int | None = None) -> HashedTable:
     """Returns the table in a safetensors file that was checked when its artifact was opened.
 
-    Args:
-        content: The file; the table stays where it is.
-        name: The weights' tensor, as the manifest declares it.
-        reference: The label that has no column, likewise.
-
-    Raises:
-        ArtifactError: A part is missing, or they do not fit one another.
+    The table stays in `content`; the manifest declares the weights' tensor `name` and the label
+    that has no column, `reference`. ArtifactError where a part is missing or does not fit.
     """
     tensors = _tensors(content)
     if not {name, TRANSITIONS} <= tensors.keys():
@@ -107,11 +102,7 @@ def read_table(content: memoryview, name: str, reference: int | None = None) -> 
 
 
 def read_clusters(content: memoryview, scheme: FeatureScheme) -> Clusters:
-    """Returns the clusters in a safetensors file that was checked when its artifact was opened.
-
-    Raises:
-        ArtifactError: A part is missing, or they are not the scheme's.
-    """
+    """Returns the clusters in such a file; ArtifactError where they are not the scheme's."""
     tensors = _tensors(content)
     try:
         clusters = Clusters(hashes=tensors[HASHES], ids=tensors[IDS])
@@ -127,9 +118,7 @@ def read_clusters(content: memoryview, scheme: FeatureScheme) -> Clusters:
 def item_scores(found: Features | Lookups, table: HashedTable) -> Scores:
     """Returns for every item the sum of its features' weights, shape [items, labels].
 
-    Args:
-        found: Rows of the table, in either order.
-        table: Its weights; they are summed in double precision, or exactly if they are bytes.
+    Weights are summed in double precision, or exactly if they are bytes.
     """
     weights = np.ascontiguousarray(table.weights)
     exact: Any = np.int64 if weights.dtype == np.uint8 else np.float64
