@@ -28,6 +28,8 @@ from hushdoc_training.recipes.hashed import crf, private_runs, private_tables
 from hushdoc_training.recipes.hashed.public_texts import PublicText
 from hushdoc_training.recipes.hashed.settings import CRFSettings
 from hushdoc_training.recipes.hashed.table_tasks import Clauses
+from hushdoc_training.runs.run_folder import Run
+from hushdoc_training.runs.step_log import last_charge, read_log
 from hushdoc_training.table_checkpoint import TableCheckpoint
 
 LAW = "Governing Law"
@@ -155,6 +157,9 @@ def test_tokens_are_protected_too(tmp_path: Path) -> None:
     assert table.tags == ("O", "B-clause", "I-clause")
     (guarantee,) = table.claim.guarantees
     assert (guarantee.kind, guarantee.unit) == ("dp", "document")
+    # All steps are charged in the format of every run, which an audit of its ledger reads.
+    assert last_charge(read_log(tmp_path / "run" / "steps.jsonl")) == 4
+    assert Run.read(tmp_path / "run").settings["mode"] == "dp-sgd"
     with pytest.raises(ValueError, match="bounded number of rows"):
         private_runs.protect_terms(
             Clauses(corpus=documents, scheme=scheme),
