@@ -10,43 +10,38 @@ from typing import Any
 from hushdoc_corruption import Scene
 
 from hushdoc.artifact import attestation, folder
+from hushdoc.artifact.directory_handle import DirectoryHandle
 from hushdoc.artifact.signed_file import SignedFile
 from hushdoc.certificate.subjects import Subject
 
 Act = Callable[[Scene], object]
 
 
-def before_opening(name: str, act: Act) -> Act:
-    """The certificate has been trusted; now the file is changed, then opened."""
-
+def _around_opening(name: str, act: Act, *, after: bool) -> Act:
     def set_up(scene: Scene) -> None:
         honest = folder.open_signed
 
-        def opened(descriptor: int, subject: Subject) -> SignedFile:
-            if subject.name == name:
+        def opened(directory: DirectoryHandle, subject: Subject) -> SignedFile:
+            if subject.name == name and not after:
                 act(scene)
-            return honest(descriptor, subject)
-
-        scene.patch.setattr(folder, "open_signed", opened)
-
-    return set_up
-
-
-def after_opening(name: str, act: Act) -> Act:
-    """The file is open and of the signed size; no byte of it has been read."""
-
-    def set_up(scene: Scene) -> None:
-        honest = folder.open_signed
-
-        def opened(descriptor: int, subject: Subject) -> SignedFile:
-            file = honest(descriptor, subject)
-            if subject.name == name:
+            file = honest(directory, subject)
+            if subject.name == name and after:
                 act(scene)
             return file
 
         scene.patch.setattr(folder, "open_signed", opened)
 
     return set_up
+
+
+def before_opening(name: str, act: Act) -> Act:
+    """The certificate has been trusted; now the file is changed, then opened."""
+    return _around_opening(name, act, after=False)
+
+
+def after_opening(name: str, act: Act) -> Act:
+    """The file is open and of the signed size; no byte of it has been read."""
+    return _around_opening(name, act, after=True)
 
 
 def after_certificate(act: Act) -> Act:

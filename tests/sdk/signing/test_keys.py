@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -367,18 +368,6 @@ def foreign_keys() -> list[Any]:
     ]
 
 
-def test_what_is_no_private_key_is_said_so(tmp_path: Path) -> None:
-    path = tmp_path / "other.key"
-    _, public = pem_of(keys.generate_key())
-    for content in (b"", b"hello", public, *(pem_of(key)[0] for key in foreign_keys())):
-        path.write_bytes(content)
-        with pytest.raises(InputError) as caught:
-            keys.load_private_key(path)
-        assert caught.value.code == "BAD_KEY"
-    with pytest.raises(InputError):
-        keys.load_private_key(tmp_path / "none.key")
-
-
 @pytest.mark.parametrize("algorithm", keys.ALGORITHMS)
 def test_public_keys_are_read_from_pem(tmp_path: Path, algorithm: str) -> None:
     key = keys.generate_key(algorithm)
@@ -387,13 +376,18 @@ def test_public_keys_are_read_from_pem(tmp_path: Path, algorithm: str) -> None:
     assert keys.load_public_key(path) == (algorithm, keys.public_key_of(key))
 
 
-def test_what_is_no_public_key_is_said_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("load", "half"),
+    [(keys.load_private_key, 0), (keys.load_public_key, 1)],
+    ids=["private", "public"],
+)
+def test_other_files_are_no_keys(tmp_path: Path, load: Callable[[Path], object], half: int) -> None:
     path = tmp_path / "other.pem"
-    private, _ = pem_of(keys.generate_key())
-    for content in (b"", b"hello", private, *(pem_of(key)[1] for key in foreign_keys())):
+    other_half = pem_of(keys.generate_key())[1 - half]
+    for content in (b"", b"hello", other_half, *(pem_of(key)[half] for key in foreign_keys())):
         path.write_bytes(content)
         with pytest.raises(InputError) as caught:
-            keys.load_public_key(path)
+            load(path)
         assert caught.value.code == "BAD_KEY"
     with pytest.raises(InputError):
-        keys.load_public_key(tmp_path / "none.pem")
+        load(tmp_path / "none.pem")
