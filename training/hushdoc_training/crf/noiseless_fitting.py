@@ -43,17 +43,7 @@ def fit_without_noise(
     steps: int = STEPS,
     top_features_per_label: int | None = TOP_FEATURES_PER_LABEL,
 ) -> FittedTable:
-    """Returns what was learned, with gaps where no record has a row.
-
-    Args:
-        features: Of all items, one sequence after the other.
-        labels: Of all items, as numbers of `start.tags`.
-        sequences: Where each sequence begins, in items, and the number of items at the end.
-        records: The same of each record; a record is one or more whole sequences.
-        start: What it begins with.
-        settings: Everything else.
-        steps: How many; at least 1.
-        top_features_per_label: How many rows keep a weight for each label; None for all.
+    """Returns what was learned, with gaps where no record has a row; arguments as of `fit_private`.
 
     Raises:
         AnnotationError: Labels do not fit the items, or are all the same.

@@ -83,17 +83,6 @@ def train_filled(
 ) -> TableCheckpoint:
     """Fits, fills, attacks, and writes `out/checkpoint`.
 
-    Args:
-        corpus: Texts of at least two classes.
-        own: What their features are.
-        settings: How to fill: of them only fill, noise and threshold are asked for.
-        out: A new folder for the run.
-        name: What the certificate calls the texts.
-        released: The table that training goes on from, if there is one.
-        accesses: How else they are read, for the certificate.
-        report: Called with what each attack achieved.
-        progress: Called with a word or two on what comes next.
-
     Raises:
         AnnotationError: There is nothing to learn.
         CheckpointError: The released table has a guarantee that this one could not keep.

@@ -176,17 +176,7 @@ def document_claim(
     training: Mapping[str, Any],
     ledger: LedgerStatement | None = None,
 ) -> Claim:
-    """Returns the claim of a table trained under a plan: kind dp, unit document.
-
-    Args:
-        plan: What the guarantee is made from.
-        name: What the protected documents are called.
-        public_data: What row scales and start were made from.
-        hyperparameter_tuning: One of `vocabulary.TUNINGS`.
-        unit_definition: What a document is, where it is not what the word says.
-        training: Settings, for people.
-        ledger: What the documents' ledger says of all runs, this one included.
-    """
+    """Returns the claim of a table trained under a plan: kind dp, unit document."""
     claim = claims.private(
         plan,
         name,
