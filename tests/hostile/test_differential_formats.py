@@ -68,7 +68,7 @@ def _harmless(facts: OnnxFacts) -> bool:
 STRICTER_ONNX: dict[str, str] = {
     "there twice in one message": "protobuf keeps the last; other readers the first",
     "graphs, expected 1": "protobuf merges a graph that comes twice",
-    "a number stands where": "protobuf skips a field of another type; other readers may not",
+    "a number is in the place": "protobuf skips a field of another type; other readers may not",
     "is no number": "protobuf skips a field of another type; other readers may not",
     "is not UTF-8": "names are text to us, and bytes to protobuf in version 2",
     "the wire type": "groups, which ONNX has none of",
