@@ -1,4 +1,4 @@
-"""`hushdoc train classifier`, from labelled texts to the kind of a text."""
+"""`hushdoc train classifier`, from labelled texts to the class of a text."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ def test_an_update_never_keeps_a_promise_that_it_can_not(
     assert not (tmp_path / "next").exists()
 
 
-def test_an_update_needs_a_table_of_its_kind(
+def test_an_update_needs_a_table_that_classifies(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = further(tmp_path)
@@ -287,7 +287,7 @@ def test_an_update_needs_a_table_of_its_kind(
     small = ("--rows", "4096", "--iterations", "1", "--documents", "20")
     assert main([*clauses, *small, "--out", str(tmp_path / "clauses")]) == 0
     assert learn_on(data, tmp_path / "clauses", tmp_path / "next") == 4
-    assert "does not tell kinds" in capsys.readouterr().err
+    assert "does not classify whole documents" in capsys.readouterr().err
     assert learn_on(data, tmp_path / "nowhere", tmp_path / "next") == 4
     other = tmp_path / "other.jsonl"
     other.write_text('{"id": 1, "label": "moon", "text": "crater"}')
@@ -313,7 +313,7 @@ def test_on_which_side_a_document_is_hangs_on_its_own_name_alone() -> None:
     ("lines", "says"),
     [
         (['{"id": 1, "label": "a", "text": "x"}'] * 2, "two lines|id '1'"),
-        (['{"id": 1, "label": "a", "text": "x"}'], "1 kind"),
+        (['{"id": 1, "label": "a", "text": "x"}'], "1 class"),
         (['{"id": 1, "label": "a", "text": "x"}', '{"id": 2, "label": "b", "text": " "}'], "'b'"),
         (['{"id": 1, "label": "O", "text": "x"}'], "no label"),
         (['{"id": 1, "text": "x"}'], "Line 1"),
