@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from hushdoc.certificate import guarantees
 from hushdoc.certificate.claim import Claim, DataAccess, ProtectedData, ProtectedUnit, PublicData
 
@@ -63,16 +65,11 @@ def trained_elsewhere(name: str, *, architecture: str) -> Claim:
         commitment=None,
     )
     access = DataAccess(data=name, purpose="training", accounted_in=(), treatment="unaccounted")
-    return Claim(
+    return dataclasses.replace(
+        public(),
         protected_data=(documents,),
-        public_data=(),
         data_accesses=(access,),
-        releases=("final-weights",),
         guarantees=(guarantee,),
-        transcripts={},
-        pre_registered_audits=(),
-        audits=(),
         training={"architecture": architecture},
-        utility={},
         caveats=("Whoever receives this model may extract documents it was trained on.",),
     )

@@ -292,8 +292,8 @@ def test_the_command_calibrates_on_invented_documents(
     labels = LabelSet(fields=("date", "total"))
     model = tiny.model("layoutlm", labels=labels)
     tiny.save_checkpoint(tmp_path / "run", labels=labels, classifier=model)
-    told = ("--calibrate", "--threshold", "0.2", "--variant", "int8", "--max-f1-loss", "100")
-    assert tiny.export_command(tmp_path, "run", "--out", "made", *told) == 0
+    flags = ("--calibrate", "--threshold", "0.2", "--variant", "int8", "--max-f1-loss", "100")
+    assert tiny.export_command(tmp_path, "run", "--out", "made", *flags) == 0
     opened = open_artifact(tmp_path / "made", tiny.policy())
     assert opened.manifest["preprocessing"]["scores"]["threshold"] == 0.2
     assert opened.certificate.claim.public_data[-1] == calibration.INVENTED

@@ -90,8 +90,8 @@ def saved(tiny: ModuleType, folder: Path, **change: Any) -> Path:
 
 def written(path: Path, items: list[Message]) -> Path:
     lines = ({"id": item.name, "label": item.label, "text": item.text} for item in items)
-    told = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
-    path.write_bytes(gzip.compress(told) if path.suffix == ".gz" else told)
+    content = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     return path
 
 
@@ -109,8 +109,8 @@ def made(tiny: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     run = saved(tiny, home / "run")
     held = written(home / "letters.jsonl.gz", letters(500, seed=1))
     assert tiny.export_command(home, run, "--out", home / "raw") == 0
-    told = (*on(held), "--threshold", 0.6, "--weights", "int8")
-    assert tiny.export_command(home, run, "--out", home / "calibrated", *told) == 0
+    flags = (*on(held), "--threshold", 0.6, "--weights", "int8")
+    assert tiny.export_command(home, run, "--out", home / "calibrated", *flags) == 0
     return home / "raw", home / "calibrated"
 
 
@@ -172,9 +172,9 @@ def test_calibrated_scores_are_shares_and_the_threshold_flags_the_rest(
 def test_manifest_and_certificate_report_what_was_done(made: Any, tiny: ModuleType) -> None:
     raw, opened = (open_artifact(place, tiny.policy()) for place in made)
     model = ClassificationModel.from_artifact(opened)
-    stated = opened.manifest["preprocessing"]
-    assert ClassConfidence.from_dict(stated[KEY]).rule == "margin"
-    assert Scoring.from_dict(stated["scores"]) == model.scoring
+    preprocessing = opened.manifest["preprocessing"]
+    assert ClassConfidence.from_dict(preprocessing[KEY]).rule == "margin"
+    assert Scoring.from_dict(preprocessing["scores"]) == model.scoring
     assert model.scoring is not None
     assert (model.scoring.threshold, model.scoring.fitted_on) == (0.6, "letters.jsonl.gz")
     (*_, step) = opened.certificate.derivation
@@ -193,8 +193,8 @@ def test_classify_shows_the_calibrated_score_and_abstains(
     assert main(["keygen", "--out", str(tmp_path / "release")]) == 0
     run = saved(tiny, tmp_path / "run")
     held = written(tmp_path / "letters.jsonl", letters(300, seed=1))
-    told = [str(part) for part in ("export", run, "--out", tmp_path / "model", *on(held))]
-    assert main([*told, "--key", str(tmp_path / "release.key")]) == 0
+    flags = [str(part) for part in ("export", run, "--out", tmp_path / "model", *on(held))]
+    assert main([*flags, "--key", str(tmp_path / "release.key")]) == 0
     texts_of = {
         "clear": "Of sea1 sea2 sea3 sea4.\n\nAnd sea5 sea6 sea7.",
         "doubtful": "Of word1 word2 word3 word4 word5.",
@@ -218,9 +218,14 @@ def test_classify_shows_the_calibrated_score_and_abstains(
 def refused(
     tiny: ModuleType, folder: Path, out: Path, error: type[Exception], match: str, **change: Any
 ) -> None:
-    told = {"policy": tiny.policy(), "texts": letters(80, seed=4), "data": data_of(tiny), **change}
+    settings = {
+        "policy": tiny.policy(),
+        "texts": letters(80, seed=4),
+        "data": data_of(tiny),
+        **change,
+    }
     with pytest.raises(error, match=match):
-        export_calibrated_table(folder, out, release(tiny), **told)
+        export_calibrated_table(folder, out, release(tiny), **settings)
     assert not out.exists()
 
 
@@ -229,13 +234,13 @@ def test_texts_that_lack_the_classes_are_refused(
 ) -> None:
     raw, calibrated = made
     out = tmp_path / "out"
-    told = letters(80, seed=4)
-    other = [*told, replace(told[0], label="sky")]
+    messages = letters(80, seed=4)
+    other = [*messages, replace(messages[0], label="sky")]
     refused(tiny, raw, out, AnnotationError, "class 'sky'; the table knows farm, law", texts=other)
-    few = [item for item in told if item.label != "law"]
+    few = [item for item in messages if item.label != "law"]
     refused(tiny, raw, out, InputError, "None of the .* has the class 'law'", texts=few)
     refused(tiny, raw, out, InputError, "None of the 0 texts", texts=[])
-    refused(tiny, raw, out, InputError, "at least 50 are needed", texts=told[:20])
+    refused(tiny, raw, out, InputError, "at least 50 are needed", texts=messages[:20])
     clauses = [Contract(name="a", group="a", text="Of law1.", spans=(("law", 0, 8),))] * 80
     refused(tiny, raw, out, AnnotationError, "hushdoc train classifier", texts=clauses)
     refused(tiny, calibrated, out, InputError, "calibrated already")
@@ -248,8 +253,10 @@ def test_texts_that_lack_the_classes_are_refused(
 def test_blank_texts_are_left_out_and_wordless_ones_are_not(made: Any, tiny: ModuleType) -> None:
     model = ClassificationModel.load(made[0], policy=tiny.policy())
     blank = (" \n", "\t", "...", "Of sea1 sea2.")
-    told = [Message(name=str(number), label="sea", text=text) for number, text in enumerate(blank)]
-    answers = whole_text_answers(model, told)
+    messages = [
+        Message(name=str(number), label="sea", text=text) for number, text in enumerate(blank)
+    ]
+    answers = whole_text_answers(model, messages)
     assert answers.documents.tolist() == [2, 3]
     assert 0 < answers.scores[0] < 0.5 < answers.scores[1] < 1
 

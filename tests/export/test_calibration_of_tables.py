@@ -1,4 +1,4 @@
-"""Calibration of tables of hashed features: the same table, scores that are shares, said so."""
+"""Calibration of tables of hashed features: the same table, calibrated scores, certified."""
 
 from __future__ import annotations
 
@@ -119,9 +119,13 @@ def made(
     scheme: FeatureScheme = request.param
     whole = scheme.level == "sentence"
     raw = sealed(tiny, home / "raw", scheme, dtype="int8" if whole else "float16")
-    told = {"texts": labelled(150, seed=1, whole=whole), "data": data_of(tiny), "threshold": 0.4}
+    settings = {
+        "texts": labelled(150, seed=1, whole=whole),
+        "data": data_of(tiny),
+        "threshold": 0.4,
+    }
     folder = export_calibrated_table(
-        raw, home / "calibrated", release(tiny), policy=tiny.policy(), **told
+        raw, home / "calibrated", release(tiny), policy=tiny.policy(), **settings
     )
     return raw, folder, labelled(150, seed=2, whole=whole)
 
@@ -143,12 +147,12 @@ def test_scores_become_the_share_of_right_fields(made: Any, tiny: ModuleType) ->
     found = []
     for item in held:
         document = Document.from_text(item.text)
-        told, answer = before.extract(document), after.extract(document)
+        uncalibrated, answer = before.extract(document), after.extract(document)
         everything = sorted(
             (*answer.fields, *answer.below_threshold), key=lambda field: field.start or 0
         )
         places = [(field.label, field.start, field.stop) for field in everything]
-        assert places == [(field.label, field.start, field.stop) for field in told.fields]
+        assert places == [(field.label, field.start, field.stop) for field in uncalibrated.fields]
         assert all(field.score >= 0.4 for field in answer.fields)
         assert all(field.score < 0.4 for field in answer.below_threshold)
         found += [field.score for field in everything]
@@ -189,9 +193,9 @@ def test_no_weight_and_no_other_word_is_touched(made: Any, tiny: ModuleType) -> 
             assert opened[1].certificate.certificate_id.encode() in new
             assert opened[0].certificate.certificate_id.encode() not in new
         elif name == "hushdoc.json":
-            told = json.loads(new)
-            del told["preprocessing"]["scores"]
-            assert told == json.loads(old)
+            manifest = json.loads(new)
+            del manifest["preprocessing"]["scores"]
+            assert manifest == json.loads(old)
         else:
             assert old == new
 
@@ -207,9 +211,14 @@ def test_low_memory_reads_it_too(made: Any, tiny: ModuleType) -> None:
 def refused(
     tiny: ModuleType, folder: Path, out: Path, error: type[Exception], match: str, **change: Any
 ) -> None:
-    told = {"policy": tiny.policy(), "texts": labelled(40, seed=3), "data": data_of(tiny), **change}
+    settings = {
+        "policy": tiny.policy(),
+        "texts": labelled(40, seed=3),
+        "data": data_of(tiny),
+        **change,
+    }
     with pytest.raises(error, match=match):
-        export_calibrated_table(folder, out, release(tiny), **told)
+        export_calibrated_table(folder, out, release(tiny), **settings)
     assert not out.exists()
 
 
@@ -263,9 +272,9 @@ def test_an_unknown_overlap_claims_nothing(tiny: ModuleType, tmp_path: Path) -> 
     )
     with pytest.raises(PolicyViolationError) as raised:
         open_artifact(made, tiny.policy())
-    told = str(raised.value)
-    assert "unknown" in told
-    assert "calibrate-scores" in told
+    message = str(raised.value)
+    assert "unknown" in message
+    assert "calibrate-scores" in message
 
 
 def test_answers_count_exact_fields_alone(tiny: ModuleType, tmp_path: Path) -> None:
@@ -312,23 +321,23 @@ def written(path: Path, items: Sequence[Contract]) -> Path:
 def test_the_command_calibrates_on_texts_of_ones_own(tiny: ModuleType, tmp_path: Path) -> None:
     source = saved(tiny, tmp_path / "run")
     held = written(tmp_path / "filings.jsonl", labelled(60, seed=4))
-    told = ["--calibrate-on", str(held), "--calibrate-status", "public filings"]
-    told += ["--calibrate-overlap", "none", "--threshold", "0.3", "--weights", "int8"]
-    assert tiny.export_command(tmp_path, str(source), "--out", str(tmp_path / "made"), *told) == 0
+    flags = ["--calibrate-on", str(held), "--calibrate-status", "public filings"]
+    flags += ["--calibrate-overlap", "none", "--threshold", "0.3", "--weights", "int8"]
+    assert tiny.export_command(tmp_path, str(source), "--out", str(tmp_path / "made"), *flags) == 0
     opened = open_artifact(tmp_path / "made", tiny.policy())
     assert opened.manifest["preprocessing"]["scores"]["threshold"] == 0.3
     assert opened.manifest["preprocessing"]["weights"] == "int8"
-    (*_, stated) = opened.certificate.claim.public_data
-    assert stated.name == "filings.jsonl"
-    assert stated.uses == ("calibration of scores",)
-    assert stated.privacy_status == "declared by the exporter: public filings"
-    assert stated.overlap_with_protected == "none"
+    (*_, declared) = opened.certificate.claim.public_data
+    assert declared.name == "filings.jsonl"
+    assert declared.uses == ("calibration of scores",)
+    assert declared.privacy_status == "declared by the exporter: public filings"
+    assert declared.overlap_with_protected == "none"
     steps = [step["step"] for step in opened.certificate.derivation]
     assert steps == ["round-table", "calibrate-scores"]
     # Unless its exporter knows that nothing protected is in them, a default policy refuses.
-    told[5] = "unknown"
+    flags[5] = "unknown"
     assert (
-        tiny.export_command(tmp_path, str(source), "--out", str(tmp_path / "doubtful"), *told) == 0
+        tiny.export_command(tmp_path, str(source), "--out", str(tmp_path / "doubtful"), *flags) == 0
     )
     with pytest.raises(PolicyViolationError, match="PUBLIC_DATA_OVERLAP"):
         hushdoc.verify(tmp_path / "doubtful", tiny.policy())
@@ -362,9 +371,9 @@ def test_the_command_refuses_texts_with_the_name_of_protected_data(
         data_accesses=tuple(replace(item, data=held.name) for item in claim.data_accesses),
     )
     source = saved(tiny, tmp_path / "run", claim=claim)
-    told = ["--calibrate-on", str(held), "--calibrate-status", "x", "--calibrate-overlap", "none"]
+    flags = ["--calibrate-on", str(held), "--calibrate-status", "x", "--calibrate-overlap", "none"]
     with pytest.raises(InputError, match="protects"):
-        tiny.export_command(tmp_path, str(source), "--out", str(tmp_path / "made"), *told)
+        tiny.export_command(tmp_path, str(source), "--out", str(tmp_path / "made"), *flags)
     assert not (tmp_path / "made").exists()
 
 
@@ -412,9 +421,9 @@ def test_other_files_are_refused(
 ) -> None:
     source = saved(tiny, tmp_path / "run")
     (tmp_path / name).write_text(content)
-    told = ["--calibrate-on", str(tmp_path / name), "--calibrate-status", "public"]
+    flags = ["--calibrate-on", str(tmp_path / name), "--calibrate-status", "public"]
     with pytest.raises(error):
-        tiny.export_command(tmp_path, str(source), "--out", str(tmp_path / "made"), *told)
+        tiny.export_command(tmp_path, str(source), "--out", str(tmp_path / "made"), *flags)
     with pytest.raises(AnnotationError, match="does not exist"):
         tiny.export_command(
             tmp_path,

@@ -240,8 +240,8 @@ def test_the_verb_exports(
     tiny: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "invoice-kie"
-    told = options(tiny, tmp_path, "--out", str(out), "--version", "3", "--issuer", "Acme")
-    assert told.run(told) == 0
+    parsed = options(tiny, tmp_path, "--out", str(out), "--version", "3", "--issuer", "Acme")
+    assert parsed.run(parsed) == 0
     printed, warned = capfd.readouterr()
     assert "sealed and signed" in printed
     assert warned == ""
@@ -253,14 +253,14 @@ def test_the_verb_exports(
 
 def test_the_verb_exports_a_variant_whose_loss_is_named(tiny: ModuleType, tmp_path: Path) -> None:
     out = tmp_path / "small"
-    told = options(tiny, tmp_path, "--out", str(out), "--variant", "int8", "--max-f1-loss", "100")
-    assert told.run(told) == 0
+    parsed = options(tiny, tmp_path, "--out", str(out), "--variant", "int8", "--max-f1-loss", "100")
+    assert parsed.run(parsed) == 0
     assert read_unverified(out).certificate.model.entry == "onnx/model_int8.onnx"
 
 
 def _run(tiny: ModuleType, folder: Path, *more: str) -> int:
-    told = options(tiny, folder, "--out", str(folder / "artifact"), *more)
-    return int(told.run(told))
+    parsed = options(tiny, folder, "--out", str(folder / "artifact"), *more)
+    return int(parsed.run(parsed))
 
 
 @pytest.mark.parametrize(
@@ -279,10 +279,10 @@ def test_wrong_usage_of_variants(tiny: ModuleType, tmp_path: Path, more: tuple[s
 
 
 def test_the_verb_needs_a_sound_key(tiny: ModuleType, tmp_path: Path) -> None:
-    told = options(tiny, tmp_path, "--out", str(tmp_path / "artifact"))
+    parsed = options(tiny, tmp_path, "--out", str(tmp_path / "artifact"))
     (tmp_path / "release.key").write_text("not a key")
     with pytest.raises(InputError, match="not a private signing key"):
-        told.run(told)
+        parsed.run(parsed)
 
 
 def test_registering_the_subcommand_imports_nothing_heavy() -> None:

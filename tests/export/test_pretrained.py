@@ -1,4 +1,4 @@
-"""Classifiers in transformers' format are sealed as they are, and promised nothing."""
+"""Classifiers in transformers' format are sealed as they are, with no guarantee."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ SIZES = {
 }
 
 
-def saved(tiny: ModuleType, folder: Path, kind: str, **change: Any) -> Path:
+def saved(tiny: ModuleType, folder: Path, model_type: str, **change: Any) -> Path:
     """Writes a random classifier as transformers does."""
     torch.manual_seed(5)
-    if kind == "resnet":
+    if model_type == "resnet":
         config = transformers.ResNetConfig(
             embedding_size=8, hidden_sizes=[8], depths=[1], id2label=LABELS
         )
@@ -56,7 +56,7 @@ def saved(tiny: ModuleType, folder: Path, kind: str, **change: Any) -> Path:
         "layoutlmv3": lambda: transformers.LayoutLMv3ForSequenceClassification(
             transformers.LayoutLMv3Config(coordinate_size=8, shape_size=8, **sizes)
         ),
-    }[kind]()
+    }[model_type]()
     model.save_pretrained(folder)
     special = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]"}
     (folder / "tokenizer.json").write_text(tiny.tokenizer_json())
@@ -71,13 +71,13 @@ def opened(tiny: ModuleType, folder: Path) -> Any:
     return hushdoc.ClassificationModel.load(folder, policy=policy)
 
 
-@pytest.mark.parametrize(("kind", "before"), [("bert", 0), ("lilt", 1)])
+@pytest.mark.parametrize(("model_type", "before"), [("bert", 0), ("lilt", 1)])
 def test_words_are_classified_as_transformers_does(
-    tiny: ModuleType, tmp_path: Path, kind: str, before: int
+    tiny: ModuleType, tmp_path: Path, model_type: str, before: int
 ) -> None:
-    source = saved(tiny, tmp_path / "source", kind)
+    source = saved(tiny, tmp_path / "source", model_type)
     assert holds_classifier(source)
-    release = Release(key=tiny.KEY, name="kinds", issuer="the tests")
+    release = Release(key=tiny.KEY, name="classes", issuer="the tests")
     folder = export_classifier(source, tmp_path / "model", release, trained_on="our mail")
     model = opened(tiny, folder)
     claim = model.certificate.claim
@@ -92,7 +92,7 @@ def test_words_are_classified_as_transformers_does(
     tokenizer = transformers.AutoTokenizer.from_pretrained(source)
     tokens = tokenizer("invoice no 7 eur", add_special_tokens=False)["input_ids"]
     inputs = {"input_ids": torch.tensor([[2, *tokens, 3]])}
-    if kind == "lilt":
+    if model_type == "lilt":
         words = [
             box
             for box, word in zip(boxes, ("invoice", "no", "7", "eur"), strict=True)
@@ -162,7 +162,7 @@ def test_other_folders_are_refused(
 ) -> None:
     source = saved(tiny, tmp_path / "source", "bert")
     damage(source)
-    release = Release(key=tiny.KEY, name="kinds", issuer="the tests")
+    release = Release(key=tiny.KEY, name="classes", issuer="the tests")
     with pytest.raises(CheckpointError, match=found):
         export_classifier(source, tmp_path / "model", release, trained_on="our mail")
     assert not (tmp_path / "model").exists()
@@ -172,6 +172,6 @@ def test_a_model_that_reads_images_beside_words_is_refused(
     tiny: ModuleType, tmp_path: Path
 ) -> None:
     source = saved(tiny, tmp_path / "source", "layoutlmv3")
-    release = Release(key=tiny.KEY, name="kinds", issuer="the tests")
+    release = Release(key=tiny.KEY, name="classes", issuer="the tests")
     with pytest.raises(CheckpointError, match="images beside words"):
         export_classifier(source, tmp_path / "model", release, trained_on="our mail")
