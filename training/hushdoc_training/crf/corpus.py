@@ -43,22 +43,16 @@ class TaggedSentence(Protocol):
 class Corpus:
     """Labelled items of some documents.
 
-    Attributes:
-        sentences: The tokens of every sentence, document after document.
-        labels: The number of each item's label.
-        documents: Sequence i, which is labelled as a whole, has the items from `documents[i]` to
-            `documents[i + 1]`: a document at the level of sentences, a sentence at that of tokens.
-        owners: The document that each sequence is part of.
-        names: The labels, OUTSIDE first.
-        level: "sentence" or "token": what an item is.
+    A sequence is labelled as a whole: a document at the level of sentences, a sentence at that of
+    tokens. Sequence i has the items from `documents[i]` to `documents[i + 1]`.
     """
 
-    sentences: tuple[Sequence[str], ...]
-    labels: npt.NDArray[np.int64]
+    sentences: tuple[Sequence[str], ...]  # the tokens of every sentence, document after document
+    labels: npt.NDArray[np.int64]  # the number of each item's label
     documents: npt.NDArray[np.int64]
-    owners: npt.NDArray[np.int64]
-    names: tuple[str, ...]
-    level: str
+    owners: npt.NDArray[np.int64]  # the document that each sequence is part of
+    names: tuple[str, ...]  # the labels, OUTSIDE first
+    level: str  # "sentence" or "token": what an item is
 
     @property
     def records(self) -> npt.NDArray[np.int64]:
@@ -115,11 +109,7 @@ def sentence_corpus(texts: Iterable[LabelledText], names: Sequence[str]) -> Corp
 
 
 def token_corpus(texts: Iterable[LabelledText], names: Sequence[str]) -> Corpus:
-    """Returns the tokens of texts with BIO tags; every sentence is a sequence of its own.
-
-    Raises:
-        AnnotationError: A span is empty or leaves its text, or spans overlap.
-    """
+    """Returns the tokens of texts with BIO tags; every sentence is a sequence of its own."""
     columns = _columns(bio_names(names))
     sentences: list[Sequence[str]] = []
     labels: list[int] = []
@@ -136,11 +126,7 @@ def token_corpus(texts: Iterable[LabelledText], names: Sequence[str]) -> Corpus:
 
 
 def tagged_corpus(tagged: Iterable[TaggedSentence], names: Sequence[str]) -> Corpus:
-    """Returns the tokens of sentences that are tagged already; each is a sequence of its own.
-
-    Raises:
-        AnnotationError: Tokens and tags are not equally many, or a tag is neither O, B- nor I-.
-    """
+    """Returns the tokens of sentences that are tagged already; each is a sequence of its own."""
     columns = _columns(bio_names(names))
     sentences: list[Sequence[str]] = []
     labels: list[int] = []
@@ -176,11 +162,7 @@ def split(
 ) -> tuple[list[Labelled], list[Labelled]]:
     """Returns items to train on and items to test on; a group is never on both sides.
 
-    Args:
-        items: Contracts, say.
-        groups: What each belongs to, such as the company that wrote it.
-        held_out: The share of groups to test on, at least one where there are two.
-        seed: Of the order of groups; no secret.
+    The share `held_out` counts groups, at least one where there are two; `seed` is no secret.
 
     Example:
         >>> split("abcd", [1, 1, 2, 3], held_out=0.3)

@@ -38,25 +38,14 @@ _FLOOR = 1e-12
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mixture:
-    """A mixture of normals over rows of weights.
+    """A mixture of normals over rows of weights."""
 
-    Attributes:
-        shares: Shape [parts]; they add up to 1.
-        means: Shape [parts, columns].
-        covariances: Shape [parts, columns, columns], or [1, ...] where all parts share one.
-    """
-
-    shares: Floats
-    means: Floats
-    covariances: Floats
+    shares: Floats  # shape [parts]; they add up to 1
+    means: Floats  # shape [parts, columns]
+    covariances: Floats  # shape [parts, columns, columns], or [1, ...] where all parts share one
 
     def draw(self, count: int, stream: SecretStream) -> Floats:
-        """Returns rows drawn from the distribution, shape [count, columns].
-
-        Args:
-            count: How many.
-            stream: Source of secret random draws.
-        """
+        """Returns rows drawn from the distribution, shape [count, columns]."""
         noise = stream.normals((count, self.means.shape[1]))
         chosen = _chosen(np.broadcast_to(self.shares, (1, len(self.shares))), count, stream)
         for part, covariance in enumerate(self.covariances):
@@ -65,12 +54,7 @@ class Mixture:
         return noise + self.means[chosen]
 
     def complete(self, rows: Floats, stream: SecretStream) -> Floats:
-        """Returns the rows with every NaN drawn, given the row's other weights.
-
-        Args:
-            rows: Shape [rows, columns]; where a whole row is NaN, it is drawn like any other.
-            stream: Source of secret random draws.
-        """
+        """Returns the rows with every NaN drawn, given the row's other weights, if it has any."""
         made = rows.copy()
         gaps = np.isnan(rows)
         empty = gaps.all(axis=1)
@@ -134,17 +118,9 @@ class _Conditional:
 
 
 def fitted(family: str, rows: Floats, stream: SecretStream, *, parts: int = 3) -> Mixture:
-    """Returns a distribution of a family, fitted to rows.
+    """Returns a distribution of a family, fitted to at least two rows without gaps.
 
-    Args:
-        family: One of FAMILIES.
-        rows: Shape [rows, columns], none missing; at least 2.
-        stream: Chooses the rows of kernels and where the fit of a mixture begins.
-        parts: Of a mixture.
-
-    Raises:
-        InputError: There are fewer than two rows.
-        MissingExtraError: scikit-learn is not installed; for a mixture.
+    The stream chooses the rows of kernels and where the fit of a mixture, of `parts`, begins.
 
     Example:
         >>> distribution = fitted("normals", np.array([[0.0, 1.0], [2.0, 1.0]]), SecretStream())

@@ -65,17 +65,8 @@ def paper_fill(
 
     A weight is there for every label that a row occurred with (section 5 of the paper), also where
     training left it at zero. CRFsuite's model file leaves these out, so whoever fills such a file
-    draws them as well: that hides zeros, and puts noise on all that training held to say nothing.
-
-    Args:
-        table: What was learned; its weights stay as they are.
-        stream: Source of secret random draws.
-        family: One of `distributions.FAMILIES`; "normals" is the paper's case study.
-        parts: Of the family "mixture".
-        zeros_drawn: Whether weights that are 0 after training count as missing.
-
-    Raises:
-        InputError: Fewer than two rows were learned.
+    draws them as well (`zeros_drawn`): that hides zeros, and puts noise on all that training held
+    to say nothing. The paper's case study is the family "normals"; `parts` are a mixture's.
 
     Example:
         >>> learned = np.full((8, 2), np.nan, np.float32)
@@ -116,21 +107,12 @@ def noisy_fill(
 ) -> Floats:
     """Returns a table that holds no learned number as it is, shape [rows, labels].
 
-    With `scales`, rows get noise in units of their own scale, so that a row that public text
+    `noise` is in spreads of the genuine rows. With `scales` (shape [rows], from public knowledge
+    alone), rows get noise in units of their own scale, so that a row that public text
     does not use stays small, made-up or not. Copies are then taken of the rows of every
     label's items alike: words of labelled items are a small part of all words, and would stand out
-    among copies that are taken of all words alike.
-
-    Args:
-        table: What was learned, best without rows that occur in one place alone.
-        stream: Source of secret random draws.
-        noise: Spreads of the genuine rows that are added as noise, above 0.
-        centred: Whether the mean of each row is taken away, which changes no comparison between
-            labels; by default where there are at least two.
-        scales: Shape [rows]; scale of each row, from public knowledge alone.
-
-    Raises:
-        InputError: Fewer than two rows were learned.
+    among copies that are taken of all words alike. `centred` takes away the mean of each row, which
+    changes no comparison between labels; by default where there are at least two.
     """
     if not noise > 0:
         raise ValueError(f"noise is {noise}; expected a number above 0. It hides the weights.")
@@ -148,11 +130,7 @@ def noisy_fill(
 
 
 def _copy_weights(seen: npt.NDArray[np.bool_]) -> Doubles:
-    """Returns how often each row is copied: every label's rows alike, and as much as each other's.
-
-    Args:
-        seen: Shape [learned rows, labels]; which rows occurred with which label.
-    """
+    """Returns how often to copy each row: every label's alike, and as much as each other's."""
     counts = seen.sum(axis=0)
     shares = seen[:, counts > 0] / counts[counts > 0]
     return np.asarray(shares.mean(axis=1), dtype=np.float64)
@@ -160,16 +138,10 @@ def _copy_weights(seen: npt.NDArray[np.bool_]) -> Doubles:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Update:
-    """A further training of a table that was released.
+    """A further training of a table that was released."""
 
-    Attributes:
-        released: Shape [rows, labels]; the table that is out, complete.
-        amounts: Shape [rows, labels]; by how much training changed each weight, NaN where it did
-            not.
-    """
-
-    released: Floats
-    amounts: Floats
+    released: Floats  # shape [rows, labels]; the table that is out, complete
+    amounts: Floats  # by how much training changed each weight, NaN where it did not
 
     def __post_init__(self) -> None:
         """Refuses amounts that do not fit the table."""
@@ -185,18 +157,9 @@ def updated_paper_fill(
 ) -> Floats:
     """Returns the next table to release, as in section 4.5 of the paper.
 
-    The distribution has twice as many columns: the weight as it is out, and the amount. It is
-    fitted to the rows that training changed in every column; all other amounts are drawn given the
-    weights.
-
-    Args:
-        update: What training changed.
-        stream: Source of secret random draws.
-        family: One of `distributions.FAMILIES`; independent normals would not keep weight and
-            amount together.
-
-    Raises:
-        InputError: Fewer than two rows were changed.
+    The distribution has twice as many columns: the weight as it is out, and the amount, which
+    independent normals would not keep together. It is fitted to the rows that training changed in
+    every column; all other amounts are drawn given the weights.
     """
     columns = update.released.shape[1]
     distribution = distributions.fitted(family, changed_rows(update), stream)
@@ -205,16 +168,10 @@ def updated_paper_fill(
 
 
 def changed_rows(update: Update) -> Doubles:
-    """Returns weights and amounts of the rows that training changed in every column.
+    """Returns weights and amounts of rows that changed in every column, shape [rows, 2 labels].
 
     To these the distribution of an update is fitted, and `term_cost.joint_divergences` of them is
     what it adds to the cost of a term.
-
-    Args:
-        update: What training changed.
-
-    Returns:
-        Shape [rows, 2 labels].
     """
     return _both(update)[~np.isnan(update.amounts).any(axis=1)]
 
@@ -226,17 +183,7 @@ def _both(update: Update) -> Doubles:
 def updated_noisy_fill(
     update: Update, *, stream: SecretStream, noise: float = NOISE, centred: bool | None = None
 ) -> Floats:
-    """Returns the next table to release, whose amounts are filled like the rows of a first one.
-
-    Args:
-        update: What training changed.
-        stream: Source of secret random draws.
-        noise: Spreads of the genuine amounts that are added as noise.
-        centred: As in `noisy_fill`.
-
-    Raises:
-        InputError: Fewer than two rows were changed.
-    """
+    """Returns the next table to release, whose amounts are filled like the rows of a first one."""
     amounts = FittedTable(
         weights=update.amounts,
         seen=~np.isnan(update.amounts),

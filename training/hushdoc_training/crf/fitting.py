@@ -39,20 +39,15 @@ _STATE = 0
 class FittedTable:
     """What was learned, as it came out of training: not to be released.
 
-    Attributes:
-        weights: Shape [rows, labels]; NaN where no weight was learned.
-        seen: Shape [rows, labels]; which rows occurred with which label. CRFsuite has a weight for
-            each of these pairs, and leaves those that stay 0 out of its model file.
-        transitions: Shape [labels, labels], from a label to the next; 0 where none was learned.
-        labels: Their names in the order of the columns.
-        counts: Shape [rows]; in how many items each row occurs.
+    CRFsuite has a weight for each pair of a row and a label that occurred together, and leaves
+    those that stay 0 out of its model file.
     """
 
-    weights: npt.NDArray[np.float32]
-    seen: npt.NDArray[np.bool_]
-    transitions: npt.NDArray[np.float32]
+    weights: npt.NDArray[np.float32]  # shape [rows, labels]; NaN where no weight was learned
+    seen: npt.NDArray[np.bool_]  # shape [rows, labels]; which occurred together
+    transitions: npt.NDArray[np.float32]  # from a label to the next; 0 where none was learned
     labels: tuple[str, ...]
-    counts: npt.NDArray[np.int64] | None = None
+    counts: npt.NDArray[np.int64] | None = None  # in how many items each row occurs
 
     @property
     def genuine(self) -> npt.NDArray[np.bool_]:
@@ -81,36 +76,21 @@ class FittedTable:
 def fit(
     features: Features,
     labels: npt.NDArray[np.int64],
-    documents: npt.NDArray[np.int64],
+    documents: npt.NDArray[np.int64],  # item where each sequence begins, and the last ends
     *,
     scheme: FeatureScheme,
     names: Sequence[str],
     algorithm: str = "pa",
     iterations: int = ITERATIONS,
     least_items: int = 1,
-    settings: Mapping[str, float | int | bool] | None = None,
+    settings: Mapping[str, float | int | bool] | None = None,  # more of CRFsuite's own parameters
 ) -> FittedTable:
     """Returns what CRFsuite learns from labelled sequences of items.
 
     Its online algorithms shuffle by the C library's generator, which goes on from fit to fit: two
-    fits in one process differ a little.
-
-    Args:
-        features: The rows of every item.
-        labels: The column of every item's label.
-        documents: Sequence i has the items from `documents[i]` to `documents[i + 1]`.
-        scheme: Says how many rows the table has.
-        names: The labels' names in the order of the columns.
-        algorithm: One of ALGORITHMS.
-        iterations: How long to train.
-        least_items: Rows that occur in fewer items are dropped before training. Features share
-            rows, so a rare one may stay in a row that is not; `frequency.frequent` drops features.
-        settings: More of CRFsuite's own parameters.
-
-    Raises:
-        AnnotationError: Labels do not fit the items, or are all the same: there is nothing to
-            learn.
-        MissingExtraError: python-crfsuite is not installed.
+    fits in one process differ a little. Rows in fewer than `least_items` items are dropped first;
+    features share rows, so a rare one may stay in a row that is not: `frequency.frequent` drops
+    features.
     """
     if algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm is {algorithm!r}; expected one of {', '.join(ALGORITHMS)}.")
@@ -148,10 +128,7 @@ def stored(
     """Returns weights and transitions of a CRFsuite model; NaN where it has none.
 
     Its attributes must be names_of_rows as rows, its labels as columns. The layout is that of
-    crf1d_model.c and cqdb.c.
-
-    Raises:
-        ValueError: It is not a model file of this layout.
+    crf1d_model.c and cqdb.c; another is a ValueError.
     """
     if content[:4] != b"lCRF" or content[8:12] != b"FOMC":
         raise ValueError(f"A CRFsuite model begins with {content[:12]!r}; expected lCRF and FOMC.")
@@ -215,11 +192,7 @@ def require_labels(
     documents: npt.NDArray[np.int64],
     names: Sequence[str],
 ) -> None:
-    """Refuses labels from which nothing can be learned.
-
-    Raises:
-        AnnotationError: Labels do not fit the items, or are all the same.
-    """
+    """Refuses labels from which nothing can be learned."""
     if len(labels) != features.num_items or documents[-1] != features.num_items:
         raise AnnotationError(
             f"There are {features.num_items} items, {len(labels)} labels and sequences up to item "

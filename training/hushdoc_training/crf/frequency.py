@@ -22,21 +22,14 @@ Numbers = npt.NDArray[np.int64]
 def frequent(
     sentences: Sequence[Sequence[str]],
     scheme: FeatureScheme,
-    records: Numbers,
+    records: Numbers,  # where each begins, in items, and the number of items at the end
     *,
     least_records: int,
     clusters: Clusters | None = None,
 ) -> Features:
-    """Returns the features of items without those that fewer records have.
+    """Returns the features of items without those that fewer than `least_records` records have.
 
     Where the rows of two features of one item are the same, the row stays if either is frequent.
-
-    Args:
-        sentences: The tokens of each sentence.
-        scheme: What the features are.
-        records: Where each record begins, in items, and the number of items at the end.
-        least_records: How many records must have a feature.
-        clusters: What the scheme's clusters are.
 
     Example:
         >>> scheme = FeatureScheme(rows=1000, bigrams=False, skip_grams=False)

@@ -25,19 +25,11 @@ Fill = Callable[[FittedTable], npt.NDArray[np.float32]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinearModel:
-    """A linear classifier over hashed words.
-
-    Attributes:
-        classes: The labels, in the order of the columns.
-        weights: Shape [rows, classes], or [rows, 1] for two classes; NaN where nothing was
-            learned, nowhere once the table is filled.
-        intercepts: Shape [classes] or [1]: sums over all documents, which filling leaves as they
-            are.
-    """
+    """A linear classifier over hashed words, of a column for each class, or one for two classes."""
 
     classes: tuple[str, ...]
-    weights: npt.NDArray[np.float32]
-    intercepts: npt.NDArray[np.float64]
+    weights: npt.NDArray[np.float32]  # NaN where nothing was learned, until filled
+    intercepts: npt.NDArray[np.float64]  # sums over all documents, which filling leaves as they are
 
     def predict(self, matrix: Any) -> list[str]:
         """Returns the class of each document."""
@@ -78,15 +70,9 @@ class LinearModel:
 def hashed(texts: Sequence[str], rows: int, *, min_document_frequency: int = 1) -> Any:
     """Returns how often each row's words occur in each text, every text of length 1.
 
-    Args:
-        texts: Documents.
-        rows: Of the table.
-        min_document_frequency: Words of fewer texts are dropped, which is for texts to train on.
-            They are counted as words: by rows, a rare one would pass for frequent as soon as others
-            share its row.
-
-    Raises:
-        MissingExtraError: scikit-learn is not installed.
+    Words of fewer texts than `min_document_frequency`, which is for texts to train on, are dropped.
+    They are counted as words: by rows, a rare one would pass for frequent as soon as others
+    share its row.
     """
     try:
         from sklearn.feature_extraction.text import HashingVectorizer
@@ -105,11 +91,7 @@ def _as_it_is(words: Sequence[str]) -> Sequence[str]:
 
 
 def counted(features: Features, rows: int) -> Any:
-    """Returns how often each text has each row, every text of length 1.
-
-    Raises:
-        MissingExtraError: scikit-learn is not installed.
-    """
+    """Returns how often each text has each row, every text of length 1."""
     try:
         from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
         from sklearn.preprocessing import normalize
@@ -123,17 +105,9 @@ def counted(features: Features, rows: int) -> Any:
 
 
 def fit(matrix: Any, labels: Sequence[str], *, classifier: Any = None) -> LinearModel:
-    """Returns a classifier that was fitted to hashed documents.
+    """Returns a classifier fitted to hashed documents, by default by `support_vectors`.
 
-    Args:
-        matrix: What `hashed` or `counted` returned.
-        labels: The class of each document.
-        classifier: With scikit-learn's `fit`, `coef_`, `intercept_` and `classes_`; by default a
-            linear support vector machine by stochastic gradients.
-
-    Raises:
-        AnnotationError: All documents have the same label, or there is none.
-        MissingExtraError: scikit-learn is not installed.
+    Another has scikit-learn's `fit`, `coef_`, `intercept_` and `classes_`.
     """
     if len(set(labels)) < 2 or len(labels) != matrix.shape[0]:
         raise AnnotationError(
@@ -147,9 +121,9 @@ def fit(matrix: Any, labels: Sequence[str], *, classifier: Any = None) -> Linear
 
 
 def amounts(
-    matrix: Any,
-    numbers: npt.NDArray[np.int64],
-    weights: npt.NDArray[np.float32],
+    matrix: Any,  # what `counted` returned
+    numbers: npt.NDArray[np.int64],  # classes: columns, or of one column 0 against and 1 for it
+    weights: npt.NDArray[np.float32],  # shape [rows, columns], complete
     *,
     passes: int = 5,
     most: float = 1.0,
@@ -157,17 +131,8 @@ def amounts(
     """Returns by how much a passive-aggressive learner changes weights that are there already.
 
     Where a document keeps its distance of 1 from the border between its class and the others,
-    nothing is changed (PA-I of Crammer et al. 2006, one class against the rest).
-
-    Args:
-        matrix: What `counted` returned.
-        numbers: The class of each document: a column, or of one column 0 against and 1 for it.
-        weights: Shape [rows, columns], complete.
-        passes: Over the documents.
-        most: Largest step.
-
-    Returns:
-        Shape [rows, columns]; NaN in rows that did not change.
+    nothing is changed (PA-I of Crammer et al. 2006, one class against the rest, no step above
+    `most`). Rows that did not change are NaN.
 
     Example:
         >>> found = Features(indices=np.array([0], np.int32), offsets=np.array([0, 1]))
@@ -211,11 +176,7 @@ def from_sklearn(model: Any, columns: npt.NDArray[np.intp], rows: int) -> Linear
 
 
 def support_vectors(*, intercept: bool = True) -> Any:
-    """Returns an unfitted linear support vector machine by stochastic gradients.
-
-    Raises:
-        MissingExtraError: scikit-learn is not installed.
-    """
+    """Returns an unfitted linear support vector machine by stochastic gradients."""
     try:
         from sklearn.linear_model import SGDClassifier
     except ImportError as error:

@@ -43,12 +43,7 @@ def fit_without_noise(
     steps: int = STEPS,
     top_features_per_label: int | None = TOP_FEATURES_PER_LABEL,
 ) -> FittedTable:
-    """Returns what was learned, with gaps where no record has a row; arguments as of `fit_private`.
-
-    Raises:
-        AnnotationError: Labels do not fit the items, or are all the same.
-        ValueError: The parts do not fit together.
-    """
+    """Returns what was learned, with gaps where no record has a row; cf. `fit_private`."""
     require_labels(features, labels, sequences, start.tags)
     data = data_of(features, labels, sequences, records, start)
     plan = _Noiseless(steps=steps, expected_records=max(1, len(data.records)))
@@ -69,11 +64,9 @@ def fit_without_noise(
 
 
 def hard_thresholded(rows: Floats, kept: int) -> Floats:
-    """Returns rows of which some speak for or against a label, and all others are zero there.
+    """Returns rows, in units of their scales, of which `kept` speak for or against each label.
 
-    Args:
-        rows: Shape [rows, labels], in units of their scales.
-        kept: How many keep a weight for each label, counted from the mean of their row.
+    All others are zero there; weights count from the mean of their row.
 
     Example:
         >>> hard_thresholded(np.array([[3.0, 3.1], [-1.0, 1.0], [0.0, 0.5]]), 1).tolist()

@@ -55,37 +55,28 @@ class Plan(Protocol):
 class Settings:
     """How training goes on; chosen without looking at the documents.
 
-    Attributes:
-        total_learning_rate: Learning rate of a step, times the number of steps: how far a table
-            whose mean gradient always had the clipping norm would get. It need not change with the
-            number of steps.
-        emphasis: By how much an item with a label counts more than one without.
-        transition_scale: Scale of transitions as parameters; 0 leaves them at their start.
-        averaged: Share of the last iterates whose mean is released.
+    The total learning rate is that of a step times the number of steps: how far a table whose mean
+    gradient always had the clipping norm would get. It need not change with the number of steps.
     """
 
     total_learning_rate: float = 500.0
-    emphasis: float = 8.0
-    transition_scale: float = 0.1
-    averaged: float = 0.5
+    emphasis: float = 8.0  # by how much an item with a label counts more than one without
+    transition_scale: float = 0.1  # of transitions as parameters; 0 leaves them at their start
+    averaged: float = 0.5  # share of the last iterates whose mean is released
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Start:
     """What training begins with; all of it is public knowledge.
 
-    Attributes:
-        tags: The labels, OUTSIDE among them or not.
-        scales: Scale of each row as a parameter, shape [R]: its gradient and its noise are
-            multiplied by it. None may be 0, so that none stays without noise.
-        transitions: Shape [d, d].
-        weights: Shape [R, d], in the table's own units; None is zero.
+    The gradient and the noise of a row are multiplied by its scale, which may not be 0, so that no
+    row stays without noise.
     """
 
-    tags: tuple[str, ...]
-    scales: Floats
-    transitions: Floats
-    weights: Floats | None = None
+    tags: tuple[str, ...]  # the labels, OUTSIDE among them or not
+    scales: Floats  # shape [R]
+    transitions: Floats  # shape [d, d]
+    weights: Floats | None = None  # shape [R, d], in the table's own units; None is zero
 
     def __post_init__(self) -> None:
         """Refuses what does not fit together."""
@@ -102,16 +93,10 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PrivateTable:
-    """What may be released: every cell of it carries noise.
+    """What may be released: every cell of it carries noise."""
 
-    Attributes:
-        weights: Shape [R, d], complete.
-        transitions: Shape [d, d].
-        tags: The labels.
-    """
-
-    weights: npt.NDArray[np.float32]
-    transitions: npt.NDArray[np.float32]
+    weights: npt.NDArray[np.float32]  # shape [R, d], complete
+    transitions: npt.NDArray[np.float32]  # shape [d, d]
     tags: tuple[str, ...]
 
 
@@ -121,17 +106,10 @@ def public_scales(
     """Returns scales of rows from public text alone: how rare a row is there, 0 being common.
 
     Noise reaches a score through every feature of an item, so rows that other texts never use
-    would bring noise and hardly any signal: they are scaled down.
-
-    Args:
-        public: Features of public sentences; private ones must not be among them.
-        rows: Rows of the table.
-        least: Public items that must have a row for it to count as used.
-        unseen_scale: Scale of all other rows, as a share of the largest; above 0. The less the
-            public text has to do with the private one, the more of its words are such rows.
-
-    Returns:
-        Scales with which a public item's features have a mean squared norm of 1.
+    would bring noise and hardly any signal: what fewer than `least` public items have is scaled
+    down, to `unseen_scale` of the largest. Private sentences must not be among the public ones.
+    The less the public text has to do with the private one, the more of its words are such rows.
+    With these scales a public item's features have a mean squared norm of 1.
 
     Example:
         >>> items = Features(indices=np.array([0, 0, 1], np.int32), offsets=np.array([0, 1, 3]))
@@ -149,10 +127,8 @@ def public_scales(
 def transitions_of(tags: Sequence[str], *, rarity: float = 5.5, staying: float = 1.0) -> Floats:
     """Returns transitions from common knowledge: labels are rare, and come in runs.
 
-    Args:
-        tags: The labels. `I-x` may only follow `B-x` or `I-x`, others follow any.
-        rarity: What a run of a label costs, half of it where it begins, half where it ends.
-        staying: What each further item of a run costs.
+    A run costs `rarity`, half where it begins and half where it ends, and each further item
+    `staying`. `I-x` may only follow `B-x` or `I-x`.
 
     Example:
         >>> transitions_of(["O", "TERM"]).tolist()
@@ -182,20 +158,9 @@ def fit_private(
     settings: Settings,
     stream: SecretStream,
 ) -> PrivateTable:
-    """Returns a table trained by DP-SGD.
+    """Returns a table trained by DP-SGD; arguments as of `chain.record_set`.
 
-    Args:
-        features: Of all items, one sequence after the other.
-        labels: Of all items, as numbers of `start.tags`.
-        sequences: Where each sequence begins, in items, and the number of items at the end.
-        records: The same of each record; a record is one or more whole sequences.
-        start: What it begins with.
-        plan: Sampling, clipping and noise.
-        settings: Everything else.
-        stream: Where sampling and noise come from.
-
-    Raises:
-        ValueError: The parts do not fit together.
+    The plan holds sampling, clipping and noise; sampling and noise come from the stream.
     """
     data = data_of(features, labels, sequences, records, start)
     return Training(data, start, plan, settings, stream).run()
@@ -208,11 +173,7 @@ def data_of(
     records: Numbers,
     start: Start,
 ) -> RecordSet:
-    """Returns records as training takes them.
-
-    Raises:
-        ValueError: They do not fit the start, or one another.
-    """
+    """Returns records as training takes them; a ValueError where they do not fit the start."""
     data = record_set(features, labels, sequences=sequences, records=records)
     if len(data.rows) and int(data.rows[-1]) >= len(start.scales):
         raise ValueError(
@@ -222,11 +183,7 @@ def data_of(
 
 
 class Training:
-    """The state of one run: parameters of the rows that are read, and of the transitions.
-
-    Attributes:
-        rows: Shape [rows that are read, labels], in units of their scales.
-    """
+    """The state of one run: transitions, and rows that are read, in units of their scales."""
 
     def __init__(
         self, data: RecordSet, start: Start, plan: Plan, settings: Settings, stream: SecretStream
@@ -310,11 +267,7 @@ class Training:
         return self._start.transitions + self._settings.transition_scale * moves
 
     def _whole(self, rows: Floats) -> npt.NDArray[np.float32]:
-        """Returns the whole table: rows that were read, and the noise of all others.
-
-        Args:
-            rows: Shape [rows that were read, labels], in the table's own units.
-        """
+        """Returns the whole table: rows in its own units, and the noise of those not read."""
         total, d = len(self._start.scales), len(self._start.tags)
         table = np.empty((total, d), dtype=np.float32)
         for first in range(0, total, _CHUNK_ROWS):

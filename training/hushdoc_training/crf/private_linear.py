@@ -24,11 +24,7 @@ def fit_private_linear(
     settings: Settings = LINEAR,
     weights: npt.NDArray[np.float32] | None = None,
 ) -> PrivateTable:
-    """Returns a multinomial logistic regression trained by DP-SGD, each item one record.
-
-    Raises:
-        ValueError: The parts do not fit together.
-    """
+    """Returns a multinomial logistic regression trained by DP-SGD, each item one record."""
     if settings.transition_scale:
         raise ValueError(
             f"transition_scale is {settings.transition_scale}; expected 0: items have "

@@ -41,19 +41,11 @@ _FLOOR = 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class TermCost:
-    """The measured cost of a term; see KIND.
+    """The measured cost of a term, as epsilons at delta; see KIND."""
 
-    Attributes:
-        removed: How many rows the neighbouring distribution was fitted without.
-        without_term: Epsilon from the divergence of the distribution without the term from the one
-            with it, which is the direction in the paper's figures.
-        with_term: Epsilon from the divergence the other way; infinite where it has none.
-        delta: At which both hold.
-    """
-
-    removed: int
-    without_term: float
-    with_term: float
+    removed: int  # how many rows the neighbouring distribution was fitted without
+    without_term: float  # of the divergence from the one with it, as in the paper's figures
+    with_term: float  # of the divergence the other way; infinite where it has none
     delta: float
 
     @property
@@ -64,17 +56,14 @@ class TermCost:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Terms:
-    """The distinct words of a corpus, the one in most features first.
+    """The distinct words of a corpus, as they are hashed, the one in most features first.
 
-    Attributes:
-        words: As they are hashed.
-        features: In how many different features each appears, before features share rows.
-        total: How many different features there are.
+    Features are counted before they share rows.
     """
 
     words: tuple[str, ...]
-    features: npt.NDArray[np.int64]
-    total: int
+    features: npt.NDArray[np.int64]  # in how many each word appears
+    total: int  # of different features
 
     @property
     def shares(self) -> Doubles:
@@ -99,11 +88,9 @@ class AdjacentDistributions:
         self._variances = np.maximum(squares - np.square(self._means), 0.0)
 
     def divergences(self, removed: int, orders: Doubles = ORDERS) -> tuple[Doubles, Doubles]:
-        """Returns the divergence without the term from with it, and the other way, per order.
+        """Returns the divergence without the term from with it, and back, per order above 1.
 
-        Args:
-            removed: How many rows the term has; infinite where fewer than two would be left.
-            orders: Above 1.
+        They are infinite where fewer than two rows would be left.
         """
         if removed < 0:
             raise ValueError(f"removed is {removed}; expected a number from 0.")
@@ -132,9 +119,7 @@ class AdjacentDistributions:
     def cost_of_share(self, share: float, delta: float = DELTA) -> TermCost:
         """Returns the cost of a term in a share of all features, as figure 2 of the paper has it.
 
-        Args:
-            share: From 0 to 1; the same share of the rows is left out, rounded upwards.
-            delta: At which epsilon holds.
+        The same share of the rows is left out, rounded upwards.
         """
         return self.cost(math.ceil(share * len(self._means)), delta)
 
@@ -142,12 +127,7 @@ class AdjacentDistributions:
 def renyi_of_normals(orders: Doubles, m1: float, s1: float, m2: float, s2: float) -> Doubles:
     """Returns the Renyi divergence of two normal distributions (Gil et al. 2013, table 2).
 
-    Args:
-        orders: Above 1; infinite for an order that the first distribution is too wide for.
-        m1: Mean of the first distribution.
-        s1: Its standard deviation.
-        m2: Mean of the second distribution.
-        s2: Its standard deviation.
+    It is infinite for an order, all above 1, that the first distribution is too wide for.
 
     Example:
         >>> renyi_of_normals(np.array([2.0, 2.0]), 0, 1, 1, 1).tolist()
@@ -176,11 +156,6 @@ def joint_divergences(
     This is what an update costs (claim 3 of the paper): its distribution has a weight and an
     amount for each label, which belong together. The rows left out are the farthest from the mean
     in units of the distribution's own spread; a direction in which no row has any is left out.
-
-    Args:
-        rows: Shape [rows, columns], such as `filling.changed_rows`.
-        removed: How many rows the term has; infinite where fewer than two would be left.
-        orders: Above 1.
 
     Example:
         >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
@@ -215,12 +190,8 @@ def composed(
 ) -> TermCost:
     """Returns the cost of a term over a first release and its updates (claim 3 of the paper).
 
-    Args:
-        releases: Of each, what `AdjacentDistributions.divergences` returned or, for an update,
-            `joint_divergences`.
-        removed: The rows of the term in all of them.
-        delta: Paid once for all releases.
-        orders: At which the divergences are.
+    `releases` are what `AdjacentDistributions.divergences` and, for updates, `joint_divergences`
+    returned at these orders; delta is paid once for all.
     """
     if not 0 < delta < 1:
         raise ValueError(f"delta is {delta}; expected a number between 0 and 1.")
@@ -278,11 +249,7 @@ def terms(sentences: Sequence[Sequence[str]], scheme: FeatureScheme) -> Terms:
 
 
 def plot(curves: Iterable[tuple[Doubles, Sequence[TermCost]]], path: Path) -> None:
-    """Draws the cost of terms by how frequent they are, like figure 2 of the paper, both ways.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
+    """Draws the cost of terms by how frequent they are, like figure 2 of the paper, both ways."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

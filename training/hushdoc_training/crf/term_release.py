@@ -27,17 +27,11 @@ _CHUNK_ROWS = 1 << 18
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LogOddsTable:
-    """A table of `log_odds`; not to be released before `released`.
+    """A table of `log_odds`; not to be released before `released`."""
 
-    Attributes:
-        weights: Shape [R, d]; 0 where nothing was learned.
-        bound: Largest L2 norm of a row.
-        scheme: Its features, of which each term has a bounded number.
-    """
-
-    weights: npt.NDArray[np.float32]
-    bound: float
-    scheme: FeatureScheme
+    weights: npt.NDArray[np.float32]  # shape [R, d]; 0 where nothing was learned
+    bound: float  # largest L2 norm of a row
+    scheme: FeatureScheme  # its features, of which each term has a bounded number
 
 
 def projected(rows: Floats, bound: float) -> Floats:
@@ -58,9 +52,6 @@ def released(
     """Returns the table with noise on every cell, those where nothing was learned included.
 
     Rows are drawn back to the ball first, so that rounding to single precision can't have left it.
-
-    Raises:
-        ValueError: The noise is not a positive number.
     """
     if not (math.isfinite(noise_std) and noise_std > 0):
         raise ValueError(f"noise_std is {noise_std}; expected a positive number.")
@@ -75,10 +66,7 @@ def released(
 def row_mechanism(*, bound: float, noise_std: float, rows: int = 1) -> Gaussian:
     """Returns what `released` does, as seen by tables that differ in some rows.
 
-    Args:
-        bound: Largest L2 norm of a row.
-        noise_std: Standard deviation of the noise.
-        rows: In how many rows they differ: two values of each, anywhere in the ball.
+    A row that differs has any two values in the ball of radius `bound`.
 
     Example:
         >>> row_mechanism(bound=0.5, noise_std=3.0, rows=4)
@@ -90,9 +78,7 @@ def row_mechanism(*, bound: float, noise_std: float, rows: int = 1) -> Gaussian:
 def rows_of_a_term(scheme: FeatureScheme) -> int:
     """Returns how many rows hold a term: its own and its cluster's.
 
-    Raises:
-        ValueError: The scheme has pairs of tokens or neighbours, so that a term can be in any
-            number of rows.
+    Of pairs of tokens or neighbours a term can be in any number: a ValueError.
 
     Example:
         >>> rows_of_a_term(FeatureScheme(bigrams=False, skip_grams=False))
@@ -109,11 +95,11 @@ def rows_of_a_term(scheme: FeatureScheme) -> int:
 def log_odds(
     sentences: Sequence[Sequence[str]],
     labels: npt.NDArray[np.int64],
-    scheme: FeatureScheme,
+    scheme: FeatureScheme,  # tokens alone, or a ValueError
     *,
     num_labels: int,
     bound: float,
-    smoothing: float = 1.0,
+    smoothing: float = 1.0,  # items that each row is taken to be in besides
     clusters: Clusters | None = None,
 ) -> LogOddsTable:
     """Returns a table in which each row is learned from its own counts alone.
@@ -122,18 +108,6 @@ def log_odds(
     share in all items, drawn back to the ball. Where all places of one term are made empty, items
     and their labels stay as many as they were, so only the rows that hold the term change: with
     `rows_of_a_term` and `row_mechanism` that is a guarantee for terms.
-
-    Args:
-        sentences: The tokens of each item.
-        labels: Of all items.
-        scheme: What their features are: tokens alone.
-        num_labels: Columns of the table.
-        bound: Largest L2 norm of a row.
-        smoothing: Items that each row is taken to be in besides.
-        clusters: The scheme's clusters of words.
-
-    Raises:
-        ValueError: A term may be in any number of rows.
     """
     rows_of_a_term(scheme)
     rows = scheme.rows

@@ -34,10 +34,7 @@ LEAST_TEXTS, FLOOR = 3, 0.02
 def class_corpus(texts: Iterable[ClassifiedText], names: Sequence[str]) -> Corpus:
     """Returns the sentences of texts, each with the class of its text as label.
 
-    Texts without a word say nothing, and are left out.
-
-    Raises:
-        AnnotationError: A class has no name, or is called "O", which stands for no label.
+    Texts without a word say nothing, and are left out. A class must have a name other than "O".
     """
     columns = _columns(names)
     sentences: list[Sequence[str]] = []
@@ -102,16 +99,12 @@ def one_class(names: Sequence[str]) -> npt.NDArray[np.float32]:
 
 
 def rarity_scales(public: Features, rows: int, *, unseen_scale: float) -> npt.NDArray[np.float64]:
-    """Returns scales of rows for DP-SGD from public texts alone: how rare each row is there.
+    """Returns scales of rows for DP-SGD from whole public texts alone: how rare each row is there.
 
     Words that every text has say nothing of its class, and most of every text is such words: where
-    rows counted alike, little else would fit under the clipping norm.
-
-    Args:
-        public: Of whole texts; private ones must not be among them.
-        rows: Of the table.
-        unseen_scale: Scale of rows that hardly any public text uses, as a share of the largest: 1
-            where the public texts differ in nature, less where what they lack is noise.
+    rows counted alike, little else would fit under the clipping norm. Rows that hardly any public
+    text uses have `unseen_scale` of the largest: 1 where the public texts differ in nature, less
+    where what they lack is noise.
 
     Example:
         >>> texts = Features(indices=np.array([0, 0, 1] * 9, np.int32), offsets=np.arange(0, 28, 3))

