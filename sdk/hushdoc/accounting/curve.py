@@ -34,14 +34,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, kw_only=True)
 class Ring:
-    """The losses that a transform covers.
-
-    Attributes:
-        theta: The tilt.
-        middle: Mean of the tilted losses.
-        first: Multiple of the spacing where it begins.
-        length: Number of points.
-    """
+    """The losses that a transform covers: from `first` multiples of the spacing, about `middle`."""
 
     theta: float
     middle: float
@@ -51,18 +44,11 @@ class Ring:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Curve:
-    """Bounds delta for each epsilon. All but `constant` is in units of exp(log_scale).
+    """Bounds delta for each epsilon; all but `constant` is in units of exp(log_scale).
 
-    Attributes:
-        losses: Of the grid, ascending.
-        ratio: R at each loss.
-        inside: delta at each loss from the mass on the grid.
-        theta: The tilt.
-        middle: Loss that `log_scale` and `unknown` refer to.
-        log_scale: Logarithm of the unit.
-        unknown: Error of delta at `middle`; it falls as exp(-theta * epsilon).
-        constant: Error of delta at every loss.
-        optimistic: Whether this is a lower bound, from which both are subtracted.
+    `ratio` is R, and `inside` delta from the mass on the grid, at each loss. `unknown` is the error
+    of delta at `middle`, falling as exp(-theta * epsilon), and `constant` that at every loss. A
+    lower bound has both subtracted.
     """
 
     losses: Array

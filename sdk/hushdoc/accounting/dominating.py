@@ -62,11 +62,8 @@ _MOST_SWEEPS = 500
 class Losses:
     """Mass of the first distribution of a pair at multiples of the spacing.
 
-    Attributes:
-        first: The multiple at which `mass` begins.
-        mass: Not negative.
-        at_infinity: Mass where the second distribution has none.
-        excess: By how much clipping may have enlarged `mass`; only of an optimistic pair.
+    Mass where the second has none is `at_infinity`; of an optimistic pair, clipping may have
+    enlarged `mass` by `excess`.
     """
 
     first: int
@@ -77,17 +74,10 @@ class Losses:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cells:
-    """Masses of both distributions between grid losses `first`, `first` + 1, ... times the spacing.
+    """Masses of P (records present) and Q (absent) between grid losses from `first` spacings on.
 
-    Attributes:
-        first: Multiple of the spacing where the first cell begins.
-        spacing: Of the grid.
-        present: Mass of P in each cell, with the records.
-        absent: Mass of Q.
-        present_slack: Rounding error of `present`.
-        absent_slack: Rounding error of `absent`.
-        loss_slack: How far losses may lie outside of their cell because of rounding.
-        outside: Mass of P below and above all cells, and of Q below and above.
+    The slacks bound the rounding errors of both masses, and how far losses may lie outside of their
+    cell. `outside` is the mass of P below and above all cells, and of Q below and above.
     """
 
     first: int
@@ -101,10 +91,7 @@ class Cells:
 
 
 def cells(step: Step, spacing: float, cut: float, most: int) -> Cells | None:
-    """Returns the cells of a step, or None where there would be more than `most`.
-
-    At most `cut` of the mass is outside of them on each side.
-    """
+    """Returns a step's cells with at most `cut` outside on each side; None above `most` cells."""
     weights = weights_of(step)
     low, high = range_of(weights, step.noise, cut)
     if step.change == "replaced":

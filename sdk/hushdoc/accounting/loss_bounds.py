@@ -44,14 +44,7 @@ _LEAST_EPSILON = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class Guess:
-    """A query, with a guess of its answer.
-
-    Attributes:
-        epsilon: A point near the curve.
-        delta: The same.
-        asks_delta: Whether epsilon is given and delta is wanted, or the other way round.
-        theta: Tilt that makes epsilon the mean loss, approximately.
-    """
+    """A query, with a guess of its answer, and the tilt that makes epsilon about the mean loss."""
 
     epsilon: float
     delta: float
@@ -96,14 +89,9 @@ class _Look:
 def bounds(
     form: NormalForm, guess: Guess, *, precision: float = FINE, lower: bool = False, share: int = 1
 ) -> Answer:
-    """Returns bounds on what a query asks for.
+    """Returns bounds on what a query asks, of a form of Step, Product and PublicMixture only.
 
-    Args:
-        form: Of Step, Product and PublicMixture only.
-        guess: The query.
-        precision: Targeted relative error.
-        lower: Whether to compute a lower bound, too; there is none unless every step is exact.
-        share: How many forms share the time for one.
+    A lower bound exists only where every step is exact; `share` forms share the time for one.
     """
     found = 1.0 if guess.asks_delta else math.inf
     look = _look(form, guess, _COARSE, share=share, last=None)
@@ -145,10 +133,7 @@ def _is_near(last: Guess, guess: Guess) -> bool:
 def _look(
     form: NormalForm, guess: Guess, precision: float, *, share: int, last: _Look | None
 ) -> _Look | None:
-    """Both directions on a grid of this precision or, if that is too slow, on a coarser one.
-
-    None where any useful grid is too slow.
-    """
+    """Both directions on a grid as fine as time allows; None where any useful grid is too slow."""
     steps = steps_of(form)
     cells_share = share * sum(step.size for step in steps) * (8 if precision >= _COARSE else 1)
     most_cells = max(256, _MOST_CELLS // cells_share)

@@ -54,12 +54,8 @@ _LARGEST_GROUP = 10**9
 class Step:
     """Gaussian noise on a sum over a sample; the neighbour's records shift it along one line.
 
-    Attributes:
-        rate: Probability of each of these records to be in the sample, above 0.
-        noise: Standard deviation, where one sampled record shifts the sum by 1.
-        size: Number of records, each sampled independently; 1 where rate is 1.
-        change: One of CHANGES; "removed" where rate is 1.
-        exact: Whether some neighbours reach the bound.
+    Each of `size` records is sampled independently with `rate` (size is 1 and change "removed"
+    where rate is 1) and shifts the sum by 1; `exact` where some neighbours reach the bound.
     """
 
     rate: float
@@ -71,11 +67,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Product:
-    """Forms one after the other.
-
-    Attributes:
-        terms: (form, how many times) each; no term reads nothing.
-    """
+    """Forms one after the other, each with how many times; no term reads nothing."""
 
     terms: tuple[tuple[NormalForm, float], ...]
 
@@ -117,20 +109,7 @@ UNBOUNDED = Unbounded()
 
 @lru_cache(maxsize=64)
 def normal_form(mechanism: Mechanism, adjacency: str = "add-remove") -> NormalForm:
-    """Returns the normal form of a mechanism for one adjacency.
-
-    Args:
-        mechanism: What ran.
-        adjacency: One of ADJACENCIES.
-
-    Raises:
-        ValueError: The adjacency is unknown.
-
-    Example:
-        >>> step = PoissonSampled(sampling_rate=0.1, event=Gaussian(noise_multiplier=2.0))
-        >>> normal_form(Composed(event=step, count=5)).terms[0][1]
-        5.0
-    """
+    """Returns the normal form of a mechanism for one of ADJACENCIES."""
     if adjacency not in ADJACENCIES:
         raise ValueError(f"adjacency is {adjacency!r}; expected one of {', '.join(ADJACENCIES)}.")
     if adjacency == "all-occurrences-of-one-term":

@@ -132,10 +132,7 @@ def _replaced(form: NormalForm, steps: dict[Step, Step]) -> NormalForm:
 
 
 def alternatives(form: NormalForm) -> tuple[NormalForm, ...] | None:
-    """Returns forms of Step, Product and PublicMixture of which one costs no less, or None.
-
-    Steps are brought into the range in which losses can be computed with doubles.
-    """
+    """Returns forms with losses in the range of doubles of which one costs no less, or None."""
     found = _expanded(form)
     if found is None or not found or len(found) > _MOST:
         return None

@@ -29,13 +29,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, kw_only=True)
 class Cumulants:
-    """Of a loss under a tilted distribution.
-
-    Attributes:
-        log_moment: log E[exp(theta * loss)] of the distribution before it was tilted.
-        mean: Of the loss.
-        variance: Of the loss.
-    """
+    """Of a tilted loss; `log_moment` is log E[exp(theta * loss)] before it was tilted."""
 
     log_moment: float
     mean: float
@@ -44,13 +38,9 @@ class Cumulants:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Spectrum:
-    """The Fourier transform of a tilted distribution of losses.
+    """The Fourier transform of a tilted distribution of losses, scaled to a sum of 1.
 
-    Attributes:
-        values: Transform of the distribution, scaled to a sum of 1.
-        error: Bound on the error of each.
-        log_moment: Logarithm of the scale.
-        log_error: Bound on its error and that of the tilt.
+    `error` bounds that of each value; `log_error` that of the scale's logarithm and of the tilt.
     """
 
     values: ComplexArray

@@ -26,14 +26,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Data:
-    """What a table is trained on, as `private_fitting.fit_private` takes it.
-
-    Attributes:
-        features: Of all items.
-        labels: Of all items.
-        sequences: Where each sequence begins, and the number of items at the end.
-        records: Where each record begins, and the number of items at the end.
-    """
+    """Training data of a table; `sequences` and `records` are where each begins, and the end."""
 
     features: Features
     labels: Numbers
@@ -43,13 +36,7 @@ class Data:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Canaries:
-    """Which rows belong to canaries.
-
-    Attributes:
-        planted: Rows of those that are trained on.
-        left_out: Rows of the others.
-        label: What all of them say.
-    """
+    """Which rows belong to canaries, planted and left out, and the label that all of them have."""
 
     planted: npt.NDArray[np.int32]
     left_out: npt.NDArray[np.int32]
@@ -58,8 +45,7 @@ class Canaries:
     def attack(self, weights: npt.NDArray[np.floating]) -> Attack:
         """Returns how well the rows of planted canaries distinguish them from the others.
 
-        Args:
-            weights: The table, shape [R, d]; each row in units of its own scale, where they differ.
+        Each row of the table is in units of its own scale, where they differ.
         """
 
         def margins(rows: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
@@ -72,18 +58,7 @@ class Canaries:
 def plant(
     data: Data, *, rows: int, count: int, label: int, generator: np.random.Generator
 ) -> tuple[Data, Canaries]:
-    """Returns data with canaries among them, and which they are.
-
-    Args:
-        data: What would be trained on.
-        rows: Of the table.
-        count: How many canaries are trained on; as many are left out.
-        label: What they say.
-        generator: Chooses their rows among those that no item has; an audit's, and no secret.
-
-    Raises:
-        ValueError: The table has too few rows without an item.
-    """
+    """Returns data with canaries in rows that no item has, and as many rows that are left out."""
     free = np.flatnonzero(np.bincount(data.features.indices, minlength=rows) == 0)
     if len(free) < 2 * count:
         raise ValueError(f"{len(free)} rows are free; expected {2 * count}. Use a larger table.")

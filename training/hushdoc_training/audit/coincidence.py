@@ -42,14 +42,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Puzzle:
-    """A place in a sentence of a training document, and who might have stood there.
-
-    Attributes:
-        tokens: The sentence.
-        place: Which of them is blacked out.
-        candidates: The true term first, then others.
-        label: The sentence's label, which the attacker knows.
-    """
+    """A sentence of a training document with a word blacked out; the true candidate is first."""
 
     tokens: Sequence[str]
     place: int
@@ -59,13 +52,7 @@ class Puzzle:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Guesses:
-    """How an attack scored candidates.
-
-    Attributes:
-        scores: Of all candidates, puzzle after puzzle; the higher, the likelier.
-        true: Which of them was the true one.
-        puzzle: Which puzzle each belongs to.
-    """
+    """Scores of all candidates, the higher the likelier, which is true, and whose puzzle it is."""
 
     scores: Scores
     true: npt.NDArray[np.bool_]
@@ -119,20 +106,10 @@ def puzzles(
     eligible: Callable[[str], bool] = str.isalpha,
     outside: bool = False,
 ) -> list[Puzzle]:
-    """Returns places in training sentences, each with candidates.
+    """Returns places in training sentences, each with the true term and `candidates` others.
 
-    No two are about one term: their guesses would rest on the same rows, and count as one.
-
-    Args:
-        sentences: Tokens of sentences of training documents.
-        labels: Of each sentence.
-        others: Terms to draw the other candidates from, such as those of documents that were not
-            trained on; they may come several times, and are drawn as often as they come.
-        count: How many puzzles at most.
-        candidates: How many besides the true one.
-        generator: Chooses places and candidates; an audit's, and no secret.
-        eligible: Which words are blacked out; numbers and signs never are.
-        outside: Whether the places are in sentences of label 0, and not in those of any other.
+    No two are about one term: their guesses would rest on the same rows, and count as one. `others`
+    are drawn as often as they come; `outside` takes places in sentences of label 0 alone.
     """
     places = [
         (number, place)
@@ -305,10 +282,7 @@ def _judged(
 def _rows_of_candidates(
     puzzle: Puzzle, scheme: FeatureScheme, clusters: Clusters | None
 ) -> list[npt.NDArray[np.int32]]:
-    """Returns the rows that each candidate adds to those of the terms around it.
-
-    Every attack asks for the same ones, and they take longer to find than to judge.
-    """
+    """Returns the rows that each candidate adds to those around it; all attacks share the cache."""
     if scheme.level != "sentence":
         raise ValueError(f"The scheme's items are {scheme.level}s; this attack reads sentences.")
     reach = hashing.MAX_SKIPPED + 1

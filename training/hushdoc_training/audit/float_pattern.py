@@ -30,10 +30,6 @@ def scores_of(rows: npt.NDArray[np.floating]) -> Scores:
     A large number happens to have six decimals more often than a small one. So what is compared is
     how rarely a drawn number of that size looks as round, and equal looks are ordered by lot: by
     their size alone rows are not distinguished.
-
-    Example:
-        >>> scores_of(np.array([[0.5], [0.1]], dtype=np.float32)) > 6
-        array([ True,  True])
     """
     found, possible = np.maximum(zero_bits(rows), spared_decimals(rows)), _spared(rows)
     more = _probability(2.0 ** -(np.floor(found) + 1), found < possible, possible)

@@ -31,16 +31,7 @@ CONFIDENCE = 0.95
 class Attack:
     """How well an attack distinguished what is in the training data from what is not.
 
-    Attributes:
-        method: Which attack, in words.
-        unit: What it distinguished, one of `vocabulary.PRIVACY_UNITS`.
-        auc: Area under the curve; .5 is guessing.
-        auc_interval: With probability CONFIDENCE the area lies in here.
-        tpr: True positive rate at `fpr`.
-        tpr_interval: Of the same confidence, the threshold taken as given.
-        fpr: False positive rate.
-        num_true: Scores of what is in the training data.
-        num_false: Scores of what is not.
+    The intervals are of CONFIDENCE, the threshold taken as given; an area of .5 is guessing.
     """
 
     method: str
@@ -54,12 +45,10 @@ class Attack:
     num_false: int
 
     def audit(self, *, delta: float | None = None) -> Audit:
-        """Returns the record for a certificate.
+        """Returns the record for a certificate; a `delta` adds the epsilon that the rates refute.
 
-        Args:
-            delta: With it, the record holds the lower bound of epsilon that the rates refute.
-                Only where the two sets of scores come from neighbouring data sets is that a
-                statement about the certificate's unit.
+        Only where the two sets of scores come from neighbouring data sets is that a statement about
+        the certificate's unit.
         """
         lower = None if delta is None else self.epsilon_lower(delta)
         return Audit(
@@ -101,23 +90,8 @@ def measured(
 ) -> Attack:
     """Returns what an attack's scores say, higher meaning "was in the training data".
 
-    Args:
-        method: Which attack, in words.
-        true: Scores of what is in the training data.
-        false: Scores of what is not.
-        unit: What was distinguished.
-        fpr: At which false positive rate the true positives are counted; the rate reported is the
-            largest that the scores allow from there down.
-        clusters: A number for each true and each false score; scores of one number may depend on
-            one another, such as all candidates for one place.
-
-    Raises:
-        ValueError: There are no true or no false scores, or one is not a number.
-
-    Example:
-        >>> found = measured("toy", np.array([2.0, 3.0]), np.array([0.0, 1.0, 2.5]), fpr=0.4)
-        >>> round(found.auc, 3), found.tpr, round(found.fpr, 3)
-        (0.833, 1.0, 0.333)
+    True positives are counted at the largest false positive rate that the scores allow up to `fpr`.
+    Scores of one number in `clusters` may depend on one another, such as those for one place.
     """
     if not len(true) or not len(false):
         raise ValueError(f"{len(true)} true and {len(false)} false scores; expected some of each.")
@@ -151,15 +125,7 @@ def area(
     false: Scores,
     clusters: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None,
 ) -> tuple[float, float]:
-    """Returns the area under the curve and its standard deviation (DDC88, Obu97).
-
-    Ties count half.
-
-    Args:
-        true: Scores of what is in the training data.
-        false: Scores of what is not.
-        clusters: A number for each true and each false score.
-    """
+    """Returns the area under the curve, ties counting half, and its deviation (DDC88, Obu97)."""
     m, n = len(true), len(false)
     above = _placements(true, false)
     below = 1 - _placements(false, true)
@@ -184,17 +150,7 @@ def _placements(scores: Scores, others: Scores) -> Scores:
 
 
 def clopper_pearson(hits: int, total: int, error: float) -> Interval:
-    """Returns the exact interval of a share, wrong with at most this probability (CP34).
-
-    Args:
-        hits: How often it happened.
-        total: Of how many times.
-        error: Half of it lies on each side.
-
-    Example:
-        >>> [round(end, 4) for end in clopper_pearson(0, 10, 0.05)]
-        [0.0, 0.3085]
-    """
+    """Returns the exact interval of a share (CP34); half of the error lies on each side."""
     try:
         from scipy.stats import beta  # type: ignore[import-untyped]
     except ImportError as problem:

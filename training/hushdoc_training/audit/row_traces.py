@@ -48,12 +48,7 @@ def compared(method: str, scores: Scores, genuine: Rows, count: int) -> Attack:
 
 
 def spread(chosen: Rows, count: int) -> npt.NDArray[np.intp]:
-    """Returns at most so many of the rows that are chosen, evenly spread over the table.
-
-    Example:
-        >>> spread(np.array([True, False, True, True]), 2).tolist()
-        [0, 3]
-    """
+    """Returns at most so many of the rows that are chosen, evenly spread over the table."""
     places = np.flatnonzero(chosen)
     if len(places) <= count:
         return places

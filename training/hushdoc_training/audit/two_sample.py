@@ -26,15 +26,7 @@ def two_sample(
 ) -> Attack:
     """Returns how well a classifier distinguishes genuine rows from made-up ones.
 
-    Args:
-        weights: The released table, shape [R, d].
-        genuine: Which rows were learned; what the attack wants to know.
-        count: At most so many rows of either sort are looked at, spread over the table.
-        seed: Of the halves and of the classifier.
-
-    Raises:
-        MissingExtraError: scikit-learn is not installed.
-        ValueError: There are fewer than 20 rows of either sort.
+    At most `count` rows of either sort are looked at, spread over the table; 20 are needed.
     """
     true, false = (row_traces.spread(rows, count) for rows in (genuine, ~genuine))
     if min(len(true), len(false)) < 20:

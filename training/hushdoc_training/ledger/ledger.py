@@ -57,17 +57,8 @@ class Ledger:
 
     Every method that reads the file raises InputError NO_LEDGER, BAD_LEDGER or LEDGER_TOO_NEW where
     no sound ledger stands there; every one that writes raises OutputWriteError, LEDGER_BUSY among
-    its codes, where nothing could be written.
-
-    Attributes:
-        path: The file.
-        ledger_id: Random name of the file, by which another in its place is noticed.
-        data: What the documents are called.
-        unit: One of PRIVACY_UNITS: what the cap protects.
-        adjacency: How neighbouring data sets differ.
-        epsilon: The cap.
-        delta: Where the cap holds.
-        salt: Secret; commitments are made with it.
+    its codes, where nothing could be written. `ledger_id` is the file's random name, by which
+    another in its place is noticed; commitments are made with the secret `salt`.
     """
 
     path: Path
@@ -90,21 +81,7 @@ class Ledger:
         epsilon: float,
         delta: float,
     ) -> Self:
-        """Writes the empty ledger of a data set that nothing was trained on yet.
-
-        Args:
-            path: A new file.
-            data: What the documents are called.
-            unit: One of PRIVACY_UNITS.
-            adjacency: One of ADJACENCIES.
-            epsilon: The cap, above 0.
-            delta: Between 0 and 1.
-
-        Raises:
-            ValueError: An argument is out of range.
-            OutputExistsError: Something already stands at `path`.
-            OutputWriteError: The disk is full or not writable.
-        """
+        """Writes the empty ledger of a data set that nothing was trained on; overwrites nothing."""
         made = cls(
             path=path,
             ledger_id=secrets.token_hex(16),
@@ -154,11 +131,7 @@ class Ledger:
         return None if isinstance(self.ledger_id, str) else "it has no id"
 
     def commitment(self, documents: str) -> str:
-        """Returns the salted commitment to documents, fit for a certificate.
-
-        Args:
-            documents: Digest of their content; it never leaves the trainer.
-        """
+        """Returns the salted commitment to documents, which is fit for a certificate."""
         return "salted-sha256:" + hashlib.sha256(self.salt + documents.encode()).hexdigest()
 
     def runs(self) -> tuple[LedgerRun, ...]:
@@ -204,8 +177,7 @@ class Ledger:
     def require_room(self, *, step: Mechanism, steps: int, documents: str) -> LedgerStatement:
         """Returns what a claim would say after such a run; reserves nothing.
 
-        Raises:
-            PrivacyError: BUDGET_EXCEEDED or OTHER_DOCUMENTS.
+        Raises PrivacyError BUDGET_EXCEEDED or OTHER_DOCUMENTS.
         """
         with storage.reading(self.path) as database:
             runs = self._runs(database)
@@ -224,18 +196,9 @@ class Ledger:
     ) -> LedgerRun:
         """Reserves the steps of a run, or finds the reservation that it already has.
 
-        Args:
-            run_id: A new random name, or that of the run to go on with.
-            title: For people.
-            step: What one step is.
-            steps: How many it may take.
-            claim: Digest of the claim that it begins with.
-            documents: Digest of the documents' content.
-
-        Raises:
-            ValueError: An argument is out of range.
-            PrivacyError: BUDGET_EXCEEDED, OTHER_DOCUMENTS, RUN_CLOSED, or RUN_DIFFERS where the id
-                was reserved for something else.
+        `claim` and `documents` are digests: of the claim that it begins with, and of the documents'
+        content. Raises PrivacyError BUDGET_EXCEEDED, OTHER_DOCUMENTS, RUN_CLOSED, or RUN_DIFFERS
+        where the id was reserved for something else.
         """
         if not run_id or not 1 <= steps <= MAX_STEPS:
             raise ValueError(
@@ -260,14 +223,8 @@ class Ledger:
     def charge(self, run_id: str, step: int) -> None:
         """Charges a step, on the disk when this returns; only then may its noise be drawn.
 
-        Args:
-            run_id: A run that is reserved and open.
-            step: Its number, above all that were charged; numbers left out count as charged.
-
-        Raises:
-            InputError: UNKNOWN_RUN.
-            PrivacyError: RUN_CLOSED, or NOT_RESERVED where the step is charged already or was
-                never reserved.
+        Its number is above all that were charged; numbers left out count as charged. Raises
+        InputError UNKNOWN_RUN, and PrivacyError RUN_CLOSED or NOT_RESERVED.
         """
         with storage.writing(self.path) as database:
             run = self._run(database, run_id)
@@ -282,17 +239,7 @@ class Ledger:
             storage.add(database, "charges", self.salt, (run.number, step, _now()))
 
     def close(self, run_id: str, *, reason: str) -> LedgerRun:
-        """Ends a run for good and frees what it reserved but did not charge.
-
-        Closing a closed run changes nothing.
-
-        Args:
-            run_id: Whose.
-            reason: For people: finished, abandoned.
-
-        Raises:
-            InputError: UNKNOWN_RUN.
-        """
+        """Ends a run for good and frees what it reserved but did not charge; repeatable."""
         with storage.writing(self.path) as database:
             run = self._run(database, run_id)
             if not run.closed:
@@ -301,12 +248,7 @@ class Ledger:
             return self._run(database, run_id)
 
     def admit(self, documents: str, *, reason: str) -> None:
-        """Binds the ledger to changed documents as well; every run counts for all of them.
-
-        Args:
-            documents: Digest of the changed documents' content.
-            reason: For people: what changed.
-        """
+        """Binds the ledger to changed documents as well; every run counts for all of them."""
         with storage.writing(self.path) as database:
             self._require_this(database)
             self._admit(database, self.commitment(documents), _line(reason))

@@ -19,17 +19,7 @@ from hushdoc_training.ledger import storage
 class LedgerRun:
     """One run as the ledger knows it.
 
-    Attributes:
-        number: Its place in the file, from 1.
-        run_id: The name that run folder and ledger share.
-        title: For people.
-        step: What one step is.
-        reserved: Steps it may take.
-        charged: The last step that was charged; all up to it count, lost ones included.
-        closed: Whether it can take no further step.
-        claim: Digest of the claim that it began with.
-        commitment: To the documents that it reads.
-        at: When it was reserved, UTC.
+    `charged` is the last step that was charged; all up to it count, lost ones included.
     """
 
     number: int
@@ -75,10 +65,7 @@ class LedgerRun:
 class Spent:
     """Where a budget stands, all at the ledger's delta.
 
-    Attributes:
-        charged: Epsilon of every step that was charged.
-        reserved: Epsilon if open runs take all steps that they reserved; never below `charged`.
-        cap: Epsilon that `reserved` may not pass.
+    `reserved` is epsilon if open runs take all steps that they reserved; it may not pass `cap`.
     """
 
     charged: float
@@ -88,14 +75,7 @@ class Spent:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerStatement:
-    """What a ledger says of all its runs at one moment; claims are made from it.
-
-    Attributes:
-        mechanism: All runs in the order of their reservation.
-        commitment: To the documents of the run that asks.
-        epsilon: The ledger's cap.
-        delta: Where the cap holds.
-    """
+    """What a ledger says of all its runs, in the order of reservation; claims are made from it."""
 
     mechanism: Sequence
     commitment: str
@@ -111,11 +91,7 @@ class LedgerStatement:
 def read(
     database: sqlite3.Connection, path: Path, key: bytes, run_id: str | None = None
 ) -> tuple[LedgerRun, ...]:
-    """Returns every run in the order of reservation, or the one of an id.
-
-    Raises:
-        InputError: UNKNOWN_RUN, or BAD_LEDGER where a row is not a run.
-    """
+    """Returns every run in the order of reservation, or the one of an id."""
     where = "ORDER BY number"
     if run_id is not None:
         number = database.execute("SELECT number FROM runs WHERE run_id = ?", (run_id,)).fetchone()
@@ -131,26 +107,14 @@ def read(
 
 
 def composed(counts: Iterable[tuple[Mechanism, int]]) -> Sequence:
-    """Returns steps and how often each was taken as one transcript; none taken, none listed.
-
-    Example:
-        >>> from hushdoc.accounting.mechanism import Gaussian
-        >>> step = Gaussian(noise_multiplier=2.0)
-        >>> [event.count for event in composed([(step, 3), (step, 0), (step, 5)]).events]
-        [3, 5]
-    """
+    """Returns steps and how often each was taken as one transcript; none taken, none listed."""
     return Sequence(
         events=tuple(Composed(event=step, count=count) for step, count in counts if count)
     )
 
 
 def most_steps(fits: Callable[[int], bool], *, fails: int, tolerance: float = 0.0) -> int:
-    """Returns the largest number of steps that fits, by halving.
-
-    Example:
-        >>> most_steps(lambda number: number <= 37, fails=100)
-        37
-    """
+    """Returns the largest number of steps that fits, by halving."""
     most = 0
     while fails - most > max(1, tolerance * most):
         middle = (most + fails) // 2

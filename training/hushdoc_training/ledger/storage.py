@@ -92,12 +92,7 @@ SCHEMA = _TABLES + "".join(_APPEND_ONLY.format(table=table) for table in COLUMNS
 
 
 def create(path: Path, account: dict[str, Any]) -> None:
-    """Writes a new ledger, whole or not at all; only its owner may read it.
-
-    Raises:
-        OutputExistsError: Something already stands there; a ledger is never overwritten.
-        OutputWriteError: The disk is full or not writable.
-    """
+    """Writes a new ledger, whole or not at all, over nothing; only its owner may read it."""
     atomic_files.require_free(path)
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
@@ -126,24 +121,14 @@ def _fill(path: Path, account: dict[str, Any]) -> None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Yields a connection that sees one moment of the ledger.
-
-    Raises:
-        InputError: NO_LEDGER, BAD_LEDGER or LEDGER_TOO_NEW.
-        OutputWriteError: LEDGER_BUSY, or what a crash left can't be tidied up.
-    """
+    """Yields a connection that sees one moment of the ledger."""
     with _connection(path, begin="BEGIN") as database:
         yield database
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[sqlite3.Connection]:
-    """Yields a connection whose work is on the disk once the block ends, or is not done at all.
-
-    Raises:
-        InputError: NO_LEDGER, BAD_LEDGER or LEDGER_TOO_NEW.
-        OutputWriteError: LEDGER_BUSY, or the file can't be written.
-    """
+    """Yields a connection whose work is on the disk once the block ends, or is not done at all."""
     with _connection(path, begin="BEGIN IMMEDIATE") as database:
         yield database
 
@@ -157,18 +142,7 @@ def add(database: sqlite3.Connection, table: str, key: bytes, values: tuple[Any,
 def rows(
     database: sqlite3.Connection, path: Path, table: str, key: bytes, where: str = ""
 ) -> list[tuple[Any, ...]]:
-    """Returns rows of a table without their seals, which are checked.
-
-    Args:
-        database: From `reading` or `writing`.
-        path: For messages.
-        table: One of COLUMNS.
-        key: The ledger's salt.
-        where: The rest of the query; never anybody's text.
-
-    Raises:
-        InputError: BAD_LEDGER, where a row is not as it was written.
-    """
+    """Returns rows of a table without their checked seals; `where` never holds anybody's text."""
     columns = ", ".join(COLUMNS[table])
     found = database.execute(f"SELECT {columns}, seal FROM {table} {where}").fetchall()
     for *values, seal in found:
@@ -178,11 +152,7 @@ def rows(
 
 
 def account(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
-    """Returns the one row that says whose budget this is.
-
-    Raises:
-        InputError: BAD_LEDGER, where there is none, or it is damaged.
-    """
+    """Returns the one row that says whose budget this is."""
     salts = database.execute("SELECT salt FROM account").fetchall()
     if len(salts) != 1 or not isinstance(salts[0][0], bytes):
         raise bad_ledger(path, f"it holds {len(salts)} accounts, expected one with a salt")

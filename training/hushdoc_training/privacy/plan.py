@@ -33,12 +33,7 @@ UNIT_DEFINITIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """What one mechanism spends by one accountant: every epsilon is computed once.
-
-    Attributes:
-        mechanism: What ran.
-        accountant: One of ACCOUNTANTS.
-    """
+    """What one mechanism spends by one of ACCOUNTANTS: every epsilon is computed once."""
 
     mechanism: Mechanism
     accountant: str

@@ -24,13 +24,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """The processes that train together.
-
-    Attributes:
-        rank: This process, from 0.
-        size: How many there are.
-        handle: torch.distributed's group; None for all processes.
-    """
+    """The processes that train together; without a `handle`, all of torch.distributed's."""
 
     rank: int
     size: int

@@ -39,10 +39,7 @@ Example = TypeVar("Example")
 class Safeguards(Generic[Example]):
     """Refuses whatever would break the guarantee of one training.
 
-    Attributes:
-        parameters: What is trained, by name.
-        untrained: Trainable parameters that no loss reaches, by name: they stay as they are.
-        is_sharded: Whether the model's parameters are sharded over processes.
+    `untrained` are the trainable parameters that no loss reaches, by name: they stay as they are.
     """
 
     def __init__(

@@ -46,10 +46,7 @@ def require_spanning(parameters: Mapping[str, nn.Parameter], group: Group) -> No
 
 @contextmanager
 def by_module(model: nn.Module) -> Iterator[None]:
-    """Gathers parameters module by module inside the block, and leaves gradients alone.
-
-    Nothing happens to a model without shards.
-    """
+    """Gathers a sharded model's parameters module by module; gradients are left alone."""
     modules = sharded_modules(model)
     for module in modules:
         module.set_requires_gradient_sync(False, recurse=False)

@@ -41,11 +41,7 @@ def sum_clipped(
     *,
     sharded: bool,
 ) -> tuple[list[float], int]:
-    """Adds the clipped gradients of this process's share to the clipper's sums.
-
-    Returns:
-        The losses of the records, and how many gradients were not finite.
-    """
+    """Adds this process's share to the clipper's sums; returns losses and non-finite count."""
     losses: list[float] = []
     nonfinite = 0
     for batch in packed.batches:

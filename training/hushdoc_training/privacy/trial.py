@@ -59,11 +59,7 @@ def require_exact(
     length: Callable[[Example], int] | None = None,
     drawing: ExampleLosses[Example] | None = None,
 ) -> bool | None:
-    """Requires that clipped gradients are those of single records; releases nothing.
-
-    Returns:
-        Whether the clipper was tested on `drawing` too; None where there are none.
-    """
+    """Refuses gradients that are not of single records; returns whether `drawing` was tested."""
     examples = trial_examples(records, length=length)
     if not examples:
         raise PrivacyError(
@@ -111,14 +107,7 @@ def require_exact(
 def trial_examples(
     records: Sequence[Sequence[Example]], *, length: Callable[[Example], int] | None = None
 ) -> list[Example]:
-    """Returns trial examples, no two alike: of the first record and the last, and of some between.
-
-    Example:
-        >>> trial_examples([[number] for number in range(1000)])
-        [0, 999, 199, 799, 399, 599]
-        >>> trial_examples(["bbb", "a", "", "bccc"], length=lambda letter: -ord(letter))
-        ['a', 'c', 'b']
-    """
+    """Returns trial examples, no two alike: of the first record, the last, and some between."""
     examples: list[Example] = []
     if length is not None:
         some = (records[index] for index in _spread(len(records), LOOKED_AT))
@@ -197,12 +186,7 @@ def unreached(
     losses: ExampleLosses[Example],
     records: Sequence[Sequence[Example]],
 ) -> dict[str, nn.Parameter]:
-    """Returns the trainable parameters that no loss reaches, and warns of them.
-
-    Raises:
-        PrivacyError: Some examples reach them and others don't, or an activation checkpoint hides
-            what is reached.
-    """
+    """Returns the trainable parameters that no loss reaches, and warns of them."""
     examples = trial_examples(records)
     if not examples:
         return {}

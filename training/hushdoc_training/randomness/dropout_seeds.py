@@ -35,17 +35,6 @@ def secret(parameters: Iterable[torch.Tensor]) -> Iterator[None]:
 
     Activation checkpointing draws the same again when it computes a layer a second time, since both
     times are inside.
-
-    Example:
-        >>> torch.manual_seed(0) and None
-        >>> with secret([]):
-        ...     first = torch.rand(3)
-        >>> with secret([]):
-        ...     second = torch.rand(3)
-        >>> torch.equal(first, second)
-        False
-        >>> bool(torch.rand(1) == torch.rand(1, generator=torch.Generator().manual_seed(0)))
-        True
     """
     with _restored(parameters) as generators:
         for generator in generators:

@@ -23,9 +23,7 @@ class Uniforms(Protocol):
 def poisson_sample(num_records: int, sampling_rate: float, stream: Uniforms) -> list[int]:
     """Returns the records of one step; often more or fewer than expected, sometimes none.
 
-    Args:
-        num_records: How many records there are.
-        sampling_rate: Probability of each to be drawn, from 0 to 1.
-        stream: What decides. Of its 53-bit uniforms no more than this share lies in the rate.
+    At most a share of `sampling_rate` of all 53-bit uniforms draws a record: rounding never adds
+    any.
     """
     return [int(i) for i in np.flatnonzero(stream.uniforms(num_records) <= sampling_rate)]

@@ -37,36 +37,19 @@ class SecretStream:
 
     A forked process would repeat its parent's stream, and noise that is added twice cancels. So a
     stream keyed by the operating system gets a new key in a forked process, and one whose key was
-    given, which has to stay in step with others, refuses to go on there.
-
-    Attributes:
-        secret: Whether nobody outside of this training knows the key.
+    given, which has to stay in step with others, refuses to go on there. `secret` says whether
+    nobody outside of this training knows the key.
     """
 
     def __init__(self, *, key: bytes | None = None) -> None:
-        """Starts a stream.
-
-        Args:
-            key: 32 bytes, for tests alone; by default fresh from the operating system.
-        """
+        """Starts a stream; a key of 32 bytes is for tests alone."""
         self.secret = key is None
         self._is_own = key is None
         self._begin(key or os.urandom(32))
 
     @classmethod
     def shared(cls, secret: bytes) -> Self:
-        """Returns the stream that every process with this secret draws alike, and nobody else.
-
-        Processes that train one model together need the same records without sending them around.
-
-        Args:
-            secret: 32 bytes that one of them took from the operating system.
-
-        Example:
-            >>> one, other = (SecretStream.shared(bytes(32)) for _ in range(2))
-            >>> one.uniforms(2).tolist() == other.uniforms(2).tolist()
-            True
-        """
+        """Returns the stream that all processes with this secret of 32 bytes draw alike."""
         stream = cls(key=secret)
         stream.secret = True
         return stream
@@ -85,34 +68,19 @@ class SecretStream:
         return np.ceil(self.uniforms(count) * among).astype(np.int64) - 1
 
     def draws(self, count: int, probabilities: Floats) -> npt.NDArray[np.int64]:
-        """Returns indices drawn with these probabilities, which sum to 1, each to within 2**-52.
-
-        Example:
-            >>> SecretStream().draws(3, np.array([0.0, 1.0, 0.0])).tolist()
-            [1, 1, 1]
-        """
+        """Returns indices drawn with these probabilities, which sum to 1, each to within 2**-52."""
         ends = np.cumsum(probabilities)
         # A probability of 0 is never drawn: uniforms are above 0, and the last end is the largest.
         return np.searchsorted(ends, self.uniforms(count) * ends[-1]).astype(np.int64)
 
     def normals(self, shape: tuple[int, ...]) -> Floats:
-        """Returns independent standard normals as a numpy array.
-
-        Example:
-            >>> SecretStream(key=bytes(32)).normals((2, 3)).shape
-            (2, 3)
-        """
+        """Returns independent standard normals as a numpy array."""
         values = np.empty(math.prod(shape))
         self._fill(values, np, np.asarray)
         return values.reshape(shape)
 
     def normal_tensor(self, shape: tuple[int, ...], *, std: float) -> torch.Tensor:
-        """Returns independent normals as a float32 tensor on the CPU.
-
-        Args:
-            shape: Any shape.
-            std: Standard deviation, >= 0.
-        """
+        """Returns independent normals as a float32 tensor on the CPU."""
         import torch
 
         values = torch.empty(math.prod(shape), dtype=torch.float32)

@@ -15,18 +15,7 @@ from hushdoc_training.privacy.clipping.tape import Tape, Target
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A function about to be called.
-
-    Attributes:
-        tape: Where gradients go.
-        func: The function, with `args` and `kwargs`.
-        args: Its positional arguments.
-        kwargs: Its keyword arguments.
-        shared: The ids of those arguments that are the same for all examples.
-        per_example: Those that differ from example to example.
-        names: The parameters behind the shared ones.
-        again: Calls another function under the same rules.
-    """
+    """A function about to be called, and which of its arguments are the same for all examples."""
 
     tape: Tape
     func: Callable[..., Any]
@@ -81,13 +70,7 @@ def with_taps(call: Call, dimensions: int, batch: int) -> Any:
 
 
 def tapped(call: Call, shared: torch.Tensor, dimensions: int, batch: int) -> torch.Tensor:
-    """Returns a copy for every entry of the batch, which reports its gradient.
-
-    The copies take no memory of their own.
-
-    Raises:
-        PrivacyError: Its first axis is neither the batch's nor to be broadcast.
-    """
+    """Returns a copy for every entry of the batch, without memory, which reports its gradient."""
     tape, target = call.tape, call.tape.target(shared)
     own_axis = shared.dim() == dimensions and len(shared) == batch and batch > 1
     if shared.dim() == dimensions and len(shared) not in (1, batch):
@@ -113,11 +96,7 @@ def tapped(call: Call, shared: torch.Tensor, dimensions: int, batch: int) -> tor
 
 
 def batch_size(call: Call, dimensions: int) -> int:
-    """Returns how long the first axis of the per_example arguments is.
-
-    Raises:
-        PrivacyError: It is not the batch's, or a multiple of it.
-    """
+    """Returns how long the first axis of the per_example arguments is."""
     sizes = {
         len(tensor) for tensor in call.per_example if tensor.dim() == dimensions and dimensions
     }

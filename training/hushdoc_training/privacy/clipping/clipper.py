@@ -24,22 +24,13 @@ from hushdoc_training.privacy.clipping.unwrapped_torch import grad, uncompiled
 class Clipper(ABC):
     """Adds up clipped gradients of records; each subclass has its own way to `add` a batch of them.
 
-    Attributes:
-        model: The model whose trainable parameters, at the start, are differentiated.
-        clipping_norm: The norm that no record's gradient exceeds.
-        placement: Where those parameters stand.
-        sums: The running sum for every one of them by its name, fp32, not divided. Of a model that
-            is sharded over processes it is the sum over all of them, and each has its shard of it;
-            then all call every method together.
+    `sums` holds the running sum for every trainable parameter by its name, fp32, not divided. Of a
+    model that is sharded over processes it is the sum over all of them, and each has its shard of
+    it; then all call every method together.
     """
 
     def __init__(self, model: nn.Module, *, clipping_norm: float) -> None:
-        """Looks the model over.
-
-        Raises:
-            PrivacyError: Nothing is trainable, or a layer keeps statistics over a batch.
-            ValueError: The clipping norm is not positive.
-        """
+        """Looks the model over."""
         self.model = model
         self.clipping_norm = positive_norm(clipping_norm)
         self.placement = place(model)
@@ -51,32 +42,17 @@ class Clipper(ABC):
     ) -> ClippedBatch:
         """Adds the clipped gradients of the records of one physical batch.
 
-        Args:
-            losses: Runs the forward pass.
-            records: int64, shape [examples]: which record (0, 1, ...) an example belongs to. -1
-                marks an example of padding, which counts for nothing.
-            weights: What an example's loss is multiplied by, shape [examples]; 1 by default. For a
-                mean over the chunks of a document 1 / chunks, for noise multiplicity 1 /
-                multiplicity.
-
-        Returns:
-            Norms, losses and the number of records left out.
-
-        Raises:
-            PrivacyError: A trainable parameter is used in a way that can't be followed exactly.
+        `records` (int64, shape [examples]) says which record (0, 1, ...) an example belongs to; -1
+        marks an example of padding, which counts for nothing. `weights` multiply the losses: 1 /
+        chunks for a mean over the chunks of a document, 1 / multiplicity for noise multiplicity.
         """
 
     @uncompiled()
     def add_large(self, losses: Iterable[Losses]) -> ClippedBatch:
         """Adds one record that is too large for one batch, by plain backward passes over its parts.
 
-        Args:
-            losses: The record's parts; their losses are summed as they come. Where the model is
-                sharded, every process gives as many parts of the same record, which are its own,
-                and keeps a shard of the record's gradient.
-
-        Returns:
-            Its norm, and the losses of all examples of all parts.
+        Where the model is sharded, every process gives as many parts of the same record, which are
+        its own, and keeps a shard of the record's gradient.
         """
         gradients = self.placement.zeros()
         differentiated = _piece_by_piece if self.placement.sharded else _at_once
@@ -103,11 +79,7 @@ class Clipper(ABC):
 
 
 def losses_of_examples(losses: Losses, examples: int) -> torch.Tensor:
-    """Returns the losses of a batch.
-
-    Raises:
-        PrivacyError: There is not one loss for every example.
-    """
+    """Returns the losses of a batch, and refuses any but one loss for every example."""
     by_example = losses()
     if by_example.shape != (examples,):
         raise PrivacyError(
@@ -131,11 +103,7 @@ def nothing_but_padding(parameters: Mapping[str, nn.Parameter], grouping: Groupi
 
 
 def pretended(grouping: Grouping) -> Grouping:
-    """Returns a batch of padding as one record, which is computed like any other and left out.
-
-    Where parameters are sharded, a process that has nothing to compute still takes part in
-    gathering them.
-    """
+    """Returns padding as one record, for a process that only takes part in gathering shards."""
     return Grouping(torch.zeros_like(grouping.records), grouping.weights)
 
 

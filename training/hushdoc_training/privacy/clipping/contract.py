@@ -37,11 +37,7 @@ class ClippedBatch:
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
-    """Returns the parameters that training changes, by name; tied ones once.
-
-    Raises:
-        PrivacyError: Nothing is trainable, or a layer mixes records by its very nature.
-    """
+    """Returns the parameters that training changes, by name; tied ones once."""
     for name, module in model.named_modules():
         if _mixes_records(module):
             raise PrivacyError(
@@ -59,26 +55,13 @@ def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def clip_factors(squares: torch.Tensor, clipping_norm: float) -> torch.Tensor:
-    """Returns what every record's gradient is multiplied by; 0 where it is not finite.
-
-    Args:
-        squares: Squared norms of the records' gradients, shape [records].
-        clipping_norm: The bound, > 0.
-
-    Examples:
-        >>> clip_factors(torch.tensor([16.0, 0.25, float("inf")]), 1.0)
-        tensor([0.2500, 1.0000, 0.0000])
-    """
+    """Returns a factor for each record's squared norm; 0 where it is not finite."""
     factors = (clipping_norm / squares.sqrt()).clamp(max=1.0) * (1 - SLACK)
     return torch.where(torch.isfinite(squares), factors, torch.zeros_like(factors))
 
 
 def positive_norm(clipping_norm: float) -> float:
-    """Returns the clipping norm.
-
-    Raises:
-        ValueError: It is not a positive number, or so small that squares vanish in fp32.
-    """
+    """Returns the clipping norm, which must be positive and large enough for its square in fp32."""
     if not 0 < clipping_norm < float("inf"):
         raise ValueError(f"clipping_norm is {clipping_norm}; it must be positive and finite.")
     if clipping_norm < LEAST_NORM:

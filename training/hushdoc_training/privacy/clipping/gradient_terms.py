@@ -46,13 +46,7 @@ class Products:
     """Pairs of a linear layer: v is its input, u the gradient of its output."""
 
     def __init__(self, grouping: Grouping, u: torch.Tensor, v: torch.Tensor) -> None:
-        """Keeps a pair.
-
-        Args:
-            grouping: Examples of the batch.
-            u: Shape [examples, positions, p].
-            v: Shape [examples, positions, d].
-        """
+        """Keeps u, shape [examples, positions, p], and v, shape [examples, positions, d]."""
         self.grouping = grouping
         self.u = u
         self.v = v
@@ -166,15 +160,7 @@ class Lookups:
         shape: torch.Size,
         padding: int | None,
     ) -> None:
-        """Keeps the pairs of examples that belong to a record, padding of the table left out.
-
-        Args:
-            grouping: Examples of the batch.
-            index: Shape [examples, positions].
-            gradient: Shape [examples, positions, d].
-            shape: The table's.
-            padding: The index that gets no gradient.
-        """
+        """Keeps the pairs of examples that belong to a record, padding of the table left out."""
         self.shape = shape
         self.num_records = grouping.num_records
         records = grouping.records.to(index.device).unsqueeze(1).expand_as(index)
@@ -245,17 +231,7 @@ class PerExample:
 
 
 def gram(u: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the squared norm of u^T v without forming it, and the trace of the same sum.
-
-    Args:
-        u: Shape [t, p].
-        v: Shape [t, d].
-
-    Examples:
-        >>> u, v = torch.tensor([[1.0], [2.0]]), torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-        >>> gram(u, v)
-        (tensor(5.), tensor(5.))
-    """
+    """Returns the squared norm of u^T v (shapes [t, p], [t, d]), not formed, and the trace."""
     square, trace = u.new_zeros(()), u.new_zeros(())
     for start in range(0, u.shape[0], _TILE):
         stop = start + _TILE
@@ -267,10 +243,7 @@ def gram(u: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def cross_square(parts: Sequence[Products | Lookups], record: int) -> torch.Tensor | None:
-    """Returns the squared norm of the sum of several parts of one large table, for one record.
-
-    By Gram matrices; None where the parts all but cancel, so that it would be mostly rounding.
-    """
+    """Returns the squared norm of a sum of parts for one record; None where they all but cancel."""
     pairs = [_indexed_pair(part, record) for part in parts]
     total, trace = pairs[0][1].new_zeros(()), pairs[0][1].new_zeros(())
     for i, (u, v) in enumerate(pairs):
@@ -296,10 +269,7 @@ def lookup_squares(parts: Sequence[Lookups]) -> torch.Tensor:
 
 
 def kept_examples(factors: torch.Tensor) -> torch.Tensor | None:
-    """Returns which entries have a factor above 0, None for all of them.
-
-    What is left out must not even be multiplied by 0: it may be infinite.
-    """
+    """Returns the factors above 0, None for all: what is left out may be infinite."""
     kept = factors > 0
     return None if bool(kept.all()) else kept.nonzero().squeeze(1)
 

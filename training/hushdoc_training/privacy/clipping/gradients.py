@@ -48,11 +48,7 @@ def differentiate(
     *,
     retain_graph: bool = False,
 ) -> None:
-    """Runs one backward pass and hands over one gradient for every parameter that it reaches.
-
-    Raises:
-        PrivacyError: A gradient came in several pieces, so its norm would not be known.
-    """
+    """Runs one backward pass; every gradient must come in one piece, so that its norm is known."""
     seen: set[str] = set()
 
     def once(name: str, gradient: torch.Tensor) -> None:

@@ -8,24 +8,12 @@ import torch
 class Grouping:
     """Examples of a batch, records, and the weights of examples.
 
-    Attributes:
-        examples: How many examples the batch has, padding included.
-        num_records: How many records, numbered from 0.
-        records: The record of every example, -1 for padding; on the CPU.
-        members: For every record its examples: a slice where they stand side by side, else indices.
-        one_to_one: Example i is record i, for every i: nothing needs to be gathered.
+    Records are numbered from 0, -1 for padding, on the CPU; `members` of a record are a slice where
+    its examples stand side by side, else indices.
     """
 
     def __init__(self, records: torch.Tensor, weights: torch.Tensor | None) -> None:
-        """Sorts the examples.
-
-        Args:
-            records: int64, shape [examples].
-            weights: Shape [examples], or None for ones.
-
-        Raises:
-            ValueError: Wrong shape or type, or a record below -1.
-        """
+        """Sorts the examples of `records` (int64, shape [examples]); no weights are ones."""
         if records.dim() != 1 or records.dtype != torch.int64:
             raise ValueError(
                 f"records has shape {list(records.shape)} and type {records.dtype}; it must be one "

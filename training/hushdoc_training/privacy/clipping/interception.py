@@ -48,11 +48,7 @@ _BLANK = frozenset({"new_empty", "new_full", "new_ones", "new_tensor", "new_zero
 
 
 class Interception(TorchFunctionMode):
-    """Active during one forward and backward pass (activation checkpoints run parts again).
-
-    Attributes:
-        moved: Examples that were picked or put in another order, as they were before.
-    """
+    """Active during one forward and backward pass (activation checkpoints run parts again)."""
 
     def __init__(self, tape: Tape, model: nn.Module, placement: Placement) -> None:
         """Learns which tensors are the model's own."""
@@ -75,10 +71,7 @@ class Interception(TorchFunctionMode):
         return self._call(func, args, kwargs or {})
 
     def enter(self, tensor: torch.Tensor) -> None:
-        """Takes a tensor that the losses hand to the model for examples, if it has as many entries.
-
-        A batch that the losses built is a function of constants until then.
-        """
+        """Takes a tensor handed to the model: what the losses built is constant until then."""
         fits = tensor.dim() and len(tensor) == self._tape.grouping.examples
         if fits and self._role(tensor) == _CONSTANT:
             self._mark(tensor, _PER_EXAMPLE)

@@ -18,10 +18,6 @@ def require_local(losses: torch.Tensor, moved: Iterable[torch.Tensor]) -> None:
     """Requires that each loss depends on its own example alone of what was moved on the way to it.
 
     Scaling every loss by a number of its own has to scale the gradients of its example by the same.
-
-    Args:
-        losses: Shape [examples]; its graph is kept.
-        moved: Tensors with an entry for every example, before they were moved.
     """
     sources = [tensor for tensor in moved if tensor.requires_grad]
     if not sources or not losses.requires_grad:

@@ -26,18 +26,7 @@ from hushdoc_training.privacy.clipping.unwrapped_torch import grad, uncompiled
 
 
 class OneByOne(Clipper):
-    """A clipper that is exact for any architecture, at one backward pass per record.
-
-    Examples:
-        >>> model = nn.Linear(2, 1, bias=False)
-        >>> _ = nn.init.constant_(model.weight, 1.0)
-        >>> clipper = OneByOne(model, clipping_norm=1.0)
-        >>> examples = torch.tensor([[3.0, 4.0], [0.3, 0.4]])
-        >>> clipper.add(lambda: model(examples).squeeze(1), torch.tensor([0, 1])).norms
-        tensor([5.0000, 0.5000])
-        >>> clipper.sums["weight"]
-        tensor([[0.9000, 1.2000]])
-    """
+    """A clipper that is exact for any architecture, at one backward pass per record."""
 
     @uncompiled()
     def add(

@@ -27,14 +27,7 @@ Fill = Callable[[torch.Tensor], Any]
 
 
 class Placement:
-    """Parameters that stand whole.
-
-    Attributes:
-        sharded: Whether parameters are gathered for use, so that all processes have to make the
-            same number of forward and backward passes.
-        parameters: The trained ones by name, as the forward pass uses them.
-        constants: The frozen ones.
-    """
+    """Parameters that stand whole; sharded ones make all processes run equally many passes."""
 
     sharded = False
 
@@ -74,12 +67,7 @@ class Shards(Placement):
     sharded = True
 
     def __init__(self, model: nn.Module, modules: list[Any]) -> None:
-        """Gathers each module once, to learn which tensors the forward pass will use.
-
-        Raises:
-            PrivacyError: Some trained parameters are in no shard, or shards are laid out in several
-                ways.
-        """
+        """Gathers each module once, to learn which tensors the forward pass will use."""
         for module in modules:
             module.reshard()  # a pass without a backward pass leaves the outermost whole
         self._shards: dict[str, Any] = dict(trainable(model))
@@ -158,12 +146,7 @@ class Shards(Placement):
 
 
 def place(model: nn.Module) -> Placement:
-    """Returns where a model's parameters stand.
-
-    Raises:
-        PrivacyError: Nothing is trainable, a layer mixes records, or only some of the parameters
-            are sharded.
-    """
+    """Returns where a model's parameters stand."""
     modules = sharded_modules(model)
     if modules:
         return Shards(model, modules)

@@ -63,14 +63,7 @@ class ReplayedDraws:
 
 
 class Controlled(TorchFunctionMode):
-    """Leaves dropout out, and computes in the tensors' own types where autocast would round.
-
-    Attributes:
-        precise: Whether autocast is suspended.
-        dropout: Whether dropout is left in.
-        lowered: Whether something was computed in a type of 16 bits.
-        autocast: Whether autocast was on somewhere.
-    """
+    """Leaves dropout out, and computes in the tensors' own types where autocast would round."""
 
     def __init__(self, *, precise: bool, dropout: bool = False) -> None:
         """Begins with nothing seen."""

@@ -25,11 +25,7 @@ Rule = Callable[[Call], Any]
 
 
 def combine(call: Call) -> Any:
-    """Runs a function with its shared arguments replaced by ones that report their gradients.
-
-    Raises:
-        PrivacyError: There is no rule that would be exact.
-    """
+    """Runs a function with its shared arguments replaced by ones that report their gradients."""
     rule = _RULES.get(call.func) or _BY_NAME.get(call.name)
     if rule is None:
         raise call.refuse("for which there is no rule")

@@ -52,20 +52,10 @@ def check(
     """Refuses to train where the clipped gradients would not be those of single records.
 
     Dropout is off while it looks, and whatever else the model draws is drawn again for each pass.
-    It leaves the clipper's sums at zero and releases nothing.
-
-    Args:
-        clipper: The clipper to be used.
-        losses_of: Runs the model on the chosen examples of a sample of data.
-        num_examples: How many examples the sample has; at least 2. More, and examples that differ
-            in length, find more.
-        tolerance: Largest relative difference of a norm or a clipped sum. The default is for fp32;
-            3e-2 is what bf16 allows, and is granted only where something is computed in bf16 that
-            can't be computed in fp32 instead.
-
-    Returns:
-        The parameters that got no gradient from any example. Noise would move them all the same:
-        freeze them.
+    It leaves the clipper's sums at zero and releases nothing. `tolerance` is the largest relative
+    difference of a norm or a clipped sum; 3e-2 is what bf16 allows, and is granted only where
+    something is computed in bf16 that can't be computed in fp32 instead. Returns the parameters
+    without a gradient from any example: noise would move them all the same.
     """
     if num_examples < 2:
         raise ValueError(f"The self-test got {num_examples} examples; it needs at least 2.")
@@ -96,14 +86,8 @@ def check_drawing(
     All passes get the same draws, so it is seen whether the clipped gradients are those of single
     records, and so whether a gradient leads from a loss to other examples. Losses of the same
     example in other company can't be compared, for there it draws otherwise: that `check` does, on
-    losses that draw nothing.
-
-    Returns:
-        Whether it could be compared: the same draws gave the same losses. They do not where losses
-        draw from a generator of their own.
-
-    Raises:
-        PrivacyError: A parameter's gradients differ; the message names it.
+    losses that draw nothing. Returns False where losses draw from a generator of their own, so
+    nothing compares.
     """
     clipper.clear()
     try:

@@ -46,13 +46,7 @@ def leaves(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 class Target:
-    """A tensor that is the same for all examples: a parameter, or something computed from some.
-
-    Attributes:
-        tensor: The tensor.
-        dense: Sums of its gradients by record, shape [records, *shape], or None.
-        parts: What is left to add to them.
-    """
+    """A tensor that is the same for all examples: a parameter, or something computed from some."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         """Starts without gradients."""
@@ -63,12 +57,7 @@ class Target:
         self._formed: dict[int, torch.Tensor] = {}  # records whose parts all but cancel
 
     def add_dense(self, gradients: torch.Tensor, squares: torch.Tensor | None = None) -> None:
-        """Adds gradients by record; they become the target's own.
-
-        Args:
-            gradients: fp32, shape [records, *shape].
-            squares: Their squared norms, if known already.
-        """
+        """Adds gradients by record, fp32, shape [records, *shape]; they become the target's own."""
         if self.dense is None:
             self.dense, self._dense_squares = gradients, squares
         else:
@@ -138,11 +127,8 @@ class Target:
 class Tape:
     """Everything that one physical batch leaves behind.
 
-    Attributes:
-        grouping: Which examples make up which record.
-        anchor: A tensor that requires a gradient, so that the backward pass reaches every layer.
-        token: Marks tensors as seen in this pass, without keeping the tape alive.
-        listening: Whether a backward pass leaves gradients here.
+    `anchor` requires a gradient, so that the backward pass reaches every layer; `token` marks
+    tensors as seen in this pass, without keeping the tape alive.
     """
 
     def __init__(self, grouping: Grouping, placement: Placement) -> None:

@@ -53,10 +53,7 @@ def composite(func: Callable[..., Any], examples: int) -> Callable[..., Any] | N
 
 @contextmanager
 def uncompiled() -> Iterator[None]:
-    """Runs what `torch.compile` made as it was written, inside the block or a decorated function.
-
-    Compiled functions can't be watched, and free what a second backward pass would need.
-    """
+    """Runs compiled functions as they were written; compiled, they can't be watched."""
     stance = getattr(torch.compiler, "set_stance", None)  # new in torch 2.6
     if stance is None or "torch._dynamo" not in sys.modules:  # nothing was compiled
         yield
@@ -71,11 +68,7 @@ _grad: Callable[..., tuple[torch.Tensor | None, ...]] = opened(torch.autograd.gr
 
 
 def grad(*args: Any, **kwargs: Any) -> tuple[torch.Tensor | None, ...]:
-    """Returns gradients as `torch.autograd.grad` does.
-
-    Raises:
-        PrivacyError: An activation checkpoint can only be gone through as a whole.
-    """
+    """Returns gradients as `torch.autograd.grad`; part of an activation checkpoint is refused."""
     try:
         return _grad(*args, **kwargs)
     except RuntimeError as error:
