@@ -213,6 +213,7 @@ CASES: tuple[Case, ...] = (
     case("certificate/of-another-model", _certificate_of_another, "DIGEST_MISMATCH"),
     case("certificate/model-of-another", _model_of_another, "EMBEDDED_METADATA_MISMATCH"),
     case("certificate/whole-replay-of-another-model", _whole_replay, "WRONG_MODEL"),
+    case("certificate/name-of-other-case", lambda s: s.demand(model="Invoice-KIE"), "WRONG_MODEL"),
     case("certificate/rollback", _rollback, "ROLLBACK"),
     case("certificate/stale", lambda s: s.demand(max_age_days=0.1), "STALE"),
     case("certificate/future", _certified(issued_at="2026-12-22T00:00:00Z"), "NOT_YET_VALID"),

@@ -64,6 +64,7 @@ READING: tuple[tuple[str, Act, str], ...] = (
     ("schema-of-tomorrow", forged("predicate.schemaVersion", 2), "UNKNOWN_VALUE"),
     ("schema-zero", forged("predicate.schemaVersion", 0), "UNKNOWN_VALUE"),
     ("critical-extension", forged("predicate.critical", ["tomorrow"]), "UNKNOWN_CRITICAL"),
+    ("critical-word-that-is-known", forged("predicate.critical", ["audits"]), "UNKNOWN_CRITICAL"),
     ("critical-is-a-text", forged("predicate.critical", "tomorrow"), "BAD_FIELD"),
     (
         "coverage-absent",
@@ -138,6 +139,11 @@ READING: tuple[tuple[str, Act, str], ...] = (
             ("of-no-such-day", "2026-02-30T08:00:00Z"),
         )
     ),
+    ("expires-never", forged("predicate.expiresAt", "never"), "BAD_FIELD"),
+    ("step-without-its-data", forged("predicate.derivation", [{"step": "x"}]), "BAD_FIELD"),
+    ("step-that-says-no", forged("predicate.derivation.0.dataDependent", "no"), "BAD_FIELD"),
+    ("model-of-a-name", forged("predicate.model", {"name": "x"}), "BAD_FIELD"),
+    ("id-in-other-digits", forged("predicate.certificateId", "\u0660" * 32), "BAD_FIELD"),
     ("id-too-short", forged("predicate.certificateId", "0" * 31), "BAD_FIELD"),
     ("id-in-capitals", forged("predicate.certificateId", "A" * 32), "BAD_FIELD"),
     ("version-negative", forged("predicate.model.version", -1), "BAD_FIELD"),

@@ -330,15 +330,15 @@ def replaced(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
     return change
 
 
-def set_in(data: Any, path: str, value: Any) -> None:
-    """Sets a value deep in plain data: `predicate.guarantees.0.unit`."""
+def set_in(data: Any, path: str, value: Any, *, new: bool = False) -> None:
+    """Sets a value deep in plain data: `predicate.guarantees.0.unit`; `new` adds its key."""
     *segments, last = path.split(".")
     for segment in segments:
         data = data[int(segment)] if isinstance(data, list) else data[segment]
     if isinstance(data, list):
         data[int(last)] = value
     else:
-        assert last in data, f"{last} is not there to be changed"
+        assert (last in data) != new, f"{last} is not there to be changed"
         data[last] = value
 
 

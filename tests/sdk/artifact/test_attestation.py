@@ -7,10 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import pytest
-
-from hushdoc.artifact import artifact, attestation, folder
-from hushdoc.errors import HushdocError
+from hushdoc.artifact import attestation, folder
 from hushdoc.policy.policy import Policy
 from hushdoc.signing import keys as signing_keys
 from hushdoc.signing import revocation
@@ -68,21 +65,6 @@ def test_an_auditor_for_other_models_is_not_trusted(
     auditors = build.trust(other_key, roles=("audit",), models=("receipts",)).keys
     trust = TrustStore(keys=(*build.trust(key).keys, *auditors))
     assert read(path, build.policy(key, trust=trust)).untrusted_audits == 1
-
-
-def test_an_audit_above_the_claim_rejects_the_model(
-    build: ModuleType, key: Any, other_key: Any, tmp_path: Path
-) -> None:
-    path = build.seal(tmp_path / "a", key)
-    policy = policy_of(build, key, other_key)
-    build.append_audit(path, other_key, build.audit_report(build.audit(epsilon_lower=7.0)))
-    assert artifact.verify(path, policy, now=NOW).passed
-    build.append_audit(path, other_key, build.audit_report(build.audit(epsilon_lower=7.9)))
-    with pytest.raises(HushdocError) as caught:
-        artifact.open_artifact(path, policy, now=NOW)
-    assert caught.value.code == "AUDIT_CONTRADICTION"
-    # Without trust in its auditor the same line says nothing.
-    assert artifact.verify(path, build.policy(key), now=NOW).passed
 
 
 def revoke(build: ModuleType, path: Path, key: Any, **revoked: Any) -> None:

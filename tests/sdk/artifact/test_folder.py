@@ -276,6 +276,9 @@ def test_no_more_entries_are_looked_at_than_may_be_there(
 
 
 def test_subjects_are_signed_from_plain_files_only(plain: Path, snapshot: Path) -> None:
+    (plain / "README.md").touch()
+    (plain / ".git").mkdir()
+    (plain / ".git" / "HEAD").touch()
     assert [item.name for item in folder.subjects_of(plain)] == ["labels.json", "onnx/model.onnx"]
     assert folder.subjects_of(plain)[1].sha256 == digest(b"model")
     assert code_of(lambda: folder.subjects_of(snapshot)) == "SYMLINK"

@@ -9,14 +9,12 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import pytest
 
 from hushdoc.accounting.mechanism import Composed, HashFill
 from hushdoc.artifact import artifact
 from hushdoc.artifact import manifest as contents
 from hushdoc.artifact.signed_file import Memory
 from hushdoc.certificate.certificate import ModelIdentity
-from hushdoc.errors import HushdocError
 from hushdoc.policy.policy import Policy
 
 ENTRY = "table.safetensors"
@@ -69,17 +67,6 @@ def seal(
     return build.seal(folder, key, certified, files)
 
 
-def code_of(build: ModuleType, key: Any, path: Path) -> str:
-    policy = Policy.integrity_only(build.trust(key))
-    codes = set()
-    for opened in (artifact.verify, artifact.open_artifact):
-        with pytest.raises(HushdocError) as caught:
-            opened(path, policy)
-        codes.add(caught.value.code)
-    assert len(codes) == 1
-    return codes.pop()
-
-
 def test_a_table_is_sealed_and_opened(build: ModuleType, key: Any, tmp_path: Path) -> None:
     fill = HashFill(rows=64, columns=3)
     path = seal(build, key, tmp_path / "a", encoded(build, table()), fill=fill)
@@ -90,21 +77,6 @@ def test_a_table_is_sealed_and_opened(build: ModuleType, key: Any, tmp_path: Pat
         start = len(view) - 16 - table().nbytes
         mapped = np.frombuffer(view[start : start + table().nbytes], "<f4").reshape(64, 3)
     assert (mapped == table()).all()
-
-
-def test_files_beside_the_model_are_looked_into_as_well(
-    build: ModuleType, key: Any, tmp_path: Path
-) -> None:
-    """Whatever a runtime might load is held to its format, the entry or not."""
-    for number, (content, code) in enumerate(
-        [
-            (b"x", "BAD_SAFETENSORS"),
-            (encoded(build, table(), {"x": "y"}), "EMBEDDED_METADATA_MISSING"),
-        ]
-    ):
-        files = build.files(evidence__canaries_DOT_SafeTensors=content)
-        path = build.seal(tmp_path / str(number), key, contents=files)
-        assert code_of(build, key, path) == code
 
 
 def test_a_malformed_file_is_a_finding_so_that_the_hash_has_the_first_word(

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import tracemalloc
 from types import ModuleType
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hushdoc.artifact import onnx_scan
 from hushdoc.artifact.signed_file import Memory
@@ -49,43 +45,19 @@ def test_the_runtimes_own_operators_are_accepted(build: ModuleType, domain: str)
 
 def bombs(build: ModuleType) -> dict[str, bytes]:
     message, number = build.message, build.number
-    deep = b""
-    for _ in range(40):
-        deep = message(1, message(5, message(6, deep)))
     return {
-        "empty": b"",
-        "text": b"this is no model",
         "truncated": build.onnx()[:-3],
-        "no graph": number(1, 8),
-        "two graphs": build.onnx(message(7, b"")),
-        "deep": build.onnx(graph=deep),
-        "many": build.onnx(graph=number(9, 1) * (onnx_scan.MAX_FIELDS + 1)),
-        "group": build.onnx(build.varint(30 << 3 | 3)),
         "end of group": build.onnx(build.varint(30 << 3 | 4)),
-        "wire type 7": build.onnx(build.varint(30 << 3 | 7)),
-        "field 0": build.onnx(b"\x00\x00"),
         "long tag": build.onnx(b"\x88\x80\x80\x80\x80\x00\x08"),
-        "long number": build.onnx(b"\x28" + b"\xff" * 10 + b"\x01"),
-        "huge length": build.onnx(b"\x3a\xff\xff\xff\xff\x0f"),
-        "graph as number": build.onnx(number(7, 1)),
-        "location as bytes": build.onnx(graph=message(5, message(14, b"\x01"))),
-        "key twice": build.onnx(message(14, message(1, "a")), message(14, message(1, "a"))),
         "key twice in one": build.onnx(message(14, message(1, "a"), message(1, "b"))),
-        "domain twice": build.onnx(graph=message(1, message(7, "com.evil"), message(7, ""))),
         "no UTF-8": build.onnx(graph=message(1, message(4, b"\xff"))),
-        "ORT format": build.onnx()[:4] + b"ORTM" + build.onnx()[8:],
         "text as number": build.onnx(graph=message(1, number(4, 1))),
         "text as eight bytes": build.onnx(graph=message(1, build.varint(4 << 3 | 1) + b"x" * 8)),
         "graph as four bytes": build.onnx(build.varint(7 << 3 | 5) + b"x" * 4),
         "field beyond its message": build.onnx(message(7, build.varint(9 << 3 | 2) + b"\x50")),
         "number beyond its message": build.onnx(message(7, build.varint(9 << 3) + b"\x80")),
         "long key": build.onnx(message(14, message(1, "k" * ((1 << 16) + 1)))),
-        "long value": build.onnx(message(14, message(2, "v" * ((1 << 16) + 1)))),
         "long operator": build.onnx(graph=message(1, message(4, "o" * 70_000))),
-        "many keys": build.onnx(*(message(14, message(1, f"k{key}")) for key in range(1000))),
-        "much metadata": build.onnx(
-            *(message(14, message(1, f"k{key}"), message(2, "v" * 65_000)) for key in range(17))
-        ),
     }
 
 
@@ -160,12 +132,3 @@ def test_what_protobuf_can_not_read_is_refused_unread() -> None:
 def test_weights_are_skipped_and_not_walked(build: ModuleType) -> None:
     weight = build.message(5, build.message(9, b"\xff" * 5_000_000))
     assert onnx_scan.scan(build.onnx(graph=weight))
-
-
-@given(st.data())
-def test_no_bytes_break_the_walker(build: ModuleType, data: Any) -> None:
-    content = bytearray(build.onnx(graph=build.message(5, build.number(14, 0))))
-    for _ in range(data.draw(st.integers(1, 4))):
-        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    with contextlib.suppress(ArtifactError):
-        onnx_scan.scan(bytes(content))

@@ -1,4 +1,4 @@
-"""Claims: what is written is read back, and a wrong field is named."""
+"""Claims: what is written is read back; more wrong fields are in `tests/hostile`."""
 
 from __future__ import annotations
 
@@ -73,57 +73,23 @@ def edited(build: ModuleType, *path: Any, value: Any) -> bytes:
 @pytest.mark.parametrize(
     ("path", "value", "code"),
     [
-        (("guarantees", 0, "unit"), "user-level", "UNKNOWN_VALUE"),
-        (("guarantees", 0, "unit"), "d\u043ecument", "UNKNOWN_VALUE"),
-        (("guarantees", 0, "unit"), "Document", "UNKNOWN_VALUE"),
-        (("guarantees", 0, "unit"), ["document"], "BAD_FIELD"),
-        (("guarantees", 0, "adversary"), "nobody", "UNKNOWN_VALUE"),
-        (("guarantees", 0, "kind"), "DP", "UNKNOWN_VALUE"),
         (("guarantees", 0, "adjacency"), "swap", "UNKNOWN_VALUE"),
         (("guarantees", 0, "rng"), "torch", "UNKNOWN_VALUE"),
-        (("guarantees", 0, "accountant", "name"), "moments", "UNKNOWN_VALUE"),
-        (("guarantees", 0, "epsilon"), True, "BAD_FIELD"),
-        (("guarantees", 0, "epsilon"), "8", "BAD_FIELD"),
-        (("guarantees", 0, "epsilon"), -1, "BAD_FIELD"),
-        (("guarantees", 0, "epsilon"), None, "BAD_FIELD"),
-        (("guarantees", 0, "delta"), 1.5, "BAD_FIELD"),
         (("guarantees", 0, "delta"), None, "BAD_FIELD"),
         (("guarantees", 0, "profile"), [[8]], "BAD_FIELD"),
-        (("guarantees", 0, "profile"), [[8, 1e-5, 0]], "BAD_FIELD"),
         (("guarantees", 0, "profile"), [8, 1e-5], "BAD_FIELD"),
-        (("guarantees", 0, "coversAllPrivateAccesses"), 1, "BAD_FIELD"),
-        (("guarantees", 0, "coversAllPrivateAccesses"), None, "BAD_FIELD"),
-        (("guarantees", 0, "reason"), "because", "BAD_FIELD"),
-        (("guarantees", 0, "condition"), "if it rains", "BAD_FIELD"),
-        (("guarantees", 0, "kind"), "none", "BAD_FIELD"),
         (("guarantees", 0, "kind"), "dp-conditional", "BAD_FIELD"),
-        (("guarantees", 0, "transcript"), "other", "BAD_FIELD"),
-        (("guarantees", 0, "observes"), "", "BAD_FIELD"),
-        (("guarantees", 0, "observes"), "x" * 5000, "BAD_FIELD"),
         (("guarantees", 0, "auditLowerBound"), -3, "BAD_FIELD"),
         (("guarantees", 0, "gdpMu"), "3", "BAD_FIELD"),
         (("guarantees", 0, "aggregation"), "trusted", "UNKNOWN_VALUE"),
-        (("guarantees", 0, "adversary"), "server", "BAD_FIELD"),
         (("releases", 0), "the model", "UNKNOWN_VALUE"),
-        (("protectedData", 0, "commitment"), "sha256:" + "ab" * 32, "BAD_FIELD"),
         (("audits",), [{}], "BAD_FIELD"),
         (("preRegisteredAudits",), [{"protocol": "ask"}], "BAD_FIELD"),
-        (("guarantees",), [], "BAD_FIELD"),
-        (("guarantees",), {}, "BAD_FIELD"),
-        (("transcripts", "training", "count"), -1, "BAD_FIELD"),
-        (("transcripts", "training", "type"), "laplace", "UNKNOWN_VALUE"),
         (("dataAccesses", 0, "accountedIn"), ["other"], "BAD_FIELD"),
-        (("dataAccesses", 0, "accountedIn"), [], "BAD_FIELD"),
         (("dataAccesses", 0, "accountedIn"), "training", "BAD_FIELD"),
-        (("dataAccesses", 0, "accountedIn"), None, "BAD_FIELD"),
         (("dataAccesses", 0, "treatment"), "unaccounted", "BAD_FIELD"),
-        (("dataAccesses", 0, "treatment"), "ignored", "UNKNOWN_VALUE"),
-        (("dataAccesses", 0, "data"), "other", "BAD_FIELD"),
-        (("protectedData", 0, "units", 0, "count"), 149, "BAD_FIELD"),
         (("protectedData", 0, "units", 0, "count"), -1, "BAD_FIELD"),
         (("publicData", 0, "overlapWithProtected"), "some", "UNKNOWN_VALUE"),
-        (("audits",), None, "BAD_FIELD"),
-        (("notes",), [], "BAD_FIELD"),
         (("caveats",), "none", "BAD_FIELD"),
         (("training",), [], "BAD_FIELD"),
     ],
@@ -150,10 +116,3 @@ def test_what_cannot_be_read_is_never_written(build: ModuleType) -> None:
         build.claim(build.guarantee(adversary="everybody")).to_json()
     with pytest.raises(ValueError, match="finite"):
         build.claim(build.guarantee(epsilon=math.inf)).to_json()
-
-
-def test_messages_spell_hostile_names_out(build: ModuleType) -> None:
-    content = edited(build, "transcripts", "x\x1b[2J", value={"type": "parallel"})
-    with pytest.raises(CertificateError) as caught:
-        Claim.from_json(content)
-    assert str(caught.value).isprintable()

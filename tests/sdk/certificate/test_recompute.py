@@ -61,28 +61,8 @@ def test_what_was_recomputed_comes_from_the_engine_that_decided(build: ModuleTyp
     assert exact.recomputed == pld.epsilon(build.TRANSCRIPT, build.DELTA)
 
 
-def test_a_smaller_delta_is_another_claim(build: ModuleType) -> None:
-    assert code_of(build, delta=1e-6, profile=()) == "EPSILON_NOT_REPRODUCED"
-    assert code_of(build, delta=0.0, profile=()) == "EPSILON_NOT_REPRODUCED"
-
-
-@pytest.mark.parametrize("profile", [((1.0, 1e-6),), ((20.0, 1e-4),), ((5.0, 1e-5),)])
-def test_a_profile_may_not_claim_more_or_contradict(
-    build: ModuleType, profile: tuple[tuple[float, float], ...]
-) -> None:
-    assert code_of(build, profile=profile) == "EPSILON_NOT_REPRODUCED"
-
-
-def test_without_a_transcript_nothing_is_proven(build: ModuleType) -> None:
-    assert code_of(build, transcript=None) == "NO_TRANSCRIPT"
-
-
 def test_an_empty_record_in_place_of_one_is_the_same_as_none(build: ModuleType) -> None:
     assert code_of(build, adjacency="zero-out") is None
-
-
-def test_another_record_in_place_of_one_costs_more(build: ModuleType) -> None:
-    assert code_of(build, adjacency="replace-one") == "EPSILON_NOT_REPRODUCED"
 
 
 def test_whole_terms_are_not_what_this_engine_computes(build: ModuleType) -> None:
@@ -101,12 +81,6 @@ def test_what_dp_accounting_does_not_support_is_not_confirmed(build: ModuleType)
     assert recompute.reproduce(claim, mode="offline")[0].code == "EPSILON_NOT_REPRODUCED"
 
 
-@pytest.mark.parametrize("name", ["gdp-clt", "none"])
-def test_some_accountants_never_certify(build: ModuleType, name: str) -> None:
-    accountant = build.Accountant(name=name, library="x", version="1", error_bound=None)
-    assert code_of(build, accountant=accountant, epsilon=100.0) == "EPSILON_NOT_REPRODUCED"
-
-
 def test_many_different_steps_are_still_recomputed(build: ModuleType) -> None:
     steps = tuple(Gaussian(noise_multiplier=100 + index / 10) for index in range(300))
     transcript = Sequence(events=steps)
@@ -117,11 +91,6 @@ def test_many_different_steps_are_still_recomputed(build: ModuleType) -> None:
         guarantee = build.guarantee(epsilon=epsilon, profile=())
         claim = build.claim(guarantee, transcripts={"training": transcript})
         assert recompute.reproduce(claim)[0].code == code
-
-
-def test_no_noise_reproduces_nothing(build: ModuleType) -> None:
-    claim = build.claim(transcripts={"training": Gaussian(noise_multiplier=0.0)})
-    assert recompute.reproduce(claim)[0].code == "EPSILON_NOT_REPRODUCED"
 
 
 def test_only_guarantees_of_differential_privacy_are_recomputed(build: ModuleType) -> None:

@@ -1,4 +1,4 @@
-"""Names that every system reads alike, and lists of files that mean one thing."""
+"""Names that every system reads alike; `tests/hostile/test_paths.py` has more that are not."""
 
 from __future__ import annotations
 
@@ -35,73 +35,13 @@ def test_plain_names_pass(name: str) -> None:
     assert name_problem(name) is None
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        ".",
-        "..",
-        "../labels.json",
-        "a/../b",
-        "a/..",
-        "a//b",
-        "/etc/passwd",
-        "a/",
-        "a\\b",
-        "C:",
-        "C:x",
-        "a:stream",
-        ".hidden",
-        "-rf",
-        "_x",
-        "a\0b",
-        "a\nb",
-        "a b",
-        "a.",
-        "a./b",
-        "con",
-        "CON",
-        "nul.json",
-        "a/aux.onnx",
-        "com1",
-        "lpt9.txt",
-        "lаbels.json",  # noqa: RUF001 - a Cyrillic letter
-        "ﬁle",
-        "é",
-        "e\u0301",
-        "a\u202eb",
-        "x" * 201,
-        "a/b/c/d/e",
-        "a/./b",
-        ".git/config",
-        "NUL.txt",
-        "a/lpt1.json",
-        "\uff4dodel",
-        "m\u043edel.onnx",
-    ],
-)
+@pytest.mark.parametrize("name", ["_x", "a./b", "a/./b", "C:", "con", "com1", ".git/config"])
 def test_names_that_some_system_reads_otherwise_are_refused(name: str) -> None:
     assert name_problem(name) is not None
     assert code_of([entry(name)]) == "BAD_PATH"
 
 
-def test_the_signature_can_not_be_signed() -> None:
-    for name in ("privacy.intoto.jsonl", "Privacy.InToto.jsonl"):
-        assert code_of([entry(name)]) == "BAD_PATH"
-
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        ["a", "a"],
-        ["a", "A"],
-        ["a/x", "A/y"],
-        ["onnx/a", "Onnx/b"],
-        ["a", "a/b"],
-        ["a/b", "a"],
-        ["straSSe", "strasse"],
-    ],
-)
+@pytest.mark.parametrize("names", [["a/x", "A/y"], ["a/b", "a"], ["straSSe", "strasse"]])
 def test_names_that_are_one_on_some_systems_are_refused(names: list[str]) -> None:
     assert names_problem(names) is not None
     assert code_of([entry(name) for name in names]) == "BAD_SUBJECT"
@@ -109,28 +49,7 @@ def test_names_that_are_one_on_some_systems_are_refused(names: list[str]) -> Non
 
 @pytest.mark.parametrize(
     "data",
-    [
-        None,
-        {},
-        [],
-        [entry()] * 2000,
-        ["labels.json"],
-        [entry(digest={})],
-        [entry(digest={"sha256": DIGEST, "sha1": "x"})],
-        [entry(digest={"sha256": DIGEST.upper()})],
-        [entry(digest={"sha256": DIGEST[:-1]})],
-        [entry(digest={"sha256": 5})],
-        [entry(annotations={})],
-        [entry(annotations={"size": -1})],
-        [entry(annotations={"size": True})],
-        [entry(annotations={"size": 3.0})],
-        [entry(annotations={"size": 3, "note": "x"})],
-        [entry(uri="https://example.org")],
-        [entry(digest={"sha1": "ef" * 20})],
-        [entry(name=1)],
-        [{}],
-        [None],
-    ],
+    [None, ["labels.json"], [{}], [None], [entry(annotations={"size": 3, "note": "x"})]],
 )
 def test_malformed_lists_are_refused(data: Any) -> None:
     assert code_of(data) == "BAD_SUBJECT"

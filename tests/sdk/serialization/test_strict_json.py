@@ -1,4 +1,4 @@
-"""One text has one reading; everything else is refused."""
+"""One text has one reading; `tests/hostile/test_json.py` has the most of what is refused."""
 
 from __future__ import annotations
 
@@ -30,42 +30,12 @@ def test_what_is_written_is_read_back(value: object) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        b"",
-        b"{",
-        b'{"a":1}x',
-        b'{"a":1,}',
-        b'{"a":1,"a":2}',
-        b'{"a":1,"\\u0061":2}',
         b'[{"b":{"a":1,"a":1}}]',
-        b"NaN",
-        b"[Infinity]",
-        b"[-Infinity]",
-        b"1e400",
         b"-1e400",
-        b"1e-400",
         b"0.0000001e-400",
-        b"9007199254740992",
         b"-9007199254740992",
-        b"1" * 5000,
-        b"01",
-        b"+1",
-        b".5",
-        b"'a'",
-        b'"\\ud800"',
-        b'{"\\udc00":1}',
         b'"\\ud800\\u0041"',
-        b'"\xed\xa0\x80"',
-        b'"\xff"',
-        b'"\x00"',
-        b'"\n"',
-        b"\xef\xbb\xbf{}",
-        '{"a":1}'.encode("utf-16"),
-        '{"a":1}'.encode("utf-16-le"),
-        b"[" * 33 + b"]" * 33,
         b'{"a":' * 33 + b"1" + b"}" * 33,
-        b"[" * 100_000,
-        b"\xc2\xa0{}",
-        b"{}\x00",
     ],
 )
 def test_everything_else_is_refused(content: bytes) -> None:

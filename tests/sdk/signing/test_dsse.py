@@ -11,7 +11,6 @@ import pytest
 
 from hushdoc.errors import CertificateError, InputError
 from hushdoc.signing import dsse, keys
-from hushdoc.signing import keys as signing_keys
 from hushdoc.signing import trust_store as trust
 
 PAYLOAD = b'{"_type": "toy"}'
@@ -71,31 +70,15 @@ def test_the_official_envelope_of_dsse() -> None:
     assert (found.payload, found.keys) == (b"hello world", (key,))
 
 
-def test_what_is_signed_is_verified(build: ModuleType, key: Any) -> None:
-    line = dsse.sign(PAYLOAD, key)
-    assert "\n" not in line
-    found = dsse.verify(line.encode(), build.trust(key))
-    assert found.payload == PAYLOAD
-    assert [item.keyid for item in found.keys] == [keys.key_id(signing_keys.public_key_of(key))]
-
-
 @pytest.mark.parametrize("algorithm", keys.ALGORITHMS)
 def test_both_algorithms_sign(algorithm: str) -> None:
     private = keys.generate_key(algorithm)
     store = trust.TrustStore.of([trust.TrustedKey.of(private, name="x")])
     line = dsse.sign(PAYLOAD, private).encode()
-    assert dsse.verify(line, store).keys == store.keys
+    assert b"\n" not in line
+    found = dsse.verify(line, store)
+    assert (found.payload, found.keys) == (PAYLOAD, store.keys)
     assert algorithm.encode() not in line
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b"null", b"{}", b'{"payload":1,"payload":2}'])
-def test_what_is_no_envelope_is_refused(build: ModuleType, key: Any, content: bytes) -> None:
-    assert code_of(content, build.trust(key)) == "BAD_ENVELOPE"
-
-
-def test_a_huge_envelope_is_not_parsed(build: ModuleType, key: Any) -> None:
-    content = b" " * (dsse.MAX_ENVELOPE_BYTES + 1)
-    assert code_of(content, build.trust(key)) == "CERT_TOO_LARGE"
 
 
 def role_store(*roles_of_keys: tuple[Any, tuple[str, ...]]) -> trust.TrustStore:

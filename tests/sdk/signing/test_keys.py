@@ -151,32 +151,6 @@ def test_one_algorithm_never_passes_for_the_other() -> None:
         assert keys.key_problem(keys.public_key_of(private), other) is not None
 
 
-def _small_order_keys() -> list[bytes]:
-    """Every encoding of a point whose order divides eight, non-canonical ones too."""
-    prime = 2**255 - 19
-    order_eight = int.from_bytes(
-        bytes.fromhex("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"), "little"
-    )
-    values = [0, 1, prime - 1, order_eight, prime - order_eight, prime, prime + 1]
-    return [(y | sign << 255).to_bytes(32, "little") for y in values for sign in (0, 1)]
-
-
-@pytest.mark.parametrize("public_key", _small_order_keys(), ids=lambda raw: raw.hex()[:8])
-def test_keys_of_small_order_are_never_trusted(public_key: bytes) -> None:
-    with pytest.raises(SignatureError) as caught:
-        TrustedKey(name="thief", public_key=public_key)
-    assert caught.value.code == "WEAK_KEY"
-
-
-def test_the_library_trusts_keys_of_small_order() -> None:
-    """Why the test above is needed: under this key, this signature holds for any message."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    neutral = (1).to_bytes(32, "little")
-    forged = neutral + bytes(32)
-    Ed25519PublicKey.from_public_bytes(neutral).verify(forged, b"anything")
-
-
 def test_the_constant_is_a_point_of_order_eight() -> None:
     prime = 2**255 - 19
     d = -121665 * pow(121666, -1, prime) % prime

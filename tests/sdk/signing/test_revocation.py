@@ -113,33 +113,6 @@ def test_a_missing_or_broken_list_is_unavailable(
     assert caught.value.code == "REVOCATION_UNAVAILABLE"
 
 
-def test_only_keys_with_the_role_revoke(revoker: Any, key: Any, store: TrustStore) -> None:
-    assert refused(signed(key), store) == "REVOCATION_UNAVAILABLE"
-    assert refused(signed(keys.generate_key()), store) == "REVOCATION_UNAVAILABLE"
-    nobody = TrustStore.of(store.keys[1:])
-    assert refused(signed(revoker), nobody) == "REVOCATION_UNAVAILABLE"
-    assert refused(signed(revoker), TrustStore(keys=())) == "REVOCATION_UNAVAILABLE"
-
-
-def test_a_list_is_no_certificate_and_no_certificate_a_list(revoker: Any) -> None:
-    """The payload type is signed, so that even a key with every role can't be tricked."""
-    everything = TrustStore.of(
-        [TrustedKey.of(revoker, name="x", roles=("certificate", "audit", "revocation"))]
-    )
-    line = signed(revoker)
-    with pytest.raises(CertificateError) as caught:
-        dsse.verify(line, everything)
-    assert caught.value.code == "BAD_ENVELOPE"
-    relabelled = {**json.loads(line), "payloadType": dsse.PAYLOAD_TYPE}
-    with pytest.raises(CertificateError) as caught:
-        dsse.verify(json.dumps(relabelled).encode(), everything)
-    assert caught.value.code == "NO_TRUSTED_SIGNATURE"
-    as_statement = dsse.sign(LIST.to_json(), revoker).encode()
-    assert refused(as_statement, everything) == "REVOCATION_UNAVAILABLE"
-    disguised = {**json.loads(as_statement), "payloadType": revocation.PAYLOAD_TYPE}
-    assert refused(json.dumps(disguised).encode(), everything) == "REVOCATION_UNAVAILABLE"
-
-
 @pytest.mark.parametrize(
     "edit",
     [
