@@ -45,16 +45,10 @@ Report = Callable[[Attack], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Accuracy:
-    """How many texts get their own class.
-
-    Attributes:
-        right: The share that does.
-        commonest: The share if all got the commonest class.
-        texts: How many were asked.
-    """
+    """How many texts get their own class: shares, and how many texts were asked."""
 
     right: float
-    commonest: float
+    commonest: float  # the share if all got the commonest class
     texts: int
 
 
@@ -62,9 +56,6 @@ def scheme(rows: int) -> FeatureScheme:
     """Returns the features of all these tables: tokens alone.
 
     They bring the least noise to a sum, and a term has one row.
-
-    Raises:
-        ValueError: No table can have so many.
     """
     return FeatureScheme(rows=rows, bigrams=False, skip_grams=False)
 
@@ -83,12 +74,7 @@ def train_filled(
 ) -> TableCheckpoint:
     """Fits, fills, attacks, and writes `out/checkpoint`.
 
-    Raises:
-        AnnotationError: There is nothing to learn.
-        CheckpointError: The released table has a guarantee that this one could not keep.
-        InputError: Too little was learned to fill a table.
-        OutputExistsError: A checkpoint stands there already.
-        MissingExtraError: scikit-learn or safetensors is not installed.
+    A CheckpointError refuses a released table with a guarantee that this one could not keep.
     """
     require_classes(corpus, released)
     if released is not None:
@@ -141,12 +127,7 @@ def fit_and_fill(
     *,
     stream: SecretStream | None = None,
 ) -> Trained:
-    """Returns a linear classifier as a filled table.
-
-    Raises:
-        InputError: Too little was learned to fill a table.
-        MissingExtraError: scikit-learn is not installed.
-    """
+    """Returns a linear classifier as a filled table."""
     features = corpus.features(own, min_document_frequency=settings.threshold)
     numbers = whole_texts.classes(corpus)
     model = linear.fit(
@@ -221,11 +202,7 @@ def _puzzles(corpus: Corpus, counts: Any, wanted: range) -> list[Puzzle]:
 
 
 def require_classes(corpus: Corpus, released: TableCheckpoint | None = None) -> None:
-    """Refuses texts that teach nothing; a table that knows all classes may learn more of some.
-
-    Raises:
-        AnnotationError: There are too few classes.
-    """
+    """Refuses texts that teach nothing; a table that knows all classes may learn more of some."""
     there = set(np.unique(corpus.labels).tolist())
     missing = [name for number, name in enumerate(corpus.names) if number not in there]
     if there and released is not None:

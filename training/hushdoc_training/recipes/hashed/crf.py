@@ -45,28 +45,16 @@ CLUSTERS_NAME = "clusters of public word vectors"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trained:
-    """What training made, of which only `weights` and what follows from them may leave.
+    """What training made, of which only `weights` and what follows from them may leave."""
 
-    Attributes:
-        fitted: What was learned, with its gaps.
-        settings: How it was fitted and filled.
-        weights: The table to release, shape [rows, labels].
-        features: Of the training documents, without those that were dropped.
-        corpus: The training documents.
-        scheme: How text becomes rows.
-        clusters: The scheme's clusters of words.
-        scales: Shape [rows]; scale of each row, public knowledge that an attacker can divide by.
-            None where all are alike.
-    """
-
-    fitted: FittedTable
+    fitted: FittedTable  # what was learned, with its gaps
     settings: CRFSettings
-    weights: Floats
-    features: Features
+    weights: Floats  # the table to release, shape [rows, labels]
+    features: Features  # of the training documents, without those that were dropped
     corpus: Corpus
     scheme: FeatureScheme
     clusters: Clusters | None
-    scales: npt.NDArray[np.float64] | None = None
+    scales: npt.NDArray[np.float64] | None = None  # shape [rows]; public, so attackers know it
 
     @property
     def even_weights(self) -> Floats:
@@ -86,39 +74,20 @@ def train(
     settings: CRFSettings,
     *,
     out: Path,
-    name: str,
+    name: str,  # what the certificate calls the documents
     clusters: Clusters | None = None,
-    public: Features | None = None,
-    public_data: tuple[PublicData, ...] = (),
-    attack: Attack | None = None,
+    public: Features | None = None,  # public sentences, which scale the rows; of "batch"
+    public_data: tuple[PublicData, ...] = (),  # what else was used, such as these sentences
+    attack: Attack | None = None,  # measures the finished table; else the claim's kind is "none"
     with_costs: bool = False,
-    accesses: tuple[DataAccess, ...] = (),
+    accesses: tuple[DataAccess, ...] = (),  # how else the documents are read
     caveats: tuple[str, ...] = (),
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | None = None,  # called with a word or two on what comes next
 ) -> Trained:
-    """Fits, fills and attacks a table and writes its checkpoint.
+    """Fits, fills and attacks a table and writes its checkpoint as `out/checkpoint`.
 
-    Args:
-        corpus: Labelled documents.
-        scheme: What their features are.
-        settings: How to fit and fill.
-        out: The run folder; the checkpoint stands in it as `checkpoint`.
-        name: What the certificate calls the documents.
-        clusters: The scheme's clusters of words, public data.
-        public: Of the algorithm "batch": features of public sentences, which scale the rows.
-        public_data: What else was used, such as these sentences.
-        attack: Measures the finished table; without it the claim's kind is "none".
-        with_costs: Whether the paper's measured cost of frequent terms is reported. It is computed
-            from the documents and released with the claim.
-        accesses: How else the documents are read, for the certificate.
-        caveats: What else its reader should know.
-        progress: Called with a word or two on what comes next.
-
-    Raises:
-        AnnotationError: There is nothing to learn.
-        InputError: Too little was learned to fill a table.
-        OutputExistsError: A checkpoint stands there already.
-        MissingExtraError: python-crfsuite or safetensors is not installed.
+    With costs, the paper's measured cost of frequent terms is computed from the documents and
+    released with the claim.
     """
     say = progress or (lambda what: None)
     say("Fitting and filling")
@@ -162,13 +131,7 @@ def fit_and_fill(
     public: Features | None = None,
     stream: SecretStream | None = None,
 ) -> Trained:
-    """Returns a fitted and filled table.
-
-    Raises:
-        AnnotationError: There is nothing to learn.
-        InputError: Too little was learned to fill a table.
-        ValueError: The algorithm is "batch" and there are no public sentences.
-    """
+    """Returns a fitted and filled table."""
     features = corpus.features(scheme, clusters, min_document_frequency=settings.threshold)
     scales = _scales(scheme, settings, public)
     if scales is not None:
@@ -229,11 +192,7 @@ def fill(
     scales: npt.NDArray[np.float64] | None = None,
     stream: SecretStream | None = None,
 ) -> Floats:
-    """Returns the table to release.
-
-    Raises:
-        InputError: Too little was learned to fill a table.
-    """
+    """Returns the table to release."""
     stream = stream or SecretStream()
     match settings.fill:
         case "paper-fill":
@@ -259,9 +218,6 @@ def costs(trained: Trained, ranks: Sequence[int] = RANKS) -> dict[int, TermCost]
     """Returns the paper's measured cost of the words of some frequency ranks.
 
     It is a divergence of fitted distributions, whatever the fill: see `term_cost.KIND`.
-
-    Raises:
-        InputError: Fewer than two rows were learned.
     """
     found = terms(trained)
     rows = filling.complete_rows(trained.fitted.realized)

@@ -43,52 +43,33 @@ CLASSIFIER = replace(private_linear.LINEAR, total_learning_rate=1500.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """How well a table finds what people marked, item by item.
-
-    Attributes:
-        precision: Share of the labels given that are right.
-        recall: Share of the labels there that were given.
-        f1: Their harmonic mean.
-        items: Items with a label.
-    """
+    """How well a table finds what people marked, item by item."""
 
     precision: float
     recall: float
     f1: float
-    items: int
+    items: int  # items with a label
 
 
 def protect_documents(
     task: TableTask,
     plan: PrivacyPlan,
     *,
-    public: PublicText,
+    public: PublicText,  # scales the rows
     out: Path,
-    name: str,
+    name: str,  # what the certificate calls the documents
     settings: Settings,
-    hyperparameter_tuning: str = "none",
-    unit_definition: str | None = None,
+    hyperparameter_tuning: str = "none",  # on what the settings were chosen
+    unit_definition: str | None = None,  # what a document is, where it is not what the word says
     ledger: Ledger | None = None,
     documents_changed: bool = False,
-    accesses: tuple[DataAccess, ...] = (),
-    audited: bool = True,
+    accesses: tuple[DataAccess, ...] = (),  # how else the documents are read
+    audited: bool = True,  # whether the same training of invented documents is attacked
 ) -> TableCheckpoint:
     """Trains by DP-SGD with a document as one record, and writes `out/checkpoint`.
 
-    Args:
-        task: Documents and what is learned from them.
-        plan: What the guarantee is made from; of the unit "document".
-        public: Scales the rows.
-        out: A new folder for the run.
-        name: What the certificate calls the documents.
-        settings: Of training.
-        hyperparameter_tuning: One of `vocabulary.TUNINGS`: on what the settings were chosen.
-        unit_definition: What a document is, where it is not what the word says.
-        ledger: The budget of the documents. All steps are charged at once, before the first, since
-            a table is learned in one go.
-        documents_changed: Documents were added, removed or relabelled since the ledger's last run.
-        accesses: How else the documents are read, for the certificate.
-        audited: Whether the same training of invented documents is attacked, for the certificate.
+    All steps are charged to the ledger at once, before the first, since a table is learned in one
+    go. Documents are changed where some were added, removed or relabelled since its last run.
 
     Raises:
         AnnotationError: There is nothing to learn.
@@ -148,31 +129,17 @@ def protect_documents(
 def protect_terms(
     task: TableTask,
     *,
-    epsilon: float,
+    epsilon: float,  # of all places of one term
     delta: float = DELTA,
     out: Path,
-    name: str,
-    bound: float = BOUND,
-    accesses: tuple[DataAccess, ...] = (),
-    audited: bool = True,
+    name: str,  # what the certificate calls the documents
+    bound: float = BOUND,  # L2 norm of a row, a public constant
+    accesses: tuple[DataAccess, ...] = (),  # how else the documents are read
+    audited: bool = True,  # whether the same release of invented terms is attacked
 ) -> TableCheckpoint:
     """Counts, adds noise once and writes `out/checkpoint`.
 
-    Args:
-        task: Documents and what is learned from them. The scheme has tokens alone, so that a term
-            has a bounded number of rows.
-        epsilon: Of all places of one term.
-        delta: At which it holds.
-        out: A new folder for the run.
-        name: What the certificate calls the documents.
-        bound: Length of a row, a public constant.
-        accesses: How else the documents are read, for the certificate.
-        audited: Whether the same release of invented terms is attacked, for the certificate.
-
-    Raises:
-        AnnotationError: There is nothing to learn.
-        OutputExistsError: A checkpoint stands there already.
-        ValueError: The scheme has pairs of tokens, or epsilon is no positive number.
+    The scheme has tokens alone, or a ValueError: so a term has a bounded number of rows.
     """
     task.require_learnable()
     multiplier = calibration.noise_multiplier(

@@ -156,9 +156,7 @@ def corpus_digest(corpus: Corpus) -> str:
 def records_of(corpus: Corpus) -> npt.NDArray[np.int64]:
     """Returns where each document begins, in items, and the number of items at the end.
 
-    Raises:
-        ValueError: The sequences of a document do not stand together, so that it would be two
-            records.
+    A document whose sequences do not stand together would be two records: a ValueError.
     """
     first = np.flatnonzero(np.diff(corpus.owners, prepend=-1))
     if len(np.unique(corpus.owners)) != len(first):
@@ -199,24 +197,15 @@ def document_claim(
 def release_terms(
     table: LogOddsTable,
     *,
-    noise_std: float,
+    noise_std: float,  # of the noise on every cell
     delta: float,
-    name: str,
-    public_data: tuple[PublicData, ...] = (),
-    items: str = "sentences",
+    name: str,  # what the protected documents are called
+    public_data: tuple[PublicData, ...] = (),  # what clusters were made from, if there are some
+    items: str = "sentences",  # what has labels, in words
 ) -> tuple[npt.NDArray[np.float32], Claim]:
     """Returns a table of `term_release.log_odds` with noise, and its claim: kind dp, unit term.
 
-    Args:
-        table: Made by `term_release.log_odds`; the guarantee holds for no other.
-        noise_std: Standard deviation of the noise on every cell.
-        delta: At which epsilon holds.
-        name: What the protected documents are called.
-        public_data: What clusters were made from, if there are some.
-        items: What has labels, in words.
-
-    Raises:
-        TypeError: It is another table.
+    The guarantee holds for no other table: a TypeError.
     """
     if not isinstance(table, LogOddsTable):
         raise TypeError(

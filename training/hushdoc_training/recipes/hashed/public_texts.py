@@ -27,16 +27,10 @@ _USES = ("scales of rows",)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublicText:
-    """Public sentences that scale the rows of a table.
+    """Public sentences that scale the rows of a table."""
 
-    Attributes:
-        features: Of each, by the table's scheme.
-        data: What the certificate says of them.
-        unseen_scale: `private_fitting.public_scales` of rows that they do not use.
-    """
-
-    features: Features
-    data: tuple[PublicData, ...]
+    features: Features  # of each, by the table's scheme
+    data: tuple[PublicData, ...]  # what the certificate says of them
     unseen_scale: float = private_fitting.UNSEEN_SCALE
 
 
@@ -49,15 +43,9 @@ def given(
     unseen_scale: float | None = None,
     clusters: Clusters | None = None,
 ) -> PublicText:
-    """Returns texts that somebody declares public.
+    """Returns texts that somebody declares public, each a document; labels are not looked at.
 
-    Args:
-        texts: Each is a document; its labels are not looked at.
-        scheme: What the features are.
-        name: What the certificate calls them.
-        overlap: How far they may hold protected documents.
-        unseen_scale: Scale of rows that they do not use.
-        clusters: What the scheme's clusters are.
+    `overlap` says how far they may hold protected documents.
     """
     found = corpus.sentence_corpus(texts, []).sentences
     return PublicText(
@@ -85,12 +73,8 @@ def without_any(
 ) -> PublicText:
     """Returns invented contracts, with words at large where MiniLM's package is installed.
 
-    Args:
-        scheme: What the features are.
-        words: How far the texts that MiniLM's vocabulary comes from may hold protected documents;
-            None leaves words at large out.
-        unseen_scale: Scale of rows that neither uses.
-        clusters: What the scheme's clusters are.
+    `words` says how far the texts that MiniLM's vocabulary comes from may hold protected documents;
+    None leaves words at large out.
     """
     # Of another seed than documents of invented:contract, which stand for protected ones.
     texts = clause_contracts.contracts(400, seed=1)

@@ -29,35 +29,21 @@ TOTAL_LEARNING_RATE = 750.0
 class CRFSettings:
     """How a table is fitted and filled.
 
-    Attributes:
-        algorithm: One of ALGORITHMS: CRFsuite's, or "batch", which a noisy fill of tokens alone
-            is best made from.
-        iterations: Passes over the documents. None stands for fitting.ITERATIONS, and of "batch"
-            for noiseless_fitting.STEPS.
-        c: Of the algorithm "pa": how far one sentence may move the weights (CRFsuite's
-            c). Smaller steps keep less of single documents.
-        fill: One of claims.FILLS.
-        family: Of the paper's fill: one of distributions.FAMILIES.
-        noise: Of the noisy fill: spreads of noise on every row. None stands for filling.NOISE,
-            and of "batch" for SCALED_NOISE.
-        batch: Of the algorithm "batch": how its training goes on.
-        unseen_scale: Of the algorithm "batch": scale of rows that the public sentences do not use.
-        top_features_per_label: Of the algorithm "batch": how many rows keep a weight for each
-            label; None for all.
-        min_document_frequency: Features in fewer documents are dropped before training. None
-            stands for NOISY_FILL_DOCUMENTS where the fill is "noisy-fill", and for 1 elsewhere.
+    A noisy fill of tokens alone is best made from the algorithm "batch". None stands for
+    `fitting.ITERATIONS` (of "batch" `noiseless_fitting.STEPS`), for `filling.NOISE` (SCALED_NOISE),
+    and for features in NOISY_FILL_DOCUMENTS where the fill is "noisy-fill", 1 elsewhere.
     """
 
-    algorithm: str = "pa"
-    iterations: int | None = None
-    c: float = 1.0
-    fill: str = "noisy-fill"
-    family: str = "normals"
-    noise: float | None = None
+    algorithm: str = "pa"  # one of ALGORITHMS
+    iterations: int | None = None  # passes over the documents
+    c: float = 1.0  # of "pa": how far a sentence may move weights; less keeps less of documents
+    fill: str = "noisy-fill"  # one of claims.FILLS
+    family: str = "normals"  # of the paper's fill: one of distributions.FAMILIES
+    noise: float | None = None  # of the noisy fill: spreads of noise on every row
     batch: Settings = Settings(total_learning_rate=TOTAL_LEARNING_RATE)
     unseen_scale: float = private_fitting.UNSEEN_SCALE
     top_features_per_label: int | None = noiseless_fitting.TOP_FEATURES_PER_LABEL
-    min_document_frequency: int | None = None
+    min_document_frequency: int | None = None  # features in fewer are dropped first
 
     def __post_init__(self) -> None:
         """Refuses words that are not known."""

@@ -59,12 +59,7 @@ class TableTask(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Clauses:
-    """Clauses or entities of documents: every item has a label.
-
-    Attributes:
-        corpus: Labelled documents.
-        scheme: What their features are, without clusters.
-    """
+    """Clauses or entities of documents: every item has a label. The scheme has no clusters."""
 
     corpus: Corpus
     scheme: FeatureScheme
@@ -122,12 +117,10 @@ class Clauses:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WholeTexts:
-    """The class of each whole text.
+    """The class of each whole text, of two at least, by tokens alone.
 
-    Attributes:
-        corpus: Texts of at least two classes, made by `whole_texts.class_corpus`.
-        scheme: What their features are: tokens alone.
-        released: The table that training goes on from, if there is one; both are added up.
+    The corpus is made by `whole_texts.class_corpus`. Training goes on from the released table, if
+    there is one; both are added up.
     """
 
     corpus: Corpus

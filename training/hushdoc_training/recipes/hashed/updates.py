@@ -48,13 +48,9 @@ Floats = npt.NDArray[np.float32]
 def added(claim: Claim, before: Claim) -> Claim:
     """Returns the claim of DP-SGD that went on from a table of DP-SGD: both are added up.
 
-    Args:
-        claim: Of the further training alone, or of all runs in its ledger.
-        before: Of the table that it went on from. Where a ledger of the same documents holds that
-            run as well, it is counted there and not again; a ledger that was set back does not.
-
-    Raises:
-        CheckpointError: The earlier table does not protect whole documents.
+    `claim` is of the further training alone, or of all runs in its ledger. Where a ledger of the
+    same documents holds the earlier run as well, it is counted there and not again; a ledger that
+    was set back does not.
     """
     (earlier,), (new,) = _one_guarantee(before), _one_guarantee(claim)
     units = earlier.unit_definition == new.unit_definition and earlier.adjacency == new.adjacency
@@ -83,11 +79,7 @@ def added(claim: Claim, before: Claim) -> Claim:
 
 
 def beside(claim: Claim, before: Claim) -> Claim:
-    """Returns the claim of a filled table that was trained further: no guarantee, both measured.
-
-    Raises:
-        CheckpointError: The earlier table has a guarantee, which the next one could not keep.
-    """
+    """Returns the claim of a filled table that was trained further: no guarantee, both measured."""
     require_filled(before)
     (earlier,), (new,) = _one_guarantee(before), _one_guarantee(claim)
     guarantee = replace(
@@ -123,11 +115,7 @@ def beside(claim: Claim, before: Claim) -> Claim:
 
 
 def require_filled(before: Claim) -> None:
-    """Refuses a table with a guarantee, which a filled update of it would not keep.
-
-    Raises:
-        CheckpointError: It has a guarantee.
-    """
+    """Refuses a table with a guarantee, which a filled update of it would not keep."""
     (earlier,) = _one_guarantee(before)
     if earlier.kind not in ("empirical", "none") or earlier.unit != "token-term":
         raise CheckpointError(
@@ -201,11 +189,7 @@ def _both(first: tuple[Item, ...], second: tuple[Item, ...]) -> tuple[Item, ...]
 
 
 def released(folder: Path) -> TableCheckpoint:
-    """Returns a table of classes of whole texts, to be trained further.
-
-    Raises:
-        CheckpointError: There is none, or it finds something else.
-    """
+    """Returns a table of classes of whole texts, to be trained further."""
     found = table_checkpoint.load(folder)
     fits = found.scheme.level == "sentence" and not (
         found.scheme.bigrams or found.scheme.skip_grams or found.scheme.clusters
@@ -225,12 +209,7 @@ def fit_and_fill(
     *,
     stream: SecretStream | None = None,
 ) -> tuple[Trained, Floats]:
-    """Returns by how much each row changes, filled, and the next table.
-
-    Raises:
-        AnnotationError: The corpus has other classes.
-        InputError: Too little changed to fill the rest.
-    """
+    """Returns by how much each row changes, filled, and the next table."""
     if corpus.names != before.tags:
         raise AnnotationError(
             f"The documents are of the classes {', '.join(corpus.names)}, the released table knows "

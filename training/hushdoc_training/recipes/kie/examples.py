@@ -30,10 +30,8 @@ TRIAL_WINDOWS = ((9, 6), (5,), (7, 3, 8))
 class Example:
     """One window of a record.
 
-    Attributes:
-        window: Its tokens and targets.
-        scale: What the sum over its tokens is multiplied by, so that the mean over a record's
-            examples is the mean over the record's labelled tokens.
+    The sum over its tokens is multiplied by `scale`, so that the mean over a record's examples is
+    the mean over the record's labelled tokens.
     """
 
     window: Window

@@ -47,10 +47,6 @@ def private_training(
     """Returns private training by Adam, with all that is not to be trained frozen.
 
     The clipper is tried on invented windows, so that no document is read before a step is charged.
-
-    Raises:
-        PrivacyError: The model or the documents can't be trained on privately under this plan.
-        ValueError: Records can't be made of the plan's unit.
     """
     if plan.privacy_unit not in UNITS:
         raise ValueError(

@@ -9,45 +9,29 @@ from dataclasses import dataclass
 class PlainSettings:
     """Training without privacy, for public documents or as a baseline.
 
-    Attributes:
-        epochs: Passes over the documents.
-        batch_size: Windows in one step.
-        learning_rate: Peak of AdamW's rate, after 6 % warm-up and before linear decay.
-        segment_shuffling: Share of pages whose segments are put into another order, so that the
-            model leans on boxes rather than on the generator's reading order.
-        token_noise: Up to this share of a window's tokens is replaced by others of the batch, so
-            that the model does not lean on words alone.
-        label_smoothing: Probability spread over the other tags; keeps a model that is trained
-            further on other documents from being sure of what it gets wrong there.
-        seed: Of the order of windows; no secret.
+    Segments are shuffled so that the model leans on boxes rather than on the generator's reading
+    order, tokens replaced so that it does not lean on words alone. Label smoothing keeps a model
+    that is trained further on other documents from being sure of what it gets wrong there.
     """
 
-    epochs: float = 1.0
-    batch_size: int = 16
-    learning_rate: float = 3e-4
-    segment_shuffling: float = 0.0
-    token_noise: float = 0.0
-    label_smoothing: float = 0.0
-    seed: int = 0
+    epochs: float = 1.0  # passes over the documents
+    batch_size: int = 16  # windows in one step
+    learning_rate: float = 3e-4  # peak of AdamW's, after 6 % warm-up and before linear decay
+    segment_shuffling: float = 0.0  # share of pages whose segments are put into another order
+    token_noise: float = 0.0  # up to this share of a window's tokens becomes others of the batch
+    label_smoothing: float = 0.0  # probability spread over the other tags
+    seed: int = 0  # of the order of windows; no secret
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateSettings:
-    """What private training needs besides its plan.
+    """What private training needs besides its plan."""
 
-    Attributes:
-        learning_rate: Adam's rate at the start.
-        decay: Whether it falls linearly to zero.
-        trained: Which parameters are trained and noised, one of layout.TRAINED.
-        dropout: Dropout probability while training.
-        backend: How gradients are clipped, one of `engine.BACKENDS`; all give the same numbers.
-    """
-
-    learning_rate: float = 5e-4
-    decay: bool = True
-    trained: str = "encoder"
-    dropout: float = 0.0
-    backend: str = "book-keeping"
+    learning_rate: float = 5e-4  # Adam's at the start
+    decay: bool = True  # linearly to zero
+    trained: str = "encoder"  # which parameters are trained and noised, one of layout.TRAINED
+    dropout: float = 0.0  # probability while training
+    backend: str = "book-keeping"  # one of `engine.BACKENDS`; all give the same numbers
 
 
 @dataclass(frozen=True, kw_only=True)

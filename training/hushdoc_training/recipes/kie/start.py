@@ -38,39 +38,23 @@ class Start:
 
 
 def start_from(
-    source: str,
+    source: str,  # "minilm", "small", a checkpoint or run folder, a transformers folder or a hub id
     labels: LabelSet,
     *,
     max_tokens: int = 128,
     box_level: str = "word",
     images: bool = False,
     word_order: str = "given",
-    new_labels: bool = False,
+    new_labels: bool = False,  # put a fresh output layer on a checkpoint with other labels
     vocabulary: Callable[[], Sequence[str]] | None = None,
     resumed: Path | None = None,
-    seed: int = 0,
+    seed: int = 0,  # of fresh weights
 ) -> Start:
     """Returns the model that training starts from.
 
-    Args:
-        source: "minilm", "small", a hushdoc checkpoint or run folder, a transformers folder, or
-            a hub id.
-        labels: The fields the documents have.
-        max_tokens: Window length; a hushdoc checkpoint keeps its own.
-        box_level: "word" or "segment"; a hushdoc checkpoint keeps its own.
-        word_order: "given" or "reading"; a hushdoc checkpoint keeps its own.
-        images: The model reads the images of pages too: LayoutLMv3 alone. A hushdoc checkpoint
-            keeps its own way.
-        new_labels: Put a fresh output layer on a checkpoint with other labels.
-        vocabulary: Public texts for the small model's tokenizer.
-        resumed: The run folder that is continued; the small model takes its tokenizer from there,
-            because learning one anew gives another.
-        seed: Of fresh weights.
-
-    Raises:
-        CheckpointError: The source can't be read, or can't read images and shall.
-        LabelMismatchError: The checkpoint knows other labels and `new_labels` is off.
-        MissingExtraError: MiniLM's package is not installed.
+    A hushdoc checkpoint keeps its own window length, box level, word order and use of images, which
+    LayoutLMv3 alone reads. A resumed small model takes its tokenizer from its run folder, because
+    learning one anew from the public texts of `vocabulary` gives another.
     """
     torch.manual_seed(seed)
     folder = Path(source)
@@ -126,11 +110,7 @@ def start_from(
 
 
 def reads_images(source: str) -> bool:
-    """Returns whether a start is a hushdoc checkpoint or run folder that reads images.
-
-    Raises:
-        CheckpointError: It is one and can't be read.
-    """
+    """Returns whether a start is a hushdoc checkpoint or run folder that reads images."""
     folder = Path(source)
     if not ((folder / "checkpoint.json").is_file() or (folder / "checkpoint").is_dir()):
         return False

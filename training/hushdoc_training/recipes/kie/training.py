@@ -44,30 +44,19 @@ from hushdoc_training.runs.run_folder import CHECKPOINT, Run
 
 
 def train_plain(
-    start: Start,
+    start: Start,  # its model is changed
     documents: Sequence[LabelledDocument],
     settings: PlainSettings,
     *,
     out: Path,
-    claim: Claim,
+    claim: Claim,  # `claims.public` or `claims.not_private`
     resume: bool = False,
     quiet: bool = False,
     device: torch.device | None = None,
 ) -> Outcome:
     """Trains without privacy and writes `out/checkpoint`.
 
-    Args:
-        start: From `start_from`; its model is changed.
-        documents: The training documents.
-        settings: Epochs, batch size, rate.
-        out: The run folder.
-        claim: What the checkpoint says about privacy: `claims.public` or `claims.not_private`.
-        resume: Continue an interrupted run.
-        quiet: Show no progress.
-        device: Where to train; a GPU if there is one.
-
-    Raises:
-        PrivacyError: The start has seen protected documents.
+    A start that has seen protected documents is a PrivacyError.
     """
     device = device or best_device()
     _require_readable(documents, start)
@@ -139,9 +128,9 @@ def train_private(
     settings: PrivateSettings,
     *,
     out: Path,
-    name: str,
-    public_data: tuple[PublicData, ...] = (),
-    hyperparameter_tuning: str = "none",
+    name: str,  # what the certificate calls the documents
+    public_data: tuple[PublicData, ...] = (),  # what the start learned from, besides its claim's
+    hyperparameter_tuning: str = "none",  # on what the settings were chosen
     ledger: Ledger | None = None,
     documents_changed: bool = False,
     resume: bool = False,
@@ -150,21 +139,10 @@ def train_private(
 ) -> Outcome:
     """Trains with differential privacy (DP-Adam) and writes `out/checkpoint`.
 
-    Args:
-        start: From `start_from`; its model is changed. It must not have seen private documents.
-        documents: The private documents.
-        plan: Unit, budget, sampling, clipping and noise.
-        settings: Learning rate and what is trained.
-        out: The run folder.
-        name: What the certificate calls the documents.
-        public_data: What the start's weights had learned from, besides what its own claim says.
-        hyperparameter_tuning: One of `vocabulary.TUNINGS`: on what the settings were chosen.
-        ledger: The budget of the documents. The run starts only if it fits, and its claim then
-            states what all runs of the ledger spend together.
-        documents_changed: Documents were added, removed or relabelled since the ledger's last run.
-        resume: Continue an interrupted run, with fresh noise and the old charge.
-        quiet: Show no progress.
-        device: Where to train; a GPU if there is one.
+    The start, whose model is changed, must not have seen private documents. The run starts only if
+    the ledger has room, and its claim then states what all runs of the ledger spend together.
+    Documents are changed where some were added, removed or relabelled since the ledger's last run.
+    A resumed run has fresh noise and the old charge.
 
     Raises:
         PrivacyError: The start has seen private documents, the model can't be trained privately,
