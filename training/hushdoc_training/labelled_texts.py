@@ -85,11 +85,11 @@ class Sentence:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Message:
-    """A text of one kind.
+    """A text of one class.
 
     Attributes:
         name: What it is called.
-        label: Which kind.
+        label: Its class.
         text: All of it.
     """
 
@@ -183,7 +183,7 @@ def read_messages(path: Path) -> list[Message]:
 
 
 def require_distinct(messages: Sequence[Message], path: Path) -> None:
-    """Refuses a document in two lines; ids that only tell those of one kind apart are none.
+    """Refuses a document in two lines, whatever their ids within one class.
 
     Args:
         messages: All of a file.

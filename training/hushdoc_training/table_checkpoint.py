@@ -1,6 +1,6 @@
 """The folder that fitting hands to export: a complete table with what it takes to read it.
 
-checkpoint.json       format version and kind
+checkpoint.json       format version and model
 table.safetensors     weights [rows, labels] and transitions [labels, labels], float32
 labels.json           the labels of items in the order of the columns
 scheme.json           how text becomes rows
@@ -24,7 +24,7 @@ from hushdoc.hashing import Clusters, FeatureScheme
 from hushdoc.system import atomic_files
 
 FORMAT_VERSION = 1
-KIND = "hashed-crf"
+MODEL = "hashed-table"
 TABLE, CLUSTERS = "table.safetensors", "clusters.safetensors"
 
 Floats = npt.NDArray[np.float32]
@@ -89,7 +89,7 @@ def save(folder: Path, table: TableCheckpoint) -> None:
     except ImportError as error:
         raise MissingExtraError("safetensors", "training") from error
     texts = {
-        "checkpoint.json": {"formatVersion": FORMAT_VERSION, "kind": KIND},
+        "checkpoint.json": {"formatVersion": FORMAT_VERSION, "model": MODEL},
         "labels.json": {"tags": list(table.tags)},
         "scheme.json": table.scheme.to_dict(),
     }
@@ -110,7 +110,7 @@ def holds_table(folder: Path) -> bool:
     """
     for place in (folder / "checkpoint", folder):
         try:
-            return _read(place / "checkpoint.json").get("kind") == KIND
+            return _read(place / "checkpoint.json").get("model") == MODEL
         except (OSError, TypeError, ValueError):
             continue
     return False
@@ -135,8 +135,8 @@ def load(folder: Path) -> TableCheckpoint:
         raise MissingExtraError("safetensors", "training") from error
     try:
         head = _read(folder / "checkpoint.json")
-        if (head.get("formatVersion"), head.get("kind")) != (FORMAT_VERSION, KIND):
-            raise ValueError(f"it is format {head.get('formatVersion')} of {head.get('kind')}")
+        if (head.get("formatVersion"), head.get("model")) != (FORMAT_VERSION, MODEL):
+            raise ValueError(f"it is format {head.get('formatVersion')} of {head.get('model')}")
         scheme = FeatureScheme.from_dict(_read(folder / "scheme.json"))
         tensors = load_file(folder / TABLE)
         return TableCheckpoint(

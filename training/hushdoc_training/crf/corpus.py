@@ -135,7 +135,7 @@ def tagged_corpus(tagged: Iterable[TaggedSentence], names: Sequence[str]) -> Cor
         if len(sentence.tokens) != len(sentence.tags):
             raise AnnotationError(
                 f"A sentence has {len(sentence.tokens)} tokens and {len(sentence.tags)} tags; "
-                "expected one tag for each token. Mend the file."
+                "expected one tag for each token. Correct the file."
             )
         sentences.append(sentence.tokens)
         labels += [columns.get(tag, 0) for tag in _opened(sentence.tags)]
@@ -211,7 +211,7 @@ def _opened(tags: Sequence[str]) -> Iterator[str]:
     for tag in tags:
         if tag != OUTSIDE and tag[:2] not in ("B-", "I-"):
             raise AnnotationError(
-                f"A token has the tag {tag[:40]!a}; expected O, or B- or I- and a name. Mend it."
+                f"A token has the tag {tag[:40]!a}; expected O, or B- or I- and a name. Correct it."
             )
         opens = tag.startswith("I-") and previous[2:] != tag[2:]
         yield f"B-{tag[2:]}" if opens else tag
