@@ -40,11 +40,7 @@ class Checkpoint:
 
     @classmethod
     def load(cls, folder: Path) -> Checkpoint:
-        """Reads a checkpoint folder, or the run folder that `hushdoc train` filled.
-
-        Raises:
-            CheckpointError: A file is missing or can't be read.
-        """
+        """Reads a checkpoint folder, or the run folder that `hushdoc train` filled."""
         if (folder / "checkpoint").is_dir():
             folder = folder / "checkpoint"
         head = _read(folder, "checkpoint.json")
@@ -93,28 +89,14 @@ class Checkpoint:
 def save(
     folder: Path,
     *,
-    architecture: str,
+    architecture: str,  # one of models.layout.ARCHITECTURES
     labels: LabelSet,
-    preprocessing: Preprocessing,
+    preprocessing: Preprocessing,  # how words became inputs
     claim: Claim,
     tokenizer_json: str,
-    save_weights: Callable[[Path], None],
+    save_weights: Callable[[Path], None],  # writes model.safetensors and config.json
 ) -> Checkpoint:
-    """Writes a checkpoint, whole or not at all.
-
-    Args:
-        folder: Where it shall stand; nothing may be there yet.
-        architecture: One of models.layout.ARCHITECTURES.
-        labels: The fields the model finds.
-        preprocessing: How words became inputs.
-        claim: What training says about privacy.
-        tokenizer_json: The tokenizer's content.
-        save_weights: Writes model.safetensors and config.json into the folder it is given.
-
-    Raises:
-        OutputExistsError: Something already stands there.
-        OutputWriteError: The disk is full or not writable; nothing half-written stays.
-    """
+    """Writes a checkpoint where nothing may be yet, whole or not at all."""
     with atomic_files.new_folder(folder) as partial:
         save_weights(partial)
         parts: dict[str, str | bytes] = {

@@ -53,45 +53,26 @@ class ClassifiedText(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contract:
-    """A text with labelled parts.
-
-    Attributes:
-        name: What it is called.
-        group: What it belongs to, such as a company; a split keeps groups whole.
-        text: All of it.
-        spans: Label, first character, one past the last.
-    """
+    """A text with labelled parts."""
 
     name: str
-    group: str
+    group: str  # such as a company; a split keeps groups whole
     text: str
-    spans: tuple[TextSpan, ...]
+    spans: tuple[TextSpan, ...]  # label, first character, one past the last
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sentence:
-    """A sentence of tokens with BIO tags.
-
-    Attributes:
-        tokens: Its words.
-        tags: One for each.
-        document: The number of the document it stands in, from 0.
-    """
+    """A sentence of tokens with BIO tags."""
 
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
-    document: int
+    document: int  # the number of the document it stands in, from 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Message:
-    """A text of one class.
-
-    Attributes:
-        name: What it is called.
-        label: Its class.
-        text: All of it.
-    """
+    """A text of one class."""
 
     name: str
     label: str
@@ -99,13 +80,7 @@ class Message:
 
 
 def find(location: Path) -> Path:
-    """Returns the one file of texts that a folder holds, or the file itself.
-
-    Licences and readmes are none.
-
-    Raises:
-        AnnotationError: There is no such file, or more than one.
-    """
+    """Returns the one file of texts in a folder, licences and readmes apart, or the file itself."""
     if not location.is_dir():
         if location.is_file():
             return location
@@ -165,11 +140,7 @@ def _span(entry: Any, text: str) -> TextSpan:
 
 
 def read_messages(path: Path) -> list[Message]:
-    """Returns the messages of a file of JSON lines, in order.
-
-    Raises:
-        AnnotationError: The file can't be read or a line is malformed; names the line.
-    """
+    """Returns the messages of a file of JSON lines, in order."""
     found = []
     for number, line in _objects(path):
         try:
@@ -183,15 +154,7 @@ def read_messages(path: Path) -> list[Message]:
 
 
 def require_distinct(messages: Sequence[Message], path: Path) -> None:
-    """Refuses a document in two lines, whatever their ids within one class.
-
-    Args:
-        messages: All of a file.
-        path: The file, for the error.
-
-    Raises:
-        AnnotationError: Two have one id, and the same label or text.
-    """
+    """Refuses a document in two lines, whatever their ids within one class."""
     seen: set[tuple[str, str, str]] = set()
     for message in messages:
         marks = {(message.name, "label", message.label), (message.name, "text", message.text)}
@@ -207,15 +170,9 @@ def require_distinct(messages: Sequence[Message], path: Path) -> None:
 def read_conll(path: Path, *, sentences_are_documents: bool = False) -> list[Sentence]:
     """Returns the sentences of a file of columns: the token first, its tag last.
 
-    Args:
-        path: Blank lines separate sentences, lines with -DOCSTART- documents.
-        sentences_are_documents: Whether every sentence is a document of its own, as in collections
-            of tweets. Nothing but its owner can say so of a file without -DOCSTART-, and what is
-            taken for a document is what training protects.
-
-    Raises:
-        AnnotationError: The file can't be read, a line has one column, or nothing says where
-            documents begin; names the line.
+    Blank lines separate sentences, lines with -DOCSTART- documents. In collections of tweets every
+    sentence is a document of its own. Nothing but its owner can say so of a file without
+    -DOCSTART-, and what is taken for a document is what training protects.
     """
     found: list[Sentence] = []
     rows: list[list[str]] = []

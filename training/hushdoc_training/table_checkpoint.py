@@ -103,11 +103,7 @@ def save(folder: Path, table: TableCheckpoint) -> None:
 
 
 def holds_table(folder: Path) -> bool:
-    """Returns whether a folder, or the checkpoint in it, says that it holds a table.
-
-    Args:
-        folder: Any folder.
-    """
+    """Returns whether a folder, or the checkpoint in it, says that it holds a table."""
     for place in (folder / "checkpoint", folder):
         try:
             return _read(place / "checkpoint.json").get("model") == MODEL
@@ -117,15 +113,7 @@ def holds_table(folder: Path) -> bool:
 
 
 def load(folder: Path) -> TableCheckpoint:
-    """Returns the checkpoint in a folder, or in the run folder around it.
-
-    Args:
-        folder: What `save` wrote.
-
-    Raises:
-        CheckpointError: A file is missing or can't be read.
-        MissingExtraError: safetensors is not installed.
-    """
+    """Returns the checkpoint in a folder, or in the run folder around it."""
     if (folder / "checkpoint").is_dir():
         folder = folder / "checkpoint"
     try:

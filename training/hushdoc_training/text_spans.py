@@ -23,11 +23,7 @@ Place = tuple[int, int]
 
 
 def spans_of(labelled: LabelledText, names: Container[str]) -> list[TextSpan]:
-    """Returns the spans of some labels in the order of their characters.
-
-    Raises:
-        AnnotationError: Any span is empty or leaves its text.
-    """
+    """Returns the spans of some labels in order; none may be empty or leave its text."""
     for label, start, stop in labelled.spans:
         if not 0 <= start < stop <= len(labelled.text):
             raise AnnotationError(
@@ -49,11 +45,7 @@ def sentence_labels(places: Sequence[Place], spans: Sequence[TextSpan]) -> Itera
 
 
 def token_tags(places: Sequence[Place], spans: Sequence[TextSpan]) -> Iterator[str]:
-    """Yields the BIO tag of each token of one sentence.
-
-    Raises:
-        AnnotationError: Two spans claim a token.
-    """
+    """Yields the BIO tag of each token of one sentence; no two spans may claim one."""
     previous: TextSpan | None = None
     for (start, stop), overlapping in zip(places, _overlapping(places, spans), strict=True):
         inside = [span for span, characters in overlapping if 2 * characters > stop - start]

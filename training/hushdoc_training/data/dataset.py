@@ -28,19 +28,12 @@ NUM_INVENTED = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where documents come from.
+    """Where documents come from."""
 
-    Attributes:
-        location: A path, or "invented:" with document types joined by "+".
-        documents: How many to invent, or the most to read; None for all.
-        seed: Of invented documents.
-        labels: "fields" or "form": which labels invented documents carry.
-    """
-
-    location: str
-    documents: int | None = None
-    seed: int = 0
-    labels: Literal["fields", "form"] = "form"
+    location: str  # a path, or "invented:" with document types joined by "+"
+    documents: int | None = None  # how many to invent, or the most to read; None for all
+    seed: int = 0  # of invented documents
+    labels: Literal["fields", "form"] = "form"  # of invented documents
 
     @property
     def is_invented(self) -> bool:
@@ -49,13 +42,7 @@ class Source:
 
 
 def read(source: Source) -> Sequence[LabelledDocument]:
-    """Returns the source's documents.
-
-    Raises:
-        AnnotationError: The location is not a known corpus, or an annotation is malformed.
-        BoxError: A box is NaN, swapped or outside its page.
-        EmptyDocumentError: A document has no word.
-    """
+    """Returns the source's documents."""
     if source.is_invented:
         count = source.documents or NUM_INVENTED
         return list(invented.documents(seed=source.seed, count=count, config=_config(source)))
@@ -77,13 +64,7 @@ def read(source: Source) -> Sequence[LabelledDocument]:
 def opened(source: Source, *, images: bool) -> Iterator[Sequence[LabelledDocument]]:
     """Yields what `read` returns; images of invented pages are files until the context closes.
 
-    Args:
-        source: Where the documents come from.
-        images: Whether images of invented pages are needed; other corpora have their own.
-
-    Raises:
-        HushdocError: As `read` raises it.
-        OutputWriteError: The disk for temporary files is full.
+    Other corpora have images of their own.
     """
     if not (images and source.is_invented):
         yield read(source)

@@ -26,14 +26,7 @@ OTHER = "other"
 def read(path: Path) -> Iterator[LabelledDocument]:
     """Yields the documents of a FUNSD folder or an XFUND file, sorted by name.
 
-    Args:
-        path: A folder with `annotations/` (or one that holds it as `training_data/` or
-            `testing_data/`), or an XFUND JSON file.
-
-    Raises:
-        AnnotationError: No annotation is there, or one is malformed; names file and entity.
-        BoxError: A box is NaN, swapped or outside its page.
-        EmptyDocumentError: A form has no word.
+    A folder has `annotations/`, or holds one that does as `training_data/` or `testing_data/`.
     """
     if path.is_file():
         yield from _read_xfund(path)

@@ -13,26 +13,18 @@ from hushdoc_training.invented.sheet import Block, Face, Role, Sheet
 
 @dataclass(kw_only=True, slots=True)
 class Draft:
-    """What the parts of one form share; used within one call, like its sheet.
-
-    Attributes:
-        blank: Share of questions that nobody answered.
-        goal: The y below which no further part begins.
-        air: Distance between parts, as a multiple of the usual one.
-        labels: The labels that this form has already; most forms ask for a thing once.
-        boxes: How this form draws the boxes that are ticked.
-    """
+    """What the parts of one form share; used within one call, like its sheet."""
 
     sheet: Sheet
     rng: Draws
     style: form_style.FormStyle
     trade: str
     provider: Provider
-    blank: float
-    goal: int
-    air: float
-    boxes: str
-    labels: set[str] = field(default_factory=set)
+    blank: float  # share of questions that nobody answered
+    goal: int  # the y below which no further part begins
+    air: float  # distance between parts, as a multiple of the usual one
+    boxes: str  # how this form draws the boxes that are ticked
+    labels: set[str] = field(default_factory=set)  # of this form so far; most ask for a thing once
 
     @property
     def left(self) -> int:

@@ -35,38 +35,22 @@ _MONEY = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FormStyle:
-    """The typography of one form.
-
-    Attributes:
-        body: Running text.
-        key: Labels.
-        value: What is filled in.
-        head: Section titles.
-        title: The form's title.
-        case: How labels are written.
-        colon: What ends a label, maybe nothing.
-        rule: What a value stands on.
-        leading: Distance of lines, in sizes.
-        date_style: How most dates are written.
-        money: How amounts are written.
-        upper_values: Whether what is filled in is all capitals.
-        upper_text: Whether running text is.
-    """
+    """The typography of one form."""
 
     body: Face
     key: Face
-    value: Face
+    value: Face  # what is filled in
     head: Face
     title: Face
     case: Case
     title_case: Case
     head_case: Case
-    colon: str
-    rule: Literal["none", "line", "dots"]
-    leading: float
-    date_style: str
+    colon: str  # what ends a label, maybe nothing
+    rule: Literal["none", "line", "dots"]  # what a value stands on
+    leading: float  # distance of lines, in sizes
+    date_style: str  # of most dates
     money: values.Money
-    upper_values: bool
+    upper_values: bool  # whether what is filled in is all capitals
     upper_text: bool
 
     @property

@@ -19,25 +19,15 @@ _CONFUSED = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scan:
-    """How one page went through the scanner.
+    """How one page went through the scanner."""
 
-    Attributes:
-        degrees: How far it was turned, counter-clockwise.
-        sine: The sine of that angle.
-        cosine: Its cosine.
-        misspelled: Share of its words that were misread.
-        jitter: How far box edges are off, in pixels.
-        loose: How far boxes are drawn around the ink, in pixels.
-        level: Whether all boxes of one size are as high as its tallest letters.
-    """
-
-    degrees: float
+    degrees: float  # counter-clockwise
     sine: float
     cosine: float
-    misspelled: float
-    jitter: float
-    loose: int
-    level: bool
+    misspelled: float  # share of words that were misread
+    jitter: float  # how far box edges are off, in pixels
+    loose: int  # how far boxes are drawn around the ink, in pixels
+    level: bool  # whether all boxes of one size are as high as its tallest letters
 
 
 def scan(rng: Draws, config: InventedConfig, document_type: str) -> Scan:

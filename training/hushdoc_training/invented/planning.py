@@ -19,21 +19,16 @@ _ORDERS = (("rows", 5.5), ("as placed", 3.0), ("columns", 1.0), ("mixed", 0.5))
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """A page as it was laid out, before anything is drawn or labelled.
-
-    Attributes:
-        key: What its draws were keyed with; the image's specks go on from there.
-        order: The order its segments are read in.
-    """
+    """A page as it was laid out, before anything is drawn or labelled."""
 
     id: str
-    key: tuple[int, int, int]
+    key: tuple[int, int, int]  # of its draws; the image's specks go on from there
     document_type: str
     layout: str
     provider: providers.Provider
     sheet: Sheet
     scan: noise.Scan
-    order: tuple[int, ...]
+    order: tuple[int, ...]  # in which segments are read
 
 
 def plan(*, seed: int, index: int, config: InventedConfig) -> Plan:

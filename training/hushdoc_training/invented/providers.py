@@ -54,14 +54,7 @@ _INKS: tuple[Colour, ...] = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Provider:
-    """A company, its habits and its goods.
-
-    Attributes:
-        number: Its number.
-        habits: 16 numbers in [0, 1) that fix its phrasing and its choice of optional fields.
-        goods: Descriptions and unit prices of what it sells on account.
-        wares: The same for what it sells over the counter.
-    """
+    """A company, its habits and its goods."""
 
     number: int
     name: str
@@ -82,9 +75,9 @@ class Provider:
     tax_rate: float
     colour: Colour
     family: str
-    habits: tuple[float, ...]
-    goods: tuple[tuple[str, float], ...]
-    wares: tuple[tuple[str, float], ...]
+    habits: tuple[float, ...]  # 16 in [0, 1): its phrasing and choice of optional fields
+    goods: tuple[tuple[str, float], ...]  # descriptions and unit prices on account
+    wares: tuple[tuple[str, float], ...]  # the same over the counter
 
     @property
     def id(self) -> str:

@@ -25,23 +25,14 @@ class PlacedSegment(NamedTuple):
 
 
 def questions(
-    placed: Sequence[PlacedSegment | None],
-    pairs: Iterable[tuple[int, int]],
-    rows: Iterable[tuple[int, ...]],
-    cells: Iterable[tuple[int, int, int]],
+    placed: Sequence[PlacedSegment | None],  # by number; None without a word on the page
+    pairs: Iterable[tuple[int, int]],  # segments of a label and its value (-1 where blank)
+    rows: Iterable[tuple[int, ...]],  # segments of one item, its description first
+    cells: Iterable[tuple[int, int, int]],  # segments of a row's head, a column's head, a cell
     document_type: str,
     rng: Draws,
 ) -> tuple[Question, ...]:
-    """Returns questions about fields, about labelled values and about items of a table.
-
-    Args:
-        placed: The segments by number; None for those that no word of the page belongs to.
-        pairs: Segments of a label and its value (-1 where it is blank).
-        rows: Segments that describe one item, its description first.
-        cells: Segments of a row's head, a column's head and their cell.
-        document_type: For the phrasing.
-        rng: Draws the phrasing and the choice of questions.
-    """
+    """Returns questions about fields, about labelled values and about items of a table."""
     found = [*_about_fields(placed, document_type, rng), *_about_items(placed, rows, rng)]
     found += _about_keys(placed, pairs, document_type, rng)
     found += _about_cells(placed, cells, rng)

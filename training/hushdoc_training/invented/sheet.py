@@ -95,17 +95,15 @@ class Segment(NamedTuple):
 class Sheet:
     """A page in the making. It lives inside one call that lays out one document.
 
-    Attributes:
-        by_line: Whether running text counts as one segment a line rather than one a block.
-        pairs: The segment of a question and the one of its answer, NOTHING where it is blank.
-        rows: The segments that describe one item of a table, its description first.
-        cells: The segments of a row's head, a column's head and the cell where they meet.
+    Pairs hold the segments of a question and of its answer, NOTHING where it is blank; rows those
+    that describe one item of a table, its description first; cells those of a row's head, a
+    column's head and the cell where they meet.
     """
 
     width: int
     height: int
     margin: int = 40
-    by_line: bool = False
+    by_line: bool = False  # whether running text is a segment a line, not one a block
     paper: Colour = (255, 255, 255)
     inks: list[Ink] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
@@ -141,28 +139,18 @@ class Sheet:
         y: int,
         face: Face,
         *,
-        width: int | None = None,
+        width: int | None = None,  # where lines break, counted from x
         align: Align = "left",
-        lines: int = 99,
-        indent: int = 0,
-        leading: float = 1.3,
+        lines: int = 99,  # what does not fit in so many is left out
+        indent: int = 0,  # how much further right the first line begins
+        leading: float = 1.3,  # distance of the lines, in sizes
         role: Role | None = None,
         field: str | None = None,
     ) -> Block:
         """Sets a text as one segment, with its first line's top at y, and returns where it stands.
 
-        Args:
-            text: Words separated by whitespace; a newline begins a new line.
-            x: The left edge; without width, the edge or the middle that the text is aligned to.
-            y: The top of the first line.
-            face: How it is set.
-            width: Where lines break, counted from x.
-            align: How lines stand in the width.
-            lines: What does not fit in so many lines is left out.
-            indent: How much further right the first line begins.
-            leading: Distance of the lines, in sizes.
-            role: The text's part in a form.
-            field: The field that the text holds.
+        A newline begins a new line. Without width, x is the edge or the middle that the text is
+        aligned to.
         """
         if width is None:
             width = {"left": self.right - x, "right": x - self.left, "center": 0}[align]

@@ -72,19 +72,12 @@ class Terms:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerAccount:
-    """One run in a ledger, or outside of any.
-
-    Attributes:
-        ledger: The budget of the documents, if one is kept.
-        documents: Digest of the documents' content.
-        run_id: What the ledger calls the run.
-        charged: What the ledger had charged when the run was begun or resumed.
-    """
+    """One run in a ledger, or outside of any."""
 
     ledger: Ledger | None = None
-    documents: str = ""
+    documents: str = ""  # digest of the documents' content
     run_id: str = ""
-    charged: int = 0
+    charged: int = 0  # what the ledger had charged when the run was begun or resumed
 
     def charge(self, step: int) -> None:
         """Charges a step for good; its noise may be drawn when this returns."""
@@ -102,12 +95,7 @@ class LedgerAccount:
 
 
 def require_certifiable(claim: Claim) -> None:
-    """Refuses what no certificate could say, before a step is spent on it.
-
-    Raises:
-        CertificateError: A field of the claim is wrong.
-        PrivacyError: NOT_REPRODUCED, where a checker would not find the claim's epsilon.
-    """
+    """Refuses what no certificate could say, before a step is spent on it."""
     written = Claim.from_json(claim.to_json())
     for found in reproduce(written):
         if found.code is not None:
@@ -121,12 +109,7 @@ def require_certifiable(claim: Claim) -> None:
 def require_room(
     ledger: Ledger, plan: PrivacyPlan, documents: str, *, documents_changed: bool
 ) -> LedgerStatement:
-    """Returns what the ledger would say with this run in it; reserves nothing.
-
-    Raises:
-        InputError: WRONG_UNIT or WRONG_DELTA, or the ledger can't be read.
-        PrivacyError: BUDGET_EXCEEDED or OTHER_DOCUMENTS.
-    """
+    """Returns what the ledger would say with this run in it; reserves nothing."""
     _require_fit(ledger, plan)
     if documents_changed:
         ledger.admit(documents, reason="documents were added, removed or relabelled")
@@ -136,11 +119,8 @@ def require_room(
 def join(run: Run, plan: PrivacyPlan, terms: Terms) -> LedgerAccount:
     """Reserves a run's steps, or returns to what it reserved before.
 
-    Raises:
-        InputError: The ledger can't be read.
-        PrivacyError: The run does not fit into the budget, is closed, or LEDGER_BEHIND where its
-            folder holds charges that the ledger lacks.
-        OutputWriteError: The ledger can't be written.
+    A PrivacyError refuses a run that does not fit into the budget or is closed, and with
+    LEDGER_BEHIND one whose folder holds charges that the ledger lacks.
     """
     ledger = terms.ledger
     if ledger is None:

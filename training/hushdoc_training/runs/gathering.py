@@ -23,15 +23,10 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, kw_only=True)
 class Whole:
-    """Weights and optimizer, put together.
-
-    Attributes:
-        tensors: By name, on the CPU.
-        numbers: Learning rate and the like, of each of the optimizer's groups.
-    """
+    """Weights and optimizer, put together, on the CPU."""
 
     tensors: Mapping[str, torch.Tensor]
-    numbers: list[dict[str, Any]]
+    numbers: list[dict[str, Any]]  # learning rate and the like, of each of the optimizer's groups
 
 
 def first_finds(group: Group, look: Callable[[], Found]) -> Found:

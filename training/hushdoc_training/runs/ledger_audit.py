@@ -18,24 +18,14 @@ DAMAGED, BROKEN = "damaged", "broken"
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that was checked.
+    """One thing that was checked, in words."""
 
-    Attributes:
-        problem: DAMAGED or BROKEN, None where all is well.
-        text: What was found, in words.
-    """
-
-    problem: str | None
+    problem: str | None  # DAMAGED or BROKEN, None where all is well
     text: str
 
 
 def audit(ledger: Ledger, folders: Sequence[Path] = ()) -> tuple[Finding, ...]:
-    """Returns what was checked and found.
-
-    Raises:
-        InputError: The file was removed or replaced during the audit.
-        CheckpointError: A folder holds no run.
-    """
+    """Returns what was checked and found."""
     damages = storage.damages(ledger.path)
     if damages:
         return tuple(Finding(problem=DAMAGED, text=f"the file: {found}") for found in damages)

@@ -23,38 +23,24 @@ Agree = Callable[[int, bool, bool], tuple[bool, bool]]
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How the loop ended.
-
-    Attributes:
-        charged: Steps that were charged to the budget.
-        interrupted: Whether it stopped early; the run folder can be resumed.
-    """
+    """How the loop ended: steps that were charged, and whether it stopped early, to be resumed."""
 
     charged: int
     interrupted: bool
 
 
 def take_steps(
-    charged: int,
+    charged: int,  # the last step that was charged, taken or lost
     steps: int,
     *,
-    take: Callable[[int], None],
-    save: Callable[[int], None],
-    save_every: float,
-    agree: Agree = lambda step, stop, late: (stop, late),
+    take: Callable[[int], None],  # charges and takes a step
+    save: Callable[[int], None],  # writes the state after a step
+    save_every: float,  # seconds
+    agree: Agree = lambda step, stop, late: (stop, late),  # settles with other processes
 ) -> int:
-    """Takes the steps that are left; on Ctrl-C the step under way is finished and saved.
+    """Takes the steps that are left and returns the last one that was charged.
 
-    Args:
-        charged: The last step that was charged, taken or lost.
-        steps: How many there are in all.
-        take: Charges and takes a step.
-        save: Writes the state after a step.
-        save_every: Seconds between states.
-        agree: Settles with other processes.
-
-    Returns:
-        The last step that was charged.
+    On Ctrl-C the step under way is finished and saved.
     """
     saved_at = time.monotonic()
     with state.interrupts() as interrupted:
@@ -87,25 +73,13 @@ def train_without_privacy(
     steps: int,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
-    step: Callable[[int], float],
+    step: Callable[[int], float],  # takes step number n (from 1) and returns its mean loss
     title: str,
     quiet: bool = False,
 ) -> Outcome:
     """Trains in a run folder where nothing is spent, so that a lost log costs nothing.
 
-    Args:
-        run: The run folder.
-        steps: How many to take in all.
-        model: Saved and restored with the optimizer.
-        optimizer: The plain torch optimizer.
-        step: Takes step number n (from 1) and returns its mean loss.
-        title: For the plot.
-        quiet: Show no progress.
-
-    Raises:
-        CheckpointError: The saved state can't be read.
-        OutputWriteError: The disk is full; the last saved state stays.
-        PrivacyError: Another process trains in the folder.
+    Where the disk is full the last saved state stays.
     """
     with state.locked(run.folder / SETTINGS):
         log = StepLog(run.log, run.run_id, private=False)

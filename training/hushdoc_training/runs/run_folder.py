@@ -32,27 +32,15 @@ CHECKPOINT = "checkpoint"
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run folder and what was asked for.
-
-    Attributes:
-        folder: Where it stands.
-        run_id: A random name; log and ledger know the run by it.
-        settings: What a resumed run must share.
-    """
+    """A run folder and what was asked for."""
 
     folder: Path
-    run_id: str
-    settings: dict[str, Any]
+    run_id: str  # a random name; log and ledger know the run by it
+    settings: dict[str, Any]  # what a resumed run must share
 
     @classmethod
     def open(cls, folder: Path, settings: dict[str, Any], *, resume: bool) -> Run:
-        """Claims an empty folder, or returns to one with the same settings.
-
-        Raises:
-            OutputExistsError: The folder holds another run and `resume` is off.
-            CheckpointError: There is nothing to resume, or it was asked for otherwise.
-            PrivacyError: Another process trains in the folder.
-        """
+        """Claims an empty folder, or returns to one with the same settings."""
         if resume:
             return _resumed(folder, settings)
         _clear_unbegun(folder)
@@ -73,11 +61,7 @@ class Run:
 
     @classmethod
     def read(cls, folder: Path) -> Run:
-        """Returns the run that a folder holds.
-
-        Raises:
-            CheckpointError: There is none, or it is damaged.
-        """
+        """Returns the run that a folder holds."""
         try:
             stored = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
         except FileNotFoundError as error:

@@ -63,12 +63,7 @@ def save(
     optimizer: torch.optim.Optimizer,
     group: Group | None = None,
 ) -> None:
-    """Writes the state after a step and removes older ones.
-
-    Raises:
-        OutputWriteError: The disk is full; the last saved state stays.
-        PrivacyError: The first process of several could not write.
-    """
+    """Writes the state after a step and removes older ones; on a full disk the last one stays."""
     from hushdoc_training.runs import gathering
 
     group = group or _alone()
@@ -85,11 +80,9 @@ def restore(
     optimizer: torch.optim.Optimizer,
     group: Group | None = None,
 ) -> int:
-    """Loads the newest state and returns the last step that is in it; 0 where there is none.
+    """Loads the newest state and returns its last step, 0 where there is none.
 
-    Raises:
-        CheckpointError: The state can't be read, or is another model's; nothing was loaded.
-        PrivacyError: The first process of several found so.
+    A state that can't be read, or is another model's, loads nothing.
     """
     from hushdoc_training.runs import gathering
 
@@ -111,14 +104,8 @@ def restore(
 def locked(path: Path) -> Iterator[None]:
     """Keeps other processes out of the block, where the file system knows locks; a kill lets go.
 
-    Two that went on with one run would take the same charged steps twice.
-
-    Args:
-        path: A file of the run that is never replaced.
-
-    Raises:
-        OutputWriteError: The file is gone or not writable.
-        PrivacyError: Another process trains there.
+    Two that went on with one run would take the same charged steps twice. The path is a file of the
+    run that is never replaced.
     """
     try:
         descriptor = os.open(path, os.O_RDWR)

@@ -19,24 +19,16 @@ EPSILON_PAUSE = 20.0
 
 
 class StepLog:
-    """The log of a run; a private step is charged in it, on the disk, before its records are drawn.
+    """The log of a run: what its lines hold, and the last step that was charged.
 
-    Attributes:
-        entries: What its lines hold.
-        charged: The last step that was charged.
+    A private step is charged in it, on the disk, before its records are drawn.
     """
 
     def __init__(self, path: Path, run_id: str, *, private: bool = True) -> None:
-        """Opens the log of a run.
+        """Opens the log of a run, which its first line must name.
 
-        Args:
-            path: The file.
-            run_id: The run that its first line must name.
-            private: Whether a charge spends a budget. It then waits for the disk, and a log that
-                is not whole is refused.
-
-        Raises:
-            CheckpointError: What the run has spent is lost.
+        A charge of a private run spends a budget: it waits for the disk, and a log that is not
+        whole is refused.
         """
         self._path, self._run_id, self._private = path, run_id, private
         self.entries: list[dict[str, Any]] = []
@@ -52,10 +44,7 @@ class StepLog:
         """Returns the last step that was charged, by whichever process.
 
         A last line that a crash cut counts as a charge, under a name of its own: it may have been
-        another entry, which no ledger holds as a step.
-
-        Raises:
-            CheckpointError: The log is gone or cut, or a line of it can't be read.
+        another entry, which no ledger holds as a step. A log that is gone or cut is refused.
         """
         content = self._path.read_bytes() if self._path.is_file() else b""
         *lines, cut = content.split(b"\n")
@@ -182,14 +171,10 @@ class Progress:
         stream: TextIO | None = None,
         quiet: bool = False,
     ) -> None:
-        """Starts the clock.
+        """Starts the clock of so many steps; shows epsilon where there is a function of them.
 
-        Args:
-            total: Steps in all.
-            epsilon_after: Epsilon after that many steps. Exact accounting takes a moment, so it is
-                asked only for lines that are shown, and for a small share of the time.
-            stream: Where to write; the standard error by default.
-            quiet: Write nothing.
+        Exact accounting takes a moment, so it is asked only for lines that are shown, and for a
+        small share of the time.
         """
         self._total = total
         self._epsilon_after = epsilon_after
@@ -201,11 +186,7 @@ class Progress:
         self._first: int | None = None
 
     def show(self, step: int, *, loss: float) -> float | None:
-        """Shows step, loss, epsilon spent and time left where a line is due.
-
-        Returns:
-            The epsilon that was shown; None where none was asked for.
-        """
+        """Shows step, loss, epsilon and time left where a line is due, and returns that epsilon."""
         if self._first is None:
             self._first = step - 1
         if time.monotonic() < self._due and step != self._total:
