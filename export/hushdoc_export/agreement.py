@@ -47,19 +47,12 @@ Measure = Callable[[Certificate, Session, Sequence[Session]], list[Agreement]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CosineAgreement:
-    """How close a variant's answers are to the model's.
+    """How close a variant's answers are to the model's, as cosines."""
 
-    Attributes:
-        answers: How many were compared; those for each token of a text are averaged first.
-        mean: Their mean cosine.
-        least: The least one.
-        min_mean: What the mean must not fall below.
-    """
-
-    answers: int
+    answers: int  # how many were compared; those for each token of a text are averaged first
     mean: float
     least: float
-    min_mean: float
+    min_mean: float  # what the mean must not fall below
 
     @property
     def distance(self) -> tuple[float, ...]:

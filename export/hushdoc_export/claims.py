@@ -11,8 +11,7 @@ from hushdoc.certificate.claim import Claim, DataAccess, ProtectedData, Protecte
 def public(*data: PublicData) -> Claim:
     """Returns the claim of published weights, for which no protected data were read here.
 
-    Args:
-        data: What the weights and the vocabulary come from.
+    `data` says what the weights and the vocabulary come from.
     """
     guarantee = guarantees.no_privacy(
         "The weights were published by others, who guarantee nothing to the people in their data. "
@@ -45,9 +44,7 @@ def public(*data: PublicData) -> Claim:
 def trained_elsewhere(name: str, *, architecture: str) -> Claim:
     """Returns the claim of a model that others trained on protected data without privacy.
 
-    Args:
-        name: What the protected documents are called.
-        architecture: Its class in transformers.
+    `architecture` is its class in transformers.
     """
     guarantee = guarantees.no_privacy(
         "Training was not private: the weights may hold any part of any document.",

@@ -111,15 +111,7 @@ def export_minilm(out: Path, release: Release) -> Path:
 
 
 def unlimited(tokenizer_json: str) -> bytes:
-    """Returns a tokenizer without a maximum length, as the runtime reads long texts in windows.
-
-    Args:
-        tokenizer_json: In Hugging Face's format.
-
-    Raises:
-        CheckpointError: It can't be read.
-        MissingExtraError: The package tokenizers is not installed.
-    """
+    """Returns a tokenizer without a maximum length, as the runtime reads long texts in windows."""
     try:
         from tokenizers import Tokenizer
     except ImportError as error:
@@ -137,16 +129,7 @@ def unlimited(tokenizer_json: str) -> bytes:
 
 
 def bert_preprocessing(tokenizer_json: str, *, max_tokens: int, overlap: int = 0) -> Preprocessing:
-    """Returns the windows of a model with BERT's special tokens.
-
-    Args:
-        tokenizer_json: In Hugging Face's format.
-        max_tokens: Tokens in one window, the two special ones included.
-        overlap: Tokens that neighbouring windows share.
-
-    Raises:
-        CheckpointError: The tokenizer lacks one of the special tokens.
-    """
+    """Returns the windows of a model with BERT's special tokens, which `max_tokens` includes."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_str(tokenizer_json)

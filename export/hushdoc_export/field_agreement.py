@@ -40,21 +40,12 @@ class FieldAgreement:
     """How close a variant's fields are to those of its graph.
 
     F1 is in points of 100; a field counts with its exact words and its label.
-
-    Attributes:
-        documents: How many were read.
-        fields: How many fields the graph found in them.
-        field_agreement: F1 of the variant's fields against the graph's.
-        f1_graph: F1 of the graph's fields against the invented labels; None where the model's
-            labels are not the generator's.
-        f1_variant: The same of the variant's.
-        max_f1_loss: Points of F1 that it may lose.
     """
 
-    documents: int
-    fields: int
-    field_agreement: float
-    f1_graph: float | None
+    documents: int  # how many were read
+    fields: int  # how many the graph found in them
+    field_agreement: float  # F1 of the variant's fields against the graph's
+    f1_graph: float | None  # against invented labels, None where the model has others
     f1_variant: float | None
     max_f1_loss: float
 
@@ -122,14 +113,7 @@ def of_fields(
     images: bool,
     max_f1_loss: float,
 ) -> Measure:
-    """Returns what compares variants' fields with their graph's.
-
-    Args:
-        labels: The model's.
-        reader: Builds a model as an application would use it.
-        images: Whether it reads images.
-        max_f1_loss: Points of F1 that a variant may lose.
-    """
+    """Returns what compares variants' fields with their graph's, read as an application would."""
 
     def measure(
         certificate: Certificate, graph: Session, variants: Sequence[Session]
@@ -156,10 +140,7 @@ def invented_documents(
 ) -> Iterator[list[LabelledDocument]]:
     """Gives invented documents, labelled as a model's labels are if the generator knows them.
 
-    Args:
-        labels: The model's.
-        images: Whether images of the pages are needed; they are in files while this is open.
-        count: How many documents.
+    Images of the pages are in files while this is open.
     """
     form = set(labels.fields) <= set(invented.FORM_LABELS)
     config = invented.InventedConfig(

@@ -33,10 +33,7 @@ _NOTES = ("doc_string", "metadata_props")
 class Free:
     """A dimension of an input that may have any size in a range.
 
-    Attributes:
-        name: What the graph calls it; inputs of one graph share it by this name.
-        minimum: Its smallest size.
-        maximum: Its largest size.
+    Inputs of one graph share it by its name.
     """
 
     name: str
@@ -54,23 +51,14 @@ def sequence(max_tokens: int) -> Free:
 
 def trace(
     model: Any,
-    example: Mapping[str, Any],
+    example: Mapping[str, Any],  # no free dimension of size 0 or 1
     *,
-    free: Mapping[str, Mapping[int, Free]],
+    free: Mapping[str, Mapping[int, Free]],  # of each input
     outputs: Sequence[str],
 ) -> Any:
     """Returns the onnx.ModelProto of any torch model, bare of notes.
 
-    Args:
-        model: Its forward takes the example's tensors, in their order.
-        example: A tensor for each input, by its name; no free dimension of size 0 or 1.
-        free: For each input its dimensions that may have another size than the example's.
-        outputs: What its outputs are called.
-
-    Raises:
-        CheckpointError: The exporter can't follow the model.
-        LimitExceededError: The weights do not fit into one ONNX file.
-        MissingExtraError: torch, onnx or onnxscript is not installed.
+    The model's forward takes the example's tensors in their order.
     """
     torch = require_packages()
     _require_one_file(model)
@@ -151,12 +139,8 @@ def _parts(field: Any, value: Any) -> list[Any]:
 def serialize(proto: Any, *, notes: Mapping[str, str]) -> bytes:
     """Returns the file's bytes, with our own metadata and nobody else's.
 
-    Args:
-        proto: A stripped onnx.ModelProto; the notes are set in place, weights are never copied.
-        notes: Entries of `metadata_props`, beside whether activations are scaled by the run.
-
-    Raises:
-        CheckpointError: A local path is left in the graph.
+    The proto is stripped; the notes, beside whether activations are scaled by the run, are set in
+    place, weights are never copied. A local path that is left in the graph is a CheckpointError.
     """
     try:
         import onnx

@@ -28,12 +28,8 @@ def compare(
     """Returns how close a graph is to its model, for the certificate's derivation.
 
     Of logits it counts how many have the same largest; those that lie closer together than the
-    tolerance count as the same.
+    tolerance count as the same. Without a tolerance, as for variants, it only measures.
 
-    Args:
-        traceable: The model.
-        session: The exported graph, loaded.
-        tolerance: Largest difference allowed; None for a variant, of which it is only measured.
 
     Raises:
         ParityError: They differ, or an answer is not finite; names the shapes and the figure.
@@ -83,8 +79,7 @@ def _same_label(
 ) -> int:
     """Returns for how many answers both choose the same label.
 
-    Raises:
-        ParityError: They choose different ones where the model's margin exceeds the tolerance.
+    It refuses different ones where the model's margin exceeds the tolerance.
     """
     same = answered.argmax(axis=-1) == expected.argmax(axis=-1)
     if tolerance is None:

@@ -45,17 +45,10 @@ def holds_classifier(folder: Path) -> bool:
 
 
 def export_classifier(folder: Path, out: Path, release: Release, *, trained_on: str) -> Path:
-    """Returns the folder of the artifact that was made from a classifier.
+    """Returns the folder of the artifact that was made from a classifier of transformers.
 
-    Args:
-        folder: As `save_pretrained` of transformers writes it, with weights in safetensors.
-        out: Where the artifact shall stand; nothing may be there yet.
-        release: Who releases it, and as what.
-        trained_on: What the certificate calls the documents that it was trained on.
-
-    Raises:
-        CheckpointError: A file is missing or is not what the runtime can run.
-        HushdocError: What `release.seal` raises.
+    It was written by `save_pretrained`, with weights in safetensors; `trained_on` is what the
+    certificate calls the documents that it was trained on.
     """
     architecture = _architecture(folder)
     if not architecture.endswith((TEXT, IMAGE)):

@@ -33,23 +33,17 @@ _SEED = 20261121
 class Traceable:
     """A torch model with what is needed to trace it and to compare the graph with it.
 
-    Attributes:
-        model: Its forward takes the inputs by name, in their order, and answers with one tensor.
-        free: For each input its dimensions that may have another size than the first probe's.
-        output: What the answer is called.
-        probes: What both are asked; the first is also what is traced, so no free dimension of it
-            may be of size 1.
-        per_token: Whether the answer has a row for each token, of which those outside
-            `attention_mask` mean nothing.
-        logits: Whether the answer's last axis are logits, of which the largest decides.
+    Its forward takes the inputs by name, in their order, and answers with one tensor. The first
+    probe is also what is traced, so no free dimension of it may be of size 1. Tokens outside
+    `attention_mask` mean nothing.
     """
 
     model: Any
-    free: Mapping[str, Mapping[int, graph.Free]]
-    output: str
+    free: Mapping[str, Mapping[int, graph.Free]]  # by input: sizes that may change
+    output: str  # what the answer is called
     probes: tuple[Inputs, ...]
-    per_token: bool = False
-    logits: bool = True
+    per_token: bool = False  # whether the answer has a row for each token
+    logits: bool = True  # whether its last axis are logits, of which the largest decides
 
     def traced(self) -> Any:
         """Returns the onnx.ModelProto of the model; raises what `graph.trace` raises."""
@@ -61,11 +55,7 @@ class Traceable:
         return graph.trace(self.model, example, free=self.free, outputs=(self.output,))
 
     def answer(self, probe: Inputs) -> Answer:
-        """Returns what the torch model answers.
-
-        Raises:
-            CheckpointError: It can't read the probe.
-        """
+        """Returns what the torch model answers; a CheckpointError if it can't read the probe."""
         import torch
 
         try:
@@ -95,16 +85,9 @@ def of_text(
     per_token: bool = False,
     logits: bool = True,
 ) -> Traceable:
-    """Returns a model of tokens with its probes; images are among them if it reads such.
+    """Returns a model of tokens with its probes, their ids below `vocab_size`.
 
-    Args:
-        model: See `Traceable`, as for the last three.
-        preprocessing: Its windows, special tokens and images.
-        vocab_size: Token ids are drawn below it.
-        output: What the answer is called.
-        boxes: Whether the model reads boxes too.
-        per_token: Whether it answers for each token.
-        logits: Whether it answers with logits.
+    Images are among the inputs if it reads such, boxes if it is said to.
     """
     axes = {0: graph.BATCH, 1: graph.sequence(preprocessing.max_tokens)}
     names = ("input_ids", "bbox", "attention_mask") if boxes else ("input_ids", "attention_mask")

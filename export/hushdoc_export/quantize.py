@@ -27,17 +27,14 @@ Level = Literal["basic", "extended"]
 class Variant:
     """One way to write a model down.
 
-    Attributes:
-        name: What it is called.
-        entry: Its file in an artifact.
-        level: How far it is optimized before it is sealed. "basic" uses standard operators.
-            "extended" fuses them into operators of ONNX Runtime, which load faster. Neither depends
-            on the machine that exports; what does is left to the one that loads.
+    The level "basic" uses standard operators. "extended" fuses them into operators of ONNX Runtime,
+    which load faster. Neither depends on the machine that exports; what does is left to the one
+    that loads.
     """
 
     name: str
-    entry: str
-    level: Level
+    entry: str  # its file in an artifact
+    level: Level  # how far it is optimized before it is sealed
 
 
 VARIANTS: Mapping[str, Variant] = {
@@ -55,15 +52,7 @@ larger part of a small model, stays in floats."""
 
 
 def optimized(proto: Any, level: Level) -> Any:
-    """Returns a graph after ONNX Runtime folded what is constant and fused what belongs together.
-
-    Args:
-        proto: An onnx.ModelProto with its weights inside.
-        level: See `Variant`.
-
-    Raises:
-        MissingExtraError: onnxruntime or onnx is not installed.
-    """
+    """Returns a graph in which ONNX Runtime folded constants and fused what belongs together."""
     onnx, runtime = _onnx(), import_onnxruntime()
     with tempfile.TemporaryDirectory(prefix="hushdoc-export-") as scratch:
         path = Path(scratch) / "optimized.onnx"
@@ -88,12 +77,8 @@ def optimized(proto: Any, level: Level) -> Any:
 def int8(proto: Any, *, per_channel: bool) -> Any:
     """Returns a graph whose weights are bytes; activations are rounded as they come.
 
-    Args:
-        proto: An onnx.ModelProto in float32, optimized no further than "basic".
-        per_channel: Whether every column of a weight has a scale of its own, or the weight has one.
-
-    Raises:
-        MissingExtraError: onnxruntime or onnx is not installed.
+    The graph given is in float32, optimized no further than "basic". Per channel, every
+    column of a weight has a scale of its own.
     """
     onnx = _onnx()
     import_onnxruntime()
@@ -114,14 +99,7 @@ def int8(proto: Any, *, per_channel: bool) -> Any:
 
 
 def fp16(proto: Any) -> Any:
-    """Returns a graph in half precision whose inputs and outputs stay as they are.
-
-    Args:
-        proto: An onnx.ModelProto in float32, optimized no further than "basic".
-
-    Raises:
-        MissingExtraError: onnxruntime or onnx is not installed.
-    """
+    """Returns a float32 graph, at most "basic", in half precision; its inputs and outputs stay."""
     _onnx()
     import_onnxruntime()
     from onnxruntime.transformers import float16

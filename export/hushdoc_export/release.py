@@ -71,9 +71,7 @@ class Release:
     def certificate(self, claim: Claim, *, task: str, format: str, entry: str) -> Certificate:
         """Returns a new certificate, as yet without the steps that led to the artifact.
 
-        Raises:
-            CertificateError: The claim can't be certified. What signing would raise is raised here,
-                before minutes are spent on the graph.
+        What signing would raise is raised here, before minutes are spent on the graph.
         """
         certificate = Certificate(
             certificate_id=certificates.new_certificate_id(),
@@ -106,25 +104,13 @@ def seal(
     *,
     task: str,
     claim: Claim,
-    preprocessing: Mapping[str, Any],
-    contents: Mapping[str, bytes],
-    labels: LabelSet | None = None,
-    origin: Mapping[str, Any] | None = None,
-    measure: Measure | None = None,
+    preprocessing: Mapping[str, Any],  # the manifest's description of the model's inputs
+    contents: Mapping[str, bytes],  # further signed files, by their names
+    labels: LabelSet | None = None,  # for the model card
+    origin: Mapping[str, Any] | None = None,  # where the weights come from; their digest by default
+    measure: Measure | None = None,  # how close variants are; cosines of answers by default
 ) -> Path:
     """Returns the folder of the artifact; nothing is written before the graph answers alike.
-
-    Args:
-        out: Where the folder shall stand; nothing may be there yet.
-        traceable: The model.
-        release: Who releases it, and as what.
-        task: One of certificate.TASKS.
-        claim: What training declares about privacy.
-        preprocessing: The manifest's description of the model's inputs.
-        contents: The artifact's further signed files, by their names in it.
-        labels: What it finds or tells apart, for the model card.
-        origin: Where the weights come from, for the derivation; their digest by default.
-        measure: How close variants are to the graph; cosines of answers by default.
 
     Raises:
         OutputExistsError: Something already stands at `out`.

@@ -36,20 +36,13 @@ Shapes = Mapping[str, list[int | str | None]]
 
 def seal(
     out: Path,
-    contents: Mapping[str, bytes],
+    contents: Mapping[str, bytes],  # signed files, by their names
     certificate: Certificate,
     *,
-    labels: LabelSet | None,
+    labels: LabelSet | None,  # for the model card
     key: PrivateKey,
 ) -> Path:
-    """Returns the folder of an artifact that was written whole or not at all.
-
-    Args:
-        out: Where the folder shall stand; nothing may be there yet.
-        contents: Its signed files, by their names in it.
-        certificate: What is declared about them.
-        labels: What it finds or tells apart, for the model card; None where that is nothing.
-        key: Signs the certificate.
+    """Returns the folder of an artifact that was written whole or not at all, where nothing stood.
 
     Raises:
         OutputExistsError: Something already stands there.

@@ -51,37 +51,21 @@ _LARGEST_BYTE = 127
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RoundedTable:
-    """Weights as they are written.
+    """Weights as they are written: float16, or bytes of which 128 stands for 0.
 
-    Attributes:
-        weights: Shape [rows, columns], float16, or bytes of which 128 stands for 0; no row is all
-            zero.
-        scale: Shape [columns]; what bytes less 128 are multiplied with, None for floats.
-        largest_error: The most by which any weight changed.
-        raised_rows: Rows that would have become zeros.
+    No row is all zero.
     """
 
     weights: npt.NDArray[Any]
-    scale: Floats | None
-    largest_error: float
-    raised_rows: int
+    scale: Floats | None  # of columns: what bytes less 128 are multiplied with; None for floats
+    largest_error: float  # the most by which any weight changed
+    raised_rows: int  # rows that would have become zeros
 
 
 def export_table(
     checkpoint_folder: Path, out: Path, release: Release, *, dtype: str = "float16"
 ) -> Path:
-    """Returns the folder of the artifact that was made from a checkpoint of a table.
-
-    Args:
-        checkpoint_folder: What training wrote, or the run folder around it.
-        out: Where the artifact shall stand; nothing may be there yet.
-        release: Who releases it, and as what.
-        dtype: "float16" or "int8": how the weights are written.
-
-    Raises:
-        CheckpointError: The checkpoint is damaged, or its table is not complete.
-        HushdocError: What `seal_table` raises.
-    """
+    """Returns the folder of the artifact that was made from a checkpoint of a table."""
     atomic_files.require_free(out)
     return seal_table(out, table_checkpoint.load(checkpoint_folder), release, dtype=dtype)
 
@@ -89,10 +73,7 @@ def export_table(
 def differences(weights: Floats, tags: Sequence[str]) -> tuple[Floats, int | None]:
     """Returns by how much the weights of all labels but one exceed its own, and which that is.
 
-    Args:
-        weights: Shape [rows, labels].
-        tags: The labels. "O" is left out, or the first one where there is none; of one label alone
-            nothing is.
+    "O" is left out, or the first label where there is none; of one label alone nothing is.
 
     Example:
         >>> lean, reference = differences(np.array([[1.0, 3.0]], np.float32), ["RELEVANT", "O"])
@@ -108,15 +89,10 @@ def differences(weights: Floats, tags: Sequence[str]) -> tuple[Floats, int | Non
 
 
 def rounded(weights: Floats, dtype: str) -> RoundedTable:
-    """Returns a table in fewer bits.
+    """Returns a table in fewer bits; a weight that is not finite or too large is a CheckpointError.
 
-    Args:
-        weights: Shape [rows, columns].
-        dtype: "float16", or "int8": bytes with one scale for each column, of which the largest
-            weight becomes 127, so no weight is cut off and none moves by more than half a scale.
-
-    Raises:
-        CheckpointError: A weight is not finite or too large.
+    "int8" has one scale for each column, of which the largest weight becomes 127, so no weight is
+    cut off and none moves by more than half a scale.
 
     Example:
         >>> table = rounded(np.array([[1.0, -127.0], [127.0, 0.2]], np.float32), "int8")
@@ -158,21 +134,7 @@ def _in_bytes(weights: Floats) -> RoundedTable:
 def seal_table(
     out: Path, table: TableCheckpoint, release: Release, *, dtype: str = "float16"
 ) -> Path:
-    """Returns the folder of the artifact that was made from a complete table.
-
-    Args:
-        out: Where the artifact shall stand; nothing may be there yet.
-        table: Every row of it filled.
-        release: Who releases it, and as what.
-        dtype: "float16" or "int8": how the weights are written.
-
-    Raises:
-        OutputExistsError: Something already stands at `out`.
-        CheckpointError: A row of the table is all zero, or a weight too large.
-        CertificateError: The claim can't be certified.
-        OutputWriteError: The disk is full or not writable; nothing half-written stays.
-        MissingExtraError: The package safetensors is not installed.
-    """
+    """Returns the folder of the artifact that was made from a complete table."""
     atomic_files.require_free(out)
     _require_complete(table.weights)
     others, reference = differences(table.weights, table.tags)

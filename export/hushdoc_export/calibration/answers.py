@@ -25,9 +25,7 @@ RAW = Scoring(fitted_on="nothing", num_answers=0)
 def field_answers(model: kie.KIEModel, documents: Sequence[LabelledDocument]) -> Answers:
     """Returns the fields a model finds and whether each has the exact words of a true one.
 
-    Args:
-        model: Its own calibration must be off.
-        documents: With their spans.
+    A calibration of the model's own must be off.
     """
     answers = []
     for number, item in enumerate(documents):
@@ -41,12 +39,7 @@ def field_answers(model: kie.KIEModel, documents: Sequence[LabelledDocument]) ->
 
 
 def class_answers(model: ClassificationModel, documents: Sequence[LabelledDocument]) -> Answers:
-    """Returns what a classifier answers for documents whose class it knows.
-
-    Args:
-        model: Its own calibration must be off.
-        documents: With their class.
-    """
+    """Returns what a classifier, uncalibrated, answers for documents whose class it knows."""
     numbers = {label: number for number, label in enumerate(model.labels)}
     known = [item for item in documents if item.document_type in numbers]
     logits = np.zeros((len(known), len(numbers)))
@@ -67,15 +60,8 @@ def text_answers(model: crf.HashedCRFModel, texts: Sequence[LabelledText]) -> An
     """Returns the fields a table finds and whether each is exactly a true one.
 
     The truth is cut as for training: a clause is a run of sentences that spans mark, an
-    entity the tokens that lie in its span.
-
-    Args:
-        model: Its own calibration does not count.
-        texts: With their spans; texts of nothing but whitespace are left out.
-
-    Raises:
-        AnnotationError: A span leaves its text, or spans of tokens overlap.
-        InputError: A text is not valid Unicode.
+    entity the tokens that lie in its span. Texts of nothing but whitespace are left out, and the
+    table's own calibration does not count.
     """
     raw = model.scored_by(RAW)
     answers = []
@@ -93,12 +79,7 @@ def text_answers(model: crf.HashedCRFModel, texts: Sequence[LabelledText]) -> An
 def whole_text_answers(model: ClassificationModel, texts: Sequence[ClassifiedText]) -> Answers:
     """Returns the best class of each text by a table, and whether it is the true one.
 
-    Args:
-        model: A table that classifies; its own calibration does not count.
-        texts: With their classes; those of nothing but whitespace are left out.
-
-    Raises:
-        InputError: A text is not valid Unicode.
+    Texts of nothing but whitespace are left out, and the table's own calibration does not count.
     """
     raw = model.scored_by(None)
     answers = []

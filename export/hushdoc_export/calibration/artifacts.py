@@ -194,15 +194,8 @@ def export_calibrated_on_invented(
 ) -> Path:
     """Returns a new artifact whose scores are calibrated on documents of our public generator.
 
-    Args:
-        folder: An artifact for fields, which the same key signed.
-        out: Where the new one shall stand; nothing may be there yet.
-        release: Who releases it, and as what.
-        threshold: Answers with a lower calibrated score are put `below_threshold`.
-
-    Raises:
-        InputError: The generator does not know the model's fields, or the model finds too few.
-        HushdocError: What `export_calibrated` raises.
+    The old artifact finds fields, and the same key signed it. An InputError says that the generator
+    does not know the model's fields, or that the model finds too few.
     """
     policy = own_policy(release)
     opened = open_artifact(folder, policy)
@@ -235,12 +228,7 @@ def own_policy(release: Release) -> Policy:
 
 
 def _require_calibratable(opened: Artifact, data: PublicData, *, graph_model: bool) -> None:
-    """Raises unless this is a model with scores of its own, and the data are none of its secrets.
-
-    Raises:
-        InputError: Its scores are calibrated already, or the data have the name of protected ones.
-        TaskMismatchError: It is a model of another task or format.
-    """
+    """Raises unless the model's scores are its own, and the data are none of its secrets."""
     identity = opened.certificate.model
     known = (
         {(kie.TASK, "onnx"), (graph_classifier.TASK, "onnx")}

@@ -28,21 +28,13 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answers:
-    """A model's answers and whether they were right.
+    """A model's answers and whether they were right."""
 
-    Attributes:
-        scores: The raw score of each answer.
-        right: Whether it was right.
-        documents: The number of the document it is about.
-        logits: For classifiers, shape [answers, labels].
-        truth: For classifiers the right label's number.
-    """
-
-    scores: Floats
-    right: Flags
-    documents: Numbers
-    logits: Floats | None = None
-    truth: Numbers | None = None
+    scores: Floats  # the raw score of each answer
+    right: Flags  # whether it was
+    documents: Numbers  # the number of the document that each is about
+    logits: Floats | None = None  # for classifiers, shape [answers, labels]
+    truth: Numbers | None = None  # for classifiers the right label's number
 
     def part(self, chosen: Flags) -> Answers:
         """Returns some of the answers."""
@@ -56,18 +48,11 @@ class Answers:
 
 
 def fit(answers: Answers, *, fitted_on: str, threshold: float = THRESHOLD) -> Scoring:
-    """Returns the calibration that fits answers.
+    """Returns the calibration that fits answers, at least MIN_ANSWERS.
 
     Fields get a curve that never falls; classifiers a temperature, which keeps their scores a
-    distribution over the labels.
-
-    Args:
-        answers: The model's.
-        fitted_on: The documents, in words.
-        threshold: Answers with a lower calibrated score are put `below_threshold`.
-
-    Raises:
-        InputError: There are fewer than MIN_ANSWERS.
+    distribution over the labels. Answers below the threshold are put `below_threshold`;
+    `fitted_on` names the documents.
     """
     if len(answers.scores) < MIN_ANSWERS:
         raise InputError(
@@ -92,10 +77,6 @@ def curve(scores: Floats, right: Flags) -> tuple[tuple[float, ...], tuple[float,
     Scores are put into bins of equal counts, so that no knot hangs on a few answers; each bin's
     share is drawn towards one half by half a right and half a wrong answer, and falling shares are
     pooled (Ayer et al. 1955). So are those whose mean scores, to six digits, are the same.
-
-    Args:
-        scores: From 0 to 1.
-        right: Whether each answer was right.
     """
     order = np.argsort(scores, kind="stable")
     bins = np.array_split(order, max(1, min(_MAX_BINS, len(order) // _MIN_IN_BIN)))

@@ -52,11 +52,6 @@ def read(location: Path) -> list[Contract] | list[Message] | list[Labelled]:
     """Returns the texts of a file of JSON lines, or of the one such file that a folder holds.
 
     The first line decides whether they have spans, a class, or both.
-
-    Raises:
-        AnnotationError: There is no such file, a line of it is malformed, which is named then, or
-            two lines hold one document of a class.
-        InputError: The file is not one of JSON lines.
     """
     path = labelled_texts.find(location)
     if not path.name.endswith((".jsonl", ".jsonl.gz")):
@@ -91,10 +86,7 @@ def _keys(path: Path) -> frozenset[str]:
 def declared(location: Path, *, status: str, overlap: str) -> PublicData:
     """Returns the certificate's entry for texts that their owner declares to need no protection.
 
-    Args:
-        location: The file or folder, whose name becomes theirs, as in training.
-        status: Why they need no protection.
-        overlap: How far they contain protected documents.
+    The file or folder gives them its name, as in training.
     """
     return PublicData(
         name=location.resolve().name,
@@ -107,11 +99,7 @@ def declared(location: Path, *, status: str, overlap: str) -> PublicData:
 
 
 def invented(fields: Sequence[str]) -> list[labelled_texts.Contract]:
-    """Returns invented contracts that no training draws from by itself.
-
-    Raises:
-        InputError: The generator does not know a field.
-    """
+    """Returns invented contracts that no training draws from by itself."""
     require_known(
         fields,
         clause_contracts.CLAUSES,
@@ -135,10 +123,6 @@ def with_fields(fields: Iterable[str], texts: Sequence[Any]) -> Sequence[Labelle
     """Returns texts in which every field that a table finds is labelled.
 
     A field that is missing was not looked for, and what the table finds would count as wrong.
-
-    Raises:
-        AnnotationError: They have classes, and no spans.
-        InputError: A field has no span.
     """
     if not all(hasattr(item, "spans") for item in texts):
         raise AnnotationError(
@@ -157,12 +141,7 @@ def with_fields(fields: Iterable[str], texts: Sequence[Any]) -> Sequence[Labelle
 
 
 def with_classes(classes: Sequence[str], texts: Sequence[Any]) -> Sequence[ClassifiedText]:
-    """Returns texts of all the classes that a table knows.
-
-    Raises:
-        AnnotationError: They have spans, and no classes, or a class that the table does not know.
-        InputError: A class has no text.
-    """
+    """Returns texts of all the classes that a table knows."""
     if not all(hasattr(item, "label") for item in texts):
         raise AnnotationError(
             "The texts have spans, and this table classifies whole "
