@@ -11,18 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-from hushdoc_corruption import (
-    ENVELOPE,
-    NOW,
-    Case,
-    Scene,
-    attacks,
-    case,
-    forged,
-    require_accepted,
-    require_refused,
-)
+from hushdoc_corruption import ENVELOPE, NOW, Refused, Scene, acceptances, cases, forged, refusals
 
 from hushdoc.signing import dsse, revocation
 from hushdoc.signing.trust_store import TrustedKey
@@ -151,167 +140,127 @@ def _second_certificate(scene: Scene) -> None:
     _audited(scene, scene.payload())
 
 
-CASES: tuple[Case, ...] = (
-    case("certificate/missing", _on_envelope(Path.unlink), "MISSING_CERTIFICATE"),
-    case(
-        "certificate/under-another-name",
-        _on_envelope(lambda path: path.rename(path.with_name("Privacy.intoto.jsonl"))),
-        "MISSING_CERTIFICATE",
-    ),
-    case("certificate/empty", _write(b""), "BAD_ENVELOPE"),
-    case("certificate/one-line-end", _write(b"\n"), "BAD_ENVELOPE"),
-    case("certificate/blanks", _write(b"  \n"), "BAD_ENVELOPE"),
-    case("certificate/null", _write(b"null\n"), "BAD_ENVELOPE"),
-    case("certificate/list", _write(b"[]\n"), "BAD_ENVELOPE"),
-    case("certificate/object-without-keys", _write(b"{}\n"), "BAD_ENVELOPE"),
-    case("certificate/ten-megabytes", _write(b"x" * 10_000_000), "CERT_TOO_LARGE"),
-    case(
-        "certificate/sparse-one-tebibyte",
-        _on_envelope(lambda path: os.truncate(path, 1 << 40)),
-        "CERT_TOO_LARGE",
-    ),
-    case(
-        "certificate/ten-megabytes-of-line-ends",
-        _edit(lambda c: c + b"\n" * 10_000_000),
-        "CERT_TOO_LARGE",
-    ),
-    case("certificate/cut-in-the-middle", _edit(lambda c: c[: len(c) // 2]), "BAD_ENVELOPE"),
-    case("certificate/cut-by-one-character", _edit(lambda c: c[:-2]), "BAD_ENVELOPE"),
-    case("certificate/line-end-before", _edit(lambda c: b"\n" + c), "BAD_ENVELOPE"),
-    case("certificate/character-after", _edit(lambda c: c[:-1] + b"x\n"), "BAD_ENVELOPE"),
-    case("certificate/two-in-one-line", _edit(lambda c: c[:-1] * 2), "BAD_ENVELOPE"),
-    case("certificate/compressed", _write(b"\x1f\x8b\x08" + b"\0" * 60), "BAD_ENVELOPE"),
-    case(
-        "certificate/is-a-folder",
-        _on_envelope(lambda path: (path.unlink(), path.mkdir())),
-        "NOT_REGULAR_FILE",
-    ),
-    case(
-        "certificate/is-a-fifo",
-        _on_envelope(lambda path: (path.unlink(), os.mkfifo(path))),
-        "NOT_REGULAR_FILE",
-    ),
-    case(
-        "certificate/links-to-dev-zero",
-        _on_envelope(lambda path: (path.unlink(), path.symlink_to("/dev/zero"))),
-        "PATH_ESCAPE",
-    ),
-    case(
-        "certificate/links-to-itself",
-        _on_envelope(lambda path: (path.unlink(), path.symlink_to(path.name))),
-        "SYMLINK",
-    ),
-    case(
-        "certificate/links-to-the-neighbours",
-        lambda s: (
+REFUSED: Refused = {
+    "MISSING_CERTIFICATE": {
+        "missing": _on_envelope(Path.unlink),
+        "under-another-name": _on_envelope(
+            lambda path: path.rename(path.with_name("Privacy.intoto.jsonl"))
+        ),
+    },
+    "BAD_ENVELOPE": {
+        "empty": _write(b""),
+        "one-line-end": _write(b"\n"),
+        "blanks": _write(b"  \n"),
+        "null": _write(b"null\n"),
+        "list": _write(b"[]\n"),
+        "object-without-keys": _write(b"{}\n"),
+        "cut-in-the-middle": _edit(lambda c: c[: len(c) // 2]),
+        "cut-by-one-character": _edit(lambda c: c[:-2]),
+        "line-end-before": _edit(lambda c: b"\n" + c),
+        "character-after": _edit(lambda c: c[:-1] + b"x\n"),
+        "two-in-one-line": _edit(lambda c: c[:-1] * 2),
+        "compressed": _write(b"\x1f\x8b\x08" + b"\0" * 60),
+        "revocation-list-in-its-place": _list_as_certificate,
+        "further-line-is-no-envelope": _append("{}"),
+        "further-line-is-empty": _append(""),
+        "seventeen-further-lines": _append(*["{}"] * 17),
+    },
+    "CERT_TOO_LARGE": {
+        "ten-megabytes": _write(b"x" * 10_000_000),
+        "sparse-one-tebibyte": _on_envelope(lambda path: os.truncate(path, 1 << 40)),
+        "ten-megabytes-of-line-ends": _edit(lambda c: c + b"\n" * 10_000_000),
+        "further-line-too-long": _append("x" * (64 * 1024 + 1)),
+    },
+    "NOT_REGULAR_FILE": {
+        "is-a-folder": _on_envelope(lambda path: (path.unlink(), path.mkdir())),
+        "is-a-fifo": _on_envelope(lambda path: (path.unlink(), os.mkfifo(path))),
+    },
+    "PATH_ESCAPE": {
+        "links-to-dev-zero": _on_envelope(
+            lambda path: (path.unlink(), path.symlink_to("/dev/zero"))
+        ),
+        "links-to-the-neighbours": lambda s: (
             _other_model(s),
             (s / ENVELOPE).unlink(),
             (s / ENVELOPE).symlink_to(f"../other/{ENVELOPE}"),
         ),
-        "PATH_ESCAPE",
-    ),
-    case("certificate/of-another-model", _certificate_of_another, "DIGEST_MISMATCH"),
-    case("certificate/model-of-another", _model_of_another, "EMBEDDED_METADATA_MISMATCH"),
-    case("certificate/whole-replay-of-another-model", _whole_replay, "WRONG_MODEL"),
-    case("certificate/name-of-other-case", lambda s: s.demand(model="Invoice-KIE"), "WRONG_MODEL"),
-    case("certificate/rollback", _rollback, "ROLLBACK"),
-    case("certificate/stale", lambda s: s.demand(max_age_days=0.1), "STALE"),
-    case("certificate/future", _certified(issued_at="2026-12-22T00:00:00Z"), "NOT_YET_VALID"),
-    case(
-        "certificate/future-by-six-minutes",
-        _certified(issued_at="2026-11-22T00:06:00Z"),
-        "NOT_YET_VALID",
-    ),
-    case(
-        "certificate/expired",
-        lambda s: _expires(s, "2026-11-21T09:00:00Z", NOW),
-        "EXPIRED",
-    ),
-    case(
-        "certificate/expired-this-second",
-        lambda s: _expires(s, "2026-11-22T00:00:00Z", NOW),
-        "EXPIRED",
-    ),
-    case(
-        "certificate/no-statement-type",
-        forged("_type", "https://in-toto.io/Statement/v0.1"),
-        "BAD_STATEMENT",
-    ),
-    case(
-        "certificate/other-predicate",
-        forged("predicateType", "https://slsa.dev/provenance/v1"),
-        "WRONG_PREDICATE",
-    ),
-    case(
-        "certificate/predicate-of-the-next-version",
-        forged("predicateType", "https://hushdoc.dev/privacy-certificate/v2"),
-        "WRONG_PREDICATE",
-    ),
-    case("certificate/predicate-is-a-list", forged("predicateType", []), "WRONG_PREDICATE"),
-    case("certificate/audit-in-its-place", _audit_first, "WRONG_PREDICATE"),
-    case("certificate/revocation-list-in-its-place", _list_as_certificate, "BAD_ENVELOPE"),
-    case("certificate/audit-of-another", _audit_of_another, "BAD_SUBJECT"),
-    case(
-        "certificate/audit-with-another-id",
-        _audit_with(predicate__certificateId=OTHER_ID),
-        "BAD_SUBJECT",
-    ),
-    case(
-        "certificate/audit-of-two-subjects",
-        _audit_with(subject=[{"name": "certificate"}, {"name": "certificate"}]),
-        "BAD_SUBJECT",
-    ),
-    case(
-        "certificate/audit-of-the-next-version",
-        _audit_with(predicate__schemaVersion=2),
-        "UNKNOWN_VALUE",
-    ),
-    case(
-        "certificate/audit-of-an-unknown-unit",
-        _audit_with(predicate__audits__0__unit="galaxy"),
-        "UNKNOWN_VALUE",
-    ),
-    case(
-        "certificate/audit-with-half-a-bound",
-        _audit_with(predicate__audits__0__confidence=None),
-        "BAD_FIELD",
-    ),
-    case("certificate/second-certificate-as-audit", _second_certificate, "WRONG_PREDICATE"),
-    case("certificate/further-line-is-no-envelope", _append("{}"), "BAD_ENVELOPE"),
-    case("certificate/further-line-is-empty", _append(""), "BAD_ENVELOPE"),
-    case("certificate/further-line-too-long", _append("x" * (64 * 1024 + 1)), "CERT_TOO_LARGE"),
-    case("certificate/seventeen-further-lines", _append(*["{}"] * 17), "BAD_ENVELOPE"),
-)
+    },
+    "SYMLINK": {
+        "links-to-itself": _on_envelope(lambda path: (path.unlink(), path.symlink_to(path.name))),
+    },
+    "DIGEST_MISMATCH": {
+        "of-another-model": _certificate_of_another,
+    },
+    "EMBEDDED_METADATA_MISMATCH": {
+        "model-of-another": _model_of_another,
+    },
+    "WRONG_MODEL": {
+        "whole-replay-of-another-model": _whole_replay,
+        "name-of-other-case": lambda s: s.demand(model="Invoice-KIE"),
+    },
+    "ROLLBACK": {
+        "rollback": _rollback,
+    },
+    "STALE": {
+        "stale": lambda s: s.demand(max_age_days=0.1),
+    },
+    "NOT_YET_VALID": {
+        "future": _certified(issued_at="2026-12-22T00:00:00Z"),
+        "future-by-six-minutes": _certified(issued_at="2026-11-22T00:06:00Z"),
+    },
+    "EXPIRED": {
+        "expired": lambda s: _expires(s, "2026-11-21T09:00:00Z", NOW),
+        "expired-this-second": lambda s: _expires(s, "2026-11-22T00:00:00Z", NOW),
+    },
+    "BAD_STATEMENT": {
+        "no-statement-type": forged("_type", "https://in-toto.io/Statement/v0.1"),
+    },
+    "WRONG_PREDICATE": {
+        "other-predicate": forged("predicateType", "https://slsa.dev/provenance/v1"),
+        "predicate-of-the-next-version": forged(
+            "predicateType", "https://hushdoc.dev/privacy-certificate/v2"
+        ),
+        "predicate-is-a-list": forged("predicateType", []),
+        "audit-in-its-place": _audit_first,
+        "second-certificate-as-audit": _second_certificate,
+    },
+    "BAD_SUBJECT": {
+        "audit-of-another": _audit_of_another,
+        "audit-with-another-id": _audit_with(predicate__certificateId=OTHER_ID),
+        "audit-of-two-subjects": _audit_with(
+            subject=[{"name": "certificate"}, {"name": "certificate"}]
+        ),
+    },
+    "UNKNOWN_VALUE": {
+        "audit-of-the-next-version": _audit_with(predicate__schemaVersion=2),
+        "audit-of-an-unknown-unit": _audit_with(predicate__audits__0__unit="galaxy"),
+    },
+    "BAD_FIELD": {
+        "audit-with-half-a-bound": _audit_with(predicate__audits__0__confidence=None),
+    },
+}
+
+CASES = cases("certificate", REFUSED)
 
 
-@pytest.mark.parametrize("attack", attacks(CASES))
-def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
-    require_refused(attack, make_scene)
+test_is_refused = refusals(CASES)
 
 
-@pytest.mark.parametrize(
-    "act",
-    [
-        lambda scene: _expires(scene, "2026-11-22T00:00:01Z", NOW),
-        _certified(issued_at="2026-11-22T00:05:00Z"),
-        lambda scene: scene.demand(max_age_days=1, min_version=3, model="invoice-kie"),
-        _audited,
-        lambda scene: (_audited(scene), scene.build.append_audit(scene.folder, scene.other_key)),
+test_what_is_harmless_comes_as_far_as_the_door = acceptances(
+    {
+        "not-yet-expired": lambda scene: _expires(scene, "2026-11-22T00:00:01Z", NOW),
+        "issuer-clock-five-minutes-ahead": _certified(issued_at="2026-11-22T00:05:00Z"),
+        "as-demanded": lambda scene: scene.demand(
+            max_age_days=1, min_version=3, model="invoice-kie"
+        ),
+        "audited": _audited,
+        "audited-twice": lambda scene: (
+            _audited(scene),
+            scene.build.append_audit(scene.folder, scene.other_key),
+        ),
         # The one who may not audit says nothing, good or bad: its line is counted, never read.
-        lambda scene: scene.build.append_line(
+        "line-of-a-stranger": lambda scene: scene.build.append_line(
             scene.folder, dsse.sign(scene.payload(), scene.other_key)
         ),
-    ],
-    ids=[
-        "not-yet-expired",
-        "issuer-clock-five-minutes-ahead",
-        "as-demanded",
-        "audited",
-        "audited-twice",
-        "line-of-a-stranger",
-    ],
+    }
 )
-def test_what_is_harmless_comes_as_far_as_the_door(
-    act: Callable[[Scene], object], make_scene: Callable[[], Scene]
-) -> None:
-    require_accepted(act, make_scene)

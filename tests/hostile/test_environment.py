@@ -18,16 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hushdoc_corruption import (
-    ENVELOPE,
-    MODEL,
-    Case,
-    Scene,
-    attacks,
-    case,
-    require_accepted,
-    require_refused,
-)
+from hushdoc_corruption import ENVELOPE, MODEL, Refused, Scene, acceptances, case, cases, refusals
 
 from hushdoc.artifact import artifact
 from hushdoc.errors import HushdocError
@@ -121,27 +112,26 @@ def _hardly_any_stack(scene: Scene) -> None:
     scene.patch.setattr(dsse, "pae", deep)
 
 
-CASES: tuple[Case, ...] = (
-    case("environment/clock-of-1970", _at(1970, 1, 1), "CLOCK_IMPLAUSIBLE"),
-    case(
-        "environment/clock-before-this-was-written", _at(2026, 10, 31, 23, 59), "CLOCK_IMPLAUSIBLE"
-    ),
-    case("environment/clock-of-2200", _at(2200, 1, 1), "CLOCK_IMPLAUSIBLE"),
-    case("environment/clock-of-the-first-year", _at(1, 1, 2), "CLOCK_IMPLAUSIBLE"),
-    case("environment/clock-of-the-last-year", _at(9999, 12, 31), "CLOCK_IMPLAUSIBLE"),
-    case(
-        "environment/clock-of-1970-in-another-zone",
-        _at(1970, 1, 1, zone=timezone(timedelta(hours=14))),
-        "CLOCK_IMPLAUSIBLE",
-    ),
-    case(
-        "environment/clock-of-1970-though-only-integrity-is-asked",
-        lambda s: (
+REFUSED: Refused = {
+    "CLOCK_IMPLAUSIBLE": {
+        "clock-of-1970": _at(1970, 1, 1),
+        "clock-before-this-was-written": _at(2026, 10, 31, 23, 59),
+        "clock-of-2200": _at(2200, 1, 1),
+        "clock-of-the-first-year": _at(1, 1, 2),
+        "clock-of-the-last-year": _at(9999, 12, 31),
+        "clock-of-1970-in-another-zone": _at(1970, 1, 1, zone=timezone(timedelta(hours=14))),
+        "clock-of-1970-though-only-integrity-is-asked": lambda s: (
             _at(1970, 1, 1)(s),
             setattr(s, "policy", type(s.policy).integrity_only(s.policy.trust)),
         ),
-        "CLOCK_IMPLAUSIBLE",
-    ),
+    },
+    "INTERNAL_ERROR": {
+        "hardly-any-stack": _hardly_any_stack,
+    },
+}
+
+CASES = (
+    *cases("environment", REFUSED),
     *(
         case(f"environment/disk-error-{name}", act, "READ_FAILED")
         for name, act in (
@@ -176,27 +166,19 @@ CASES: tuple[Case, ...] = (
             OSError,
         )
     ),
-    case("environment/hardly-any-stack", _hardly_any_stack, "INTERNAL_ERROR"),
 )
 
 
-@pytest.mark.parametrize("attack", attacks(CASES))
-def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
-    require_refused(attack, make_scene)
+test_is_refused = refusals(CASES)
 
 
-@pytest.mark.parametrize(
-    "act",
-    [
-        _at(2026, 11, 22, 14, zone=timezone(timedelta(hours=14))),
-        _disk_fails(LABELS, after=1 << 20, number=errno.EIO),
-    ],
-    ids=["other-zone", "disk-that-fails-later"],
+test_what_is_harmless_is_accepted = acceptances(
+    {
+        "other-zone": _at(2026, 11, 22, 14, zone=timezone(timedelta(hours=14))),
+        "disk-that-fails-later": _disk_fails(LABELS, after=1 << 20, number=errno.EIO),
+    },
+    ways=("verify",),
 )
-def test_what_is_harmless_is_accepted(
-    act: Callable[[Scene], object], make_scene: Callable[[], Scene]
-) -> None:
-    require_accepted(act, make_scene, ways=("verify",))
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, SystemExit])

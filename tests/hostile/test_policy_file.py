@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-from hushdoc_corruption import Case, Scene, attacks, case, require_accepted, require_refused
+from hushdoc_corruption import Refused, Scene, case, cases, refusals, require_accepted
 
 SOUND = """\
 trust = "trust.json"
@@ -89,75 +88,38 @@ BAD: tuple[tuple[str, Callable[[Scene], None]], ...] = (
     ("control-in-a-text", _with('model = "a\x1b[2J"')),
 )
 
-CASES: tuple[Case, ...] = (
+REFUSED: Refused = {
+    "BAD_TRUST_STORE": {
+        "trust-of-another-place": _with('trust = "none.json"'),
+        "trust-is-the-policy": _with('trust = "policy.toml"'),
+        "trust-is-a-folder": _with('trust = "."'),
+        "trust-with-nul": _with('trust = "a\\u0000b"'),
+    },
+    "UNIT_NOT_ACCEPTED": {
+        "no-units-accept-nothing": _with("privacy_units = []"),
+    },
+    "KIND_NOT_ALLOWED": {
+        "no-kinds-accept-nothing": _with("kinds = []"),
+    },
+    "BAD_POLICY": {
+        "arrays-5000-deep": _with("x = " + "[" * 5000 + "]" * 5000),
+        "number-of-5000-digits": _with("max_files = " + "9" * 5000),
+        "list-with-nul": _with('revocations = "a\\u0000b"'),
+        "age-before-the-first-year": _with("max_age_days = 999999"),
+        "epsilon-past-a-double": _with("max_epsilon = " + "9" * 400),
+    },
+}
+
+CASES = (
+    *cases("policy", REFUSED, ways=("policy",)),
     *(case(f"policy/{name}", act, "BAD_POLICY", ways=("policy",)) for name, act in BAD),
     case("policy/none-given", lambda s: setattr(s, "policy", None), "NO_POLICY"),
     case("policy/only-a-trust-store", lambda s: setattr(s, "policy", s.policy.trust), "NO_POLICY"),
     case("policy/only-true", lambda s: setattr(s, "policy", True), "NO_POLICY"),
-    case(
-        "policy/trust-of-another-place",
-        _with('trust = "none.json"'),
-        "BAD_TRUST_STORE",
-        ways=("policy",),
-    ),
-    case(
-        "policy/trust-is-the-policy",
-        _with('trust = "policy.toml"'),
-        "BAD_TRUST_STORE",
-        ways=("policy",),
-    ),
-    case("policy/trust-is-a-folder", _with('trust = "."'), "BAD_TRUST_STORE", ways=("policy",)),
-    case(
-        "policy/no-units-accept-nothing",
-        _with("privacy_units = []"),
-        "UNIT_NOT_ACCEPTED",
-        ways=("policy",),
-    ),
-    case(
-        "policy/no-kinds-accept-nothing", _with("kinds = []"), "KIND_NOT_ALLOWED", ways=("policy",)
-    ),
-    case(
-        "policy/arrays-5000-deep",
-        _with("x = " + "[" * 5000 + "]" * 5000),
-        "BAD_POLICY",
-        ways=("policy",),
-    ),
-    case(
-        "policy/number-of-5000-digits",
-        _with("max_files = " + "9" * 5000),
-        "BAD_POLICY",
-        ways=("policy",),
-    ),
-    case(
-        "policy/trust-with-nul",
-        _with('trust = "a\\u0000b"'),
-        "BAD_TRUST_STORE",
-        ways=("policy",),
-    ),
-    case(
-        "policy/list-with-nul",
-        _with('revocations = "a\\u0000b"'),
-        "BAD_POLICY",
-        ways=("policy",),
-    ),
-    case(
-        "policy/age-before-the-first-year",
-        _with("max_age_days = 999999"),
-        "BAD_POLICY",
-        ways=("policy",),
-    ),
-    case(
-        "policy/epsilon-past-a-double",
-        _with("max_epsilon = " + "9" * 400),
-        "BAD_POLICY",
-        ways=("policy",),
-    ),
 )
 
 
-@pytest.mark.parametrize("attack", attacks(CASES))
-def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
-    require_refused(attack, make_scene)
+test_is_refused = refusals(CASES)
 
 
 def test_a_sound_policy_is_followed(make_scene: Callable[[], Scene]) -> None:

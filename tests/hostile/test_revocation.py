@@ -9,8 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-from hushdoc_corruption import NOW, Case, Scene, attacks, case, require_accepted, require_refused
+from hushdoc_corruption import NOW, Refused, Scene, cases, refusals, require_accepted
 
 from hushdoc.signing import dsse, revocation
 from hushdoc.signing import keys as signing_keys
@@ -91,68 +90,41 @@ def _revoked_of_two(scene: Scene) -> None:
     _revoke(scene, keys=[TrustedKey.of(second).keyid])
 
 
-CASES: tuple[Case, ...] = (
-    case(
-        "certificate/revoked",
-        lambda s: _revoke(s, certificates=[s.build.CERTIFICATE_ID]),
-        "REVOKED",
-    ),
-    case(
-        "certificate/revoked-key",
-        lambda s: _revoke(s, keys=[TrustedKey.of(s.key).keyid]),
-        "REVOKED",
-    ),
-    case("certificate/revoked-key-of-two", _revoked_of_two, "REVOKED"),
-    case(
-        "certificate/revoked-though-nobody-need-sign",
-        lambda s: (
+REFUSED: Refused = {
+    "REVOKED": {
+        "revoked": lambda s: _revoke(s, certificates=[s.build.CERTIFICATE_ID]),
+        "revoked-key": lambda s: _revoke(s, keys=[TrustedKey.of(s.key).keyid]),
+        "revoked-key-of-two": _revoked_of_two,
+        "revoked-though-nobody-need-sign": lambda s: (
             s.demand(require_signature=False),
             _revoke(s, certificates=[s.build.CERTIFICATE_ID]),
         ),
-        "REVOKED",
-    ),
-    case("certificate/no-list-where-one-is-required", _required, "REVOCATION_UNAVAILABLE"),
-    case(
-        "certificate/list-required-is-a-link-to-itself",
-        lambda s: (_required(s), s.policy.revocations.symlink_to(s.policy.revocations)),
-        "REVOCATION_UNAVAILABLE",
-    ),
-    case("certificate/list-frozen", _frozen, "REVOCATION_UNAVAILABLE"),
-    case("certificate/list-from-the-future", _from_the_future, "REVOCATION_UNAVAILABLE"),
-    case("certificate/list-rolled-back", _rolled_back_list, "REVOCATION_ROLLBACK"),
-    case("certificate/list-by-the-issuer", _list_by_the_issuer, "REVOCATION_UNAVAILABLE"),
-    case(
-        "certificate/list-by-nobody",
-        lambda s: _revoke(s, by=signing_keys.generate_key()),
-        "REVOCATION_UNAVAILABLE",
-    ),
-    case("certificate/list-is-a-certificate", _certificate_as_a_list, "REVOCATION_UNAVAILABLE"),
-    case(
-        "certificate/list-empty",
-        _revocations(lambda path: path.write_bytes(b"")),
-        "REVOCATION_UNAVAILABLE",
-    ),
-    case(
-        "certificate/list-cut",
-        _revocations(lambda path: path.write_bytes(path.read_bytes()[:-9])),
-        "REVOCATION_UNAVAILABLE",
-    ),
-    case(
-        "certificate/list-sparse-one-tebibyte",
-        _revocations(lambda path: os.truncate(path, 1 << 40)),
-        "REVOCATION_UNAVAILABLE",
-    ),
-    case(
-        "certificate/list-is-a-folder",
-        _revocations(lambda path: (path.unlink(), path.mkdir())),
-        "REVOCATION_UNAVAILABLE",
-    ),
-)
+    },
+    "REVOCATION_UNAVAILABLE": {
+        "no-list-where-one-is-required": _required,
+        "list-required-is-a-link-to-itself": lambda s: (
+            _required(s),
+            s.policy.revocations.symlink_to(s.policy.revocations),
+        ),
+        "list-frozen": _frozen,
+        "list-from-the-future": _from_the_future,
+        "list-by-the-issuer": _list_by_the_issuer,
+        "list-by-nobody": lambda s: _revoke(s, by=signing_keys.generate_key()),
+        "list-is-a-certificate": _certificate_as_a_list,
+        "list-empty": _revocations(lambda path: path.write_bytes(b"")),
+        "list-cut": _revocations(lambda path: path.write_bytes(path.read_bytes()[:-9])),
+        "list-sparse-one-tebibyte": _revocations(lambda path: os.truncate(path, 1 << 40)),
+        "list-is-a-folder": _revocations(lambda path: (path.unlink(), path.mkdir())),
+    },
+    "REVOCATION_ROLLBACK": {
+        "list-rolled-back": _rolled_back_list,
+    },
+}
+
+CASES = cases("certificate", REFUSED)
 
 
-@pytest.mark.parametrize("attack", attacks(CASES))
-def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
-    require_refused(attack, make_scene)
+test_is_refused = refusals(CASES)
 
 
 def test_what_others_did_is_not_held_against_a_model(make_scene: Callable[[], Scene]) -> None:

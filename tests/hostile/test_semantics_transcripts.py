@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hushdoc_corruption import Case, Scene, attacks, case, require_accepted, require_refused
+from hushdoc_corruption import Refused, Scene, cases, refusals, require_accepted
 
 from hushdoc.accounting import pld
 from hushdoc.accounting.mechanism import (
@@ -73,80 +73,44 @@ def _parallel_under_replace_one(scene: Scene) -> None:
 NOT_REPRODUCED = "EPSILON_NOT_REPRODUCED"
 
 # (what is done, how, code of the first rule that fails, codes of the others)
-POLICY: tuple[tuple[str, Act, str, tuple[str, ...]], ...] = (
-    ("parallel-under-replace-one", _parallel_under_replace_one, NOT_REPRODUCED, ()),
-    (
-        "fixed-size-batches-under-add-remove",
-        _transcript(
+
+REFUSED: Refused = {
+    NOT_REPRODUCED: {
+        "parallel-under-replace-one": _parallel_under_replace_one,
+        "fixed-size-batches-under-add-remove": _transcript(
             WithoutReplacement(
                 population=100, sample_size=1, event=Gaussian(noise_multiplier=99.0)
             ),
             sampling_as_implemented="fixed-size",
         ),
-        NOT_REPRODUCED,
-        (),
-    ),
-    (
-        "transcript-without-noise",
-        _transcript(
+        "transcript-without-noise": _transcript(
             Composed(
                 event=PoissonSampled(sampling_rate=0.1, event=Gaussian(noise_multiplier=0.0)),
                 count=1,
             )
         ),
-        NOT_REPRODUCED,
-        (),
-    ),
-    (
-        "transcript-with-hardly-any-noise",
-        _transcript(
+        "transcript-with-hardly-any-noise": _transcript(
             Composed(
                 event=PoissonSampled(sampling_rate=0.1, event=Gaussian(noise_multiplier=5e-324)),
                 count=1,
             )
         ),
-        NOT_REPRODUCED,
-        (),
-    ),
-    (
-        "transcript-of-2-to-the-53-steps",
-        _transcript(Composed(event=STEP, count=LARGEST)),
-        NOT_REPRODUCED,
-        (),
-    ),
-    (
-        "transcript-of-more-steps-than-a-double-holds",
-        _transcript(_nested(13, LARGEST, STEP)),
-        NOT_REPRODUCED,
-        (),
-    ),
-    (
-        "transcript-of-groups-of-2-to-the-53",
-        _transcript(Grouped(size=LARGEST, event=STEP)),
-        NOT_REPRODUCED,
-        (),
-    ),
-    (
-        "transcript-of-1e308-runs",
-        _transcript(RepeatAndSelect(event=TRAINING, distribution="poisson", expected_runs=1e308)),
-        NOT_REPRODUCED,
-        (),
-    ),
-)
+        "transcript-of-2-to-the-53-steps": _transcript(Composed(event=STEP, count=LARGEST)),
+        "transcript-of-more-steps-than-a-double-holds": _transcript(_nested(13, LARGEST, STEP)),
+        "transcript-of-groups-of-2-to-the-53": _transcript(Grouped(size=LARGEST, event=STEP)),
+        "transcript-of-1e308-runs": _transcript(
+            RepeatAndSelect(event=TRAINING, distribution="poisson", expected_runs=1e308)
+        ),
+        "transcript-of-groups-of-2000": _transcript(
+            Composed(event=Grouped(size=2000, event=STEP), count=350)
+        ),
+    },
+}
 
-CASES: tuple[Case, ...] = (
-    *(case(f"semantics/{name}", act, code, *others) for name, act, code, others in POLICY),
-    case(
-        "semantics/transcript-of-groups-of-2000",
-        _transcript(Composed(event=Grouped(size=2000, event=STEP), count=350)),
-        NOT_REPRODUCED,
-    ),
-)
+CASES = cases("semantics", REFUSED)
 
 
-@pytest.mark.parametrize("attack", attacks(CASES))
-def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
-    require_refused(attack, make_scene)
+test_is_refused = refusals(CASES)
 
 
 def test_many_different_steps_are_recomputed(

@@ -6,17 +6,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-from hushdoc_corruption import (
-    Case,
-    Scene,
-    attacks,
-    b64,
-    case,
-    on_signature,
-    require_accepted,
-    require_refused,
-)
+from hushdoc_corruption import Refused, Scene, acceptances, b64, cases, on_signature, refusals
 
 from hushdoc.signing import dsse, keys
 from hushdoc.signing.keys import ECDSA_P256, sign_message
@@ -87,30 +77,29 @@ def _numbers(r: int, s: int) -> Callable[[bytes], bytes]:
     return lambda _: utils.encode_dss_signature(r, s)
 
 
-CASES: tuple[Case, ...] = (
-    # cryptography accepts both (r, s) and (r, n - s): two signatures, still one key.
-    case("signature/p256-twin-for-threshold-2", _p256_twin_counts_twice, "NO_TRUSTED_SIGNATURE"),
-    case("signature/p256-signed-again-for-threshold-2", _p256_again, "NO_TRUSTED_SIGNATURE"),
-    case("signature/p256-length-in-ber", _p256(_long_length), "NO_TRUSTED_SIGNATURE"),
-    case("signature/p256-side-by-side", _p256(_side_by_side), "NO_TRUSTED_SIGNATURE"),
-    case("signature/p256-byte-after", _p256(lambda sig: sig + b"\0"), "NO_TRUSTED_SIGNATURE"),
-    case("signature/p256-zeros", _p256(_numbers(0, 0)), "NO_TRUSTED_SIGNATURE"),
-    case("signature/p256-ones", _p256(_numbers(1, 1)), "NO_TRUSTED_SIGNATURE"),
-    case(
-        "signature/p256-as-large-as-the-order",
-        _p256(_numbers(P256_ORDER, P256_ORDER)),
-        "NO_TRUSTED_SIGNATURE",
-    ),
+REFUSED: Refused = {
+    "NO_TRUSTED_SIGNATURE": {
+        # cryptography accepts both (r, s) and (r, n - s): two signatures, still one key.
+        "p256-twin-for-threshold-2": _p256_twin_counts_twice,
+        "p256-signed-again-for-threshold-2": _p256_again,
+        "p256-length-in-ber": _p256(_long_length),
+        "p256-side-by-side": _p256(_side_by_side),
+        "p256-byte-after": _p256(lambda sig: sig + b"\0"),
+        "p256-zeros": _p256(_numbers(0, 0)),
+        "p256-ones": _p256(_numbers(1, 1)),
+        "p256-as-large-as-the-order": _p256(_numbers(P256_ORDER, P256_ORDER)),
+    },
+}
+
+CASES = cases("signature", REFUSED)
+
+
+test_is_refused = refusals(CASES)
+
+
+test_what_is_harmless_comes_as_far_as_the_door = acceptances(
+    {
+        "p256": _with_p256,
+        "twin": _p256(_twin),
+    }
 )
-
-
-@pytest.mark.parametrize("attack", attacks(CASES))
-def test_is_refused(attack: Case, make_scene: Callable[[], Scene]) -> None:
-    require_refused(attack, make_scene)
-
-
-@pytest.mark.parametrize("act", [_with_p256, _p256(_twin)], ids=["p256", "twin"])
-def test_what_is_harmless_comes_as_far_as_the_door(
-    act: Callable[[Scene], object], make_scene: Callable[[], Scene]
-) -> None:
-    require_accepted(act, make_scene)

@@ -10,7 +10,7 @@ import base64
 import dataclasses
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -51,6 +51,11 @@ PREPROCESSING = {
     "sep_id": 0,
     "pad_id": 0,
 }
+
+
+Act = Callable[["Scene"], object]
+Refused = dict[str, dict[str, Act]]
+"""By code of refusal, what is done by its name."""
 
 
 class DoorReachedError(Exception):
@@ -176,7 +181,16 @@ def case(name: str, act: Callable[[Scene], object], code: str, *failed: str, **m
     return Case(name=name, act=act, code=code, failed=frozenset({code, *failed}), **more)
 
 
-def attacks(cases: tuple[Case, ...]) -> list[Any]:
+def cases(group: str, refused: Refused, **more: Any) -> list[Case]:
+    """Returns the cases of a table: code of refusal, name of the attack, what is done."""
+    return [
+        case(f"{group}/{name}", act, code, **more)
+        for code, acts in refused.items()
+        for name, act in acts.items()
+    ]
+
+
+def _attacks(cases: Iterable[Case]) -> list[Any]:
     """Returns the cases as parameters of a test, named and with what is pending marked."""
     return [
         pytest.param(
@@ -298,6 +312,26 @@ def require_accepted(
         else:
             WAYS[way](scene)
         scene.patch.undo()
+
+
+def refusals(cases: Iterable[Case]) -> Callable[..., None]:
+    """Returns the test that each of these attacks is refused."""
+
+    @pytest.mark.parametrize("attack", _attacks(cases))
+    def test(attack: Case, make_scene: Callable[[], Scene]) -> None:
+        require_refused(attack, make_scene)
+
+    return test
+
+
+def acceptances(acts: dict[str, Act], ways: tuple[str, ...] = EVERY_WAY) -> Callable[..., None]:
+    """Returns the test that these acts are harmless: each comes as far as the door."""
+
+    @pytest.mark.parametrize("act", acts.values(), ids=acts)
+    def test(act: Act, make_scene: Callable[[], Scene]) -> None:
+        require_accepted(act, make_scene, ways=ways)
+
+    return test
 
 
 def attempt(read: Callable[[], Any]) -> tuple[Any, HushdocError | None]:
