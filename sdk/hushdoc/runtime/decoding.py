@@ -38,15 +38,9 @@ def viterbi(
 ) -> npt.NDArray[np.int64]:
     """Returns the most probable tags in which an I only follows a B or I of its own label.
 
-    Tags are ordered as in `LabelSet.tags`: O, then B and I of each label.
-
-    Args:
-        scores: Probabilities, shape [words, tags]; a row of NaN carries no information.
-        joined: Shape [words]; where True, no field may begin directly after another of the same
-            label: for models trained on segments, each of which had one field at most.
-
-    Returns:
-        One tag for each word, shape [words].
+    `scores` are probabilities of shape [words, tags], the tags ordered as in `LabelSet.tags`; a row
+    of NaN carries no information. Where `joined` [words] is True, no field may begin directly after
+    another of the same label: for models trained on segments, which had one field at most.
     """
     words, tags = scores.shape
     if words == 0:

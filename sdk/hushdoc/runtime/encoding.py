@@ -43,9 +43,7 @@ class Preprocessing:
             holds one field of a label at most, and tags are decoded accordingly.
         word_order: "given" for the words of a page in the order the caller has them in, "reading"
             for the order in which `hushdoc.reading.reading_order` reads their boxes.
-        cls_id: Token id that opens a window.
-        sep_id: Token id that closes it.
-        pad_id: Token id that fills a batch.
+        cls_id, sep_id, pad_id: Token ids that open a window, close it, and fill a batch.
         scores: How scores are calibrated, and their threshold; None for raw scores.
         image: How the page's image becomes an input beside the words; None for models of words and
             boxes only.
@@ -113,15 +111,10 @@ class Preprocessing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EncodedPage:
-    """The tokens of one page.
+    """The tokens of one page: arrays of shape [tokens], boxes [tokens, 4] from 0 to 1000.
 
-    Attributes:
-        ids: Token ids, shape [tokens].
-        boxes: (x0, y0, x1, y1) from 0 to 1000, shape [tokens, 4].
-        words: The word each token belongs to, shape [tokens].
-        first: Whether a token is the first of its word, shape [tokens].
-        num_words: How many words the page has.
-        cut_words: Words longer than a whole window, whose last tokens were left out.
+    `words` has the word of each token, `first` whether it is its word's first; `cut_words` are
+    longer than a whole window, and their last tokens were left out.
     """
 
     ids: IntArray
@@ -134,14 +127,9 @@ class EncodedPage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """Windows padded to one length; every array but the pixels is int64.
+    """Windows padded to one length: shape [batch, sequence], boxes [batch, sequence, 4].
 
-    Attributes:
-        input_ids: Shape [batch, sequence].
-        bbox: Shape [batch, sequence, 4].
-        attention_mask: Shape [batch, sequence].
-        pixel_values: The image of each window's page, shape [batch, 3, height, width]; None where
-            the model reads none.
+    `pixel_values` has the image of each window's page, shape [batch, 3, height, width].
     """
 
     input_ids: IntArray

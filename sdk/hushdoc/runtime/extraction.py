@@ -147,13 +147,7 @@ def _integers_from(values: Iterable[Any]) -> tuple[int, int, int, int]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timings:
-    """Where the time of one call went, in seconds of the clock.
-
-    Attributes:
-        encoding_seconds: Words to tokens and windows.
-        model_seconds: Inside the graph.
-        decoding_seconds: Scores to fields.
-    """
+    """Where the time of one call went: words to inputs, inside the model, scores to an answer."""
 
     encoding_seconds: float
     model_seconds: float

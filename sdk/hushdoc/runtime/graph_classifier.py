@@ -24,6 +24,7 @@ from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc.runtime.label_scores import NOTHING_READ, ClassReading
 from hushdoc.runtime.model import LABELS_FILE, read_names, require_pages
 from hushdoc.runtime.session import Array, Runtime, Session
+from hushdoc.viewing.rendition import require_pillow
 
 TASK = "classification"
 MODALITY_KEY = "modality"
@@ -40,13 +41,7 @@ MAX_BATCH_IMAGES = 4
 
 
 class GraphClassifier:
-    """A checked graph with its labels and the contract of its inputs.
-
-    Attributes:
-        labels: The classes, in the order of the graph's outputs.
-        modality: A key of INPUTS.
-        preprocessing: How documents become its inputs.
-    """
+    """A checked graph, its classes in the order of its outputs, and the contract of its inputs."""
 
     def __init__(
         self,
@@ -81,7 +76,7 @@ class GraphClassifier:
         encoder: Encoder | None = None
         preprocessing: Preprocessing | ImagePreprocessing
         if modality == "image":
-            images.require_pillow()
+            require_pillow()
             preprocessing = ImagePreprocessing.from_dict(settings)
         else:
             preprocessing = Preprocessing.from_dict(settings)
@@ -97,11 +92,7 @@ class GraphClassifier:
         )
 
     def read(self, document: Document, *, temperature: float) -> ClassReading:
-        """Returns the probability of each class, before calibration.
-
-        Raises:
-            HushdocError: As `ClassificationModel.classify` raises it.
-        """
+        """Returns the probability of each class, before calibration."""
         began = perf_counter()
         warnings: tuple[str, ...] = ()
         coverage = 1.0

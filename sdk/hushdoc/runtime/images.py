@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from hushdoc.document.document import Document
 from hushdoc.document.page import Page
-from hushdoc.errors import ArtifactError, EmptyDocumentError, InputError, MissingExtraError
+from hushdoc.errors import ArtifactError, EmptyDocumentError, InputError
 from hushdoc.runtime.scoring import Scoring
 
 if TYPE_CHECKING:
@@ -38,15 +38,13 @@ class ImagePreprocessing:
     """How a page's image becomes an input; part of the artifact's signed manifest.
 
     Attributes:
-        height: Of the input, in pixels.
-        width: Of the input, in pixels.
+        height, width: Of the input, in pixels.
         fit: "stretch" squeezes the whole image into that size; "crop" keeps its proportions and
             cuts the middle out.
         crop_share: For "crop": which share of the image's shorter side, once it is made smaller,
             the shorter side of the input shows.
         resample: One of RESAMPLES, as Pillow computes them.
-        mean: What is subtracted from red, green and blue, each from 0 to 1.
-        std: What is divided by then.
+        mean, std: What is subtracted from red, green and blue, each from 0 to 1, then divided by.
         scores: How scores are calibrated, and their threshold; None for raw scores.
     """
 
@@ -91,11 +89,7 @@ class ImagePreprocessing:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ImagePreprocessing:
-        """Returns the settings a manifest holds.
-
-        Raises:
-            ArtifactError: A key is unknown, missing or of the wrong type.
-        """
+        """Returns the settings in a manifest; ArtifactError where a key or type is wrong."""
         try:
             scores = data.get("scores")
             return cls(
@@ -144,12 +138,7 @@ def _middle(
 
 
 def pixels_of_page(document: Document, number: int, settings: ImagePreprocessing) -> Pixels:
-    """Returns one page's image as a model reads it; it is drawn anew at each call.
-
-    Raises:
-        InputError: The page has no image (NO_IMAGE), or one that can't be read.
-        MissingExtraError: A package that the image needs is not installed.
-    """
+    """Returns one page's image as a model reads it, drawn anew at each call; or NO_IMAGE."""
     from hushdoc.reading import page_image
 
     image = page_image(document.pages[number])
@@ -163,11 +152,7 @@ def pixels_of_page(document: Document, number: int, settings: ImagePreprocessing
 
 
 def page_pixels(document: Document, settings: ImagePreprocessing) -> Iterator[Pixels]:
-    """Yields every page's image as `pixels_of_page` returns it, each drawn when it is asked for.
-
-    Raises:
-        EmptyDocumentError: There is no page.
-    """
+    """Yields every page's image as `pixels_of_page` returns it, each drawn when it is asked for."""
     if not document.pages:
         raise EmptyDocumentError(
             f"Document '{document.id}' has no page, and the model reads images of pages. Open "
@@ -183,17 +168,7 @@ def with_image(
     password: str | None = None,
     limits: ReadingLimits | None = None,
 ) -> Document:
-    """Returns the pages of an image or PDF file without reading any word of them.
-
-    Args:
-        path: The file.
-        password: Opens an encrypted PDF file.
-        limits: How much is read.
-
-    Raises:
-        InputError: The file can't be read; its subclasses say why.
-        MissingExtraError: A package that its format needs is not installed.
-    """
+    """Returns the pages of an image or PDF file without reading any word of them."""
     from hushdoc.reading import ReadingLimits, images, opening, pdf
 
     limits = limits or ReadingLimits()
@@ -224,11 +199,3 @@ def with_image(
         for frame, width, height in sizes
     )
     return Document(id=path.stem, pages=pages)
-
-
-def require_pillow() -> None:
-    """Raises MissingExtraError unless Pillow is installed."""
-    try:
-        import PIL  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("PIL", "images") from error

@@ -33,6 +33,7 @@ from hushdoc.runtime.model import (
 from hushdoc.runtime.scoring import judged
 from hushdoc.runtime.session import Array, Runtime, Session
 from hushdoc.runtime.windows import Window
+from hushdoc.viewing.rendition import require_pillow
 
 TASK = "kie"
 INPUTS = ("input_ids", "bbox", "attention_mask")
@@ -80,7 +81,7 @@ class KIEModel(FieldModel):
         settings = artifact.manifest["preprocessing"]
         preprocessing = Preprocessing.from_dict(settings, images=True)
         if preprocessing.image is not None:
-            images.require_pillow()
+            require_pillow()
         encoder = Encoder(artifact.read("tokenizer.json"), preprocessing)
         inputs = INPUTS if preprocessing.image is None else (*INPUTS, PIXELS)
         session = open_graph(artifact, inputs, device=device, runtime=runtime)

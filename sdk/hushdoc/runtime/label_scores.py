@@ -79,14 +79,7 @@ class Classification(Answer):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClassReading:
-    """What a graph or table makes of one document, before calibration.
-
-    Attributes:
-        raw_scores: Shape [classes], from 0 to 1.
-        coverage: As in Classification.
-        warnings: Likewise.
-        encoding_seconds: The time before the model ran.
-    """
+    """What a graph or table makes of one document, before calibration: scores [classes], 0 to 1."""
 
     raw_scores: npt.NDArray[np.float64]
     coverage: float

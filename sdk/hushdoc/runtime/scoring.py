@@ -93,11 +93,7 @@ class Scoring:
 
     @classmethod
     def from_dict(cls, data: Any) -> Scoring:
-        """Returns what a manifest holds.
-
-        Raises:
-            ArtifactError: A key is unknown, missing or of the wrong type.
-        """
+        """Returns what a manifest holds; ArtifactError where a key or type is wrong."""
         try:
             settings = dict(_checked(data))
             return cls(

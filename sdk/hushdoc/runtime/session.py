@@ -96,29 +96,17 @@ class Runtime:
 class Session:
     """One loaded graph; many threads may run it at once.
 
-    Attributes:
-        device: What it runs on.
-        scaled_by_run: Whether activations are rounded by one scale for all rows of a run, as in
-            int8 graphs. A row's answer then depends on the rows beside it: each is run alone.
+    `scaled_by_run` is whether activations are rounded by one scale for all rows of a run, as in
+    int8 graphs. A row's answer then depends on the rows beside it: each is run alone.
     """
 
     def __init__(
         self, model: bytes | str, *, device: str = "cpu", runtime: Runtime | None = None
     ) -> None:
-        """Loads a graph that was already checked.
+        """Loads a graph that was already checked; its device is never silently replaced.
 
-        Args:
-            model: An ONNX file with its weights inside: its bytes, or what `Artifact.source`
-                yields with `low_memory`, a path that opens the very file that was checked.
-            device: "cpu" or "cuda"; used or refused, never silently replaced.
-            runtime: Threads and memory.
-
-        Raises:
-            ArtifactError: ONNX Runtime can't read the graph.
-            DeviceUnavailableError: The device is absent.
-            LimitExceededError: The weights alone are larger than the memory limit.
-            MissingExtraError: onnxruntime is not installed.
-            TelemetryActiveError: The host imported onnxruntime with telemetry on.
+        `model` is an ONNX file with its weights inside: its bytes, or what `Artifact.source` yields
+        with `low_memory`, a path that opens the very file that was checked.
         """
         advice = "Pass such as Runtime(threads=2), or leave it out."
         what = "The argument 'runtime'"
@@ -211,15 +199,7 @@ class Session:
         return {found.name: list(found.shape) for found in self._session.get_outputs()}
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
-        """Returns every output, in the graph's order.
-
-        Args:
-            inputs: One array for each input name.
-
-        Raises:
-            LimitExceededError: The working memory would exceed the limit.
-            ArtifactError: The graph fails on such input.
-        """
+        """Returns every output, in the graph's order."""
         options = self._onnxruntime.RunOptions()
         options.log_severity_level = FATAL
         # Without this the arena keeps the largest run's memory forever.
@@ -252,13 +232,7 @@ class Session:
 
 
 def import_onnxruntime() -> Any:
-    """Returns the package, imported with its telemetry off.
-
-    Raises:
-        DeviceUnavailableError: Its cpu and gpu builds are both installed and overwrite each other.
-        MissingExtraError: It is not installed.
-        TelemetryActiveError: The host imported it first, with telemetry on.
-    """
+    """Returns the package, imported with its telemetry off, or raises; see `telemetry.keep_off`."""
     with _door:
         telemetry.keep_off()
         if "onnxruntime" in sys.modules:

@@ -42,13 +42,8 @@ def batches(
 ) -> Iterator[list[Window]]:
     """Yields windows of similar length together, so that little of a batch is padding.
 
-    A batch never holds more than `max_tokens`, unless one window alone does, and never a window of
-    less than half its longest.
-
-    Args:
-        parts: The windows.
-        max_tokens: Most tokens of one batch, padding and patches included.
-        patches: Patches of an image that the model reads with each window.
+    A batch never holds more than `max_tokens`, padding and the image's `patches` that are read with
+    each window included, unless one window alone does; and never one of less than half its longest.
     """
     batch: list[Window] = []
     for part in sorted(parts, key=lambda part: (-part.num_tokens, part.page, part.start)):
@@ -136,11 +131,7 @@ def losses(
 ) -> Iterator[str]:
     """Yields a warning for words of the pages that no window holds in full.
 
-    Args:
-        pages: Their tokens.
-        capacity: Most tokens in one window.
-        what: What the warnings call a page.
-        numbers: For each page its words' numbers in the warnings; their places by default.
+    `numbers` are the words' numbers in the warnings, by page; their places by default.
     """
     for number, page in enumerate(pages):
         names = range(page.num_words) if numbers is None else numbers[number]

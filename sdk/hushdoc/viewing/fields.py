@@ -1,4 +1,4 @@
-"""Fields as the views take them: hushdoc.Field, or anything with the same attributes."""
+"""Fields as the views take them: hushdoc.Field, or anything with the attributes a view reads."""
 
 from __future__ import annotations
 
@@ -8,47 +8,9 @@ from typing import Protocol
 from hushdoc.document.page import Box
 
 
-class TaggedField(Protocol):
-    """A field that some words of a page belong to."""
+class ViewedField(Protocol):
+    """A field on a page or in a plain text."""
 
-    @property
-    def label(self) -> str:
-        """The field's name."""
-
-    @property
-    def score(self) -> float:
-        """From 0 to 1."""
-
-    @property
-    def page(self) -> int:
-        """The page it stands on, from 0."""
-
-    @property
-    def word_ids(self) -> Sequence[int]:
-        """Its words, as indices into the page's words."""
-
-
-class PlacedField(Protocol):
-    """A field that can be drawn on its page."""
-
-    @property
-    def label(self) -> str:
-        """The field's name."""
-
-    @property
-    def score(self) -> float:
-        """From 0 to 1."""
-
-    @property
-    def word_ids(self) -> Sequence[int]:
-        """Its words, as indices into the page's words."""
-
-    @property
-    def box(self) -> Box:
-        """Where it stands, in page pixels."""
-
-
-class _TextField(Protocol):
     @property
     def label(self) -> str:
         """The field's name."""
@@ -58,8 +20,20 @@ class _TextField(Protocol):
         """Its text."""
 
     @property
+    def score(self) -> float:
+        """From 0 to 1."""
+
+    @property
     def page(self) -> int:
         """The page it stands on, from 0."""
+
+    @property
+    def box(self) -> Box | None:
+        """Where it stands, in page pixels; None in a plain text."""
+
+    @property
+    def word_ids(self) -> Sequence[int]:
+        """Its words, as indices into the page's words."""
 
     @property
     def start(self) -> int | None:
@@ -70,21 +44,9 @@ class _TextField(Protocol):
         """One past its last character in a plain text."""
 
 
-class RedactedField(_TextField, Protocol):
-    """A field that can be removed from words or a plain text."""
+class PlacedField(ViewedField, Protocol):
+    """A field that can be drawn on its page."""
 
     @property
-    def word_ids(self) -> Sequence[int]:
-        """Its words, as indices into the page's words."""
-
-
-class ShownField(_TextField, Protocol):
-    """A field that a web page can show."""
-
-    @property
-    def score(self) -> float:
-        """From 0 to 1."""
-
-    @property
-    def box(self) -> Box | None:
-        """Where it stands, in page pixels; None in a plain text."""
+    def box(self) -> Box:
+        """Where it stands, in page pixels."""

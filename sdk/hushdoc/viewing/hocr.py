@@ -15,7 +15,7 @@ from hushdoc import arguments
 from hushdoc.document.document import Document, required
 from hushdoc.document.page import Box, Page, Word, union
 from hushdoc.errors import InputError
-from hushdoc.viewing.fields import TaggedField
+from hushdoc.viewing.fields import ViewedField
 
 HEAD = (
     '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -30,7 +30,7 @@ HEAD = (
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
-def to_hocr(document: Document, fields: Iterable[TaggedField] = ()) -> str:
+def to_hocr(document: Document, fields: Iterable[ViewedField] = ()) -> str:
     """Returns a document on pages as hOCR.
 
     Args:
@@ -62,7 +62,7 @@ def to_hocr(document: Document, fields: Iterable[TaggedField] = ()) -> str:
 
 
 def _page(
-    number: int, page: Page, tagged: Mapping[tuple[int, int], tuple[int, TaggedField]]
+    number: int, page: Page, tagged: Mapping[tuple[int, int], tuple[int, ViewedField]]
 ) -> str:
     lines = []
     for segment, group in groupby(enumerate(page.words), key=lambda item: item[1].segment):
@@ -83,7 +83,7 @@ def _page(
     return f"<div class='ocr_page' id='page_{number}' title='{size}'>\n{inner}\n</div>"
 
 
-def _word(page: int, index: int, word: Word, tagged: tuple[int, TaggedField] | None) -> str:
+def _word(page: int, index: int, word: Word, tagged: tuple[int, ViewedField] | None) -> str:
     attributes = ""
     if tagged is not None:
         number, item = tagged

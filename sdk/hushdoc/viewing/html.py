@@ -17,7 +17,7 @@ from hushdoc.document.document import Document, required
 from hushdoc.document.page import Page
 from hushdoc.document.provenance import Source
 from hushdoc.viewing import rendition
-from hushdoc.viewing.fields import ShownField
+from hushdoc.viewing.fields import ViewedField
 from hushdoc.viewing.markup import bullets, figures, page, paragraph, safe, section
 from hushdoc.viewing.overlay import Style, styles
 
@@ -50,11 +50,11 @@ class ShownAnswer(Protocol):
     """An answer that a web page can show: hushdoc.Extraction, or anything with its attributes."""
 
     @property
-    def fields(self) -> Sequence[ShownField]:
+    def fields(self) -> Sequence[ViewedField]:
         """The fields."""
 
     @property
-    def below_threshold(self) -> Sequence[ShownField]:
+    def below_threshold(self) -> Sequence[ViewedField]:
         """Fields whose score is below the threshold."""
 
     @property
@@ -70,7 +70,7 @@ class ShownAnswer(Protocol):
         """Where the words came from; None where a caller passed them."""
 
 
-_Numbered = tuple[int, ShownField, bool]
+_Numbered = tuple[int, ViewedField, bool]
 """A field, its number in the answer, and whether it is below the threshold."""
 
 

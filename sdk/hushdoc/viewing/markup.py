@@ -84,13 +84,9 @@ def safe(text: str) -> str:
 
 
 def page(title: str, body: Iterable[str], *, style: str = "", images: bool = False) -> str:
-    """Returns one page that loads nothing and runs nothing.
+    """Returns one page that loads nothing and runs nothing; `body` has parts that are HTML already.
 
-    Args:
-        title: In plain text.
-        body: Parts that are HTML already.
-        style: Further rules of CSS.
-        images: Whether the page shows images that stand in itself.
+    `style` has further rules of CSS; with `images` the page may show those that stand in itself.
     """
     allowed = "; img-src data:" if images else ""
     return (

@@ -18,13 +18,7 @@ Default_Ignorable_Code_Point, in the plane that text is written in)."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NormalisedText:
-    """A normalised text, and where each of its characters came from.
-
-    Attributes:
-        text: The normalised text.
-        starts: For each character of `text`, where its source begins.
-        stops: For each character of `text`, one past the end of its source.
-    """
+    """A normalised text, and where the source of each of its characters begins and stops."""
 
     text: str
     starts: tuple[int, ...]

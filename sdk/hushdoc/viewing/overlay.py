@@ -37,12 +37,7 @@ grey replace yellow, which is unreadable on white, and black, the colour of prin
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Style:
-    """How one label is drawn.
-
-    Attributes:
-        colour: From PALETTE.
-        dashed: Whether its outline is dashed: labels past the palette's end reuse its colours.
-    """
+    """How one label is drawn; labels past the palette's end reuse its colours, dashed."""
 
     colour: Colour
     dashed: bool

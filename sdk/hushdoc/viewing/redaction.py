@@ -22,7 +22,7 @@ from hushdoc.document.page import Box, Page, Word, union
 from hushdoc.errors import InputError
 from hushdoc.system import atomic_files
 from hushdoc.viewing import rendition
-from hushdoc.viewing.fields import RedactedField
+from hushdoc.viewing.fields import ViewedField
 from hushdoc.viewing.normalised_text import bare, normalised, normalised_with_places, places
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Redaction:
 
 def redact(
     document: Document,
-    fields: Iterable[RedactedField],
+    fields: Iterable[ViewedField],
     *,
     labels: Collection[str] | None = None,
     repeats: bool = True,
@@ -132,7 +132,7 @@ def covered(page: Page, boxes: Iterable[Box]) -> Image.Image | None:
 
 
 def _words_of(
-    document: Document, fields: Sequence[RedactedField], counts: Counter[str], *, repeats: bool
+    document: Document, fields: Sequence[ViewedField], counts: Counter[str], *, repeats: bool
 ) -> list[set[int]]:
     """Returns for each page the words of the fields, and of equal text elsewhere."""
     gone: list[set[int]] = [set() for _ in document.pages]
@@ -156,7 +156,7 @@ def _words_of(
     return gone
 
 
-def _no_such(item: RedactedField, found: str) -> InputError:
+def _no_such(item: ViewedField, found: str) -> InputError:
     return InputError(
         f"The field {short_repr(item.label)} names words {list(item.word_ids)[:5]} on page "
         f"{item.page}, and the document has {found}. Pass the fields that were found in this very "
@@ -164,7 +164,7 @@ def _no_such(item: RedactedField, found: str) -> InputError:
     )
 
 
-def _run(document: Document, item: RedactedField) -> tuple[str, ...]:
+def _run(document: Document, item: ViewedField) -> tuple[str, ...]:
     words = document.pages[item.page].words
     return tuple(piece for _, piece in _pieces(words, item.word_ids))
 
@@ -248,7 +248,7 @@ def _overlap(box: Box, cover: Box) -> float:
 def _of_text(
     document: Document,
     text: str,
-    fields: Sequence[RedactedField],
+    fields: Sequence[ViewedField],
     counts: Counter[str],
     *,
     repeats: bool,

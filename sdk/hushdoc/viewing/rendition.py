@@ -59,13 +59,7 @@ def require_pillow() -> None:
 
 
 def background(page: Page, image: Image.Image | Path | str | None) -> Image.Image:
-    """Returns the given image, else the page's own where its file is there, else a rendition.
-
-    Raises:
-        InputError: The given file is missing, or the page's own has changed since it was read.
-        UnsupportedFormatError: The image can't be read.
-        LimitExceededError: It has more pixels than the limits of the page, or the usual ones.
-    """
+    """Returns the given image, else the page's own where its file is there, else a rendition."""
     from PIL import Image
 
     from hushdoc.reading import page_image

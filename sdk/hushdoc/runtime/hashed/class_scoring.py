@@ -40,10 +40,9 @@ Scores = npt.NDArray[np.float64]
 class ClassConfidence:
     """How the classes of a text are scored; part of the artifact's signed manifest.
 
-    Attributes:
-        rule: MARGIN: `confidence`, in units of the difference that two classes' sums have in a text
-            of as many features whose weights are drawn at random.
-        spread: Root mean square of the difference between two classes' weights in one row.
+    By the rule MARGIN, `confidence` counts in units of the difference that two classes' sums have
+    in a text of as many features whose weights are drawn at random; `spread` is the root mean
+    square of the difference between two classes' weights in one row.
 
     Example:
         >>> ClassConfidence(spread=0.5).unit(16)
@@ -70,12 +69,7 @@ class ClassConfidence:
 
     @classmethod
     def from_dict(cls, data: Any) -> ClassConfidence:
-        """Returns what a manifest holds.
-
-        Raises:
-            ArtifactError: BAD_MANIFEST: a key is unknown, missing or of the wrong type, or the rule
-                is another.
-        """
+        """Returns what a manifest holds; ArtifactError BAD_MANIFEST where it is malformed."""
         try:
             return cls(**{"rule": None, **data})
         except (TypeError, ValueError) as error:
@@ -97,10 +91,7 @@ class ClassConfidence:
 def is_classifier(tags: Sequence[str], level: str, transitions: npt.NDArray[np.floating]) -> bool:
     """Returns whether a table classifies whole texts rather than finding fields in them.
 
-    Args:
-        tags: The labels of its items.
-        level: "sentence" or "token": what an item is.
-        transitions: Shape [labels, labels]; those of a classifier let no label follow another.
+    The `transitions` [labels, labels] of a classifier of sentences let no label follow another.
 
     Example:
         >>> never = np.array([[0.0, -1e6], [-1e6, 0.0]])
@@ -127,10 +118,8 @@ def confidence(sums: Scores, label: int, *, unit: float) -> float:
     approaches 1 so slowly that two large margins remain distinguishable, and it is above one half
     where the odds are better than even.
 
-    Args:
-        sums: Shape [labels]: the scores of all items added up.
-        label: The class asked for.
-        unit: The difference of two sums where nothing speaks for any class; above 0.
+    `sums` [labels] has the scores of all items added up, and `unit`, above 0, is the difference of
+    two sums where nothing speaks for any class.
 
     Example:
         >>> confidence(np.array([3.0, 0.0]), 0, unit=1.0), confidence(np.zeros(2), 1, unit=1.0)

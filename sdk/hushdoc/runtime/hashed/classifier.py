@@ -24,13 +24,7 @@ TASK = "classification"
 
 
 class TableClassifier:
-    """A checked table that classifies whole texts.
-
-    Attributes:
-        labels: The classes, in the order of the table's columns.
-        modality: "text".
-        scoring: How scores are calibrated; None for raw scores.
-    """
+    """A checked table that classifies whole texts; its labels are in the order of its columns."""
 
     modality = "text"
 
@@ -58,11 +52,7 @@ class TableClassifier:
         return cls(sealed, rule)
 
     def read(self, document: Document, *, temperature: float) -> ClassReading:
-        """Returns how confident the table is of each class, before calibration.
-
-        Raises:
-            HushdocError: As `ClassificationModel.classify` raises it.
-        """
+        """Returns how confident the table is of each class, before calibration."""
         clock = StageClock()
         sums, size = np.zeros(len(self.labels)), 0
         for text in _texts(document):

@@ -73,8 +73,7 @@ class HashedCRFModel(FieldModel):
     def scored_by(self, scoring: Scoring | None) -> HashedCRFModel:
         """Returns the same model with another calibration, as one is measured before sealing.
 
-        Args:
-            scoring: Without knots, a score is the chain's own probability of a field.
+        Without knots, a score is the chain's own probability of a field.
         """
         model = copy.copy(self)
         model.scoring = scoring

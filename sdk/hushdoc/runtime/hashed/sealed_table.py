@@ -31,13 +31,9 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ScoredBlock:
-    """Neighbouring sentences of a text and the scores of their items.
+    """Neighbouring sentences of a text, their tokens, and their items' scores [items, labels].
 
-    Attributes:
-        sentences: Where they stand.
-        words: The tokens of each.
-        scores: Shape [items, labels]; an item is a sentence or a token, as the scheme says.
-        rows: The rows of the table that were added up.
+    An item is a sentence or a token, as the scheme says; `rows` of the table were added up.
     """
 
     sentences: Sequence[Place]
@@ -48,15 +44,9 @@ class ScoredBlock:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SealedTable:
-    """A checked table and what its rows and columns mean.
+    """A checked table and what its rows (`scheme`) and columns (`tags`, in their order) mean.
 
-    Attributes:
-        tags: The labels of items, in the order of the table's columns.
-        scheme: How text becomes rows of the table.
-        table: The weights.
-        clusters: Public clusters of words, where the scheme has some.
-        scoring: How scores are calibrated; None for raw scores.
-        settings: The manifest's preprocessing.
+    `clusters` are public clusters of words; `settings` is the manifest's preprocessing.
     """
 
     tags: tuple[str, ...]
@@ -70,14 +60,7 @@ class SealedTable:
     def from_artifact(cls, artifact: Artifact, *, device: str, labels_key: str) -> Self:
         """Returns the table of an artifact that was opened, and thereby checked, already.
 
-        Args:
-            artifact: Of the format safetensors.
-            device: "cpu"; anything else is refused.
-            labels_key: The key of the labels' file that names the columns.
-
-        Raises:
-            ArtifactError: Its parts do not fit one another or this version.
-            DeviceUnavailableError: The device is another than the cpu.
+        `labels_key` is the key of the labels' file that names the columns.
         """
         if device != "cpu":
             raise DeviceUnavailableError(

@@ -42,12 +42,9 @@ class HashedTable:
     Adding one number to all weights of a row changes no answer. So a table may leave out the column
     of one label, the reference, and hold by how much the others' weights exceed its own.
 
-    Attributes:
-        weights: Shape [rows, labels], less one column if there is a reference; floats, or bytes,
-            which `scale` times what they exceed ZERO_POINT by makes weights of.
-        scale: One for each column; None for floats.
-        transitions: Shape [labels, labels], from a label to the next.
-        reference: The label that has no column since all its weights are 0; None for none.
+    `weights` [rows, columns] are floats, or bytes, which the column's `scale` times what they
+    exceed ZERO_POINT by makes weights of; `transitions` [labels, labels] go from a label to the
+    next.
     """
 
     weights: npt.NDArray[Any]
@@ -144,9 +141,6 @@ def num_features(found: Features | Lookups) -> int:
 
 def spread(table: HashedTable) -> float:
     """Returns the root mean square of the difference between two labels' weights in one row.
-
-    Args:
-        table: With at least two labels; it is read whole.
 
     Example:
         >>> spread(HashedTable(weights=np.array([[1.0, 0.0], [0.0, 7.0]]), transitions=np.eye(2)))
