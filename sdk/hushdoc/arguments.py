@@ -19,17 +19,9 @@ T = TypeVar("T")
 
 
 def printable(value: object, limit: int = 4000) -> str:
-    r"""Returns text that can't steer a terminal: control characters, bidi marks etc. are escaped.
+    """Returns text that can't steer a terminal: control characters, bidi marks etc. are escaped.
 
     Every foreign text that is printed or put into a message goes through here.
-
-    Args:
-        value: A text, or what is printed as `str` writes it, such as a path or an error.
-        limit: Longest answer; the rest is cut.
-
-    Example:
-        >>> printable("safe" + chr(0x202E) + "evas" + chr(27) + "[2J")
-        'safe\\u202eevas\\x1b[2J'
     """
     text = str(value)
     safe = "".join(
@@ -40,12 +32,7 @@ def printable(value: object, limit: int = 4000) -> str:
 
 
 def short_repr(value: object, limit: int = 60) -> str:
-    """Returns a value as Python writes it, shortened however long or deep it is, and printable.
-
-    Example:
-        >>> short_repr([0.5, "a"]), short_repr(list(range(99)))
-        ("[0.5, 'a']", '[0, 1, 2, 3, 4, 5, ...]')
-    """
+    """Returns a value as Python writes it, shortened however long or deep it is, and printable."""
     brief = reprlib.Repr()
     brief.maxlevel, brief.maxstring, brief.maxlong, brief.maxother = 3, limit, limit, limit
     try:
@@ -55,25 +42,13 @@ def short_repr(value: object, limit: int = 60) -> str:
 
 
 def described(value: object) -> str:
-    """Returns what a value is, for a message: its type, and the start of a text.
-
-    Example:
-        >>> described(None), described(b"%PDF"), described("invoice.pdf")
-        ('NoneType', 'bytes', "str 'invoice.pdf'")
-    """
+    """Returns what a value is, for a message: its type, and the start of a text."""
     name = type(value).__name__
     return f"{name} {short_repr(value)}" if isinstance(value, str) else name
 
 
 def instance(value: object, cls: type[T], *, what: str, advice: str) -> T:
-    """Returns a value that is an instance of a class; else raises InputError.
-
-    Args:
-        value: What was passed.
-        cls: The class.
-        what: Subject of the message, such as "The certificate".
-        advice: What to do, a sentence.
-    """
+    """Returns a value that is an instance of a class; else raises InputError with the advice."""
     if isinstance(value, cls):
         return value
     raise InputError(f"{what} is {described(value)}; expected {_called(cls)}. {advice}")
@@ -90,12 +65,7 @@ def text(value: object, *, what: str) -> str:
 
 
 def path(value: object, *, what: str) -> Path:
-    """Returns the path of a file or folder, given as a string or path; else raises InputError.
-
-    Example:
-        >>> path("model", what="The artifact's folder").name
-        'model'
-    """
+    """Returns the path of a file or folder, given as a string or path; else raises InputError."""
     found = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if isinstance(found, str):
         return Path(found)
@@ -108,10 +78,6 @@ def listed(values: object, *, what: str, of: str) -> tuple[Any, ...]:
     """Returns the items of an iterable; else raises InputError.
 
     A single string, bytes or mapping is refused as well.
-
-    Example:
-        >>> listed(["Total", "12.50"], what="words", of="words")
-        ('Total', '12.50')
     """
     return tuple(each(values, what=what, of=of))
 
@@ -129,12 +95,7 @@ def each(values: object, *, what: str, of: str) -> Iterator[Any]:
 
 
 def choice(value: object, names: Sequence[str], *, what: str) -> str:
-    """Returns one of the given names; else raises ValueError.
-
-    Example:
-        >>> choice("page", ("page", "document"), what="level")
-        'page'
-    """
+    """Returns one of the given names; else raises ValueError."""
     if isinstance(value, str) and value in names:
         return value
     raise ValueError(
@@ -143,12 +104,7 @@ def choice(value: object, names: Sequence[str], *, what: str) -> str:
 
 
 def integer(value: object, *, what: str, least: int = 1) -> int:
-    """Returns an integer (not a boolean) that is at least `least`; else raises ValueError.
-
-    Example:
-        >>> integer(2, what="workers")
-        2
-    """
+    """Returns an integer (not a boolean) that is at least `least`; else raises ValueError."""
     if type(value) is int and value >= least:
         return value
     raise ValueError(f"{what} is {short_repr(value)}; expected an integer >= {least}.")

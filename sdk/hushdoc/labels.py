@@ -13,14 +13,7 @@ OUTSIDE = "O"
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class Span:
-    """A labelled run of neighbouring words on one page.
-
-    Attributes:
-        page: Page number from 0.
-        start: First word, an index into the page's words.
-        stop: One past the last word.
-        label: The field's name.
-    """
+    """A labelled run of neighbouring words on one page, from word `start` to one before `stop`."""
 
     page: int
     start: int
@@ -42,12 +35,7 @@ class Question:
 class LabelledDocument:
     """A document with its annotations, by people or by our generator.
 
-    Attributes:
-        document: The words and boxes.
-        spans: Its fields; spans of one page never overlap.
-        questions: Questions and answers, if any.
-        provider: Who issued it, the privacy unit "provider"; None if unknown.
-        document_type: "invoice", "receipt", "form" or what the corpus calls it.
+    Spans of one page never overlap. Its provider, who issued it, is the privacy unit "provider".
     """
 
     document: Document
@@ -59,12 +47,7 @@ class LabelledDocument:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LabelSet:
-    """The fields a model can find, and the tags that encode them.
-
-    Example:
-        >>> LabelSet(fields=("total", "date")).tags
-        ('O', 'B-date', 'I-date', 'B-total', 'I-total')
-    """
+    """The fields a model can find, and the tags that encode them."""
 
     fields: tuple[str, ...]
 
@@ -86,12 +69,7 @@ class LabelSet:
 def tags_from_spans(num_words: int, spans: Iterable[Span]) -> list[str]:
     """Returns one BIO tag for each word of a page.
 
-    Args:
-        num_words: How many words the page has.
-        spans: The page's spans.
-
-    Raises:
-        AnnotationError: A span is empty, leaves the page or overlaps another.
+    A span that is empty, leaves the page or overlaps another is an AnnotationError.
     """
     tags = [OUTSIDE] * num_words
     for span in spans:
@@ -116,14 +94,6 @@ def spans_from_tags(tags: Sequence[str], *, page: int = 0) -> list[Span]:
 
     An I that follows neither B nor I of its own label opens a new span, as the CoNLL-2000
     evaluation does.
-
-    Args:
-        tags: One tag for each word of the page.
-        page: The page's number, copied into the spans.
-
-    Example:
-        >>> spans_from_tags(["B-total", "I-total", "O"])
-        [Span(page=0, start=0, stop=2, label='total')]
     """
     spans: list[Span] = []
     start, label = 0, ""
@@ -138,17 +108,7 @@ def spans_from_tags(tags: Sequence[str], *, page: int = 0) -> list[Span]:
 
 
 def spans_from_words(words: Iterable[int], *, label: str, page: int = 0) -> list[Span]:
-    """Returns the spans that some words of a page fill: one, unless others are between them.
-
-    Args:
-        words: Their numbers, each once, in any order.
-        label: The field's name.
-        page: The page's number, copied into the spans.
-
-    Example:
-        >>> spans_from_words([4, 3, 7], label="total")
-        [Span(page=0, start=3, stop=5, label='total'), Span(page=0, start=7, stop=8, label='total')]
-    """
+    """Returns the spans that some words of a page fill: one, unless others are between them."""
     members = set(words)
     starts = sorted(word for word in members if word - 1 not in members)
     stops = sorted(word + 1 for word in members if word + 1 not in members)

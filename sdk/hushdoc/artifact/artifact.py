@@ -47,16 +47,9 @@ _Keep = Literal["nothing", "bytes", "open"]
 class Artifact:
     """A folder whose every file was checked, with what was checked: bytes, or open files.
 
-    With `low_memory` it holds its files open until it is closed; it is its own context manager.
-
-    Attributes:
-        path: Where it was read, for messages.
-        certificate: What was signed about it.
-        manifest: `hushdoc.json` as parsed: formatVersion, task, entry, inputs, outputs,
-            preprocessing. Its task and entry are those of the certificate.
-        subjects: Its signed files.
-        signers: The trusted keys that signed; empty where the policy demands no signature.
-        report: What every rule of the policy found.
+    `manifest` is `hushdoc.json` as parsed; its task and entry are those of the certificate. Without
+    a demand for signatures there are no `signers`. With `low_memory` it holds its files open until
+    it is closed; it is its own context manager.
     """
 
     path: Path
@@ -71,9 +64,6 @@ class Artifact:
         """Returns the content of a signed file: the very bytes that were hashed.
 
         With `low_memory` the file is read and hashed again.
-
-        Raises:
-            ArtifactError: MISSING_FILE; also CHANGED_DURING_LOAD, DIGEST_MISMATCH or READ_FAILED.
         """
         file = self._file(name)
         return file if isinstance(file, bytes) else file.read()
@@ -83,9 +73,6 @@ class Artifact:
 
         What is mapped is checked here once. Whoever may write to the file can change it later, as
         any mapped file, so map only what nobody else can write.
-
-        Raises:
-            ArtifactError: MISSING_FILE, CHANGED_DURING_LOAD or READ_FAILED.
         """
         file = self._file(name)
         return memoryview(file) if isinstance(file, bytes) else file.mapped()
@@ -96,9 +83,6 @@ class Artifact:
 
         The path opens the very file that was hashed. At the end of the block the file must still
         be as it was then: what was loaded otherwise is not to be used.
-
-        Raises:
-            ArtifactError: MISSING_FILE, CHANGED_DURING_LOAD or LOW_MEMORY_UNAVAILABLE.
         """
         file = self._file(name)
         if isinstance(file, bytes):
@@ -186,13 +170,7 @@ class VerificationReport:
 
 @dataclass(frozen=True, kw_only=True)
 class Unverified:
-    """A certificate as it is in a folder. Its signature has not been checked.
-
-    Attributes:
-        certificate: As parsed.
-        subjects: The files it covers.
-        envelope: The envelope's line, for `signing.verify`.
-    """
+    """A certificate as it is in a folder. Its signature has not been checked."""
 
     certificate: Certificate
     subjects: tuple[Subject, ...]

@@ -32,15 +32,10 @@ _MAX_FILE_BYTES = dsse.MAX_ENVELOPE_BYTES + MAX_AUDITS * (MAX_AUDIT_BYTES + 1) +
 
 @dataclass(frozen=True, kw_only=True)
 class Attestation:
-    """What trusted keys signed about an artifact.
+    """What trusted keys signed about an artifact; `digest` is that of the payload, in hexadecimal.
 
-    Attributes:
-        certificate: What was signed.
-        digest: SHA-256 of the signed payload, in hexadecimal: what audits are bound to.
-        subjects: The files that were signed.
-        signers: The trusted keys that signed; empty where the policy demands no signature.
-        audits: What trusted auditors signed about the certificate.
-        untrusted_audits: Further lines that no trusted auditor signed; nothing was read of them.
+    Without a demand for signatures there are no `signers`. Of `untrusted_audits`, lines that no
+    trusted auditor signed, nothing was read.
     """
 
     certificate: Certificate
@@ -55,11 +50,6 @@ def read(directory: DirectoryHandle, policy: Policy, *, now: datetime | None = N
     """Returns the certificate of an artifact whose signature, identity and time hold.
 
     The policy's privacy rules are not checked here.
-
-    Raises:
-        ArtifactError: The envelope file is a link or no regular file.
-        CertificateError: The certificate is missing, malformed, unsigned, revoked, out of date or
-            for another model, or an audit by a trusted key is malformed.
     """
     if not isinstance(policy, Policy):
         raise CertificateError(

@@ -171,12 +171,7 @@ def _mode(found: os.stat_result) -> int:
 
 
 def _with_slashes(target: str) -> str:
-    r"""Returns a link's target in POSIX form; one on a drive or a share is absolute.
-
-    Example:
-        >>> _with_slashes("..\\blobs\\ab"), _with_slashes("C:x"), _with_slashes("a/b")
-        ('../blobs/ab', '/C:x', 'a/b')
-    """
+    """Returns a link's target in POSIX form; one on a drive or a share is absolute."""
     if PurePosixPath(target).is_absolute():
         return target
     windows = PureWindowsPath(target)

@@ -58,11 +58,7 @@ def opened(path: Path) -> Iterator[DirectoryHandle]:
 
 
 def open_signed(folder: DirectoryHandle, subject: Subject) -> SignedFile:
-    """Returns a signed file, open and of the signed size; its bytes are checked as they are read.
-
-    Raises:
-        ArtifactError: MISSING_FILE, SYMLINK, PATH_ESCAPE, NOT_REGULAR_FILE or SIZE_MISMATCH.
-    """
+    """Returns a signed file, open and of the signed size; its bytes are checked on reading."""
     return SignedFile(_open(folder, subject.name), subject)
 
 
@@ -92,9 +88,6 @@ def require_listed(folder: DirectoryHandle, names: Collection[str]) -> None:
     """Raises unless the folder holds the signed files, a few known others, and nothing else.
 
     A link passes only under the name of a file, and only where it leads to an accepted place.
-
-    Raises:
-        ArtifactError: UNLISTED_FILE, SYMLINK, PATH_ESCAPE or NOT_REGULAR_FILE.
     """
     folders = {
         "/".join(segments[:length])

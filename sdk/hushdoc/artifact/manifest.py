@@ -66,13 +66,9 @@ class _Table(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What scanning one file found.
+    """What scanning one file found: its declared metadata and tensors, or why it is refused.
 
-    Attributes:
-        metadata: Its free texts, which must include the certificate's id; None for files
-            without metadata, such as a tokenizer.
-        tensors: Of a safetensors file.
-        problem: Why it is refused.
+    Metadata must include the certificate's id; it is None for files without any, as a tokenizer.
     """
 
     metadata: Mapping[str, str] | None = None
@@ -122,12 +118,7 @@ def read_manifest(content: bytes, model: ModelIdentity) -> Mapping[str, Any]:
 def require_agreement(
     findings: Mapping[str, Finding], manifest: Mapping[str, Any], certificate: Certificate
 ) -> None:
-    """Raises unless every file is sound and agrees with what was signed.
-
-    Raises:
-        ArtifactError: BAD_ONNX, CUSTOM_OP, EXTERNAL_DATA_NOT_LISTED, BAD_SAFETENSORS,
-            BAD_MANIFEST, EMBEDDED_METADATA_MISSING or EMBEDDED_METADATA_MISMATCH.
-    """
+    """Raises unless every file is sound and agrees with what was signed."""
     for finding in findings.values():
         if finding.problem is not None:
             raise finding.problem

@@ -97,11 +97,7 @@ class _Message:
 
 
 def scan(content: bytes | Source) -> dict[str, str]:
-    """Returns the metadata properties of an ONNX file that is safe to pass to a runtime.
-
-    Raises:
-        ArtifactError: BAD_ONNX, CUSTOM_OP or EXTERNAL_DATA_NOT_LISTED.
-    """
+    """Returns the metadata properties of an ONNX file that is safe to pass to a runtime."""
     source = Memory(content) if isinstance(content, bytes) else content
     if source.size > MAX_BYTES:
         raise _bad_onnx(f"it has {source.size} bytes, more than {MAX_BYTES}")

@@ -52,17 +52,10 @@ ITEM_BYTES: Mapping[str, int] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Tensor:
-    """One tensor of a file.
+    """One tensor of a file, from byte `start` to `stop`; `dtype` is one of ITEM_BYTES.
 
-    Attributes:
-        name: What it is called.
-        dtype: One of ITEM_BYTES.
-        shape: Its axes.
-        start: Where it begins in the file, in bytes.
-        stop: Where it ends.
-        unfilled_rows: How many rows of a table of floats or signed bytes hold nothing but zeros;
-            None for what is no such table, or one whose rows are too long to be a table of
-            features.
+    `unfilled_rows` counts rows of zeros in a table of floats or signed bytes; it is None for what
+    is no such table, or one whose rows are too long to be a table of features.
     """
 
     name: str
@@ -75,26 +68,14 @@ class Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class TensorFile:
-    """Tensors and metadata of a file.
-
-    Attributes:
-        tensors: In their order in the file.
-        metadata: Its free texts.
-    """
+    """Tensors of a file, in their order, and its metadata."""
 
     tensors: tuple[Tensor, ...]
     metadata: Mapping[str, str]
 
 
 def scan(content: bytes | Source) -> TensorFile:
-    """Returns tensors and metadata of a file whose weights are all finite; else BAD_SAFETENSORS.
-
-    Example:
-        >>> header = b'{"bias":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
-        >>> found = scan(len(header).to_bytes(8, "little") + header + bytes(4))
-        >>> [(tensor.name, tensor.shape, tensor.start) for tensor in found.tensors]
-        [('bias', (1,), 65)]
-    """
+    """Returns tensors and metadata of a file whose weights are all finite; else BAD_SAFETENSORS."""
     source = Memory(content) if isinstance(content, bytes) else content
     header_bytes = int.from_bytes(_exactly(source, 8), "little")
     if header_bytes > min(MAX_HEADER_BYTES, source.size - 8):

@@ -60,11 +60,7 @@ class Memory:
 
 
 class SignedFile:
-    """An open file of an artifact: a source that hashes what it returns.
-
-    Attributes:
-        subject: The file as it was signed.
-    """
+    """An open file of an artifact: a source that hashes what it returns."""
 
     def __init__(self, descriptor: int, subject: Subject) -> None:
         """Takes over an open descriptor at its first byte; refuses what can't be the signed file.
@@ -115,11 +111,7 @@ class SignedFile:
         return passed
 
     def finish(self) -> None:
-        """Reads the rest, and raises unless the whole file is what was signed.
-
-        Raises:
-            ArtifactError: READ_FAILED, CHANGED_DURING_LOAD or DIGEST_MISMATCH.
-        """
+        """Reads the rest, and raises unless the whole file is what was signed."""
         # One byte more than there may be: a file that has grown shows.
         self.skip(self.subject.size - self._num_read + 1)
         self.require_unchanged()

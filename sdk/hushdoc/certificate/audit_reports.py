@@ -127,8 +127,7 @@ class AuditReport(Record):
 def read_statement(content: bytes, predicate_type: str, *, what: str, advice: str) -> Any:
     """Returns subject and predicate of an in-toto statement with this predicate type.
 
-    Raises:
-        CertificateError: BAD_STATEMENT or WRONG_PREDICATE; the message ends with the advice.
+    Anything else is BAD_STATEMENT or WRONG_PREDICATE; the message ends with the advice.
     """
     data = strict_json.loads(content, what=f"The {what}")
     keys = {"_type", "subject", "predicateType", "predicate"}
@@ -167,12 +166,8 @@ def audit_statement(report: AuditReport, certificate_digest: str) -> bytes:
 def parse_audit_statement(content: bytes, certificate_digest: str) -> AuditReport:
     """Returns the report of an audit statement that is about this certificate.
 
-    Args:
-        content: The payload of a verified envelope.
-        certificate_digest: SHA-256 of the certificate's signed payload, 64 hexadecimal digits.
-
-    Raises:
-        CertificateError: BAD_STATEMENT, WRONG_PREDICATE, BAD_SUBJECT, BAD_FIELD or UNKNOWN_VALUE.
+    `content` is the payload of a verified envelope, `certificate_digest` the SHA-256 of the
+    certificate's signed payload in hexadecimal digits.
     """
     subject, predicate = read_statement(
         content,
@@ -202,10 +197,7 @@ def refuted(
 
     A bound at delta applies to every point with that delta or a smaller one. Where all declared
     deltas are larger, it applies to the smallest of them: an audit above the claim never passes.
-
-    Args:
-        points: The guarantee, as ((epsilon, delta), ...).
-        audits: Those about the same unit, from a view that the adversary also has.
+    The audits are those about the same unit, from a view that the adversary also has.
     """
     for audit in audits:
         if audit.epsilon_lower is None or audit.delta is None or not points:

@@ -150,12 +150,7 @@ def require_valid(
 ) -> None:
     """Raises unless the certificate is valid now and for the model that the application expects.
 
-    Args:
-        certificate: One whose signature has been checked.
-        model: The required name of the model, or None for any.
-        min_version: Its lowest accepted version.
-        now: The time, with its zone.
-        max_age: How long ago it may have been issued, or None for any time.
+    Its signature has been checked before; None accepts any name of a model, or any age.
 
     Raises:
         CertificateError: WRONG_MODEL, ROLLBACK, CLOCK_IMPLAUSIBLE, NOT_YET_VALID, EXPIRED or

@@ -317,20 +317,12 @@ class Claim(Record):
         return None
 
     def to_json(self) -> bytes:
-        """Returns the text of a checkpoint's `claim.json`; what can't be read back is not written.
-
-        Raises:
-            CertificateError: A field is wrong; the message names it.
-        """
+        """Returns the text of a checkpoint's `claim.json`; what can't be read back is refused."""
         content = strict_json.dumps(self.to_dict())
         Claim.from_json(content)
         return content
 
     @classmethod
     def from_json(cls, content: bytes) -> Self:
-        """Returns the claim that `to_json` wrote.
-
-        Raises:
-            CertificateError: The text is not strict JSON or not a claim.
-        """
+        """Returns the claim that `to_json` wrote."""
         return cls.from_dict(strict_json.loads(content, what="The claim"), "claim")

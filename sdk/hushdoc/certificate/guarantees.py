@@ -70,16 +70,9 @@ def differential_privacy(
     profile: tuple[float, ...] = (),
     **terms: Unpack[Terms],
 ) -> Guarantee:
-    """Returns a guarantee of kind dp.
+    """Returns a guarantee of kind dp, by the mechanism that ran, as the adversary sees it.
 
-    Args:
-        mechanism: What ran, as the adversary sees it.
-        epsilon: The mechanism's epsilon at a delta.
-        delta: Between 0 and 1.
-        accountant: One of `vocabulary.ACCOUNTANTS`: what computes `epsilon`.
-        transcript: The mechanism's key in the claim's transcripts.
-        profile: More deltas to give epsilon at.
-        terms: The other fields.
+    `profile` holds more deltas to give epsilon at, `terms` the guarantee's other fields.
     """
     return _guarantee(
         "dp",

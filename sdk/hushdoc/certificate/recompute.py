@@ -24,15 +24,7 @@ CERTIFYING_ACCOUNTANTS = frozenset({"pld", "prv", "rdp", "zcdp", "analytic-gauss
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduction:
-    """The result of recomputing one guarantee.
-
-    Attributes:
-        index: Which guarantee of the claim.
-        code: None where every number follows from the transcript.
-        claimed: Epsilon as declared.
-        recomputed: Epsilon at the same delta by this engine, if it found one.
-        message: What was found and expected, in words.
-    """
+    """The result of recomputing one guarantee: `code` is None where all numbers follow."""
 
     index: int
     code: str | None

@@ -15,17 +15,10 @@ PREDICATE_TYPE = "https://hushdoc.dev/privacy-certificate/v1"
 
 
 def statement(certificate: Certificate, subjects: Sequence[Subject]) -> bytes:
-    """Returns the in-toto Statement v1 to sign.
+    """Returns the in-toto Statement v1 to sign; the model's entry is one of its subjects.
 
     What can't be read back is never written, and neither is a claim of differential privacy that
     its own transcript does not reproduce.
-
-    Args:
-        certificate: The predicate.
-        subjects: The files it is about; the model's entry is one of them.
-
-    Raises:
-        CertificateError: A field is wrong, or EPSILON_NOT_REPRODUCED or NO_TRANSCRIPT.
     """
     for finding in certificate.recompute():
         if finding.code is not None:
@@ -54,15 +47,7 @@ def statement(certificate: Certificate, subjects: Sequence[Subject]) -> bytes:
 
 
 def parse_statement(content: bytes) -> tuple[Certificate, tuple[Subject, ...]]:
-    """Returns the certificate and the files of a statement, each checked.
-
-    Args:
-        content: The payload of a verified envelope.
-
-    Raises:
-        CertificateError: BAD_STATEMENT, WRONG_PREDICATE, UNKNOWN_CRITICAL, BAD_FIELD,
-            UNKNOWN_VALUE, BAD_SUBJECT, BAD_PATH or CERT_TOO_LARGE.
-    """
+    """Returns the certificate and the files of a verified envelope's payload, each checked."""
     subject, predicate = read_statement(
         content, PREDICATE_TYPE, what="certificate", advice="It is not a privacy certificate."
     )

@@ -29,13 +29,7 @@ _DEVICES = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A file of the artifact as it was signed.
-
-    Attributes:
-        name: Path inside the artifact, with slashes.
-        sha256: Digest, 64 lower-case hexadecimal digits.
-        size: In bytes.
-    """
+    """A file of the artifact as it was signed: path with slashes, lower-case digest, bytes."""
 
     name: str
     sha256: str
@@ -43,13 +37,7 @@ class Subject:
 
 
 def name_problem(name: str) -> str | None:
-    """Returns why a file name is not portable to every system, or None.
-
-    Example:
-        >>> name_problem("onnx/model.onnx")
-        >>> name_problem("../model.onnx")
-        "has the segment '..', expected letters, digits, '.', '_' and '-'"
-    """
+    """Returns why a file name is not portable to every system, or None."""
     segments = name.split("/")
     if len(name) > MAX_NAME or len(segments) > MAX_SEGMENTS:
         return f"is longer than {MAX_NAME} characters or {MAX_SEGMENTS} segments"

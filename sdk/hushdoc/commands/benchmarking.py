@@ -30,13 +30,7 @@ _LINE, _COLUMNS = 12, 10
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:
-    """Time for a document of one length.
-
-    Attributes:
-        words: Its length.
-        seconds: Wall-clock time, median of CALLS calls after a first one.
-        cpu_seconds: Time of all threads, median likewise.
-    """
+    """Wall-clock and processor time for a document of so many words; medians of CALLS calls."""
 
     words: int
     seconds: float

@@ -80,14 +80,8 @@ def trust_option(parser: CommandParser) -> None:
 class Inspected:
     """A certificate as it is in a folder, and whether a trust store trusts it.
 
-    Attributes:
-        certificate: The certificate.
-        subjects: The files it is about, which nobody has checked.
-        payload_sha256: Digest of the signed statement, which renderings and audits are bound to.
-        signers: The trusted keys that signed, possibly none; None where no trust store was given.
-        audits: What trusted auditors signed about it.
-        untrusted_audits: Number of lines that no trusted auditor signed; they were not read.
-        problem: Why the given trust store does not trust it.
+    Nobody has checked its files. `signers` is None where no trust store was given, `problem` why
+    the given one does not trust it. Audits that no trusted auditor signed are counted, not read.
     """
 
     certificate: Certificate

@@ -18,14 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Word:
-    """A word that can be completed.
-
-    Attributes:
-        text: The word.
-        about: What it means.
-        choices: The values that it takes, where those are listed.
-        takes_value: Whether another word follows that belongs to it.
-    """
+    """A word that can be completed, with the values it takes where those are listed."""
 
     text: str
     about: str

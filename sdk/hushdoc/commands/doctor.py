@@ -27,13 +27,9 @@ SECONDS = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One check of the installation.
+    """One check of the installation, with its result and what to do.
 
-    Attributes:
-        name: What was checked.
-        state: "fine"; "note" for what is missing but may not be needed; "wrong".
-        found: The result.
-        advice: What to do; empty where nothing is to be done.
+    Its state is "fine"; "note" for what is missing but may not be needed; "wrong".
     """
 
     name: str

@@ -34,12 +34,7 @@ _WIDTH, _HEIGHT = 640, 240
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """The result of a watched run.
-
-    Attributes:
-        watched: The sockets that it asked for.
-        ran: What it ran, for people.
-    """
+    """The result of a watched run: the sockets that it asked for, and what it ran, for people."""
 
     watched: Watched
     ran: tuple[str, ...]
@@ -52,15 +47,10 @@ class Proof:
 
 
 def prove(artifact: Path | None, policy: Policy | None, seconds: float) -> Proof:
-    """Returns which sockets a model and OCR ask for; every one is refused.
+    """Returns which sockets a model (a graph of one operator by default) and OCR ask for.
 
-    Args:
-        artifact: The model that is loaded and run; a graph of one operator by default.
-        policy: What the artifact is checked against.
-        seconds: How long the process lives at least: telemetry may wait before it sends.
-
-    Raises:
-        HushdocError: PROOF_UNAVAILABLE: this system can't watch a process.
+    Every one is refused. The process lives `seconds` at least: telemetry may wait before it sends.
+    PROOF_UNAVAILABLE: this system can't watch a process.
     """
     reading, writing = os.pipe()
 

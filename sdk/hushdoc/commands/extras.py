@@ -38,8 +38,7 @@ _FURTHER = {"training": ("matplotlib", "safetensors", "tokenizers"), "crf": ("sc
 def required(preferred: str | None = None) -> Iterator[None]:
     """Turns the failed import of an optional package into MISSING_EXTRA, whoever imported it.
 
-    Args:
-        preferred: The extra of the whole subcommand, which is named if it brings the package.
+    `preferred` is the extra of the whole subcommand, named if it brings the package.
     """
     try:
         yield

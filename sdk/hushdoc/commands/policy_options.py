@@ -99,11 +99,7 @@ def policy_options(parser: CommandParser) -> None:
 
 
 def policy_from(options: argparse.Namespace) -> Policy:
-    """Returns the one policy that the options name, else the one that is found without them.
-
-    Raises:
-        CertificateError: NO_POLICY: no option names a policy, and none is found.
-    """
+    """Returns the one policy that the options name, else one found without them, else NO_POLICY."""
     given = [name for name in (*_LIMITS, *_FURTHER) if getattr(options, name) is not None]
     if options.integrity_only:
         given.append("integrity_only")

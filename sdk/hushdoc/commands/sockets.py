@@ -64,13 +64,10 @@ _PIPE_BYTES = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One call of `socket` that was refused.
+    """One call of `socket` that was refused: family and type by their names in `socket`.
 
-    Attributes:
-        family: Its name, such as that of `socket.AF_INET`.
-        kind: Its name, such as that of `socket.SOCK_DGRAM`.
-        seconds: When, since the watch began.
-        asked_by: The function that asked, with its module; a program that was started; or UNKNOWN.
+    `seconds` count from the begin of the watch. `asked_by` is the function that asked, with its
+    module; a program that was started; or UNKNOWN.
     """
 
     family: str
@@ -92,13 +89,7 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True)
 class Watched:
-    """What a process did while it was watched.
-
-    Attributes:
-        exit_code: How it ended.
-        seconds: How long it ran.
-        attempts: Every socket that it asked for.
-    """
+    """How a watched process ended, how long it ran, and every socket that it asked for."""
 
     exit_code: int
     seconds: float
@@ -142,12 +133,9 @@ class _Answer(ctypes.Structure):
 def watch(run: Callable[[], int]) -> Watched:
     """Runs a function in a child that gets no socket, and returns what it asked for.
 
-    Args:
-        run: Returns the child's exit code. This process is forked, so it must have no threads, and
-            what shall be watched must not have been imported yet.
-
-    Raises:
-        HushdocError: PROOF_UNAVAILABLE: this system can't watch a process.
+    `run` returns the child's exit code. This process is forked, so it must have no threads, and
+    what shall be watched must not have been imported yet. PROOF_UNAVAILABLE: this system can't
+    watch a process.
     """
     machine = _machine()
     ours, theirs = socket.socketpair()

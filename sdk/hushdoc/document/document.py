@@ -123,12 +123,7 @@ class Document:
         return document
 
     def check_text(self) -> None:
-        """Raises unless there is a plain text that is not empty.
-
-        Raises:
-            EmptyDocumentError: There is no text, or nothing but whitespace.
-            InputError: The text is not a string.
-        """
+        """Raises EmptyDocumentError or InputError unless there is a text that is not empty."""
         text = arguments.optional(
             self.text, str, what="The document's text", advice="Pass a string."
         )

@@ -79,11 +79,7 @@ def named_image(name: object, folder: Path | None) -> Path | None:
     """Returns the image file that a document's JSON names, which must be in the JSON's own folder.
 
     Opening, showing or redacting the document opens that file, and the author of the JSON could
-    otherwise have any file of the machine shown. Without a folder there is no image.
-
-    Raises:
-        TypeError: The name is not a string.
-        InputError: The file is outside, by "..", an absolute path or a link (IMAGE_OUTSIDE).
+    otherwise have any file of the machine shown (IMAGE_OUTSIDE). Without a folder there is none.
     """
     if name is None or folder is None:
         return None
@@ -117,12 +113,7 @@ def is_plain(text: object) -> bool:
 
 
 def check_word(text: object, *, where: str, max_characters: int = MAX_WORD_CHARACTERS) -> str:
-    """Returns a text that can be a word.
-
-    Raises:
-        WordError: It is empty, no text, or holds control characters or halves of characters.
-        LimitExceededError: It is too long.
-    """
+    """Returns a text that can be a word; else raises WordError or LimitExceededError."""
     if not isinstance(text, str):
         raise WordError(f"The {where} is {type(text).__name__}, not text. Pass a string.")
     if len(text) > max_characters:

@@ -31,12 +31,7 @@ ENGINES = ("auto", "none", "rapidocr", "tesseract")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileFingerprint:
-    """The content of a page's file when its words were read.
-
-    Attributes:
-        path: The file.
-        digest: Of its content, as `hushdoc.reading` computes it.
-    """
+    """The content of a page's file when its words were read, as a digest of `hushdoc.reading`."""
 
     path: Path
     digest: bytes
@@ -85,12 +80,7 @@ class Source:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Source:
-        """Returns what `to_dict` wrote.
-
-        Raises:
-            KeyError: A key is missing.
-            TypeError: A value is of another type.
-        """
+        """Returns what `to_dict` wrote; else raises KeyError or TypeError."""
         reader, ocr, pages = data["reader"], data["ocr"], data["ocr_pages"]
         unread = data.get("unread_pages", [])
         if type(reader) is not str or not (ocr is None or type(ocr) is str):
@@ -102,11 +92,6 @@ class Source:
 
 
 def pages_of(numbers: Sequence[int]) -> str:
-    """Returns some pages for people: the first five of them.
-
-    Example:
-        >>> pages_of((1,)), pages_of(range(9))
-        ('page 1', 'pages 0, 1, 2, 3, 4, ...')
-    """
+    """Returns some pages for people: the first five of them."""
     shown = ", ".join(map(str, numbers[:5])) + ", ..." * (len(numbers) > 5)
     return f"page{'s' * (len(numbers) != 1)} {shown}"

@@ -23,17 +23,9 @@ FALSE_ALARM_RATES = (0.1, 0.01, 0.001)
 def hit_rate_bound(epsilon: float, delta: float, false_alarm_rate: float) -> float:
     """Returns the largest share of the members that any membership test can find.
 
-    (epsilon, delta)-DP bounds every test of whether a record was in the training data
+    `false_alarm_rate` is the share of the non-members that the test accuses. (epsilon, delta)-DP
+    bounds every test of whether a record was in the training data
     (Wasserman, Zhou 2010, theorem 2.4; Kairouz, Oh, Viswanath 2015, theorem 2.1).
-
-    Args:
-        epsilon: Of the guarantee.
-        delta: Of the guarantee.
-        false_alarm_rate: Share of the non-members that the test accuses.
-
-    Example:
-        >>> round(hit_rate_bound(1.0, 1e-5, 0.01), 4), round(hit_rate_bound(8.0, 1e-5, 0.01), 4)
-        (0.0272, 0.9997)
     """
     few = math.exp(min(epsilon, 700.0)) * false_alarm_rate + delta
     many = 1 - math.exp(-epsilon) * (1 - delta - false_alarm_rate)
@@ -41,12 +33,7 @@ def hit_rate_bound(epsilon: float, delta: float, false_alarm_rate: float) -> flo
 
 
 def odds(epsilon: float) -> str:
-    """Returns e^epsilon as text, rounded up: the factor by which probabilities can change.
-
-    Example:
-        >>> odds(8), odds(0.5), odds(50)
-        ('2,981', '1.65', 'more than ten trillion')
-    """
+    """Returns e^epsilon as text, rounded up: the factor by which probabilities can change."""
     if epsilon > 30:
         return "more than ten trillion"
     factor = math.exp(epsilon)

@@ -20,21 +20,8 @@ def audit_ceiling(audit: Audit) -> float | None:
 
     Even an attacker who guesses right about every canary shows no more: r right guesses out of r
     happen under epsilon with probability (1 / (1 + e^-epsilon))^r at most (Steinke, Nasr,
-    Jagielski 2023, theorem 3.1), which has to reach 1 - confidence.
-
-    Args:
-        audit: One with canaries and a confidence; each canary is one guess in each run.
-
-    Example:
-        >>> import dataclasses
-        >>> audit = Audit(
-        ...     method="one-run audit", adversary="model-recipient", unit="document",
-        ...     canaries=9000, runs=1, confidence=0.95, epsilon_lower=0.4, delta=1e-5,
-        ...     tpr_at_fpr=(), auc=None, evidence=None,
-        ... )
-        >>> round(audit_ceiling(audit), 2)
-        8.01
-        >>> audit_ceiling(dataclasses.replace(audit, canaries=None))
+    Jagielski 2023, theorem 3.1), which has to reach 1 - confidence. Each canary is one guess in
+    each run.
     """
     if not audit.canaries or audit.confidence is None or not 0 < audit.confidence < 1:
         return None

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 class Clusters:
     """Which cluster a word belongs to; public knowledge about a language, never learned in private.
 
-    Attributes:
-        hashes: Token hashes, ascending, each once.
-        ids: The cluster of each.
+    Token hashes ascend, each once, beside the cluster of each.
     """
 
     hashes: Hashes

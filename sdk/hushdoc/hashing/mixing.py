@@ -26,10 +26,7 @@ _1, _3, _13, _15, _16, _17, _19 = map(_U32, (1, 3, 13, 15, 16, 17, 19))
 def hash_lines(content: bytes, stops: Places, seed: int) -> tuple[Hashes, Places]:
     """Returns the hash of each line, and those that are too long, whose hashes mean nothing.
 
-    Args:
-        content: Lines, each ended by a line break, and at least 16 bytes more.
-        stops: Where the line breaks are.
-        seed: Of the hash.
+    Every line is ended by a line break, at `stops`; at least 16 bytes more follow.
     """
     starts = np.empty_like(stops)
     starts[:1] = 0

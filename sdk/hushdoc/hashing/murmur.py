@@ -26,12 +26,7 @@ _END = "\0" * 16
 
 
 def token_hashes(tokens: Iterable[str], scheme: FeatureScheme) -> Hashes:
-    """Returns the hash of each token; lone surrogates are encoded as if they were characters.
-
-    Example:
-        >>> [int(value) for value in token_hashes(["hello", "Hello"], FeatureScheme(seed=0))]
-        [613153351, 613153351]
-    """
+    """Returns the hash of each token; lone surrogates are encoded as if they were characters."""
     import numpy as np
 
     rest = iter(tokens)

@@ -25,10 +25,7 @@ _CHUNK_TOKENS = {"sentence": 1 << 14, "token": 1 << 13}
 class Features:
     """The rows of the table that belong to each item: sorted, each once.
 
-    Attributes:
-        indices: The rows of all items, one item after the other.
-        offsets: Item i has the rows `indices[offsets[i] : offsets[i + 1]]`; one entry more than
-            there are items.
+    Item i has the rows `indices[offsets[i] : offsets[i + 1]]`.
     """
 
     indices: npt.NDArray[np.int32]
@@ -51,14 +48,6 @@ def features(
 
     Features never reach beyond a sentence; one without tokens is an item without features, and no
     item at the level of tokens.
-
-    Raises:
-        ValueError: Clusters are missing, or given to a scheme that has none.
-
-    Example:
-        >>> found = features([["Governing", "law"], []], FeatureScheme(rows=1000))
-        >>> found.offsets.tolist()
-        [0, 3, 3]
     """
     import numpy as np
 

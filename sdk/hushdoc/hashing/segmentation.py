@@ -1,4 +1,4 @@
-r"""Sentences and tokens of a text, by rules alone: nothing here was ever learned from a corpus.
+"""Sentences and tokens of a text, by rules alone: nothing here was ever learned from a corpus.
 
 A sentence ends at its full stop, at the end of a paragraph, heading or list item, and at the latest
 after MAX_SENTENCE characters. Rules are meant for contracts and reports in languages written with
@@ -135,15 +135,10 @@ _ASCII_TOKEN = re.compile(
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    r"""Returns where each sentence starts and stops, in order; none is empty.
+    """Returns where each sentence starts and stops, in order; none is empty.
 
     All characters but whitespace belong to exactly one sentence, and no sentence begins or ends
     with whitespace.
-
-    Example:
-        >>> text = "1. Term. Dr. Smith agrees.\nIt ends on 3.5.2027!"
-        >>> [text[start:stop] for start, stop in sentences(text)]
-        ['1. Term.', 'Dr. Smith agrees.', 'It ends on 3.5.2027!']
     """
     found: list[tuple[int, int]] = []
     start = _skip_blanks(text, 0)
@@ -160,11 +155,6 @@ def tokens(text: str, start: int = 0, end: int | None = None) -> list[tuple[int,
 
     Words stay whole with their inner hyphens and apostrophes, numbers with their points and commas;
     other symbols, and characters of scripts without spaces, are tokens of their own.
-
-    Example:
-        >>> text = "It's $1,250.00 (non-refundable)."
-        >>> [text[start:stop] for start, stop in tokens(text)]
-        ["It's", '$', '1,250.00', '(', 'non-refundable', ')', '.']
     """
     stop = len(text) if end is None else end
     return [found.span() for found in _token(text[start:stop]).finditer(text, start, stop)]

@@ -33,13 +33,10 @@ _FEWEST_ITEM_BITS = 10
 
 
 class Block(NamedTuple):
-    """Some features of a few sentences that follow one another.
+    """Some features of a few sentences that follow one another, ordered by row.
 
-    Attributes:
-        first: The first of the sentences.
-        items: The sentence of each feature, counted from the first.
-        rows: The row of each feature, ascending.
-        new: False where the sentence has the row already.
+    The first sentence is `first`, and `items` count from it; `new` is False where the sentence has
+    the row already.
     """
 
     first: int
@@ -61,12 +58,7 @@ class _Run(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Lookups:
-    """Where the table is read for which sentence, in the table's order.
-
-    Attributes:
-        num_items: How many sentences there are.
-        runs: Parts, for `blocks`.
-    """
+    """Where the table is read for which sentence, in the table's order."""
 
     num_items: int
     runs: Sequence[_Run]
@@ -91,17 +83,7 @@ class Lookups:
 def lookups(
     sentences: Sequence[Sequence[str]], scheme: FeatureScheme, clusters: Clusters | None = None
 ) -> Lookups:
-    """Returns the features of every sentence in the order of the table.
-
-    Raises:
-        ValueError: The scheme's items are tokens; clusters are missing, or given to a scheme that
-            has none.
-
-    Example:
-        >>> found = lookups([["Governing", "law"], []], FeatureScheme(rows=1000))
-        >>> [block.items.tolist() for block in found.blocks()]
-        [[0, 0, 0]]
-    """
+    """Returns the features of every sentence in the order of the table."""
     if scheme.level != "sentence":
         raise ValueError(f"The scheme is for {scheme.level}s; lookups are for sentences.")
     require_clusters(scheme, clusters)

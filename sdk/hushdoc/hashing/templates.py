@@ -77,15 +77,8 @@ def write_hashes(
 ) -> Iterator[Hashes]:
     """Yields each line of `out`, all features of one template, once their hashes are written to it.
 
-    The columns of the margin, and tokens without a feature of the template, are undefined until
-    `clear`.
-
-    Args:
-        out: Shape [templates, tokens + MARGIN], contiguous.
-        hashes: Of the tokens.
-        groups: The cluster of each token, -1 for none.
-        templates: The features.
-        scheme: Has the seed.
+    `out` has shape [templates, tokens + MARGIN], contiguous; a token's group is its cluster, -1 for
+    none. The margin, and tokens without a feature of the template, are undefined until `clear`.
     """
     total = len(hashes)
     firsts = hashes * np.uint32(0x9E3779B1)
@@ -137,11 +130,7 @@ def clear(
 ) -> Any:
     """Writes the largest number where a token has no feature of a template, and returns it.
 
-    Args:
-        rows: Shape [templates, tokens + MARGIN], contiguous.
-        templates: The features.
-        lengths: Tokens of each sentence.
-        groups: The cluster of each token, -1 for none.
+    `rows` has shape [templates, tokens + MARGIN]; `lengths` are the tokens of each sentence.
     """
     missing = rows.dtype.type(np.iinfo(rows.dtype).max)
     width = rows.shape[1]

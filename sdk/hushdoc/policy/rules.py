@@ -29,14 +29,8 @@ def check(
 
     All guarantees against the policy's adversary for an accepted unit must pass. Where there is
     none for an accepted unit, those for other units are judged, so that the report is complete.
-
-    Args:
-        policy: The application's limits.
-        certificate: One whose signature and identity have been checked.
-        audits: What trusted auditors signed about it, besides the issuer's own audits.
-
-    Raises:
-        MissingExtraError: The policy recomputes `offline`, which needs dp-accounting.
+    Signature and identity have been checked; `audits` are what trusted auditors signed, besides
+    the issuer's own. Recomputing `offline` needs dp-accounting (MissingExtraError).
     """
     if not policy.privacy_required:
         return PolicyReport(rules=(_integrity_only(),))

@@ -62,16 +62,7 @@ class Draft:
         frame: int = 0,
         fingerprint: FileFingerprint | None = None,
     ) -> None:
-        """Begins a page.
-
-        Args:
-            width: In the units of the boxes that follow.
-            height: Likewise.
-            pixels: The page's size in pixels; by default its width and height, rounded.
-            image: The file with its image.
-            frame: Which of the file's images.
-            fingerprint: Identifies the content of that file.
-        """
+        """Begins a page of `width` x `height` in the units of its boxes, which become `pixels`."""
         self._close()
         if len(self._pages) >= self.limits.max_pages:
             raise too_many_pages(self.id, None, self.limits)
@@ -91,13 +82,7 @@ class Draft:
         )
 
     def word(self, text: object, corners: Corners | None, *, segment: int | None = None) -> None:
-        """Adds a word with its box in the page's units; one of whitespace alone is left out.
-
-        Raises:
-            BoxError: The box is missing, not finite, swapped or off the page.
-            WordError: The text is no text or holds control characters.
-            LimitExceededError: It is too long, or there are too many.
-        """
+        """Adds a word with its box in the page's units; one of whitespace alone is left out."""
         if isinstance(text, str):
             text = text.strip()
             if not text:
@@ -287,12 +272,7 @@ def reading_as(form: str, id: str) -> Iterator[None]:
 
 
 def get(data: Mapping[str, Any], name: str) -> Any:
-    """Returns the value of a key in camelCase or snake_case, or None.
-
-    Example:
-        >>> get({"page_number": 2}, "pageNumber")
-        2
-    """
+    """Returns the value of a key in camelCase or snake_case, or None."""
     if name in data:
         return data[name]
     return data.get(

@@ -54,13 +54,7 @@ _TSV_HEAD = "level\tpage_num\t"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recognised:
-    """The recognised format of a file.
-
-    Attributes:
-        format: One of FORMATS, never "auto".
-        text: Its characters, where it is no binary format.
-        data: Its value, where it is JSON.
-    """
+    """The recognised format of a file, never "auto", with what was decoded on the way."""
 
     format: str
     text: str = field(default="", repr=False)
@@ -68,16 +62,7 @@ class Recognised:
 
 
 def recognised(content: bytes, *, format: str, id: str) -> Recognised:
-    """Returns the format of a file, with what was decoded on the way.
-
-    Args:
-        content: The whole file.
-        format: What the caller declares it is, or "auto".
-        id: The document's id; one that ends in ".json" announces JSON.
-
-    Raises:
-        UnsupportedFormatError: It is none of the formats, or not the declared one.
-    """
+    """Returns the format of a file; `id` is the document's, and one in ".json" announces JSON."""
     arguments.choice(format, FORMATS, what="format")
     if format == "auto":
         binary = _binary_format(content)

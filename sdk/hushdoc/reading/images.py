@@ -49,10 +49,7 @@ _STRIPE_PIXELS = 2**20
 def frames(content: bytes, *, id: str, limits: ReadingLimits) -> Iterator[tuple[int, Image.Image]]:
     """Yields each page's number in the file and its image: upright, RGB, on white paper.
 
-    Raises:
-        UnsupportedFormatError: The file is damaged, animated, or no image.
-        LimitExceededError: It has too many pages or pixels, known before any is decoded.
-        MissingExtraError: Pillow is not installed.
+    Too many pages or pixels are a LimitExceededError, before any is decoded.
     """
     with _opened(content, id, "ocr") as image:
         for frame in _pages(image, id, limits):

@@ -173,12 +173,7 @@ def _asked(engine: OCREngine) -> Iterator[None]:
 
 
 def chosen(ocr: str) -> OCREngine:
-    """Returns the engine of a name; "auto" takes RapidOCR where it is installed, else Tesseract.
-
-    Raises:
-        MissingExtraError: No engine is installed, or not RapidOCR where it was named.
-        OCRError: Tesseract was named and is not installed.
-    """
+    """Returns the engine of a name; "auto" takes RapidOCR where it is installed, else Tesseract."""
     if ocr == "rapidocr" or (ocr == "auto" and rapid_is_installed()):
         return rapidocr.default_engine()
     if ocr == "tesseract" or tesseract.program() is not None:

@@ -42,14 +42,7 @@ def is_pdf(content: bytes) -> bool:
 def text_pages(
     content: bytes, *, id: str, limits: ReadingLimits, password: str | None = None
 ) -> Iterator[TextPage]:
-    """Yields the text layer of each page; between two pages PDFium is free for other threads.
-
-    Raises:
-        EncryptedDocumentError: The file needs a password, or another one.
-        UnsupportedFormatError: It is damaged, or no PDF.
-        LimitExceededError: It has too many pages.
-        MissingExtraError: pypdfium2 is not installed.
-    """
+    """Yields the text layer of each page; between two pages PDFium is free for other threads."""
     with _opened(content, id, password) as file:
         with _pdfium:
             count = len(file)
@@ -69,20 +62,7 @@ def page_image(
     id: str,
     password: str | None = None,
 ) -> Image.Image:
-    """Returns a page as an RGB image of a given size.
-
-    Args:
-        content: The whole file.
-        number: The page, from 0.
-        size: Width and height in pixels, as `text_pages` returned them.
-        id: The document's id, for messages.
-        password: Opens an encrypted file.
-
-    Raises:
-        EncryptedDocumentError: It needs a password, or another one.
-        UnsupportedFormatError: It is damaged, or has no such page.
-        MissingExtraError: pypdfium2 or Pillow is not installed.
-    """
+    """Returns a page, counted from 0, as an RGB image of the size that `text_pages` returned."""
     try:
         from PIL import Image
     except ImportError as error:

@@ -33,13 +33,10 @@ _Found = tuple[Any, int, _Matrix | None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Covering:
-    """How far a page's images cover it.
+    """How far a page's images cover it, as a share from 0 to 1.
 
-    Attributes:
-        blank: Whether there is no object on it at all.
-        share: The share of the page that images cover, from 0 to 1.
-        hidden: Addresses of the text objects that are not visible: without ink, or under an
-            image. They are looked for only on pages of which images cover a given share.
+    `blank` is a page without any object. Hidden are the text objects, by address, that are without
+    ink or under an image; only pages of which images cover a given share are searched for them.
     """
 
     blank: bool

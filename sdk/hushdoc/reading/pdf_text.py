@@ -39,17 +39,12 @@ _SOFT_HYPHEN = "\x02"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TextPage:
-    """The text layer of a page.
+    """The text layer of a page in pixels, PIXELS_PER_INCH an inch or fewer, by the limits.
 
-    Attributes:
-        width: In pixels, PIXELS_PER_INCH an inch, or fewer where the limits would be passed.
-        height: In pixels.
-        words: Text and box of each word, in the file's order, on the page as it is looked at.
-        readable: The share of its characters that are readable.
-        blank: Whether nothing at all is on it.
-        scan: Whether it is images with a few words on them.
-        overlaid: Whether images cover most of it, and its many words are seen beside or on them:
-            a header on a scan, or a slide; whatever the images say is not among the words.
+    Words are in the file's order, on the page as it is looked at; `readable` is the share of its
+    characters that are. `blank`: nothing at all is on it. `scan`: it is images with a few words on
+    them. `overlaid`: images cover most of it and its many words are seen beside or on them, as a
+    header on a scan, or a slide; whatever the images say is not among the words.
     """
 
     width: int

@@ -153,10 +153,6 @@ def from_rapidocr(
         height: Page height in pixels; likewise.
         id: A name for messages and results.
         limits: How much is read.
-
-    Raises:
-        UnsupportedFormatError: It is not RapidOCR's answer.
-        InputError: A box or a word can't be used; the message names it.
     """
     draft = Draft(id=id, reader=READER, limits=limits)
     with reading_as("RapidOCR's answer", id):

@@ -24,15 +24,7 @@ _BINARY = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 def decoded(content: bytes, *, id: str) -> str:
-    r"""Returns the characters of a text file: UTF-8, or UTF-16 or UTF-32 with a byte order mark.
-
-    Raises:
-        UnsupportedFormatError: It is in another encoding, or not text.
-
-    Example:
-        >>> decoded(b"\xff\xfeU\x00t\x00a\x00h\x00", id="law")
-        'Utah'
-    """
+    """Returns the characters of a text file: UTF-8, or UTF-16 or UTF-32 with a byte order mark."""
     encoding, skipped = next(
         ((name, len(mark)) for mark, name in _MARKS if content.startswith(mark)), ("utf-8", 0)
     )

@@ -53,18 +53,8 @@ def certificate_page(
 ) -> str:
     """Returns the page as HTML.
 
-    Args:
-        certificate: What to show.
-        report: What checking the artifact found, or None if it was not checked.
-        subjects: The signed files.
-        signers: The trusted keys that signed; None if signatures were not checked. Those of a
-            report take precedence.
-        audits: What trusted auditors signed about the certificate.
-        recompute: How to recompute epsilon, one of `recompute.MODES`.
-        payload_sha256: Digest of the signed statement, if known.
-
-    Raises:
-        MissingExtraError: `recompute` is offline, which needs dp-accounting.
+    A `report` of None: the artifact was not checked; `signers` of None: signatures were not. Those
+    of a report take precedence. `recompute` is one of `recompute.RECOMPUTE_MODES`.
     """
     if report is not None:
         signers = report.signers

@@ -40,15 +40,8 @@ def bill_of_materials(
 ) -> Json:
     """Returns the ML-BOM as plain data for JSON.
 
-    Args:
-        certificate: What to export.
-        subjects: The signed files.
-        payload_sha256: Digest of the signed statement, 64 hexadecimal digits.
-        spec_version: One of SPEC_VERSIONS.
-
-    Raises:
-        InputError: The certificate, its files or the digest are of another type.
-        ValueError: The version is not one of SPEC_VERSIONS.
+    `payload_sha256` is the digest of the signed statement, 64 hexadecimal digits; a version that is
+    none of SPEC_VERSIONS is a ValueError.
     """
     arguments.choice(spec_version, SPEC_VERSIONS, what="spec_version")
     require_signed(certificate, payload_sha256)

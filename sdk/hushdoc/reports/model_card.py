@@ -142,12 +142,7 @@ def _utility(certificate: Certificate) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    r"""Returns text in which nothing is Markdown or HTML.
-
-    Example:
-        >>> _escaped("a*b <script>")
-        'a\\*b &lt;script&gt;'
-    """
+    """Returns text in which nothing is Markdown or HTML."""
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return "".join(f"\\{letter}" if letter in r"\`*_{}[]()#+!|~" else letter for letter in text)
 

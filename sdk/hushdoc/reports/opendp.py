@@ -276,11 +276,6 @@ def _scalar(item: Any) -> str:
 
 
 def _literal(text: str) -> str:
-    r"""Returns text in which nothing is Markdown, HTML or a formula, or steers a terminal.
-
-    Example:
-        >>> print(_literal("<b>50 $</b>"))
-        \<b\>50 \$\</b\>
-    """
+    """Returns text in which nothing is Markdown, HTML or a formula, or steers a terminal."""
     safe = printable(text, limit=100_000)
     return "".join(f"\\{letter}" if letter in _MARKDOWN else letter for letter in safe)

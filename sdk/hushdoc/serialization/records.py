@@ -67,11 +67,7 @@ class Record:
 
     @classmethod
     def from_dict(cls, data: Any, where: str = "") -> Self:
-        """Returns the record that `to_dict` wrote.
-
-        Args:
-            data: Parsed JSON.
-            where: Path inside the certificate, for messages.
+        """Returns the record that `to_dict` wrote; `where` is its path inside the certificate.
 
         Raises:
             CertificateError: BAD_FIELD or UNKNOWN_VALUE, naming the field.
@@ -219,10 +215,7 @@ def number(
 ) -> Codec[float]:
     """Returns the codec of a finite number.
 
-    Args:
-        minimum: Smallest value.
-        maximum: Largest value.
-        rounded_up: Whether to write six digits, rounded upwards, so that a guarantee only weakens.
+    `rounded_up` writes six digits, rounded upwards, so that a guarantee only weakens.
     """
 
     def read(value: Any, where: str) -> float:
@@ -236,12 +229,7 @@ def number(
 
 
 def upwards(value: float) -> float:
-    """Returns the smallest number of six digits that is not below `value`.
-
-    Example:
-        >>> upwards(1 / 149), upwards(1e-5)
-        (0.00671141, 1e-05)
-    """
+    """Returns the smallest number of six digits that is not below `value`."""
     if not math.isfinite(value):
         raise ValueError(f"The number to write is {value}; JSON holds finite numbers only.")
     return float(_UPWARDS.create_decimal(Decimal(repr(float(value)))))

@@ -39,18 +39,9 @@ def loads(
     error: type[HushdocError] = CertificateError,
     max_bytes: int = MAX_BYTES,
 ) -> Any:
-    """Returns the value of a JSON text in UTF-8.
+    """Returns the value of a JSON text in UTF-8; `what` is the subject of messages.
 
-    Args:
-        content: The text.
-        what: Subject of messages, such as "The certificate".
-        code: Code of the error for malformed text.
-        error: Class of that error.
-        max_bytes: Longest text; a longer one is CERT_TOO_LARGE.
-
-    Example:
-        >>> loads(b'{"a": [1, 2.5]}', what="The note")
-        {'a': [1, 2.5]}
+    Malformed text is `error` with `code`; more than `max_bytes` is CERT_TOO_LARGE.
     """
 
     def refuse(found: str) -> HushdocError:

@@ -29,12 +29,7 @@ MAX_SIGNATURES = 16
 
 
 def pae(payload_type: str, payload: bytes) -> bytes:
-    """Returns the pre-authentication encoding of DSSE v1: the very bytes that are signed.
-
-    Example:
-        >>> pae("http://example.com/HelloWorld", b"hello world")
-        b'DSSEv1 29 http://example.com/HelloWorld 11 hello world'
-    """
+    """Returns the pre-authentication encoding of DSSE v1: the very bytes that are signed."""
     encoded = payload_type.encode("utf-8")
     return b"DSSEv1 %d %b %d %b" % (len(encoded), encoded, len(payload), payload)
 
@@ -42,13 +37,7 @@ def pae(payload_type: str, payload: bytes) -> bytes:
 def sign(payload: bytes, private_key: PrivateKey, *, payload_type: str = PAYLOAD_TYPE) -> str:
     """Returns a DSSE v1 envelope around a payload, as one JSON line without a line end.
 
-    Args:
-        payload: An in-toto statement by default.
-        private_key: The signer's.
-        payload_type: How the payload is to be read; it is signed as well.
-
-    Raises:
-        CertificateError: CERT_TOO_LARGE: no reader would read the envelope.
+    The payload's type is signed as well. CERT_TOO_LARGE: no reader would read the envelope.
     """
     unsigned = {
         "payload": base64.b64encode(payload).decode("ascii"),
@@ -62,10 +51,6 @@ def add_signature(line: bytes, private_key: PrivateKey, *, payload_type: str = P
     """Returns the envelope with one more signature over the same payload.
 
     The payload is not read; look at it before you sign it.
-
-    Raises:
-        CertificateError: BAD_ENVELOPE or CERT_TOO_LARGE.
-        InputError: ALREADY_SIGNED or LIMIT_EXCEEDED.
     """
     message = pae(payload_type, read_envelope(line, payload_type=payload_type).payload)
     return attach(
@@ -81,15 +66,8 @@ def attach(
 ) -> str:
     """Returns the envelope with a signature that was made elsewhere, once it has been verified.
 
-    Args:
-        line: The envelope.
-        key: The signer's; its name, models and roles don't matter here.
-        signature: Of that key over `pae(payload_type, payload)`.
-        payload_type: How the payload is to be read.
-
-    Raises:
-        CertificateError: BAD_ENVELOPE or CERT_TOO_LARGE.
-        InputError: BAD_SIGNATURE, ALREADY_SIGNED or LIMIT_EXCEEDED.
+    It must be the key's over `pae(payload_type, payload)`; the key's name, models and roles don't
+    matter here.
     """
     data, envelope = _parsed(line, payload_type)
     message = pae(payload_type, envelope.payload)
@@ -123,9 +101,7 @@ def attach(
 class Envelope:
     """An envelope as it was read. Nothing in it has been verified.
 
-    Attributes:
-        payload: What was signed, if the signatures verify.
-        signatures: (key id or "", signature) in their order; the key id is a hint.
+    A signature is (key id or "", signature); the key id is a hint.
     """
 
     payload: bytes
@@ -134,12 +110,7 @@ class Envelope:
 
 @dataclass(frozen=True, kw_only=True)
 class Verified:
-    """A payload with the trusted keys that signed it.
-
-    Attributes:
-        payload: The very bytes that were signed.
-        keys: Each once.
-    """
+    """A payload, the very bytes that were signed, with the trusted keys that did; each once."""
 
     payload: bytes
     keys: tuple[TrustedKey, ...]
@@ -195,15 +166,9 @@ def verify(
     payload_type: str = PAYLOAD_TYPE,
     role: str = CERTIFICATE,
 ) -> Verified:
-    """Returns the payload of an envelope that enough trusted keys signed.
+    """Returns the payload of an envelope that at least `threshold` different trusted keys signed.
 
-    Args:
-        content: One line of an envelope file.
-        trust: The keys the application trusts.
-        threshold: How many different keys must have signed.
-        payload_type: The payload type it must have.
-        role: What the keys must be trusted for, one of trust.ROLES; signatures of others don't
-            count.
+    Only signatures of keys with the role count.
 
     Raises:
         CertificateError: BAD_ENVELOPE or CERT_TOO_LARGE.

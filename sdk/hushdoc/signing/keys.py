@@ -104,9 +104,7 @@ def load_private_key(path: Path) -> PrivateKey:
 def load_public_key(path: Path) -> tuple[str, bytes]:
     """Returns algorithm and raw bytes of the public key in a PEM file ("BEGIN PUBLIC KEY").
 
-    Raises:
-        InputError: BAD_KEY: it can't be read or is no key of ALGORITHMS.
-        MissingExtraError: It is not Ed25519, and `cryptography` is not installed.
+    Other keys than Ed25519 need `cryptography` (MissingExtraError).
     """
     try:
         content = atomic_files.read_file(path, max_bytes=MAX_KEY_BYTES)

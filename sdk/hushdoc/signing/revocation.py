@@ -43,12 +43,7 @@ CLOCK_TOLERANCE = timedelta(minutes=5)
 
 @dataclass(frozen=True, kw_only=True)
 class RevokedKey(Record):
-    """A key whose signatures are no longer valid, whenever they were made.
-
-    Attributes:
-        keyid: SHA-256 of the raw public key, 64 hexadecimal digits.
-        reason: Why, for people, or None.
-    """
+    """A key, by the SHA-256 of its raw bytes, whose signatures don't count, of whatever date."""
 
     keyid: str = stored(matching("[0-9a-f]{64}", "a key id of 64 hexadecimal digits"))
     reason: str | None = stored(optional(text))
@@ -56,12 +51,7 @@ class RevokedKey(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class RevokedCertificate(Record):
-    """A certificate that is no longer valid, whoever signed it.
-
-    Attributes:
-        certificate_id: 32 hexadecimal digits.
-        reason: Why, for people, or None.
-    """
+    """A certificate that is no longer valid, whoever signed it."""
 
     certificate_id: str = stored(
         matching("[0-9a-f]{32}", "a certificate id of 32 hexadecimal digits")
@@ -73,12 +63,8 @@ class RevokedCertificate(Record):
 class RevocationList(Record):
     """Everything that is revoked at one time.
 
-    Attributes:
-        sequence: Number of the list; a newer one has a larger number.
-        issued_at: UTC as "2026-11-21T08:00:00Z".
-        next_update: When it is no longer trusted, in the same form.
-        revoked_keys: Each key once.
-        revoked_certificates: Each certificate once.
+    A newer list has a larger `sequence`; after `next_update` it is no longer trusted. Times are UTC
+    as "2026-11-21T08:00:00Z".
     """
 
     sequence: int = stored(integer(minimum=1))
@@ -140,21 +126,7 @@ def successor(
 ) -> RevocationList:
     """Returns the next list: all that was revoked before, with its reasons, and what is added.
 
-    Args:
-        previous: The list before, or None for the first.
-        keys: Key ids to add.
-        certificates: Certificate ids to add.
-        reason: Why these are added.
-        valid_for: Until when the list after it is due.
-        now: The time, with its zone.
-
-    Example:
-        >>> first = successor(
-        ...     None, certificates=["ab" * 16], valid_for=timedelta(days=30),
-        ...     now=datetime(2026, 12, 1, tzinfo=UTC),
-        ... )
-        >>> first.sequence, first.next_update, first.certificate_ids == {"ab" * 16}
-        (1, '2026-12-31T00:00:00Z', True)
+    It is valid for `valid_for`: until then the list after it is due.
     """
     old = previous.revoked_keys if previous else ()
     old_certificates = previous.revoked_certificates if previous else ()
@@ -245,14 +217,8 @@ def require_not_revoked(
 ) -> tuple[TrustedKey, ...]:
     """Returns the signers that are left; nobody else speaks for the certificate.
 
-    Args:
-        certificate_id: Of the certificate.
-        signers: The trusted keys that signed it.
-        revoked: A list from `read_list`.
-        threshold: How many signers must be left; 0 where no signature is demanded.
-
-    Raises:
-        CertificateError: REVOKED: the certificate is, or too few of its signers are left.
+    Raises REVOKED where the certificate is, or fewer than `threshold` of its signers are left;
+    0 where no signature is demanded.
     """
     for item in revoked.revoked_certificates:
         if item.certificate_id == certificate_id:

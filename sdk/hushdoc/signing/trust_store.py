@@ -87,14 +87,7 @@ class TrustedKey:
         models: tuple[str, ...] = (ANY_MODEL,),
         roles: tuple[str, ...] = (CERTIFICATE,),
     ) -> TrustedKey:
-        """Returns the public half of a private key.
-
-        Args:
-            private_key: The key.
-            name: Its owner's, for people.
-            models: Names of the models it may sign for; "*" is all.
-            roles: What it may sign, of ROLES.
-        """
+        """Returns the public half of a private key."""
         return cls(
             name=name,
             public_key=public_key_of(private_key),
@@ -153,10 +146,7 @@ class TrustStore:
 
     @classmethod
     def from_file(cls, path: str | Path) -> TrustStore:
-        """Returns the store that a JSON file holds.
-
-        Args:
-            path: A file as `hushdoc keygen` writes it.
+        """Returns the store that a JSON file holds, as `hushdoc keygen` writes it.
 
         Raises:
             InputError: BAD_TRUST_STORE: the file can't be read or is malformed.
@@ -168,12 +158,7 @@ class TrustStore:
 
     @classmethod
     def from_json(cls, content: bytes) -> TrustStore:
-        """Returns the store that `to_json` wrote.
-
-        Raises:
-            InputError: BAD_TRUST_STORE or CERT_TOO_LARGE.
-            SignatureError: WEAK_KEY: a key in it proves nothing.
-        """
+        """Returns the store that `to_json` wrote; its errors are those of `from_file`."""
         advice = "Pass the file's content."
         arguments.instance(content, bytes, what="The trust store", advice=advice)
         data = strict_json.loads(
@@ -202,14 +187,7 @@ class TrustStore:
         return (json.dumps(data, indent=2) + "\n").encode("ascii")
 
     def with_role(self, role: str) -> tuple[TrustedKey, ...]:
-        """Returns the keys that may sign what the role is for.
-
-        Args:
-            role: One of ROLES.
-
-        Raises:
-            ValueError: There is no such role.
-        """
+        """Returns the keys that may sign what the role, one of ROLES, is for."""
         if role not in ROLES:
             raise ValueError(f"role is {role!r}; expected one of {ROLES}.")
         return tuple(key for key in self.keys if role in key.roles)

@@ -19,12 +19,7 @@ from hushdoc.errors import OutputExistsError, OutputWriteError
 
 
 def flags(*names: str) -> int:
-    """Returns flags for `os.open` by their names, lower-case without "O_"; unknown ones are 0.
-
-    Example:
-        >>> flags("creat", "excl") == os.O_CREAT | os.O_EXCL
-        True
-    """
+    """Returns flags for `os.open` by their names, lower-case without "O_"; unknown ones are 0."""
     found = 0
     for name in names:
         found |= getattr(os, f"O_{name.upper()}", 0)
@@ -60,10 +55,8 @@ def read_file(path: Path, *, max_bytes: int) -> bytes:
 def write_file(path: Path, content: bytes, *, mode: int = 0o644, overwrite: bool = True) -> None:
     """Writes a file so that readers see the old content or the new, never a part.
 
-    Raises:
-        OutputExistsError: The file exists and may not be replaced.
-        OutputWriteError: The disk is full or not writable, or a device or pipe is in its place;
-            nothing half-written stays.
+    A file that may not be replaced is an OutputExistsError; a full disk, a device or a pipe in its
+    place an OutputWriteError. Nothing half-written stays.
     """
     if overwrite and path.exists() and not path.is_file():
         raise OutputWriteError(
@@ -97,9 +90,7 @@ def write_file(path: Path, content: bytes, *, mode: int = 0o644, overwrite: bool
 def new_folder(path: Path) -> Iterator[Path]:
     """Yields a folder beside `path` that becomes `path` once the block succeeds.
 
-    Raises:
-        OutputExistsError: `path` exists and is not an empty folder.
-        OutputWriteError: The disk is full or not writable; nothing half-written stays.
+    `path` must not exist or be an empty folder (OutputExistsError); nothing half-written stays.
     """
     require_free(path)
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")

@@ -9,12 +9,7 @@ from pathlib import Path
 
 
 def usable_cores(*, root: Path = Path("/")) -> int:
-    """Returns how many cores this process may use: affinity, then the container's quota.
-
-    Example:
-        >>> usable_cores() >= 1
-        True
-    """
+    """Returns how many cores this process may use: affinity, then the container's quota."""
     cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )

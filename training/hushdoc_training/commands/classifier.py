@@ -125,10 +125,6 @@ def is_held_out(name: str, share: float) -> bool:
     """Returns whether a document is scored instead of trained on.
 
     Its own name decides, so that its side does not depend on what other documents there are.
-
-    Example:
-        >>> is_held_out("a", 0.0), is_held_out("a", 1.0)
-        (False, True)
     """
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big") < share * 2**64

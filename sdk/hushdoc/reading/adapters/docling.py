@@ -28,16 +28,13 @@ def from_docling(
 ) -> Document:
     """Returns the document of docling's JSON, in the order of its body; page furniture comes last.
 
+    A text that has no place, as where docling read a format without pages, is a BoxError.
+
     Args:
         data: What `DoclingDocument.export_to_dict` returns or `save_as_json` wrote, or the answer
             of docling's server that was asked for JSON.
         id: A name for messages and results.
         limits: How much is read.
-
-    Raises:
-        UnsupportedFormatError: It is no DoclingDocument.
-        BoxError: A text has no place, as where docling read a format without pages.
-        InputError: A box or a word can't be used; the message names it.
     """
     draft = Draft(id=id, reader=READER, limits=limits)
     with reading_as("a DoclingDocument", id):

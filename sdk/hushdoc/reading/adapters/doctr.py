@@ -27,10 +27,6 @@ def from_doctr(
             answer of docTR's server, which has one object for each page.
         id: A name for messages and results.
         limits: How much is read.
-
-    Raises:
-        UnsupportedFormatError: It is no export of docTR.
-        InputError: A box or a word can't be used; the message names it.
     """
     draft = Draft(id=id, reader=READER, limits=limits)
     has_lines = True

@@ -30,10 +30,6 @@ def from_document_ai(
             the documents that a batch split one file into.
         id: A name for messages and results.
         limits: How much is read.
-
-    Raises:
-        UnsupportedFormatError: It is not such a document, or one without any pages.
-        InputError: A box or a word can't be used; the message names it.
     """
     draft = Draft(id=id, reader=READER, limits=limits)
     with reading_as("a document of Document AI", id):

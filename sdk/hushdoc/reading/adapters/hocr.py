@@ -35,24 +35,12 @@ _VOID = frozenset(("br", "hr", "img", "link", "meta", "wbr", "input"))
 
 
 def from_hocr(text: str, *, id: str = "document", limits: ReadingLimits | None = None) -> Document:
-    """Returns the document of an hOCR file; words of one line share a segment.
+    """Returns the document of an hOCR file's content; words of one line share a segment.
 
     Args:
         text: The file's content.
         id: A name for messages and results.
         limits: How much is read.
-
-    Raises:
-        UnsupportedFormatError: There is no page with a bounding box.
-        InputError: A box or a word can't be used; the message names it.
-
-    Example:
-        >>> from_hocr(
-        ...     "<div class='ocr_page' title='bbox 0 0 90 40'><span class='ocr_line' "
-        ...     "title='bbox 9 9 80 20'><span class='ocrx_word' title='bbox 9 9 40 20'>Total"
-        ...     "</span></span></div>"
-        ... ).pages[0].words[0].text
-        'Total'
     """
     arguments.text(text, what="What should be hOCR")
     # OCRopus and others write lines alone.

@@ -37,10 +37,6 @@ def from_tesseract_tsv(
         text: The file's content.
         id: A name for messages and results.
         limits: How much is read.
-
-    Raises:
-        UnsupportedFormatError: The head names other columns.
-        InputError: A row, a box or a word can't be used; the message names it.
     """
     draft = Draft(id=id, reader=READER, limits=limits)
     add_rows(draft, arguments.text(text, what="What should be Tesseract's TSV"))

@@ -31,16 +31,11 @@ def from_textract(
 
     Args:
         data: The response of DetectDocumentText, AnalyzeDocument, AnalyzeExpense or AnalyzeID, or
-            all responses of an asynchronous job in their order.
+            all responses of an asynchronous job in their order; none may be missing.
         page_sizes: (width, height) in pixels of each page. Textract has shares of the page
             alone; without sizes every page is NOMINAL x NOMINAL.
         id: A name for messages and results.
         limits: How much is read.
-
-    Raises:
-        UnsupportedFormatError: It is not Textract's answer, or one of a job that is not done.
-        InputError: Responses are missing; or a box or a word can't be used, and the message names
-            it.
     """
     draft = Draft(id=id, reader=READER, limits=limits)
     with reading_as("Textract's answer", id):
