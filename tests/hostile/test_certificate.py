@@ -11,7 +11,17 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from hushdoc_corruption import ENVELOPE, NOW, Refused, Scene, acceptances, cases, forged, refusals
+from hushdoc_corruption import (
+    ENVELOPE,
+    NOW,
+    Act,
+    Refused,
+    Scene,
+    acceptances,
+    cases,
+    forged,
+    refusals,
+)
 
 from hushdoc.signing import dsse, revocation
 from hushdoc.signing.trust_store import TrustedKey
@@ -19,15 +29,15 @@ from hushdoc.signing.trust_store import TrustedKey
 OTHER_ID = "f" * 32
 
 
-def _on_envelope(change: Callable[[Path], object]) -> Callable[[Scene], None]:
+def _on_envelope(change: Callable[[Path], object]) -> Act:
     return lambda scene: change(scene / ENVELOPE)
 
 
-def _write(content: bytes) -> Callable[[Scene], None]:
+def _write(content: bytes) -> Act:
     return _on_envelope(lambda path: path.write_bytes(content))
 
 
-def _edit(change: Callable[[bytes], bytes]) -> Callable[[Scene], None]:
+def _edit(change: Callable[[bytes], bytes]) -> Act:
     return _on_envelope(lambda path: path.write_bytes(change(path.read_bytes())))
 
 
@@ -64,7 +74,7 @@ def _model_of_another(scene: Scene) -> None:
     scene.seal(contents=scene.files(onnx__model_DOT_onnx=model))
 
 
-def _certified(**change: Any) -> Callable[[Scene], None]:
+def _certified(**change: Any) -> Act:
     return lambda scene: scene.seal(scene.build.certify(**change))
 
 
@@ -101,7 +111,7 @@ def _audit_of_another(scene: Scene) -> None:
     scene.build.append_line(scene.folder, line)
 
 
-def _audit_with(**change: Any) -> Callable[[Scene], None]:
+def _audit_with(**change: Any) -> Act:
     """An auditor's own statement with one value changed, signed by that trusted auditor."""
 
     def act(scene: Scene) -> None:
@@ -127,7 +137,7 @@ def _audit_first(scene: Scene) -> None:
     scene.sign(payload)
 
 
-def _append(*lines: str) -> Callable[[Scene], None]:
+def _append(*lines: str) -> Act:
     def act(scene: Scene) -> None:
         for line in lines:
             scene.build.append_line(scene.folder, line)
@@ -240,7 +250,7 @@ REFUSED: Refused = {
     },
 }
 
-CASES = cases("certificate", REFUSED)
+CASES = cases("certificate/", REFUSED)
 
 
 test_is_refused = refusals(CASES)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hushdoc_corruption import ENVELOPE, MODEL, Refused, Scene, acceptances, case, cases, refusals
+from hushdoc_corruption import ENVELOPE, MODEL, Act, Refused, Scene, acceptances, cases, refusals
 
 from hushdoc.artifact import artifact
 from hushdoc.errors import HushdocError
@@ -27,7 +27,7 @@ from hushdoc.signing import dsse
 LABELS = "labels.json"
 
 
-def _at(*moment: int, zone: timezone = UTC) -> Callable[[Scene], None]:
+def _at(*moment: int, zone: timezone = UTC) -> Act:
     return lambda scene: setattr(scene, "now", datetime(*moment, tzinfo=zone))  # type: ignore[arg-type, misc]
 
 
@@ -56,7 +56,7 @@ class _Failing(io.FileIO):
         return b""
 
 
-def _disk_fails(name: str, *, after: int, number: int = errno.EIO) -> Callable[[Scene], None]:
+def _disk_fails(name: str, *, after: int, number: int = errno.EIO) -> Act:
     """The disk under one file answers with an error in the middle of it."""
 
     def act(scene: Scene) -> None:
@@ -75,7 +75,7 @@ def _disk_fails(name: str, *, after: int, number: int = errno.EIO) -> Callable[[
     return act
 
 
-def _open_fails(name: str, number: int) -> Callable[[Scene], None]:
+def _open_fails(name: str, number: int) -> Act:
     """The system refuses to open one file: no handles left, no permission, a disk that is gone."""
 
     def act(scene: Scene) -> None:
@@ -91,7 +91,7 @@ def _open_fails(name: str, number: int) -> Callable[[Scene], None]:
     return act
 
 
-def _surprise(error: type[BaseException]) -> Callable[[Scene], None]:
+def _surprise(error: type[BaseException]) -> Act:
     """Something breaks that nobody foresaw."""
 
     def act(scene: Scene) -> None:
@@ -112,6 +112,15 @@ def _hardly_any_stack(scene: Scene) -> None:
     scene.patch.setattr(dsse, "pae", deep)
 
 
+UNFORESEEN = (
+    RuntimeError,
+    KeyError,
+    AssertionError,
+    UnicodeError,
+    OverflowError,
+    StopIteration,
+    OSError,
+)
 REFUSED: Refused = {
     "CLOCK_IMPLAUSIBLE": {
         "clock-of-1970": _at(1970, 1, 1),
@@ -125,48 +134,28 @@ REFUSED: Refused = {
             setattr(s, "policy", type(s.policy).integrity_only(s.policy.trust)),
         ),
     },
+    "READ_FAILED": {
+        "disk-error-at-the-first-byte": _disk_fails(LABELS, after=0),
+        "disk-error-in-the-middle": _disk_fails(LABELS, after=9),
+        "disk-error-at-the-last-byte-of-the-model": _disk_fails(MODEL, after=20),
+        "disk-error-of-a-lost-server": _disk_fails(MODEL, after=3, number=errno.ESTALE),
+        "disk-error-of-a-full-disk": _disk_fails(MODEL, after=3, number=errno.ENOSPC),
+        "disk-error-in-the-manifest": _disk_fails("hushdoc.json", after=0),
+        "disk-error-in-the-envelope": _disk_fails(ENVELOPE, after=0),
+    },
+    "BAD_ARTIFACT": {
+        "no-permission": _open_fails(LABELS, errno.EACCES),
+        "no-permission-for-the-envelope": _open_fails(ENVELOPE, errno.EACCES),
+        "no-handles-left": _open_fails(LABELS, errno.EMFILE),
+        "disk-error-on-opening": _open_fails(LABELS, errno.EIO),
+        "disk-error-on-opening-the-envelope": _open_fails(ENVELOPE, errno.EIO),
+    },
     "INTERNAL_ERROR": {
         "hardly-any-stack": _hardly_any_stack,
+        **{f"unforeseen-{error.__name__}": _surprise(error) for error in UNFORESEEN},
     },
 }
-
-CASES = (
-    *cases("environment", REFUSED),
-    *(
-        case(f"environment/disk-error-{name}", act, "READ_FAILED")
-        for name, act in (
-            ("at-the-first-byte", _disk_fails(LABELS, after=0)),
-            ("in-the-middle", _disk_fails(LABELS, after=9)),
-            ("at-the-last-byte-of-the-model", _disk_fails(MODEL, after=20)),
-            ("of-a-lost-server", _disk_fails(MODEL, after=3, number=errno.ESTALE)),
-            ("of-a-full-disk", _disk_fails(MODEL, after=3, number=errno.ENOSPC)),
-            ("in-the-manifest", _disk_fails("hushdoc.json", after=0)),
-            ("in-the-envelope", _disk_fails(ENVELOPE, after=0)),
-        )
-    ),
-    *(
-        case(f"environment/{name}", act, "BAD_ARTIFACT")
-        for name, act in (
-            ("no-permission", _open_fails(LABELS, errno.EACCES)),
-            ("no-permission-for-the-envelope", _open_fails(ENVELOPE, errno.EACCES)),
-            ("no-handles-left", _open_fails(LABELS, errno.EMFILE)),
-            ("disk-error-on-opening", _open_fails(LABELS, errno.EIO)),
-            ("disk-error-on-opening-the-envelope", _open_fails(ENVELOPE, errno.EIO)),
-        )
-    ),
-    *(
-        case(f"environment/unforeseen-{error.__name__}", _surprise(error), "INTERNAL_ERROR")
-        for error in (
-            RuntimeError,
-            KeyError,
-            AssertionError,
-            UnicodeError,
-            OverflowError,
-            StopIteration,
-            OSError,
-        )
-    ),
-)
+CASES = cases("environment/", REFUSED)
 
 
 test_is_refused = refusals(CASES)

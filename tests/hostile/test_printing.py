@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hushdoc_corruption import ENVELOPE, Scene
+from hushdoc_corruption import ENVELOPE, Act, Scene
 
 from hushdoc import __main__ as program
 from hushdoc.certificate import audit_reports
@@ -234,11 +234,11 @@ def test_no_name_of_a_file_reaches_the_terminal(
         require_harmless(shown.out + shown.err, verb)
 
 
-def _envelope(**change: Any) -> Callable[[Scene], None]:
+def _envelope(**change: Any) -> Act:
     return lambda scene: scene.write_envelope({**scene.envelope(), **change})
 
 
-REFUSED: dict[str, Callable[[Scene], None]] = {
+REFUSED: dict[str, Act] = {
     "payload-type": _envelope(payloadType=HOSTILE),
     "key-id": _envelope(signatures=[{"keyid": HOSTILE, "sig": ""}]),
     "no-json": lambda scene: (scene / ENVELOPE).write_text(HOSTILE),  # type: ignore[dict-item, return-value]

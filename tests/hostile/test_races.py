@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 from hushdoc_attacker import (
-    Act,
     after_certificate,
     after_opening,
     before_handing_out,
@@ -30,9 +29,9 @@ from hushdoc_attacker import (
 from hushdoc_corruption import (
     ENVELOPE,
     MODEL,
+    Act,
     Refused,
     Scene,
-    case,
     cases,
     refusals,
     require_accepted,
@@ -112,6 +111,10 @@ REFUSED: Refused = {
         "link-of-the-cache-turned": _retarget_cache,
     },
     CHANGED: {
+        **{
+            f"written-in-place-after-opening-{name}": after_opening(name, write_in_place(name))
+            for name in (LABELS, MODEL, "hushdoc.json")
+        },
         "written-and-undone-after-opening": after_opening(LABELS, write_and_undo(LABELS)),
         "grown-after-opening": after_opening(LABELS, grow(LABELS)),
         "grown-model-after-opening": after_opening(MODEL, grow(MODEL)),
@@ -140,31 +143,16 @@ REFUSED: Refused = {
     },
 }
 
+# Only where files are left on disk is there a moment between hashing and loading.
+BETWEEN_HASH_AND_LOAD: dict[str, Act] = {
+    "written-in-place": before_handing_out(MODEL, write_in_place(MODEL)),
+    "written-and-undone": before_handing_out(MODEL, write_and_undo(MODEL)),
+    "grown": before_handing_out(MODEL, grow(MODEL)),
+    "shrunk": before_handing_out(MODEL, shrink(MODEL)),
+}
 CASES = (
-    *cases("races", REFUSED),
-    *(
-        case(
-            f"races/written-in-place-after-opening-{name}",
-            after_opening(name, write_in_place(name)),
-            CHANGED,
-        )
-        for name in (LABELS, MODEL, "hushdoc.json")
-    ),
-    # Only where files are left on disk is there a moment between hashing and loading.
-    *(
-        case(
-            f"races/{name}-between-hash-and-load",
-            before_handing_out(MODEL, act),
-            CHANGED,
-            ways=("open-low-memory",),
-        )
-        for name, act in (
-            ("written-in-place", write_in_place(MODEL)),
-            ("written-and-undone", write_and_undo(MODEL)),
-            ("grown", grow(MODEL)),
-            ("shrunk", shrink(MODEL)),
-        )
-    ),
+    *cases("races/", REFUSED),
+    *cases("races/on-disk-", {CHANGED: BETWEEN_HASH_AND_LOAD}, ways=("open-low-memory",)),
 )
 
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from hushdoc_corruption import NOW, Refused, Scene, cases, refusals, require_accepted
+from hushdoc_corruption import NOW, Act, Refused, Scene, cases, refusals, require_accepted
 
 from hushdoc.signing import dsse, revocation
 from hushdoc.signing import keys as signing_keys
@@ -44,7 +44,7 @@ def _required(scene: Scene) -> None:
     scene.demand(revocation="required", revocations=scene.outside / "revocations.jsonl")
 
 
-def _revocations(change: Callable[[Path], object]) -> Callable[[Scene], None]:
+def _revocations(change: Callable[[Path], object]) -> Act:
     def act(scene: Scene) -> None:
         _revoke(scene)
         change(scene.policy.revocations)
@@ -121,7 +121,7 @@ REFUSED: Refused = {
     },
 }
 
-CASES = cases("certificate", REFUSED)
+CASES = cases("certificate/", REFUSED)
 
 
 test_is_refused = refusals(CASES)

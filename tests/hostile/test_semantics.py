@@ -6,17 +6,25 @@ Each is one lie in an otherwise honest certificate, so exactly the rules that ar
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
-from hushdoc_corruption import Refused, Scene, acceptances, case, cases, refusals
+from hushdoc_corruption import (
+    Act,
+    Refused,
+    Scene,
+    acceptances,
+    against_server,
+    case,
+    cases,
+    claims_of,
+    refusals,
+)
 
 from hushdoc.accounting import pld
 from hushdoc.accounting.mechanism import (
     Composed,
     Gaussian,
     HashFill,
-    Mechanism,
     PoissonSampled,
     Sequence,
 )
@@ -25,8 +33,6 @@ from hushdoc.signing.trust_store import TrustedKey
 NOISE = Gaussian(noise_multiplier=2.0)
 STEP = PoissonSampled(sampling_rate=1 / 7, event=NOISE)
 TRAINING = Composed(event=STEP, count=350)
-
-Act = Callable[[Scene], None]
 
 
 def _states(**change: Any) -> Act:
@@ -43,19 +49,6 @@ def _accountant(name: str) -> Act:
     def act(scene: Scene) -> None:
         accountant = dataclasses.replace(scene.build.guarantee().accountant, name=name)
         _states(accountant=accountant)(scene)
-
-    return act
-
-
-def _transcript(event: Mechanism, **change: Any) -> Act:
-    """Epsilon 8 at 1e-5, stated of this mechanism."""
-
-    def act(scene: Scene) -> None:
-        stated = {"epsilon": 8.0, "profile": (), **change}
-        certified = scene.build.certify(
-            scene.build.guarantee(**stated), transcripts={"training": event}
-        )
-        scene.forge(certified=certified)
 
     return act
 
@@ -128,16 +121,6 @@ def _audit_of_another(**change: Any) -> Act:
     return act
 
 
-def _against_server(**change: Any) -> Act:
-    """The application asks about the server that coordinated training."""
-
-    def act(scene: Scene) -> None:
-        scene.demand(adversary="server")
-        _states(adversary="server", **change)(scene)
-
-    return act
-
-
 def _demanding(act: Act, **demand: Any) -> Act:
     return lambda scene: (scene.demand(**demand), act(scene))[0]
 
@@ -181,8 +164,8 @@ REFUSED: Refused = {
         "conditional": _states(kind="dp-conditional", condition="if nobody looks"),
     },
     NOT_REPRODUCED: {
-        "hash-fill-offered-as-dp": _transcript(HashFill(rows=8, columns=4)),
-        "hash-fill-beside-training": _transcript(
+        "hash-fill-offered-as-dp": claims_of(HashFill(rows=8, columns=4)),
+        "hash-fill-beside-training": claims_of(
             Sequence(events=(TRAINING, HashFill(rows=8, columns=4)))
         ),
         "epsilon-below-transcript": _epsilon_times(0.5),
@@ -200,7 +183,7 @@ REFUSED: Refused = {
             {}, {"adversary": "api-user", "epsilon": 0.1, "profile": ()}
         ),
         # Without secure aggregation the server sees each update, with one client's noise alone.
-        "provider-with-noise-of-one-client-only": _against_server(
+        "provider-with-noise-of-one-client-only": against_server(
             aggregation="individual-updates", unit="document", epsilon=1.0, profile=()
         ),
     },
@@ -255,7 +238,7 @@ REFUSED: Refused = {
 }
 
 CASES = (
-    *cases("semantics", REFUSED),
+    *cases("semantics/", REFUSED),
     case(
         "semantics/adjacency-swapped",
         _states(adjacency="replace-one"),
@@ -314,8 +297,8 @@ test_what_is_harmless_comes_as_far_as_the_door = acceptances(
         "audit-of-pages": _audit(epsilon_lower=7.9, unit="page"),
         "audit-who-sees-more": _audit(epsilon_lower=7.9, adversary="server"),
         "audit-of-another-below": _audit_of_another(epsilon_lower=7.0),
-        "more-than-needed": _transcript(TRAINING),
-        "exact": _demanding(_transcript(TRAINING), recompute="exact"),
-        "offline": _demanding(_transcript(TRAINING), recompute="offline"),
+        "more-than-needed": claims_of(TRAINING),
+        "exact": _demanding(claims_of(TRAINING), recompute="exact"),
+        "offline": _demanding(claims_of(TRAINING), recompute="offline"),
     }
 )

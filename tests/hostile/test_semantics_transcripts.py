@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from hushdoc_corruption import Refused, Scene, cases, refusals, require_accepted
+from hushdoc_corruption import Refused, Scene, cases, claims_of, refusals, require_accepted
 
 from hushdoc.accounting import pld
 from hushdoc.accounting.mechanism import (
@@ -31,21 +30,6 @@ NOISE = Gaussian(noise_multiplier=2.0)
 STEP = PoissonSampled(sampling_rate=1 / 7, event=NOISE)
 TRAINING = Composed(event=STEP, count=350)
 
-Act = Callable[[Scene], None]
-
-
-def _transcript(event: Mechanism, **change: Any) -> Act:
-    """Epsilon 8 at 1e-5, stated of this mechanism."""
-
-    def act(scene: Scene) -> None:
-        stated = {"epsilon": 8.0, "profile": (), **change}
-        certified = scene.build.certify(
-            scene.build.guarantee(**stated), transcripts={"training": event}
-        )
-        scene.forge(certified=certified)
-
-    return act
-
 
 def _nested(levels: int, count: int, event: Mechanism) -> Mechanism:
     for _ in range(levels):
@@ -67,7 +51,7 @@ def _parallel_under_replace_one(scene: Scene) -> None:
     scene.demand(adjacency={"replace-one"})
     part = PoissonSampled(sampling_rate=0.01, event=Gaussian(noise_multiplier=1.0))
     sound = pld.epsilon(part, 1e-5, adjacency="replace-one")
-    _transcript(Parallel(events=(part, part)), adjacency="replace-one", epsilon=sound * 1.01)(scene)
+    claims_of(Parallel(events=(part, part)), adjacency="replace-one", epsilon=sound * 1.01)(scene)
 
 
 NOT_REPRODUCED = "EPSILON_NOT_REPRODUCED"
@@ -77,37 +61,37 @@ NOT_REPRODUCED = "EPSILON_NOT_REPRODUCED"
 REFUSED: Refused = {
     NOT_REPRODUCED: {
         "parallel-under-replace-one": _parallel_under_replace_one,
-        "fixed-size-batches-under-add-remove": _transcript(
+        "fixed-size-batches-under-add-remove": claims_of(
             WithoutReplacement(
                 population=100, sample_size=1, event=Gaussian(noise_multiplier=99.0)
             ),
             sampling_as_implemented="fixed-size",
         ),
-        "transcript-without-noise": _transcript(
+        "transcript-without-noise": claims_of(
             Composed(
                 event=PoissonSampled(sampling_rate=0.1, event=Gaussian(noise_multiplier=0.0)),
                 count=1,
             )
         ),
-        "transcript-with-hardly-any-noise": _transcript(
+        "transcript-with-hardly-any-noise": claims_of(
             Composed(
                 event=PoissonSampled(sampling_rate=0.1, event=Gaussian(noise_multiplier=5e-324)),
                 count=1,
             )
         ),
-        "transcript-of-2-to-the-53-steps": _transcript(Composed(event=STEP, count=LARGEST)),
-        "transcript-of-more-steps-than-a-double-holds": _transcript(_nested(13, LARGEST, STEP)),
-        "transcript-of-groups-of-2-to-the-53": _transcript(Grouped(size=LARGEST, event=STEP)),
-        "transcript-of-1e308-runs": _transcript(
+        "transcript-of-2-to-the-53-steps": claims_of(Composed(event=STEP, count=LARGEST)),
+        "transcript-of-more-steps-than-a-double-holds": claims_of(_nested(13, LARGEST, STEP)),
+        "transcript-of-groups-of-2-to-the-53": claims_of(Grouped(size=LARGEST, event=STEP)),
+        "transcript-of-1e308-runs": claims_of(
             RepeatAndSelect(event=TRAINING, distribution="poisson", expected_runs=1e308)
         ),
-        "transcript-of-groups-of-2000": _transcript(
+        "transcript-of-groups-of-2000": claims_of(
             Composed(event=Grouped(size=2000, event=STEP), count=350)
         ),
     },
 }
 
-CASES = cases("semantics", REFUSED)
+CASES = cases("semantics/", REFUSED)
 
 
 test_is_refused = refusals(CASES)
@@ -116,7 +100,7 @@ test_is_refused = refusals(CASES)
 def test_many_different_steps_are_recomputed(
     make_scene: Callable[[], Scene],
 ) -> None:
-    require_accepted(_transcript(_different_steps(257)), make_scene)
+    require_accepted(claims_of(_different_steps(257)), make_scene)
 
 
 def _costly() -> dict[str, Mechanism]:
@@ -149,7 +133,7 @@ def test_no_transcript_costs_a_reader_more_than_seconds(
 ) -> None:
     scene = make_scene()
     scene.demand(adjacency={adjacency})
-    _transcript(_costly()[name], adjacency=adjacency)(scene)
+    claims_of(_costly()[name], adjacency=adjacency)(scene)
     began = time.process_time()
     with contextlib.suppress(HushdocError):
         artifact.verify(scene.folder, scene.policy, now=scene.now)

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from hushdoc_corruption import Refused, Scene, acceptances, b64, cases, on_signature, refusals
+from hushdoc_corruption import Act, Refused, Scene, acceptances, b64, cases, on_signature, refusals
 
 from hushdoc.signing import dsse, keys
 from hushdoc.signing.keys import ECDSA_P256, sign_message
@@ -52,7 +52,7 @@ def _p256_again(scene: Scene) -> None:
     scene.write_envelope(data)
 
 
-def _p256(change: Callable[[bytes], bytes]) -> Callable[[Scene], None]:
+def _p256(change: Callable[[bytes], bytes]) -> Act:
     def act(scene: Scene) -> None:
         _with_p256(scene)
         on_signature(change)(scene)
@@ -91,7 +91,7 @@ REFUSED: Refused = {
     },
 }
 
-CASES = cases("signature", REFUSED)
+CASES = cases("signature/", REFUSED)
 
 
 test_is_refused = refusals(CASES)

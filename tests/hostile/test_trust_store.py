@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
 from typing import Any
 
-from hushdoc_corruption import Scene, case, refusals
+from hushdoc_corruption import Act, Scene, cases, refusals
 
 from hushdoc.signing.keys import key_problem
 
@@ -34,7 +33,7 @@ def _b64(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def _store(**change: Any) -> Callable[[Scene], None]:
+def _store(**change: Any) -> Act:
     """Writes a trust store as hostile hands would: the file is read before the artifact."""
 
     def act(scene: Scene) -> None:
@@ -46,7 +45,7 @@ def _store(**change: Any) -> Callable[[Scene], None]:
     return act
 
 
-def _store_with_key(public_key: bytes, algorithm: str = "ed25519") -> Callable[[Scene], None]:
+def _store_with_key(public_key: bytes, algorithm: str = "ed25519") -> Act:
     import hashlib
 
     return _store(
@@ -62,7 +61,7 @@ def _store_with_one_key_twice(scene: Scene) -> None:
     (scene.outside / "trust.json").write_text(json.dumps(data))
 
 
-def _store_text(content: bytes) -> Callable[[Scene], None]:
+def _store_text(content: bytes) -> Act:
     return lambda scene: (scene.outside / "trust.json").write_bytes(content)
 
 
@@ -76,52 +75,35 @@ def _off_the_curve() -> bytes:
     return y.to_bytes(32, "little")
 
 
-CASES = (
+WEAK_KEY: dict[str, Act] = {
     # cryptography verifies under these keys: a signature of the neutral element and zero holds
     # for any message, or for one in two, four or eight (see test_differential).
-    *(
-        case(
-            f"signature/weak-key-{name}",
-            _store_with_key(public),
-            "WEAK_KEY",
-            ways=("store",),
-        )
-        for name, public in SMALL_ORDER.items()
-    ),
-    *(
-        case(
-            f"signature/weak-key-{name}",
-            _store_with_key(key, algorithm),
-            "WEAK_KEY",
-            ways=("store",),
-        )
-        for name, key, algorithm in (
-            ("not-on-the-curve", _off_the_curve(), "ed25519"),
-            ("too-short", b"x" * 31, "ed25519"),
-            ("p256-not-on-the-curve", b"\4" + b"\1" * 64, "ecdsa-p256"),
-            ("p256-compressed", b"\2" + b"\1" * 32, "ecdsa-p256"),
-            ("p256-infinity", b"\0", "ecdsa-p256"),
-            ("p256-key-as-ed25519", b"\4" + b"\1" * 64, "ed25519"),
-        )
-    ),
-    *(
-        case(f"signature/store-{name}", act, "BAD_TRUST_STORE", ways=("store",))
-        for name, act in (
-            ("holds-one-key-twice", _store_with_one_key_twice),
-            ("with-a-false-key-id", _store(keyid="0" * 64)),
-            ("with-an-unknown-algorithm", _store(algorithm="rsa")),
-            ("without-an-algorithm", _store(algorithm=None)),
-            ("of-a-later-version", _store(version=3)),
-            ("of-a-version-that-is-true", _store(version=True)),
-            ("with-an-unknown-role", _store(roles=["certificate", "root"])),
-            ("with-no-role", _store(roles=[])),
-            ("with-models-in-one-text", _store(models="*")),
-            ("with-a-negative-number-seen", _store(minRevocationSequence=-1)),
-            ("empty", _store_text(b"")),
-            ("with-a-key-twice-in-an-object", _store_text(b'{"version": 2, "version": 2}')),
-            ("in-pem", _store_text(b"-----BEGIN PUBLIC KEY-----\n")),
-        )
-    ),
+    **{name: _store_with_key(public) for name, public in SMALL_ORDER.items()},
+    "not-on-the-curve": _store_with_key(_off_the_curve()),
+    "too-short": _store_with_key(b"x" * 31),
+    "p256-not-on-the-curve": _store_with_key(b"\4" + b"\1" * 64, "ecdsa-p256"),
+    "p256-compressed": _store_with_key(b"\2" + b"\1" * 32, "ecdsa-p256"),
+    "p256-infinity": _store_with_key(b"\0", "ecdsa-p256"),
+    "p256-key-as-ed25519": _store_with_key(b"\4" + b"\1" * 64),
+}
+BAD_STORE: dict[str, Act] = {
+    "holds-one-key-twice": _store_with_one_key_twice,
+    "with-a-false-key-id": _store(keyid="0" * 64),
+    "with-an-unknown-algorithm": _store(algorithm="rsa"),
+    "without-an-algorithm": _store(algorithm=None),
+    "of-a-later-version": _store(version=3),
+    "of-a-version-that-is-true": _store(version=True),
+    "with-an-unknown-role": _store(roles=["certificate", "root"]),
+    "with-no-role": _store(roles=[]),
+    "with-models-in-one-text": _store(models="*"),
+    "with-a-negative-number-seen": _store(minRevocationSequence=-1),
+    "empty": _store_text(b""),
+    "with-a-key-twice-in-an-object": _store_text(b'{"version": 2, "version": 2}'),
+    "in-pem": _store_text(b"-----BEGIN PUBLIC KEY-----\n"),
+}
+CASES = (
+    *cases("signature/weak-key-", {"WEAK_KEY": WEAK_KEY}, ways=("store",)),
+    *cases("signature/store-", {"BAD_TRUST_STORE": BAD_STORE}, ways=("store",)),
 )
 
 

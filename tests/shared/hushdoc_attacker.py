@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from typing import Any
 
-from hushdoc_corruption import Scene
+from hushdoc_corruption import Act, Scene
 
 from hushdoc.artifact import attestation, folder
 from hushdoc.artifact.directory_handle import DirectoryHandle
 from hushdoc.artifact.signed_file import SignedFile
 from hushdoc.certificate.subjects import Subject
-
-Act = Callable[[Scene], object]
 
 
 def _around_opening(name: str, act: Act, *, after: bool) -> Act:

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from hushdoc.accounting.mechanism import Mechanism
 from hushdoc.artifact import artifact
 from hushdoc.errors import HushdocError, PolicyViolationError
 from hushdoc.policy.policy import Policy
@@ -181,10 +182,10 @@ def case(name: str, act: Callable[[Scene], object], code: str, *failed: str, **m
     return Case(name=name, act=act, code=code, failed=frozenset({code, *failed}), **more)
 
 
-def cases(group: str, refused: Refused, **more: Any) -> list[Case]:
-    """Returns the cases of a table: code of refusal, name of the attack, what is done."""
+def cases(prefix: str, refused: Refused, **more: Any) -> list[Case]:
+    """Returns the cases of a table; `prefix` begins their names, with their group."""
     return [
-        case(f"{group}/{name}", act, code, **more)
+        case(f"{prefix}{name}", act, code, **more)
         for code, acts in refused.items()
         for name, act in acts.items()
     ]
@@ -379,6 +380,28 @@ def set_in(data: Any, path: str, value: Any, *, new: bool = False) -> None:
 def forged(path: str, value: Any) -> Callable[[Scene], None]:
     """Returns the act of a trusted but dishonest signer who writes another value."""
     return lambda scene: scene.forge(lambda statement: set_in(statement, path, value))
+
+
+def claims_of(event: Mechanism, **change: Any) -> Act:
+    """Epsilon 8 at 1e-5, claimed of this mechanism by a dishonest signer."""
+
+    def act(scene: Scene) -> None:
+        guarantee = scene.build.guarantee(**{"epsilon": 8.0, "profile": (), **change})
+        certified = scene.build.certify(guarantee, transcripts={"training": event})
+        scene.forge(certified=certified)
+
+    return act
+
+
+def against_server(**change: Any) -> Act:
+    """The application asks about the server that coordinated training."""
+
+    def act(scene: Scene) -> None:
+        scene.demand(adversary="server")
+        guarantee = scene.build.guarantee(adversary="server", **change)
+        scene.forge(certified=scene.build.certify(guarantee))
+
+    return act
 
 
 def b64(content: bytes) -> str:
