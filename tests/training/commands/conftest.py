@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from table_commands import COMMANDS
 
 from hushdoc.__main__ import main
+from hushdoc_training.commands.table_options import MODES
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +17,23 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("keys")
     assert main(["keygen", "--out", str(folder / "release")]) == 0
     return folder / "release"
+
+
+def runs_of(name: str, folder: Path) -> Path:
+    command = COMMANDS[name]
+    data = command.data(folder)
+    for mode in MODES:
+        assert command.train_mode(data, folder / mode, mode) == 0
+    return folder
+
+
+@pytest.fixture(scope="session")
+def clauses_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of `train clauses` in each mode."""
+    return runs_of("clauses", tmp_path_factory.mktemp("clauses"))
+
+
+@pytest.fixture(scope="session")
+def classifier_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of `train classifier` in each mode."""
+    return runs_of("classifier", tmp_path_factory.mktemp("classifier"))

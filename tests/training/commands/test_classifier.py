@@ -2,140 +2,48 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from table_commands import CLASSIFIER, TOPICS, export, message, messages, spelled
 
 from hushdoc.__main__ import main
 from hushdoc_training import table_checkpoint
 from hushdoc_training.commands.classifier import is_held_out
-from hushdoc_training.commands.table_options import MODES
-
-TOPICS = ("law", "sea", "farm")
-INVENTED = "invented:form+receipt"
-QUICK: dict[str, tuple[object, ...]] = {
-    "paper-fill": ("--held-out", 0.25),
-    "noisy-fill": ("--held-out", 0.25),
-    "term-dp": ("--held-out", 0.25),
-    "dp-sgd": ("--held-out", 0.25, "--expected-records", 200),
-    "none": (),
-}
-
-
-def spelled(prefix: str, numbers: np.ndarray) -> str:
-    """Words of letters alone: attacks ask for no others."""
-    return " ".join(prefix + "".join(chr(97 + int(d)) for d in str(n)) for n in numbers)
-
-
-def line(name: object, label: str, chance: np.random.Generator) -> str:
-    own = spelled(label, chance.integers(40, size=9))
-    rest = spelled("word", chance.integers(300, size=12))
-    return json.dumps({"id": name, "label": label, "text": f"Of {own}.\n\nThen {rest}.\n{own}"})
-
-
-def messages(folder: Path, count: int = 320) -> Path:
-    chance = np.random.default_rng(0)
-    labels = [TOPICS[number] for number in chance.integers(3, size=count)]
-    lines = [line(number, label, chance) for number, label in enumerate(labels)]
-    path = folder / "messages.jsonl.gz"
-    path.write_bytes(gzip.compress("\n".join(lines).encode()))
-    return path
 
 
 def train(data: object, out: Path, *options: object) -> int:
-    told = ["train", "classifier", "--data", data, "--out", out, "--rows", 8192, *options]
-    return main([str(part) for part in told])
+    return CLASSIFIER.train(data, out, *CLASSIFIER.options, *options)
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of each mode."""
-    folder = tmp_path_factory.mktemp("runs")
-    data = messages(folder)
-    for mode in MODES:
-        assert train(data, folder / mode, "--mode", mode, *QUICK[mode]) == 0
-    return folder
-
-
-def export(run: Path, out: Path, release: Path, *options: str) -> int:
-    return main(["export", str(run), "--out", str(out), "--key", f"{release}.key", *options])
-
-
-@pytest.mark.parametrize(
-    ("mode", "kind", "unit", "canary"),
-    [
-        ("paper-fill", "empirical", "token-term", None),
-        ("noisy-fill", "empirical", "token-term", None),
-        ("term-dp", "dp", "token-term", "canary terms"),
-        ("dp-sgd", "dp", "document", "canary documents"),
-        ("none", "none", "token-term", None),
-    ],
-)
-def test_the_claim_is_what_the_mode_can_promise(
-    runs: Path, mode: str, kind: str, unit: str, canary: str | None
-) -> None:
-    made = table_checkpoint.load(runs / mode)
-    assert made.tags == ("farm", "law", "sea")
-    (guarantee,) = made.claim.guarantees
-    assert (guarantee.kind, guarantee.unit) == (kind, unit)
-    if kind == "dp":
-        assert guarantee.epsilon is not None
-        assert 7.9 < guarantee.epsilon <= 8
-        assert guarantee.delta == 1e-5
-    else:
-        assert guarantee.epsilon is None
-    methods = {audit.method for audit in made.claim.audits}
-    if kind == "empirical":
-        assert {"antisymmetric rows", "value multiplicity", "float pattern"} < methods
-        assert any(method.startswith("candidate score, terms of") for method in methods)
-    elif canary:
-        assert canary in methods
-    else:
-        assert not methods
-    purposes = [access.purpose for access in made.claim.data_accesses]
-    assert any("held-out" in purpose for purpose in purposes) == ("--held-out" in QUICK[mode])
-    [protected] = made.claim.protected_data
-    assert protected.name == "messages.jsonl.gz"
-
-
-@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "none"])
 @pytest.mark.parametrize("weights", ["float16", "int8"])
-def test_an_artifact_tells_the_kind_of_a_text_as_one_field(
-    runs: Path,
+def test_an_artifact_tells_the_class_of_a_text_as_one_field(
+    classifier_runs: Path,
     release: Path,
     tmp_path: Path,
-    mode: str,
     weights: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert export(runs / mode, tmp_path / "model", release, "--weights", weights) == 0
-    words = np.arange(40)
-    told = {kind: f"{spelled(kind, words)}.\n\n{spelled(kind, words[::-1])}." for kind in TOPICS}
-    for kind, text in told.items():
-        (tmp_path / f"{kind}.txt").write_text(text, encoding="utf-8")
-    limits: tuple[str, ...] = ("--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document")
-    trust = ("--trust", f"{release}.trust.json")
     model = str(tmp_path / "model")
-    # Only documents that are protected satisfy a policy that asks for it.
-    assert main(["verify", model, *trust, *limits]) == (0 if mode == "dp-sgd" else 5)
-    if mode != "dp-sgd":
-        limits = ("--integrity-only",)
-        assert main(["verify", model, *trust, *limits]) == 0
-        return
-    for kind in told:
+    assert table_checkpoint.load(classifier_runs / "dp-sgd").tags == ("farm", "law", "sea")
+    assert export(classifier_runs / "dp-sgd", Path(model), release, "--weights", weights) == 0
+    words = np.arange(40)
+    limits = ("--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document")
+    for topic in TOPICS:
+        text = tmp_path / f"{topic}.txt"
+        text.write_text(f"{spelled(topic, words)}.\n\n{spelled(topic, words[::-1])}.")
         capsys.readouterr()
-        assert main(["classify", model, f"{tmp_path / kind}.txt", *trust, *limits, "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["label"] == kind
+        trust = ("--trust", f"{release}.trust.json", "--json")
+        assert main(["classify", model, str(text), *trust, *limits]) == 0
+        assert json.loads(capsys.readouterr().out)["label"] == topic
 
 
 def test_an_unfilled_table_is_not_sealed(
-    runs: Path, release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    classifier_runs: Path, release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert export(runs / "none", tmp_path / "model", release) == 4
+    assert export(classifier_runs / "none", tmp_path / "model", release) == 4
     assert "all zero" in capsys.readouterr().err
     assert not (tmp_path / "model").exists()
 
@@ -144,7 +52,7 @@ def test_documents_of_boxes_may_be_invented(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ("--documents", 40, "--mode", "term-dp", "--held-out", 0.3)
-    assert train(INVENTED, tmp_path / "run", *options) == 0
+    assert train(CLASSIFIER.invented, tmp_path / "run", *options) == 0
     assert "form, receipt" in capsys.readouterr().out
     assert table_checkpoint.load(tmp_path / "run").tags == ("form", "receipt")
 
@@ -167,34 +75,11 @@ def test_two_kinds_and_public_text(tmp_path: Path) -> None:
     assert np.array_equal(weights[:, 0], -weights[:, 1])
 
 
-def test_a_ledger_is_charged_once_and_refuses_what_it_has_no_room_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data, ledger = messages(tmp_path), str(tmp_path / "ledger")
-    assert main(["ledger", "init", ledger, "--data", "our mail", "--epsilon", "5"]) == 0
-    options = ("--mode", "dp-sgd", "--ledger", ledger, "--expected-records", 200)
-    assert train(data, tmp_path / "one", *options, "--epsilon", 4) == 0
-    claim = table_checkpoint.load(tmp_path / "one").claim
-    (guarantee,) = claim.guarantees
-    assert guarantee.hyperparameter_tuning == "accounted"
-    assert [data.name for data in claim.protected_data] == ["our mail"]
-    capsys.readouterr()
-    assert train(data, tmp_path / "two", *options, "--epsilon", 4) == 5
-    assert "BUDGET_EXCEEDED" in capsys.readouterr().err
-    assert not (tmp_path / "two").exists()
-    assert main(["ledger", "show", ledger, "--json"]) == 0
-    [run] = json.loads(capsys.readouterr().out)["runs"]
-    assert run["chargedSteps"] == 16
-    assert train(data, tmp_path / "three", *options, "--epsilon", 0.5, "--label", "law",
-                 "--label", "sea") == 5  # fmt: skip
-    assert "OTHER_DOCUMENTS" in capsys.readouterr().err
-
-
 def further(folder: Path, count: int = 240) -> Path:
     """Later documents of the same kinds, none of them known."""
     chance = np.random.default_rng(7)
     labels = [TOPICS[number] for number in chance.integers(3, size=count)]
-    lines = [line(f"later {number}", label, chance) for number, label in enumerate(labels)]
+    lines = [message(f"later {number}", label, chance) for number, label in enumerate(labels)]
     path = folder / "later.jsonl"
     path.write_text("\n".join(lines), encoding="utf-8")
     return path
@@ -207,12 +92,18 @@ def learn_on(data: Path, before: Path, out: Path, *options: object) -> int:
 
 @pytest.mark.parametrize("mode", ["paper-fill", "noisy-fill"])
 def test_an_update_of_a_filled_table_promises_nothing_and_says_what_both_tell(
-    runs: Path, tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]
+    classifier_runs: Path, tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = further(tmp_path)
-    assert learn_on(data, runs / mode, tmp_path / "next", "--mode", mode, "--held-out", 0.2) == 0
+    assert (
+        learn_on(data, classifier_runs / mode, tmp_path / "next", "--mode", mode, "--held-out", 0.2)
+        == 0
+    )
     assert "are classified correctly" in capsys.readouterr().out
-    before, after = table_checkpoint.load(runs / mode), table_checkpoint.load(tmp_path / "next")
+    before, after = (
+        table_checkpoint.load(classifier_runs / mode),
+        table_checkpoint.load(tmp_path / "next"),
+    )
     # Every row changed, so that the set of rows that did says nothing.
     assert (before.weights != after.weights).any(axis=1).all()
     (guarantee,) = after.claim.guarantees
@@ -227,11 +118,11 @@ def test_an_update_of_a_filled_table_promises_nothing_and_says_what_both_tell(
 
 
 def test_an_update_of_a_private_table_adds_both_trainings_up(
-    runs: Path, release: Path, tmp_path: Path
+    classifier_runs: Path, release: Path, tmp_path: Path
 ) -> None:
     data = further(tmp_path)
     options = ("--mode", "dp-sgd", "--expected-records", 200, "--epsilon", 4)
-    assert learn_on(data, runs / "dp-sgd", tmp_path / "next", *options) == 0
+    assert learn_on(data, classifier_runs / "dp-sgd", tmp_path / "next", *options) == 0
     claim = table_checkpoint.load(tmp_path / "next").claim
     (guarantee,) = claim.guarantees
     assert (guarantee.kind, guarantee.unit) == ("dp", "document")
@@ -270,17 +161,17 @@ def test_an_update_on_documents_with_a_ledger_is_counted_there_and_once(tmp_path
     ],
 )
 def test_an_update_never_keeps_a_promise_that_it_can_not(
-    runs: Path, tmp_path: Path, before: str, mode: str, says: str,
+    classifier_runs: Path, tmp_path: Path, before: str, mode: str, says: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     options = ("--mode", mode, "--expected-records", 200)
-    assert learn_on(further(tmp_path), runs / before, tmp_path / "next", *options) == 4
+    assert learn_on(further(tmp_path), classifier_runs / before, tmp_path / "next", *options) == 4
     assert says in capsys.readouterr().err
     assert not (tmp_path / "next").exists()
 
 
 def test_an_update_needs_a_table_that_classifies(
-    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    classifier_runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = further(tmp_path)
     clauses = ["train", "clauses", "--data", "invented:contract", "--mode", "none"]
@@ -291,11 +182,11 @@ def test_an_update_needs_a_table_that_classifies(
     assert learn_on(data, tmp_path / "nowhere", tmp_path / "next") == 4
     other = tmp_path / "other.jsonl"
     other.write_text('{"id": 1, "label": "moon", "text": "crater"}')
-    assert learn_on(other, runs / "noisy-fill", tmp_path / "next") == 3
+    assert learn_on(other, classifier_runs / "noisy-fill", tmp_path / "next") == 3
     assert "'moon'" in capsys.readouterr().err
     for options in (("--mode", "term-dp"), ("--rows", 8), ("--label", "sea")):
         with pytest.raises(SystemExit) as stop:
-            learn_on(data, runs / "noisy-fill", tmp_path / "next", *options)
+            learn_on(data, classifier_runs / "noisy-fill", tmp_path / "next", *options)
         assert stop.value.code == 2
         assert "--update" in capsys.readouterr().err
 
@@ -330,35 +221,6 @@ def test_texts_that_nothing_can_be_learned_from_are_exit_code_3(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (["--held-out", 1], "--held-out"),
-        (["--rows", 1], "rows"),
-        (["--rows", 0], "rows"),
-        (["--mode", "magic"], "invalid choice"),
-        (["--model", "magic"], "invalid choice"),
-        (["--mode", "dp-sgd", "--epsilon", 0], "--epsilon"),
-        (["--mode", "dp-sgd", "--total-learning-rate", "nan"], "--total-learning-rate"),
-        (["--noise", "0"], "--noise"),
-        (["--delta", "1"], "--delta"),
-        (["--unseen-scale", "0"], "--unseen-scale"),
-        (["--public", "file"], "--public"),
-        (["--ledger", "file"], "--ledger"),
-        (["--documents-changed"], "--documents-changed"),
-        (["--name", " "], "--name"),
-    ],
-)
-def test_wrong_usage_is_exit_code_2(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[Any], says: str
-) -> None:
-    with pytest.raises(SystemExit) as stop:
-        train(INVENTED, tmp_path / "run", "--documents", 10, *options)
-    assert stop.value.code == 2
-    assert says in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()
-
-
 def test_a_file_is_read_whole_and_data_that_are_not_there_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -368,13 +230,3 @@ def test_a_file_is_read_whole_and_data_that_are_not_there_are_named(
     for data in ("nowhere", "invented:poem"):
         assert train(data, tmp_path / "run") == 3
         assert data in capsys.readouterr().err
-
-
-def test_a_checkpoint_is_in_the_way_before_anything_is_learned(
-    runs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for mode in ("noisy-fill", "dp-sgd"):
-        assert train(INVENTED, runs / mode, "--mode", mode) == 3
-        told = capsys.readouterr()
-        assert "Name a new folder" in told.err
-        assert told.out == ""

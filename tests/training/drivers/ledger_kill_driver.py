@@ -3,8 +3,7 @@
     python ledger_kill_driver.py FOLDER KILLS SEED
 
 The parent imports torch once and forks a child for every start or resume; the child trains with a
-ledger through the real code. A witness writes one byte for every draw of noise, before it is
-drawn, by os.write to a file in append mode, which a kill can't take back.
+ledger through the real code.
 """
 
 from __future__ import annotations
@@ -15,10 +14,12 @@ import random
 import signal
 import sys
 import time
-import traceback
+from functools import partial
 from pathlib import Path
 
 import torch
+from kills import WitnessedNoise, alive, draws, fork
+from safetensors.torch import load_file
 
 from hushdoc.errors import CheckpointError
 from hushdoc.labels import LabelSet
@@ -51,18 +52,6 @@ PLAN = PrivacyPlan.calibrated(
 )
 
 
-class WitnessedNoise(SecretStream):
-    """Noise that is witnessed before it is drawn."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-
-    def normal_tensor(self, shape: tuple[int, ...], *, std: float) -> torch.Tensor:
-        os.write(self._descriptor, b".")
-        return super().normal_tensor(shape, std=std)
-
-
 def start() -> Start:
     made = start_from(
         "small",
@@ -87,7 +76,7 @@ def main(folder: Path, kills: int, seed: int) -> dict[str, int | float]:
         finished = False
         while not finished:
             witness = folder / f"{out.name}.witness.{killed}"
-            child = fork(base, ledger, out, witness)
+            child = fork(partial(train, base, ledger, out, witness))
             if killed < kills:
                 shoot(child, out, witness, dice, draws_per_step)
             _, status = os.waitpid(child, 0)
@@ -118,8 +107,8 @@ def shoot(child: int, out: Path, witness: Path, dice: random.Random, draws_per_s
     kind = dice.random()
     wanted = dice.randrange(1, STEPS // 3 * draws_per_step)
     pause = dice.uniform(0.0, 0.4 if kind < 0.25 else 0.03)
-    while kind >= 0.25 and not has_ended(child):
-        if kind < 0.85 and size_of(witness) >= wanted:
+    while kind >= 0.25 and alive(child):
+        if kind < 0.85 and draws(witness) >= wanted:
             break
         if kind >= 0.85 and (out / "checkpoint").exists():
             break
@@ -128,22 +117,11 @@ def shoot(child: int, out: Path, witness: Path, dice: random.Random, draws_per_s
     os.kill(child, signal.SIGKILL)  # without effect on one that has ended and was not waited for
 
 
-def has_ended(child: int) -> bool:
-    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-
-def size_of(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
-
-
-def fork(base: Start, ledger: Ledger, out: Path, witness: Path) -> int:
-    child = os.fork()
-    if child:
-        return child
+def train(base: Start, ledger: Ledger, out: Path, witness: Path) -> None:
+    coins, noise = SecretStream(), WitnessedNoise(witness)
+    PrivateTraining._streams = lambda _: (coins, noise)  # type: ignore[method-assign]
+    loop.SAVE_EVERY_SECONDS = 0.05
     try:
-        coins, noise = SecretStream(), WitnessedNoise(witness)
-        PrivateTraining._streams = lambda _: (coins, noise)  # type: ignore[method-assign]
-        loop.SAVE_EVERY_SECONDS = 0.05
         training.train_private(
             base,
             DOCUMENTS,
@@ -156,17 +134,15 @@ def fork(base: Start, ledger: Ledger, out: Path, witness: Path) -> int:
             quiet=True,
         )
     except CheckpointError as error:
-        os._exit(NOTHING_LEFT if "no state was saved" in str(error) else 1)
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
+        if "no state was saved" in str(error):
+            os._exit(NOTHING_LEFT)
+        raise
 
 
 def witnessed(out: Path, draws_per_step: int) -> int:
     """Steps whose noise was drawn, a part of it or all; each child has a file of its own."""
-    sizes = [path.stat().st_size for path in out.parent.glob(f"{out.name}.witness.*")]
-    return sum(-(-size // draws_per_step) for size in sizes)
+    drawn = map(draws, out.parent.glob(f"{out.name}.witness.*"))
+    return sum(-(-number // draws_per_step) for number in drawn)
 
 
 def check(ledger: Ledger, out: Path, draws_per_step: int) -> None:
@@ -184,8 +160,6 @@ def check(ledger: Ledger, out: Path, draws_per_step: int) -> None:
     assert drawn <= run.charged <= run.reserved == STEPS, "the ledger misses a draw"
     assert last_charge(logged) <= run.charged
     for state in out.glob("state-*/*"):
-        from safetensors.torch import load_file
-
         assert load_file(state)
     if (out / "checkpoint").exists():
         Checkpoint.load(out)

@@ -6,8 +6,6 @@ import copy
 import gc
 import inspect
 import math
-import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -469,22 +467,6 @@ def test_a_private_run_is_resumed_as_it_was_planned(tmp_path: Path) -> None:
         pytest.raises(CheckpointError, match="All 4 steps"),
     ):
         run.train(made)
-
-
-def test_ctrl_c_finishes_the_step_and_saves(tmp_path: Path) -> None:
-    run = PrivateRun.open(tmp_path / "run", PLAN)
-
-    def press(step: object) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-
-    with training(small_model(), draws=[[1]] * 4, plan=PLAN, charge=run.charge) as made:
-        assert run.train(made, seen=press) is False
-        assert made.charged == 1
-    assert [path.name for path in run.folder.glob("state-*")] == ["state-00000001"]
-    again = PrivateRun.open(tmp_path / "run", PLAN, resume=True)
-    with training(small_model(), draws=[[1]] * 3, plan=PLAN, charge=again.charge) as made:
-        assert again.train(made) is True
-        assert made.charged == 4
 
 
 def test_a_cut_charge_counts(tmp_path: Path) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from kie_training import OUTPUT, train_private
 from power_cuts import PowerCut, power_cut
 from private_simulator import known
 
@@ -21,8 +21,7 @@ from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.secret_stream import SecretStream
-from hushdoc_training.recipes.kie import settings as kie_settings
-from hushdoc_training.recipes.kie import start, training
+from hushdoc_training.recipes.kie import start
 from hushdoc_training.runs import account as budget
 from hushdoc_training.runs import ledger_audit, loop
 from hushdoc_training.runs.run_folder import Run
@@ -44,17 +43,9 @@ def train(
     tmp_path: Path, small_start: start.Start, receipts: list[LabelledDocument], ledger: Ledger
 ) -> Train:
     def run(folder: str, **changed: Any) -> loop.Outcome:
-        settings: dict[str, Any] = {"plan": PLAN, "documents": receipts[:6], "ledger": ledger}
-        settings |= changed
-        return training.train_private(
-            small_start,
-            settings.pop("documents"),
-            settings.pop("plan"),
-            kie_settings.PrivateSettings(trained="output"),
-            out=tmp_path / folder,
-            name="receipts",
-            **{"quiet": True, **settings},
-        )
+        options = {"plan": PLAN, "settings": OUTPUT, "ledger": ledger} | changed
+        documents = options.pop("documents", receipts[:6])
+        return train_private(small_start, documents, tmp_path / folder, **options)
 
     return run
 
@@ -196,17 +187,6 @@ def test_an_older_copy_of_the_ledger_is_noticed(
     assert "older copy" in found.text
 
 
-def test_a_run_that_was_closed_by_hand_does_not_go_on(
-    train: Train, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with power_cut(monkeypatch, at=3):
-        train("run")
-    ledger.close(only(ledger).run_id, reason="given up")
-    with pytest.raises(PrivacyError) as refused:
-        train("run", resume=True)
-    assert refused.value.code == "RUN_CLOSED"
-
-
 def test_a_run_keeps_to_the_ledger_it_began_with(
     train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,12 +233,3 @@ def test_changed_documents_are_said_to_be_changed(
     with pytest.raises(PrivacyError) as refused:
         train("third", documents=receipts[6::-1])
     assert refused.value.code == "BUDGET_EXCEEDED"
-
-
-def test_an_interrupted_write_of_the_run_folder_is_cleared(train: Train, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    folder.mkdir()
-    (folder / ".run.json.0123abcd.partial").write_text("{")
-    train("run")
-    assert not list(folder.glob(".*"))
-    assert json.loads((folder / "run.json").read_text())["run"]

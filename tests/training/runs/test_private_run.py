@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,11 +12,8 @@ import torch
 from private_simulator import small_model, training
 from shared_run_driver import DRAWS, PLAN, STOP
 
-from hushdoc.errors import PrivacyError
-from hushdoc_training.runs.private_run import PrivateRun
 from hushdoc_training.runs.step_log import read_log
 
-KILL_DRIVER = Path(__file__).parents[1] / "drivers" / "shared_run_kill_driver.py"
 WAYS = ["replicated", "sharded"]
 
 
@@ -123,59 +116,3 @@ def test_what_fails_in_the_first_process_is_raised_in_all(ranks: list[dict[str, 
         assert found["uncharged"].startswith("ValueError: training was made without this run's")
     assert first["charged elsewhere"] == "not refused"
     assert "same `processes`" in second["charged elsewhere"]
-
-
-def test_two_trainings_of_one_run_never_share_a_charge(tmp_path: Path) -> None:
-    """A second one is refused while the first trains, and then takes no step that was taken."""
-    run = PrivateRun.open(tmp_path / "run", PLAN)
-    again = PrivateRun.open(tmp_path / "run", PLAN, resume=True)
-    taken: list[int] = []
-
-    def train_again(step: object) -> None:
-        other = small_model()
-        with training(other, draws=DRAWS, plan=PLAN, charge=again.charge) as second:
-            if not taken:
-                with pytest.raises(PrivacyError, match="by another process"):
-                    again.train(second)
-            else:
-                again.train(second, seen=lambda step: taken.append(step.number))
-
-    with training(small_model(), draws=DRAWS, plan=PLAN, charge=run.charge) as made:
-        assert run.train(made, seen=train_again)
-    taken.append(PLAN.steps)
-    train_again(None)
-    assert taken == [PLAN.steps]
-    assert again.charges.charged == PLAN.steps
-
-
-def shoot(folder: Path, way: str, *, kills: int) -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            str(KILL_DRIVER),
-            str(folder),
-            way,
-            str(kills),
-            "3",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=550,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    result = json.loads(done.stdout.splitlines()[-1])
-    print(result)
-    assert result["inside"] == kills  # besides those while the processes were starting
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_killed_process_costs_no_run_and_no_charge(tmp_path: Path, way: str) -> None:
-    shoot(tmp_path, way, kills=3)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("way", WAYS)
-def test_thirty_kills_cost_no_run_and_no_charge(tmp_path: Path, way: str) -> None:
-    shoot(tmp_path, way, kills=30)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from functools import cache
@@ -11,9 +10,8 @@ import numpy as np
 import pytest
 
 from hushdoc.certificate.audit_reports import Audit
-from hushdoc.commands.command_line import build_parser
 from hushdoc.document.document import Document
-from hushdoc.errors import AnnotationError, CheckpointError, InputError, OutputExistsError
+from hushdoc.errors import CheckpointError, InputError, OutputExistsError
 from hushdoc.hashing import Features, FeatureScheme
 from hushdoc.policy.policy import Policy
 from hushdoc.runtime.hashed.chains import viterbi
@@ -378,43 +376,3 @@ class TestCheckpoint:
                 scheme=SCHEME,
                 claim=None,  # type: ignore[arg-type]
             )
-
-
-class TestCommand:
-    def run(self, *arguments: str) -> int:
-        options = build_parser().parse_args(["train", "clauses", *arguments])
-        return int(options.run(options))
-
-    def test_a_file_of_contracts(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        data = tmp_path / "contracts.jsonl"
-        lines = [
-            {"id": item.name, "text": item.text, "spans": item.spans}
-            for item in contracts(15, seed=0)
-        ]
-        data.write_text("\n".join(map(json.dumps, lines)))
-        out = str(tmp_path / "run")
-        arguments = ["--data", str(data), "--rows", "4096", "--iterations", "3", "--out", out]
-        assert self.run(*arguments, "--label", "law") == 0
-        assert "Checkpoint:" in capsys.readouterr().out
-        found = table_checkpoint.load(tmp_path / "run")
-        assert found.tags == ("O", "law")
-        assert found.claim.protected_data[0].name == "contracts.jsonl"
-
-    def test_a_file_of_tokens(self, tmp_path: Path) -> None:
-        data = tmp_path / "tweets.conll"
-        start = "-DOCSTART- -X-\n\n"
-        data.write_text(f"{start}Bo\tB-PER\nwent\tO\nhome\tO\n\nOslo\tB-LOC\nwent\tO\n\n" * 12)
-        out = str(tmp_path / "run")
-        assert self.run("--data", str(data), "--rows", "512", "--out", out) == 0
-        found = table_checkpoint.load(tmp_path / "run")
-        assert found.tags == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
-        assert found.scheme.level == "token"
-
-    def test_wrong_usage(self, tmp_path: Path) -> None:
-        data = tmp_path / "contracts.jsonl"
-        data.write_text(json.dumps({"id": 1, "text": "One. Two.", "spans": [["x", 0, 4]]}))
-        out = str(tmp_path / "run")
-        with pytest.raises(SystemExit):
-            self.run("--data", str(data), "--out", out, "--fill", "other")
-        with pytest.raises(AnnotationError):
-            self.run("--data", str(tmp_path / "nothing.jsonl"), "--out", out)

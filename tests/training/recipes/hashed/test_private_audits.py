@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from statistics import NormalDist
-
-import numpy as np
-import pytest
 
 from hushdoc.accounting import calibration
 from hushdoc.hashing import FeatureScheme
@@ -15,9 +11,8 @@ from hushdoc_training.crf import corpus
 from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.invented import clause_contracts
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.recipes.hashed import crf, private_audits, private_runs
+from hushdoc_training.recipes.hashed import crf, private_audits
 from hushdoc_training.recipes.hashed.public_texts import PublicText
-from hushdoc_training.recipes.hashed.table_tasks import Clauses
 
 WORDS = FeatureScheme(rows=5_003, bigrams=False, skip_grams=False)
 
@@ -74,28 +69,3 @@ def test_tables_too_small_for_canaries_have_no_audit() -> None:
     found = private_audits.attacks_on_documents(tiny, plan(), public=features, settings=Settings())
     assert found == []
     assert private_audits.attacks_on_terms(tiny, bound=1.0, noise_std=1.0) == []
-
-
-@pytest.mark.parametrize("unit", ["document", "term"])
-def test_certificates_say_what_was_measured(unit: str, tmp_path: Path) -> None:
-    documents = corpus.sentence_corpus(clause_contracts.contracts(20), ["Governing Law"])
-    if unit == "document":
-        made = private_runs.protect_documents(
-            Clauses(corpus=documents, scheme=WORDS),
-            plan(),
-            public=public(),
-            out=tmp_path / "run",
-            name="contracts",
-            settings=Settings(),
-        )
-    else:
-        task = Clauses(corpus=documents, scheme=WORDS)
-        made = private_runs.protect_terms(task, epsilon=8, out=tmp_path / "run", name="contracts")
-    methods = [audit.method for audit in made.claim.audits]
-    assert methods[0] == f"canary {unit}s"
-    assert {"weights of zero", "antisymmetric rows", "value multiplicity"} <= set(methods)
-    assert private_audits.CAVEAT in made.claim.caveats
-    # What is audited reads no protected document, so that the guarantee covers all that did.
-    assert made.claim.guarantees[0].kind == "dp"
-    assert all("audit" not in access.purpose for access in made.claim.data_accesses)
-    assert np.isfinite(made.weights).all()

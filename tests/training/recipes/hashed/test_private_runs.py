@@ -8,15 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError, HushdocError, OutputExistsError
 from hushdoc.hashing import FeatureScheme
-from hushdoc.policy.policy import Policy
-from hushdoc.runtime.hashed.model import HashedCRFModel
-from hushdoc.signing import keys
-from hushdoc.signing.trust_store import TrustedKey, TrustStore
-from hushdoc_export.release import Release
-from hushdoc_export.table import export_table
 from hushdoc_training import table_checkpoint
 from hushdoc_training.crf import corpus
 from hushdoc_training.crf.corpus import Corpus
@@ -167,21 +160,6 @@ def test_tokens_are_protected_too(tmp_path: Path) -> None:
             out=tmp_path / "terms",
             name="contracts",
         )
-
-
-def test_tables_of_any_number_of_rows_are_sealed_and_read(tmp_path: Path) -> None:
-    train = corpus.sentence_corpus(clause_contracts.contracts(120), [LAW])
-    document_run(train, tmp_path / "run")
-    key = keys.generate_key()
-    release = Release(key=key, name="law", issuer="us")
-    export_table(tmp_path / "run", tmp_path / "model", release, dtype="int8")
-    trusted = TrustedKey(name="test", public_key=keys.public_key_of(key))
-    policy = Policy.integrity_only(TrustStore(keys=(trusted,)))
-    model = HashedCRFModel.load(tmp_path / "model", policy=policy)
-    assert model.scheme.rows == 5_003
-    [new] = [c for c in clause_contracts.contracts(9, seed=7) if LAW in {s[0] for s in c.spans}][:1]
-    fields = model.extract(Document.from_text(new.text)).fields
-    assert any(field.label == LAW for field in fields)
 
 
 class TestDigest:

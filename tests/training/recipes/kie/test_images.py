@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from kie_training import train_plain, train_private
 from PIL import Image
 
 from hushdoc.errors import CheckpointError, InputError, PrivacyError
@@ -19,9 +21,7 @@ from hushdoc_training import invented
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.data import dataset, funsd
 from hushdoc_training.models import layout
-from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.recipes.kie import settings, training
 from hushdoc_training.recipes.kie import start as kie_start
 from hushdoc_training.recipes.kie.examples import examples_of, losses_of, trial_records
 from hushdoc_training.recipes.kie.identity import documents_digest, images_digest
@@ -52,10 +52,7 @@ def start_with(layoutlmv3_folder: Path, shown: list[LabelledDocument]) -> Starte
     )
 
 
-def private(start: kie_start.Start, documents: list[LabelledDocument], out: Path) -> None:
-    training.train_private(
-        start, documents, PLAN, settings.PrivateSettings(), out=out, name="receipts", quiet=True
-    )
+private = partial(train_private, plan=PLAN)
 
 
 def test_private_training_moves_what_reads_the_image_and_the_checkpoint_says_so(
@@ -169,14 +166,7 @@ def test_a_missing_image_is_refused_before_a_step_is_charged(
         private(start_with(), documents, tmp_path / "run")
     assert raised.value.code == "NO_IMAGE"
     with pytest.raises(InputError, match="no image"):
-        training.train_plain(
-            start_with(),
-            documents,
-            settings.PlainSettings(),
-            out=tmp_path / "run",
-            claim=claims.public((), training={}),
-            quiet=True,
-        )
+        train_plain(start_with(), documents, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -201,16 +191,7 @@ def test_other_images_are_another_run(
     changed = replace(shown[0], document=replace(shown[0].document, pages=(other,)))
     assert documents_digest([changed, *shown[1:]]) == documents_digest(shown)
     with pytest.raises(CheckpointError, match="other settings: images"):
-        training.train_private(
-            start_with(),
-            [changed, *shown[1:]],
-            PLAN,
-            settings.PrivateSettings(),
-            out=tmp_path / "run",
-            name="receipts",
-            resume=True,
-            quiet=True,
-        )
+        private(start_with(), [changed, *shown[1:]], tmp_path / "run", resume=True)
 
 
 def test_a_window_alone_is_no_unit_where_its_page_is_seen_beside_all_others(
@@ -218,15 +199,7 @@ def test_a_window_alone_is_no_unit_where_its_page_is_seen_beside_all_others(
 ) -> None:
     plan = replace(PLAN, privacy_unit="sequence")
     with pytest.raises(PrivacyError, match="Choose the unit 'document'"):
-        training.train_private(
-            start_with(),
-            shown,
-            plan,
-            settings.PrivateSettings(),
-            out=tmp_path / "run",
-            name="receipts",
-            quiet=True,
-        )
+        train_private(start_with(), shown, tmp_path / "run", plan=plan)
     assert not (tmp_path / "run").exists()
 
 

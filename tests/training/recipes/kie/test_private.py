@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 
 import pytest
 import torch
-from private_simulator import Silent, known_streams
+from private_simulator import CLIP, Silent, known_streams, make_plan
 
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.privacy.engine import BACKENDS
-from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.kie import private
 from hushdoc_training.recipes.kie import settings as kie_settings
 from hushdoc_training.recipes.kie import start as kie_start
@@ -18,21 +18,7 @@ from hushdoc_training.recipes.kie.examples import examples_of, losses_of, trial_
 from hushdoc_training.recipes.kie.records import collate, loss_of, records_of
 
 CPU = torch.device("cpu")
-CLIP = 0.1
-
-
-def every_document(**changed: object) -> PrivacyPlan:
-    settings: dict[str, object] = {
-        "privacy_unit": "document",
-        "epsilon": 1e9,
-        "delta": 1e-5,
-        "sampling_rate": 1.0,
-        "steps": 3,
-        "clipping_norm": CLIP,
-        "noise_multiplier": 1e6,
-        "expected_records": 1,
-    }
-    return PrivacyPlan(**{**settings, **changed})  # type: ignore[arg-type]
+every_document = partial(make_plan, sampling_rate=1.0, steps=3, expected_records=1)
 
 
 def gradient(

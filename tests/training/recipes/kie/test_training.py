@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from kie_training import PLAN, train_plain, train_private
 
 from hushdoc.__main__ import main
 from hushdoc.certificate.claim import Claim
@@ -38,40 +39,11 @@ from hushdoc_training.recipes.kie.records import (
     shuffled_segments,
     windows_of,
 )
-from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
+from hushdoc_training.recipes.kie.settings import PlainSettings
 from hushdoc_training.recipes.kie.start import Start, start_from
-from hushdoc_training.runs.loop import Outcome
-from hushdoc_training.runs.step_log import StepLog, read_log
+from hushdoc_training.runs.step_log import read_log
 
-PLAN = PrivacyPlan.calibrated(epsilon=8, sampling_rate=0.3, steps=6, expected_records=6)
 CPU = torch.device("cpu")
-PRIVATE, PLAIN = PrivateSettings(), PlainSettings()
-
-
-def train_private(
-    start: Start,
-    documents: list[LabelledDocument],
-    out: Path,
-    *,
-    plan: PrivacyPlan = PLAN,
-    settings: PrivateSettings = PRIVATE,
-    **options: Any,
-) -> Outcome:
-    return kie.train_private(
-        start, documents, plan, settings, out=out, **{"name": "receipts", "quiet": True, **options}
-    )
-
-
-def train_plain(
-    start: Start,
-    documents: list[LabelledDocument],
-    out: Path,
-    *,
-    settings: PlainSettings = PLAIN,
-    **options: Any,
-) -> Outcome:
-    options = {"claim": claims.public((), training={}), "quiet": True} | options
-    return kie.train_plain(start, documents, settings, out=out, **options)
 
 
 def private_claim() -> Claim:
@@ -235,18 +207,6 @@ def test_resume_needs_the_same_run(
         train(other, receipts)
 
 
-def test_a_cut_line_of_the_log_never_swallows_a_charge(tmp_path: Path) -> None:
-    path = tmp_path / "steps.jsonl"
-    StepLog.begin(path, "id")
-    StepLog(path, "id").charge(1)
-    with path.open("a") as stream:
-        stream.write('{"charge": ')
-    resumed = StepLog(path, "id")
-    assert resumed.charged == 2
-    resumed.charge(3)
-    assert (resumed.charged, StepLog(path, "id").charged) == (3, 3)
-
-
 def test_what_could_not_be_certified_is_refused_before_training(
     tmp_path: Path, small_start: Start, receipts: list[LabelledDocument]
 ) -> None:
@@ -271,36 +231,6 @@ def test_a_lost_step_stays_charged(
     assert outcome.charged == 6
     taken = [entry["step"] for entry in read_log(run / "steps.jsonl") if "step" in entry]
     assert taken == [6]
-
-
-def test_a_run_without_any_state_is_not_finished_with_untrained_weights(
-    tmp_path: Path, small_start: Start, receipts: list[LabelledDocument]
-) -> None:
-    def train(*, resume: bool) -> None:
-        train_private(small_start, receipts, tmp_path / "run", resume=resume)
-
-    train(resume=False)
-    shutil.rmtree(tmp_path / "run" / "checkpoint")
-    with pytest.raises(CheckpointError, match="All 6 steps"):
-        train(resume=True)
-    assert not (tmp_path / "run" / "checkpoint").exists()
-
-
-def test_what_is_written_between_two_steps_is_found(
-    small_start: Start, receipts: list[LabelledDocument]
-) -> None:
-    frozen = small_start.model.word_embeddings
-    refused = "word_embeddings.*other than by a private step"
-    with private.private_training(
-        small_start, receipts, PLAN, PrivateSettings(), charge=lambda step: None, device=CPU
-    ) as training:
-        training.step()
-        training.step()
-        assert not frozen.requires_grad
-        frozen.data.view(-1)[0] += 1
-        for _ in range(2):  # what is refused once does not pass as the new start
-            with pytest.raises(PrivacyError, match=refused):
-                training.require_kept()
 
 
 def test_finding_what_is_unused_leaves_the_model_as_it_was(small_start: Start) -> None:
