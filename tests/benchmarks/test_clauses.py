@@ -25,8 +25,6 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 def report() -> ModuleType:
     place = BENCHMARKS / "clause_report.py"
     spec = importlib.util.spec_from_file_location("clause_report_under_test", place)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -262,7 +262,6 @@ def test_classifiers_get_a_temperature(tiny: ModuleType, tmp_path: Path) -> None
     )
     loaded = ClassificationModel.load(folder, policy=tiny.policy())
     scoring = loaded.scoring
-    assert scoring is not None
     assert 1.5 < scoring.temperature < 4
     assert scoring == fit(answers, fitted_on=data_of(tiny).name)
     answer = loaded.classify(known[0].document, top_k=3)

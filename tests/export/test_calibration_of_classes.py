@@ -175,7 +175,6 @@ def test_manifest_and_certificate_report_what_was_done(made: Any, tiny: ModuleTy
     preprocessing = opened.manifest["preprocessing"]
     assert ClassConfidence.from_dict(preprocessing[KEY]).rule == "margin"
     assert Scoring.from_dict(preprocessing["scores"]) == model.scoring
-    assert model.scoring is not None
     assert (model.scoring.threshold, model.scoring.fitted_on) == (0.6, "letters.jsonl.gz")
     (*_, step) = opened.certificate.derivation
     assert (step["step"], step["answers"]) == ("calibrate-scores", 500)

@@ -134,7 +134,6 @@ def test_scores_become_the_share_of_right_fields(made: Any, tiny: ModuleType) ->
     raw, folder, held = made
     before = HashedCRFModel.load(raw, policy=tiny.policy())
     after = HashedCRFModel.load(folder, policy=tiny.policy(min_version=2))
-    assert after.scoring is not None
     plain = text_answers(before, held)
     assert len(plain.scores) == 150 * 8
     assert plain.right.mean() == pytest.approx(0.455, abs=0.05)
@@ -355,7 +354,6 @@ def test_the_command_of_the_page_runs(
     keys.write_private_key(tiny.KEY, Path("keys/release.key"))
     assert main(shlex.split(line)) == 0
     model = HashedCRFModel.load("model", policy=tiny.policy())
-    assert model.scoring is not None
     assert (model.scoring.threshold, model.scoring.fitted_on) == (0.5, "filings.jsonl")
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from hushdoc.commands.command_line import build_parser
 from hushdoc.errors import HushdocError
+from hushdoc.signing.keys import PrivateKey
 from hushdoc.signing.trust_store import TrustStore
 
 LIMITS = ("--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document")
@@ -25,6 +26,15 @@ def refusal(*arguments: object) -> str:
     with pytest.raises(HushdocError) as caught:
         run(*arguments)
     return caught.value.code
+
+
+def public_pem(private: PrivateKey, path: Path) -> Path:
+    """Writes the public half of a key as key services hand it out."""
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    public = private.public_key()
+    path.write_bytes(public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    return path
 
 
 def write_policy(folder: Path, trust: TrustStore) -> Path:

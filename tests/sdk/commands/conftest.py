@@ -7,7 +7,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import hushdoc_command_runs
+import numpy as np
 import pytest
+
+from hushdoc import hashing
+from hushdoc.hashing import FeatureScheme
+from hushdoc_export.release import Release
+from hushdoc_export.table import seal_table
+from hushdoc_training.table_checkpoint import TableCheckpoint
+
+SCHEME = FeatureScheme(rows=30_011, level="sentence", seed=9, bigrams=False, skip_grams=False)
 
 
 @pytest.fixture
@@ -20,6 +30,25 @@ def trust(build: ModuleType, key: Any, tmp_path: Path) -> Path:
     path = tmp_path / "trust.json"
     path.write_bytes(build.trust(key).to_json())
     return path
+
+
+@pytest.fixture
+def place(tmp_path: Path, build: ModuleType, key: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a model that knows the word "laws", and a policy, as the working directory."""
+    weights = np.full((SCHEME.rows, 2), 1e-4, dtype=np.float32)
+    weights[:, 0] += 2e-4
+    weights[hashing.features([["laws"]], SCHEME).indices, 1] = 8.0
+    table = TableCheckpoint(
+        weights=weights,
+        transitions=np.zeros((2, 2)),
+        tags=("O", "governing-law"),
+        scheme=SCHEME,
+        claim=build.claim(),
+    )
+    seal_table(tmp_path / "model", table, Release(key=key, name="contracts", issuer="the tests"))
+    hushdoc_command_runs.write_policy(tmp_path, build.trust(key))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture

@@ -84,19 +84,7 @@ def test_what_is_no_artifact_is_exit_code_4(tmp_path: Path) -> None:
 def test_no_text_of_a_certificate_steers_the_terminal(
     build: ModuleType, key: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    hostile = "x\x1b[2J\u202ey\rz"
-    certified = build.certify(
-        build.guarantee(unit_definition=hostile, observes=hostile, assumes=(hostile,)),
-        issuer=hostile,
-        caveats=(hostile,),
-        audits=(build.audit(method=hostile),),
-        utility={hostile: hostile},
-        model=build.ModelIdentity(
-            name=hostile, version=1, task="kie", format="onnx", entry=build.ENTRY
-        ),
-        derivation=({"step": hostile, "dataDependent": True},),
-    )
-    build.seal(tmp_path / "h", key, certified)
+    build.seal(tmp_path / "h", key, build.hostile("x\x1b[2J\u202ey\rz"))
     for form in ("cyclonedx", "opendp", "card"):
         assert run(tmp_path / "h", "--format", form) == 0
         shown = capsys.readouterr().out

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hushdoc_processes import in_python
 
 from hushdoc.__main__ import main
 from hushdoc.commands.command_line import SECTIONS, build_parser
@@ -51,16 +50,6 @@ def every_parser(parser: CommandParser) -> Iterator[CommandParser]:
     yield parser
     for _, below in parser.subcommands():
         yield from every_parser(below)
-
-
-def in_python(code: str, *arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        **settings,  # type: ignore[call-overload]
-    )
 
 
 def test_the_help_follows_the_journey() -> None:
@@ -123,7 +112,7 @@ def test_a_missing_policy_is_one_line(
     "module", ["argparse", "hushdoc.commands.command_line", "hushdoc.explanation", "cryptography"]
 )
 def test_an_interrupt_ends_with_one_line_at_any_import(module: str, tmp_path: Path) -> None:
-    done = in_python(INTERRUPT, module, "keygen", "--out", str(tmp_path / "key"))
+    done = in_python(INTERRUPT, module, "keygen", "--out", tmp_path / "key", check=False)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "hushdoc: interrupted.\n"
 

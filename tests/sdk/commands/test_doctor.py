@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from hushdoc_processes import in_python
 
 from hushdoc.commands import sockets
 from hushdoc.commands.extras import EXTRAS
@@ -33,18 +34,29 @@ tesseract.program = lambda: None
 """
 """Leaves the engines of OCR out, which take their time, where something else is tested."""
 
+DOING = (
+    WITHOUT_OCR
+    + """
+import hushdoc.runtime.session as session
+real = session.Session.run
+def run(self, inputs):
+    {body}
+    return real(self, inputs)
+session.Session.run = run
+"""
+)
+"""Lets something else happen whenever a graph runs."""
+
 
 def doctor(
     *arguments: str, before: str = "", **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
-    return subprocess.run(
-        [sys.executable, "-c", CODE.format(before=before), *arguments],
-        capture_output=True,
-        text=True,
-        env={**kept, **environment},
-        timeout=280,
+    return in_python(
+        CODE.format(before=before),
+        *arguments,
         check=False,
+        drop=("ORT_DISABLE_TELEMETRY",),
+        environment=environment,
     )
 
 
@@ -135,14 +147,7 @@ def test_a_page_is_read_by_each_engine_that_is_installed() -> None:
 
 def test_urllib3s_test_for_ipv6_is_told_and_no_fault() -> None:
     pytest.importorskip("urllib3")
-    before = WITHOUT_OCR + (
-        "import hushdoc.runtime.session as session\n"
-        "real = session.Session.run\n"
-        "def run(self, inputs):\n"
-        "    import urllib3\n"
-        "    return real(self, inputs)\n"
-        "session.Session.run = run"
-    )
+    before = DOING.format(body="import urllib3")
     done = doctor("--prove-offline", "--seconds", "0", "--json", before=before)
     assert done.returncode == 0, done.stderr
     told = checks(done)["offline"]
@@ -152,15 +157,9 @@ def test_urllib3s_test_for_ipv6_is_told_and_no_fault() -> None:
 
 def test_a_sender_is_caught_and_named() -> None:
     """A package that calls home when it is imported, as a real one could."""
-    before = WITHOUT_OCR + (
-        "import hushdoc.runtime.session as session\n"
-        "real = session.Session.run\n"
-        "def run(self, inputs):\n"
-        "    import socket\n"
-        "    try: socket.getaddrinfo('example.org', 443)\n"
-        "    except OSError: pass\n"
-        "    return real(self, inputs)\n"
-        "session.Session.run = run"
+    before = DOING.format(
+        body="import contextlib, socket\n"
+        "    with contextlib.suppress(OSError): socket.getaddrinfo('example.org', 443)"
     )
     done = doctor("--prove-offline", "--seconds", "0", "--json", before=before)
     assert done.returncode == 6

@@ -6,41 +6,13 @@ import csv
 import io
 import json
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import hushdoc_command_runs
-import numpy as np
 import pytest
 
-from hushdoc import hashing
 from hushdoc.errors import DeviceUnavailableError
-from hushdoc.hashing import FeatureScheme
-from hushdoc_export.release import Release
-from hushdoc_export.table import seal_table
-from hushdoc_training.table_checkpoint import TableCheckpoint
 
-SCHEME = FeatureScheme(rows=30_011, level="sentence", seed=9, bigrams=False, skip_grams=False)
 TEXT = "1. Term. This lasts for a year. It is governed by the laws of Utah. Nothing else."
-
-
-@pytest.fixture
-def place(tmp_path: Path, build: ModuleType, key: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a model that knows the word "laws", and a policy, as the working directory."""
-    weights = np.full((SCHEME.rows, 2), 1e-4, dtype=np.float32)
-    weights[:, 0] += 2e-4
-    weights[hashing.features([["laws"]], SCHEME).indices, 1] = 8.0
-    table = TableCheckpoint(
-        weights=weights,
-        transitions=np.zeros((2, 2)),
-        tags=("O", "governing-law"),
-        scheme=SCHEME,
-        claim=build.claim(),
-    )
-    seal_table(tmp_path / "model", table, Release(key=key, name="contracts", issuer="the tests"))
-    hushdoc_command_runs.write_policy(tmp_path, build.trust(key))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def run(*arguments: str) -> int:
@@ -98,21 +70,6 @@ def test_a_text_has_no_page_to_draw(place: Path, capfd: pytest.CaptureFixture[st
     (place / "new.txt").write_text(TEXT)
     assert run("new.txt", "--overlay", "out.png") == 3
     assert "has 0 pages" in capfd.readouterr().err
-
-
-def test_one_malformed_document_does_not_end_the_others(
-    place: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    words = [{"text": "laws", "box": [1, 1, 2, 2], "segment": None}]
-    page = {"width": 10**400, "height": 9, "words": words}
-    (place / "bad.json").write_text(json.dumps({"id": "bad", "pages": [page]}))
-    (place / "new.txt").write_text(TEXT)
-    assert run("bad.json", "new.txt", "--jsonl") == 7
-    printed, warned = capfd.readouterr()
-    first, second = (json.loads(line) for line in printed.splitlines())
-    assert first["error"]["code"] == "BAD_INPUT"
-    assert len(second["fields"]) == 1
-    assert "Traceback" not in warned
 
 
 def test_formulas_of_a_document_can_be_made_text_for_a_spreadsheet(

@@ -105,10 +105,6 @@ def test_a_refusing_policy_is_exit_code_5(
     assert json.loads(capsys.readouterr().out)["passed"] is False
 
 
-def test_another_adversary_is_another_question(sealed: Path, trust: Path) -> None:
-    assert run("verify", sealed, "--trust", trust, *LIMITS, "--adversary", "server") == 5
-
-
 def test_a_damaged_artifact_is_exit_code_4(
     sealed: Path, trust: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -118,10 +114,17 @@ def test_a_damaged_artifact_is_exit_code_4(
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "SIZE_MISMATCH"
 
 
+@pytest.fixture
+def auditor(build: ModuleType, key: Any, other_key: Any) -> bytes:
+    """A trust store in which the other key may sign audits."""
+    keys = build.trust(other_key, roles=("audit",)).keys
+    return build.TrustStore(keys=(*build.trust(key).keys, *keys)).to_json()
+
+
 def test_audits_of_others_are_shown_if_they_are_trusted(
     build: ModuleType,
-    key: Any,
     other_key: Any,
+    auditor: bytes,
     sealed: Path,
     trust: Path,
     capsys: pytest.CaptureFixture[str],
@@ -131,10 +134,7 @@ def test_audits_of_others_are_shown_if_they_are_trusted(
     shown = capsys.readouterr().out
     assert "Lines that no trusted auditor signed: 1." in shown
     assert "WHAT TRUSTED AUDITORS SIGNED" not in shown
-
-    auditor = build.trust(other_key, roles=("audit",)).keys
-    store = build.TrustStore(keys=(*build.trust(key).keys, *auditor))
-    trust.write_bytes(store.to_json())
+    trust.write_bytes(auditor)
     for subcommand in (
         ("verify", sealed, "--trust", trust, *LIMITS),
         ("inspect", sealed, "--trust", trust),
@@ -156,16 +156,14 @@ def test_audits_of_others_are_shown_if_they_are_trusted(
 
 def test_an_audit_above_the_claim_refuses_and_says_by_which_rule(
     build: ModuleType,
-    key: Any,
     other_key: Any,
+    auditor: bytes,
     sealed: Path,
     trust: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     build.append_audit(sealed, other_key, build.audit_report(build.audit(epsilon_lower=9.0)))
-    auditor = build.trust(other_key, roles=("audit",)).keys
-    store = build.TrustStore(keys=(*build.trust(key).keys, *auditor))
-    trust.write_bytes(store.to_json())
+    trust.write_bytes(auditor)
     assert run("verify", sealed, "--trust", trust, *LIMITS) == 5
     assert "AUDIT_CONTRADICTION" in capsys.readouterr().out
 
@@ -181,8 +179,9 @@ def test_which_engine_recomputed_is_said(
     assert json.loads(capsys.readouterr().out)["recompute"] == way
 
 
-def test_identity_and_age_are_demanded(sealed: Path, trust: Path, tmp_path: Path) -> None:
+def test_identity_age_and_adversary_are_demanded(sealed: Path, trust: Path, tmp_path: Path) -> None:
     demand = ("verify", sealed, "--trust", trust, *LIMITS)
+    assert run(*demand, "--adversary", "server") == 5
     assert run(*demand, "--model", "invoice-kie", "--min-version", "3") == 0
     assert run(*demand, "--model", "other") == 4
     assert run(*demand, "--min-version", "4") == 4
@@ -224,17 +223,7 @@ def test_integrity_only_is_said(
 def test_no_text_of_a_certificate_steers_the_terminal(
     build: ModuleType, key: Any, trust: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    hostile = "x\x1b[2J\u202ey\rz"
-    certified = build.certify(
-        build.guarantee(unit_definition=hostile, assumes=(hostile,)),
-        issuer=hostile,
-        caveats=(hostile,),
-        model=build.ModelIdentity(
-            name=hostile, version=1, task="kie", format="onnx", entry=build.ENTRY
-        ),
-        derivation=({"step": hostile, "dataDependent": True},),
-    )
-    build.seal(tmp_path / "h", key, certified)
+    build.seal(tmp_path / "h", key, build.hostile("x\x1b[2J\u202ey\rz"))
     for subcommand in (
         ("inspect", tmp_path / "h"),
         ("inspect", tmp_path / "h", "--json"),

@@ -9,68 +9,34 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import hushdoc_command_runs
 import hushdoc_pdf_files as pdfs
-import numpy as np
 import pytest
+from hushdoc_processes import in_python
 
-from hushdoc import hashing
 from hushdoc.commands.command_line import build_parser
 from hushdoc.commands.passwords import password_from, password_option
 from hushdoc.errors import EncryptedDocumentError, InputError
-from hushdoc.hashing import FeatureScheme
-from hushdoc.reading import page_image
-from hushdoc.runtime.images import with_image
-from hushdoc_export.release import Release
-from hushdoc_export.table import seal_table
-from hushdoc_training.table_checkpoint import TableCheckpoint
 
-SCHEME = FeatureScheme(rows=30_011, level="sentence", seed=9, bigrams=False, skip_grams=False)
 PASSWORD = "geheim"
 
 
-@pytest.fixture(scope="module")
-def locked() -> bytes:
-    """An encrypted PDF file."""
-    content: bytes = pdfs.file([pdfs.shown("the laws of Utah")], password=PASSWORD)
-    return content
-
-
 @pytest.fixture
-def place(
-    tmp_path: Path,
-    locked: bytes,
-    build: ModuleType,
-    key: Any,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Path:
-    """A folder with a model, a policy and an encrypted file, as the working directory."""
-    weights = np.full((SCHEME.rows, 2), 1e-4, dtype=np.float32)
-    weights[hashing.features([["laws"]], SCHEME).indices, 1] = 8.0
-    table = TableCheckpoint(
-        weights=weights,
-        transitions=np.zeros((2, 2)),
-        tags=("O", "governing-law"),
-        scheme=SCHEME,
-        claim=build.claim(),
-    )
-    seal_table(tmp_path / "model", table, Release(key=key, name="contracts", issuer="the tests"))
-    hushdoc_command_runs.write_policy(tmp_path, build.trust(key))
-    (tmp_path / "locked.pdf").write_bytes(locked)
-    (tmp_path / "password").write_text(f"{PASSWORD}\n")
-    (tmp_path / "wrong").write_text("offen")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def locked(place: Path) -> Path:
+    """The folder of `place` with an encrypted PDF file, its password and a wrong one."""
+    content = pdfs.file([pdfs.shown("the laws of Utah")], password=PASSWORD)
+    (place / "locked.pdf").write_bytes(content)
+    (place / "password").write_text(f"{PASSWORD}\n")
+    (place / "wrong").write_text("offen")
+    return place
 
 
 def run(subcommand: str, *arguments: str) -> int:
     return hushdoc_command_runs.run(subcommand, "model", *arguments, "--policy", "policy.toml")
 
 
-def test_extract_opens_an_encrypted_file(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_extract_opens_an_encrypted_file(locked: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run("extract", "locked.pdf", "--password-file", "password", "--json") == 0
     (field,) = json.loads(capfd.readouterr().out)["fields"]
     assert field["text"] == "the laws of Utah"
@@ -79,24 +45,15 @@ def test_extract_opens_an_encrypted_file(place: Path, capfd: pytest.CaptureFixtu
         assert "ENCRYPTED_DOCUMENT: locked.pdf: " in capfd.readouterr().err
 
 
-def test_redact_opens_an_encrypted_file(place: Path) -> None:
+def test_redact_opens_an_encrypted_file(locked: Path) -> None:
     with pytest.raises(EncryptedDocumentError):
         run("redact", "locked.pdf", "--out", "left")
     assert run("redact", "locked.pdf", "--out", "left", "--password-file", "password") == 0
-    told = json.loads((place / "left/document.json").read_text())
+    told = json.loads((locked / "left/document.json").read_text())
     assert told["pages"][0]["words"] == []
-    assert (place / "left/page-0.png").is_file()
-    for path in (place / "left").iterdir():
+    assert (locked / "left/page-0.png").is_file()
+    for path in (locked / "left").iterdir():
         assert PASSWORD.encode() not in path.read_bytes()
-
-
-def test_pages_of_an_encrypted_file_are_opened_as_images(place: Path) -> None:
-    with pytest.raises(EncryptedDocumentError):
-        with_image("locked.pdf")
-    (page,) = with_image("locked.pdf", password=PASSWORD).pages
-    image = page_image(page)  # without the password
-    assert image is not None
-    assert image.size == (page.width, page.height)
 
 
 @pytest.mark.parametrize("subcommand", ["classify", "embed", "extract", "redact"])
@@ -159,12 +116,9 @@ ASK = (
 
 
 def test_without_a_terminal_standard_input_is_left_alone() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", ASK + "print(sys.stdin.read())"],
+    done = in_python(
+        ASK + "print(sys.stdin.read())",
         input="the document\n",
-        capture_output=True,
-        text=True,
-        check=True,
         start_new_session=True,  # without the terminal that the tests may run in
     )
     assert "no terminal" in done.stdout

@@ -14,6 +14,7 @@ from typing import Any
 
 import hushdoc_command_runs
 import pytest
+from hushdoc_command_runs import public_pem
 
 from hushdoc.artifact.folder import subjects_of
 from hushdoc.commands import signing as command
@@ -163,17 +164,6 @@ def test_a_key_that_can_not_be_read_changes_nothing(
     assert envelope(sealed, build).read_bytes() == before
 
 
-def public_pem(private: Any, path: Path) -> Path:
-    from cryptography.hazmat.primitives import serialization
-
-    path.write_bytes(
-        private.public_key().public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
-    )
-    return path
-
-
 @pytest.mark.parametrize("spelled", ["raw", "base64", "base64 with a line end"])
 def test_a_key_service_signs_the_message(
     build: ModuleType, key: Any, second: Any, sealed: Path, tmp_path: Path, spelled: str
@@ -262,10 +252,7 @@ def test_no_text_of_a_certificate_steers_the_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     hostile = "x\x1b[2J\u202ey"
-    model = build.ModelIdentity(
-        name=hostile, version=1, task="kie", format="onnx", entry=build.ENTRY
-    )
-    folder = build.seal(tmp_path / "h", key, build.certify(issuer=hostile, model=model))
+    folder = build.seal(tmp_path / "h", key, build.hostile(hostile))
     path = envelope(folder, build)
     line = json.loads(path.read_bytes())
     line["signatures"][0]["keyid"] = hostile

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
-import subprocess
-import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from hushdoc_processes import in_python
 
 from hushdoc.commands import sockets
 
@@ -33,33 +32,19 @@ print(json.dumps(asdict(sockets.watch(run))))
 """
 
 
-def watched(body: str, **environment: str) -> dict[str, object]:
+def watched(body: str, **environment: str) -> dict[str, Any]:
     """Returns what a fresh interpreter tells of a function that it watched."""
     code = HEAD.format(body="\n    ".join(body.strip().splitlines()))
-    kept = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env={**kept, **environment},
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    done = in_python(code, drop=("ORT_DISABLE_TELEMETRY",), environment=environment)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-def asked(found: dict[str, object]) -> list[tuple[str, str]]:
-    attempts = found["attempts"]
-    assert isinstance(attempts, list)
-    return [(attempt["family"], attempt["kind"]) for attempt in attempts]
+def asked(found: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(attempt["family"], attempt["kind"]) for attempt in found["attempts"]]
 
 
-def askers(found: dict[str, object]) -> list[str]:
-    attempts = found["attempts"]
-    assert isinstance(attempts, list)
-    return [str(attempt["asked_by"]) for attempt in attempts]
+def askers(found: dict[str, Any]) -> list[str]:
+    return [attempt["asked_by"] for attempt in found["attempts"]]
 
 
 def test_a_process_that_asks_for_none_has_none() -> None:
@@ -129,7 +114,7 @@ def test_the_test_for_ipv6_is_known_by_all_of_its_marks() -> None:
     """urllib3 binds ::1 when it is imported, and closes it: nothing is sent."""
     pytest.importorskip("urllib3")
     found = watched("import urllib3")
-    (attempt,) = [sockets.Attempt(**told) for told in found["attempts"]]  # type: ignore[attr-defined]
+    (attempt,) = [sockets.Attempt(**told) for told in found["attempts"]]
     assert attempt.is_local_test
     assert not replace(attempt, asked_by="urllib3.connection.connect").is_local_test
     assert not replace(attempt, family="AF_INET").is_local_test
@@ -154,13 +139,12 @@ if os.uname().machine == "x86_64":
     assert found["attempts"] == []
 
 
-@pytest.mark.parametrize(("body", "code"), [("sys.exit(7)", 1), ("raise ValueError('x')", 1)])
-def test_a_run_that_fails_is_no_proof(body: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [("sys.exit(7)", 1), ("raise ValueError('x')", 1), ("os.kill(os.getpid(), 9)", -9)],
+)
+def test_a_run_that_fails_or_is_killed_is_no_proof(body: str, code: int) -> None:
     assert watched(body)["exit_code"] == code
-
-
-def test_a_run_that_is_killed_is_no_proof() -> None:
-    assert watched("os.kill(os.getpid(), 9)")["exit_code"] == -9
 
 
 @pytest.mark.slow

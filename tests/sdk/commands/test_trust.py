@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hushdoc_command_runs import refusal, run
+from hushdoc_command_runs import public_pem, refusal, run
 
 from hushdoc.errors import OutputWriteError
 from hushdoc.signing import keys
@@ -30,16 +30,7 @@ def made(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def pem(tmp_path: Path) -> Path:
-    from cryptography.hazmat.primitives import serialization
-
-    path = tmp_path / "service.pem"
-    public = keys.generate_key(keys.ECDSA_P256).public_key()
-    path.write_bytes(
-        public.public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
-    )
-    return path
+    return public_pem(keys.generate_key(keys.ECDSA_P256), tmp_path / "service.pem")
 
 
 def test_keys_are_added_as_proposed(

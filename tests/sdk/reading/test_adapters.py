@@ -126,28 +126,6 @@ def test_answers_in_several_parts_are_one_document(fixtures: Path) -> None:
         reading.from_textract(halves[:1])
 
 
-def test_turned_words_get_the_upright_box_around_them() -> None:
-    corners = [[0.2, 0.1], [0.3, 0.2], [0.2, 0.3], [0.1, 0.2]]
-    word = {"value": "turned", "confidence": 1.0, "geometry": corners}
-    lines = [{"geometry": corners, "words": [word]}]
-    page = {"page_idx": 0, "dimensions": [200, 100], "blocks": [{"lines": lines}]}
-    (found,) = reading.from_doctr({"pages": [page]}).pages[0].words
-    assert found.box.to_list() == pytest.approx([10, 20, 30, 60])
-
-
-def test_a_paragraph_on_two_pages_is_cut_where_docling_says(fixtures: Path) -> None:
-    data = json.loads((fixtures / "docling.json").read_text())
-    item = data["texts"][0]
-    item["prov"] = [
-        {**item["prov"][0], "charspan": [0, 13]},
-        {**item["prov"][0], "page_no": 2, "charspan": [14, 18]},
-    ]
-    data["pages"]["2"] = {"size": {"width": 800.0, "height": 480.0}, "page_no": 2}
-    first, second = reading.from_docling(data).pages
-    assert [word.text for word in first.words[:2]] == ["Hollis", "Supply"]
-    assert [word.text for word in second.words] == ["Ltd."]
-
-
 def test_references_in_a_circle_end(fixtures: Path) -> None:
     data = json.loads((fixtures / "docling.json").read_text())
     data["texts"][2]["children"] = [{"$ref": "#/texts/0"}, {"$ref": "#/texts/2"}]

@@ -48,13 +48,8 @@ class Corner:
             "south-east": (image.width - 1, image.height - 1),
         }
         grey = image.convert("L")
-
-        def darkness(name: str) -> int:
-            value = grey.getpixel(corners[name])
-            assert isinstance(value, int)
-            return value
-
-        x, y = corners[(name := min(corners, key=darkness))]
+        name = min(corners, key=lambda name: grey.getpixel(corners[name]))
+        x, y = corners[name]
         return [Word(text=name, box=Box(x0=x, y0=y, x1=x + 1, y1=y + 1))]
 
 
@@ -103,7 +98,6 @@ def test_photos_are_upright(
     assert page.words[0].text == corner
     assert (page.width, page.height) == size
     drawn = page_image(page)
-    assert drawn is not None
     assert drawn.size == size
     assert Corner().read(drawn)[0].text == corner
     assert with_image(path).pages[0].width == size[0]
@@ -273,18 +267,15 @@ def png_of(width: int, height: int) -> bytes:
     ("size", "said"),
     [((30_000, 30_000), "30000 x 30000 pixels"), ((10_000, 8_001), "10000 x 8001 pixels")],
 )
-def test_bombs_are_refused_undecoded(size: tuple[int, int], said: str) -> None:
+def test_bombs_are_refused_undecoded(tmp_path: Path, size: tuple[int, int], said: str) -> None:
+    (tmp_path / "bomb.png").write_bytes(png_of(*size))
+    for width, height in ((10, 10), size):
+        page = Page(width=width, height=height, words=(), image=tmp_path / "bomb.png")
+        with pytest.raises(LimitExceededError):
+            page_image(page)
     with pytest.raises(LimitExceededError, match=said) as raised:
         open_document(png_of(*size))
     assert raised.value.code == "LIMIT_EXCEEDED"
-
-
-def test_a_bomb_that_a_page_names_is_refused_undecoded(tmp_path: Path) -> None:
-    (tmp_path / "bomb.png").write_bytes(png_of(30_000, 30_000))
-    with pytest.raises(LimitExceededError):
-        page_image(Page(width=10, height=10, words=(), image=tmp_path / "bomb.png"))
-    with pytest.raises(LimitExceededError):
-        page_image(Page(width=30_000, height=30_000, words=(), image=tmp_path / "bomb.png"))
 
 
 @pytest.mark.tesseract
@@ -322,7 +313,6 @@ def test_decoders_of_rare_formats_never_see_a_file(tmp_path: Path) -> None:
 def test_an_image_of_another_size_than_its_page_is_fitted(tmp_path: Path) -> None:
     marked().save(tmp_path / "a.png")
     drawn = page_image(Page(width=128, height=64, words=(), image=tmp_path / "a.png"))
-    assert drawn is not None
     assert drawn.size == (128, 64)
     assert page_image(Page(width=1, height=1, words=())) is None
     with pytest.raises(InputError, match="can't be read"):

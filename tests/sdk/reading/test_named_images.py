@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hushdoc_documents import nothing_found
 from PIL import Image
 
 import hushdoc
@@ -18,7 +19,6 @@ from hushdoc.document.document import Document
 from hushdoc.errors import InputError
 from hushdoc.reading import page_image
 from hushdoc.reading.opening import open_document
-from hushdoc.runtime.extraction import Extraction, Timings
 
 SECRET = (200, 10, 30)
 
@@ -39,13 +39,9 @@ def naming(image: Any, **page: Any) -> dict[str, Any]:
 
 def shown(document: Document) -> tuple[int, ...]:
     """Returns the colour of the last pixel that the web page of a document shows."""
-    times = Timings(encoding_seconds=0, model_seconds=0, decoding_seconds=0)
-    answer = Extraction(document_id="x", fields=(), coverage=1, warnings=(), timings=times)
-    embedded = re.search(r'base64,([^"]+)', hushdoc.to_html(document, answer))
-    assert embedded is not None
+    embedded = re.search(r'base64,([^"]+)', hushdoc.to_html(document, nothing_found()))
     with Image.open(io.BytesIO(base64.b64decode(embedded[1]))) as image:
-        found: Any = image.getpixel((image.width - 10, image.height - 10))
-    return tuple(found)
+        return image.getpixel((image.width - 10, image.height - 10))
 
 
 OUTSIDE: dict[str, Callable[[Path], str]] = {
@@ -110,7 +106,6 @@ def test_images_beside_the_file_are_opened(
     monkeypatch.chdir(home / "uploads")
     for path in (home / "uploads/upload.json", "upload.json", "../uploads/upload.json"):
         image = page_image(open_document(path).pages[0])
-        assert image is not None
         assert image.getpixel((50, 20)) == (1, 200, 3)
 
 
@@ -145,5 +140,4 @@ def test_what_redaction_writes_can_be_opened(home: Path) -> None:
     (page,) = open_document(home / "left/document.json").pages
     assert page.image == made.document.pages[0].image == home / "left/page-0.png"
     image = page_image(page)
-    assert image is not None
     assert image.getpixel((50, 20)) == SECRET

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from hushdoc_processes import in_python
 from PIL import Image
 
 from hushdoc.document.document import Document
@@ -50,8 +50,6 @@ def test_an_engine_reads_the_page_word_by_word(fixtures: Path, engine: str) -> N
     (page,) = document.pages
     assert [word.text for word in page.words] == TEXT
     assert [word.segment for word in page.words] == [0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 3]
-    assert document.source is not None
-    assert document.source.ocr is not None
     assert document.source.ocr.startswith(f"{engine} ")
     assert document.source.ocr_pages == (0,)
     seen = open_document(fixtures / "tesseract.tsv").pages[0].words
@@ -62,7 +60,6 @@ def test_an_engine_reads_the_page_word_by_word(fixtures: Path, engine: str) -> N
 
 def test_auto_takes_rapidocr_where_it_is_installed(fixtures: Path) -> None:
     document = open_document(fixtures / "page.png")
-    assert document.source is not None
     assert document.source.ocr == f"rapidocr {rapidocr.default_engine().version}"
 
 
@@ -72,16 +69,13 @@ def test_auto_reads_only_the_pages_without_text(pdfs: ModuleType, fixtures: Path
     document = open_document(scan)
     assert [word.text for word in document.pages[0].words] == ["typed"]
     assert [word.text for word in document.pages[1].words] == TEXT
-    assert document.source is not None
     assert document.source.ocr_pages == (1,)
     assert "page 1 by rapidocr" in str(document.source)
     named = open_document(scan, ocr="tesseract")
-    assert named.source is not None
     assert named.source.ocr_pages == (0, 1)
     assert named.pages[0].words[0].text == "typed"
     bare = open_document(scan, ocr="none")
     assert bare.num_words == 1
-    assert bare.source is not None
     assert bare.source.ocr is None
 
 
@@ -90,7 +84,6 @@ def test_a_number_stamped_on_a_scan_does_not_hide_its_text(
 ) -> None:
     stamped = image_page(pdfs, fixtures / "page.png", stamp=pdfs.shown("A-0017", x=500, y=20))
     document = open_document(stamped)
-    assert document.source is not None
     assert document.source.ocr_pages == (1,)
     assert {*TEXT, "A-0017"} <= {word.text for word in document.pages[1].words}
 
@@ -142,7 +135,8 @@ class Counting:
 @pytest.mark.parametrize("size", [(1, 3000), (3000, 2), (40000, 4), (33, 40000)])
 def test_slender_images_are_read_and_say_nothing(size: tuple[int, int]) -> None:
     blank = Image.new("RGB", size, "white")
-    engines: list[OCREngine] = [TesseractEngine(), rapidocr.default_engine()]
+    engines = [TesseractEngine(), rapidocr.default_engine()]
+    assert all(isinstance(engine, OCREngine) for engine in engines)
     assert [list(engine.read(blank)) for engine in engines] == [[], []]
 
 
@@ -185,12 +179,6 @@ def test_rapidocr_takes_no_more_threads_than_the_container_may_use(
     monkeypatch.setattr(rapidocr, "usable_cores", lambda: 3)
     for engine, expected in ((RapidOCREngine(), 3), (RapidOCREngine(threads=1), 1)):
         assert engine._engine.cfg.EngineConfig.onnxruntime.intra_op_num_threads == expected
-
-
-@pytest.mark.tesseract
-def test_engines_have_one_interface() -> None:
-    engines: list[OCREngine] = [Counting(), TesseractEngine(), rapidocr.default_engine()]
-    assert all(isinstance(engine, OCREngine) for engine in engines)
 
 
 def test_a_image_is_read_once_by_each_engine() -> None:
@@ -243,16 +231,9 @@ def test_no_page_is_written_to_disk(fixtures: Path, tmp_path: Path) -> None:
         "    open_document(sys.argv[1], ocr=engine)\n"
         "print([name for name in opened if name != os.devnull])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(fixtures / "page.png")],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
-    )
-    assert done.stdout == "[]\n"
-    assert done.stderr == ""
+    quiet = {"TMPDIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = in_python(code, fixtures / "page.png", cwd=tmp_path, environment=quiet)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -264,11 +245,9 @@ def test_telemetry_is_off_before_rapidocr_imports_anything(fixtures: Path) -> No
         "open_document(sys.argv[1], ocr='rapidocr')\n"
         "print(os.environ['ORT_DISABLE_TELEMETRY'], 'onnxruntime' in sys.modules)"
     )
-    command = [sys.executable, "-c", code, str(fixtures / "page.png")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == "1 True\n"
-    command[2] = code.replace("from hushdoc", "import onnxruntime\nfrom hushdoc")
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert in_python(code, fixtures / "page.png").stdout == "1 True\n"
+    late = code.replace("from hushdoc", "import onnxruntime\nfrom hushdoc")
+    done = in_python(late, fixtures / "page.png", check=False)
     assert "TelemetryActiveError" in done.stderr
 
 
@@ -339,14 +318,9 @@ def test_a_missing_package_names_its_extra(fixtures: Path, tmp_path: Path) -> No
         (fixtures / "page.png", "PIL", "none", "hushdoc[ocr]"),
         (fixtures / "page.png", "rapidocr", "rapidocr", "hushdoc[ocr]"),
     ):
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(path), package, ocr],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert f"'{package}'" in done.stdout
-        assert extra in done.stdout
+        told = in_python(code, path, package, ocr).stdout
+        assert f"'{package}'" in told
+        assert extra in told
 
 
 def test_wrong_names_are_the_callers_mistake(fixtures: Path) -> None:

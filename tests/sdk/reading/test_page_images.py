@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pickle
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from hushdoc_documents import Found, OneWord, nothing_found
 from PIL import Image
 
 import hushdoc
@@ -19,39 +19,17 @@ from hushdoc.document.page import Box, Page, Word
 from hushdoc.document.provenance import FileFingerprint
 from hushdoc.errors import InputError, LimitExceededError
 from hushdoc.reading import ReadingLimits, open_document, page_image
-from hushdoc.runtime.extraction import Extraction, Timings
 from hushdoc.runtime.images import with_image
 
 WHITE, OTHER = (255, 255, 255), (1, 2, 3)
-
-
-class Engine:
-    """An engine that reads one word."""
-
-    name = "one"
-    version = "1"
-
-    def read(self, image: Image.Image) -> Sequence[Word]:
-        return [Word(text="hi", box=Box(x0=1, y0=1, x1=20, y1=20))]
-
-
-@dataclass(frozen=True)
-class Found:
-    label: str = "x"
-    text: str = "hi"
-    page: int = 0
-    word_ids: tuple[int, ...] = (0,)
-    start: int | None = None
-    stop: int | None = None
+FOUND = Found(text="hi", word_ids=(0,))
 
 
 def every_view(document: Document, folder: Path) -> None:
     """Draws a document in every way there is."""
-    times = Timings(encoding_seconds=0, model_seconds=0, decoding_seconds=0)
-    answer = Extraction(document_id="x", fields=(), coverage=1, warnings=(), timings=times)
     hushdoc.overlay(document.pages[0], [])
-    hushdoc.to_html(document, answer)
-    hushdoc.redact(document, [Found()], out=folder)
+    hushdoc.to_html(document, nothing_found())
+    hushdoc.redact(document, [FOUND], out=folder)
 
 
 def image(path: Path, colour: tuple[int, int, int], size: tuple[int, int] = (1000, 300)) -> Path:
@@ -62,14 +40,14 @@ def image(path: Path, colour: tuple[int, int, int], size: tuple[int, int] = (100
 @pytest.mark.parametrize("size", [(1000, 300), (2000, 600)])
 def test_a_file_that_changed_is_not_drawn(tmp_path: Path, size: tuple[int, int]) -> None:
     path = image(tmp_path / "a.png", WHITE)
-    document = open_document(path, ocr=Engine())
+    document = open_document(path, ocr=OneWord())
     every_view(document, tmp_path / "left")
     before = path.stat()
     image(path, OTHER, size)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # its date tells nothing
     for draw in (
         lambda: hushdoc.overlay(document.pages[0], []),
-        lambda: hushdoc.redact(document, [Found()], out=tmp_path / "none"),
+        lambda: hushdoc.redact(document, [FOUND], out=tmp_path / "none"),
         lambda: page_image(document.pages[0]),
         lambda: page_image(pickle.loads(pickle.dumps(document)).pages[0]),
     ):
@@ -77,7 +55,7 @@ def test_a_file_that_changed_is_not_drawn(tmp_path: Path, size: tuple[int, int])
             draw()
         assert raised.value.code == "FILE_CHANGED"
     assert not (tmp_path / "none").exists()
-    assert open_document(path, ocr=Engine()).pages[0].width == size[0]
+    assert open_document(path, ocr=OneWord()).pages[0].width == size[0]
 
 
 def test_a_pdf_file_that_changed_is_not_drawn(tmp_path: Path, pdfs: ModuleType) -> None:
@@ -94,7 +72,7 @@ def test_a_pdf_file_that_changed_is_not_drawn(tmp_path: Path, pdfs: ModuleType) 
 
 def test_a_copy_and_a_new_date_change_nothing(tmp_path: Path) -> None:
     path = image(tmp_path / "a.png", WHITE)
-    document = open_document(path, ocr=Engine())
+    document = open_document(path, ocr=OneWord())
     content = path.read_bytes()
     path.unlink()
     path.write_bytes(content)
@@ -103,7 +81,7 @@ def test_a_copy_and_a_new_date_change_nothing(tmp_path: Path) -> None:
 
 
 def test_what_was_seen_of_one_file_says_nothing_of_another(tmp_path: Path) -> None:
-    document = open_document(image(tmp_path / "a.png", WHITE), ocr=Engine())
+    document = open_document(image(tmp_path / "a.png", WHITE), ocr=OneWord())
     (page,) = document.pages
     assert isinstance(page.fingerprint, FileFingerprint)
     assert replace(page, words=()).fingerprint == page.fingerprint
@@ -111,14 +89,14 @@ def test_what_was_seen_of_one_file_says_nothing_of_another(tmp_path: Path) -> No
     other = replace(page, image=image(tmp_path / "b.png", OTHER))
     assert other.fingerprint is None
     assert page_image(other) is not None
-    left = hushdoc.redact(document, [Found()], out=tmp_path / "left").document.pages[0]
+    left = hushdoc.redact(document, [FOUND], out=tmp_path / "left").document.pages[0]
     assert left.fingerprint is None
     assert page_image(left) is not None
 
 
 def test_images_in_memory_need_no_fingerprint(tmp_path: Path) -> None:
     content = image(tmp_path / "a.png", WHITE).read_bytes()
-    (page,) = open_document(content, ocr=Engine()).pages
+    (page,) = open_document(content, ocr=OneWord()).pages
     assert page.fingerprint is None
     assert page_image(page) is not None
 
@@ -132,7 +110,6 @@ def test_raised_limits_hold_when_pages_are_drawn(tmp_path: Path) -> None:
     page = with_image(path, limits=limits).pages[0]
     assert page.limits == limits
     drawn = page_image(page)
-    assert drawn is not None
     assert drawn.size == (9_000, 9_000)
     with pytest.raises(LimitExceededError):
         page_image(page, limits=ReadingLimits())  # what a caller says comes first
@@ -141,7 +118,7 @@ def test_raised_limits_hold_when_pages_are_drawn(tmp_path: Path) -> None:
 def test_every_view_is_held_to_the_limits_of_the_page(tmp_path: Path) -> None:
     path = image(tmp_path / "a.png", WHITE)
     limits = ReadingLimits(max_pixels=300_000)
-    document = open_document(path, ocr=Engine(), limits=limits)
+    document = open_document(path, ocr=OneWord(), limits=limits)
     every_view(document, tmp_path / "left")
     tight = replace(document.pages[0], limits=ReadingLimits(max_pixels=299_999))
     held = replace(document, pages=(tight,))
@@ -149,7 +126,7 @@ def test_every_view_is_held_to_the_limits_of_the_page(tmp_path: Path) -> None:
         lambda: hushdoc.overlay(tight, []),
         lambda: hushdoc.overlay(tight, [], image=path),
         lambda: hushdoc.overlay(replace(tight, image=None), []),
-        lambda: hushdoc.redact(held, [Found()], out=tmp_path / "none"),
+        lambda: hushdoc.redact(held, [FOUND], out=tmp_path / "none"),
     ):
         with pytest.raises(LimitExceededError, match="299999"):
             draw()
@@ -169,5 +146,5 @@ def test_every_reader_keeps_its_limits(tmp_path: Path, pdfs: ModuleType, form: s
     }
     told = json.dumps(Document(id="x", pages=(page,)).to_dict())
     (tmp_path / "a.json").write_text(told)
-    found = open_document(sources[form], ocr=Engine(), limits=limits)
+    found = open_document(sources[form], ocr=OneWord(), limits=limits)
     assert found.pages[0].limits == limits

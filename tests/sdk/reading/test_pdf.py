@@ -71,7 +71,6 @@ def test_the_ink_of_a_word_stands_in_its_box(
         (rotation % 180 == 0) and not crop or (rotation % 180 == 90 and bool(crop))
     )
     image = page_image(page)
-    assert image is not None
     assert image.size == (page.width, page.height)
     ink = np.asarray(image.convert("L")) < 128
     total = ink.sum()
@@ -117,11 +116,9 @@ def test_an_encrypted_file_needs_its_password(pdfs: ModuleType, tmp_path: Path) 
     with pytest.raises(EncryptedDocumentError):
         page_image(locked)
     drawn = page_image(locked, password="swordfish")
-    assert drawn is not None
     # Whoever opened it needs neither the password nor the file to look at its pages.
     path.unlink()
     unlocked = page_image(page)
-    assert unlocked is not None
     assert unlocked.tobytes() == drawn.tobytes()
     assert opened.to_dict()["pages"][0]["image"] is None
     empty = pdfs.file([pdfs.shown("for all to read")], password="")
@@ -229,7 +226,6 @@ def test_a_page_is_drawn_in_any_shape_without_growing(
     (tmp_path / "a.pdf").write_bytes(pdfs.file([pdfs.shown("Total")]))
     page = Page(width=size[0], height=size[1], words=(), image=tmp_path / "a.pdf")
     drawn = page_image(page)
-    assert drawn is not None
     assert drawn.size == size
 
 
@@ -258,7 +254,6 @@ def test_text_without_a_map_to_characters_is_not_trusted(pdfs: ModuleType) -> No
     (page,) = read(content).pages
     assert all("\ue000" <= letter < "\uf000" for letter in page.words[0].text)
     document = open_document(content, ocr="auto")
-    assert document.source is not None
     assert document.source.ocr_pages == (0,)
     assert texts(document) == [["unreadable"]]
 

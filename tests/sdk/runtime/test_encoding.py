@@ -242,6 +242,5 @@ def test_a_batch_has_a_image_for_each_window() -> None:
     shown = [np.full((3, 8, 6), value, dtype=np.float32) for value in (0.5, -1)]
     batch = ENCODER.batch([(encoded, 0, 1), (encoded, 1, 2)], pixel_values=shown)
     assert list(batch.to_inputs()) == ["input_ids", "bbox", "attention_mask", "pixel_values"]
-    assert batch.pixel_values is not None
     assert np.array_equal(batch.pixel_values, np.stack(shown))
     assert batch.pixel_values.dtype == np.float32

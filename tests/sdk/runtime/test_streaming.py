@@ -264,7 +264,6 @@ def test_an_interrupt_ends_it_cleanly() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as running:
-        assert running.stdout is not None
         assert running.stdout.readline() == "0\n"
         running.send_signal(signal.SIGINT)
         printed, warned = running.communicate(timeout=200)
