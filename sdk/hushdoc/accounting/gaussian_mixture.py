@@ -33,12 +33,7 @@ _FRACTION_TERMS = 48
 
 
 def weights_of(step: Step) -> Array:
-    """Returns the probabilities of 0, 1, ... sampled records.
-
-    Example:
-        >>> weights_of(Step(rate=0.5, noise=1.0, size=2)).tolist()
-        [0.25, 0.5, 0.25]
-    """
+    """Returns the probabilities of 0, 1, ... sampled records."""
     if step.rate == 1:
         return np.asarray([0.0, 1.0])
     if step.size == 1:

@@ -69,12 +69,7 @@ _LEAST_NOISE = 1e-3
 
 
 def gaussian(noise: float, orders: tuple[float, ...]) -> Array:
-    """Returns the RDP of the Gaussian mechanism for each order.
-
-    Example:
-        >>> gaussian(2.0, (2.0, 4.0)).tolist()
-        [0.25, 0.5]
-    """
+    """Returns the RDP of the Gaussian mechanism for each order."""
     return np.asarray(orders) * (inverse_square(noise) / 2)
 
 

@@ -127,8 +127,8 @@ def area(
 ) -> tuple[float, float]:
     """Returns the area under the curve, ties counting half, and its deviation (DDC88, Obu97)."""
     m, n = len(true), len(false)
-    above = _placements(true, false)
-    below = 1 - _placements(false, true)
+    above = placements(true, false)
+    below = 1 - placements(false, true)
     auc = float(above.mean())
     parts = np.concatenate([(above - auc) / m, (below - auc) / n])
     if clusters is None:
@@ -140,7 +140,7 @@ def area(
     return auc, float(np.sqrt(np.square(sums).sum() * count / max(1, count - 1)))
 
 
-def _placements(scores: Scores, others: Scores) -> Scores:
+def placements(scores: Scores, others: Scores) -> Scores:
     """Returns for each score the share of others below it; equal ones count half."""
     ordered = np.sort(others)
     left = np.searchsorted(ordered, scores, side="left")

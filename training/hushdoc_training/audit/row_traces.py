@@ -56,12 +56,7 @@ def spread(chosen: Rows, count: int) -> npt.NDArray[np.intp]:
 
 
 def zeros_of(weights: Table) -> Scores:
-    """Returns how many weights of each row are zero.
-
-    Example:
-        >>> zeros_of(np.array([[0.0, 0.5], [0.25, -0.25], [0.0, 0.0]])).tolist()
-        [1.0, 0.0, 2.0]
-    """
+    """Returns how many weights of each row are zero."""
     found: Scores = (weights == 0).sum(axis=1).astype(np.float64)
     return found
 
@@ -75,12 +70,7 @@ def antisymmetry_of(weights: Table) -> Scores:
 
 
 def multiplicity_of(weights: Table) -> Scores:
-    """Returns for each row how many rows share its most common value, to DIGITS digits.
-
-    Example:
-        >>> multiplicity_of(np.array([[0.5], [0.5], [0.25]])).tolist()
-        [2.0, 2.0, 1.0]
-    """
+    """Returns for each row how many rows share its most common value, to DIGITS digits."""
     found = np.zeros(len(weights))
     for column in weights.T:
         _, place, counts = np.unique(_rounded(column), return_inverse=True, return_counts=True)

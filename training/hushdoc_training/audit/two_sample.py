@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from hushdoc.errors import MissingExtraError
 from hushdoc_training.audit import float_pattern, row_traces
-from hushdoc_training.audit.roc import Attack, Scores, measured
+from hushdoc_training.audit.roc import Attack, Scores, measured, placements
 
 METHOD = "classifier two-sample test"
 
@@ -67,7 +67,5 @@ def _scores(seen: Scores, is_genuine: npt.NDArray[np.int64], seed: int) -> Score
     # Ranks inside a half: the two models' scores need not mean the same.
     for side in (0, 1):
         own = scores[half == side]
-        ordered = np.sort(own)
-        left, right = (np.searchsorted(ordered, own, side=end) for end in ("left", "right"))
-        scores[half == side] = (left + right) / len(own)
+        scores[half == side] = placements(own, own)
     return scores

@@ -68,9 +68,7 @@ def not_private(
         ),
         protected_data=(_protected(name, "document", "none: training was not private"),),
         public_data=public_data,
-        data_accesses=(
-            DataAccess(data=name, purpose="training", accounted_in=(), treatment="unaccounted"),
-        ),
+        data_accesses=_unaccounted(name, {"training": "unaccounted"}),
         training=training,
         caveats=("Whoever receives this model may extract documents it was trained on.",),
     )
@@ -115,25 +113,17 @@ def accesses_of_checks(
     name: str, *, tested: bool, compared: bool, untrained: bool
 ) -> tuple[DataAccess, ...]:
     """Returns the accesses of checks before the first step."""
-    refusing, public = "not-released", "declared-public"
-    purposes = (
-        (
-            "self-test of clipping on some of the records: it refuses or shows nothing",
-            refusing,
-            tested,
-        ),
-        ("comparison of records over processes: it refuses or shows nothing", refusing, compared),
-        (
-            "which parameters the losses reach, taken to be the same for every record",
-            public,
-            tested and untrained,
-        ),
-    )
-    return tuple(
-        DataAccess(data=name, purpose=purpose, accounted_in=(), treatment=treatment)
-        for purpose, treatment, happened in purposes
-        if happened
-    )
+    purposes = {}
+    if tested:
+        purpose = "self-test of clipping on some of the records: it refuses or shows nothing"
+        purposes[purpose] = "not-released"
+    if compared:
+        purpose = "comparison of records over processes: it refuses or shows nothing"
+        purposes[purpose] = "not-released"
+    if tested and untrained:
+        purpose = "which parameters the losses reach, taken to be the same for every record"
+        purposes[purpose] = "declared-public"
+    return _unaccounted(name, purposes)
 
 
 def _guarantee(
@@ -188,16 +178,18 @@ def _composition(plan: PrivacyPlan, ledger: LedgerStatement | None) -> str:
 
 
 def _accesses(name: str) -> tuple[DataAccess, ...]:
-    return (
-        DataAccess(
-            data=name, purpose="training", accounted_in=(TRANSCRIPT,), treatment="accounted"
-        ),
-        DataAccess(
-            data=name, purpose="names of the labels", accounted_in=(), treatment="declared-public"
-        ),
-        DataAccess(
-            data=name, purpose="training log and plot", accounted_in=(), treatment="not-released"
-        ),
+    others = {"names of the labels": "declared-public", "training log and plot": "not-released"}
+    training = DataAccess(
+        data=name, purpose="training", accounted_in=(TRANSCRIPT,), treatment="accounted"
+    )
+    return (training, *_unaccounted(name, others))
+
+
+def _unaccounted(name: str, treatments: Mapping[str, str]) -> tuple[DataAccess, ...]:
+    """Accesses by their purpose that no transcript accounts for."""
+    return tuple(
+        DataAccess(data=name, purpose=purpose, accounted_in=(), treatment=treatment)
+        for purpose, treatment in treatments.items()
     )
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 import torch
@@ -157,12 +156,7 @@ class PrivateTraining(Generic[Example]):
         """Returns itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends the training."""
         self.close()
 
@@ -284,11 +278,7 @@ class PrivateTraining(Generic[Example]):
         )
 
     def claim_details(self, name: str) -> claims.ClaimDetails:
-        """Returns what the checks of this training add to a claim; `claim` includes it.
-
-        Args:
-            name: What the protected data are called.
-        """
+        """Returns what the checks of this training add to a claim; `claim` includes it."""
         return self._safeguards.claim_details(name)
 
     def _streams(self) -> tuple[Uniforms, SecretStream]:

@@ -20,6 +20,7 @@ from torch import nn
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy import clipping
 from hushdoc_training.privacy.clipping.gradients import differentiate
+from hushdoc_training.privacy.clipping.tape import leaves, nodes
 from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.randomness.dropout_seeds import in_evaluation_mode
 
@@ -224,8 +225,8 @@ def closed(
 
     def of(examples: Sequence[Example]) -> torch.Tensor:
         found = losses(examples)
-        leaves = _leaves(found)
-        reached = [name for name, value in omitted.items() if id(value) in leaves]
+        used = {id(leaf) for leaf in leaves(found)}
+        reached = [name for name, value in omitted.items() if id(value) in used]
         if reached:
             raise PrivacyError(
                 f"The losses reach {len(reached)} parameters ({_some(reached)}) that no loss "
@@ -259,29 +260,14 @@ def _reached(
 ) -> frozenset[str]:
     with torch.enable_grad():
         found = losses(examples)
-    for node in _nodes(found):
+    for node in nodes(found):
         if node.name() == "CheckpointFunctionBackward":
             raise PrivacyError(
                 f"{_checkpointed(model, node)} an activation checkpoint with use_reentrant=True, "
                 "whose backward pass can't be taken apart by record. Choose use_reentrant=False "
                 '(transformers: gradient_checkpointing_enable({"use_reentrant": False})).'
             )
-    return frozenset(known[leaf] for leaf in _leaves(found) if leaf in known)
-
-
-def _leaves(losses: torch.Tensor) -> frozenset[int]:
-    variables = (getattr(node, "variable", None) for node in _nodes(losses))
-    return frozenset(id(variable) for variable in variables if variable is not None)
-
-
-def _nodes(tensor: torch.Tensor) -> Iterator[Any]:
-    nodes, seen = [tensor.grad_fn], set()
-    while nodes:
-        node = nodes.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            yield node
-            nodes += [following for following, _ in node.next_functions]
+    return frozenset(known[id(leaf)] for leaf in leaves(found) if id(leaf) in known)
 
 
 def _checkpointed(model: nn.Module, node: Any) -> str:

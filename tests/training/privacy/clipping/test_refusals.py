@@ -193,8 +193,11 @@ def test_the_self_test_names_a_layer_whose_gradients_are_wrong(
     check(BookKeeping(model, clipping_norm=1.0), fine, num_examples=EXAMPLES)
     plain = layers._add_affine
 
-    def forgetful(tape: Any, slots: Any, of_record: Any, per_example: Any) -> None:
-        plain(tape, slots, lambda *examples: [0.9 * g for g in of_record(*examples)], per_example)
+    def forgetful(grouping: Any, slots: Any, kernel: Any, per_example: Any) -> None:
+        def less(*arguments: Any) -> Any:
+            return [None if g is None else 0.9 * g for g in kernel(*arguments)]
+
+        plain(grouping, slots, less, per_example)
 
     monkeypatch.setattr(layers, "_add_affine", forgetful)
     with pytest.raises(PrivacyError, match=r"'1\.(weight|bias)' is off by 1\.0e-01"):

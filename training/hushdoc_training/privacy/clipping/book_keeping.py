@@ -18,17 +18,14 @@ from hushdoc_training.privacy.clipping.clipper import (
     nothing_but_padding,
     pretended,
 )
-from hushdoc_training.privacy.clipping.contract import (
-    ClippedBatch,
-    Losses,
-)
+from hushdoc_training.privacy.clipping.contract import ClippedBatch, Losses
 from hushdoc_training.privacy.clipping.gradients import handed_over
 from hushdoc_training.privacy.clipping.grouping import Grouping
 from hushdoc_training.privacy.clipping.interception import Interception
 from hushdoc_training.privacy.clipping.locality import require_local
 from hushdoc_training.privacy.clipping.model_inputs import ModelInputs
 from hushdoc_training.privacy.clipping.tape import Tape
-from hushdoc_training.privacy.clipping.unwrapped_torch import backward, uncompiled
+from hushdoc_training.privacy.clipping.unwrapped_torch import backward
 
 
 class BookKeeping(Clipper):
@@ -49,15 +46,8 @@ class BookKeeping(Clipper):
         tensor([[0.9000, 1.2000]])
     """
 
-    @uncompiled()
-    def add(
-        self, losses: Losses, records: torch.Tensor, *, weights: torch.Tensor | None = None
-    ) -> ClippedBatch:
-        """Adds the clipped gradients of a physical batch; see `Clipper.add`."""
-        grouping = Grouping(records, weights)
+    def _add(self, losses: Losses, grouping: Grouping) -> ClippedBatch:
         idle = grouping.empty
-        if idle and not self.placement.sharded:
-            return nothing_but_padding(self.placement.parameters, grouping)
         tape = Tape(pretended(grouping) if idle else grouping, self.placement)
         by_example = self._run(tape, losses)
         with torch.no_grad():

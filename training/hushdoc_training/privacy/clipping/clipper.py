@@ -36,7 +36,7 @@ class Clipper(ABC):
         self.placement = place(model)
         self.sums = self.placement.zeros()
 
-    @abstractmethod
+    @uncompiled()
     def add(
         self, losses: Losses, records: torch.Tensor, *, weights: torch.Tensor | None = None
     ) -> ClippedBatch:
@@ -46,6 +46,16 @@ class Clipper(ABC):
         marks an example of padding, which counts for nothing. `weights` multiply the losses: 1 /
         chunks for a mean over the chunks of a document, 1 / multiplicity for noise multiplicity.
         """
+        grouping = Grouping(records, weights)
+        if grouping.empty and not self.placement.sharded:
+            return nothing_but_padding(self.placement.parameters, grouping)
+        return self._add(losses, grouping)
+
+    @abstractmethod
+    def _add(self, losses: Losses, grouping: Grouping) -> ClippedBatch:
+        # Is given a batch of nothing but padding where parameters are sharded: it runs the model,
+        # because the other processes do, and adds nothing.
+        ...
 
     @uncompiled()
     def add_large(self, losses: Iterable[Losses]) -> ClippedBatch:

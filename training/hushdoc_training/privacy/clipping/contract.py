@@ -72,14 +72,6 @@ def positive_norm(clipping_norm: float) -> float:
     return float(clipping_norm)
 
 
-def zeros(parameters: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Returns an empty sum for every parameter."""
-    return {
-        name: torch.zeros_like(p, dtype=torch.float32, memory_format=torch.contiguous_format)
-        for name, p in parameters.items()
-    }
-
-
 def _mixes_records(module: nn.Module) -> bool:
     # SyncBatchNorm and InstanceNorm share this base; an InstanceNorm without running statistics
     # looks at one example at a time.

@@ -16,6 +16,7 @@ from torch.autograd import Function
 from torch.nn import functional as F  # noqa: N812
 
 from hushdoc_training.privacy.clipping.convolutions import Convolution
+from hushdoc_training.privacy.clipping.grouping import Grouping
 from hushdoc_training.privacy.clipping.tape import Tape, Target
 
 Gradient = torch.Tensor
@@ -153,21 +154,14 @@ class LayerNorm(Function):
     def backward(ctx: Any, saved: Saved, gradient: Gradient) -> tuple[Any, ...]:
         """Returns the gradient of x alone."""
         x, mean, deviation, weight, bias = saved
-        kernel = torch.ops.aten.native_layer_norm_backward
-        gradient = gradient.contiguous()
-        of_x = None
-        if ctx.needs_input_grad[1]:
-            of_x = kernel(
-                gradient, x, ctx.shape, mean, deviation, weight, bias, [True, False, False]
-            )[0]
 
-        def of_record(*examples: torch.Tensor) -> tuple[Any, Any]:
-            g, image, m, d = examples
-            wanted = [False, True, bias is not None]
-            return kernel(g, image, ctx.shape, m, d, weight, bias, wanted)[1:]
+        def kernel(g: Any, image: Any, m: Any, d: Any, wanted: list[bool]) -> Any:
+            wanted = [*wanted[:2], wanted[2] and bias is not None]
+            return torch.ops.aten.native_layer_norm_backward(
+                g, image, ctx.shape, m, d, weight, bias, wanted
+            )
 
-        _add_affine(ctx.tape, ctx.slots, of_record, (gradient, x, mean, deviation))
-        return None, of_x, None, None, None, None, None, None
+        return _normalisation_backward(ctx, kernel, (gradient.contiguous(), x, mean, deviation))
 
 
 class GroupNorm(Function):
@@ -201,24 +195,13 @@ class GroupNorm(Function):
     def backward(ctx: Any, saved: Saved, gradient: Gradient) -> tuple[Any, ...]:
         """Returns the gradient of x alone."""
         x, mean, deviation, weight = saved
-        gradient = gradient.contiguous()
 
-        def kernel(*arguments: Any) -> Any:
-            g, image, m, d, wanted = arguments
+        def kernel(g: Any, image: Any, m: Any, d: Any, wanted: list[bool]) -> Any:
             return torch.ops.aten.native_group_norm_backward(
                 g, image, m, d, weight, image.shape[0], *ctx.sizes, wanted
             )
 
-        of_x = None
-        if ctx.needs_input_grad[1]:
-            of_x = kernel(gradient, x, mean, deviation, [True, False, False])[0]
-
-        def of_record(*examples: torch.Tensor) -> tuple[Any, Any]:
-            _, of_weight, of_bias = kernel(*examples, [False, True, True])
-            return of_weight, of_bias
-
-        _add_affine(ctx.tape, ctx.slots, of_record, (gradient, x, mean, deviation))
-        return None, of_x, None, None, None, None, None, None
+        return _normalisation_backward(ctx, kernel, (gradient.contiguous(), x, mean, deviation))
 
 
 class Convolve(Function):
@@ -285,16 +268,23 @@ def _as_autocast(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.get_autocast_dtype(device))
 
 
+def _normalisation_backward(
+    ctx: Any, kernel: Callable[..., Any], per_example: Sequence[torch.Tensor]
+) -> tuple[Any, ...]:
+    # The kernel's last argument says which gradients are wanted: of x, of weight, of bias.
+    of_x = kernel(*per_example, [True, False, False])[0] if ctx.needs_input_grad[1] else None
+    if ctx.tape.listening:
+        _add_affine(ctx.tape.grouping, ctx.slots, kernel, per_example)
+    return None, of_x, None, None, None, None, None, None
+
+
 def _add_affine(
-    tape: Tape,
+    grouping: Grouping,
     slots: tuple[Slot, Slot],
-    of_record: Callable[..., tuple[Any, Any]],
+    kernel: Callable[..., Any],
     per_example: Sequence[torch.Tensor],
 ) -> None:
     # A normalisation's own kernel, called once for every record.
-    if not tape.listening:
-        return
-    grouping = tape.grouping
     examples = [tensor.reshape(grouping.examples, -1, *tensor.shape[1:]) for tensor in per_example]
     for slot in slots:
         if slot is not None:
@@ -303,7 +293,8 @@ def _add_affine(
     for record in range(grouping.num_records):
         if not grouping.size(record):
             continue
-        found = of_record(*(grouping.take(tensor, record).flatten(0, 1) for tensor in examples))
-        for slot, gradient in zip(slots, found, strict=True):
+        mine = (grouping.take(tensor, record).flatten(0, 1) for tensor in examples)
+        found = kernel(*mine, [False, True, True])
+        for slot, gradient in zip(slots, found[1:], strict=True):
             if slot is not None:
                 slot.dense[record] += gradient  # type: ignore[index]

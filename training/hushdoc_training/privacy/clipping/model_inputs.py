@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from types import TracebackType
 from typing import Any, Self
 
 import torch
@@ -41,12 +40,7 @@ class ModelInputs:
             self._handles.append(module.register_forward_hook(self._go))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends it."""
         while self._handles:
             self._handles.pop().remove()

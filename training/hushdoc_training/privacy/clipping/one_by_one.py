@@ -15,28 +15,18 @@ from hushdoc_training.privacy.clipping.clipper import (
     losses_of_examples,
     nothing_but_padding,
 )
-from hushdoc_training.privacy.clipping.contract import (
-    ClippedBatch,
-    Losses,
-    clip_factors,
-)
+from hushdoc_training.privacy.clipping.contract import ClippedBatch, Losses, clip_factors
 from hushdoc_training.privacy.clipping.gradients import differentiate
 from hushdoc_training.privacy.clipping.grouping import Grouping
-from hushdoc_training.privacy.clipping.unwrapped_torch import grad, uncompiled
+from hushdoc_training.privacy.clipping.unwrapped_torch import grad
 
 
 class OneByOne(Clipper):
     """A clipper that is exact for any architecture, at one backward pass per record."""
 
-    @uncompiled()
-    def add(
-        self, losses: Losses, records: torch.Tensor, *, weights: torch.Tensor | None = None
-    ) -> ClippedBatch:
-        """Adds the clipped gradients of a physical batch; see `Clipper.add`."""
-        grouping = Grouping(records, weights)
-        if grouping.empty and not self.placement.sharded:
-            return nothing_but_padding(self.placement.parameters, grouping)
+    def _add(self, losses: Losses, grouping: Grouping) -> ClippedBatch:
         by_example = losses_of_examples(losses, grouping.examples)
+        weights = grouping.weights
         weighted = by_example if weights is None else by_example * weights.to(by_example)
         if grouping.empty:
             self._add_in_turn(weighted.sum(), idle=True)

@@ -18,19 +18,11 @@ import torch
 from torch import nn
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.privacy.clipping.clipper import (
-    Clipper,
-    losses_of_examples,
-    nothing_but_padding,
-)
-from hushdoc_training.privacy.clipping.contract import (
-    ClippedBatch,
-    Losses,
-    clip_factors,
-)
+from hushdoc_training.privacy.clipping.clipper import Clipper, losses_of_examples
+from hushdoc_training.privacy.clipping.contract import ClippedBatch, Losses, clip_factors
 from hushdoc_training.privacy.clipping.gradient_terms import kept_examples
 from hushdoc_training.privacy.clipping.grouping import Grouping
-from hushdoc_training.privacy.clipping.unwrapped_torch import backward, uncompiled
+from hushdoc_training.privacy.clipping.unwrapped_torch import backward
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
@@ -47,14 +39,7 @@ class OpacusHooks(Clipper):
                 "sharded so that it need not stand whole. Use the backend book-keeping."
             )
 
-    @uncompiled()
-    def add(
-        self, losses: Losses, records: torch.Tensor, *, weights: torch.Tensor | None = None
-    ) -> ClippedBatch:
-        """Adds the clipped gradients of a physical batch; see `Clipper.add`."""
-        grouping = Grouping(records, weights)
-        if grouping.empty:
-            return nothing_but_padding(self.placement.parameters, grouping)
+    def _add(self, losses: Losses, grouping: Grouping) -> ClippedBatch:
         before = {name: p.grad for name, p in self.placement.parameters.items()}
         for parameter in self.placement.parameters.values():
             parameter.grad = None

@@ -20,7 +20,7 @@ from torch import distributed as dist
 from torch import nn
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.privacy.clipping.contract import trainable, zeros
+from hushdoc_training.privacy.clipping.contract import trainable
 
 Fill = Callable[[torch.Tensor], Any]
 """Adds something to a tensor of a parameter's whole shape."""
@@ -40,7 +40,10 @@ class Placement:
 
     def zeros(self) -> dict[str, torch.Tensor]:
         """Returns an empty sum for every parameter, as large as what this process keeps of it."""
-        return zeros(self.parameters)
+        return {
+            name: torch.zeros_like(p, dtype=torch.float32, memory_format=torch.contiguous_format)
+            for name, p in self.parameters.items()
+        }
 
     def add(self, sums: Mapping[str, torch.Tensor], name: str, fill: Fill) -> None:
         """Adds what `fill` adds, in this process and in all that hold shards, to a sum."""

@@ -43,16 +43,7 @@ _PUTTING = frozenset(
 def reorders(
     name: str, args: Sequence[Any], kwargs: Mapping[str, Any], is_per_example: IsPerExample
 ) -> bool:
-    """Returns whether a function of examples moves them by content or by an index.
-
-    Examples:
-        >>> x = torch.randn(3, 2)
-        >>> for index in (slice(None), torch.arange(3), torch.tensor([0, 2, 1])):
-        ...     reorders("__getitem__", (x, index), {}, lambda value: value is x)
-        False
-        False
-        True
-    """
+    """Returns whether a function of examples moves them by content or by an index."""
     if name in _PICKING or "unique" in name:
         return True
     if name == "where":

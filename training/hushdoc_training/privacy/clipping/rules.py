@@ -34,13 +34,9 @@ def combine(call: Call) -> Any:
 
 def _linear(call: Call) -> Any:
     x, weight, bias = bound(call, ("input", "weight", "bias"), (None,))
-    slots = (call.slot(weight), call.slot(bias))
     if call.is_shared(x):
         x = tapped(call, x, x.dim(), len(x))
-    check_examples(call, x)
-    return functions.Linear.apply(
-        call.tape.anchor, x, _detached(call, weight), _detached(call, bias), call.tape, slots
-    )
+    return _layer(call, functions.Linear, x, weight, bias)
 
 
 def _embedding(call: Call) -> Any:
@@ -81,17 +77,7 @@ def _layer_norm(call: Call) -> Any:
     )
     if call.is_shared(x) or not call.is_shared(weight) or x.dtype != weight.dtype:
         return _affine(call, F.layer_norm(*watched(call, x), shape, eps=eps), weight, bias, 0)
-    check_examples(call, x)
-    return functions.LayerNorm.apply(
-        call.tape.anchor,
-        x,
-        _detached(call, weight),
-        _detached(call, bias),
-        tuple(shape),
-        eps,
-        call.tape,
-        (call.slot(weight), call.slot(bias)),
-    )
+    return _layer(call, functions.LayerNorm, x, weight, bias, tuple(shape), eps)
 
 
 def _group_norm(call: Call) -> Any:
@@ -102,17 +88,7 @@ def _group_norm(call: Call) -> Any:
     if call.is_shared(x) or not trained or x.dtype != weight.dtype:
         normalised = F.group_norm(*watched(call, x), groups, eps=eps)
         return _affine(call, normalised, weight, bias, x.dim() - 2)
-    check_examples(call, x)
-    return functions.GroupNorm.apply(
-        call.tape.anchor,
-        x,
-        _detached(call, weight),
-        _detached(call, bias),
-        groups,
-        eps,
-        call.tape,
-        (call.slot(weight), call.slot(bias)),
-    )
+    return _layer(call, functions.GroupNorm, x, weight, bias, groups, eps)
 
 
 def _rms_norm(call: Call) -> Any:
@@ -158,7 +134,6 @@ def _convolution(dimensions: int, transposed: bool) -> Rule:
         unbatched = x.dim() == dimensions + 1
         if call.is_shared(x) or unbatched or len(x) % call.tape.grouping.examples:
             raise call.refuse("without a batch of images")
-        check_examples(call, x)
         wide = {
             name: _wide(values.get(name, 0), dimensions)
             for name in ("stride", "dilation", "output_padding")
@@ -170,16 +145,7 @@ def _convolution(dimensions: int, transposed: bool) -> Rule:
             padding=_wide(padding, dimensions),
             **wide,
         )
-        slots = (call.slot(weight), call.slot(bias))
-        return functions.Convolve.apply(
-            call.tape.anchor,
-            x,
-            _detached(call, weight),
-            _detached(call, bias),
-            settings,
-            call.tape,
-            slots,
-        )
+        return _layer(call, functions.Convolve, x, weight, bias, settings)
 
     return rule
 
@@ -224,6 +190,13 @@ def _addmm(call: Call) -> Any:
 def _attention(call: Call) -> Any:
     query = call.args[0] if call.args else call.kwargs["query"]
     return with_taps(call, query.dim(), batch_size(call, query.dim()))
+
+
+def _layer(call: Call, layer: Any, x: torch.Tensor, weight: Any, bias: Any, *settings: Any) -> Any:
+    check_examples(call, x)
+    slots = (call.slot(weight), call.slot(bias))
+    weight, bias = _detached(call, weight), _detached(call, bias)
+    return layer.apply(call.tape.anchor, x, weight, bias, *settings, call.tape, slots)
 
 
 def _affine(call: Call, normalised: Any, weight: Any, bias: Any, trailing: int) -> Any:

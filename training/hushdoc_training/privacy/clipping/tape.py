@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -31,18 +32,21 @@ FORMED_UP_TO = 2.5
 _SMALL = 1 << 18
 
 
+def nodes(tensor: torch.Tensor) -> Iterator[Any]:
+    """Yields every node of the graph that autograd would go back through from a tensor."""
+    waiting, seen = [tensor.grad_fn], set()
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            yield node
+            waiting += [following for following, _ in node.next_functions]
+
+
 def leaves(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """Yields the tensors that a tensor was computed from and that autograd would give gradients."""
-    nodes, seen = [tensor.grad_fn], set()
-    while nodes:
-        node = nodes.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        variable = getattr(node, "variable", None)
-        if variable is not None:
-            yield variable
-        nodes += [following for following, _ in node.next_functions]
+    variables = (getattr(node, "variable", None) for node in nodes(tensor))
+    return (variable for variable in variables if variable is not None)
 
 
 class Target:
