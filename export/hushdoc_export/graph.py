@@ -20,7 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hushdoc.errors import CheckpointError, HushdocError, LimitExceededError, MissingExtraError
+from hushdoc.errors import (
+    CheckpointError,
+    HushdocError,
+    LimitExceededError,
+    MissingExtraError,
+    needs_extra,
+)
 from hushdoc.runtime.session import SCALED_BY_RUN
 
 MAX_MODEL_BYTES = 2**31 - 2**20
@@ -142,10 +148,8 @@ def serialize(proto: Any, *, notes: Mapping[str, str]) -> bytes:
     The proto is stripped; the notes, beside whether activations are scaled by the run, are set in
     place, weights are never copied. A local path that is left in the graph is a CheckpointError.
     """
-    try:
+    with needs_extra("onnx", "export"):
         import onnx
-    except ImportError as error:
-        raise MissingExtraError("onnx", "export") from error
     metadata = dict(notes)
     if any(node.op_type.startswith("DynamicQuantize") for node in proto.graph.node):
         metadata[SCALED_BY_RUN] = "true"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from hushdoc.errors import MissingExtraError
+from hushdoc.errors import needs_extra
 from hushdoc.runtime.session import FATAL, import_onnxruntime
 from hushdoc_export import graph
 
@@ -193,10 +193,8 @@ def _keep_used_domains(proto: Any) -> None:
 
 
 def _onnx() -> Any:
-    try:
+    with needs_extra("onnx", "export"):
         import onnx
-    except ImportError as error:
-        raise MissingExtraError("onnx", "export") from error
     return onnx
 
 

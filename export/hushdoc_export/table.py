@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.artifact.manifest import TABLE_KEY
-from hushdoc.errors import CheckpointError, MissingExtraError
+from hushdoc.errors import CheckpointError, needs_extra
 from hushdoc.hashing import segmentation
 from hushdoc.labels import OUTSIDE
 from hushdoc.runtime.hashed import class_scoring, classifier
@@ -219,10 +219,8 @@ def _step(
 
 
 def _packed(tensors: Mapping[str, npt.NDArray[Any]], notes: Mapping[str, str]) -> bytes:
-    try:
+    with needs_extra("safetensors", "export"):
         from safetensors.numpy import save
-    except ImportError as error:
-        raise MissingExtraError("safetensors", "export") from error
     content: bytes = save(
         {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()},
         metadata=dict(notes),

@@ -31,6 +31,8 @@ ValueError and TypeError are left for a caller's wrong argument.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -190,6 +192,15 @@ class MissingExtraError(HushdocError):
             f"The package '{package}' is not installed, and this step needs it. "
             f"Install it with: pip install 'hushdoc[{extra}]'."
         )
+
+
+@contextmanager
+def needs_extra(package: str, extra: str) -> Iterator[None]:
+    """Turns an ImportError of the block into the error that names the extra."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(package, extra) from error
 
 
 class OCRError(HushdocError):

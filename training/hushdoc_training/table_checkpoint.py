@@ -19,7 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.certificate.claim import Claim
-from hushdoc.errors import ArtifactError, CertificateError, CheckpointError, MissingExtraError
+from hushdoc.errors import (
+    ArtifactError,
+    CertificateError,
+    CheckpointError,
+    needs_extra,
+)
 from hushdoc.hashing import Clusters, FeatureScheme
 from hushdoc.system import atomic_files
 
@@ -84,10 +89,8 @@ def save(folder: Path, table: TableCheckpoint) -> None:
         OutputWriteError: The disk is full or not writable; nothing half-written stays.
         MissingExtraError: safetensors is not installed.
     """
-    try:
+    with needs_extra("safetensors", "training"):
         from safetensors.numpy import save_file
-    except ImportError as error:
-        raise MissingExtraError("safetensors", "training") from error
     texts = {
         "checkpoint.json": {"formatVersion": FORMAT_VERSION, "model": MODEL},
         "labels.json": {"tags": list(table.tags)},
@@ -116,11 +119,9 @@ def load(folder: Path) -> TableCheckpoint:
     """Returns the checkpoint in a folder, or in the run folder around it."""
     if (folder / "checkpoint").is_dir():
         folder = folder / "checkpoint"
-    try:
+    with needs_extra("safetensors", "training"):
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
-    except ImportError as error:
-        raise MissingExtraError("safetensors", "training") from error
     try:
         head = _read(folder / "checkpoint.json")
         if (head.get("formatVersion"), head.get("model")) != (FORMAT_VERSION, MODEL):

@@ -16,7 +16,7 @@ from hushdoc.artifact.artifact import Artifact, open_artifact
 from hushdoc.certificate import certificate as certificates
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.certificate.claim import PublicData
-from hushdoc.errors import InputError, MissingExtraError, TaskMismatchError
+from hushdoc.errors import InputError, TaskMismatchError, needs_extra
 from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc.policy.policy import Policy
 from hushdoc.runtime import graph_classifier, kie
@@ -295,10 +295,8 @@ def _step(opened: Artifact, answers: Answers, scoring: Scoring, data: PublicData
 
 def _renamed(content: bytes, notes: Mapping[str, str]) -> bytes:
     """Returns an ONNX file that names another certificate."""
-    try:
+    with needs_extra("onnx", "export"):
         import onnx
-    except ImportError as error:
-        raise MissingExtraError("onnx", "export") from error
     return graph.serialize(onnx.load_model_from_string(content), notes=notes)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from hushdoc.accounting import mechanism as words
 from hushdoc.accounting.mechanism import Mechanism
-from hushdoc.errors import MissingExtraError
+from hushdoc.errors import needs_extra
 
 _INTERVAL = 1e-4
 _MOST_STEPS = 100_000
@@ -30,10 +30,8 @@ def epsilon(
 
     Its grid of privacy losses has the width `interval`. Without dp-accounting: MissingExtraError.
     """
-    try:
+    with needs_extra("dp_accounting", "offline"):
         from dp_accounting import NeighboringRelation, dp_event, pld, rdp
-    except ImportError as problem:
-        raise MissingExtraError("dp_accounting", "offline") from problem
     neighbours = {
         "add-remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
         "zero-out": NeighboringRelation.ADD_OR_REMOVE_ONE,

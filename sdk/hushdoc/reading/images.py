@@ -12,12 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from hushdoc.document.limits import ReadingLimits
-from hushdoc.errors import (
-    HushdocError,
-    LimitExceededError,
-    MissingExtraError,
-    UnsupportedFormatError,
-)
+from hushdoc.errors import HushdocError, LimitExceededError, UnsupportedFormatError, needs_extra
 from hushdoc.reading.drafting import too_many_pages
 
 if TYPE_CHECKING:
@@ -107,10 +102,8 @@ def no_longer(image: Image.Image, longest: int) -> Image.Image:
 
 @contextmanager
 def _opened(content: bytes, id: str, extra: str) -> Iterator[Image.Image]:
-    try:
+    with needs_extra("PIL", extra):
         from PIL import Image
-    except ImportError as error:
-        raise MissingExtraError("PIL", extra) from error
     try:
         with _decoded(content) as image:
             yield image

@@ -14,12 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from hushdoc.document.limits import ReadingLimits
-from hushdoc.errors import (
-    EncryptedDocumentError,
-    HushdocError,
-    MissingExtraError,
-    UnsupportedFormatError,
-)
+from hushdoc.errors import EncryptedDocumentError, HushdocError, UnsupportedFormatError, needs_extra
 from hushdoc.reading.drafting import too_many_pages
 from hushdoc.reading.pdf_text import TextPage, text_page
 
@@ -63,10 +58,8 @@ def page_image(
     password: str | None = None,
 ) -> Image.Image:
     """Returns a page, counted from 0, as an RGB image of the size that `text_pages` returned."""
-    try:
+    with needs_extra("PIL", "pdf"):
         from PIL import Image
-    except ImportError as error:
-        raise MissingExtraError("PIL", "pdf") from error
     with _opened(content, id, password) as file, _page(file, number, id) as page:
         width, height = page.get_size()
         # No larger than asked for in any way, also where the page has another shape than that.
@@ -92,10 +85,8 @@ def unlocked(content: bytes, *, id: str, password: str) -> bytes:
 
 @contextmanager
 def _opened(content: bytes, id: str, password: str | None) -> Iterator[Any]:
-    try:
+    with needs_extra("pypdfium2", "pdf"):
         import pypdfium2
-    except ImportError as error:
-        raise MissingExtraError("pypdfium2", "pdf") from error
     with _pdfium:
         try:
             file = pypdfium2.PdfDocument(content, password=password)

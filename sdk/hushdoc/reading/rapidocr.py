@@ -12,7 +12,7 @@ from hushdoc import arguments
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.document.page import Word
-from hushdoc.errors import MissingExtraError, OCRError
+from hushdoc.errors import MissingExtraError, OCRError, needs_extra
 from hushdoc.reading.drafting import Corners, Draft, around, number, reading_as
 from hushdoc.reading.images import MIN_SIDE, PAPER, no_longer
 from hushdoc.system import telemetry
@@ -57,10 +57,8 @@ class RapidOCREngine:
         from importlib import metadata
         from importlib.util import find_spec
 
-        try:
+        with needs_extra("rapidocr", "ocr"):
             import rapidocr
-        except ImportError as error:
-            raise MissingExtraError("rapidocr", "ocr") from error
         # Not brought by the extra `ocr`, as its two builds overwrite each other.
         if find_spec("onnxruntime") is None:
             raise MissingExtraError("onnxruntime", "cpu")

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from hushdoc.document.document import Document
 from hushdoc.document.page import BOX_SCALE, Page
-from hushdoc.errors import ArtifactError, InputError, MissingExtraError
+from hushdoc.errors import ArtifactError, InputError, needs_extra
 from hushdoc.runtime.images import ImagePreprocessing, Pixels
 from hushdoc.runtime.scoring import Scoring
 
@@ -152,10 +152,8 @@ class Encoder:
 
     def __init__(self, tokenizer_json: str | bytes | Path, preprocessing: Preprocessing) -> None:
         """Reads a Hugging Face `tokenizer.json`: its content, or the path of the file."""
-        try:
+        with needs_extra("tokenizers", "cpu"):
             from tokenizers import Tokenizer
-        except ImportError as error:
-            raise MissingExtraError("tokenizers", "cpu") from error
         try:
             if isinstance(tokenizer_json, Path):
                 tokenizer_json = tokenizer_json.read_bytes()

@@ -20,12 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc import arguments
-from hushdoc.errors import (
-    ArtifactError,
-    DeviceUnavailableError,
-    LimitExceededError,
-    MissingExtraError,
-)
+from hushdoc.errors import ArtifactError, DeviceUnavailableError, LimitExceededError, needs_extra
 from hushdoc.system import telemetry
 from hushdoc.system.cores import usable_cores
 
@@ -238,10 +233,8 @@ def import_onnxruntime() -> Any:
         if "onnxruntime" in sys.modules:
             return sys.modules["onnxruntime"]
         refuse_both_builds()
-        try:
+        with needs_extra("onnxruntime", "cpu"):
             import onnxruntime
-        except ImportError as error:
-            raise MissingExtraError("onnxruntime", "cpu") from error
         onnxruntime.set_default_logger_severity(FATAL)
         return onnxruntime
 

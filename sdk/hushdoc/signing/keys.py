@@ -15,12 +15,10 @@ from __future__ import annotations
 import binascii
 import hashlib
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from hushdoc.errors import InputError, MissingExtraError
+from hushdoc.errors import InputError, needs_extra
 from hushdoc.system import atomic_files
 
 if TYPE_CHECKING:
@@ -60,7 +58,7 @@ _P256_B = 0x5AC635D8AA3A93E7B3EBBD55769886BC651D06B0CC53B0F63BCE3C3E27D2604B
 
 def generate_key(algorithm: str = ED25519) -> PrivateKey:
     """Returns a new private key of one of ALGORITHMS from the operating system's randomness."""
-    with _key_library():
+    with needs_extra("cryptography", "keys"):
         from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
     if algorithm == ED25519:
@@ -84,7 +82,7 @@ def write_private_key(private_key: PrivateKey, path: Path) -> None:
 
 def load_private_key(path: Path) -> PrivateKey:
     """Returns the private key of an unencrypted PEM file; BAD_KEY for any other file."""
-    with _key_library():
+    with needs_extra("cryptography", "keys"):
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ec, ed25519
@@ -113,7 +111,7 @@ def load_public_key(path: Path) -> tuple[str, bytes]:
     raw = _ed25519_from_pem(content)
     if raw is not None:
         return ED25519, raw
-    with _key_library():
+    with needs_extra("cryptography", "keys"):
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives import serialization
 
@@ -165,7 +163,7 @@ def verifies(public_key: bytes, algorithm: str, signature: bytes, message: bytes
     """Returns whether a key made the signature of the message.
 
     `key_problem` must have found nothing in the key. P-256 signatures are canonical DER and need
-    `cryptography` (MissingExtraError).
+    `cryptography` (needs_extra).
     """
     holds = _ed25519_holds if algorithm == ED25519 else _ecdsa_p256_holds
     return holds(public_key, signature, message)
@@ -231,7 +229,7 @@ def _ed25519_holds(public_key: bytes, signature: bytes, message: bytes) -> bool:
 
 
 def _ecdsa_p256_holds(public_key: bytes, signature: bytes, message: bytes) -> bool:
-    with _key_library():
+    with needs_extra("cryptography", "keys"):
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives import hashes
         from cryptography.hazmat.primitives.asymmetric import ec, utils
@@ -256,15 +254,6 @@ def _ed25519_from_pem(content: bytes) -> bytes | None:
         return None
     is_ed25519 = der.startswith(_ED25519_DER) and len(der) == len(_ED25519_DER) + 32
     return der[len(_ED25519_DER) :] if is_ed25519 else None
-
-
-@contextmanager
-def _key_library() -> Iterator[None]:
-    """Turns an ImportError of the block into the error that names the extra."""
-    try:
-        yield
-    except ImportError as error:
-        raise MissingExtraError("cryptography", "keys") from error
 
 
 def _bad_private_key(path: Path, found: str) -> InputError:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.document.page import Box, Page
-from hushdoc.errors import InputError, LimitExceededError, MissingExtraError
+from hushdoc.errors import InputError, LimitExceededError, needs_extra
 
 if TYPE_CHECKING:
     from PIL import Image, ImageFont
@@ -52,10 +52,8 @@ class View:
 
 def require_pillow() -> None:
     """Raises MissingExtraError unless Pillow is installed."""
-    try:
+    with needs_extra("PIL", "images"):
         import PIL  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("PIL", "images") from error
 
 
 def background(page: Page, image: Image.Image | Path | str | None) -> Image.Image:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.certificate.audit_reports import Audit
-from hushdoc.errors import MissingExtraError
+from hushdoc.errors import needs_extra
 
 Scores = npt.NDArray[np.float64]
 Interval = tuple[float, float]
@@ -151,10 +151,8 @@ def placements(scores: Scores, others: Scores) -> Scores:
 
 def clopper_pearson(hits: int, total: int, error: float) -> Interval:
     """Returns the exact interval of a share (CP34); half of the error lies on each side."""
-    try:
+    with needs_extra("scipy", "crf"):
         from scipy.stats import beta  # type: ignore[import-untyped]
-    except ImportError as problem:
-        raise MissingExtraError("scipy", "crf") from problem
     low = 0.0 if hits == 0 else float(beta.ppf(error / 2, hits, total - hits + 1))
     high = 1.0 if hits == total else float(beta.ppf(1 - error / 2, hits + 1, total - hits))
     return low, high

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc.errors import MissingExtraError
+from hushdoc.errors import needs_extra
 from hushdoc_training.audit import float_pattern, row_traces
 from hushdoc_training.audit.roc import Attack, Scores, measured, placements
 
@@ -54,10 +54,8 @@ def signals(weights: npt.NDArray[np.floating]) -> Scores:
 
 def _scores(seen: Scores, is_genuine: npt.NDArray[np.int64], seed: int) -> Scores:
     """Returns the classifier's score of each row, learned on the half that it is not in."""
-    try:
+    with needs_extra("scikit-learn", "crf"):
         from sklearn.ensemble import HistGradientBoostingClassifier
-    except ImportError as error:
-        raise MissingExtraError("scikit-learn", "crf") from error
     half = np.random.default_rng(seed).permutation(len(is_genuine)) % 2
     scores = np.empty(len(is_genuine))
     for side in (0, 1):

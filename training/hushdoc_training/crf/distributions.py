@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc.errors import InputError, MissingExtraError
+from hushdoc.errors import InputError, needs_extra
 from hushdoc_training.randomness.secret_stream import SecretStream
 
 Floats = npt.NDArray[np.float64]
@@ -149,10 +149,8 @@ def fitted(family: str, rows: Floats, stream: SecretStream, *, parts: int = 3) -
 
 
 def _gaussian_mixture(rows: Floats, parts: int, stream: SecretStream) -> Mixture:
-    try:
+    with needs_extra("scikit-learn", "crf"):
         from sklearn.mixture import GaussianMixture
-    except ImportError as error:
-        raise MissingExtraError("scikit-learn", "crf") from error
     spread = rows.std(axis=0)
     spread[spread == 0] = 1.0
     chosen = (

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc.errors import AnnotationError, MissingExtraError
+from hushdoc.errors import AnnotationError, needs_extra
 from hushdoc.hashing import Features, FeatureScheme
 
 ALGORITHMS = ("pa", "ap", "arow", "l2sgd", "lbfgs")
@@ -158,10 +158,8 @@ def _names(content: bytes, at: int) -> npt.NDArray[np.int64]:
 
 
 def _trainer(algorithm: str, settings: Mapping[str, float | int | bool]) -> Any:
-    try:
+    with needs_extra("python-crfsuite", "crf"):
         import pycrfsuite
-    except ImportError as error:
-        raise MissingExtraError("python-crfsuite", "crf") from error
     return pycrfsuite.Trainer(algorithm=algorithm, params=dict(settings), verbose=False)
 
 

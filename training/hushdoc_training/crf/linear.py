@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc.errors import AnnotationError, MissingExtraError
+from hushdoc.errors import AnnotationError, needs_extra
 from hushdoc.hashing import Features
 from hushdoc_training.crf.fitting import FittedTable
 
@@ -74,10 +74,8 @@ def hashed(texts: Sequence[str], rows: int, *, min_document_frequency: int = 1) 
     They are counted as words: by rows, a rare one would pass for frequent as soon as others
     share its row.
     """
-    try:
+    with needs_extra("scikit-learn", "crf"):
         from sklearn.feature_extraction.text import HashingVectorizer
-    except ImportError as error:
-        raise MissingExtraError("scikit-learn", "crf") from error
     split = HashingVectorizer().build_analyzer()
     found = [split(text) for text in texts]
     counts = Counter(word for words in found for word in set(words))
@@ -92,11 +90,9 @@ def _as_it_is(words: Sequence[str]) -> Sequence[str]:
 
 def counted(features: Features, rows: int) -> Any:
     """Returns how often each text has each row, every text of length 1."""
-    try:
+    with needs_extra("scikit-learn", "crf"):
         from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
         from sklearn.preprocessing import normalize
-    except ImportError as error:
-        raise MissingExtraError("scikit-learn", "crf") from error
     ones = np.ones(len(features.indices))
     shape = features.num_items, rows
     matrix = csr_matrix((ones, features.indices, features.offsets), shape=shape)
@@ -177,8 +173,6 @@ def from_sklearn(model: Any, columns: npt.NDArray[np.intp], rows: int) -> Linear
 
 def support_vectors(*, intercept: bool = True) -> Any:
     """Returns an unfitted linear support vector machine by stochastic gradients."""
-    try:
+    with needs_extra("scikit-learn", "crf"):
         from sklearn.linear_model import SGDClassifier
-    except ImportError as error:
-        raise MissingExtraError("scikit-learn", "crf") from error
     return SGDClassifier(alpha=1e-5, random_state=0, fit_intercept=intercept)

