@@ -163,7 +163,7 @@ def verifies(public_key: bytes, algorithm: str, signature: bytes, message: bytes
     """Returns whether a key made the signature of the message.
 
     `key_problem` must have found nothing in the key. P-256 signatures are canonical DER and need
-    `cryptography` (needs_extra).
+    `cryptography` (MissingExtraError).
     """
     holds = _ed25519_holds if algorithm == ED25519 else _ecdsa_p256_holds
     return holds(public_key, signature, message)
