@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hushdoc_corruption import PREPROCESSING, Act, Scene, acceptances, case, refusals
+from hushdoc_corruption import PREPROCESSING, Scene, acceptances, case, refusals, sealed_model
 
 ID = "0123456789abcdef0123456789abcdef"
 
@@ -223,10 +223,6 @@ ONNX: dict[str, dict[str, Make]] = {
 }
 
 
-def _sealed_model(make: Make, name: str = "onnx__model_DOT_onnx") -> Act:
-    return lambda scene: scene.seal(contents=scene.files(**{name: make(scene.build)}))
-
-
 def _entry_of_another_name(scene: Scene) -> None:
     """The entry is in the signed format, whatever it is called."""
     identity = dataclasses.replace(scene.build.certify().model, entry="model.bin")
@@ -243,23 +239,23 @@ def _entry_of_another_name(scene: Scene) -> None:
 
 CASES = (
     *(
-        case(f"formats/onnx-{name}", _sealed_model(make), code)
+        case(f"formats/onnx-{name}", sealed_model(make), code)
         for code, makes in ONNX.items()
         for name, make in makes.items()
     ),
     # Walking up to the limit takes a second or more, so it is done once.
     case(
-        "formats/onnx-two-million-nodes", _sealed_model(_many_fields), "BAD_ONNX", ways=("verify",)
+        "formats/onnx-two-million-nodes", sealed_model(_many_fields), "BAD_ONNX", ways=("verify",)
     ),
     case(
         "formats/onnx-second-model-with-custom-operator",
-        _sealed_model(_foreign_in("node"), "onnx__second_DOT_ONNX"),
+        sealed_model(_foreign_in("node"), "onnx__second_DOT_ONNX"),
         "CUSTOM_OP",
     ),
     case("formats/onnx-entry-of-another-name", _entry_of_another_name, "CUSTOM_OP"),
     case(
         "formats/onnx-second-model-of-another-certificate",
-        _sealed_model(_with_id("f" * 32), "more_DOT_onnx"),
+        sealed_model(_with_id("f" * 32), "more_DOT_onnx"),
         "EMBEDDED_METADATA_MISMATCH",
     ),
 )
@@ -270,13 +266,13 @@ test_is_refused = refusals(CASES)
 
 test_what_is_harmless_comes_as_far_as_the_door = acceptances(
     {
-        "subgraphs": _sealed_model(_deep(21)),
-        "properties": _sealed_model(_properties(("a", "1"), ("b", "2"))),
-        "unknown-fields": _sealed_model(
+        "subgraphs": sealed_model(_deep(21)),
+        "properties": sealed_model(_properties(("a", "1"), ("b", "2"))),
+        "unknown-fields": sealed_model(
             lambda b: b.onnx(b.number(1000, 7), b.message(1001, "unknown to us"))
         ),
-        "operator-of-the-runtime": _sealed_model(_operator("FastGelu", "com.microsoft")),
-        "data-inside": _sealed_model(_tensor(lambda b: b.number(14, 0))),
+        "operator-of-the-runtime": sealed_model(_operator("FastGelu", "com.microsoft")),
+        "data-inside": sealed_model(_tensor(lambda b: b.number(14, 0))),
     }
 )
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hushdoc_corruption import ENVELOPE, Act, Scene
+from hushdoc_corruption import ENVELOPE, Act, Scene, edit_envelope, forged, sealed_model
 
 from hushdoc import __main__ as program
 from hushdoc.certificate import audit_reports
@@ -146,32 +146,23 @@ def require_harmless(shown: str, what: str) -> None:
 LIMITS = ("--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document")
 
 
-def _verbs(scene: Scene) -> dict[str, tuple[str, ...]]:
-    trust = str(scene.outside / "trust.json")
-    folder = str(scene.folder)
-    demanded = (folder, "--trust", trust, *LIMITS)
-    return {
-        "inspect": ("inspect", folder),
-        "inspect-json": ("inspect", folder, "--json"),
-        "inspect-trust": ("inspect", folder, "--trust", trust),
-        "verify": ("verify", *demanded),
-        "verify-json": ("verify", *demanded, "--json"),
-        "cyclonedx": ("certificate", "export", folder, "--format", "cyclonedx"),
-        "opendp": ("certificate", "export", folder, "--format", "opendp"),
-        "card": ("certificate", "export", folder, "--format", "card"),
-    }
+DEMANDED = ("verify", "FOLDER", "--trust", "TRUST", *LIMITS)
+EXPORTED = ("certificate", "export", "FOLDER", "--format")
+VERBS = {
+    "inspect": ("inspect", "FOLDER"),
+    "inspect-json": ("inspect", "FOLDER", "--json"),
+    "inspect-trust": ("inspect", "FOLDER", "--trust", "TRUST"),
+    "verify": DEMANDED,
+    "verify-json": (*DEMANDED, "--json"),
+    "cyclonedx": (*EXPORTED, "cyclonedx"),
+    "opendp": (*EXPORTED, "opendp"),
+    "card": (*EXPORTED, "card"),
+}
 
 
-VERBS = (
-    "inspect",
-    "inspect-json",
-    "inspect-trust",
-    "verify",
-    "verify-json",
-    "cyclonedx",
-    "opendp",
-    "card",
-)
+def _run(verb: str, scene: Scene, *more: str) -> int:
+    places = {"FOLDER": str(scene.folder), "TRUST": str(scene.outside / "trust.json")}
+    return program.main([*(places.get(word, word) for word in VERBS[verb]), *more])
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -187,7 +178,7 @@ def test_no_text_of_a_certificate_reaches_the_terminal(
     )
     scene.build.append_audit(scene.folder, scene.other_key, report)
     _trust_file(scene, HOSTILE)
-    code = program.main(_verbs(scene)[verb])
+    code = _run(verb, scene)
     shown = capsys.readouterr()
     assert code == (5 if verb.startswith("verify") else 0)
     assert "\\u202e" in shown.out, "the hostile texts are shown, escaped"
@@ -205,10 +196,10 @@ def test_no_text_of_a_certificate_becomes_markup(
     pages = []
     for verb in ("inspect", "verify"):
         page = scene.outside / f"{verb}.html"
-        program.main((*_verbs(scene)[verb], "--html", str(page)))
+        _run(verb, scene, "--html", str(page))
         pages.append(page.read_text("utf-8"))
     capsys.readouterr()
-    program.main(_verbs(scene)["card"])
+    _run("card", scene)
     # Inside a fence Markdown shows what stands there; no text may end the fence.
     card = re.sub("^```.*?^```$", "", capsys.readouterr().out, flags=re.DOTALL | re.MULTILINE)
     assert "## " in card
@@ -229,63 +220,37 @@ def test_no_name_of_a_file_reaches_the_terminal(
     _trust_file(scene)
     (scene / name).write_bytes(b"x")
     for verb in ("verify", "verify-json"):
-        assert program.main(_verbs(scene)[verb]) == 4
+        assert _run(verb, scene) == 4
         shown = capsys.readouterr()
         require_harmless(shown.out + shown.err, verb)
 
 
-def _envelope(**change: Any) -> Act:
-    return lambda scene: scene.write_envelope({**scene.envelope(), **change})
-
-
 REFUSED: dict[str, Act] = {
-    "payload-type": _envelope(payloadType=HOSTILE),
-    "key-id": _envelope(signatures=[{"keyid": HOSTILE, "sig": ""}]),
-    "no-json": lambda scene: (scene / ENVELOPE).write_text(HOSTILE),  # type: ignore[dict-item, return-value]
-    "key-twice": lambda scene: (scene / ENVELOPE).write_text(  # type: ignore[dict-item, return-value]
+    "payload-type": edit_envelope(lambda d: d.update(payloadType=HOSTILE)),
+    "key-id": edit_envelope(lambda d: d.update(signatures=[{"keyid": HOSTILE, "sig": ""}])),
+    "no-json": lambda scene: (scene / ENVELOPE).write_text(HOSTILE),
+    "key-twice": lambda scene: (scene / ENVELOPE).write_text(
         f"{{{json.dumps(HOSTILE)}: 1, {json.dumps(HOSTILE)}: 1}}"
     ),
-    "predicate-type": lambda scene: scene.forge(lambda d: d.update(predicateType=HOSTILE)),
-    "file-name": lambda scene: scene.forge(lambda d: d["subject"][0].update(name=HOSTILE)),
-    "entry": lambda scene: scene.forge(lambda d: d["predicate"]["model"].update(entry=HOSTILE)),
-    "task": lambda scene: scene.forge(lambda d: d["predicate"]["model"].update(task=HOSTILE)),
-    "critical": lambda scene: scene.forge(lambda d: d["predicate"].update(critical=[HOSTILE])),
+    "predicate-type": forged("predicateType", HOSTILE),
+    "file-name": forged("subject.0.name", HOSTILE),
+    "entry": forged("predicate.model.entry", HOSTILE),
+    "task": forged("predicate.model.task", HOSTILE),
+    "critical": forged("predicate.critical", [HOSTILE]),
     "unknown-key": lambda scene: scene.forge(lambda d: d["predicate"].update({HOSTILE: 1})),
-    "unit": lambda scene: scene.forge(
-        lambda d: d["predicate"]["guarantees"][0].update(unit=HOSTILE)
-    ),
+    "unit": forged("predicate.guarantees.0.unit", HOSTILE),
     "event": lambda scene: scene.forge(
         lambda d: d["predicate"]["transcripts"].update({HOSTILE: {"type": HOSTILE}})
     ),
-    "transcript": lambda scene: scene.forge(
-        lambda d: d["predicate"]["guarantees"][0].update(transcript=HOSTILE)
+    "transcript": forged("predicate.guarantees.0.transcript", HOSTILE),
+    "data-of-an-access": forged("predicate.dataAccesses.0.data", HOSTILE),
+    "reason": forged("predicate.guarantees.0.reason", HOSTILE),
+    "embedded-id": sealed_model(lambda b: b.onnx(metadata={"hushdoc.certificate_id": HOSTILE})),
+    "operator": sealed_model(
+        lambda b: b.onnx(graph=b.message(1, b.message(4, HOSTILE), b.message(7, HOSTILE)))
     ),
-    "data-of-an-access": lambda scene: scene.forge(
-        lambda d: d["predicate"]["dataAccesses"][0].update(data=HOSTILE)
-    ),
-    "reason": lambda scene: scene.forge(
-        lambda d: d["predicate"]["guarantees"][0].update(reason=HOSTILE)
-    ),
-    "embedded-id": lambda scene: scene.seal(
-        contents=scene.files(
-            onnx__model_DOT_onnx=scene.build.onnx(metadata={"hushdoc.certificate_id": HOSTILE})
-        )
-    ),
-    "operator": lambda scene: scene.seal(
-        contents=scene.files(
-            onnx__model_DOT_onnx=scene.build.onnx(
-                graph=scene.build.message(
-                    1, scene.build.message(4, HOSTILE), scene.build.message(7, HOSTILE)
-                )
-            )
-        )
-    ),
-    "metadata-key-twice": lambda scene: scene.seal(
-        contents=scene.files(
-            onnx__model_DOT_onnx=scene.build.onnx(
-                *[scene.build.message(14, scene.build.message(1, HOSTILE))] * 2
-            )
-        )
+    "metadata-key-twice": sealed_model(
+        lambda b: b.onnx(*[b.message(14, b.message(1, HOSTILE))] * 2)
     ),
     "manifest": lambda scene: scene.seal(
         contents=scene.files(hushdoc_DOT_json=json.dumps({HOSTILE: HOSTILE}).encode())
@@ -293,7 +258,7 @@ REFUSED: dict[str, Act] = {
     "link": lambda scene: (
         (scene / "labels.json").unlink(),
         (scene / "labels.json").symlink_to("/" + HOSTILE.replace("\0", "")),
-    )[0],
+    ),
 }
 
 
@@ -305,7 +270,7 @@ def test_no_message_of_a_refusal_reaches_the_terminal(
     _trust_file(scene)
     REFUSED[place](scene)
     for verb in ("verify", "verify-json", "inspect-trust"):
-        code = program.main(_verbs(scene)[verb])
+        code = _run(verb, scene)
         shown = capsys.readouterr()
         require_harmless(shown.out + shown.err, f"{verb} of {place}")
         if verb.startswith("verify"):
@@ -320,7 +285,7 @@ def test_no_text_of_a_trust_store_or_policy_reaches_the_terminal(
     data = json.loads(trust.read_bytes())
     for change in ({HOSTILE: 1}, {"version": HOSTILE}, {"keys": [{HOSTILE: 1}]}):
         trust.write_text(json.dumps({**data, **change}))
-        assert program.main(_verbs(scene)["verify"]) == 3
+        assert _run("verify", scene) == 3
         shown = capsys.readouterr()
         require_harmless(shown.out + shown.err, str(change))
     policy = scene.outside / "policy.toml"
@@ -352,7 +317,7 @@ def test_no_text_is_wrapped_into_a_line_of_the_programs_own(
         statement = attempt
     scene.sign(json.dumps(statement).encode())
     for verb in VERBS:
-        program.main(_verbs(scene)[verb])
+        _run(verb, scene)
         lines = capsys.readouterr().out.splitlines()
         assert not [line for line in lines if line.startswith((FORGED_LINE, "Signed by every"))], (
             verb

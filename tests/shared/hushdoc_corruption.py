@@ -382,6 +382,11 @@ def forged(path: str, value: Any) -> Callable[[Scene], None]:
     return lambda scene: scene.forge(lambda statement: set_in(statement, path, value))
 
 
+def sealed_model(make: Callable[[Any], bytes], name: str = "onnx__model_DOT_onnx") -> Act:
+    """Returns the act of a signer who seals the model that is made of the builders."""
+    return lambda scene: scene.seal(contents=scene.files(**{name: make(scene.build)}))
+
+
 def claims_of(event: Mechanism, **change: Any) -> Act:
     """Epsilon 8 at 1e-5, claimed of this mechanism by a dishonest signer."""
 

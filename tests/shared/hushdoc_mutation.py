@@ -34,7 +34,7 @@ SECONDS = 5.0
 """No single input may take more CPU time to refuse: other processes' time is not counted."""
 
 
-@dataclass(kw_only=True)
+@dataclass
 class Target:
     """One thing that is read.
 
@@ -112,29 +112,18 @@ class Toy:
         self.write_statement(content)
         return self.verify()
 
-    def read_file(self, name: str, content: bytes) -> object:
-        """Reads any bytes as one of the files, signed again."""
+    def read_file(self, name: str, content: bytes, *, signed: bool = True) -> object:
+        """Reads any bytes as one of the files, signed again unless others are to be signed."""
         path = self.folder / name
         sound = path.read_bytes()
         path.write_bytes(content)
         statement = json.loads(json.dumps(self.statement))
         for subject in statement["subject"]:
-            if subject["name"] == name:
+            if signed and subject["name"] == name:
                 subject["digest"]["sha256"] = hashlib.sha256(content).hexdigest()
                 subject["annotations"]["size"] = len(content)
         try:
             self.write_statement(json.dumps(statement).encode())
-            return self.verify()
-        finally:
-            path.write_bytes(sound)
-
-    def read_unsigned(self, name: str, content: bytes) -> object:
-        """Reads any bytes as one of the files, of which others were signed."""
-        path = self.folder / name
-        sound = path.read_bytes()
-        path.write_bytes(content)
-        try:
-            self.write_statement(json.dumps(self.statement).encode())
             return self.verify()
         finally:
             path.write_bytes(sound)
@@ -156,17 +145,11 @@ class TableToy(Toy):
                 "table": {"dtype": "F32", "shape": [ROWS, COLUMNS], "data_offsets": [0, 128]},
             }
         ).encode()
+        declared = {"tensor": "table", "rows": ROWS, "columns": COLUMNS, "reference": None}
         manifest = {
             **self.build.MANIFEST,
             "entry": TABLE,
-            "preprocessing": {
-                "hashTable": {
-                    "tensor": "table",
-                    "rows": ROWS,
-                    "columns": COLUMNS,
-                    "reference": None,
-                }
-            },
+            "preprocessing": {"hashTable": declared},
         }
         return self.build.files(  # type: ignore[no-any-return]
             onnx__model_DOT_onnx=None,
@@ -202,45 +185,22 @@ def targets(build: ModuleType, folder: Path) -> tuple[Target, ...]:
         return Policy.from_toml(folder / "policy.toml")
 
     def of_file(name: str, toy: Toy, *, signed: bool = True) -> Callable[[bytes], object]:
-        read = toy.read_file if signed else toy.read_unsigned
-        return lambda content: read(name, content)
+        return lambda content: toy.read_file(name, content, signed=signed)
 
-    entry = build.ENTRY
+    entry, statement = build.ENTRY, json.dumps(model.statement).encode()
+    envelope = (model.folder / build.ENVELOPE).read_bytes()
+    manifest, onnx, weights = sound["hushdoc.json"], sound[entry], sound[TABLE]
     return (
-        Target(
-            name="envelope",
-            sound=(model.folder / build.ENVELOPE).read_bytes(),
-            read=model.read_envelope,
-            is_json=True,
-        ),
-        Target(
-            name="statement",
-            sound=json.dumps(model.statement).encode(),
-            read=model.read_statement,
-            is_json=True,
-        ),
-        Target(
-            name="promise",
-            sound=json.dumps(model.statement).encode(),
-            read=model.read_statement,
-            restate=True,
-        ),
-        Target(
-            name="manifest",
-            sound=sound["hushdoc.json"],
-            read=of_file("hushdoc.json", model),
-            is_json=True,
-        ),
-        Target(name="onnx", sound=sound[entry], read=of_file(entry, model)),
-        Target(name="safetensors", sound=sound[TABLE], read=of_file(TABLE, table)),
-        Target(name="unsigned-onnx", sound=sound[entry], read=of_file(entry, model, signed=False)),
-        Target(
-            name="unsigned-safetensors",
-            sound=sound[TABLE],
-            read=of_file(TABLE, table, signed=False),
-        ),
-        Target(name="trust-store", sound=store.to_json(), read=TrustStore.from_json, is_json=True),
-        Target(name="revocation-list", sound=revoked.to_json(), read=read_list, is_json=True),
+        Target("envelope", envelope, model.read_envelope, is_json=True),
+        Target("statement", statement, model.read_statement, is_json=True),
+        Target("promise", statement, model.read_statement, restate=True),
+        Target("manifest", manifest, of_file("hushdoc.json", model), is_json=True),
+        Target("onnx", onnx, of_file(entry, model)),
+        Target("safetensors", weights, of_file(TABLE, table)),
+        Target("unsigned-onnx", onnx, of_file(entry, model, signed=False)),
+        Target("unsigned-safetensors", weights, of_file(TABLE, table, signed=False)),
+        Target("trust-store", store.to_json(), TrustStore.from_json, is_json=True),
+        Target("revocation-list", revoked.to_json(), read_list, is_json=True),
         Target(
             name="policy",
             sound=b'trust = "trust.json"\nmax_epsilon = 8\nmax_delta = 1e-5\n'
