@@ -19,12 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.certificate.claim import Claim
-from hushdoc.errors import (
-    ArtifactError,
-    CertificateError,
-    CheckpointError,
-    needs_extra,
-)
+from hushdoc.errors import ArtifactError, CertificateError, CheckpointError, needs_extra
 from hushdoc.hashing import Clusters, FeatureScheme
 from hushdoc.system import atomic_files
 

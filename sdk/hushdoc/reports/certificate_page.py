@@ -22,16 +22,7 @@ from hushdoc.explanation.limits import not_guaranteed
 from hushdoc.explanation.terms import ADVERSARY_WORDS, ASSURANCE_WORDS, UNIT_WORDS
 from hushdoc.reports import audit_sections, page_sections
 from hushdoc.reports.profile_chart import profile_chart
-from hushdoc.viewing.markup import (
-    banner,
-    bars,
-    bullets,
-    figures,
-    page,
-    paragraph,
-    safe,
-    section,
-)
+from hushdoc.viewing.markup import banner, bars, bullets, figures, page, paragraph, safe, section
 
 if TYPE_CHECKING:
     from hushdoc.artifact.artifact import VerificationReport

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from hushdoc_training.invented import (
-    people,
-    phrases,
-    places,
-    prose,
-    values,
-)
+from hushdoc_training.invented import people, phrases, places, prose, values
 from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.word_lists import word_lists
 

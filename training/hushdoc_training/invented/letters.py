@@ -58,6 +58,7 @@ def _head(draft: Draft, wanted: list[tuple[str, str, str | None]], y: int) -> in
 def memo(draft: Draft, y: int) -> int:
     """Lays out a memo."""
     rng = draft.rng
+    x0, x1 = draft.left, draft.right
     if rng.flip(0.65):
         y = page_elements.letterhead(draft, y)
     if rng.flip(0.75):
@@ -80,21 +81,17 @@ def memo(draft: Draft, y: int) -> int:
     y = _body(draft, y, rng.integer(1, 9))
     if rng.flip(0.4) and y < draft.limit - 60:
         text = people.name(rng)
-        x = rng.pick((draft.left, (draft.left + draft.right) // 2))
+        x = rng.pick((x0, (x0 + x1) // 2))
         logos.scrawl(draft.sheet, rng, x, x + 130, y + 30)
-        y = draft.put(text, x, draft.right, y + 36, draft.style.body).y1
+        y = draft.put(text, x, x1, y + 36, draft.style.body).y1
     if rng.flip(0.3) and y < draft.limit - 40:
         y = draft.put(
-            f"{rng.letters(3)}/{rng.letters(3).lower()}",
-            draft.left,
-            draft.right,
-            y + 8,
-            draft.style.body,
+            f"{rng.letters(3)}/{rng.letters(3).lower()}", x0, x1, y + 8, draft.style.body
         ).y1
     if rng.flip(0.4) and y < draft.limit - 60:
         copies = Entry(rng.word("letters.copies"), "person")
         names = _names(draft, rng.integer(1, 5))
-        y = form_labels.beside(draft, copies, draft.left, draft.right, y + 8, lines=6, text=names)
+        y = form_labels.beside(draft, copies, x0, x1, y + 8, lines=6, text=names)
     return y
 
 
@@ -128,6 +125,7 @@ def _body(draft: Draft, y: int, parts: int) -> int:
 def fax(draft: Draft, y: int) -> int:
     """Lays out the cover sheet of a fax."""
     rng = draft.rng
+    x0, x1 = draft.left, draft.right
     if rng.flip(0.6):
         page_elements.fax_line(draft)
         y += 14
@@ -136,17 +134,13 @@ def fax(draft: Draft, y: int) -> int:
     text = rng.word("letters.fax_titles")
     if rng.flip(0.2):
         big = Face(family=rng.pick(("sans", "times", "plain")), size=rng.integer(32, 54), bold=True)
-        y = draft.sheet.put("FAX", draft.left, y, big, role="header").y1 + 8
+        y = draft.sheet.put("FAX", x0, y, big, role="header").y1 + 8
     else:
         y = page_elements.title(draft, y, text)
     wanted = _fax_keys(draft)
     if rng.flip(0.3):
         y = form_labels.ledger(
-            draft,
-            [Entry(label, value_type) for label, value_type in wanted],
-            draft.left,
-            draft.right,
-            y,
+            draft, [Entry(label, value_type) for label, value_type in wanted], x0, x1, y
         )
     else:
         filled = [
@@ -156,23 +150,13 @@ def fax(draft: Draft, y: int) -> int:
         y = _head(draft, [*filled], y)
     if rng.flip(0.35):
         found = ("Urgent", "For review", "Please comment", "Please reply", "Original to follow")
-        y = (
-            checkboxes.choice(draft, draft.left, draft.right, y, found=found[: rng.integer(2, 5)])
-            + 6
-        )
+        y = checkboxes.choice(draft, x0, x1, y, found=found[: rng.integer(2, 5)]) + 6
     if rng.flip(0.7):
         label = rng.pick(
             ("Comments", "Message", "Notes", "Remarks", "Special instructions", "Comments/Notes")
         )
         y = (
-            form_labels.passage(
-                draft,
-                Entry(label, "text"),
-                draft.left,
-                draft.right,
-                y,
-                sentences=rng.integer(0, 3),
-            )
+            form_labels.passage(draft, Entry(label, "text"), x0, x1, y, sentences=rng.integer(0, 3))
             + 10
         )
     elif rng.flip(0.6):
@@ -184,7 +168,7 @@ def fax(draft: Draft, y: int) -> int:
             f"If you do not receive all pages, please call {values.phone(rng)} "
             f"{rng.pick(('as soon as possible', 'immediately', 'at once'))}."
         )
-        y = draft.put(text, draft.left, draft.right, y + 10, draft.style.body).y1
+        y = draft.put(text, x0, x1, y + 10, draft.style.body).y1
     return y
 
 
@@ -198,10 +182,7 @@ def _fax_keys(draft: Draft) -> list[tuple[str, str]]:
         ),
         (rng.word("letters.from"), "person"),
         (rng.pick(("Date", "DATE", "Date sent", "Date/Time")), "date"),
-        (
-            rng.word("letters.page_counts"),
-            "pages",
-        ),
+        (rng.word("letters.page_counts"), "pages"),
     ]
     for label, value_type in (
         ("Company", "company"),
@@ -249,32 +230,30 @@ def _notice(draft: Draft, y: int) -> int:
 def notice(draft: Draft, y: int) -> int:
     """Lays out a letter or notice with few keys and much text, maybe with a slip to return."""
     rng = draft.rng
+    x0, x1 = draft.left, draft.right
     if rng.flip(0.8):
         y = page_elements.letterhead(draft, y)
     day = values.format_date(values.day(rng, 1965, 2005), draft.style.date_style)
-    where = rng.pick((draft.left, (draft.left + draft.right) // 2, draft.right - 200))
-    y = draft.put(day, where, draft.right, y, draft.style.body, field="date").y1 + 10
+    where = rng.pick((x0, (x0 + x1) // 2, x1 - 200))
+    y = draft.put(day, where, x1, y, draft.style.body, field="date").y1 + 10
     if rng.flip(0.6):
         text = entries.short_value(rng, draft.trade, "address", draft.style.date_style)
         name = f"{people.name(rng)}\n{rng.word('qualities.roles')}\n{text}"
-        y = draft.put(name, draft.left, draft.right, y, draft.style.body).y1 + 10
+        y = draft.put(name, x0, x1, y, draft.style.body).y1 + 10
     if rng.flip(0.6):
         what = Entry(rng.word("letters.subject"), "phrase")
-        y = form_labels.beside(draft, what, draft.left, draft.right, y, text=_subject(draft)) + 10
+        y = form_labels.beside(draft, what, x0, x1, y, text=_subject(draft)) + 10
     if rng.flip(0.6):
-        y = (
-            draft.put(f"Dear {people.name(rng)}:", draft.left, draft.right, y, draft.style.body).y1
-            + 8
-        )
+        y = draft.put(f"Dear {people.name(rng)}:", x0, x1, y, draft.style.body).y1 + 8
     y = _body(draft, y, rng.integer(2, 8))
     if rng.flip(0.6) and y < draft.limit - 120:
         close = rng.pick(("Sincerely,", "Very truly yours,", "Yours truly,", "Regards,"))
-        x = rng.pick((draft.left, (draft.left + draft.right) // 2))
-        y = draft.put(close, x, draft.right, y, draft.style.body).y1
+        x = rng.pick((x0, (x0 + x1) // 2))
+        y = draft.put(close, x, x1, y, draft.style.body).y1
         logos.scrawl(draft.sheet, rng, x, x + 140, y + 32)
-        y = draft.put(people.name(rng), x, draft.right, y + 38, draft.style.body).y1 + 6
+        y = draft.put(people.name(rng), x, x1, y + 38, draft.style.body).y1 + 6
     if rng.flip(0.55) and y < draft.limit - 140:
-        draft.sheet.dots(draft.left, draft.right, y + 4)
-        y = form_labels.some(draft, draft.left, draft.right, y + 12, most=5)
-        y = signatures.line(draft, draft.left, draft.right, y)
+        draft.sheet.dots(x0, x1, y + 4)
+        y = form_labels.some(draft, x0, x1, y + 12, most=5)
+        y = signatures.line(draft, x0, x1, y)
     return y

@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from hushdoc_training.invented import (
-    goods,
-    phrases,
-    places,
-    values,
-)
+from hushdoc_training.invented import goods, phrases, places, values
 from hushdoc_training.invented.random_draws import Draws
 from hushdoc_training.invented.sheet import Colour
 from hushdoc_training.invented.word_lists import word_list, word_lists

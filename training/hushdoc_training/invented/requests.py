@@ -72,13 +72,7 @@ def application(draft: Draft, y: int) -> int:
     if rng.flip(0.75) and y < draft.limit:
         y = signatures.lines(draft, x0, x1, y)
     if rng.flip(0.25) and y < draft.limit - 80:
-        y = page_elements.heading(
-            draft,
-            x0,
-            x1,
-            y + 6,
-            rng.word("form_titles.office_use"),
-        )
+        y = page_elements.heading(draft, x0, x1, y + 6, rng.word("form_titles.office_use"))
         y = form_labels.some(draft, x0, x1, y, most=3)
     return y
 

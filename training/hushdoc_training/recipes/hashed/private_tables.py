@@ -27,12 +27,7 @@ from hushdoc.hashing import Features, FeatureScheme
 from hushdoc_training.crf import private_fitting
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.private_fitting import PrivateTable, Settings, Start
-from hushdoc_training.crf.term_release import (
-    LogOddsTable,
-    released,
-    row_mechanism,
-    rows_of_a_term,
-)
+from hushdoc_training.crf.term_release import LogOddsTable, released, row_mechanism, rows_of_a_term
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PROFILE_DELTAS, PrivacyPlan
 from hushdoc_training.randomness.secret_stream import RNG, SecretStream
