@@ -63,18 +63,13 @@ def added(claim: Claim, before: Claim) -> Claim:
     commitment = claim.protected_data[0].commitment
     same = commitment is not None and commitment == before.protected_data[0].commitment
     known = same and _holds(_transcript(claim, new), _transcript(before, earlier))
+    both = _listed_together(claim, before)
+    if known:
+        return replace(both, guarantees=(new,))
     return replace(
-        claim,
-        protected_data=_both(before.protected_data, claim.protected_data),
-        public_data=_both(before.public_data, claim.public_data),
-        data_accesses=_both(before.data_accesses, claim.data_accesses),
-        guarantees=(new if known else _composed(new, earlier, claim, before),),
-        transcripts=claim.transcripts
-        if known
-        else {claims.TRANSCRIPT: _mechanism(before, earlier, claim, new)},
-        audits=_audits(claim, before),
-        training={**claim.training, "startedFrom": dict(before.training)},
-        caveats=_both(before.caveats, claim.caveats),
+        both,
+        guarantees=(_composed(new, earlier, claim, before),),
+        transcripts={claims.TRANSCRIPT: _mechanism(before, earlier, claim, new)},
     )
 
 
@@ -96,21 +91,24 @@ def beside(claim: Claim, before: Claim) -> Claim:
             assumes=(),
             reason=f"The table that training went on from had no guarantee: {earlier.reason}",
         )
+    both = _listed_together(claim, before)
+    caveat = (
+        "Attacks on this table were attacks on what changed, by somebody who holds the "
+        f"earlier table as well; those marked '{BEFORE.strip()}' were on that one."
+    )
+    return replace(both, guarantees=(guarantee,), caveats=_both(both.caveats, (caveat,)))
+
+
+def _listed_together(claim: Claim, before: Claim) -> Claim:
+    """Returns a claim with the data, audits and caveats of the table it went on from."""
     return replace(
         claim,
         protected_data=_both(before.protected_data, claim.protected_data),
         public_data=_both(before.public_data, claim.public_data),
         data_accesses=_both(before.data_accesses, claim.data_accesses),
-        guarantees=(guarantee,),
         audits=_audits(claim, before),
         training={**claim.training, "startedFrom": dict(before.training)},
-        caveats=_both(
-            _both(before.caveats, claim.caveats),
-            (
-                "Attacks on this table were attacks on what changed, by somebody who holds the "
-                f"earlier table as well; those marked '{BEFORE.strip()}' were on that one.",
-            ),
-        ),
+        caveats=_both(before.caveats, claim.caveats),
     )
 
 
