@@ -22,8 +22,6 @@ INVENTED = "invented:contract"
 UNSEEN_IN_WORDS, UNSEEN_IN_INVENTED = 0.1, 0.3
 """Scales of rows that words at large do not use, and that invented contracts alone do not."""
 
-_USES = ("scales of rows",)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublicText:
@@ -51,16 +49,7 @@ def given(
     return PublicText(
         features=hashing.features(found, scheme, clusters),
         unseen_scale=private_fitting.UNSEEN_SCALE if unseen_scale is None else unseen_scale,
-        data=(
-            PublicData(
-                name=name,
-                uses=_USES,
-                uri=None,
-                digest=None,
-                privacy_status="declared public by the trainer",
-                overlap_with_protected=overlap,
-            ),
-        ),
+        data=(_scales_from(name, "declared public by the trainer", overlap),),
     )
 
 
@@ -79,35 +68,28 @@ def without_any(
     # Of another seed than documents of invented:contract, which stand for protected ones.
     texts = clause_contracts.contracts(400, seed=1)
     found = [*corpus.sentence_corpus(texts, []).sentences]
-    data = [
-        PublicData(
-            name=INVENTED,
-            uses=_USES,
-            uri=None,
-            digest=None,
-            privacy_status="invented by a generator",
-            overlap_with_protected="none",
-        )
-    ]
+    data = [_scales_from(INVENTED, "invented by a generator", "none")]
     usual = UNSEEN_IN_INVENTED
     ranked = [] if words is None else _ranked()
     if ranked:
         found += word_ranks.sentences(ranked)
         usual = UNSEEN_IN_WORDS
-        data.append(
-            PublicData(
-                name=word_ranks.NAME,
-                uses=_USES,
-                uri=None,
-                digest=None,
-                privacy_status="public",
-                overlap_with_protected=str(words),
-            )
-        )
+        data.append(_scales_from(word_ranks.NAME, "public", str(words)))
     return PublicText(
         features=hashing.features(found, scheme, clusters),
         unseen_scale=usual if unseen_scale is None else unseen_scale,
         data=tuple(data),
+    )
+
+
+def _scales_from(name: str, status: str, overlap: str) -> PublicData:
+    return PublicData(
+        name=name,
+        uses=("scales of rows",),
+        uri=None,
+        digest=None,
+        privacy_status=status,
+        overlap_with_protected=overlap,
     )
 
 
