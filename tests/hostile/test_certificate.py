@@ -21,6 +21,7 @@ from hushdoc_corruption import (
     cases,
     forged,
     refusals,
+    set_in,
 )
 
 from hushdoc.signing import dsse, revocation
@@ -111,20 +112,13 @@ def _audit_of_another(scene: Scene) -> None:
     scene.build.append_line(scene.folder, line)
 
 
-def _audit_with(**change: Any) -> Act:
+def _audit_with(path: str, value: Any) -> Act:
     """An auditor's own statement with one value changed, signed by that trusted auditor."""
 
     def act(scene: Scene) -> None:
-        report = scene.build.audit_report()
-        found = json.loads(
-            scene.build.audit_statement(report, scene.build.payload_digest(scene.folder))
-        )
-        for path, value in change.items():
-            target = found
-            *folders, last = path.split("__")
-            for name in folders:
-                target = target[int(name)] if isinstance(target, list) else target[name]
-            target[last] = value
+        digest = scene.build.payload_digest(scene.folder)
+        found = json.loads(scene.build.audit_statement(scene.build.audit_report(), digest))
+        set_in(found, path, value)
         _audited(scene, json.dumps(found).encode())
 
     return act
@@ -236,17 +230,17 @@ REFUSED: Refused = {
     },
     "BAD_SUBJECT": {
         "audit-of-another": _audit_of_another,
-        "audit-with-another-id": _audit_with(predicate__certificateId=OTHER_ID),
+        "audit-with-another-id": _audit_with("predicate.certificateId", OTHER_ID),
         "audit-of-two-subjects": _audit_with(
-            subject=[{"name": "certificate"}, {"name": "certificate"}]
+            "subject", [{"name": "certificate"}, {"name": "certificate"}]
         ),
     },
     "UNKNOWN_VALUE": {
-        "audit-of-the-next-version": _audit_with(predicate__schemaVersion=2),
-        "audit-of-an-unknown-unit": _audit_with(predicate__audits__0__unit="galaxy"),
+        "audit-of-the-next-version": _audit_with("predicate.schemaVersion", 2),
+        "audit-of-an-unknown-unit": _audit_with("predicate.audits.0.unit", "galaxy"),
     },
     "BAD_FIELD": {
-        "audit-with-half-a-bound": _audit_with(predicate__audits__0__confidence=None),
+        "audit-with-half-a-bound": _audit_with("predicate.audits.0.confidence", None),
     },
 }
 

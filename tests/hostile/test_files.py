@@ -234,20 +234,6 @@ CASES = cases("files/", REFUSED)
 test_is_refused = refusals(CASES)
 
 
-def _cached(scene: Scene) -> None:
-    """The layout of the Hugging Face cache: every file is a link to one named by its digest."""
-    cache = scene.outside / "models--org--invoice-kie"
-    snapshot = cache / "snapshots" / "revision"
-    (cache / "blobs").mkdir(parents=True)
-    snapshot.parent.mkdir()
-    scene.folder.rename(snapshot)
-    scene.folder = snapshot
-    for number, path in enumerate(sorted(item for item in snapshot.rglob("*") if item.is_file())):
-        path.rename(cache / "blobs" / str(number))
-        up = "../" * (len(path.relative_to(snapshot).parts) + 1)
-        path.symlink_to(f"{up}blobs/{number}")
-
-
 def _hard_link(scene: Scene) -> None:
     os.link(scene / "labels.json", scene.outside / "labels.json")
 
@@ -258,7 +244,7 @@ test_what_is_harmless_comes_as_far_as_the_door = acceptances(
         "readme": lambda scene: (scene / "README.md").write_text("x"),
         "git": lambda scene: (scene / ".git" / "objects").mkdir(parents=True),
         "as-many-files-as-allowed": lambda scene: scene.demand(max_files=4),
-        "cache": _cached,
+        "cache": Scene.move_into_cache,
         "hard-link": _hard_link,
     }
 )

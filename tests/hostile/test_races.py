@@ -83,16 +83,8 @@ def _plant(scene: Scene) -> None:
 
 def _retarget_cache(scene: Scene) -> None:
     """Sets up a cache whose link is turned to another file of the cache in the last moment."""
-    cache = scene.outside / "models--org--x"
-    snapshot = cache / "snapshots" / "revision"
-    (cache / "blobs").mkdir(parents=True)
-    snapshot.parent.mkdir()
-    scene.folder.rename(snapshot)
-    scene.folder = snapshot
-    path = snapshot / LABELS
-    path.rename(cache / "blobs" / "good")
-    (cache / "blobs" / "evil").write_bytes(b"\0" * (cache / "blobs" / "good").stat().st_size)
-    path.symlink_to("../../blobs/good")
+    blobs, path = scene.move_into_cache(), scene / LABELS
+    (blobs / "evil").write_bytes(b"\0" * path.stat().st_size)
 
     def turn(_: Scene) -> None:
         path.unlink()

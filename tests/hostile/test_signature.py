@@ -88,16 +88,19 @@ def _stranger_under_a_known_name(scene: Scene) -> None:
     scene.write_envelope(data)
 
 
-def _over_the_bare_payload(scene: Scene) -> None:
-    data = scene.envelope()
-    data["signatures"][0]["sig"] = b64(sign_message(scene.payload(), scene.key))
-    scene.write_envelope(data)
+def _signed_as(make: Callable[[Scene], bytes]) -> Act:
+    """Puts another signature in the place of the sound one."""
+
+    def act(scene: Scene) -> None:
+        data = scene.envelope()
+        data["signatures"][0]["sig"] = b64(make(scene))
+        scene.write_envelope(data)
+
+    return act
 
 
-def _over_the_base64(scene: Scene) -> None:
-    data = scene.envelope()
-    data["signatures"][0]["sig"] = b64(sign_message(data["payload"].encode(), scene.key))
-    scene.write_envelope(data)
+NEUTRAL = (1).to_bytes(32, "little") + bytes(32)
+"""R the neutral element and S zero: holds for any message where the key is neutral as well."""
 
 
 def _of_another_envelope(scene: Scene) -> None:
@@ -159,13 +162,6 @@ def _key_in_the_envelope(scene: Scene) -> None:
     scene.write_envelope(data)
 
 
-def _identity_signature(scene: Scene) -> None:
-    """R the neutral element and S zero: holds for any message where the key is neutral as well."""
-    data = scene.envelope()
-    data["signatures"][0]["sig"] = b64((1).to_bytes(32, "little") + bytes(32))
-    scene.write_envelope(data)
-
-
 REFUSED: Refused = {
     "NO_TRUSTED_SIGNATURE": {
         "of-a-stranger": lambda s: s.sign(s.payload(), s.other_key),
@@ -185,8 +181,10 @@ REFUSED: Refused = {
         "payload-empty": edit_envelope(lambda d: d.update(payload="")),
         "made-for-another-type": _of_another_type,
         "made-for-another-envelope": _of_another_envelope,
-        "over-the-bare-payload": _over_the_bare_payload,
-        "over-the-base64": _over_the_base64,
+        "over-the-bare-payload": _signed_as(lambda s: sign_message(s.payload(), s.key)),
+        "over-the-base64": _signed_as(
+            lambda s: sign_message(s.envelope()["payload"].encode(), s.key)
+        ),
         "under-a-wrong-key-id": edit_envelope(_wrong_keyid),
         "of-a-stranger-under-a-known-key-id": _stranger_under_a_known_name,
         "brings-its-own-algorithm": _algorithm_in_the_envelope,
@@ -195,7 +193,7 @@ REFUSED: Refused = {
         "cut": on_signature(lambda sig: sig[:-1]),
         "extended": on_signature(lambda sig: sig + b"\0"),
         "one-bit": on_signature(lambda sig: bytes([sig[0] ^ 1]) + sig[1:]),
-        "neutral-element": _identity_signature,
+        "neutral-element": _signed_as(lambda s: NEUTRAL),
         # securesystemslib's vendored Ed25519 accepts S + L, so that one signature would be many.
         "s-plus-the-order": on_signature(_plus_order),
     },

@@ -17,6 +17,7 @@ from typing import Any
 
 import hushdoc_builders as build
 import pytest
+from hushdoc_corruption import b64
 
 from hushdoc.accounting import mechanism, pld, rdp
 from hushdoc.accounting.mechanism import (
@@ -74,6 +75,13 @@ def test_the_second_engine_stands_alone() -> None:
     text = (SAMPLE / "exact.mjs").read_text(encoding="utf-8")
     assert not re.search(r"\bimport\b|\brequire\b", text)
     assert max(len(line) for line in text.splitlines()) <= 100
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Returns an empty folder with room beside it."""
+    (tmp_path / "model").mkdir()
+    return tmp_path / "model"
 
 
 # ---- What is accepted, and what hostile hands change
@@ -148,11 +156,11 @@ def _text(change: Callable[[bytes], bytes]) -> Callable[[Path], Path]:
     return seal
 
 
-def _envelope(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], Path]:
+def _envelope(change: Callable[[dict[str, Any]], Any], key: Any = KEY) -> Callable[[Path], Path]:
     """Edits the envelope after it was signed."""
 
     def seal(folder: Path) -> Path:
-        path = _seal(folder) / build.ENVELOPE
+        path = _seal(folder, key=key) / build.ENVELOPE
         data = json.loads(path.read_text())
         change(data)
         path.write_text(json.dumps(data) + "\n")
@@ -164,28 +172,21 @@ def _envelope(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], Path]
 def _flip_payload(data: dict[str, Any]) -> None:
     content = bytearray(base64.b64decode(data["payload"]))
     content[len(content) // 2] ^= 1
-    data["payload"] = base64.b64encode(content).decode()
+    data["payload"] = b64(content)
 
 
-def _add_the_order(data: dict[str, Any]) -> None:
+def _signature(change: Callable[[bytes], bytes], key: Any = KEY) -> Callable[[Path], Path]:
+    def edit(data: dict[str, Any]) -> None:
+        made = data["signatures"][0]
+        made["sig"] = b64(change(base64.b64decode(made["sig"])))
+
+    return _envelope(edit, key)
+
+
+def _add_the_order(made: bytes) -> bytes:
     """S + L instead of S: the same signature for a verifier that does not look."""
-    made = base64.b64decode(data["signatures"][0]["sig"])
     order = 2**252 + 27742317777372353535851937790883648493
-    larger = int.from_bytes(made[32:], "little") + order
-    sig = made[:32] + larger.to_bytes(32, "little")
-    data["signatures"][0]["sig"] = base64.b64encode(sig).decode()
-
-
-def _p256_signature(change: Callable[[bytes], bytes]) -> Callable[[Path], Path]:
-    def seal(folder: Path) -> Path:
-        path = _seal(folder, key=P256_KEY) / build.ENVELOPE
-        data = json.loads(path.read_text())
-        made = change(base64.b64decode(data["signatures"][0]["sig"]))
-        data["signatures"][0]["sig"] = base64.b64encode(made).decode()
-        path.write_text(json.dumps(data) + "\n")
-        return folder
-
-    return seal
+    return made[:32] + (int.from_bytes(made[32:], "little") + order).to_bytes(32, "little")
 
 
 def _changed(name: str, change: Callable[[Path], Any]) -> Callable[[Path], Path]:
@@ -269,11 +270,13 @@ CASES: dict[str, Callable[[Path], Path]] = {
     "envelope/bit flip in payload": _envelope(_flip_payload),
     "envelope/other payload type": _envelope(lambda data: data.update(payloadType="text/plain")),
     "envelope/no signatures": _envelope(lambda data: data.update(signatures=[])),
-    "envelope/S + L": _envelope(_add_the_order),
-    "envelope/DER with more behind": _p256_signature(lambda made: made + b"\0"),
-    "envelope/DER with a long length": _p256_signature(lambda made: made[:1] + b"\x81" + made[1:]),
-    "envelope/DER with a longer integer": _p256_signature(
-        lambda made: bytes([0x30, made[1] + 1, 2, made[3] + 1, 0]) + made[4:]
+    "envelope/S + L": _signature(_add_the_order),
+    "envelope/DER with more behind": _signature(lambda made: made + b"\0", P256_KEY),
+    "envelope/DER with a long length": _signature(
+        lambda made: made[:1] + b"\x81" + made[1:], P256_KEY
+    ),
+    "envelope/DER with a longer integer": _signature(
+        lambda made: bytes([0x30, made[1] + 1, 2, made[3] + 1, 0]) + made[4:], P256_KEY
     ),
     "envelope/unpadded base64": _envelope(
         lambda data: data["signatures"][0].update(sig=data["signatures"][0]["sig"].rstrip("="))
@@ -441,11 +444,12 @@ OTHER_WORDS = {
 """Where the sample refuses for the same reason and names it otherwise, or names less."""
 
 
-def _store(roles: Iterable[tuple[Any, tuple[str, ...]]]) -> trust_store.TrustStore:
-    return trust_store.TrustStore.of(
+def _store(roles: Iterable[tuple[Any, tuple[str, ...]]]) -> bytes:
+    store = trust_store.TrustStore.of(
         trust_store.TrustedKey.of(key, name="a key", roles=held, models=("invoice-kie",))
         for key, held in roles
     )
+    return store.to_json()
 
 
 STORE = _store(((KEY, ("certificate",)), (P256_KEY, ("certificate",)), (OTHER_KEY, ("audit",))))
@@ -481,12 +485,11 @@ def _verdict_py(
 
 @needs_node
 @pytest.mark.parametrize("name", CASES)
-def test_both_say_the_same(name: str, tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    folder = CASES[name](tmp_path / "model")
-    accepted, why = _verdict_py(folder, STORE.to_json())
+def test_both_say_the_same(name: str, place: Path) -> None:
+    folder = CASES[name](place)
+    accepted, why = _verdict_py(folder, STORE)
     assert accepted == (name in ACCEPTED), why
-    found, said = _verdict_js(folder, STORE.to_json(), exact=name in NEEDS_EXACT)
+    found, said = _verdict_js(folder, STORE, exact=name in NEEDS_EXACT)
     assert found == (accepted and name not in UNREAD_AUDITS), (said, why)
     if not found:
         expected = "BAD_ENVELOPE" if name in UNREAD_AUDITS else OTHER_WORDS.get(name, why)
@@ -495,26 +498,22 @@ def test_both_say_the_same(name: str, tmp_path: Path) -> None:
 
 @needs_node
 @pytest.mark.parametrize("name", ["semantics/tight epsilon", "transcript/clusters"])
-def test_what_only_the_second_engine_proves_is_refused_without_it(
-    name: str, tmp_path: Path
-) -> None:
-    (tmp_path / "model").mkdir()
-    folder = CASES[name](tmp_path / "model")
-    assert _verdict_js(folder, STORE.to_json(), exact=True)[0]
-    found, said = _verdict_js(folder, STORE.to_json())
+def test_what_only_the_second_engine_proves_is_refused_without_it(name: str, place: Path) -> None:
+    folder = CASES[name](place)
+    assert _verdict_js(folder, STORE, exact=True)[0]
+    found, said = _verdict_js(folder, STORE)
     assert not found
     assert said.startswith("REFUSED: EPSILON_NOT_REPRODUCED: ")
 
 
 @needs_node
-def test_a_second_engine_that_is_not_there_proves_nothing(tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    folder = _seal(tmp_path / "model")
+def test_a_second_engine_that_is_not_there_proves_nothing(place: Path, tmp_path: Path) -> None:
+    folder = _seal(place)
     for text in ("", "export const isReproduced = () => 1;", "throw new Error('no');"):
         (tmp_path / "engine.mjs").write_text(text)
         command: list[str | Path] = ["node", SAMPLE / "verify.mjs", folder, "--trust", "t.json"]
         command += ["--policy", "p.json", "--exact", "engine.mjs", "--now", NOW.isoformat()]
-        (tmp_path / "t.json").write_bytes(STORE.to_json())
+        (tmp_path / "t.json").write_bytes(STORE)
         (tmp_path / "p.json").write_text(json.dumps(LIMITS))
         _guarantee(epsilon=1.0, profile=[])(folder)
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=280)
@@ -566,37 +565,28 @@ def _script(text: str) -> str:
 
 
 def _edited_store(**change: Any) -> bytes:
-    data = json.loads(STORE.to_json())
+    data = json.loads(STORE)
     data["keys"][0].update(change)
     return json.dumps(data).encode()
 
 
 def _with_key(raw: bytes, index: int = 0) -> bytes:
     """The store with these raw bytes in place of one of its keys."""
-    data = json.loads(STORE.to_json())
+    data = json.loads(STORE)
     data["keys"][index]["publicKey"] = base64.b64encode(raw).decode()
     data["keys"][index]["keyid"] = hashlib.sha256(raw).hexdigest()
     return json.dumps(data).encode()
 
 
-def _forged(folder: Path) -> Path:
+def _forge(data: dict[str, Any]) -> None:
     """Signed by nobody: R is the neutral point and S is 0."""
-    path = _seal(folder) / build.ENVELOPE
-    data = json.loads(path.read_text())
     raw = (1).to_bytes(32, "little")
-    data["signatures"] = [
-        {
-            "keyid": hashlib.sha256(raw).hexdigest(),
-            "sig": base64.b64encode(raw + bytes(32)).decode(),
-        }
-    ]
-    path.write_text(json.dumps(data) + "\n")
-    return folder
+    data["signatures"] = [{"keyid": hashlib.sha256(raw).hexdigest(), "sig": b64(raw + bytes(32))}]
 
 
-_ONE = _store(((KEY, ("certificate",)),)).to_json()
+_ONE = _store(((KEY, ("certificate",)),))
 SETTINGS: dict[str, tuple[Callable[[Path], Path], bytes, dict[str, Any]]] = {
-    "small-order key": (_forged, _with_key((1).to_bytes(32, "little")), {}),
+    "small-order key": (_envelope(_forge), _with_key((1).to_bytes(32, "little")), {}),
     "key id of another key": (_signed_by(P256_KEY), _edited_store(keyid="0" * 64), {}),
     "one key twice": (
         _seal,
@@ -606,25 +596,25 @@ SETTINGS: dict[str, tuple[Callable[[Path], Path], bytes, dict[str, Any]]] = {
         {},
     ),
     "store of version 1": (_seal, _ONE.replace(b'"version": 2', b'"version": 1'), {}),
-    "wrong role": (_signed_by(OTHER_KEY), STORE.to_json(), {}),
+    "wrong role": (_signed_by(OTHER_KEY), STORE, {}),
     "unknown role": (_seal, _edited_store(roles=["certificate", "admin"]), {}),
     "unknown algorithm": (_seal, _edited_store(algorithm="rsa"), {}),
     "algorithm of another key": (_seal, _edited_store(algorithm="ecdsa-p256"), {}),
     "key for other models": (_seal, _edited_store(models=["other"]), {}),
-    "two of two": (_signed_by(KEY, P256_KEY), STORE.to_json(), {"threshold": 2}),
-    "one of two": (_seal, STORE.to_json(), {"threshold": 2}),
-    "right model": (_seal, STORE.to_json(), {"model": "invoice-kie", "min_version": 3}),
-    "wrong model": (_seal, STORE.to_json(), {"model": "receipt-kie"}),
-    "older version": (_seal, STORE.to_json(), {"min_version": 4}),
-    "fresh": (_seal, STORE.to_json(), {"max_age_days": 10}),
-    "stale": (_seal, STORE.to_json(), {"max_age_days": 9}),
-    "more assurance": (_seal, STORE.to_json(), {"min_assurance": "reproduced"}),
-    "smaller files": (_seal, STORE.to_json(), {"max_total_bytes": 100}),
-    "fewer files": (_seal, STORE.to_json(), {"max_files": 3}),
-    "exact": (_seal, STORE.to_json(), {"recompute": "exact"}),
+    "two of two": (_signed_by(KEY, P256_KEY), STORE, {"threshold": 2}),
+    "one of two": (_seal, STORE, {"threshold": 2}),
+    "right model": (_seal, STORE, {"model": "invoice-kie", "min_version": 3}),
+    "wrong model": (_seal, STORE, {"model": "receipt-kie"}),
+    "older version": (_seal, STORE, {"min_version": 4}),
+    "fresh": (_seal, STORE, {"max_age_days": 10}),
+    "stale": (_seal, STORE, {"max_age_days": 9}),
+    "more assurance": (_seal, STORE, {"min_assurance": "reproduced"}),
+    "smaller files": (_seal, STORE, {"max_total_bytes": 100}),
+    "fewer files": (_seal, STORE, {"max_files": 3}),
+    "exact": (_seal, STORE, {"recompute": "exact"}),
     "conditional": (
         _guarantee(kind="dp-conditional", condition="a word"),
-        STORE.to_json(),
+        STORE,
         {"kinds": ["dp", "dp-conditional"]},
     ),
 }
@@ -662,10 +652,9 @@ ACCEPTED_SETTINGS = {"two of two", "right model", "fresh", "exact", "conditional
 
 @needs_node
 @pytest.mark.parametrize("name", SETTINGS)
-def test_both_say_the_same_under_other_settings(name: str, tmp_path: Path) -> None:
+def test_both_say_the_same_under_other_settings(name: str, place: Path) -> None:
     seal, store, limits = SETTINGS[name]
-    (tmp_path / "model").mkdir()
-    folder = seal(tmp_path / "model")
+    folder = seal(place)
     accepted, why = _verdict_py(folder, store, limits)
     assert accepted == (name in ACCEPTED_SETTINGS), why
     found, said = _verdict_js(folder, store, limits)
@@ -676,22 +665,18 @@ STRICTER: dict[str, tuple[Callable[[Path], Path], bytes, dict[str, Any]]] = {
     # What the sample does not know: links, revocation lists, a rule switched off.
     "link inside the folder": (
         _changed("LICENSE", lambda path: path.symlink_to("labels.json")),
-        STORE.to_json(),
+        STORE,
         {},
     ),
-    "letter 0 in a text": (
-        _put("caveats", value=["a\0"]),
-        STORE.to_json(),
-        {},
-    ),
+    "letter 0 in a text": (_put("caveats", value=["a\0"]), STORE, {}),
     "epsilon hardly below what Renyi accounting proves": (
         _guarantee(epsilon=rdp.epsilon(build.TRANSCRIPT, build.DELTA) * (1 - 1e-5), profile=[]),
-        STORE.to_json(),
+        STORE,
         {},
     ),
     "no full coverage": (
         _guarantee(coversAllPrivateAccesses=False),
-        STORE.to_json(),
+        STORE,
         {"require_full_coverage": False},
     ),
 }
@@ -699,10 +684,9 @@ STRICTER: dict[str, tuple[Callable[[Path], Path], bytes, dict[str, Any]]] = {
 
 @needs_node
 @pytest.mark.parametrize("name", STRICTER)
-def test_what_it_does_not_know_it_refuses(name: str, tmp_path: Path) -> None:
+def test_what_it_does_not_know_it_refuses(name: str, place: Path) -> None:
     seal, store, limits = STRICTER[name]
-    (tmp_path / "model").mkdir()
-    folder = seal(tmp_path / "model")
+    folder = seal(place)
     assert _verdict_py(folder, store, limits) == (True, "")
     assert not _verdict_js(folder, store, limits)[0]
 
@@ -712,10 +696,9 @@ def test_what_it_does_not_know_it_refuses(name: str, tmp_path: Path) -> None:
     "change", [{"max_epsilonn": 8}, {"max_epsilon": "8"}, {"revocation": "required"}]
 )
 def test_a_policy_it_does_not_understand_accepts_nothing(
-    change: dict[str, Any], tmp_path: Path
+    change: dict[str, Any], place: Path
 ) -> None:
-    (tmp_path / "model").mkdir()
-    assert not _verdict_js(_seal(tmp_path / "model"), STORE.to_json(), change)[0]
+    assert not _verdict_js(_seal(place), STORE, change)[0]
 
 
 READ_LINES = """

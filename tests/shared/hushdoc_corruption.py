@@ -130,6 +130,20 @@ class Scene:
             line = dsse.add_signature(line.encode(), key)
         (self / ENVELOPE).write_text(line + "\n")
 
+    def move_into_cache(self) -> Path:
+        """Lays the files out as the Hugging Face cache does, and returns the folder of blobs."""
+        cache = self.outside / "models--org--invoice-kie"
+        snapshot, blobs = cache / "snapshots" / "revision", cache / "blobs"
+        blobs.mkdir(parents=True)
+        snapshot.parent.mkdir()
+        self.folder.rename(snapshot)
+        self.folder = snapshot
+        for path in [item for item in snapshot.rglob("*") if item.is_file()]:
+            path.rename(blobs / path.name)
+            up = "../" * (len(path.relative_to(snapshot).parts) + 1)
+            path.symlink_to(f"{up}blobs/{path.name}")
+        return blobs
+
     def payload(self) -> bytes:
         """Returns the signed bytes as they stand there."""
         return base64.b64decode(self.envelope()["payload"])
