@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 import pytest
+from small_tables import FreePlan
 
 from hushdoc.accounting import calibration
 from hushdoc.hashing import Features
@@ -21,15 +21,6 @@ from hushdoc_training.randomness.secret_stream import SecretStream
 ROWS, STEPS, DELTA = 6000, 4, 1e-5
 SCALES = np.full(ROWS, 0.05)
 NORMAL = NormalDist()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    noise_multiplier: float
-    sampling_rate: float = 1.0
-    steps: int = STEPS
-    clipping_norm: float = 1.0
-    expected_records: int = 1000
 
 
 def documents() -> Data:
@@ -65,7 +56,7 @@ def attacked(planted: tuple[Data, Canaries], noise_multiplier: float, number: in
         start=Start(
             tags=("O", "LAW"), scales=SCALES, transitions=private_fitting.transitions_of("OL")
         ),
-        plan=Plan(noise_multiplier=noise_multiplier),
+        plan=FreePlan(noise_multiplier=noise_multiplier, steps=STEPS, expected_records=1000),
         settings=Settings(total_learning_rate=300.0),
         stream=SecretStream(key=bytes([number]) * 32),
     )

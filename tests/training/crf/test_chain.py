@@ -4,15 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
+from small_tables import features_of
 
-from hushdoc.hashing import Features
 from hushdoc_training.crf import chain
 from hushdoc_training.crf.chain import PIECE
-
-
-def features_of(items: list[list[int]]) -> Features:
-    offsets = np.cumsum([0, *map(len, items)])
-    return Features(indices=np.array(sum(items, []), dtype=np.int32), offsets=offsets)
 
 
 def loss(

@@ -44,18 +44,6 @@ def learned(rows: int = 6000, share: float = 0.3, columns: int = 2) -> Floats:
 
 
 class TestRandomness:
-    def test_normals_are_normal(self) -> None:
-        drawn = np.sort(stream().normals((100_000, 2)).ravel())
-        assert abs(drawn.mean()) < 0.01
-        assert drawn.std() == pytest.approx(1, abs=0.01)
-        quantiles = np.quantile(drawn, [0.001, 0.1587, 0.8413, 0.999])
-        assert quantiles == pytest.approx([-3.09, -1, 1, 3.09], abs=0.06)
-
-    def test_neighbours_and_halves_of_a_pair_are_independent(self) -> None:
-        drawn = stream().normals((1 << 17,))
-        for lag in (1, 2, 1 << 15, 1 << 16):
-            assert abs(np.corrcoef(drawn[:-lag], drawn[lag:])[0, 1]) < 0.015
-
     def test_choices_are_even_and_within(self) -> None:
         drawn = stream().choices(70_000, 7)
         assert (drawn.min(), drawn.max()) == (0, 6)
@@ -66,13 +54,6 @@ class TestRandomness:
         counts = np.bincount(drawn, minlength=6)
         assert counts == pytest.approx([0, 20_000, 0, 70_000, 10_000, 0], abs=600)
         assert (counts[[0, 2, 5]] == 0).all()
-
-    def test_a_stream_never_repeats_another(self) -> None:
-        assert not np.array_equal(SecretStream().normals((9,)), SecretStream().normals((9,)))
-
-    @pytest.mark.parametrize("count", [0, 1, 3, (1 << 16) + 1])
-    def test_any_number_can_be_drawn(self, count: int) -> None:
-        assert np.isfinite(stream().normals((count,))).all()
 
 
 class TestLaws:

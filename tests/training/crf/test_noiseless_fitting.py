@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from small_tables import FreePlan, clauses, features_of
 
 from hushdoc.errors import AnnotationError
 from hushdoc.hashing import Features
@@ -20,17 +21,6 @@ TAGS = ("O", "TERM")
 START = Start(tags=TAGS, scales=np.ones(ROWS), transitions=private_fitting.transitions_of(TAGS))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bare:
-    """A plan without noise."""
-
-    expected_records: int
-    sampling_rate: float = 1.0
-    steps: int = 5
-    clipping_norm: float = 1.0
-    noise_multiplier: float = 0.0
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Documents:
     features: Features
@@ -39,22 +29,8 @@ class Documents:
 
 
 def documents(count: int) -> Documents:
-    """Documents of 20 items over rows 5 to 999; one item is a clause, and has rows 0 and 1."""
-    chance = np.random.default_rng(3)
-    items, labels = [], []
-    for _ in range(count):
-        place = int(chance.integers(20))
-        for item in range(20):
-            rows = set(chance.integers(5, 1000, size=8).tolist())
-            items.append(sorted(rows | ({0, 1} if item == place else set())))
-            labels.append(int(item == place))
-    offsets = np.cumsum([0, *map(len, items)])
-    indices = np.array([row for item in items for row in item], dtype=np.int32)
-    return Documents(
-        features=Features(indices=indices, offsets=offsets),
-        labels=np.array(labels),
-        ends=np.arange(0, 20 * count + 1, 20),
-    )
+    items, labels, ends = clauses(count)
+    return Documents(features=features_of(items), labels=np.array(labels), ends=np.array(ends))
 
 
 def fitted(made: Documents, *, top_features_per_label: int | None, steps: int = 5) -> FittedTable:
@@ -78,7 +54,7 @@ def test_with_every_row_it_is_private_fitting_without_noise() -> None:
         sequences=made.ends,
         records=made.ends,
         start=START,
-        plan=Bare(expected_records=60),
+        plan=FreePlan(expected_records=60, steps=5),
         settings=Settings(),
         stream=SecretStream(),
     )

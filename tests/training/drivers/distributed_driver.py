@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,13 @@ from private_simulator import (
     example_records,
     flat,
     make_plan,
+    refused,
     small_model,
     squares,
     training,
 )
 from torch import nn
 
-from hushdoc.errors import PrivacyError
 from hushdoc_training.randomness.secret_stream import SecretStream
 
 DRAWS = [[0, 1, 2, 5, 7, 8], [], [3], list(range(9))]
@@ -55,12 +55,9 @@ def steps(model: nn.Module, **changed: Any) -> dict[str, Any]:
 
 def whole(model: nn.Module) -> torch.Tensor:
     """Returns all weights; of a sharded model its shards put together."""
-    full = [getattr(value, "full_tensor", lambda value=value: value)() for value in params(model)]
+    values: list[Any] = list(model.parameters())
+    full = [getattr(value, "full_tensor", lambda value=value: value)() for value in values]
     return torch.cat([value.detach().flatten() for value in full])
-
-
-def params(model: nn.Module) -> list[torch.Tensor]:
-    return list(model.parameters())
 
 
 def sharded_model() -> nn.Module:
@@ -92,14 +89,6 @@ def own_coins() -> dict[str, Any]:
 
 def from_different_weights(rank: int) -> dict[str, Any]:
     return steps(small_model(seed=rank))
-
-
-def refused(attempt: Callable[[], Any]) -> str:
-    try:
-        attempt()
-    except (PrivacyError, OSError) as error:
-        return f"{type(error).__name__}: {error}"
-    return "not refused"
 
 
 class Opaque:

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from hushdoc.errors import HushdocError
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.sampling import Uniforms
@@ -117,6 +118,21 @@ def training(
         made = PrivateTraining(plan, model, optimizer, **settings)
     with made:
         yield made
+
+
+def begin(model: nn.Module, **settings: Any) -> None:
+    """Starts private training, whose self-test may refuse it, and takes no step."""
+    with training(model, draws=[], **settings):
+        pass
+
+
+def refused(attempt: Callable[[], Any]) -> str:
+    """Returns the error that an attempt ends in, for another process to compare."""
+    try:
+        attempt()
+    except (HushdocError, OSError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+    return "not refused"
 
 
 def flat(model: nn.Module) -> torch.Tensor:

@@ -5,20 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import private_simulator
 import torch
-from private_simulator import Scripted, Silent, known_streams, make_plan
+from private_simulator import make_plan, refused
 from torch import distributed as dist
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping.placement import place
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.randomness.secret_stream import SecretStream
@@ -121,24 +121,17 @@ def shard(model: nn.Module, shape: tuple[int, ...] = (SIZE,), **settings: Any) -
     return model
 
 
-@contextmanager
 def training(
     model: nn.Module, draws: Sequence[Sequence[int]] = DRAWS, **changed: Any
-) -> Iterator[PrivateTraining[Example]]:
+) -> AbstractContextManager[PrivateTraining[Any]]:
     settings: dict[str, Any] = {
         "plan": make_plan(clipping_norm=CLIP, steps=len(draws)),
         "optimizer": torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.02),
         "records": make_records(),
         "losses": losses_of(model),
-        "noise": Silent(),
-        "coins": Scripted(draws),
         "max_examples": MAX_EXAMPLES,
-    } | changed
-    plan, optimizer = settings.pop("plan"), settings.pop("optimizer")
-    with known_streams(coins=settings.pop("coins"), noise=settings.pop("noise")):
-        made = PrivateTraining(plan, model, optimizer, **settings)
-    with made:
-        yield made
+    }
+    return private_simulator.training(model, draws=draws, **(settings | changed))
 
 
 def steps(model: nn.Module, **changed: Any) -> dict[str, Any]:
@@ -256,14 +249,6 @@ def nonfinite(model: nn.Module) -> dict[str, Any]:
     return steps(
         model, draws=[[0, 1, 2, 9], [9, 10, 1]], records=records, trial_records=records[2:6]
     )
-
-
-def refused(attempt: Callable[[], Any]) -> str:
-    try:
-        attempt()
-    except PrivacyError as error:
-        return str(error)
-    return "not refused"
 
 
 def partly() -> nn.Module:

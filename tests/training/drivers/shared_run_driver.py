@@ -15,11 +15,10 @@ from typing import Any
 
 import torch
 from distributed_driver import sharded_model, whole
-from private_simulator import make_plan, small_model, training
+from private_simulator import make_plan, refused, small_model, training
 from torch import distributed as dist
 from torch import nn
 
-from hushdoc.errors import HushdocError
 from hushdoc_training.privacy.process_group import Group
 from hushdoc_training.runs.private_run import PrivateRun
 
@@ -75,14 +74,6 @@ def copied(folder: Path, name: str, rank: int) -> None:
     if rank == 0:
         shutil.copytree(folder, folder.with_name(name))
     dist.barrier()
-
-
-def refused(attempt: Callable[[], Any]) -> str:
-    try:
-        attempt()
-    except (HushdocError, OSError, ValueError) as error:
-        return f"{type(error).__name__}: {error}"
-    return "not refused"
 
 
 def replaced_by_a_file(folder: Path, rank: int) -> Seen:

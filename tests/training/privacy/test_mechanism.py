@@ -174,6 +174,7 @@ def test_pairs_of_records_and_of_steps_are_drawn_independently(key: bytes | None
     between = (centred[1:] * centred[:-1]).mean()
     assert abs(between) < 5 * np.sqrt(spread / num_records)
     assert abs(centred.mean()) < 5 * np.sqrt(rate * (1 - rate) / draws.size)
+    assert stats.chisquare(draws.sum(0)).pvalue > 0.001
     sizes = draws.sum(1)
     assert sizes.var() == pytest.approx(num_records * rate * (1 - rate), rel=0.08)
 

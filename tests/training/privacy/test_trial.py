@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from private_simulator import make_plan, small_model, squares, training
+from private_simulator import begin, make_plan, small_model, squares, training
 from torch import nn
 
 from hushdoc.errors import PrivacyError
@@ -80,7 +80,7 @@ def test_a_trial_of_examples_that_are_alike_is_refused(number: int) -> None:
     model, example = small_model(), torch.randn(6)
     trial = [[example.clone()] for _ in range(number)]
     with pytest.raises(PrivacyError, match="only one example that differs"):
-        training(model, draws=[], losses=ratio_of(model), trial_records=trial).__enter__()
+        begin(model, losses=ratio_of(model), trial_records=trial)
 
 
 @pytest.mark.parametrize("trial", [[[0, 1]], [[0], [1]], [[0], [1], [2]]])
@@ -88,7 +88,7 @@ def test_a_trial_of_two_examples_finds_what_couples_them(trial: list[list[int]])
     model, examples = small_model(), torch.randn(3, 6)
     public = [[examples[index] for index in record] for record in trial]
     with pytest.raises(PrivacyError, match="depends on other examples"):
-        training(model, draws=[], losses=ratio_of(model), trial_records=public).__enter__()
+        begin(model, losses=ratio_of(model), trial_records=public)
 
 
 def test_a_mean_over_the_longest_example_is_found_though_the_first_examples_are_full() -> None:
@@ -169,29 +169,30 @@ def test_a_claim_says_that_losses_with_a_generator_of_their_own_were_not_compare
 def test_losses_that_draw_need_others_for_the_self_test() -> None:
     model = small_model()
     with pytest.raises(PrivacyError, match="differ from one forward pass to the next"):
-        training(model, draws=[], losses=noisy(model)).__enter__()
+        begin(model, losses=noisy(model))
+
+
+def coupling(plain: Any, total: Any) -> Any:
+    """Returns losses that are divided by what all examples of a batch come to."""
+
+    def losses(examples: Any) -> torch.Tensor:
+        each = plain(examples)
+        return each / total(each)
+
+    return losses
 
 
 def test_losses_trained_with_that_couple_examples_are_found_beside_sound_ones() -> None:
     model = small_model()
-    plain = noisy(model)
-
-    def coupled(examples: Any) -> torch.Tensor:
-        each = plain(examples)
-        return each / each.sum()  # a gradient leads from every loss to every example
-
+    # A gradient leads from every loss to every example.
+    coupled = coupling(noisy(model), torch.sum)
     with pytest.raises(PrivacyError, match="is off by"):
-        training(model, draws=[], losses=coupled, trial_losses=squares(model)).__enter__()
+        begin(model, losses=coupled, trial_losses=squares(model))
 
 
 def test_losses_trained_with_that_couple_examples_without_a_gradient_rest_on_the_claim() -> None:
     model = small_model()
-    plain = noisy(model)
-
-    def coupled(examples: Any) -> torch.Tensor:
-        each = plain(examples)
-        return each / each.detach().sum()
-
+    coupled = coupling(noisy(model), lambda each: each.detach().sum())
     with training(model, draws=[], losses=coupled, trial_losses=squares(model)) as made:
         assert trial.ASSUMED in made.claim_details("pages").assumes
 
@@ -216,10 +217,9 @@ def test_a_wrong_clipper_is_found_on_the_losses_trained_with_alone() -> None:
         finally:
             model.flips = False
 
-    with training(model, draws=[], losses=noisy(model), trial_losses=squares(model)):
-        pass
+    begin(model, losses=noisy(model), trial_losses=squares(model))
     with pytest.raises(PrivacyError, match=r"first\.(weight|bias)"):
-        training(model, draws=[], losses=flipped, trial_losses=squares(model)).__enter__()
+        begin(model, losses=flipped, trial_losses=squares(model))
 
 
 def test_what_the_losses_trained_with_do_not_reach_is_left_out() -> None:
@@ -269,6 +269,6 @@ def test_an_order_that_is_made_in_python_rests_on_the_trial_examples(
     settings = {"losses": losses, "trial_records": [[example] for example in examples]}
     if refused:
         with pytest.raises(PrivacyError, match=r"layer\.(weight|bias)"):
-            training(model, draws=[], **settings).__enter__()
+            begin(model, **settings)
     else:
-        training(model, draws=[], **settings).__enter__()
+        begin(model, **settings)

@@ -43,6 +43,16 @@ class Dropping(nn.Module):
         return kept
 
 
+def seed_all(seed: int) -> None:
+    torch.manual_seed(seed)
+    np.random.seed(seed)
+    random.seed(seed)
+
+
+def drawn() -> tuple[float, float, float]:
+    return float(torch.rand(())), float(np.random.rand()), random.random()
+
+
 def losses_of(model: nn.Module) -> Callable[[Sequence[torch.Tensor]], torch.Tensor]:
     return lambda rows: model(torch.stack(list(rows))).square().sum(1)
 
@@ -57,9 +67,7 @@ def trained(model: Dropping, *, seed: int, **changed: object) -> torch.Tensor:
         **changed,
     ) as made:
         model.masks.clear()
-        torch.manual_seed(seed)
-        np.random.seed(seed)
-        random.seed(seed)
+        seed_all(seed)
         made.step()
     return flat(model)
 
@@ -78,13 +86,9 @@ def test_a_seed_that_is_known_says_nothing_of_the_masks(backend: str) -> None:
 
 def test_a_step_leaves_the_programs_own_chance_alone() -> None:
     trained(Dropping(), seed=7)
-    drawn = (torch.rand(3), np.random.rand(3), random.random())
-    torch.manual_seed(7)
-    np.random.seed(7)
-    random.seed(7)
-    assert torch.equal(drawn[0], torch.rand(3))
-    assert drawn[1].tolist() == np.random.rand(3).tolist()
-    assert drawn[2] == random.random()
+    found = drawn()
+    seed_all(7)
+    assert found == drawn()
 
 
 def test_a_layer_that_is_computed_twice_draws_the_same_mask() -> None:
@@ -99,15 +103,13 @@ def test_whatever_a_loss_draws_from_by_default_is_secret() -> None:
     model = small_model()
 
     def noisy(rows: Sequence[torch.Tensor]) -> torch.Tensor:
-        draws.append((float(torch.randn(())), float(np.random.rand()), random.random()))
+        draws.append(drawn())
         return model(torch.stack(list(rows))).square().sum(1)
 
     with training(model, draws=[[1]] * 3, losses=noisy, plan=make_plan(steps=3)) as made:
         draws.clear()
         for _ in range(3):
-            torch.manual_seed(7)
-            np.random.seed(7)
-            random.seed(7)
+            seed_all(7)
             made.step()
     assert all(len(set(column)) == 3 for column in zip(*draws, strict=True))
 
@@ -133,11 +135,11 @@ def test_the_cpu_draws_from_a_whole_secret_state_and_not_from_32_bits_of_a_seed(
 
 def test_what_is_repeated_draws_alike_and_secrets_go_on_when_a_step_fails() -> None:
     state = torch.get_rng_state()
-    drawn = []
+    found = []
     for _ in range(2):
         with dropout_seeds.repeated([torch.ones(1)]):
-            drawn.append((float(torch.rand(())), float(np.random.rand()), random.random()))
-    assert drawn[0] == drawn[1]
+            found.append(drawn())
+    assert found[0] == found[1]
     with pytest.raises(RuntimeError, match="out of memory"), dropout_seeds.secret([]):
         raise RuntimeError("out of memory")
     assert torch.equal(state, torch.get_rng_state())

@@ -141,35 +141,23 @@ def test_a_kill_between_the_two_charges_counts_the_step(
     assert only(ledger).charged == 5
 
 
-def test_a_kill_before_the_reservation_is_made_good(
-    train: Train, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("owner", "name", "known"), [(budget, "join", 0), (budget.LedgerAccount, "close", 1)]
+)
+def test_a_kill_before_reservation_or_closing_is_made_good(
+    train: Train, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, known: int
 ) -> None:
     def cut(*arguments: Any, **settings: Any) -> Any:
         raise PowerCut
 
     with monkeypatch.context() as patch:
-        patch.setattr(budget, "join", cut)
+        patch.setattr(owner, name, cut)
         with pytest.raises(PowerCut):
             train("run")
-    assert ledger.runs() == ()
-    assert train("run", resume=True).charged == 5
-    assert only(ledger).charged == 5
-
-
-def test_a_kill_between_checkpoint_and_closing_is_made_good(
-    train: Train, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def cut(account: budget.LedgerAccount) -> None:
-        raise PowerCut
-
-    with monkeypatch.context() as patch:
-        patch.setattr(budget.LedgerAccount, "close", cut)
-        with pytest.raises(PowerCut):
-            train("run")
-    assert not only(ledger).closed
+    assert [run.closed for run in ledger.runs()] == [False] * known
     for _ in range(2):
         assert train("run", resume=True) == loop.Outcome(charged=5, interrupted=False)
-        assert only(ledger).closed
+        assert (only(ledger).charged, only(ledger).closed) == (5, True)
 
 
 def test_an_older_copy_of_the_ledger_is_noticed(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -46,9 +48,7 @@ def _sample() -> dict[str, torch.Tensor]:
     }
 
 
-def _on_tokens(model: nn.Module, sample: dict[str, torch.Tensor]) -> Tiny:
-    labels = torch.randint(0, CLASSES, (EXAMPLES, TOKENS))
-
+def _on_tokens(model: nn.Module, sample: dict[str, torch.Tensor], labels: torch.Tensor) -> Tiny:
     def losses_of(examples: Sequence[int]) -> torch.Tensor:
         chosen = {name: tensor[list(examples)] for name, tensor in sample.items()}
         logits = model(**chosen).logits
@@ -69,47 +69,35 @@ def _on_images(model: nn.Module, size: int) -> Tiny:
     return Tiny(model=model.train(), losses_of=losses_of)
 
 
-def bert() -> Tiny:
-    config = transformers.BertConfig(**_ENCODER)
+def encoder(architecture: str, *, boxes: bool = True, image: bool = False, **more: Any) -> Tiny:
+    """Builds a tagger of tokens of the architecture that transformers names so."""
+    config = getattr(transformers, f"{architecture}Config")(**_ENCODER, **more)
     sample = _sample()
-    del sample["bbox"]
-    return _on_tokens(transformers.BertForTokenClassification(config), sample)
-
-
-def roberta() -> Tiny:
-    config = transformers.RobertaConfig(**_ENCODER)
-    sample = _sample()
-    del sample["bbox"]
-    return _on_tokens(transformers.RobertaForTokenClassification(config), sample)
-
-
-def layoutlm() -> Tiny:
-    config = transformers.LayoutLMConfig(**_ENCODER)
-    return _on_tokens(transformers.LayoutLMForTokenClassification(config), _sample())
-
-
-def lilt() -> Tiny:
-    config = transformers.LiltConfig(**_ENCODER, channel_shrink_ratio=2)
-    return _on_tokens(transformers.LiltForTokenClassification(config), _sample())
-
-
-def layoutlmv3(*, image: bool = False) -> Tiny:
-    config = transformers.LayoutLMv3Config(
-        **_ENCODER,
-        max_2d_position_embeddings=1001,
-        coordinate_size=4,
-        shape_size=4,
-        input_size=16,
-        patch_size=8,
-        rel_pos_bins=4,
-        max_rel_pos=8,
-        rel_2d_pos_bins=4,
-        max_rel_2d_pos=16,
-    )
-    sample = _sample()
+    if not boxes:
+        del sample["bbox"]
     if image:
         sample["pixel_values"] = torch.randn(EXAMPLES, 3, 16, 16)
-    return _on_tokens(transformers.LayoutLMv3ForTokenClassification(config), sample)
+    model = getattr(transformers, f"{architecture}ForTokenClassification")(config)
+    labels = torch.randint(0, CLASSES, (EXAMPLES, TOKENS))
+    return _on_tokens(model, sample, labels)
+
+
+bert = partial(encoder, "Bert", boxes=False)
+
+
+layoutlmv3 = partial(
+    encoder,
+    "LayoutLMv3",
+    max_2d_position_embeddings=1001,
+    coordinate_size=4,
+    shape_size=4,
+    input_size=16,
+    patch_size=8,
+    rel_pos_bins=4,
+    max_rel_pos=8,
+    rel_2d_pos_bins=4,
+    max_rel_2d_pos=16,
+)
 
 
 def t5(*, tokens: int = TOKENS, checkpoints: bool = False) -> Tiny:
@@ -130,15 +118,7 @@ def t5(*, tokens: int = TOKENS, checkpoints: bool = False) -> Tiny:
         model.gradient_checkpointing_enable({"use_reentrant": False})
     sample = {name: tensor[:, :tokens] for name, tensor in _sample().items() if name != "bbox"}
     sample["labels"] = torch.randint(2, VOCABULARY, (EXAMPLES, tokens))
-
-    def losses_of(examples: Sequence[int]) -> torch.Tensor:
-        chosen = {name: tensor[list(examples)] for name, tensor in sample.items()}
-        logits = model(**chosen).logits
-        target = chosen["labels"]
-        by_token = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
-        return by_token.view(target.shape).mean(1)
-
-    return Tiny(model=model.train(), losses_of=losses_of)
+    return _on_tokens(model, sample, sample["labels"])
 
 
 def beit(*, shared_bias: bool = False) -> Tiny:
@@ -226,17 +206,17 @@ def lora() -> Tiny:
 
 TINY: dict[str, Callable[[], Tiny]] = {
     "bert": bert,
-    "roberta": roberta,
-    "layoutlm": layoutlm,
-    "lilt": lilt,
+    "roberta": partial(encoder, "Roberta", boxes=False),
+    "layoutlm": partial(encoder, "LayoutLM"),
+    "lilt": partial(encoder, "Lilt", channel_shrink_ratio=2),
     "layoutlmv3": layoutlmv3,
-    "layoutlmv3-image": lambda: layoutlmv3(image=True),
+    "layoutlmv3-image": partial(layoutlmv3, image=True),
     "t5": t5,
     # As many tokens as examples: an index without a batch axis looks like one with.
-    "t5-square": lambda: t5(tokens=EXAMPLES),
-    "t5-checkpoints": lambda: t5(checkpoints=True),
+    "t5-square": partial(t5, tokens=EXAMPLES),
+    "t5-checkpoints": partial(t5, checkpoints=True),
     "beit": beit,
-    "beit-shared-bias": lambda: beit(shared_bias=True),
+    "beit-shared-bias": partial(beit, shared_bias=True),
     "convnext": convnext,
     "resnet-groupnorm": resnet,
     "unet": unet,

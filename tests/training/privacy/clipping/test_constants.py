@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 import torch
+from exact_sums import assert_exact, self_test
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.privacy.clipping import BookKeeping, OneByOne, check
+from hushdoc_training.privacy.clipping import BookKeeping
 
 LENGTH, WIDTH, CLASSES, MOST = 6, 4, 8, 24
 PLACES = torch.arange(LENGTH)
@@ -75,21 +76,13 @@ def losses_of(model: nn.Module) -> Callable[[Sequence[int]], torch.Tensor]:
     )
 
 
-def assert_exact(model: nn.Module, losses: Callable[[], torch.Tensor], examples: int) -> None:
-    ours, truth = (make(model, clipping_norm=0.05) for make in (BookKeeping, OneByOne))
-    found, expected = (clipper.add(losses, torch.arange(examples)) for clipper in (ours, truth))
-    torch.testing.assert_close(found.norms, expected.norms, rtol=1e-4, atol=1e-7)
-    for name, total in truth.sums.items():
-        torch.testing.assert_close(ours.sums[name], total, rtol=1e-3, atol=1e-6)
-
-
 @pytest.mark.parametrize("examples", [1, 3, LENGTH - 1, LENGTH, 2 * LENGTH])
 @pytest.mark.parametrize("constant", CONSTANTS)
 def test_a_constant_stays_one_in_a_batch_of_its_length(constant: str, examples: int) -> None:
     torch.manual_seed(0)
     model = Tagger(CONSTANTS[constant])
     losses = losses_of(model)
-    check(BookKeeping(model, clipping_norm=0.05), losses, num_examples=4)
+    self_test(model, losses, 4)
     assert_exact(model, lambda: losses(range(examples)), examples)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from exact_sums import self_test
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
@@ -178,7 +179,7 @@ def test_the_self_test_refuses_losses_that_couple_examples() -> None:
                     num_examples=EXAMPLES,
                 )
     fine = losses_of(model, lambda y: y.square().sum((1, 2)), x)
-    assert check(BookKeeping(model, clipping_norm=1.0), fine, num_examples=EXAMPLES) == frozenset()
+    assert self_test(model, fine, EXAMPLES) == frozenset()
 
 
 def test_the_self_test_names_a_layer_whose_gradients_are_wrong(
@@ -190,7 +191,7 @@ def test_the_self_test_names_a_layer_whose_gradients_are_wrong(
         torch.randn(EXAMPLES, 8),
     )
     fine = losses_of(model, lambda y: y.square().sum(1), x)
-    check(BookKeeping(model, clipping_norm=1.0), fine, num_examples=EXAMPLES)
+    self_test(model, fine, EXAMPLES)
     plain = layers._add_affine
 
     def forgetful(grouping: Any, slots: Any, kernel: Any, per_example: Any) -> None:
@@ -201,7 +202,7 @@ def test_the_self_test_names_a_layer_whose_gradients_are_wrong(
 
     monkeypatch.setattr(layers, "_add_affine", forgetful)
     with pytest.raises(PrivacyError, match=r"'1\.(weight|bias)' is off by 1\.0e-01"):
-        check(BookKeeping(model, clipping_norm=1.0), fine, num_examples=EXAMPLES)
+        self_test(model, fine, EXAMPLES)
 
 
 def test_the_self_test_refuses_what_it_cannot_compare() -> None:
@@ -220,20 +221,14 @@ def test_the_self_test_refuses_what_it_cannot_compare() -> None:
 def test_the_self_test_sees_dropout_off_and_leaves_it_on() -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 3)).train()
     x = torch.randn(EXAMPLES, 8)
-    check(
-        BookKeeping(model, clipping_norm=1.0),
-        losses_of(model, lambda y: y.square().sum(1), x),
-        num_examples=EXAMPLES,
-    )
+    self_test(model, losses_of(model, lambda y: y.square().sum(1), x), EXAMPLES)
     assert all(module.training for module in model.modules())
     assert not torch.equal(model(x), model(x))
 
 
 def test_the_self_test_names_parameters_that_never_learn() -> None:
     model = Named(nn.Linear(8, 3), lambda odd, x, own: odd(x))
-    unused = check(
-        BookKeeping(model, clipping_norm=1.0),
-        losses_of(model, lambda y: y.square().sum(1), torch.randn(EXAMPLES, 8)),
-        num_examples=EXAMPLES,
+    unused = self_test(
+        model, losses_of(model, lambda y: y.square().sum(1), torch.randn(EXAMPLES, 8)), EXAMPLES
     )
     assert unused == frozenset({"own"})

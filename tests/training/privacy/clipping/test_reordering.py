@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 import torch
+from exact_sums import assert_exact, self_test
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.privacy.clipping import BookKeeping, OneByOne, check
+from hushdoc_training.privacy.clipping import BookKeeping
 
 EXAMPLES, TOKENS, WIDTH = 6, 5, 4
 Layer = Callable[[torch.Tensor], torch.Tensor]
@@ -184,11 +186,7 @@ def test_the_self_test_refuses_an_order_by_content_that_changes_nothing(function
     torch.manual_seed(0)
     model = Ordered(MOVING[function])
     with pytest.raises(PrivacyError):
-        check(
-            BookKeeping(model, clipping_norm=0.1),
-            sample(model, equal=EXAMPLES),
-            num_examples=EXAMPLES,
-        )
+        self_test(model, sample(model, equal=EXAMPLES), EXAMPLES)
 
 
 @pytest.mark.parametrize("equal", [0, EXAMPLES])
@@ -197,9 +195,7 @@ def test_the_self_test_refuses_examples_that_always_move(function: str, equal: i
     torch.manual_seed(0)
     model = Ordered(TURNING[function])
     with pytest.raises(PrivacyError):
-        check(
-            BookKeeping(model, clipping_norm=0.1), sample(model, equal=equal), num_examples=EXAMPLES
-        )
+        self_test(model, sample(model, equal=equal), EXAMPLES)
 
 
 @pytest.mark.parametrize("function", STAYING)
@@ -207,14 +203,9 @@ def test_examples_that_stay_where_they_are_are_exact(function: str) -> None:
     torch.manual_seed(0)
     model = Ordered(STAYING[function])
     losses = sample(model, equal=0)
-    check(BookKeeping(model, clipping_norm=0.1), losses, num_examples=EXAMPLES)
+    self_test(model, losses, EXAMPLES)
     for examples in (1, TOKENS, 16):
-        ours, truth = (make(model, clipping_norm=0.1) for make in (BookKeeping, OneByOne))
-        found, expected = (
-            clipper.add(lambda examples=examples: losses(range(examples)), torch.arange(examples))  # type: ignore[misc]
-            for clipper in (ours, truth)
-        )
-        torch.testing.assert_close(found.norms, expected.norms, rtol=1e-4, atol=1e-6)
+        assert_exact(model, partial(losses, range(examples)), examples)
 
 
 Losses = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -260,14 +251,8 @@ def tagged() -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("losses", LOCAL)
 def test_losses_picked_within_their_examples_are_exact(losses: str, tagger: nn.Module) -> None:
     x, lengths = tagged()
-    ours, truth = (make(tagger, clipping_norm=0.1) for make in (BookKeeping, OneByOne))
     records = torch.tensor([0, 0, *range(1, 14), -1])
-    found, expected = (
-        clipper.add(lambda: LOCAL[losses](tagger(x), lengths), records) for clipper in (ours, truth)
-    )
-    torch.testing.assert_close(found.norms, expected.norms, rtol=1e-4, atol=1e-6)
-    for name, total in truth.sums.items():
-        torch.testing.assert_close(ours.sums[name], total, rtol=1e-4, atol=1e-6)
+    assert_exact(tagger, lambda: LOCAL[losses](tagger(x), lengths), records)
 
 
 @pytest.mark.parametrize("losses", ELSEWHERE)
@@ -295,6 +280,4 @@ def test_what_is_between_leaves_its_gradients_once(tagger: nn.Module) -> None:
         y = tagger[0](x)
         return by_token(y, lengths) + tagger[2](tagger[1](y)).square().sum((1, 2))
 
-    ours, truth = (make(tagger, clipping_norm=0.1) for make in (BookKeeping, OneByOne))
-    found, expected = (clipper.add(losses, torch.arange(16)) for clipper in (ours, truth))
-    torch.testing.assert_close(found.norms, expected.norms, rtol=1e-4, atol=1e-6)
+    assert_exact(tagger, losses, 16)

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 import torch
+from exact_sums import LossesOf, self_test
 from torch import nn
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping import BookKeeping, check
 from hushdoc_training.privacy.clipping.replayed_draws import ReplayedDraws
 
-LossesOf = Callable[[Sequence[int]], torch.Tensor]
 TOKENS, WIDTH = 8, 6
 
 
@@ -55,23 +55,14 @@ def test_a_denominator_of_the_batch_is_refused_on_two_examples_too(
 def test_a_loss_of_one_example_alone_has_the_shape_of_one() -> None:
     model, x = nn.Linear(WIDTH, 1), torch.randn(4, WIDTH)
     with pytest.raises(PrivacyError, match=r"losses of 1 examples have shape \[\]"):
-        check(
-            BookKeeping(model, clipping_norm=1.0),
-            lambda examples: model(x[list(examples)]).squeeze(),
-            num_examples=4,
-        )
+        self_test(model, lambda examples: model(x[list(examples)]).squeeze(), 4)
 
 
 @pytest.mark.parametrize("tolerance", [0.0, -1.0, 0.2, float("inf"), float("nan")])
 def test_a_tolerance_that_lets_everything_pass_is_refused(tolerance: float) -> None:
     model, x = nn.Linear(WIDTH, 1), torch.randn(4, WIDTH)
     with pytest.raises(ValueError, match="tolerance"):
-        check(
-            BookKeeping(model, clipping_norm=1.0),
-            lambda examples: model(x[list(examples)]).sum(1),
-            num_examples=4,
-            tolerance=tolerance,
-        )
+        self_test(model, lambda examples: model(x[list(examples)]).sum(1), 4, tolerance=tolerance)
 
 
 class Rounding(nn.Module):
@@ -156,11 +147,7 @@ def test_the_self_test_leaves_every_generator_where_it_was() -> None:
     assert not chance.drawn()
     model, x = Dropping(torch.rand).train(), torch.randn(6, WIDTH)
     chance.rewind()
-    check(
-        BookKeeping(model, clipping_norm=1.0),
-        lambda examples: model(x[list(examples)]).square().sum(1),
-        num_examples=6,
-    )
+    self_test(model, lambda examples: model(x[list(examples)]).square().sum(1), 6)
     assert following() == expected
 
 
@@ -185,9 +172,7 @@ def test_dropout_inside_of_an_attention_is_no_difference(attention: str) -> None
     x, weights = torch.randn(6, 5, 8), torch.randn(5, 8)
     for seed in range(3):
         torch.manual_seed(seed)
-        check(
-            BookKeeping(model, clipping_norm=1.0),
-            lambda examples: (model(x[list(examples)]) * weights).square().sum((1, 2)),
-            num_examples=6,
+        self_test(
+            model, lambda examples: (model(x[list(examples)]) * weights).square().sum((1, 2)), 6
         )
     assert all(module.training for module in model.modules())

@@ -6,21 +6,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import hushdoc_builders
 import numpy as np
 import pytest
 
 from hushdoc.certificate.audit_reports import Audit
-from hushdoc.document.document import Document
 from hushdoc.errors import CheckpointError, InputError, OutputExistsError
 from hushdoc.hashing import Features, FeatureScheme
-from hushdoc.policy.policy import Policy
 from hushdoc.runtime.hashed.chains import viterbi
-from hushdoc.runtime.hashed.model import HashedCRFModel
 from hushdoc.runtime.hashed.table import HashedTable, item_scores
-from hushdoc.signing import keys
-from hushdoc.signing.trust_store import TrustedKey, TrustStore
-from hushdoc_export.release import Release
-from hushdoc_export.table import seal_table
 from hushdoc_training import table_checkpoint
 from hushdoc_training.crf import corpus
 from hushdoc_training.crf.clusters import from_vectors
@@ -103,22 +97,6 @@ def f1(weights: Any, fitted: FittedTable) -> float:
     found = decoded(held_out(), weights, fitted)
     correct = ((found == labels) & (found > 0)).sum()
     return float(2 * correct / ((found > 0).sum() + (labels > 0).sum()))
-
-
-def audit() -> Audit:
-    return Audit(
-        method="made for this test",
-        adversary="model-recipient",
-        unit="token-term",
-        canaries=None,
-        runs=1,
-        confidence=None,
-        epsilon_lower=None,
-        delta=None,
-        tpr_at_fpr=((0.0, 0.001),),
-        auc=0.5,
-        evidence=None,
-    )
 
 
 class TestFitAndFill:
@@ -265,7 +243,7 @@ class TestTrain:
 
         def attack(trained: Trained) -> list[Audit]:
             seen.append(trained)
-            return [audit()]
+            return [hushdoc_builders.audit(unit="token-term")]
 
         for number, (fill, attacked, kind) in enumerate(
             (
@@ -322,34 +300,6 @@ class TestTrain:
         assert found.clusters is not None
         assert np.array_equal(found.clusters.hashes, clusters.hashes)
         assert [data.name for data in found.claim.public_data] == [crf.CLUSTERS_NAME]
-
-    def test_it_can_be_sealed_and_loaded(self, training: corpus.Corpus, tmp_path: Path) -> None:
-        settings = CRFSettings(iterations=8, noise=0.1)
-        self.train(training, tmp_path / "run", settings=settings)
-        table = table_checkpoint.load(tmp_path / "run")
-        key = keys.generate_key()
-        seal_table(tmp_path / "model", table, Release(key=key, name="clauses", issuer="this test"))
-        trusted = TrustedKey(name="test", public_key=keys.public_key_of(key))
-        policy = Policy.integrity_only(TrustStore(keys=(trusted,)))
-        model = HashedCRFModel.load(tmp_path / "model", policy=policy)
-        held_out = contracts(20, seed=3)
-        documents = corpus.sentence_corpus(held_out, ("law", "term"))
-        tags = decoded(documents, table.weights, table)
-        # Neighbouring sentences of one label are one field.
-        expected = [
-            table.tags[label]
-            for own in np.split(tags, documents.documents[1:-1])
-            for label in own[(np.diff(own, prepend=0) != 0) & (own > 0)]
-        ]
-        found = [
-            field.label
-            for contract in held_out
-            for field in model.extract(Document.from_text(contract.text)).fields
-        ]
-        # Rounding may turn a close call.
-        assert len(found) == pytest.approx(len(expected), abs=2)
-        assert found.count("law") == pytest.approx(expected.count("law"), abs=2)
-        assert len(expected) > 20
 
 
 class TestCheckpoint:

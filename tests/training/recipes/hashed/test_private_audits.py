@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from statistics import NormalDist
 
+import pytest
+
 from hushdoc.accounting import calibration
 from hushdoc.hashing import FeatureScheme
-from hushdoc_training.crf import corpus
+from hushdoc_training.audit.roc import Attack
+from hushdoc_training.crf import corpus, whole_texts
 from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.invented import clause_contracts
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.recipes.hashed import crf, private_audits
-from hushdoc_training.recipes.hashed.public_texts import PublicText
+from hushdoc_training.recipes.hashed import private_audits, private_runs
 
 WORDS = FeatureScheme(rows=5_003, bigrams=False, skip_grams=False)
 
@@ -23,32 +25,35 @@ def plan(epsilon: float = 8.0) -> PrivacyPlan:
     )
 
 
-def public() -> PublicText:
+def attacks_on(unit: str, used: PrivacyPlan) -> list[Attack]:
+    """Attacks training on whole documents of sentences, or on texts of one class each."""
     texts = corpus.sentence_corpus(clause_contracts.contracts(20, seed=1), [])
-    return PublicText(features=texts.features(WORDS), data=(crf._word_clusters(),))
+    public = texts.features(WORDS)
+    if unit == "documents":
+        return private_audits.attacks_on_documents(WORDS, used, public=public, settings=Settings())
+    whole = whole_texts.whole(public, texts)
+    scales = whole_texts.rarity_scales(whole, WORDS.rows, unseen_scale=1.0)
+    settings = private_runs.CLASSIFIER
+    return private_audits.attacks_on_whole_texts(WORDS, used, scales=scales, settings=settings)
 
 
-def test_canary_documents_are_seen_as_much_as_the_plan_allows_and_no_more() -> None:
+@pytest.mark.parametrize("unit", ["documents", "texts"])
+def test_canaries_are_seen_as_much_as_the_plan_allows_and_no_more(unit: str) -> None:
     made = plan()
-    [canary, *rows] = private_audits.attacks_on_documents(
-        WORDS, made, public=public().features, settings=Settings()
-    )
+    [canary, *rows] = attacks_on(unit, made)
     assert (canary.method, canary.unit) == ("canary documents", "document")
     assert len(rows) == 5
     mu = made.steps**0.5 / made.noise_multiplier
     # The area under the curve of one Gaussian mechanism: what an attack can reach at most.
-    most = NormalDist().cdf(mu / 2**0.5)
-    assert canary.auc_interval[0] <= most
+    assert canary.auc_interval[0] <= NormalDist().cdf(mu / 2**0.5)
     assert canary.auc > 0.6
     for attack in rows:
         assert attack.auc < 0.65, attack.method
 
 
-def test_training_without_noise_fails_its_audit() -> None:
-    bare = replace(plan(), noise_multiplier=1e-6, epsilon=1e15)
-    [canary, *_] = private_audits.attacks_on_documents(
-        WORDS, bare, public=public().features, settings=Settings()
-    )
+@pytest.mark.parametrize("unit", ["documents", "texts"])
+def test_training_without_noise_fails_its_audit(unit: str) -> None:
+    [canary, *_] = attacks_on(unit, replace(plan(), noise_multiplier=1e-6, epsilon=1e15))
     assert canary.auc > 0.99
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import hushdoc_builders
 import pytest
 
 from hushdoc.accounting import pld
@@ -16,10 +17,7 @@ from hushdoc_training.crf import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.hashed import private_tables, updates
 
-AUDIT = Audit(
-    method="two samples", adversary="model-recipient", unit="token-term", canaries=None, runs=1,
-    confidence=None, epsilon_lower=None, delta=None, tpr_at_fpr=(), auc=0.5, evidence=None,
-)  # fmt: skip
+AUDIT = hushdoc_builders.audit(method="two samples", unit="token-term")
 
 
 def private(name: str, epsilon: float, **told: str) -> Claim:
