@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from hushdoc import arguments
 from hushdoc.accounting import pld, rdp
 from hushdoc.accounting.mechanism import Composed, Gaussian, Mechanism, PoissonSampled
 
@@ -40,8 +41,7 @@ def noise_multiplier(
         1.898
     """
     _require_between("sampling_rate", sampling_rate, 0.0, math.nextafter(1.0, 2.0))
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise ValueError(f"steps is {steps!r}; expected an integer from 1.")
+    arguments.integer(steps, what="steps")
 
     def run(noise: float) -> Mechanism:
         step = PoissonSampled(sampling_rate=sampling_rate, event=Gaussian(noise_multiplier=noise))
@@ -77,10 +77,7 @@ def calibrated(
     """
     _require_between("epsilon", epsilon, 0.0, math.inf)
     _require_between("delta", delta, 0.0, 1.0)
-    if accountant not in CALIBRATING_ACCOUNTANTS:
-        raise ValueError(
-            f"accountant is {accountant!r}; expected one of {', '.join(CALIBRATING_ACCOUNTANTS)}."
-        )
+    arguments.choice(accountant, CALIBRATING_ACCOUNTANTS, what="accountant")
 
     def keeps(noise: float, found: Callable[..., float]) -> bool:
         return found(make(noise), delta, adjacency=adjacency) <= epsilon

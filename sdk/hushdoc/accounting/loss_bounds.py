@@ -53,8 +53,13 @@ class Guess:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
-    """Bounds on what a query asks for; `lower` is 0 where no lower bound was asked for."""
+class Bounds:
+    """Bounds on the smallest epsilon (or delta) that holds.
+
+    Attributes:
+        lower: No smaller one holds; 0 where nothing is known, or no lower bound was asked for.
+        upper: This one holds.
+    """
 
     lower: float
     upper: float
@@ -88,7 +93,7 @@ class _Look:
 
 def bounds(
     form: NormalForm, guess: Guess, *, precision: float = FINE, lower: bool = False, share: int = 1
-) -> Answer:
+) -> Bounds:
     """Returns bounds on what a query asks, of a form of Step, Product and PublicMixture only.
 
     A lower bound exists only where every step is exact; `share` forms share the time for one.
@@ -97,20 +102,20 @@ def bounds(
     look = _look(form, guess, _COARSE, share=share, last=None)
     for _ in range(_MOST_LOOKS):
         if look is None:
-            return Answer(lower=0.0, upper=found)
+            return Bounds(lower=0.0, upper=found)
         found = min(found, _upper(form, look, guess))
         if found == 0:
-            return Answer(lower=0.0, upper=0.0)
+            return Bounds(lower=0.0, upper=0.0)
         last, guess = guess, _better(guess, found, look)
         if _is_near(last, guess) and look.width >= _SHORTEST_RING * look.grid.spacing:
             break
         look = _look(form, guess, _COARSE, share=share, last=look)
     look = _look(form, guess, precision, share=share, last=look)
     if look is None:
-        return Answer(lower=0.0, upper=found)
+        return Bounds(lower=0.0, upper=found)
     upper = min(found, _upper(form, look, guess))
     exact = lower and all(step.exact for step in look.grid.steps)
-    return Answer(lower=min(_lower(form, look, guess), upper) if exact else 0.0, upper=upper)
+    return Bounds(lower=min(_lower(form, look, guess), upper) if exact else 0.0, upper=upper)
 
 
 def _better(guess: Guess, found: float, look: _Look) -> Guess:

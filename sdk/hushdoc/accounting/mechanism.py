@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hushdoc.arguments import short_repr
+from hushdoc import arguments
 from hushdoc.errors import CertificateError
 from hushdoc.serialization.records import (
     Codec,
@@ -29,7 +29,6 @@ from hushdoc.serialization.records import (
 ADJACENCIES = ("add-remove", "replace-one", "zero-out", "all-occurrences-of-one-term")
 """How two neighbouring data sets differ."""
 
-
 MAX_NODES = 10_000
 """Events in one transcript."""
 
@@ -46,8 +45,8 @@ def _read_event(data: Any, where: str) -> Mechanism:
         raise bad_field(where, f"found {json_type(data)}, expected an object with a type")
     if kind not in _CLASSES:
         raise CertificateError(
-            f"{where}: the event {short_repr(kind)} is not one of {', '.join(_CLASSES)}. It can't "
-            "be recomputed, so it is refused.",
+            f"{where}: the event {arguments.short_repr(kind)} is not one of {', '.join(_CLASSES)}. "
+            "It can't be recomputed, so it is refused.",
             code="UNKNOWN_VALUE",
         )
     try:
@@ -69,7 +68,6 @@ def to_dict(mechanism: Mechanism) -> dict[str, Any]:
 _event: Codec[Mechanism] = Codec(read=_read_event, write=to_dict)
 _rate = number(maximum=1.0)
 
-
 _NUMBERS = {
     "noise_multiplier": (0.0, math.inf),
     "sampling_rate": (0.0, 1.0),
@@ -86,7 +84,7 @@ class _Checked(Record):
         """Refuses numbers out of their ranges."""
         for name, value in vars(self).items():
             if name in _INTEGERS:
-                _require_integer(name, value, minimum=_INTEGERS[name])
+                arguments.integer(value, what=name, least=_INTEGERS[name])
             elif name in _NUMBERS:
                 minimum, maximum = _NUMBERS[name]
                 _require_number(name, value, minimum=minimum, maximum=maximum)
@@ -227,8 +225,7 @@ class RepeatAndSelect(_Checked):
     def __post_init__(self) -> None:
         """Refuses unknown distributions and less than one run."""
         super().__post_init__()
-        if self.distribution not in REPETITIONS:
-            raise ValueError(f"distribution is {self.distribution!r}; expected {REPETITIONS}.")
+        arguments.choice(self.distribution, REPETITIONS, what="distribution")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -334,8 +331,3 @@ def _require_number(name: str, value: float, *, minimum: float, maximum: float) 
         raise ValueError(
             f"{name} is {value!r}; expected a finite number from {minimum:g} to {maximum:g}."
         )
-
-
-def _require_integer(name: str, value: int, *, minimum: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-        raise ValueError(f"{name} is {value!r}; expected an integer from {minimum}.")

@@ -21,6 +21,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+from hushdoc import arguments
 from hushdoc.accounting import mechanism as words
 from hushdoc.accounting.mechanism import (
     ADJACENCIES,
@@ -110,8 +111,7 @@ UNBOUNDED = Unbounded()
 @lru_cache(maxsize=64)
 def normal_form(mechanism: Mechanism, adjacency: str = "add-remove") -> NormalForm:
     """Returns the normal form of a mechanism for one of ADJACENCIES."""
-    if adjacency not in ADJACENCIES:
-        raise ValueError(f"adjacency is {adjacency!r}; expected one of {', '.join(ADJACENCIES)}.")
+    arguments.choice(adjacency, ADJACENCIES, what="adjacency")
     if adjacency == "all-occurrences-of-one-term":
         # A term may occur in every record, any number of times.
         return NOTHING if _Reader(adjacency="zero-out").form(mechanism, 1) == NOTHING else UNBOUNDED

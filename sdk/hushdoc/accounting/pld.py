@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from hushdoc.accounting import loss_bounds, rdp
-from hushdoc.accounting.loss_bounds import FINE, SMALLEST_DELTA, Answer, Guess
+from hushdoc.accounting.loss_bounds import FINE, SMALLEST_DELTA, Bounds, Guess
 from hushdoc.accounting.mechanism import Mechanism
 from hushdoc.accounting.normal_form import NormalForm, normal_form
 from hushdoc.accounting.rdp import ORDERS, ROUNDING, require_delta
@@ -32,19 +31,6 @@ _REFINEMENT_GAINS = 1.1
 
 _LARGEST_EPSILON = 2000.0
 """Above it RDP is close enough, and losses would leave the range of doubles."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bounds:
-    """Bounds on the smallest epsilon that holds.
-
-    Attributes:
-        lower: No smaller epsilon holds; 0 where nothing is known.
-        upper: This epsilon holds.
-    """
-
-    lower: float
-    upper: float
 
 
 def epsilon(mechanism: Mechanism, delta: float, *, adjacency: str = "add-remove") -> float:
@@ -134,7 +120,7 @@ def _bounds(
     return Bounds(lower=min(least, upper, renyi), upper=min(upper, renyi))
 
 
-def _form_bounds(form: NormalForm, delta: float, level: int, lower: bool, share: int) -> Answer:
+def _form_bounds(form: NormalForm, delta: float, level: int, lower: bool, share: int) -> Bounds:
     spent = rdp.form_rdp(form)
     renyi = rdp.epsilon_from_rdp(spent, delta)
     theta = _cheapest_order(spent - math.log(delta) / (np.asarray(ORDERS) - 1)) - 1

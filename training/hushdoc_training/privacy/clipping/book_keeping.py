@@ -34,16 +34,6 @@ class BookKeeping(Clipper):
     Exact for linear layers, embeddings, layer, group, instance and RMS normalisation, convolutions
     and parameters that are added, multiplied or joined to examples, however often they are used,
     tied or derived from one another. Any other use is refused by name when it happens.
-
-    Examples:
-        >>> model = nn.Linear(2, 1, bias=False)
-        >>> _ = nn.init.constant_(model.weight, 1.0)
-        >>> clipper = BookKeeping(model, clipping_norm=1.0)
-        >>> examples = torch.tensor([[3.0, 4.0], [0.3, 0.4]])
-        >>> clipper.add(lambda: model(examples).squeeze(1), torch.tensor([0, 1])).norms
-        tensor([5.0000, 0.5000])
-        >>> clipper.sums["weight"]
-        tensor([[0.9000, 1.2000]])
     """
 
     def _add(self, losses: Losses, grouping: Grouping) -> ClippedBatch:
