@@ -31,7 +31,6 @@ def public(*data: PublicData) -> Claim:
         releases=("final-weights",),
         guarantees=(guarantee,),
         transcripts={},
-        pre_registered_audits=(),
         audits=(),
         training={},
         utility={},
@@ -59,7 +58,6 @@ def trained_elsewhere(name: str, *, architecture: str) -> Claim:
         name=name,
         units=(ProtectedUnit(unit="document", count=None, count_is_public=False),),
         contribution_bound="none: training was not private",
-        commitment=None,
     )
     access = DataAccess(data=name, purpose="training", accounted_in=(), treatment="unaccounted")
     return dataclasses.replace(

@@ -21,7 +21,6 @@ MINILM = PublicData(
     name="sentence-transformers/all-MiniLM-L6-v2",
     uses=("weights", "vocabulary"),
     uri="https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2",
-    digest=None,
     privacy_status="Published under Apache-2.0. Trained by others on pairs of sentences from the "
     "public web, among them posts of people, without differential privacy.",
     overlap_with_protected="unknown",

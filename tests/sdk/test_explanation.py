@@ -210,7 +210,6 @@ def test_a_large_delta_is_named_when_the_number_is_public(
         name="invoices",
         units=(build.ProtectedUnit(unit="document", count=149, count_is_public=True),),
         contribution_bound="clipped",
-        commitment=None,
     )
     text = explained(build.guarantee(delta=1 / 149, profile=()), protected_data=(data,))
     assert "reveal 1 of them on average" in text

@@ -98,14 +98,12 @@ def claim(*guarantees: Guarantee, **change: Any) -> Claim:
                 name="invoices",
                 units=(ProtectedUnit(unit="document", count=None, count_is_public=False),),
                 contribution_bound="clipped to 1 in the Euclidean norm",
-                commitment=None,
             ),
         ),
         public_data=(
             PublicData(
                 name="MiniLM",
                 uses=("starting weights",),
-                uri=None,
                 digest="sha256:" + "ab" * 32,
                 privacy_status="public",
                 overlap_with_protected="none",
@@ -122,7 +120,6 @@ def claim(*guarantees: Guarantee, **change: Any) -> Claim:
         releases=("final-weights",),
         guarantees=guarantees or (guarantee(),),
         transcripts={"training": TRANSCRIPT},
-        pre_registered_audits=(),
         audits=(),
         training={"steps": 350},
         utility={"f1": 0.7},
@@ -287,7 +284,6 @@ def audit(**change: Any) -> Audit:
         delta=DELTA,
         tpr_at_fpr=((0.02, 0.01),),
         auc=0.55,
-        evidence=None,
     )
     return dataclasses.replace(found, **change)
 

@@ -162,7 +162,6 @@ def claim() -> Claim:
         releases=("final-weights",),
         guarantees=(guarantee,),
         transcripts={"training": transcript},
-        pre_registered_audits=(),
         audits=(),
         training={"steps": 20},
         utility={"f1": 0.5},
@@ -358,8 +357,6 @@ def calibration_data(name: str) -> PublicData:
     return PublicData(
         name=name,
         uses=("calibration of scores",),
-        uri=None,
-        digest=None,
         privacy_status="invented",
         overlap_with_protected="none",
     )

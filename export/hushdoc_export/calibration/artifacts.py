@@ -55,8 +55,6 @@ OVERLAPS = ("none", "unknown")
 INVENTED = PublicData(
     name="documents of hushdoc's public generator",
     uses=("calibration of scores",),
-    uri=None,
-    digest=None,
     privacy_status="invented",
     overlap_with_protected="none",
 )

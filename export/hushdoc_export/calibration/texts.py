@@ -32,8 +32,6 @@ SEED = 2
 INVENTED = PublicData(
     name="contracts of hushdoc's public generator",
     uses=USES,
-    uri=None,
-    digest=None,
     privacy_status="invented",
     overlap_with_protected="none",
 )
@@ -91,8 +89,6 @@ def declared(location: Path, *, status: str, overlap: str) -> PublicData:
     return PublicData(
         name=location.resolve().name,
         uses=USES,
-        uri=None,
-        digest=None,
         privacy_status=f"declared by the exporter: {status}",
         overlap_with_protected=overlap,
     )

@@ -78,7 +78,6 @@ def dp_docldm() -> Certificate:
         releases=("synthetic-records", "final-weights"),
         guarantees=all_three,
         transcripts=transcripts,
-        pre_registered_audits=(),
         audits=(),
         training={
             "source": "DP-DocLDM, sections 4.2, 5.1 and 5.2, appendix B",
@@ -116,7 +115,6 @@ def _protected() -> ProtectedData:
             "The gradient of a page's mean loss is clipped to 0.01 in the Euclidean norm. Its "
             "layout mask, used again at sampling, is not bounded by anything."
         ),
-        commitment=None,
     )
 
 
@@ -124,8 +122,6 @@ _PUBLIC = (
     PublicData(
         name="IIT-CDIP Test Collection 1.0",
         uses=("pretraining of the autoencoder", "pretraining of the diffusion model"),
-        uri=None,
-        digest=None,
         privacy_status="public scans",
         overlap_with_protected="contained",
     ),

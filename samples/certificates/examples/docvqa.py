@@ -63,7 +63,6 @@ def fl_provider_dp() -> Certificate:
         releases=("final-weights", "round-updates"),
         guarantees=guarantees,
         transcripts=transcripts,
-        pre_registered_audits=(),
         audits=(),
         training={
             "source": "Privacy-Aware DocVQA, algorithm 1 and table 12",
@@ -102,7 +101,6 @@ def _protected() -> ProtectedData:
             "The update made from all invoices of a provider is clipped to a fixed Euclidean norm "
             "before it is summed."
         ),
-        commitment=None,
     )
 
 
@@ -110,8 +108,6 @@ def _start() -> PublicData:
     return PublicData(
         name="VT5 starting weights",
         uses=("starting weights", "tokenizer"),
-        uri=None,
-        digest=None,
         privacy_status="public weights, pretrained on public pages; in this example the issuer "
         "declares that no invoice of the ten clients is among them",
         overlap_with_protected="none",

@@ -32,13 +32,10 @@ PROTECTED = ProtectedData(
         f"The gradient of a window is clipped to {CLIPPING_NORM:g} in the Euclidean norm. Nothing "
         "bounds how many windows a form contributes."
     ),
-    commitment=None,
 )
 START = PublicData(
     name="LayoutLMv3 base",
     uses=("starting weights", "tokenizer"),
-    uri=None,
-    digest=None,
     privacy_status="public weights, pretrained on scans of IIT-CDIP",
     overlap_with_protected="contained",
 )
@@ -86,7 +83,6 @@ def certify(
         protected_data=(PROTECTED,),
         public_data=(START,),
         data_accesses=accesses,
-        pre_registered_audits=(),
         audits=(),
         utility={},
         caveats=(parts.NOT_A_MODEL, *caveats, TUNED, OVERLAP),

@@ -43,7 +43,6 @@ def hash_fill() -> Certificate:
         releases=("hash-table",),
         guarantees=(_guarantee(),),
         transcripts={"hash-fill": HashFill(rows=ROWS, columns=COLUMNS)},
-        pre_registered_audits=(),
         audits=tuple(_audit(clause, **measured) for clause, measured in COINCIDENCE.items()),
         training={
             "source": "Hash the Universe, sections 4 and 5",
@@ -105,7 +104,6 @@ def _audit(clause: str, **measured: Any) -> Audit:
         delta=None,
         tpr_at_fpr=(measured["tprAtFpr"],),
         auc=measured["auc"],
-        evidence=None,
     )
 
 
@@ -114,15 +112,12 @@ def _protected() -> ProtectedData:
         name=DATA,
         units=(ProtectedUnit(unit="token-term", count=None, count_is_public=False),),
         contribution_bound="none: a word may occur in any number of features, of any weight",
-        commitment=None,
     )
 
 
 _WORD_VECTORS = PublicData(
     name="clusters of word vectors",
     uses=("one feature of each word",),
-    uri=None,
-    digest=None,
     privacy_status="public",
     overlap_with_protected="unknown",
 )

@@ -94,7 +94,7 @@ class Audit(Record):
     delta: float | None = stored(optional(_share))
     tpr_at_fpr: tuple[tuple[float, float], ...] = stored(listed(pair(_share, _share)))
     auc: float | None = stored(optional(_share))
-    evidence: str | None = stored(optional(sha256))
+    evidence: str | None = stored(optional(sha256), default=None)
 
     def problem(self) -> str | None:
         """Returns which part of a lower bound is missing, or None."""

@@ -215,7 +215,7 @@ class ProtectedData(Record):
     name: str = stored(text)
     units: tuple[ProtectedUnit, ...] = stored(listed(record(ProtectedUnit)))
     contribution_bound: str = stored(text)
-    commitment: str | None = stored(optional(_commitment))
+    commitment: str | None = stored(optional(_commitment), default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,8 +233,8 @@ class PublicData(Record):
 
     name: str = stored(text)
     uses: tuple[str, ...] = stored(listed(text))
-    uri: str | None = stored(optional(text))
-    digest: str | None = stored(optional(text))
+    uri: str | None = stored(optional(text), default=None)
+    digest: str | None = stored(optional(text), default=None)
     privacy_status: str = stored(text)
     overlap_with_protected: str = stored(word(OVERLAPS))
 
@@ -291,7 +291,7 @@ class Claim(Record):
     guarantees: tuple[Guarantee, ...] = stored(listed(record(Guarantee), maximum=MAX_GUARANTEES))
     transcripts: Mapping[str, Mechanism] = stored(keyed(_mechanism, maximum=MAX_TRANSCRIPTS))
     pre_registered_audits: tuple[PreRegisteredAudit, ...] = stored(
-        listed(record(PreRegisteredAudit))
+        listed(record(PreRegisteredAudit)), default=()
     )
     audits: tuple[Audit, ...] = stored(listed(record(Audit)))
     training: Mapping[str, Any] = stored(keyed(anything))

@@ -45,20 +45,8 @@ _REACH = 2
 def with_segments(document: Document) -> Document:
     """Returns the document with a segment for every word of the pages that have none.
 
-    What models trained with the boxes of segments need. The order of the words stays.
-
-    Args:
-        document: Pages on which any word has a segment are left as they are.
-
-    Example:
-        >>> document = Document.from_words(
-        ...     ["Total", "due", "12.50"],
-        ...     [(10, 10, 60, 30), (66, 10, 90, 30), (160, 10, 190, 30)],
-        ...     width=200,
-        ...     height=100,
-        ... )
-        >>> [word.segment for word in with_segments(document).pages[0].words]
-        [0, 0, 1]
+    What models trained with the boxes of segments need. The order of the words stays, and pages on
+    which any word has a segment are left as they are.
     """
     pages = tuple(
         page if any(word.segment is not None for word in page.words) else _segmented(page)
@@ -70,21 +58,8 @@ def with_segments(document: Document) -> Document:
 def reading_order(page: Page) -> tuple[int, ...]:
     """Returns the numbers of a page's words in reading order.
 
-    Decided by the boxes and the direction of the script.
-
-    Args:
-        page: Its segments are not asked, and its own order only between words of one box, as some
-            formats have them: they stay in it.
-
-    Example:
-        >>> document = Document.from_words(
-        ...     ["below", "right", "left"],
-        ...     [(10, 50, 60, 70), (70, 10, 120, 30), (10, 10, 60, 30)],
-        ...     width=200,
-        ...     height=100,
-        ... )
-        >>> reading_order(document.pages[0])
-        (2, 1, 0)
+    Decided by the boxes and the direction of the script. The page's segments are not asked, and its
+    own order only between words of one box, as some formats have them: they stay in it.
     """
     arguments.instance(page, Page, what="The page", advice="Pass one of a document's `pages`.")
     return tuple(index for line in _read(page) for index in line)
@@ -93,8 +68,7 @@ def reading_order(page: Page) -> tuple[int, ...]:
 def in_reading_order(document: Document) -> Document:
     """Returns the document with every page's words in reading order, and segments as lines.
 
-    Args:
-        document: Its own order and segments are not asked.
+    Its own order and segments are not asked.
 
     Example:
         >>> document = Document.from_words(

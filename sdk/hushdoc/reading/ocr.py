@@ -45,11 +45,7 @@ class OCREngine(Protocol):
         """What changes whenever it may read something else: its version, models and settings."""
 
     def read(self, image: Image.Image) -> Sequence[Word]:
-        """Returns the words in reading order, with boxes in pixels; an RGB image comes in.
-
-        Raises:
-            OCRError: It failed.
-        """
+        """Returns an RGB image's words in reading order with pixel boxes, or raises OCRError."""
 
 
 class OCRCache:

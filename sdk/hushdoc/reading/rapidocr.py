@@ -76,11 +76,7 @@ class RapidOCREngine:
         self.version = f"{metadata.version('rapidocr')} ({models['rec'].stem})"
 
     def read(self, image: Image.Image) -> list[Word]:
-        """Returns the words of an image; words of one line share a segment.
-
-        Raises:
-            OCRError: It failed.
-        """
+        """Returns the words of an image, or raises OCRError; words of one line share a segment."""
         import numpy as np
 
         if min(image.size) < MIN_SIDE:
@@ -144,13 +140,9 @@ def from_rapidocr(
 ) -> Document:
     """Returns the one-page document of RapidOCR's answer; words of one line share a segment.
 
-    Args:
-        data: Its output object, or what `to_json` of it returns. That has lines alone, so a
-            word's box is its share of the line's by characters.
-        width: Page width in pixels; by default the output's image's, or where the last box ends.
-        height: Page height in pixels; likewise.
-        id: A name for messages and results.
-        limits: How much is read.
+    `data` is its output object, or what `to_json` of it returns. That has lines alone, so a word's
+    box is its share of the line's by characters. The page's size in pixels is by default that of
+    the output's image, or reaches to where the last box ends.
     """
     draft = Draft(id=id, reader=READER, limits=limits)
     with reading_as("RapidOCR's answer", id):

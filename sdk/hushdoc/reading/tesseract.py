@@ -77,11 +77,7 @@ class TesseractEngine:
         self.version = f"{_version(found, languages)} ({languages})"
 
     def read(self, image: Image.Image) -> list[Word]:
-        """Returns the words of an image; words of one line share a segment.
-
-        Raises:
-            OCRError: The program failed or took too long.
-        """
+        """Returns the words of an image, or raises OCRError; words of one line share a segment."""
         drawn = no_longer(image, LONGEST)
         if min(drawn.size) < MIN_SIDE:
             return []

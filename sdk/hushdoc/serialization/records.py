@@ -47,9 +47,9 @@ class Codec(Generic[T]):
     write: Callable[[T], Any]
 
 
-def stored(codec: Codec[Any]) -> Any:
-    """Returns a dataclass field that is stored as `codec` says."""
-    return dataclasses.field(metadata={"codec": codec})
+def stored(codec: Codec[Any], **default: Any) -> Any:
+    """Returns a dataclass field that is stored as `codec` says; `default` is for its makers."""
+    return dataclasses.field(metadata={"codec": codec}, **default)
 
 
 def camel(name: str) -> str:

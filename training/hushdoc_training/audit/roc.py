@@ -62,7 +62,6 @@ class Attack:
             delta=delta,
             tpr_at_fpr=((self.tpr, self.fpr),),
             auc=self.auc,
-            evidence=None,
         )
 
     def epsilon_lower(self, delta: float) -> float:

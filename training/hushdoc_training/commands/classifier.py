@@ -210,8 +210,6 @@ def _public(options: argparse.Namespace, own: FeatureScheme) -> PublicText:
             PublicData(
                 name=name,
                 uses=("scales of rows",),
-                uri=None,
-                digest=None,
                 privacy_status="invented by a generator"
                 if name.startswith("invented:")
                 else "declared public by the trainer",

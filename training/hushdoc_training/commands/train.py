@@ -361,8 +361,6 @@ def _weights(start: Start, options: argparse.Namespace) -> tuple[PublicData, ...
         PublicData(
             name=f"{start.name} weights",
             uses=("pretraining", "vocabulary"),
-            uri=None,
-            digest=None,
             privacy_status="published weights; what they were trained on is their publisher's word",
             overlap_with_protected=options.public_overlap,
         ),
@@ -375,8 +373,6 @@ def _public(name: str, invented: bool, options: argparse.Namespace) -> PublicDat
     return PublicData(
         name=name,
         uses=("pretraining", "vocabulary"),
-        uri=None,
-        digest=None,
         privacy_status="invented by a generator" if invented else "declared public by the trainer",
         overlap_with_protected="none" if invented else options.public_overlap,
     )

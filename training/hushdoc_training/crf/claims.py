@@ -90,7 +90,6 @@ def claim(table: FilledTable) -> Claim:
                 name=table.name,
                 units=(ProtectedUnit(unit="token-term", count=None, count_is_public=False),),
                 contribution_bound="none: a term may occur in any number of features",
-                commitment=None,
             ),
         ),
         public_data=table.public_data,
@@ -100,7 +99,6 @@ def claim(table: FilledTable) -> Claim:
         transcripts={TRANSCRIPT: HashFill(rows=table.rows, columns=table.columns)}
         if filled
         else {},
-        pre_registered_audits=(),
         audits=table.audits,
         training={**table.settings, "fill": table.fill, **({"rng": RNG} if filled else {})},
         utility=dict(table.costs),

@@ -160,7 +160,6 @@ def _claim(guarantee: Guarantee, **parts: Any) -> Claim:
         **{**nothing, "transcripts": {}, **parts},
         releases=("final-weights",),
         guarantees=(guarantee,),
-        pre_registered_audits=(),
         audits=(),
         utility={},
     )

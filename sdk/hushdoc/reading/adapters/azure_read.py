@@ -37,15 +37,10 @@ def from_azure_read(
 ) -> Document:
     """Returns the document of an `analyzeResult`; words of one line share a segment.
 
-    Pages of PDF files are measured in inches; they get PIXELS_PER_INCH pixels an inch. Boxes stay
-    where the service saw them: a page that lay askew is not turned. A file without pages, as those
-    of Word, is a BoxError.
-
-    Args:
-        data: The whole answer, its `analyzeResult`, what `as_dict` or `to_dict` of Microsoft's
-            packages return, or the list of pages of Form Recognizer's first package.
-        id: A name for messages and results.
-        limits: How much is read.
+    `data` is the whole answer, its `analyzeResult`, what `as_dict` or `to_dict` of Microsoft's
+    packages return, or the list of pages of Form Recognizer's first package. Pages of PDF files are
+    measured in inches; they get PIXELS_PER_INCH pixels an inch. Boxes stay where the service saw
+    them: a page that lay askew is not turned. A file without pages, as of Word, is a BoxError.
     """
     draft = Draft(id=id, reader=READER, limits=limits)
     with reading_as("an answer of Azure Read", id):

@@ -28,13 +28,9 @@ def from_docling(
 ) -> Document:
     """Returns the document of docling's JSON, in the order of its body; page furniture comes last.
 
-    A text that has no place, as where docling read a format without pages, is a BoxError.
-
-    Args:
-        data: What `DoclingDocument.export_to_dict` returns or `save_as_json` wrote, or the answer
-            of docling's server that was asked for JSON.
-        id: A name for messages and results.
-        limits: How much is read.
+    `data` is what `DoclingDocument.export_to_dict` returns or `save_as_json` wrote, or the answer
+    of docling's server that was asked for JSON. A text that has no place, as where docling read a
+    format without pages, is a BoxError.
     """
     draft = Draft(id=id, reader=READER, limits=limits)
     with reading_as("a DoclingDocument", id):

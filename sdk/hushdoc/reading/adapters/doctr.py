@@ -20,13 +20,9 @@ def from_doctr(
 ) -> Document:
     """Returns the document of an export; words of one line share a segment.
 
-    The KIE predictor has neither order nor lines of words, so both are derived from the boxes.
-
-    Args:
-        data: The export of a document or of one page, with geometry in shares of the page; or the
-            answer of docTR's server, which has one object for each page.
-        id: A name for messages and results.
-        limits: How much is read.
+    `data` is the export of a document or of one page, with geometry in shares of the page; or the
+    answer of docTR's server, which has one object for each page. The KIE predictor has neither
+    order nor lines of words, so both are derived from the boxes.
     """
     draft = Draft(id=id, reader=READER, limits=limits)
     has_lines = True

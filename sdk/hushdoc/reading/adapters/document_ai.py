@@ -21,15 +21,10 @@ def from_document_ai(
 ) -> Document:
     """Returns the document of a processor's answer; tokens of one line share a segment.
 
-    Boxes are on the page as the service set it upright. A token is a word or a sign beside it: of
-    "Date: today" it makes three.
-
-    Args:
-        data: The answer (with its key `document`) or the document; keys in camelCase, as its JSON
-            has them, or in snake_case, as `Document.to_dict` of Google's package writes them. Or
-            the documents that a batch split one file into.
-        id: A name for messages and results.
-        limits: How much is read.
+    `data` is the answer (with its key `document`), the document, or the documents that a batch
+    split one file into; keys in camelCase, as its JSON has them, or in snake_case, as
+    `Document.to_dict` of Google's package writes them. Boxes are on the page as the service set it
+    upright. A token is a word or a sign beside it: of "Date: today" it makes three.
     """
     draft = Draft(id=id, reader=READER, limits=limits)
     with reading_as("a document of Document AI", id):

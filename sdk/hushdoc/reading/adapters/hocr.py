@@ -35,13 +35,7 @@ _VOID = frozenset(("br", "hr", "img", "link", "meta", "wbr", "input"))
 
 
 def from_hocr(text: str, *, id: str = "document", limits: ReadingLimits | None = None) -> Document:
-    """Returns the document of an hOCR file's content; words of one line share a segment.
-
-    Args:
-        text: The file's content.
-        id: A name for messages and results.
-        limits: How much is read.
-    """
+    """Returns the document of an hOCR file's content; words of one line share a segment."""
     arguments.text(text, what="What should be hOCR")
     # OCRopus and others write lines alone.
     by_word = WORD in text

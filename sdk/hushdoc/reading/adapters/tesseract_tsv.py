@@ -31,13 +31,7 @@ PAGE_LEVEL, WORD_LEVEL = "1", "5"
 def from_tesseract_tsv(
     text: str, *, id: str = "document", limits: ReadingLimits | None = None
 ) -> Document:
-    """Returns the document of a TSV file; words of one line share a segment.
-
-    Args:
-        text: The file's content.
-        id: A name for messages and results.
-        limits: How much is read.
-    """
+    """Returns the document of a TSV file's content; words of one line share a segment."""
     draft = Draft(id=id, reader=READER, limits=limits)
     add_rows(draft, arguments.text(text, what="What should be Tesseract's TSV"))
     return draft.document()

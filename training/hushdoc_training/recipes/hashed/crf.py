@@ -264,8 +264,6 @@ def _word_clusters() -> PublicData:
     return PublicData(
         name=CLUSTERS_NAME,
         uses=("one feature of each word",),
-        uri=None,
-        digest=None,
         privacy_status="public",
         overlap_with_protected="unknown",
     )

@@ -86,8 +86,6 @@ def _scales_from(name: str, status: str, overlap: str) -> PublicData:
     return PublicData(
         name=name,
         uses=("scales of rows",),
-        uri=None,
-        digest=None,
         privacy_status=status,
         overlap_with_protected=overlap,
     )
