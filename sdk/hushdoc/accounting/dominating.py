@@ -91,7 +91,7 @@ class Cells:
 
 
 def cells(step: Step, spacing: float, cut: float, most: int) -> Cells | None:
-    """Returns a step's cells with at most `cut` outside on each side; None above `most` cells."""
+    """Returns a step's cells, at most `cut` of the mass outside on each side; None above `most`."""
     weights = weights_of(step)
     low, high = range_of(weights, step.noise, cut)
     if step.change == "replaced":
