@@ -46,6 +46,14 @@ STEP = PoissonSampled(sampling_rate=1 / 7, event=Gaussian(noise_multiplier=2.0))
 TRANSCRIPT = Composed(event=STEP, count=350)
 
 
+def sampled(rate: float, noise: float) -> PoissonSampled:
+    return PoissonSampled(sampling_rate=rate, event=Gaussian(noise_multiplier=noise))
+
+
+def run_of(rate: float, noise: float, steps: int) -> Composed:
+    return Composed(event=sampled(rate, noise), count=steps)
+
+
 def known_key(number: int, algorithm: str = ED25519) -> PrivateKey:
     """Returns one of the keys of these tests: damage by known dice then hits known bytes."""
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519

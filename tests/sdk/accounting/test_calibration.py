@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from hushdoc_builders import run_of, sampled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,13 +16,11 @@ from hushdoc.accounting.mechanism import (
     Gaussian,
     HashFill,
     Mechanism,
-    PoissonSampled,
 )
 
 
 def spent(noise: float, *, delta: float, sampling_rate: float, steps: int) -> float:
-    step = PoissonSampled(sampling_rate=sampling_rate, event=Gaussian(noise_multiplier=noise))
-    return rdp.epsilon(Composed(event=step, count=steps), delta)
+    return rdp.epsilon(run_of(sampling_rate, noise, steps), delta)
 
 
 @settings(deadline=None, max_examples=12)
@@ -83,14 +82,13 @@ def test_the_exact_accountant_needs_less_noise(delta: float, expected: float) ->
     arguments = {"delta": delta, "sampling_rate": 1 / 7, "steps": 350}
     found = calibration.noise_multiplier(epsilon=8, accountant="pld", **arguments)
     assert found == pytest.approx(expected, abs=0.005)
-    step = PoissonSampled(sampling_rate=1 / 7, event=Gaussian(noise_multiplier=found))
-    assert pld.epsilon(Composed(event=step, count=350), delta) <= 8
+    assert pld.epsilon(run_of(1 / 7, found, 350), delta) <= 8
     assert found < calibration.noise_multiplier(epsilon=8, **arguments)
 
 
 def sampled_clients(noise: float) -> Mechanism:
-    step = PoissonSampled(sampling_rate=2 / 7, event=Gaussian(noise_multiplier=noise))
-    return Composed(event=ClusterSampled(sampling_rate=0.5, event=step), count=350)
+    step = ClusterSampled(sampling_rate=0.5, event=sampled(2 / 7, noise))
+    return Composed(event=step, count=350)
 
 
 def providers(noise: float) -> Mechanism:

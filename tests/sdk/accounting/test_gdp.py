@@ -6,24 +6,17 @@ import math
 
 import pytest
 from dp_accounting import gaussian_mechanism
+from hushdoc_builders import run_of
 
 from hushdoc.accounting import gdp, pld
 from hushdoc.accounting.mechanism import (
     ClusterSampled,
-    Composed,
     Gaussian,
     HashFill,
-    Mechanism,
-    PoissonSampled,
     Sequence,
 )
 
 mpmath = pytest.importorskip("mpmath")
-
-
-def run_of(rate: float, noise: float, steps: int) -> Mechanism:
-    step = PoissonSampled(sampling_rate=rate, event=Gaussian(noise_multiplier=noise))
-    return Composed(event=step, count=steps)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant
+from hushdoc_builders import run_of, sampled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from opacus.accountants import PRVAccountant as OpacusPRV
@@ -28,7 +29,6 @@ from hushdoc.accounting.mechanism import (
     HashFill,
     Mechanism,
     Parallel,
-    PoissonSampled,
     RepeatAndSelect,
     Sequence,
     WithoutReplacement,
@@ -37,14 +37,6 @@ from hushdoc.accounting.mechanism import (
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
 FUNSD_NOISE, FUNSD_DELTA = 1.5013, 1 / 389
-
-
-def sampled(rate: float, noise: float) -> Mechanism:
-    return PoissonSampled(sampling_rate=rate, event=Gaussian(noise_multiplier=noise))
-
-
-def run_of(rate: float, noise: float, steps: int) -> Mechanism:
-    return Composed(event=sampled(rate, noise), count=steps)
 
 
 def federated(share: float, noise: float) -> Mechanism:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant, rdp_privacy_accountant
+from hushdoc_builders import run_of, sampled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from opacus.accountants.analysis import rdp as opacus_rdp
@@ -32,11 +33,6 @@ from hushdoc.accounting.mechanism import (
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
 OPACUS_ORDERS = [1 + x / 10 for x in range(1, 100)] + [float(x) for x in range(12, 64)]
-
-
-def run_of(*, rate: float, noise: float, steps: int) -> Mechanism:
-    step = PoissonSampled(sampling_rate=rate, event=Gaussian(noise_multiplier=noise))
-    return Composed(event=step, count=steps)
 
 
 def theirs(*, rate: float, noise: float, steps: int) -> dp_accounting.DpEvent:
@@ -67,7 +63,7 @@ def test_it_is_opacus_with_the_same_orders(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected, _ = opacus_rdp.get_privacy_spent(orders=OPACUS_ORDERS, rdp=spent, delta=delta)
-    mechanism = run_of(rate=rate, noise=noise, steps=steps)
+    mechanism = run_of(rate, noise, steps)
     own = rdp.rdp(mechanism, OPACUS_ORDERS)
     same_orders = rdp.epsilon_from_rdp(own, delta, OPACUS_ORDERS)
     # Opacus does not know that a delta above the total variation needs no epsilon at all.
@@ -88,7 +84,7 @@ def test_it_never_says_less_than_the_exact_accountant(
     exact.compose(event)
     renyi = RdpAccountant()
     renyi.compose(event)
-    found = rdp.epsilon(run_of(rate=rate, noise=noise, steps=steps), delta)
+    found = rdp.epsilon(run_of(rate, noise, steps), delta)
     assert exact.get_epsilon(delta) <= found
     assert found <= renyi.get_epsilon(delta) * (1 + 1e-3)
 
@@ -112,14 +108,14 @@ def test_no_order_is_below_the_integral(rate: float, noise: float, order: float)
             sorted(points),
         )
         expected = float(mpmath.log(exact) / (mpmath.mpf(order) - 1))
-    found = float(rdp.rdp(run_of(rate=rate, noise=noise, steps=1), [order])[0])
+    found = float(rdp.rdp(run_of(rate, noise, 1), [order])[0])
     assert found >= expected * (1 - 1e-12)
     assert found == pytest.approx(expected, rel=1e-6, abs=1e-10)
 
 
 def test_the_published_run_of_funsd() -> None:
     """Opacus says 7.998 and the PLD accountant 7.00 for these 389 chunks."""
-    found = rdp.epsilon(run_of(rate=1 / 7, noise=1.50146484375, steps=350), 1 / 389)
+    found = rdp.epsilon(run_of(1 / 7, 1.50146484375, 350), 1 / 389)
     assert found == pytest.approx(7.994, abs=1e-3)
 
 
@@ -129,9 +125,7 @@ def test_the_published_run_of_funsd() -> None:
 )
 def test_the_published_rows_of_provider_privacy(rate: float, noise: float, expected: float) -> None:
     """Both are 7.98 by PLD at delta 1e-5; RDP alone certifies a seventh more."""
-    assert rdp.epsilon(run_of(rate=rate, noise=noise, steps=10), 1e-5) == pytest.approx(
-        expected, abs=1e-4
-    )
+    assert rdp.epsilon(run_of(rate, noise, 10), 1e-5) == pytest.approx(expected, abs=1e-4)
 
 
 SIGMAS = st.floats(0.3, 100)
@@ -145,38 +139,38 @@ DELTAS = st.floats(1e-12, 0.5)
 def test_it_only_grows_with_what_costs(
     noise: float, rate: float, steps: int, delta: float, factor: float
 ) -> None:
-    here = rdp.epsilon(run_of(rate=rate, noise=noise, steps=steps), delta)
+    here = rdp.epsilon(run_of(rate, noise, steps), delta)
     slack = 1 + 1e-9
-    assert rdp.epsilon(run_of(rate=rate, noise=noise * factor, steps=steps), delta) <= here * slack
-    assert rdp.epsilon(run_of(rate=rate / factor, noise=noise, steps=steps), delta) <= here * slack
-    assert rdp.epsilon(run_of(rate=rate, noise=noise, steps=steps // 2), delta) <= here * slack
-    assert rdp.epsilon(run_of(rate=rate, noise=noise, steps=steps), delta / factor) >= here / slack
+    assert rdp.epsilon(run_of(rate, noise * factor, steps), delta) <= here * slack
+    assert rdp.epsilon(run_of(rate / factor, noise, steps), delta) <= here * slack
+    assert rdp.epsilon(run_of(rate, noise, steps // 2), delta) <= here * slack
+    assert rdp.epsilon(run_of(rate, noise, steps), delta / factor) >= here / slack
 
 
 @pytest.mark.parametrize("noise", [0.5, 2.0, 40.0])
 def test_sampling_everything_is_the_plain_gaussian(noise: float) -> None:
     orders = np.asarray(rdp.ORDERS)
-    sampled = rdp.rdp(run_of(rate=1.0, noise=noise, steps=7))
-    assert sampled == pytest.approx(7 * orders / (2 * noise**2), rel=1e-12)
-    almost = rdp.rdp(run_of(rate=1 - 1e-12, noise=noise, steps=7))
-    assert almost == pytest.approx(sampled, rel=1e-9)
+    everything = rdp.rdp(run_of(1.0, noise, 7))
+    assert everything == pytest.approx(7 * orders / (2 * noise**2), rel=1e-12)
+    almost = rdp.rdp(run_of(1 - 1e-12, noise, 7))
+    assert almost == pytest.approx(everything, rel=1e-9)
 
 
 def test_a_vanishing_rate_spends_vanishing_epsilon() -> None:
-    found = [rdp.epsilon(run_of(rate=rate, noise=1.0, steps=1), 1e-5) for rate in (1e-2, 1e-6, 0)]
+    found = [rdp.epsilon(run_of(rate, 1.0, 1), 1e-5) for rate in (1e-2, 1e-6, 0)]
     assert found[0] > found[1] == found[2] == 0
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-200, 1e-5])
 def test_no_noise_means_no_bound_worth_the_name(noise: float) -> None:
-    assert rdp.epsilon(run_of(rate=0.5, noise=noise, steps=10), 1e-5) > 1e9
+    assert rdp.epsilon(run_of(0.5, noise, 10), 1e-5) > 1e9
     assert rdp.epsilon(Gaussian(noise_multiplier=0.0), 1e-5) == math.inf
 
 
 def test_what_reads_nothing_spends_nothing() -> None:
     for nothing in (
-        run_of(rate=0.0, noise=0.0, steps=10),
-        run_of(rate=0.5, noise=0.0, steps=0),
+        run_of(0.0, 0.0, 10),
+        run_of(0.5, 0.0, 0),
         Sequence(events=()),
         PoissonSampled(sampling_rate=0.5, event=Sequence(events=())),
     ):
@@ -187,13 +181,13 @@ def test_what_reads_nothing_spends_nothing() -> None:
 @pytest.mark.parametrize(
     "almost_nothing",
     [
-        run_of(rate=1e-300, noise=1.0, steps=1),
-        run_of(rate=5e-324, noise=1e160, steps=1),
+        run_of(1e-300, 1.0, 1),
+        run_of(5e-324, 1e160, 1),
         PoissonSampled(
             sampling_rate=1e-200,
-            event=PoissonSampled(sampling_rate=1e-200, event=Gaussian(noise_multiplier=1.0)),
+            event=sampled(1e-200, 1.0),
         ),
-        PoissonSampled(sampling_rate=0.5, event=Gaussian(noise_multiplier=1e300)),
+        sampled(0.5, 1e300),
         Gaussian(noise_multiplier=1e300),
     ],
 )
@@ -204,7 +198,7 @@ def test_almost_nothing_is_not_nothing(almost_nothing: Mechanism) -> None:
 
 
 def test_delta_at_its_ends() -> None:
-    mechanism = run_of(rate=0.5, noise=1.0, steps=10)
+    mechanism = run_of(0.5, 1.0, 10)
     assert rdp.epsilon(mechanism, 0.0) == math.inf
     assert rdp.epsilon(mechanism, 1.0) == 0
     for wrong in (-0.1, 1.1, math.nan):
@@ -218,7 +212,7 @@ def test_orders_must_be_above_one() -> None:
 
 
 def test_a_sequence_is_the_sum_of_its_parts() -> None:
-    first, second = run_of(rate=0.1, noise=1.0, steps=5), Gaussian(noise_multiplier=3.0)
+    first, second = run_of(0.1, 1.0, 5), Gaussian(noise_multiplier=3.0)
     both = rdp.rdp(Sequence(events=(first, second)))
     assert both == pytest.approx(rdp.rdp(first) + rdp.rdp(second))
 
@@ -233,18 +227,18 @@ def test_gaussians_on_one_sample_are_one_gaussian() -> None:
 
 
 def test_a_sample_of_a_sample_is_a_sample() -> None:
-    inner = PoissonSampled(sampling_rate=0.5, event=Gaussian(noise_multiplier=1.0))
+    inner = sampled(0.5, 1.0)
     outer = PoissonSampled(sampling_rate=0.4, event=inner)
-    assert rdp.rdp(outer) == pytest.approx(rdp.rdp(run_of(rate=0.2, noise=1.0, steps=1)))
+    assert rdp.rdp(outer) == pytest.approx(rdp.rdp(run_of(0.2, 1.0, 1)))
 
 
 def test_what_sampling_cannot_be_shown_to_help_is_counted_in_full() -> None:
-    steps = run_of(rate=0.5, noise=1.0, steps=10)
+    steps = run_of(0.5, 1.0, 10)
     assert rdp.rdp(PoissonSampled(sampling_rate=0.01, event=steps)) == pytest.approx(rdp.rdp(steps))
 
 
 def test_a_profile_is_epsilon_at_each_delta() -> None:
-    mechanism = run_of(rate=1 / 7, noise=1.5, steps=350)
+    mechanism = run_of(1 / 7, 1.5, 350)
     found = rdp.profile(mechanism, (1e-6, 1e-5, 1e-3))
     assert found == tuple((rdp.epsilon(mechanism, delta), delta) for _, delta in found)
     assert [epsilon for epsilon, _ in found] == sorted((e for e, _ in found), reverse=True)
@@ -252,7 +246,7 @@ def test_a_profile_is_epsilon_at_each_delta() -> None:
 
 @pytest.mark.parametrize("share", [1e-9, 0.3, 0.999])
 def test_a_cluster_by_public_public_mixture(share: float) -> None:
-    inner = run_of(rate=0.2, noise=1.0, steps=1)
+    inner = run_of(0.2, 1.0, 1)
     found = rdp.rdp(ClusterSampled(sampling_rate=share, event=inner))
     order = np.asarray(rdp.ORDERS)
     spent = rdp.rdp(inner)
@@ -264,7 +258,7 @@ def test_a_cluster_by_public_public_mixture(share: float) -> None:
 
 
 def test_disjoint_parts_cost_the_largest_at_each_order() -> None:
-    parts = (run_of(rate=0.2, noise=1.0, steps=5), Gaussian(noise_multiplier=2.0))
+    parts = (run_of(0.2, 1.0, 5), Gaussian(noise_multiplier=2.0))
     found = rdp.rdp(Parallel(events=parts))
     assert found == pytest.approx(np.maximum(*(rdp.rdp(part) for part in parts)))
     assert rdp.epsilon(Parallel(events=parts), 1e-5, adjacency="replace-one") == math.inf
@@ -296,7 +290,7 @@ def test_replacing_a_record_is_twice_the_distance() -> None:
 
 
 def test_delta_from_rdp_is_the_inverse() -> None:
-    spent = rdp.rdp(run_of(rate=1 / 7, noise=1.5, steps=350))
+    spent = rdp.rdp(run_of(1 / 7, 1.5, 350))
     for delta in (1e-9, 1e-5, 1e-2):
         epsilon = rdp.epsilon_from_rdp(spent, delta)
         assert rdp.delta_from_rdp(spent, epsilon) == pytest.approx(delta, rel=1e-3)
@@ -310,7 +304,7 @@ def test_delta_from_rdp_is_the_inverse() -> None:
 SHAPES = {"logarithmic": 0.0, "geometric": 1.0, "poisson": math.inf}
 
 
-FUNSD = run_of(rate=1 / 7, noise=1.5013, steps=350)
+FUNSD = run_of(1 / 7, 1.5013, 350)
 
 
 def best(event: Mechanism, distribution: str, runs: float) -> Mechanism:
@@ -321,7 +315,7 @@ def best(event: Mechanism, distribution: str, runs: float) -> Mechanism:
 @pytest.mark.parametrize("runs", [1.5, 10.0, 1000.0])
 @pytest.mark.parametrize("noise", [1.5013, 6.0])
 def test_selection_is_that_of_dp_accounting(distribution: str, runs: float, noise: float) -> None:
-    event = run_of(rate=1 / 7, noise=noise, steps=350)
+    event = run_of(1 / 7, noise, 350)
     orders = np.asarray(rdp.ORDERS)
     expected = rdp_privacy_accountant._compute_rdp_repeat_and_select(
         orders, rdp.rdp(event), runs, SHAPES[distribution]
@@ -354,7 +348,7 @@ def test_best_of_ten_runs_of_funsd(
 def test_more_runs_cost_more_and_one_costs_at_least_the_run(
     distribution: str, runs: float, factor: float, delta: float
 ) -> None:
-    event = run_of(rate=1 / 7, noise=3.0, steps=100)
+    event = run_of(1 / 7, 3.0, 100)
     here = rdp.epsilon(best(event, distribution, runs), delta)
     assert here >= rdp.epsilon(event, delta) * (1 - 1e-9)
     assert here <= rdp.epsilon(best(event, distribution, runs * factor), delta) * (1 + 1e-9)
@@ -365,8 +359,8 @@ def test_more_runs_cost_more_and_one_costs_at_least_the_run(
 def test_extreme_numbers_of_runs(distribution: str, runs: float) -> None:
     for event in (
         FUNSD,
-        run_of(rate=1 / 7, noise=0.0, steps=3),
-        run_of(rate=1 / 7, noise=1e300, steps=3),
+        run_of(1 / 7, 0.0, 3),
+        run_of(1 / 7, 1e300, 3),
     ):
         found = rdp.rdp(best(event, distribution, runs))
         assert not np.isnan(found).any()
@@ -374,4 +368,4 @@ def test_extreme_numbers_of_runs(distribution: str, runs: float) -> None:
 
 
 def test_nothing_can_be_selected_from_what_reads_nothing() -> None:
-    assert rdp.epsilon(best(run_of(rate=1 / 7, noise=1.0, steps=0), "poisson", 9.0), 0.0) == 0
+    assert rdp.epsilon(best(run_of(1 / 7, 1.0, 0), "poisson", 9.0), 0.0) == 0

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from hushdoc_builders import run_of, sampled
 
 from hushdoc.accounting import rdp
-from hushdoc.accounting.mechanism import Composed, Gaussian, Grouped, PoissonSampled
+from hushdoc.accounting.mechanism import Gaussian, Grouped
 from hushdoc.accounting.sampled_gaussian import grouped_gaussian, sampled_gaussian
 
 mpmath = pytest.importorskip("mpmath")
@@ -69,15 +70,11 @@ def test_it_grows_with_the_size_up_to_the_plain_gaussian() -> None:
 @pytest.mark.parametrize(("size", "noise"), [(10**6, 1.0), (2, 0.0), (2, 1e-9), (50, 0.01)])
 def test_extremes_are_answered_as_if_nothing_were_sampled(size: int, noise: float) -> None:
     plain = Grouped(size=size, event=Gaussian(noise_multiplier=noise))
-    sampled = Grouped(
-        size=size,
-        event=PoissonSampled(sampling_rate=0.5, event=Gaussian(noise_multiplier=noise)),
-    )
-    assert rdp.rdp(sampled) == pytest.approx(rdp.rdp(plain))
+    grouped = Grouped(size=size, event=sampled(0.5, noise))
+    assert rdp.rdp(grouped) == pytest.approx(rdp.rdp(plain))
 
 
 def test_two_chunks_of_funsd() -> None:
-    step = PoissonSampled(sampling_rate=1 / 7, event=Gaussian(noise_multiplier=1.5013))
-    found = rdp.epsilon(Grouped(size=2, event=Composed(event=step, count=350)), 1 / 389)
+    found = rdp.epsilon(Grouped(size=2, event=run_of(1 / 7, 1.5013, 350)), 1 / 389)
     assert 18.46 < found < 22
     assert math.isfinite(found)
