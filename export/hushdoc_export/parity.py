@@ -30,7 +30,6 @@ def compare(
     Of logits it counts how many have the same largest; those that lie closer together than the
     tolerance count as the same. Without a tolerance, as for variants, it only measures.
 
-
     Raises:
         ParityError: They differ, or an answer is not finite; names the shapes and the figure.
         CheckpointError: The model can't read a probe.

@@ -13,8 +13,6 @@ from hushdoc_training.audit.roc import Attack, Scores
 from hushdoc_training.audit.row_traces import compared
 
 DECIMALS = 6
-_FRACTION = 23
-"""Bits of the fraction of a number in single precision."""
 
 
 def float_pattern(

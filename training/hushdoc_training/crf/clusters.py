@@ -11,7 +11,6 @@ import numpy.typing as npt
 from hushdoc.errors import needs_extra
 from hushdoc.hashing import Clusters, FeatureScheme
 
-MINILM = "word vectors of all-MiniLM-L6-v2"
 _CONTINUES = "##"
 
 
