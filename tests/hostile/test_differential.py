@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from hushdoc_builders import known_key
-from hushdoc_corruption import attempt
+from hushdoc_corruption import ED25519_ORDER, attempt, plus_order
 from hushdoc_damage import damaged, damages, edited
 from hushdoc_oracles import same
 
@@ -27,9 +27,6 @@ from hushdoc.serialization import strict_json
 from hushdoc.signing import dsse
 from hushdoc.signing.keys import ECDSA_P256, ED25519, sign_message
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
-
-ED25519_ORDER = 2**252 + 27742317777372353535851937790883648493
-
 
 # JSON: ours against json.loads, which is more lenient.
 
@@ -129,9 +126,7 @@ def test_the_ed25519_of_securesystemslib_says_the_same_but_for_s_plus_l() -> Non
         key = known_key(number)
         trusted, message = TrustedKey.of(key), rng.randbytes(40)
         made = sign_message(message, key)
-        plus = int.from_bytes(made[32:], "little") + ED25519_ORDER
-        twin = made[:32] + plus.to_bytes(32, "little")
-        for signature in (*_signatures(key, message, rng), twin):
+        for signature in (*_signatures(key, message, rng), plus_order(made)):
             ours = trusted.verifies(signature, message)
             theirs = _vendored_says(trusted.public_key, signature, message)
             # RFC 8032 demands S below L; without that one signature has several spellings.

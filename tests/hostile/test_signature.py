@@ -19,14 +19,13 @@ from hushdoc_corruption import (
     cases,
     edit_envelope,
     on_signature,
+    plus_order,
     refusals,
 )
 
 from hushdoc.signing import dsse, keys, revocation
 from hushdoc.signing.keys import ECDSA_P256, sign_message
 from hushdoc.signing.trust_store import TrustedKey
-
-ED25519_ORDER = 2**252 + 27742317777372353535851937790883648493
 
 
 def _text(field: str, change: Callable[[str], str]) -> Act:
@@ -64,12 +63,6 @@ def _twice(scene: Scene, *, named: bool) -> None:
     data["signatures"].append(second)
     scene.write_envelope(data)
     scene.trust(TrustedKey.of(scene.key), TrustedKey.of(scene.other_key), threshold=2)
-
-
-def _plus_order(signature: bytes) -> bytes:
-    """S + L: the same equation holds, so a lenient verifier sees a second signature."""
-    s = int.from_bytes(signature[32:], "little") + ED25519_ORDER
-    return signature[:32] + s.to_bytes(32, "little")
 
 
 def _payload_edited(data: dict[str, Any]) -> None:
@@ -195,7 +188,7 @@ REFUSED: Refused = {
         "one-bit": on_signature(lambda sig: bytes([sig[0] ^ 1]) + sig[1:]),
         "neutral-element": _signed_as(lambda s: NEUTRAL),
         # securesystemslib's vendored Ed25519 accepts S + L, so that one signature would be many.
-        "s-plus-the-order": on_signature(_plus_order),
+        "s-plus-the-order": on_signature(plus_order),
     },
     "NO_TRUSTED_KEYS": {
         "nobody-is-trusted": lambda s: s.trust(),
@@ -295,5 +288,5 @@ def test_securesystemslib_accepts_the_signature_that_is_refused_here() -> None:
 
     key = keys.generate_key()
     public, made = keys.public_key_of(key), sign_message(b"message", key)
-    ed25519.checkvalid(_plus_order(made), b"message", public)
-    assert not TrustedKey(name="", public_key=public).verifies(_plus_order(made), b"message")
+    ed25519.checkvalid(plus_order(made), b"message", public)
+    assert not TrustedKey(name="", public_key=public).verifies(plus_order(made), b"message")

@@ -15,9 +15,6 @@ from hushdoc.signing.trust_store import TrustedKey
 P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
 
-P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
-
-
 def _with_p256(scene: Scene, **options: Any) -> Any:
     """Seals with a P-256 key that the application trusts, and returns it."""
     key = keys.generate_key(ECDSA_P256)

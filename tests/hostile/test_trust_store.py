@@ -80,6 +80,7 @@ WEAK_KEY: dict[str, Act] = {
     # for any message, or for one in two, four or eight (see test_differential).
     **{name: _store_with_key(public) for name, public in SMALL_ORDER.items()},
     "not-on-the-curve": _store_with_key(_off_the_curve()),
+    "past-the-prime": _store_with_key(b"\xff" * 32),
     "too-short": _store_with_key(b"x" * 31),
     "p256-not-on-the-curve": _store_with_key(b"\4" + b"\1" * 64, "ecdsa-p256"),
     "p256-compressed": _store_with_key(b"\2" + b"\1" * 32, "ecdsa-p256"),

@@ -17,7 +17,7 @@ from typing import Any
 
 import hushdoc_builders as build
 import pytest
-from hushdoc_corruption import b64
+from hushdoc_corruption import b64, plus_order
 
 from hushdoc.accounting import mechanism, pld, rdp
 from hushdoc.accounting.mechanism import (
@@ -183,12 +183,6 @@ def _signature(change: Callable[[bytes], bytes], key: Any = KEY) -> Callable[[Pa
     return _envelope(edit, key)
 
 
-def _add_the_order(made: bytes) -> bytes:
-    """S + L instead of S: the same signature for a verifier that does not look."""
-    order = 2**252 + 27742317777372353535851937790883648493
-    return made[:32] + (int.from_bytes(made[32:], "little") + order).to_bytes(32, "little")
-
-
 def _changed(name: str, change: Callable[[Path], Any]) -> Callable[[Path], Path]:
     """Changes something in the folder after it was sealed."""
 
@@ -270,7 +264,7 @@ CASES: dict[str, Callable[[Path], Path]] = {
     "envelope/bit flip in payload": _envelope(_flip_payload),
     "envelope/other payload type": _envelope(lambda data: data.update(payloadType="text/plain")),
     "envelope/no signatures": _envelope(lambda data: data.update(signatures=[])),
-    "envelope/S + L": _signature(_add_the_order),
+    "envelope/S + L": _signature(plus_order),
     "envelope/DER with more behind": _signature(lambda made: made + b"\0", P256_KEY),
     "envelope/DER with a long length": _signature(
         lambda made: made[:1] + b"\x81" + made[1:], P256_KEY

@@ -101,14 +101,6 @@ def test_only_keys_with_the_role_count(key: Any, other_key: Any) -> None:
     assert code_of(both, store, threshold=2) == "NO_TRUSTED_SIGNATURE"
 
 
-def test_a_role_that_nobody_has_is_an_empty_store(key: Any) -> None:
-    store = role_store((key, ("certificate",)))
-    line = dsse.sign(PAYLOAD, key).encode()
-    assert code_of(line, store, role="audit") == "NO_TRUSTED_KEYS"
-    with pytest.raises(ValueError, match="expected one of"):
-        dsse.verify(line, store, role="root")
-
-
 def test_signatures_are_added_for_a_threshold(build: ModuleType, key: Any, other_key: Any) -> None:
     third = keys.generate_key(keys.ECDSA_P256)
     store = role_store(*((item, ("certificate",)) for item in (key, other_key, third)))
