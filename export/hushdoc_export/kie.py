@@ -92,7 +92,6 @@ def _reader(checkpoint: Checkpoint, certificate: Certificate, session: Session) 
     return KIEModel(
         certificate=certificate,
         labels=checkpoint.labels,
-        preprocessing=checkpoint.preprocessing,
         encoder=checkpoint.encoder(),
         session=session,
     )

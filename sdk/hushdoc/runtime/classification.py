@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator
 from functools import partial
-from time import perf_counter
 from typing import Literal, Self
 
 import numpy as np
@@ -18,7 +17,7 @@ from hushdoc.artifact.artifact import Artifact
 from hushdoc.certificate.certificate import Certificate
 from hushdoc.document.document import Document, required
 from hushdoc.runtime import images
-from hushdoc.runtime.extraction import Failure, Timings
+from hushdoc.runtime.extraction import Failure, StageClock
 from hushdoc.runtime.graph_classifier import GraphClassifier
 from hushdoc.runtime.hashed.classifier import TableClassifier
 from hushdoc.runtime.label_scores import Classification, LabelScore
@@ -85,12 +84,12 @@ class ClassificationModel(Model):
             LimitExceededError: The runtime's memory limit is too small for one window or image.
         """
         arguments.integer(top_k, what="top_k")
-        began = perf_counter()
-        document = required(document)
+        clock = StageClock()
         scoring = self.scoring
         temperature = 1.0 if scoring is None else scoring.temperature
-        reading = self._classifier.read(document, temperature=temperature)
-        answered = perf_counter()
+        document = required(document)
+        reading = self._classifier.read(document, temperature=temperature, clock=clock)
+        clock.count("model")
         # The curve never falls, so the raw order is the order; it also decides ties.
         order = np.argsort(-reading.raw_scores, kind="stable")
         raw = [float(reading.raw_scores[index]) for index in order]
@@ -105,11 +104,7 @@ class ClassificationModel(Model):
             coverage=reading.coverage,
             warnings=reading.warnings,
             source=document.source,
-            timings=Timings(
-                encoding_seconds=reading.encoding_seconds,
-                model_seconds=answered - began - reading.encoding_seconds,
-                decoding_seconds=perf_counter() - answered,
-            ),
+            timings=clock.timings(),
         )
 
     def classify_many(

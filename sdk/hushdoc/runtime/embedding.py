@@ -8,9 +8,7 @@ cosine of the angle between them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from time import perf_counter
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -22,9 +20,9 @@ from hushdoc.certificate.certificate import Certificate
 from hushdoc.document.document import Document, required
 from hushdoc.errors import ArtifactError, InputError
 from hushdoc.runtime import windows
-from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing, in_order
-from hushdoc.runtime.extraction import Failure, Field, Timings
-from hushdoc.runtime.graph_batches import open_graph, window_outputs
+from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing, texts_of
+from hushdoc.runtime.extraction import Failure, Field, StageClock
+from hushdoc.runtime.graph_batches import open_graph, output_width, window_outputs
 from hushdoc.runtime.model import Model, require_class
 from hushdoc.runtime.session import Array, Runtime, Session
 from hushdoc.runtime.streaming import Item, answers
@@ -39,14 +37,6 @@ token's. Several windows are weighted by their tokens."""
 LEVELS = ("page", "field", "document")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Part:
-    """A text that is read on its own, and the row of the answer that it goes into."""
-
-    text: str
-    row: int
-
-
 class EmbeddingModel(Model):
     """A verified model that turns text into vectors; it holds no state between calls.
 
@@ -58,19 +48,13 @@ class EmbeddingModel(Model):
     """
 
     def __init__(
-        self,
-        *,
-        certificate: Certificate,
-        preprocessing: Preprocessing,
-        pooling: str,
-        encoder: Encoder,
-        session: Session,
+        self, *, certificate: Certificate, pooling: str, encoder: Encoder, session: Session
     ) -> None:
         """Keeps the checked parts; use `load`."""
         self.certificate = certificate
-        self.preprocessing = preprocessing
+        self.preprocessing = encoder.preprocessing
         self.pooling = pooling
-        self.dimensions = _dimensions(session)
+        self.dimensions = output_width(session, ("batch", "sequence"), what="an embedding")
         self._encoder = encoder
         self._session = session
 
@@ -83,13 +67,8 @@ class EmbeddingModel(Model):
         preprocessing, pooling = _contract(artifact.manifest["preprocessing"])
         encoder = Encoder(artifact.read("tokenizer.json"), preprocessing)
         session = open_graph(artifact, INPUTS, device=device, runtime=runtime)
-        return cls(
-            certificate=artifact.certificate,
-            preprocessing=preprocessing,
-            pooling=pooling,
-            encoder=encoder,
-            session=session,
-        )
+        certificate = artifact.certificate
+        return cls(certificate=certificate, pooling=pooling, encoder=encoder, session=session)
 
     def embed(
         self,
@@ -118,24 +97,17 @@ class EmbeddingModel(Model):
                 f"level is {level!r} and fields are {arguments.described(fields)}; expected fields "
                 "with level='field', and only there."
             )
-        if required(document).text is None:
-            document.check()
-            document, _ = in_order(document, self.preprocessing)
-        else:
-            document.check_text()
+        texts = texts_of(required(document), self.preprocessing)
         if fields is not None:
             found = _fields(fields)
-            parts = [_Part(text=item.text, row=row) for row, item in enumerate(found)]
+            texts = [item.text for item in found]
             pages: tuple[int | None, ...] = tuple(item.page for item in found)
             labels: tuple[str | None, ...] = tuple(item.label for item in found)
-            return self._answer(document, level, parts, "Field", pages, labels)
+            return self._answer(document, level, texts, range(len(texts)), "Field", pages, labels)
         together = level == "document"
-        parts = [
-            _Part(text=text, row=0 if together else number)
-            for number, text in enumerate(_page_texts(document))
-        ]
-        pages = (None,) if together else tuple(range(len(parts)))
-        return self._answer(document, level, parts, "Page", pages, (None,) * len(pages))
+        rows = [0] * len(texts) if together else range(len(texts))
+        pages = (None,) if together else tuple(rows)
+        return self._answer(document, level, texts, rows, "Page", pages, (None,) * len(pages))
 
     def embed_texts(self, texts: Sequence[str]) -> Embedding:
         """Returns one vector for each text.
@@ -153,9 +125,8 @@ class EmbeddingModel(Model):
                 raise InputError(
                     f"Text {number} is {type(text).__name__}, expected a string. Leave it out."
                 )
-        parts = [_Part(text=text, row=row) for row, text in enumerate(texts)]
-        nothing = (None,) * len(parts)
-        return self._answer(None, "text", parts, "Text", nothing, nothing)
+        nothing = (None,) * len(texts)
+        return self._answer(None, "text", texts, range(len(texts)), "Text", nothing, nothing)
 
     def embed_many(
         self,
@@ -191,39 +162,36 @@ class EmbeddingModel(Model):
         self,
         document: Document | None,
         level: str,
-        parts: Sequence[_Part],
+        texts: Sequence[str],
+        rows: Sequence[int],
         what: str,
         pages: tuple[int | None, ...],
         labels: tuple[str | None, ...],
     ) -> Embedding:
-        began = perf_counter()
-        encoded = [self._encoder.encode_text(part.text) for part in parts]
+        clock = StageClock()
+        encoded = [self._encoder.encode_text(text) for text in texts]
         plan = windows.cover(
             encoded, capacity=self.preprocessing.capacity, overlap=self.preprocessing.overlap
         )
-        ready = perf_counter()
-        sums, weights = self._pooled(encoded, plan, [part.row for part in parts], len(pages))
-        answered = perf_counter()
+        clock.count("encoding")
+        sums, weights = self._pooled(encoded, plan, rows, len(pages))
+        clock.count("model")
         vectors = _directions(sums / np.maximum(weights, 1)[:, None])
-        rows: list[list[EncodedPage]] = [[] for _ in pages]
-        for part, item in zip(parts, encoded, strict=True):
-            rows[part.row].append(item)
-        counts = np.bincount([parts[part.page].row for part in plan], minlength=len(pages))
+        read: list[list[EncodedPage]] = [[] for _ in pages]
+        for row, item in zip(rows, encoded, strict=True):
+            read[row].append(item)
+        counts = np.bincount([rows[part.page] for part in plan], minlength=len(pages))
         return Embedding(
             document_id=None if document is None else document.id,
             level=level,
             vectors=vectors,
             pages=pages,
             labels=labels,
-            coverage=tuple(windows.coverage(row) for row in rows),
+            coverage=tuple(windows.coverage(row) for row in read),
             num_windows=tuple(counts.tolist()),
             warnings=tuple(_warnings(encoded, self.preprocessing.capacity, what)),
             source=None if document is None else document.source,
-            timings=Timings(
-                encoding_seconds=ready - began,
-                model_seconds=answered - ready,
-                decoding_seconds=perf_counter() - answered,
-            ),
+            timings=clock.timings(),
         )
 
     def _pooled(
@@ -236,14 +204,7 @@ class EmbeddingModel(Model):
         """Returns for each row the weighted sum over its windows, and the weights' sum."""
         sums = np.zeros((num_rows, self.dimensions))
         weights = np.zeros(num_rows)
-
-        def inputs(batch: Sequence[windows.Window]) -> Mapping[str, Array]:
-            arrays = self._encoder.batch(
-                [(pages[part.page], part.start, part.stop) for part in batch]
-            ).to_inputs()
-            return {name: arrays[name] for name in INPUTS}
-
-        for batch, hidden in window_outputs(self._session, plan, inputs):
+        for batch, hidden in window_outputs(self._session, self._encoder, pages, plan):
             for states, part in zip(hidden, batch, strict=True):
                 tokens = part.num_tokens + 2
                 sums[rows[part.page]] += self._window_sum(states[:tokens])
@@ -263,12 +224,6 @@ def _fields(given: object) -> tuple[Field, ...]:
         arguments.instance(item, Field, what=f"Field {number}", advice=advice)
         for number, item in enumerate(arguments.each(given, what=what, of="fields"))
     )
-
-
-def _page_texts(document: Document) -> list[str]:
-    if document.text is not None:
-        return [document.text]
-    return [" ".join(word.text for word in page.words) for page in document.pages]
 
 
 def _directions(vectors: npt.NDArray[np.float64]) -> Vectors:
@@ -296,13 +251,3 @@ def _contract(data: Mapping[str, Any]) -> tuple[Preprocessing, str]:
             f"{', '.join(POOLINGS)}. Export the artifact again with this version of hushdoc."
         )
     return Preprocessing.from_dict(settings), pooling
-
-
-def _dimensions(session: Session) -> int:
-    found = list(session.outputs.values())
-    if len(found) != 1 or len(found[0]) != 3 or not isinstance(found[0][-1], int):
-        raise ArtifactError(
-            f"The graph's outputs have the shapes {found}; an embedding needs one of [batch, "
-            "sequence, dimensions]. Export the artifact again."
-        )
-    return found[0][-1]

@@ -18,7 +18,7 @@ from hushdoc.document.document import Document
 from hushdoc.document.page import BOX_SCALE, Page
 from hushdoc.errors import ArtifactError, InputError, needs_extra
 from hushdoc.runtime.images import ImagePreprocessing, Pixels
-from hushdoc.runtime.scoring import Scoring
+from hushdoc.runtime.scoring import Scoring, settings_errors
 
 IntArray = npt.NDArray[np.int64]
 
@@ -91,7 +91,7 @@ class Preprocessing:
 
         `images` is whether the task's models may read images beside the words.
         """
-        try:
+        with settings_errors("The preprocessing contract"):
             numbers = ("max_tokens", "overlap", "cls_id", "sep_id", "pad_id")
             if any(type(data[name]) is not int for name in numbers):
                 raise TypeError(f"{', '.join(numbers)} must be integers")
@@ -102,11 +102,6 @@ class Preprocessing:
                 raise TypeError("image must be an object, where a task's models read images")
             image = ImagePreprocessing.from_dict(data["image"])
             return cls(**{**data, "scores": scores, "image": image})
-        except (KeyError, TypeError, ValueError) as error:
-            raise ArtifactError(
-                f"The preprocessing contract can't be read: {error}. Export the artifact again "
-                "with this version of hushdoc."
-            ) from error
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,28 +118,6 @@ class EncodedPage:
     first: npt.NDArray[np.bool_]
     num_words: int
     cut_words: tuple[int, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Batch:
-    """Windows padded to one length: shape [batch, sequence], boxes [batch, sequence, 4].
-
-    `pixel_values` has the image of each window's page, shape [batch, 3, height, width].
-    """
-
-    input_ids: IntArray
-    bbox: IntArray
-    attention_mask: IntArray
-    pixel_values: Pixels | None = None
-
-    def to_inputs(self) -> dict[str, IntArray | Pixels]:
-        """Returns the arrays under the names that models know, in the order they take them."""
-        inputs: dict[str, IntArray | Pixels] = {
-            "input_ids": self.input_ids,
-            "bbox": self.bbox,
-            "attention_mask": self.attention_mask,
-        }
-        return inputs if self.pixel_values is None else {**inputs, PIXELS: self.pixel_values}
 
 
 class Encoder:
@@ -198,7 +171,13 @@ class Encoder:
 
         Words are what the tokenizer's own rules split the text into.
         """
-        require_unicode(text, where="The text")
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"The text is {text[:40]!a}, which is not valid Unicode ({error.reason}). Correct "
+                "its decoding."
+            ) from error
         ids, words, cut = [], [], []
         num_words = 0
         for piece in _pieces(text):
@@ -243,8 +222,12 @@ class Encoder:
         parts: Sequence[tuple[EncodedPage, int, int]],
         *,
         pixel_values: Sequence[Pixels] | None = None,
-    ) -> Batch:
-        """Returns windows, each a page and a range of its tokens, as padded model inputs."""
+    ) -> dict[str, IntArray | Pixels]:
+        """Returns windows, each a page and a range of its tokens, as padded inputs by their names.
+
+        They are int64 of shape [batch, sequence], boxes [batch, sequence, 4]; the image of each
+        window's page, where the model reads it, makes [batch, 3, height, width].
+        """
         settings = self.preprocessing
         longest = max((stop - start for _, start, stop in parts), default=0) + 2
         input_ids = np.full((len(parts), longest), settings.pad_id, dtype=np.int64)
@@ -258,12 +241,12 @@ class Encoder:
             bbox[row, 1:end] = page.boxes[start:stop]
             bbox[row, end] = BOX_SCALE
             mask[row, : end + 1] = 1
-        return Batch(
-            input_ids=input_ids,
-            bbox=bbox,
-            attention_mask=mask,
-            pixel_values=None if pixel_values is None else np.stack(pixel_values),
-        )
+        inputs: dict[str, IntArray | Pixels] = {
+            "input_ids": input_ids,
+            "bbox": bbox,
+            "attention_mask": mask,
+        }
+        return inputs if pixel_values is None else {**inputs, PIXELS: np.stack(pixel_values)}
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -322,12 +305,12 @@ def in_order(
     return replace(document, pages=pages), numbers
 
 
-def require_unicode(text: str, *, where: str) -> None:
-    """Raises InputError unless a text can be written as UTF-8, which tokenizers need."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InputError(
-            f"{where} is {text[:40]!a}, which is not valid Unicode ({error.reason}). Correct its "
-            "decoding."
-        ) from error
+def texts_of(document: Document, preprocessing: Preprocessing | None = None) -> list[str]:
+    """Returns a checked document's text, or each page's with its words in the model's order."""
+    if document.text is not None:
+        document.check_text()
+        return [document.text]
+    document.check()
+    if preprocessing is not None:
+        document, _ = in_order(document, preprocessing)
+    return [" ".join(word.text for word in page.words) for page in document.pages]

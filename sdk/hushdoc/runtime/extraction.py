@@ -10,16 +10,18 @@ import csv
 import io
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields, replace
+from time import perf_counter
+from typing import Any, Literal
 
 import numpy as np
 
 from hushdoc.document.page import Box, Page, union
 from hushdoc.document.provenance import Source
 from hushdoc.errors import HushdocError, InputError, UnsupportedFormatError
+from hushdoc.runtime.scoring import Scoring
 
 SCHEMA_VERSION = 4
 
@@ -164,13 +166,29 @@ class Timings:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Timings:
-        """Returns the timings that `to_dict` wrote.
-
-        Raises:
-            InputError: A key is missing or of the wrong type.
-        """
+        """Returns the timings that `to_dict` wrote."""
         with _parsing("an answer's timings", "Timings"):
             return cls(**{item.name: float(data[item.name]) for item in fields(cls)})
+
+
+class StageClock:
+    """The seconds that encoding, the model and decoding take in one call."""
+
+    def __init__(self) -> None:
+        """Starts now."""
+        self._seconds = {"encoding_seconds": 0.0, "model_seconds": 0.0, "decoding_seconds": 0.0}
+        self._last = perf_counter()
+
+    def count(self, stage: Literal["encoding", "model", "decoding"]) -> None:
+        """Counts the time since the last call as a stage's."""
+        now = perf_counter()
+        self._seconds[f"{stage}_seconds"] += now - self._last
+        self._last = now
+
+    def timings(self) -> Timings:
+        """Returns all of it; what is left is decoding."""
+        self.count("decoding")
+        return Timings(**self._seconds)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -304,8 +322,20 @@ class Failure(Answer):
         }
 
 
-Found = tuple[str, int, int, float]
-"""Label, first character, one past the last, score."""
+def judged(
+    fields: Iterable[Field], scoring: Scoring | None
+) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
+    """Returns fields with calibrated scores: those that reach the threshold, and the others.
+
+    Where `scoring` is None, scores stay as they are and all fields reach it.
+    """
+    if scoring is None:
+        return tuple(fields), ()
+    scored = [replace(item, score=scoring.calibrate(item.score)) for item in fields]
+    return (
+        tuple(item for item in scored if scoring.accepts(item.score)),
+        tuple(item for item in scored if not scoring.accepts(item.score)),
+    )
 
 
 def of_text(text: str, label: str, start: int, stop: int, score: float) -> Field:
@@ -326,8 +356,21 @@ def of_text(text: str, label: str, start: int, stop: int, score: float) -> Field
 def of_page(page: Page, number: int, label: str, start: int, stop: int, score: float) -> Field:
     """Returns a field of the text that a page's words make, joined by single spaces."""
     ends = np.cumsum([len(word.text) + 1 for word in page.words])
-    ids = range(int(np.searchsorted(ends, start, "right")), int(np.searchsorted(ends, stop)) + 1)
-    words = page.words[ids.start : ids.stop]
+    first, last = int(np.searchsorted(ends, start, "right")), int(np.searchsorted(ends, stop))
+    return of_words(page, number, label, range(first, last + 1), score)
+
+
+def of_words(
+    page: Page,
+    number: int,
+    label: str,
+    span: range,
+    score: float,
+    *,
+    ids: Sequence[int] | None = None,
+) -> Field:
+    """Returns a field of neighbouring words; `ids` are the caller's numbers of a page's words."""
+    words = page.words[span.start : span.stop]
     box = union(word.box for word in words)
     return Field(
         label=label,
@@ -335,6 +378,6 @@ def of_page(page: Page, number: int, label: str, start: int, stop: int, score: f
         score=score,
         box=box,
         page=number,
-        word_ids=tuple(ids),
+        word_ids=tuple(span if ids is None else ids[span.start : span.stop]),
         normalized=box.normalized(width=page.width, height=page.height),
     )

@@ -7,8 +7,8 @@ those of all their images alike.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from time import perf_counter
 from typing import Self
 
 import numpy as np
@@ -18,12 +18,22 @@ from hushdoc.document.document import Document
 from hushdoc.errors import ArtifactError
 from hushdoc.runtime import images, windows
 from hushdoc.runtime.decoding import FloatArray, softmax
-from hushdoc.runtime.encoding import EncodedPage, Encoder, Preprocessing, in_order, laid_out
-from hushdoc.runtime.graph_batches import in_halves, open_graph, window_outputs
+from hushdoc.runtime.encoding import (
+    PIXELS,
+    EncodedPage,
+    Encoder,
+    Preprocessing,
+    in_order,
+    laid_out,
+    texts_of,
+)
+from hushdoc.runtime.extraction import StageClock
+from hushdoc.runtime.graph_batches import in_halves, open_graph, output_width, window_outputs
 from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc.runtime.label_scores import NOTHING_READ, ClassReading
 from hushdoc.runtime.model import LABELS_FILE, read_names, require_pages
-from hushdoc.runtime.session import Array, Runtime, Session
+from hushdoc.runtime.scoring import Scoring
+from hushdoc.runtime.session import Runtime, Session
 from hushdoc.viewing.rendition import require_pillow
 
 TASK = "classification"
@@ -33,32 +43,27 @@ MODALITY_KEY = "modality"
 INPUTS: Mapping[str, tuple[str, ...]] = {
     "text": ("input_ids", "attention_mask"),
     "layout": ("input_ids", "bbox", "attention_mask"),
-    "image": ("pixel_values",),
+    "image": (PIXELS,),
 }
 
 MAX_BATCH_IMAGES = 4
 """Images that one run of the graph gets: bounds the working memory."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class GraphClassifier:
     """A checked graph, its classes in the order of its outputs, and the contract of its inputs."""
 
-    def __init__(
-        self,
-        *,
-        labels: Sequence[str],
-        modality: str,
-        preprocessing: Preprocessing | ImagePreprocessing,
-        encoder: Encoder | None,
-        session: Session,
-    ) -> None:
-        """Keeps the checked parts; `encoder` is None for images."""
-        self.labels = tuple(labels)
-        self.modality = modality
-        self.preprocessing = preprocessing
-        self.scoring = preprocessing.scores
-        self._encoder = encoder
-        self._session = session
+    labels: tuple[str, ...]
+    modality: str
+    preprocessing: Preprocessing | ImagePreprocessing
+    encoder: Encoder | None
+    session: Session
+
+    @property
+    def scoring(self) -> Scoring | None:
+        """How scores are calibrated; None for raw scores."""
+        return self.preprocessing.scores
 
     @classmethod
     def from_artifact(
@@ -74,15 +79,18 @@ class GraphClassifier:
                 "the version of hushdoc that wrote it."
             )
         encoder: Encoder | None = None
+        image: ImagePreprocessing | None = None
         preprocessing: Preprocessing | ImagePreprocessing
         if modality == "image":
             require_pillow()
-            preprocessing = ImagePreprocessing.from_dict(settings)
+            preprocessing = image = ImagePreprocessing.from_dict(settings)
         else:
             preprocessing = Preprocessing.from_dict(settings)
             encoder = Encoder(artifact.read("tokenizer.json"), preprocessing)
-        session = open_graph(artifact, INPUTS[modality], device=device, runtime=runtime)
-        _require_fit(session, labels, preprocessing)
+        inputs = INPUTS[modality]
+        session = open_graph(artifact, inputs, device=device, runtime=runtime, image=image)
+        what = f"{LABELS_FILE} with {len(labels)} labels"
+        output_width(session, ("batch",), width=len(labels), what=what)
         return cls(
             labels=labels,
             modality=modality,
@@ -91,34 +99,29 @@ class GraphClassifier:
             session=session,
         )
 
-    def read(self, document: Document, *, temperature: float) -> ClassReading:
+    def read(self, document: Document, *, temperature: float, clock: StageClock) -> ClassReading:
         """Returns the probability of each class, before calibration."""
-        began = perf_counter()
         warnings: tuple[str, ...] = ()
         coverage = 1.0
         if isinstance(self.preprocessing, ImagePreprocessing):
             require_pages(document, reads="the images of pages")
-            logits, encoding_seconds = self._of_images(document, self.preprocessing)
+            logits = self._of_images(document, self.preprocessing, clock)
         else:
             encoded, warnings = self._encoded(document, self.preprocessing)
-            encoding_seconds = perf_counter() - began
+            clock.count("encoding")
             logits = self._of_pages(encoded, self.preprocessing)
             coverage = windows.coverage(encoded)
             if not any(len(page.ids) for page in encoded):
                 coverage = 0.0
                 warnings += (NOTHING_READ,)
-        return ClassReading(
-            raw_scores=softmax((logits / temperature)[None])[0],
-            coverage=coverage,
-            warnings=warnings,
-            encoding_seconds=encoding_seconds,
-        )
+        scores = softmax((logits / temperature)[None])[0]
+        return ClassReading(raw_scores=scores, coverage=coverage, warnings=warnings)
 
     def _encoded(
         self, document: Document, settings: Preprocessing
     ) -> tuple[list[EncodedPage], tuple[str, ...]]:
         """Returns the tokens of each page, and what the caller should know."""
-        assert self._encoder is not None  # only models of images have none
+        assert self.encoder is not None  # only models of images have none
         notes: tuple[str, ...] = ()
         numbers: tuple[Sequence[int], ...] | None = None
         if self.modality == "layout":
@@ -126,77 +129,36 @@ class GraphClassifier:
             document.check()
             document, notes = laid_out(document, settings)
             document, numbers = in_order(document, settings)
-            encoded = [self._encoder.encode(page) for page in document.pages]
-        elif document.text is not None:
-            document.check_text()
-            encoded = [self._encoder.encode_text(document.text)]
+            encoded = [self.encoder.encode(page) for page in document.pages]
         else:
-            document.check()
-            document, _ = in_order(document, settings)
-            texts = [" ".join(word.text for word in page.words) for page in document.pages]
-            encoded = [self._encoder.encode_text(text) for text in texts]
+            encoded = [self.encoder.encode_text(text) for text in texts_of(document, settings)]
         losses = windows.losses(encoded, capacity=settings.capacity, numbers=numbers)
         return encoded, (*losses, *notes)
 
     def _of_pages(self, pages: Sequence[EncodedPage], settings: Preprocessing) -> FloatArray:
         """Returns the mean logits over all windows; of no window at all, those of an empty one."""
-        encoder = self._encoder
+        encoder = self.encoder
         assert encoder is not None  # only models of images have none
         plan = windows.cover(pages, capacity=settings.capacity, overlap=settings.overlap)
         plan = plan or [windows.Window(page=0, start=0, stop=0)]
         total = np.zeros(len(self.labels))
         weight = 0
-
-        def inputs(batch: Sequence[windows.Window]) -> Mapping[str, Array]:
-            arrays = encoder.batch(
-                [(pages[part.page], part.start, part.stop) for part in batch]
-            ).to_inputs()
-            return {name: arrays[name] for name in INPUTS[self.modality]}
-
-        for batch, logits in window_outputs(self._session, plan, inputs):
+        for batch, logits in window_outputs(self.session, encoder, pages, plan):
             tokens = np.asarray([part.num_tokens + 2 for part in batch])
             total += (logits.astype(np.float64) * tokens[:, None]).sum(axis=0)
             weight += int(tokens.sum())
         return np.asarray(total / weight, dtype=np.float64)
 
     def _of_images(
-        self, document: Document, settings: ImagePreprocessing
-    ) -> tuple[FloatArray, float]:
-        """Returns the mean logits over all images, and the seconds it took to draw them."""
+        self, document: Document, settings: ImagePreprocessing, clock: StageClock
+    ) -> FloatArray:
+        """Returns the mean logits over all images; drawing them counts as encoding."""
         total = np.zeros(len(self.labels))
-        drawn = 0.0
         source = images.page_pixels(document, settings)
-        at_once = 1 if self._session.scaled_by_run else MAX_BATCH_IMAGES
-        while True:
-            began = perf_counter()
-            batch = list(islice(source, at_once))
-            drawn += perf_counter() - began
-            if not batch:
-                return np.asarray(total / len(document.pages), dtype=np.float64), drawn
-            for _, logits in in_halves(self._session, batch, _stacked):
+        at_once = 1 if self.session.scaled_by_run else MAX_BATCH_IMAGES
+        while batch := list(islice(source, at_once)):
+            clock.count("encoding")
+            for _, logits in in_halves(self.session, batch, lambda some: {PIXELS: np.stack(some)}):
                 total += logits.astype(np.float64).sum(axis=0)
-
-
-def _stacked(batch: Sequence[images.Pixels]) -> Mapping[str, Array]:
-    return {"pixel_values": np.stack(batch)}
-
-
-def _require_fit(
-    session: Session, labels: Sequence[str], preprocessing: Preprocessing | ImagePreprocessing
-) -> None:
-    """Raises unless the graph answers with one number for each label, and reads such images."""
-    found = list(session.outputs.values())
-    if len(found) != 1 or len(found[0]) != 2 or found[0][-1] != len(labels):
-        raise ArtifactError(
-            f"The graph's outputs have the shapes {found}; {LABELS_FILE} with {len(labels)} labels "
-            f"needs one of [batch, {len(labels)}]. Export the artifact again from a model with "
-            "these labels."
-        )
-    if isinstance(preprocessing, ImagePreprocessing):
-        size = [3, preprocessing.height, preprocessing.width]
-        shape = session.inputs["pixel_values"]
-        if len(shape) != 4 or shape[1:] != size:
-            raise ArtifactError(
-                f"The graph reads images of the shape {shape}; the preprocessing contract makes "
-                f"[batch, {', '.join(map(str, size))}]. Export the artifact again."
-            )
+            clock.count("model")
+        return np.asarray(total / len(document.pages), dtype=np.float64)

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from hushdoc.document.document import Document
 from hushdoc.document.page import Page
-from hushdoc.errors import ArtifactError, EmptyDocumentError, InputError
-from hushdoc.runtime.scoring import Scoring
+from hushdoc.errors import EmptyDocumentError, InputError
+from hushdoc.runtime.scoring import Scoring, settings_errors
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -90,7 +90,7 @@ class ImagePreprocessing:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ImagePreprocessing:
         """Returns the settings in a manifest; ArtifactError where a key or type is wrong."""
-        try:
+        with settings_errors("The preprocessing contract"):
             scores = data.get("scores")
             return cls(
                 **{
@@ -101,11 +101,6 @@ class ImagePreprocessing:
                     "scores": None if scores is None else Scoring.from_dict(scores),
                 }
             )
-        except (KeyError, OverflowError, TypeError, ValueError) as error:
-            raise ArtifactError(
-                f"The preprocessing contract can't be read: {error}. Export the artifact again "
-                "with this version of hushdoc."
-            ) from error
 
 
 def pixels(image: Image.Image, settings: ImagePreprocessing) -> Pixels:

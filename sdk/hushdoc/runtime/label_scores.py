@@ -84,4 +84,3 @@ class ClassReading:
     raw_scores: npt.NDArray[np.float64]
     coverage: float
     warnings: tuple[str, ...]
-    encoding_seconds: float

@@ -15,10 +15,7 @@ from hushdoc.runtime.session import Runtime
 Model = KIEModel | HashedCRFModel | ClassificationModel | EmbeddingModel
 
 CLASSES: dict[str, type[Model]] = {
-    "KIEModel": KIEModel,
-    "HashedCRFModel": HashedCRFModel,
-    "ClassificationModel": ClassificationModel,
-    "EmbeddingModel": EmbeddingModel,
+    cls.__name__: cls for cls in (KIEModel, HashedCRFModel, ClassificationModel, EmbeddingModel)
 }
 
 

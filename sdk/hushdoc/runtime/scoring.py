@@ -7,9 +7,10 @@ threshold is reported as such, never dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,19 @@ COOLEST, HOTTEST = 1e-6, 1e6
 Floats = npt.NDArray[np.float64]
 
 
+@contextmanager
+def settings_errors(what: str, *, code: str | None = None) -> Iterator[None]:
+    """Turns what goes wrong with settings of a manifest into one ArtifactError."""
+    try:
+        yield
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
+        raise ArtifactError(
+            f"{what} can't be read: {error}. Export the artifact again with this version of "
+            "hushdoc.",
+            code=code,
+        ) from error
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scoring:
     """How raw scores become calibrated ones; part of the artifact's signed manifest.
@@ -37,14 +51,6 @@ class Scoring:
         threshold: Answers with a lower calibrated score are below the threshold; with 0 none is.
         fitted_on: The documents it was measured on.
         num_answers: How many answers were compared with the truth.
-
-    Example:
-        >>> scoring = Scoring(
-        ...     raw=(0.5, 1.0), calibrated=(0.2, 0.8), threshold=0.4, fitted_on="invented pages",
-        ...     num_answers=80,
-        ... )
-        >>> scoring.calibrate(0.75), scoring.accepts(0.5), scoring.accepts(0.3)
-        (0.5, True, False)
     """
 
     temperature: float = 1.0
@@ -82,57 +88,16 @@ class Scoring:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain data for the manifest."""
-        return {
-            "temperature": self.temperature,
-            "raw": list(self.raw),
-            "calibrated": list(self.calibrated),
-            "threshold": self.threshold,
-            "fitted_on": self.fitted_on,
-            "num_answers": self.num_answers,
-        }
+        return {**asdict(self), "raw": list(self.raw), "calibrated": list(self.calibrated)}
 
     @classmethod
     def from_dict(cls, data: Any) -> Scoring:
         """Returns what a manifest holds; ArtifactError where a key or type is wrong."""
-        try:
+        with settings_errors("The scores' calibration"):
             settings = dict(_checked(data))
             return cls(
                 **{**settings, "raw": tuple(data["raw"]), "calibrated": tuple(data["calibrated"])}
             )
-        except (KeyError, OverflowError, TypeError, ValueError) as error:
-            raise ArtifactError(
-                f"The scores' calibration can't be read: {error}. Export the artifact again with "
-                "this version of hushdoc."
-            ) from error
-
-
-class _Scored(Protocol):
-    """A dataclass with a score."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def score(self) -> float:
-        """From 0 to 1."""
-
-
-_Found = TypeVar("_Found", bound=_Scored)
-
-
-def judged(
-    found: Iterable[_Found], scoring: Scoring | None
-) -> tuple[tuple[_Found, ...], tuple[_Found, ...]]:
-    """Returns answers with calibrated scores: those that reach the threshold, and the others.
-
-    Where `scoring` is None, scores stay as they are and all answers reach it.
-    """
-    if scoring is None:
-        return tuple(found), ()
-    scored = [replace(item, score=scoring.calibrate(item.score)) for item in found]
-    return (
-        tuple(item for item in scored if scoring.accepts(item.score)),
-        tuple(item for item in scored if not scoring.accepts(item.score)),
-    )
 
 
 def _checked(data: Any) -> Mapping[str, Any]:

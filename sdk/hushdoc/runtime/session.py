@@ -103,9 +103,7 @@ class Session:
         `model` is an ONNX file with its weights inside: its bytes, or what `Artifact.source` yields
         with `low_memory`, a path that opens the very file that was checked.
         """
-        advice = "Pass such as Runtime(threads=2), or leave it out."
-        what = "The argument 'runtime'"
-        runtime = arguments.optional(runtime, Runtime, what=what, advice=advice) or Runtime()
+        runtime = runtime or Runtime()
         self.device = device
         self._limit = runtime.memory_limit_bytes
         self._onnxruntime = import_onnxruntime()

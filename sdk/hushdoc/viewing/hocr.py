@@ -26,7 +26,6 @@ HEAD = (
     "</head>\n<body>\n"
 )
 
-
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 

@@ -26,23 +26,13 @@ class NormalisedText:
 
 
 def normalised(text: str) -> str:
-    """Returns a text without what redaction disregards.
-
-    Example:
-        >>> normalised("Stra\u00dfe") == normalised("STRASSE"), normalised("\uff11\uff12")
-        (True, '12')
-    """
+    """Returns a text without what redaction disregards."""
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     return _INVISIBLE.sub("", "".join(c for c in plain if unicodedata.category(c) != "Cf"))
 
 
 def bare(text: str) -> str:
-    """Returns a normalised text without punctuation around it; punctuation alone stays.
-
-    Example:
-        >>> bare("(12.50),")
-        '12.50'
-    """
+    """Returns a normalised text without punctuation around it; punctuation alone stays."""
     start, stop = 0, len(text)
     while start < stop and not in_word(text[start]):
         start += 1

@@ -222,17 +222,13 @@ def _without(page: Page, ids: Collection[int], covers: Sequence[Box]) -> Page:
     kept = tuple(
         word
         for index, word in enumerate(page.words)
-        if index not in ids and _share_under(word.box, covers) <= _MOST_COVERED
+        if index not in ids and all(_overlap(word.box, box) <= _MOST_COVERED for box in covers)
     )
     return replace(page, words=kept, image=None, frame=0)
 
 
-def _share_under(box: Box, covers: Iterable[Box]) -> float:
-    """Returns the largest share of a box that one cover hides; a line or point counts as whole."""
-    return max((_overlap(box, cover) for cover in covers), default=0.0)
-
-
 def _overlap(box: Box, cover: Box) -> float:
+    """Returns which share of a box a cover hides; a line or point counts as whole."""
     shares = []
     for low, high, first, last in (
         (box.x0, box.x1, cover.x0, cover.x1),

@@ -193,7 +193,7 @@ def test_models_of_text_and_layout_answer_like_torch(
     asked = document(9)
     encoder = Encoder(tiny.tokenizer_json(), tiny.preprocessing(overlap=0))
     encoded = encoder.encode(asked.pages[0])
-    inputs = encoder.batch([(encoded, 0, len(encoded.ids))]).to_inputs()
+    inputs = encoder.batch([(encoded, 0, len(encoded.ids))])
     if architecture == "bert":
         del inputs["bbox"]
     with torch.no_grad():

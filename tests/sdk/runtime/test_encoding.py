@@ -88,11 +88,11 @@ def test_segment_boxes_are_shared_by_their_words() -> None:
 def test_batches_are_padded_to_their_longest_window() -> None:
     encoded = ENCODER.encode(document(["ab", "c", "d"]).pages[0])
     batch = ENCODER.batch([(encoded, 0, 4), (encoded, 3, 4)])
-    assert batch.input_ids.tolist() == [[2, 4, 10, 6, 7, 3], [2, 7, 3, 0, 0, 0]]
-    assert batch.attention_mask.tolist() == [[1] * 6, [1, 1, 1, 0, 0, 0]]
-    assert batch.bbox[1, 2].tolist() == [1000] * 4
-    assert batch.bbox[1, 3:].sum() == 0
-    assert set(batch.to_inputs()) == {"input_ids", "bbox", "attention_mask"}
+    assert batch["input_ids"].tolist() == [[2, 4, 10, 6, 7, 3], [2, 7, 3, 0, 0, 0]]
+    assert batch["attention_mask"].tolist() == [[1] * 6, [1, 1, 1, 0, 0, 0]]
+    assert batch["bbox"][1, 2].tolist() == [1000] * 4
+    assert batch["bbox"][1, 3:].sum() == 0
+    assert set(batch) == {"input_ids", "bbox", "attention_mask"}
 
 
 WORDS = st.text(alphabet="abcde \u200b\u00e9", min_size=1, max_size=12).filter(str.strip)
@@ -241,6 +241,6 @@ def test_a_batch_has_a_image_for_each_window() -> None:
     encoded = ENCODER.encode(document(["a", "b"]).pages[0])
     shown = [np.full((3, 8, 6), value, dtype=np.float32) for value in (0.5, -1)]
     batch = ENCODER.batch([(encoded, 0, 1), (encoded, 1, 2)], pixel_values=shown)
-    assert list(batch.to_inputs()) == ["input_ids", "bbox", "attention_mask", "pixel_values"]
-    assert np.array_equal(batch.pixel_values, np.stack(shown))
-    assert batch.pixel_values.dtype == np.float32
+    assert list(batch) == ["input_ids", "bbox", "attention_mask", "pixel_values"]
+    assert np.array_equal(batch["pixel_values"], np.stack(shown))
+    assert batch["pixel_values"].dtype == np.float32

@@ -76,7 +76,7 @@ def expected_fields(tiny: ModuleType, architecture: str, asked: Page) -> list[An
     encoder = Encoder(tiny.tokenizer_json(), tiny.preprocessing())
     encoded = encoder.encode(asked)
     batch = encoder.batch([(encoded, 0, len(encoded.ids))])
-    tensors = {name: torch.from_numpy(value) for name, value in batch.to_inputs().items()}
+    tensors = {name: torch.from_numpy(value) for name, value in batch.items()}
     with torch.no_grad():
         probabilities = tiny.model(architecture)(**tensors)[0].double().softmax(-1).numpy()
     scores = probabilities[1 + np.flatnonzero(encoded.first)]
@@ -333,7 +333,7 @@ def test_a_memory_limit_costs_time_and_no_answer(tiny: ModuleType, model: KIEMod
     runtime = Runtime(threads=1, memory_limit=size + 4_000)
     tight = KIEModel.load(tiny.sealed(), policy=tiny.policy(), runtime=runtime)
     encoded = tight._encoder.encode(page(400))
-    together = tight._encoder.batch([(encoded, 0, 50)] * 40).to_inputs()
+    together = tight._encoder.batch([(encoded, 0, 50)] * 40)
     with pytest.raises(LimitExceededError, match="memory_limit"):
         tight._session.run(together)
     asked = document(400, 400)

@@ -22,7 +22,7 @@ from hushdoc.document.document import Document
 from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import ArtifactError, InputError
 from hushdoc.labels import spans_from_tags
-from hushdoc.runtime import images, kie
+from hushdoc.runtime import extraction, images, kie
 from hushdoc.runtime.decoding import viterbi
 from hushdoc.runtime.encoding import Encoder
 from hushdoc.runtime.kie import KIEModel
@@ -88,7 +88,7 @@ def expected(tiny: ModuleType, asked: Page) -> list[Any]:
     batch = encoder.batch(
         [(encoded, 0, len(encoded.ids))], pixel_values=[pixels.transpose(2, 0, 1)]
     )
-    tensors = {name: torch.from_numpy(value) for name, value in batch.to_inputs().items()}
+    tensors = {name: torch.from_numpy(value) for name, value in batch.items()}
     with torch.no_grad():
         found = tiny.image_model()(**tensors)[0].double().softmax(-1).numpy()
     scores = found[1 + np.flatnonzero(encoded.first)]
@@ -190,7 +190,7 @@ def test_drawing_counts_as_encoding(
         return draw(document, number, settings)
 
     monkeypatch.setattr(images, "pixels_of_page", slow)
-    monkeypatch.setattr(kie, "perf_counter", lambda: time.perf_counter() + later)
+    monkeypatch.setattr(extraction, "perf_counter", lambda: time.perf_counter() + later)
     timings = model.extract(Document(id="d", pages=pages)).timings
     assert timings.encoding_seconds >= 3000
     assert 0 < timings.model_seconds < 1000

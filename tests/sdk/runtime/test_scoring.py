@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from hushdoc.errors import ArtifactError
 from hushdoc.runtime.encoding import Preprocessing
-from hushdoc.runtime.label_scores import LabelScore
-from hushdoc.runtime.scoring import MAX_KNOTS, Scoring, judged
+from hushdoc.runtime.extraction import judged, of_text
+from hushdoc.runtime.scoring import MAX_KNOTS, Scoring
 
 SCORING = Scoring(
     raw=(0.2, 0.6, 0.9),
@@ -40,11 +40,11 @@ def test_order_is_kept(scores: list[float]) -> None:
 
 
 def test_answers_below_the_threshold_are_set_apart_and_none_is_lost() -> None:
-    found = [LabelScore(label=str(place), score=place / 10) for place in range(11)]
+    found = [of_text("total", str(place), 0, 5, place / 10) for place in range(11)]
     sure, unsure = judged(found, SCORING)
     assert [item.label for item in sure] == ["6", "7", "8", "9", "10"]
     assert [item.label for item in unsure] == ["0", "1", "2", "3", "4", "5"]
-    assert sure[0] == LabelScore(label="6", score=0.5)
+    assert sure[0] == replace(found[6], score=0.5)
     assert judged(found, None) == (tuple(found), ())
 
 

@@ -39,11 +39,6 @@ def viterbi(scores: Scores, offsets: Offsets, transitions: Scores) -> Tags:
 
     The arithmetic is that of crfsuite, step for step, so the answers are the same; of two labels
     only the difference is computed, which is more accurate and a few times faster.
-
-    Example:
-        >>> scores = np.array([[0.0, 1.0], [0.5, 0.0], [0.0, 1.0]])
-        >>> viterbi(scores, np.array([0, 3]), np.eye(2)).tolist()
-        [1, 1, 1]
     """
     if len(offsets) == 2 and len(scores) and transitions.size < _ALONE:
         return np.asarray(_decode_alone(scores, transitions), dtype=np.int64)
@@ -97,14 +92,6 @@ def span_probabilities(
     `spans` has the shape [spans, 2]: the first item and one past the last, both of one sequence.
     `joins` [labels, labels] says whether an item with the second label goes on with the field of an
     item with the first one.
-
-    Example:
-        >>> scores = np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
-        >>> found = span_probabilities(
-        ...     scores, np.array([0, 3]), np.zeros((2, 2)), np.array([0, 1, 0]),
-        ...     np.array([[1, 2]]), np.eye(2, dtype=bool))
-        >>> found.round(3).tolist()  # a half, times e / (1 + e), times a half
-        [0.183]
     """
     first, stop = spans.T
     places = np.searchsorted(offsets, first, side="right") - 1

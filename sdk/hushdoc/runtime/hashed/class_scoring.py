@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc.errors import ArtifactError
 from hushdoc.labels import OUTSIDE
 from hushdoc.runtime.hashed import table as hashed_table
 from hushdoc.runtime.hashed.table import HashedTable
+from hushdoc.runtime.scoring import settings_errors
 
 KEY = "class_confidence"
 """Key of the manifest's preprocessing that declares it; tables that classify must have it."""
@@ -43,10 +43,6 @@ class ClassConfidence:
     By the rule MARGIN, `confidence` counts in units of the difference that two classes' sums have
     in a text of as many features whose weights are drawn at random; `spread` is the root mean
     square of the difference between two classes' weights in one row.
-
-    Example:
-        >>> ClassConfidence(spread=0.5).unit(16)
-        2.0
     """
 
     rule: str = MARGIN
@@ -70,14 +66,8 @@ class ClassConfidence:
     @classmethod
     def from_dict(cls, data: Any) -> ClassConfidence:
         """Returns what a manifest holds; ArtifactError BAD_MANIFEST where it is malformed."""
-        try:
+        with settings_errors("The rule for the scores of classes", code="BAD_MANIFEST"):
             return cls(**{"rule": None, **data})
-        except (TypeError, ValueError) as error:
-            raise ArtifactError(
-                f"The rule for the scores of classes can't be read: {error}. Export the artifact "
-                "again with this version of hushdoc.",
-                code="BAD_MANIFEST",
-            ) from error
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain data for the manifest."""
@@ -92,13 +82,6 @@ def is_classifier(tags: Sequence[str], level: str, transitions: npt.NDArray[np.f
     """Returns whether a table classifies whole texts rather than finding fields in them.
 
     The `transitions` [labels, labels] of a classifier of sentences let no label follow another.
-
-    Example:
-        >>> never = np.array([[0.0, -1e6], [-1e6, 0.0]])
-        >>> is_classifier(["law", "sea"], "sentence", never)
-        True
-        >>> is_classifier(["O", "law"], "sentence", never)
-        False
     """
     stay = np.eye(len(tags), dtype=bool)
     return bool(
@@ -120,10 +103,6 @@ def confidence(sums: Scores, label: int, *, unit: float) -> float:
 
     `sums` [labels] has the scores of all items added up, and `unit`, above 0, is the difference of
     two sums where nothing speaks for any class.
-
-    Example:
-        >>> confidence(np.array([3.0, 0.0]), 0, unit=1.0), confidence(np.zeros(2), 1, unit=1.0)
-        (0.875, 0.5)
     """
     scaled = sums / unit
     others = np.delete(scaled, label)

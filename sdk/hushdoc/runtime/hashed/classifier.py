@@ -14,8 +14,10 @@ from hushdoc.artifact.artifact import Artifact
 from hushdoc.document.document import Document
 from hushdoc.errors import ArtifactError
 from hushdoc.hashing import segmentation
+from hushdoc.runtime.encoding import texts_of
+from hushdoc.runtime.extraction import StageClock
 from hushdoc.runtime.hashed.class_scoring import KEY, ClassConfidence, confidence, is_classifier
-from hushdoc.runtime.hashed.sealed_table import SealedTable, StageClock
+from hushdoc.runtime.hashed.sealed_table import SealedTable
 from hushdoc.runtime.hashed.table import num_features
 from hushdoc.runtime.label_scores import NOTHING_READ, ClassReading
 from hushdoc.runtime.session import Runtime
@@ -51,11 +53,10 @@ class TableClassifier:
             )
         return cls(sealed, rule)
 
-    def read(self, document: Document, *, temperature: float) -> ClassReading:
+    def read(self, document: Document, *, temperature: float, clock: StageClock) -> ClassReading:
         """Returns how confident the table is of each class, before calibration."""
-        clock = StageClock()
         sums, size = np.zeros(len(self.labels)), 0
-        for text in _texts(document):
+        for text in texts_of(document):
             for block in self._sealed.scored(text, segmentation.sentences(text), clock):
                 sums += block.scores.sum(axis=0)
                 size += num_features(block.rows)
@@ -65,14 +66,4 @@ class TableClassifier:
             raw_scores=np.array(scores),
             coverage=1.0 if size else 0.0,
             warnings=() if size else (NOTHING_READ,),
-            encoding_seconds=clock.timings().encoding_seconds,
         )
-
-
-def _texts(document: Document) -> list[str]:
-    """Returns the text, or that of each page; raises where there is none."""
-    if document.text is not None:
-        document.check_text()
-        return [document.text]
-    document.check()
-    return [" ".join(word.text for word in page.words) for page in document.pages]

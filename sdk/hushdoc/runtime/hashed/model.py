@@ -18,7 +18,8 @@ from hushdoc.certificate.certificate import Certificate
 from hushdoc.document.document import Document, required
 from hushdoc.hashing import segmentation
 from hushdoc.labels import OUTSIDE, LabelSet, spans_from_tags
-from hushdoc.runtime.extraction import Extraction, Field, Found, of_page, of_text
+from hushdoc.runtime.encoding import texts_of
+from hushdoc.runtime.extraction import Extraction, Field, StageClock, judged, of_page, of_text
 from hushdoc.runtime.hashed.chains import (
     Flags,
     Offsets,
@@ -28,12 +29,15 @@ from hushdoc.runtime.hashed.chains import (
     span_probabilities,
     viterbi,
 )
-from hushdoc.runtime.hashed.sealed_table import Place, ScoredBlock, SealedTable, StageClock
+from hushdoc.runtime.hashed.sealed_table import Place, ScoredBlock, SealedTable
 from hushdoc.runtime.model import FieldModel, require_class
-from hushdoc.runtime.scoring import Scoring, judged
+from hushdoc.runtime.scoring import Scoring
 from hushdoc.runtime.session import Runtime
 
 TASK = "kie"
+
+Found = tuple[str, int, int, float]
+"""Label, first character, one past the last, score."""
 
 
 class HashedCRFModel(FieldModel):
@@ -94,16 +98,12 @@ class HashedCRFModel(FieldModel):
         clock = StageClock()
         fields: list[Field] = []
         document = required(document)
-        if document.text is not None:
-            document.check_text()
-            found = self._found(document.text, clock)
-            fields += [of_text(document.text, *item) for item in found]
-        else:
-            document.check()
-            for number, page in enumerate(document.pages):
-                text = " ".join(word.text for word in page.words)
-                found = self._found(text, clock)
-                fields += [of_page(page, number, *item) for item in found]
+        for number, text in enumerate(texts_of(document)):
+            found = self._found(text, clock)
+            if document.text is not None:
+                fields += [of_text(text, *item) for item in found]
+            else:
+                fields += [of_page(document.pages[number], number, *item) for item in found]
         sure, unsure = judged(fields, self.scoring)
         return Extraction(
             document_id=document.id,
@@ -125,12 +125,12 @@ class HashedCRFModel(FieldModel):
         for block in self._sealed.scored(text, sentences, clock):
             if self.scheme.level == "token":
                 found += self._tokens_found(text, block)
-                clock.decoded()
+                clock.count("decoding")
             else:
                 pending.append(block.scores)
         if pending:
             found = self._sentences_found(sentences, np.concatenate(pending))
-            clock.decoded()
+            clock.count("decoding")
         return found
 
     def _sentences_found(self, places: Sequence[Place], scores: Scores) -> list[Found]:

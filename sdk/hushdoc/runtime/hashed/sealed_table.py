@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any, Self
 
 from hushdoc import hashing
@@ -13,7 +12,7 @@ from hushdoc.artifact.manifest import TABLE_KEY
 from hushdoc.errors import ArtifactError, DeviceUnavailableError
 from hushdoc.hashing import Clusters, Features, FeatureScheme, Lookups, segmentation
 from hushdoc.labels import OUTSIDE
-from hushdoc.runtime.extraction import Timings
+from hushdoc.runtime.extraction import StageClock
 from hushdoc.runtime.hashed.chains import Scores
 from hushdoc.runtime.hashed.table import HashedTable, item_scores, read_clusters, read_table
 from hushdoc.runtime.model import LABELS_FILE, read_names, unreadable_names
@@ -108,42 +107,10 @@ class SealedTable:
             words = [segmentation.words(text, start, stop) for start, stop in block]
             hashed = hashing.lookups if self.scheme.level == "sentence" else hashing.features
             rows = hashed(words, self.scheme, self.clusters)
-            clock.encoded()
+            clock.count("encoding")
             scores = item_scores(rows, self.table)
-            clock.scored()
+            clock.count("model")
             yield ScoredBlock(sentences=block, words=words, scores=scores, rows=rows)
-
-
-class StageClock:
-    """The seconds that encoding, the model and decoding take in one call."""
-
-    def __init__(self) -> None:
-        """Starts now."""
-        self._seconds = [0.0, 0.0, 0.0]
-        self._last = perf_counter()
-
-    def _add(self, stage: int) -> None:
-        now = perf_counter()
-        self._seconds[stage] += now - self._last
-        self._last = now
-
-    def encoded(self) -> None:
-        """Counts the time since the last call as encoding."""
-        self._add(0)
-
-    def scored(self) -> None:
-        """Counts it as the model's."""
-        self._add(1)
-
-    def decoded(self) -> None:
-        """Counts it as decoding."""
-        self._add(2)
-
-    def timings(self) -> Timings:
-        """Returns all of it; what is left is decoding."""
-        self.decoded()
-        encoding, model, decoding = self._seconds
-        return Timings(encoding_seconds=encoding, model_seconds=model, decoding_seconds=decoding)
 
 
 def _blocks(sentences: Sequence[Place]) -> Iterator[Sequence[Place]]:

@@ -54,14 +54,15 @@ class HashedTable:
 
     def __post_init__(self) -> None:
         """Refuses parts that do not fit one another."""
-        columns = self.weights.shape[-1]
+        columns, dtype = self.weights.shape[-1], self.weights.dtype
+        dtype_fits = dtype.kind == "f" if self.scale is None else dtype == np.uint8
         labels = columns + (self.reference is not None)
         scale = (columns,) if self.scale is None else self.scale.shape
         if (
             self.weights.ndim != 2
             or scale != (columns,)
             or self.transitions.shape != (labels,) * 2
-            or (self.weights.dtype.kind != "f" if self.scale is None else not self._has_bytes)
+            or not dtype_fits
             or (self.scale is not None and not (self.scale > 0).all())
             or (self.reference is not None and not (columns and 0 <= self.reference < labels))
         ):
@@ -72,10 +73,6 @@ class HashedTable:
                 "[labels, labels], and with one of the labels as reference one column and one "
                 "scale less. Export it again."
             )
-
-    @property
-    def _has_bytes(self) -> bool:
-        return self.weights.dtype == np.uint8
 
 
 def read_table(content: memoryview, name: str, reference: int | None = None) -> HashedTable:
@@ -140,12 +137,7 @@ def num_features(found: Features | Lookups) -> int:
 
 
 def spread(table: HashedTable) -> float:
-    """Returns the root mean square of the difference between two labels' weights in one row.
-
-    Example:
-        >>> spread(HashedTable(weights=np.array([[1.0, 0.0], [0.0, 7.0]]), transitions=np.eye(2)))
-        5.0
-    """
+    """Returns the root mean square of the difference between two labels' weights in one row."""
     labels, total = len(table.transitions), 0.0
     scale = 1.0 if table.scale is None else table.scale.astype(np.float64)
     for first in range(0, len(table.weights), _SPREAD_ROWS):

@@ -165,15 +165,12 @@ def collate(encoder: Encoder, parts: Sequence[Window]) -> TensorBatch:
         [(part.page, part.start, part.stop) for part in parts],
         pixel_values=_pixels([part.image for part in parts]),
     )
-    targets = np.full(batch.input_ids.shape, IGNORED, dtype=np.int64)
+    targets = np.full(batch["input_ids"].shape, IGNORED, dtype=np.int64)
     for row, part in enumerate(parts):
         targets[row, 1 : 1 + len(part.targets)] = part.targets
     return TensorBatch(
-        input_ids=torch.from_numpy(batch.input_ids),
-        bbox=torch.from_numpy(batch.bbox),
-        attention_mask=torch.from_numpy(batch.attention_mask),
         targets=torch.from_numpy(targets),
-        pixel_values=(None if batch.pixel_values is None else torch.from_numpy(batch.pixel_values)),
+        **{name: torch.from_numpy(value) for name, value in batch.items()},
     )
 
 
@@ -253,9 +250,7 @@ def predict(
                 [(pages[at][2], *ranges[at][part]) for at, part in chosen],
                 pixel_values=_pixels([images[at] for at, _ in chosen]),
             )
-            logits = model(
-                *(torch.from_numpy(value).to(device) for value in batch.to_inputs().values())
-            )
+            logits = model(*(torch.from_numpy(value).to(device) for value in batch.values()))
             scores = logits.float().softmax(-1).cpu().numpy()
             for row, (at, part) in enumerate(chosen):
                 start, stop = ranges[at][part]
