@@ -14,11 +14,7 @@ from typing import Any
 import pytest
 import torch
 from tokenizers import Tokenizer
-from transformers import (
-    LayoutLMv3Config,
-    LayoutLMv3ForTokenClassification,
-    PreTrainedTokenizerFast,
-)
+from transformers import PreTrainedTokenizerFast
 
 from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc_training import invented
@@ -94,32 +90,41 @@ def small_start(receipts: list[LabelledDocument]) -> start.Start:
     )
 
 
+Publish = Callable[..., Path]
+"""Writes a model of an architecture as it is published, with random weights, to a folder."""
+
+
 @pytest.fixture
-def layoutlmv3_folder(tmp_path: Path, receipts: list[LabelledDocument]) -> Path:
-    """A folder as LayoutLMv3 is published, with random weights and small images."""
+def publish(tmp_path: Path, receipts: list[LabelledDocument]) -> Publish:
     words = (word.text for item in receipts for word in item.document.pages[0].words)
     tokenizer = Tokenizer.from_str(layout.wordpiece(words))
-    torch.manual_seed(0)
-    config = LayoutLMv3Config(
-        vocab_size=tokenizer.get_vocab_size(),
-        hidden_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=130,
-        coordinate_size=8,
-        shape_size=8,
-        input_size=32,
-        patch_size=8,
-        pad_token_id=0,
-    )
-    folder = tmp_path / "paper-fill"
-    LayoutLMv3ForTokenClassification(config).save_pretrained(folder)
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-    ).save_pretrained(folder)
-    return folder
+
+    def write(architecture: str, **settings: int) -> Path:
+        torch.manual_seed(0)
+        sizes = {
+            "vocab_size": tokenizer.get_vocab_size(),
+            "hidden_size": 48,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 64,
+            "max_position_embeddings": 130,
+            "pad_token_id": 0,
+        }
+        model = layout._class(architecture)
+        model(model.config_class(**sizes, **settings)).save_pretrained(tmp_path / "published")
+        PreTrainedTokenizerFast(
+            tokenizer_object=tokenizer,
+            cls_token="[CLS]",
+            sep_token="[SEP]",
+            pad_token="[PAD]",
+            unk_token="[UNK]",
+        ).save_pretrained(tmp_path / "published")
+        return tmp_path / "published"
+
+    return write
+
+
+@pytest.fixture
+def layoutlmv3_folder(publish: Publish) -> Path:
+    """A folder as LayoutLMv3 is published, for small images."""
+    return publish("layoutlmv3", coordinate_size=8, shape_size=8, input_size=32, patch_size=8)

@@ -31,6 +31,13 @@ def puzzles(data: Any) -> list[Puzzle]:
     )
 
 
+def parted(data: Any) -> tuple[list[Puzzle], list[Puzzle]]:
+    """Puzzles about terms that the table learned from, and about others."""
+    everything = puzzles(data)
+    learned = coincidence.learned_from(everything, data.table.genuine, SCHEME)
+    return learned, [puzzle for puzzle in everything if puzzle not in learned]
+
+
 def stream(number: int) -> SecretStream:
     return SecretStream(key=bytes([number]) * 32)
 
@@ -39,7 +46,7 @@ def test_redacted_terms_that_were_learned_from_are_found_in_the_paper_fill(
     contracts: Any,
 ) -> None:
     table = filling.paper_fill(contracts.table, stream=stream(0))
-    learned = coincidence.learned_from(puzzles(contracts), contracts.table.genuine, SCHEME)
+    learned, _ = parted(contracts)
     assert len(learned) > 40
     guesses = coincidence.closeness(table, learned, SCHEME)
     found = guesses.attack(coincidence.CLOSENESS)
@@ -52,9 +59,7 @@ def test_redacted_terms_that_were_learned_from_are_found_in_the_paper_fill(
 
 def test_traces_give_away_terms_from_which_nothing_was_learned(contracts: Any) -> None:
     table = filling.paper_fill(contracts.table, stream=stream(1))
-    everything = puzzles(contracts)
-    learned = coincidence.learned_from(everything, contracts.table.genuine, SCHEME)
-    others = [puzzle for puzzle in everything if puzzle not in learned]
+    _, others = parted(contracts)
     found = coincidence.traces(table, others, SCHEME).attack(coincidence.TRACES)
     assert found.auc_interval[0] > 0.9
     assert found.tpr_interval[0] > 0.3
@@ -78,16 +83,14 @@ def test_equal_zeros_are_no_coincidence() -> None:
 
 def test_terms_that_were_not_learned_from_are_like_any_other(contracts: Any) -> None:
     table = filling.paper_fill(contracts.table, stream=stream(1), zeros_drawn=True)
-    everything = puzzles(contracts)
-    learned = coincidence.learned_from(everything, contracts.table.genuine, SCHEME)
-    others = [puzzle for puzzle in everything if puzzle not in learned]
+    _, others = parted(contracts)
     low, high = coincidence.closeness(table, others, SCHEME).attack("others").auc_interval
     assert low <= 0.55
     assert high >= 0.45
 
 
 def test_noise_hides_equal_weights_and_not_what_a_term_says(contracts: Any) -> None:
-    chosen = coincidence.learned_from(puzzles(contracts), contracts.table.genuine, SCHEME)
+    chosen, _ = parted(contracts)
     found = {}
     for noise in (1e-9, filling.NOISE):
         table = filling.noisy_fill(contracts.table, stream=stream(2), noise=noise)

@@ -10,6 +10,8 @@ from hushdoc.__main__ import main
 from hushdoc_training import invented
 from hushdoc_training.checkpoint import Checkpoint
 
+SMALL = ("--data", "invented:receipt", "--documents", "6", "--start", "small")
+
 
 def train(*arguments: object) -> int:
     return main(["train", "kie", *map(str, arguments), "--quiet"])
@@ -98,8 +100,7 @@ def test_the_small_model_never_takes_its_vocabulary_from_private_documents(
 
 
 def test_sequence_unit_and_large_delta_are_flagged(tmp_path: Path) -> None:
-    arguments = ["--data", "invented:receipt", "--documents", "6", "--start", "small"]
-    arguments += ["--privacy-unit", "sequence", "--delta", "0.01", "--steps", "2"]
+    arguments = [*SMALL, "--privacy-unit", "sequence", "--delta", "0.01", "--steps", "2"]
     arguments += ["--expected-records", "4"]
     assert train(*arguments, "--out", tmp_path / "run") == 0
     claim = Checkpoint.load(tmp_path / "run").claim
@@ -112,8 +113,7 @@ def test_sequence_unit_and_large_delta_are_flagged(tmp_path: Path) -> None:
 def test_more_expected_records_than_there_are_is_refused_before_a_folder_is_taken(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["--data", "invented:receipt", "--documents", "6", "--start", "small"]
-    assert train(*arguments, "--out", tmp_path / "run") == 5
+    assert train(*SMALL, "--out", tmp_path / "run") == 5
     assert "hold 6 records" in (said := capsys.readouterr().err)
     assert "--expected-records" in said
     assert not (tmp_path / "run").exists()
@@ -121,8 +121,7 @@ def test_more_expected_records_than_there_are_is_refused_before_a_folder_is_take
 
 @pytest.mark.parametrize(("backend", "trained"), [("opacus", "biases"), ("one-by-one", "all")])
 def test_other_backends_train_as_well(tmp_path: Path, backend: str, trained: str) -> None:
-    arguments = ["--data", "invented:receipt", "--documents", "6", "--start", "small"]
-    arguments += ["--expected-records", "4", "--steps", "2", "--max-tokens", "32"]
+    arguments = [*SMALL, "--expected-records", "4", "--steps", "2", "--max-tokens", "32"]
     arguments += ["--backend", backend, "--trained", trained]
     assert train(*arguments, "--out", tmp_path / "run") == 0
     claim = Checkpoint.load(tmp_path / "run").claim
@@ -133,9 +132,8 @@ def test_a_layer_that_a_backend_gets_wrong_is_named_before_a_step(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Opacus' hooks can't tell rows apart where LayoutLM looks positions up once for all."""
-    arguments = ["--data", "invented:receipt", "--documents", "6", "--start", "small"]
-    arguments += ["--expected-records", "4", "--backend", "opacus"]
-    assert train(*arguments, "--out", tmp_path / "run") == 5
+    arguments = ["--expected-records", "4", "--backend", "opacus"]
+    assert train(*SMALL, *arguments, "--out", tmp_path / "run") == 5
     assert "position_embeddings" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 

@@ -131,17 +131,20 @@ class TestRefused:
             names=("O", "law"),
         )
 
-    def test_one_label_alone(self) -> None:
-        with pytest.raises(AnnotationError, match="all have the label 'O'"):
-            self.fit([0, 0])
-
-    def test_labels_that_do_not_fit(self) -> None:
-        with pytest.raises(AnnotationError, match="one label for each item"):
-            self.fit([0])
-        with pytest.raises(AnnotationError, match="one label for each item"):
-            self.fit([0, 1], [0, 1])
-        with pytest.raises(AnnotationError, match="Name every label"):
-            self.fit([0, 2])
+    @pytest.mark.parametrize(
+        ("labels", "ends", "says"),
+        [
+            ([0, 0], None, "all have the label 'O'"),
+            ([0], None, "one label for each item"),
+            ([0, 1], [0, 1], "one label for each item"),
+            ([0, 2], None, "Name every label"),
+        ],
+    )
+    def test_labels_that_do_not_fit(
+        self, labels: list[int], ends: list[int] | None, says: str
+    ) -> None:
+        with pytest.raises(AnnotationError, match=says):
+            self.fit(labels, ends)
 
     def test_nothing_at_all(self) -> None:
         with pytest.raises(AnnotationError, match="there is none"):

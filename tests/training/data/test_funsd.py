@@ -16,39 +16,20 @@ from hushdoc_training.data import funsd
 Edit = Callable[[dict[str, Any]], Any]
 
 
+def entity(label: str, *words: tuple[str, list[int]], linked: bool = True) -> dict[str, Any]:
+    read = [{"text": text, "box": box} for text, box in words]
+    return {"label": label, "words": read, "linking": [[0, 1]] if linked else []}
+
+
 def form() -> dict[str, Any]:
-    return {
-        "form": [
-            {
-                "id": 0,
-                "label": "question",
-                "text": "Date:",
-                "box": [10, 10, 40, 20],
-                "words": [{"text": "Date:", "box": [10, 10, 40, 20]}],
-                "linking": [[0, 1]],
-            },
-            {
-                "id": 1,
-                "label": "answer",
-                "text": "9 May",
-                "box": [50, 10, 90, 20],
-                "words": [
-                    {"text": "9", "box": [50, 10, 58, 20]},
-                    {"text": " ", "box": [58, 10, 60, 20]},
-                    {"text": "May", "box": [60, 10, 90, 20]},
-                ],
-                "linking": [[0, 1]],
-            },
-            {
-                "id": 2,
-                "label": "other",
-                "text": "page 1",
-                "box": [10, 90, 60, 99],
-                "words": [{"text": "page 1", "box": [10, 90, 60, 99]}],
-                "linking": [],
-            },
-        ]
-    }
+    entities = [
+        entity("question", ("Date:", [10, 10, 40, 20])),
+        entity(
+            "answer", ("9", [50, 10, 58, 20]), (" ", [58, 10, 60, 20]), ("May", [60, 10, 90, 20])
+        ),
+        entity("other", ("page 1", [10, 90, 60, 99]), linked=False),
+    ]
+    return {"form": [{"id": number, **item} for number, item in enumerate(entities)]}
 
 
 def write(folder: Path, content: Any, *, image: bool = True) -> Path:

@@ -2,7 +2,8 @@
 
     python run_kill_driver.py FOLDER WAY KILLS SEED
 
-WAY is `alone`, or `replicated` or `sharded` for two processes. The parent imports torch once and
+WAY is `alone`, `ledger` for a run that a ledger counts as well and that ends with a checkpoint, or
+`replicated` or `sharded` for two processes. The parent imports torch once and
 forks the processes for every start or resume; of two it shoots the first, the second or both, and
 then what is left, as torchrun does. It waits until a few more steps are charged, and goes on until
 KILLS kills came between the first charge and the last, however fast the machine; some more come
@@ -20,6 +21,7 @@ import time
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch._dynamo  # noqa: F401  # optimizers load it; once, before the forks
@@ -30,26 +32,38 @@ from safetensors.torch import load_file
 from torch import distributed as dist
 from torch.distributed import fsdp  # noqa: F401  # once, before the forks
 
+from hushdoc_training.ledger.ledger import Ledger
+from hushdoc_training.ledger.runs import LedgerRun
+from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.runs import ledger_audit
+from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.private_run import PrivateRun
+from hushdoc_training.runs.run_folder import Run
 from hushdoc_training.runs.step_log import read_log
 
 STEPS = 60
 PLAN = PrivacyPlan.calibrated(
     epsilon=2, sampling_rate=0.3, steps=STEPS, expected_records=4, accountant="rdp"
 )
+CAP = 99.0
 PARAMETERS = 4
-MODELS = {"alone": small_model, "replicated": small_model, "sharded": sharded_model}
-VICTIMS = {"alone": [[0]], "replicated": [[0], [1], [0, 1]], "sharded": [[0], [1], [0, 1]]}
+LEFT = ("partial", "-journal")
+TOGETHER = ("replicated", "sharded")
+
+
+def terms_of(ledger: Ledger) -> Terms:
+    claim = partial(claims.private, PLAN, ledger.data, (), training={})
+    return Terms(alone=claim(), claim=claim, documents="d", title="killed", ledger=ledger)
 
 
 def witness(out: Path, rank: int) -> Path:
     return out.with_suffix(f".witness{rank}")
 
 
-def child(out: Path, way: str, rank: int, meeting: Path) -> None:
-    if way != "alone":
+def child(out: Path, way: str, rank: int, meeting: Path, terms: Terms | None) -> None:
+    if way in TOGETHER:
         dist.init_process_group(
             "gloo",
             init_method=f"file://{meeting}",
@@ -57,8 +71,11 @@ def child(out: Path, way: str, rank: int, meeting: Path) -> None:
             world_size=2,
             timeout=timedelta(seconds=120),
         )
-    model = MODELS[way]()
-    run = PrivateRun.open(out, PLAN, resume=(out / "run.json").exists())
+    model = sharded_model() if way == "sharded" else small_model()
+    run = PrivateRun.open(out, PLAN, terms=terms, resume=(out / "run.json").exists())
+    if run.is_finished:
+        run.close()
+        return
     with (
         known_streams(noise=WitnessedNoise(witness(out, rank))),
         PrivateTraining(
@@ -71,10 +88,13 @@ def child(out: Path, way: str, rank: int, meeting: Path) -> None:
             charge=run.charge,
         ) as training,
     ):
-        if run.train(training, save_every=0.005 if way == "alone" else 0.05):
+        if run.train(training, save_every=0.05 if way in TOGETHER else 0.005):
             kept = {"weights": whole(model), "charged": run.charges.charged}
             torch.save(kept, out.with_suffix(f".rank{rank}"))
-    if way != "alone":
+            if terms is not None:
+                assert (run.claim().guarantees[0].epsilon or 0.0) <= CAP
+                run.finish(Path.mkdir)
+    if way in TOGETHER:
         dist.destroy_process_group()
 
 
@@ -87,18 +107,18 @@ def await_charges(out: Path, number: int, processes: list[int]) -> None:
         time.sleep(0.0005)
 
 
-def attempt(out: Path, way: str, meeting: Path, dice: random.Random, *, shoot: bool) -> list[int]:
+def attempt(out: Path, way: str, dice: random.Random, *, shoot: bool, **settings: Any) -> list[int]:
     """Starts the processes, may kill some of them, and returns how each ended."""
     charged = charges(out)[-1]
-    ranks = range(1 if way == "alone" else 2)
-    processes = [fork(partial(child, out, way, rank, meeting)) for rank in ranks]
+    ranks = [0, 1] if way in TOGETHER else [0]
+    processes = [fork(partial(child, out, way, rank, **settings)) for rank in ranks]
     if shoot:
         if dice.random() < 0.15:
             time.sleep(dice.uniform(0.0, 0.4))  # while they start
         else:
             await_charges(out, charged + dice.randint(1, 12), processes)
-            time.sleep(dice.uniform(0.0, 0.004 if way == "alone" else 0.02))  # in a step
-        victims = dice.choice(VICTIMS[way])
+            time.sleep(dice.uniform(0.0, 0.02 if way in TOGETHER else 0.004))  # in a step
+        victims = dice.choice([[0], [1], [0, 1]] if way in TOGETHER else [[0]])
         for rank in victims:
             os.kill(processes[rank], signal.SIGKILL)  # without effect on one that has ended
         if len(victims) < len(processes):
@@ -111,6 +131,10 @@ def attempt(out: Path, way: str, meeting: Path, dice: random.Random, *, shoot: b
 def main(folder: Path, way: str, kills: int, seed: int) -> dict[str, object]:
     torch.set_num_threads(1)
     dice = random.Random(seed)
+    terms = None
+    if way == "ledger":
+        path = folder / "ledger"
+        terms = terms_of(Ledger.create(path, data="records", epsilon=CAP, delta=PLAN.delta))
     killed = runs = resumed = attempts = 0
     inside: list[int] = []
     while len(inside) < kills:
@@ -119,10 +143,10 @@ def main(folder: Path, way: str, kills: int, seed: int) -> dict[str, object]:
         while True:
             attempts += 1
             before = charges(out)[-1]
-            meeting = folder / f"meeting{attempts}"
-            status = attempt(out, way, meeting, dice, shoot=len(inside) < kills)
+            meeting, shoot = folder / f"meeting{attempts}", len(inside) < kills
+            status = attempt(out, way, dice, shoot=shoot, meeting=meeting, terms=terms)
             for rank in range(len(status)):
-                check(out, witness(out, rank))
+                check(out, witness(out, rank), terms)
             if not any(map(os.WIFSIGNALED, status)):
                 assert not any(status), "training failed"
                 break
@@ -131,7 +155,7 @@ def main(folder: Path, way: str, kills: int, seed: int) -> dict[str, object]:
             if before < charges(out)[-1] < STEPS:
                 inside.append(charges(out)[-1])
                 resumed += any(out.glob("state-*"))
-        check_end(out)
+        check_end(out, terms)
     return {"killed": killed, "inside": inside, "with_state": resumed, "runs": runs}
 
 
@@ -141,28 +165,50 @@ def charges(out: Path) -> list[int]:
     return [0, *(entry["charge"] for entry in log if "charge" in entry)]
 
 
-def check(out: Path, witness: Path) -> None:
+def check(out: Path, witness: Path, terms: Terms | None) -> None:
     """Whatever was drawn is charged, was never drawn before, and whatever has a name is whole."""
-    drawn, charged = draws(witness), charges(out)
-    assert -(-drawn // PARAMETERS) <= len(charged) - 1, "a draw of noise is not charged"
-    assert len(charged) - 1 <= STEPS, "more was charged than planned"
-    assert charged == list(range(len(charged))), "a charge is missing or repeated"
+    drawn, charged = -(-draws(witness) // PARAMETERS), charges(out)
+    assert drawn <= len(charged) - 1, "a draw of noise is not charged"
+    assert charged[-1] <= STEPS, "more was charged than planned"
+    if terms is None:
+        assert charged == list(range(len(charged))), "a charge is missing or repeated"
+    else:  # a step that the ledger alone had charged is not charged again
+        assert charged == sorted(set(charged)), "a charge is repeated"
+        found = of_ledger(out, terms)
+        assert drawn <= (found.charged if found else 0), "the ledger misses a draw"
+        assert charged[-1] <= (found.charged if found else 0) <= STEPS, "the ledger is behind"
     for state in out.glob("state-*/*"):
         assert load_file(state)
     if (out / "run.json").exists():
         assert json.loads((out / "run.json").read_text())["steps"] == STEPS
 
 
-def check_end(out: Path) -> None:
+def of_ledger(out: Path, terms: Terms) -> LedgerRun | None:
+    assert terms.ledger is not None
+    return terms.ledger.find(Run.read(out).run_id) if (out / "run.json").exists() else None
+
+
+def check_end(out: Path, terms: Terms | None) -> None:
     """All processes end with the same weights, paid for as planned, and no half-written file."""
     ranks = [torch.load(path) for path in out.parent.glob(f"{out.name}.rank*")]
     assert torch.isfinite(ranks[0]["weights"]).all()
     for found in ranks:
         assert torch.equal(ranks[0]["weights"], found["weights"])
-        assert found["charged"] == charges(out)[-1] == STEPS
+        assert found["charged"] == STEPS
     left = sorted(path.name for path in out.iterdir())
-    assert left == ["run.json", f"state-{STEPS:08d}", "steps.jsonl"]
-    assert not [path for path in out.rglob("*") if path.name.endswith("partial")]
+    if terms is None:
+        assert charges(out)[-1] == STEPS
+        assert left == ["run.json", f"state-{STEPS:08d}", "steps.jsonl"]
+    else:
+        assert left == ["checkpoint", "run.json", "steps.jsonl"]
+        paid = of_ledger(out, terms)
+        assert paid is not None
+        assert (paid.closed, paid.charged, paid.reserved) == (True, STEPS, STEPS)
+        assert terms.ledger is not None
+        findings = ledger_audit.audit(terms.ledger, [out])
+        assert all(finding.problem is None for finding in findings), findings
+        assert terms.ledger.spent().reserved <= CAP
+    assert not [path for path in out.parent.rglob("*") if path.name.endswith(LEFT)]
 
 
 if __name__ == "__main__":

@@ -346,8 +346,3 @@ def test_a_config_that_cannot_be_met_is_refused(wrong: dict[str, object]) -> Non
 def test_negative_numbers_are_refused() -> None:
     with pytest.raises(ValueError, match="0 or more"):
         invented.document(seed=-1, index=0)
-
-
-def test_exported_names_are_true() -> None:
-    assert invented.__all__ == sorted(invented.__all__, key=lambda name: (not name.isupper(), name))
-    assert all(hasattr(invented, name) for name in invented.__all__)

@@ -166,12 +166,6 @@ def test_a_claim_says_that_losses_with_a_generator_of_their_own_were_not_compare
     assert guarantee.assumes[-2:] == (trial.ASSUMED, trial.UNSEEN)
 
 
-def test_losses_that_draw_need_others_for_the_self_test() -> None:
-    model = small_model()
-    with pytest.raises(PrivacyError, match="differ from one forward pass to the next"):
-        begin(model, losses=noisy(model))
-
-
 def coupling(plain: Any, total: Any) -> Any:
     """Returns losses that are divided by what all examples of a batch come to."""
 

@@ -127,6 +127,26 @@ def test_a_resumed_run_stays_within_its_reservation(
     assert guarantee.epsilon == pytest.approx(PLAN.epsilon_after(5), rel=1e-5)
 
 
+@pytest.mark.parametrize("emptied", [False, True])
+def test_a_lost_log_goes_on_after_what_the_ledger_holds(
+    train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, emptied: bool
+) -> None:
+    log = tmp_path / "run" / "steps.jsonl"
+    for cut in (2, 2):  # charged are two, then two more; the run's room is for five
+        with power_cut(monkeypatch, at=cut):
+            train("run", resume=log.parent.exists())
+        log.write_text("") if emptied else log.unlink()
+    train("other")
+    with pytest.raises(PrivacyError) as refused:  # nor is a new start free of the old one
+        train("again")
+    assert refused.value.code == "BUDGET_EXCEEDED"
+    assert train("run", resume=True).charged == 5
+    lost = ledger.find(Run.read(tmp_path / "run").run_id)
+    assert lost is not None
+    assert (lost.charged, lost.reserved, lost.closed) == (5, 5, True)
+    assert [entry["step"] for entry in read_log(log) if "step" in entry] == [5]
+
+
 def test_a_kill_between_the_two_charges_counts_the_step(
     train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

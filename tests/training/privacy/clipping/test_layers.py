@@ -242,25 +242,3 @@ def test_known_answer_of_a_linear_layer() -> None:
     expected = torch.tensor([[3 * scale, 4 * scale + 0.5]])
     torch.testing.assert_close(clipper.sums["weight"], expected, rtol=2e-6, atol=0)
     torch.testing.assert_close(clipper.sums["bias"], torch.tensor([scale + 1]), rtol=2e-6, atol=0)
-
-
-def test_two_uses_are_added_before_the_norm() -> None:
-    # w x - w x = 0: two uses whose norms are 5 each, and whose sum is nothing.
-    model = nn.Linear(2, 1, bias=False)
-    x = torch.tensor([[3.0, 4.0]])
-    clipper = BookKeeping(model, clipping_norm=1.0)
-    found = clipper.add(lambda: (model(x) - model(x)).squeeze(1), torch.tensor([0]))
-    assert float(found.norms) < 1e-5
-
-
-def test_sums_run_over_batches_until_cleared() -> None:
-    model = nn.Linear(3, 2)
-    x = torch.randn(6, 3)
-    at_once, in_two = (BookKeeping(model, clipping_norm=0.3) for _ in range(2))
-    at_once.add(lambda: model(x).square().sum(1), torch.arange(6))
-    in_two.add(lambda: model(x[:4]).square().sum(1), torch.arange(4))
-    in_two.add(lambda: model(x[4:]).square().sum(1), torch.arange(2))
-    for name, total in at_once.sums.items():
-        torch.testing.assert_close(in_two.sums[name], total)
-    in_two.clear()
-    assert not any(total.any() for total in in_two.sums.values())

@@ -45,6 +45,21 @@ def losses(model: nn.Module, words: torch.Tensor) -> Callable[[], torch.Tensor]:
     return lambda: model(words).square().mean((1, 2)) * 30
 
 
+def added(
+    backend: Backend,
+    losses: Callable[[], torch.Tensor],
+    model: nn.Module,
+    records: torch.Tensor | int,
+    *,
+    norm: float = 0.3,
+    **settings: Any,
+) -> tuple[Any, torch.Tensor]:
+    """Returns what a clipper found in one batch, and its sum; a number is of records of one."""
+    records = torch.arange(records) if isinstance(records, int) else records
+    clipper = backend(model, clipping_norm=norm)
+    return clipper.add(losses, records, **settings), whole(clipper.sums)
+
+
 def whole(sums: dict[str, torch.Tensor]) -> torch.Tensor:
     return torch.cat([total.flatten() for total in sums.values()])
 
@@ -72,13 +87,11 @@ def test_examples_of_padding_count_for_nothing_whatever_they_hold(
 ) -> None:
     records = torch.tensor([0, -1, 1, 2, -1, 3])
     factors = torch.tensor([1.0, float("inf"), 1.0, 1.0, float("nan"), 1.0])
-    padded, alone = (backend(model, clipping_norm=0.5) for _ in range(2))
     plain = losses(model, words)
-    found = padded.add(lambda: plain() * factors, records)
-    kept = words[records >= 0]
-    expected = alone.add(losses(model, kept), torch.arange(4))
+    found, padded = added(backend, lambda: plain() * factors, model, records)
+    expected, alone = added(backend, losses(model, words[records >= 0]), model, 4)
     torch.testing.assert_close(found.norms, expected.norms)
-    torch.testing.assert_close(whole(padded.sums), whole(alone.sums), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(padded, alone, rtol=1e-4, atol=1e-6)
     assert found.nonfinite == 0
     assert found.losses.shape == (EXAMPLES,)
 
@@ -101,26 +114,25 @@ def test_a_batch_of_padding_or_of_nothing_adds_nothing(backend: Backend, model: 
 def test_others_do_not_change_a_records_share(
     backend: Backend, model: nn.Module, words: torch.Tensor
 ) -> None:
-    alone = backend(model, clipping_norm=0.3)
-    alone.add(losses(model, words[:1]), torch.tensor([0]))
+    _, alone = added(backend, losses(model, words[:1]), model, 1)
     for neighbours in (words[1:3], words[3:]):
         company = torch.cat([words[:1], neighbours])
-        both, others = (backend(model, clipping_norm=0.3) for _ in range(2))
-        both.add(losses(model, company), torch.arange(len(company)))
-        others.add(losses(model, neighbours), torch.arange(len(neighbours)))
-        share = whole(both.sums) - whole(others.sums)
-        torch.testing.assert_close(share, whole(alone.sums), rtol=1e-3, atol=1e-6)
+        _, both = added(backend, losses(model, company), model, len(company))
+        _, others = added(backend, losses(model, neighbours), model, len(neighbours))
+        torch.testing.assert_close(both - others, alone, rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_one_batch_or_many_give_the_same_sum(
     backend: Backend, model: nn.Module, words: torch.Tensor
 ) -> None:
-    at_once, one_at_a_time = (backend(model, clipping_norm=0.3) for _ in range(2))
-    at_once.add(losses(model, words), torch.arange(EXAMPLES))
+    _, at_once = added(backend, losses(model, words), model, EXAMPLES)
+    clipper = backend(model, clipping_norm=0.3)
     for example in range(EXAMPLES):
-        one_at_a_time.add(losses(model, words[example : example + 1]), torch.tensor([0]))
-    torch.testing.assert_close(whole(at_once.sums), whole(one_at_a_time.sums), rtol=1e-4, atol=1e-6)
+        clipper.add(losses(model, words[example : example + 1]), torch.tensor([0]))
+    torch.testing.assert_close(at_once, whole(clipper.sums), rtol=1e-4, atol=1e-6)
+    clipper.clear()
+    assert not whole(clipper.sums).any()
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -128,15 +140,12 @@ def test_weights_multiply_losses_before_the_clip(
     backend: Backend, model: nn.Module, words: torch.Tensor
 ) -> None:
     # A record seen twice at half its weight is that record.
-    twice, once = (backend(model, clipping_norm=0.3) for _ in range(2))
-    found = twice.add(
-        losses(model, torch.cat([words[:2], words[:2]])),
-        torch.tensor([0, 1, 0, 1]),
-        weights=torch.full((4,), 0.5),
-    )
-    expected = once.add(losses(model, words[:2]), torch.arange(2))
+    records, weights = torch.tensor([0, 1, 0, 1]), torch.full((4,), 0.5)
+    repeated = losses(model, torch.cat([words[:2], words[:2]]))
+    found, twice = added(backend, repeated, model, records, weights=weights)
+    expected, once = added(backend, losses(model, words[:2]), model, 2)
     torch.testing.assert_close(found.norms, expected.norms)
-    torch.testing.assert_close(whole(twice.sums), whole(once.sums), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(twice, once, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("backend", [BookKeeping, OpacusHooks])
@@ -146,14 +155,12 @@ def test_a_gradient_that_is_not_finite_becomes_zero_and_is_counted(
 ) -> None:
     factors = torch.ones(EXAMPLES)
     factors[2] = bad
-    burst, rest = (backend(model, clipping_norm=0.3) for _ in range(2))
     plain = losses(model, words)
-    found = burst.add(lambda: plain() * factors, torch.arange(EXAMPLES))
+    found, burst = added(backend, lambda: plain() * factors, model, EXAMPLES)
     assert found.nonfinite == 1
     assert not torch.isfinite(found.norms[2])
-    others = torch.tensor([0, 1, 3, 4, 5])
-    rest.add(losses(model, words[others]), torch.arange(5))
-    torch.testing.assert_close(whole(burst.sums), whole(rest.sums), rtol=1e-4, atol=1e-6)
+    _, rest = added(backend, losses(model, words[[0, 1, 3, 4, 5]]), model, 5)
+    torch.testing.assert_close(burst, rest, rtol=1e-4, atol=1e-6)
     large = backend(model, clipping_norm=0.3).add_large([lambda: plain() * factors])
     assert large.nonfinite == 1
 

@@ -218,14 +218,6 @@ def test_the_self_test_refuses_what_it_cannot_compare() -> None:
         check(clipper, chance, num_examples=1)
 
 
-def test_the_self_test_sees_dropout_off_and_leaves_it_on() -> None:
-    model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 3)).train()
-    x = torch.randn(EXAMPLES, 8)
-    self_test(model, losses_of(model, lambda y: y.square().sum(1), x), EXAMPLES)
-    assert all(module.training for module in model.modules())
-    assert not torch.equal(model(x), model(x))
-
-
 def test_the_self_test_names_parameters_that_never_learn() -> None:
     model = Named(nn.Linear(8, 3), lambda odd, x, own: odd(x))
     unused = self_test(

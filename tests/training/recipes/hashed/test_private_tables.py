@@ -11,31 +11,17 @@ import pytest
 
 from hushdoc.hashing import FeatureScheme, features
 from hushdoc_training import table_checkpoint
-from hushdoc_training.crf import term_release
+from hushdoc_training.crf import corpus, term_release
 from hushdoc_training.crf.corpus import Corpus
+from hushdoc_training.invented import clause_contracts
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.hashed import private_tables
 
 SCHEME = FeatureScheme(rows=601, bigrams=False, skip_grams=False)
 
 
-def corpus() -> Corpus:
-    chance = np.random.default_rng(0)
-    sentences, labels = [], []
-    for _ in range(60):
-        place = int(chance.integers(8))
-        for item in range(8):
-            words = [f"w{number}" for number in chance.integers(100, size=6)]
-            sentences.append([*words, "governed"] if item == place else words)
-            labels.append(int(item == place))
-    return Corpus(
-        sentences=tuple(sentences),
-        labels=np.array(labels),
-        documents=np.arange(0, len(labels) + 1, 8),
-        owners=np.arange(60),
-        names=("O", "LAW"),
-        level="sentence",
-    )
+def texts() -> Corpus:
+    return corpus.sentence_corpus(clause_contracts.contracts(20), ["Governing Law"])
 
 
 def plan() -> PrivacyPlan:
@@ -47,7 +33,7 @@ def plan() -> PrivacyPlan:
 def test_other_units_are_refused() -> None:
     with pytest.raises(ValueError, match="expected 'document'"):
         private_tables.train_documents(
-            corpus(),
+            texts(),
             SCHEME,
             replace(plan(), privacy_unit="sequence"),
             public=features([["w1"]], SCHEME),
@@ -57,17 +43,15 @@ def test_other_units_are_refused() -> None:
 
 
 def test_all_sequences_of_a_document_are_one_record() -> None:
-    data = corpus()
-    owners = np.arange(60) // 3
-    assert private_tables.records_of(replace(data, owners=owners)).tolist() == list(
-        range(0, 481, 24)
-    )
+    data = texts()
+    in_fours = replace(data, owners=np.arange(20) // 4)
+    assert private_tables.records_of(in_fours).tolist() == data.documents[::4].tolist()
     with pytest.raises(ValueError, match="stand together"):
-        private_tables.records_of(replace(data, owners=np.arange(60) % 2))
+        private_tables.records_of(replace(data, owners=np.arange(20) % 2))
 
 
 def test_terms_are_promised_something_where_their_rows_are_bounded() -> None:
-    data = corpus()
+    data = texts()
     table = term_release.log_odds(data.sentences, data.labels, SCHEME, num_labels=2, bound=0.5)
     noisy, claim = private_tables.release_terms(table, noise_std=1.0, delta=1e-5, name="c")
     assert (noisy != table.weights).all()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from hushdoc.hashing import FeatureScheme
 from hushdoc_training.audit import coincidence
 from hushdoc_training.audit.roc import Attack
-from hushdoc_training.crf import corpus, filling
+from hushdoc_training.crf import corpus
 from hushdoc_training.invented import clause_contracts
 from hushdoc_training.labelled_texts import Contract
 from hushdoc_training.randomness.secret_stream import SecretStream
@@ -61,6 +61,11 @@ def trained(
     )
 
 
+def attacks_on(*settings: Any, **changed: Any) -> dict[str, Attack]:
+    made = trained(*settings, **changed)
+    return {attack.method: attack for attack in table_attacks.attacks(made)}
+
+
 def test_every_attack_is_reported_and_written_down() -> None:
     seen: list[Attack] = []
     audits = table_attacks.audits(trained("paper-fill"), report=seen.append)
@@ -71,10 +76,7 @@ def test_every_attack_is_reported_and_written_down() -> None:
 
 
 def test_the_paper_fill_gives_rare_names_away_and_the_noisy_one_does_not() -> None:
-    found = {
-        fill: {attack.method: attack for attack in table_attacks.attacks(trained(fill))}
-        for fill in ("paper-fill", "noisy-fill")
-    }
+    found = {fill: attacks_on(fill) for fill in ("paper-fill", "noisy-fill")}
     # Names of companies that two contracts have are found again by their equal weights.
     rare = f"{coincidence.CLOSENESS}, terms of at most 2 documents"
     assert found["paper-fill"][rare].auc > 0.9
@@ -87,17 +89,14 @@ def test_the_paper_fill_gives_rare_names_away_and_the_noisy_one_does_not() -> No
 
 
 def test_terms_that_training_kept_are_asked_for_and_found() -> None:
-    found = {attack.method: attack for attack in table_attacks.attacks(trained("noisy-fill"))}
+    found = attacks_on("noisy-fill")
     # Which words such clauses have is what the table was made to tell, and the certificate says so.
     assert found[f"{coincidence.RANK}, terms of more than 9 documents"].auc_interval[0] > 0.9
 
 
 def test_a_table_of_tokens_alone_tells_less_of_the_terms_that_it_kept() -> None:
     method = f"{coincidence.RANK}, terms of more than 9 documents"
-    pairs, tokens = (
-        {attack.method: attack for attack in table_attacks.attacks(made)}
-        for made in (trained("noisy-fill"), trained("noisy-fill", "batch", pairs=False))
-    )
+    pairs, tokens = attacks_on("noisy-fill"), attacks_on("noisy-fill", "batch", pairs=False)
     assert tokens.keys() == ROWS | on_terms(9)
     assert pairs[method].tpr_interval[0] > 0.5
     assert tokens[method].tpr_interval[1] < 0.2
@@ -106,39 +105,8 @@ def test_a_table_of_tokens_alone_tells_less_of_the_terms_that_it_kept() -> None:
         assert tokens[row].auc_interval[0] < 0.55, row
 
 
-def test_words_that_fired_together_are_found_in_a_published_table_of_tokens_alone() -> None:
-    method = f"{coincidence.CLOSENESS}, terms of at most 2 documents"
-    found = {attack.method: attack for attack in table_attacks.attacks(trained("paper-fill", "pa"))}
-    alone = trained("paper-fill", "pa", pairs=False)
-    by_word = {attack.method: attack for attack in table_attacks.attacks(alone)}
-    assert by_word.keys() == found.keys()
-    assert by_word[method].auc_interval[0] > 0.6
-
-
-def test_a_noisy_fill_with_next_to_no_noise_fails_its_audit() -> None:
-    made = trained("noisy-fill")
-    stream = SecretStream(key=bytes(32))
-    bare = replace(made, weights=filling.noisy_fill(made.fitted, stream=stream, noise=1e-9))
-    method = f"{coincidence.CLOSENESS}, terms of more than 9 documents"
-    noisy, naked = (
-        next(attack for attack in table_attacks.attacks(table) if attack.method == method)
-        for table in (made, bare)
-    )
-    assert naked.tpr_interval[0] > 0.5
-    assert noisy.tpr_interval[1] < 0.2
-
-
-def test_the_literal_fill_is_found_out_by_its_zeros() -> None:
-    # Passive-aggressive training, as in the paper, leaves most weights at zero.
-    found = {attack.method: attack for attack in table_attacks.attacks(trained("paper-fill", "pa"))}
-    assert found["weights of zero"].tpr_interval[0] > 0.5
-
-
 def test_tags_of_tokens_are_attacked_row_by_row() -> None:
-    found = {
-        attack.method for attack in table_attacks.attacks(trained("noisy-fill", level="token"))
-    }
-    assert found == ROWS
+    assert attacks_on("noisy-fill", level="token").keys() == ROWS
 
 
 def test_a_table_with_too_few_rows_of_a_kind_has_no_audit() -> None:

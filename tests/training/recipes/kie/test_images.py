@@ -14,6 +14,7 @@ import torch
 from kie_training import train_plain, train_private
 from PIL import Image
 
+from hushdoc.document.page import Page
 from hushdoc.errors import CheckpointError, InputError, PrivacyError
 from hushdoc.labels import LabelledDocument, LabelSet
 from hushdoc.runtime.images import pixels
@@ -53,6 +54,10 @@ def start_with(layoutlmv3_folder: Path, shown: list[LabelledDocument]) -> Starte
 
 
 private = partial(train_private, plan=PLAN)
+
+
+def with_pages(labelled: LabelledDocument, *pages: Page) -> LabelledDocument:
+    return replace(labelled, document=replace(labelled.document, pages=pages))
 
 
 def test_private_training_moves_what_reads_the_image_and_the_checkpoint_says_so(
@@ -160,7 +165,7 @@ def test_a_missing_image_is_refused_before_a_step_is_charged(
     tmp_path: Path, start_with: Starter, shown: list[LabelledDocument]
 ) -> None:
     page = replace(shown[2].document.pages[0], image=None)
-    bare = replace(shown[2], document=replace(shown[2].document, pages=(page,)))
+    bare = with_pages(shown[2], page)
     documents = [*shown[:2], bare, *shown[3:]]
     with pytest.raises(InputError, match=bare.document.id) as raised:
         private(start_with(), documents, tmp_path / "run")
@@ -188,7 +193,7 @@ def test_other_images_are_another_run(
     private(start_with(), shown, tmp_path / "run")
     first = shown[0].document.pages[0]
     other = replace(first, image=shown[1].document.pages[0].image)
-    changed = replace(shown[0], document=replace(shown[0].document, pages=(other,)))
+    changed = with_pages(shown[0], other)
     assert documents_digest([changed, *shown[1:]]) == documents_digest(shown)
     with pytest.raises(CheckpointError, match="other settings: images"):
         private(start_with(), [changed, *shown[1:]], tmp_path / "run", resume=True)
@@ -207,9 +212,7 @@ def test_pages_without_words_need_no_image(
     tmp_path: Path, start_with: Starter, shown: list[LabelledDocument]
 ) -> None:
     empty = replace(shown[0].document.pages[0], words=(), image=Path("gone.png"))
-    longer = replace(
-        shown[0], document=replace(shown[0].document, pages=(*shown[0].document.pages, empty))
-    )
+    longer = with_pages(shown[0], *shown[0].document.pages, empty)
     private(start_with(), [longer, *shown[1:]], tmp_path / "run")
     assert (tmp_path / "run" / "checkpoint").is_dir()
 
