@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from hushdoc.arguments import printable
+from hushdoc.commands.parsing import CommandParser, usage_errors
 from hushdoc.commands.passwords import password_option
 from hushdoc.commands.policy_options import policy_from, policy_options
 from hushdoc.document.limits import ReadingLimits
@@ -17,7 +18,6 @@ from hushdoc.document.provenance import ENGINES, FORMATS, ReadingWarning
 from hushdoc.errors import HushdocError, InputError
 
 if TYPE_CHECKING:
-    from hushdoc.commands.parsing import CommandParser
     from hushdoc.document.document import Document
     from hushdoc.runtime.extraction import Failure
     from hushdoc.runtime.session import Runtime
@@ -63,7 +63,8 @@ def model_options(parser: CommandParser) -> None:
 
 
 def document_options(parser: CommandParser, *, several: bool) -> None:
-    """Adds the documents, how they are read, and the policy of the model."""
+    """Adds the options of a model, the documents, how they are read, and the model's policy."""
+    model_options(parser)
     parser.add_argument(
         "documents" if several else "document",
         nargs="+" if several else None,
@@ -108,14 +109,11 @@ def runtime_from(options: argparse.Namespace) -> Runtime:
     """Returns the threads and memory that the options name; a wrong value is a usage error."""
     from hushdoc.runtime.session import Runtime
 
-    try:
+    with usage_errors(options):
         return Runtime(
             threads="auto" if options.threads is None else int(options.threads),
             memory_limit=options.memory_limit,
         )
-    except ValueError as error:
-        options.refuse_usage(str(error))
-        raise
 
 
 def load(options: argparse.Namespace, *classes: str) -> Any:

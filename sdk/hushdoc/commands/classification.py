@@ -26,7 +26,6 @@ def register(subcommands: Subcommands) -> None:
         description="Checks an artifact against a policy, then classifies documents. A document "
         "that can't be read is reported and the others are still answered (exit code 7).",
     )
-    answering.model_options(parser)
     answering.document_options(parser, several=True)
     output = answering.output_options(parser, "jsonl")
     output.add_argument(

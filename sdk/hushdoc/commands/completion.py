@@ -10,10 +10,8 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from hushdoc.commands.parsing import CommandParser, Subcommands
+from hushdoc.commands.parsing import CommandParser, Subcommands
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,6 @@ def register(subcommands: Subcommands) -> None:
         "one JSON object a line. A document that can't be read is reported and the others are "
         "still answered (exit code 7).",
     )
-    answering.model_options(parser)
     answering.document_options(parser, several=True)
     output = answering.output_options(parser)
     output.add_argument(
@@ -42,17 +41,13 @@ def run(options: argparse.Namespace) -> int:
     """Embeds every document named and returns the exit code."""
     answering.check_documents(options)
     password = password_from(options)
-    model = answering.load(options, "EmbeddingModel")
-    return answering.answer_each(
-        options, partial(_answer, model, options, password), partial(_write, options=options)
-    )
+    model: EmbeddingModel = answering.load(options, "EmbeddingModel")
 
+    def answer(source: str) -> Embedding:
+        document = answering.read_document(source, options, password)
+        return model.embed(document, level=options.level)
 
-def _answer(
-    model: EmbeddingModel, options: argparse.Namespace, password: str | None, source: str
-) -> Embedding:
-    document = answering.read_document(source, options, password)
-    return model.embed(document, level=options.level)
+    return answering.answer_each(options, answer, partial(_write, options=options))
 
 
 def _write(answers: Iterator[Embedding | Failure], options: argparse.Namespace) -> None:

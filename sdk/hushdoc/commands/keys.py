@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hushdoc.arguments import printable
+from hushdoc.commands.parsing import CommandParser, Subcommands
 from hushdoc.signing.keys import ALGORITHMS, ED25519
 from hushdoc.signing.trust_store import ANY_MODEL, CERTIFICATE, REVOCATION, ROLES
-
-if TYPE_CHECKING:
-    from hushdoc.commands.parsing import CommandParser, Subcommands
 
 NEXT_STEPS = {
     CERTIFICATE: "hushdoc export ... --key {key}, or hushdoc sign ARTIFACT --key {key}",

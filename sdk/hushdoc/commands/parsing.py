@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn, TypeAlias
 
 Subcommands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
@@ -95,3 +96,13 @@ class _HelpAll(argparse.Action):
         assert isinstance(parser, CommandParser)
         sys.stdout.write(parser.format_full_help())
         parser.exit()
+
+
+@contextmanager
+def usage_errors(options: argparse.Namespace) -> Iterator[None]:
+    """Turns a ValueError, about what an option gave, into one line and exit code 2."""
+    try:
+        yield
+    except ValueError as error:
+        options.refuse_usage(str(error))
+        raise

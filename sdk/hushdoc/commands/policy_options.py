@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushdoc.arguments import printable
+from hushdoc.commands.parsing import CommandParser, usage_errors
 from hushdoc.errors import CertificateError, InputError
 
 if TYPE_CHECKING:
-    from hushdoc.commands.parsing import CommandParser
     from hushdoc.policy.policy import Policy
 
 VARIABLE = "HUSHDOC_POLICY"
@@ -194,7 +194,7 @@ def _from_limits(options: argparse.Namespace, given: list[str]) -> Policy:
     if "revocations" in further:
         # Whoever names a list wants it enforced, so a missing one refuses.
         further["revocation"] = "required"
-    try:
+    with usage_errors(options):
         return Policy(
             trust=trust,
             max_epsilon=options.max_epsilon,
@@ -203,9 +203,6 @@ def _from_limits(options: argparse.Namespace, given: list[str]) -> Policy:
             recompute=options.recompute or "fast",
             **further,
         )
-    except ValueError as error:
-        options.refuse_usage(str(error))
-        raise
 
 
 def _flag(name: str) -> str:

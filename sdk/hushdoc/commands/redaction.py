@@ -26,7 +26,6 @@ def register(subcommands: Subcommands) -> None:
         "writes the document without them: its words as JSON, and its pages as images under "
         "black boxes. A model misses fields: inspect the result before you pass it on.",
     )
-    answering.model_options(parser)
     answering.document_options(parser, several=False)
     parser.add_argument(
         "--out",

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hushdoc.arguments import printable
+from hushdoc.commands.parsing import CommandParser
 from hushdoc.errors import InputError
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
 from hushdoc.system import locks
-
-if TYPE_CHECKING:
-    from hushdoc.commands.parsing import CommandParser
 
 
 def store_option(parser: CommandParser) -> None:

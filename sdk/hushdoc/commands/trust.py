@@ -5,16 +5,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hushdoc.arguments import short_repr
 from hushdoc.commands import revocation, stores
 from hushdoc.commands.keys import key_options
+from hushdoc.commands.parsing import Subcommands
 from hushdoc.errors import InputError
 from hushdoc.signing.trust_store import CERTIFICATE, TrustStore
-
-if TYPE_CHECKING:
-    from hushdoc.commands.parsing import Subcommands
 
 MIN_PREFIX = 8
 """Fewest hexadecimal digits that identify a key of a store."""

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from hushdoc.commands.parsing import Subcommands
 from hushdoc_training.commands import ledger, train
-
-if TYPE_CHECKING:
-    from hushdoc.commands.parsing import Subcommands
 
 
 def register(subcommands: Subcommands) -> None:

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.commands.parsing import Subcommands, usage_errors
 from hushdoc.errors import AnnotationError
 from hushdoc_training.commands import table_options, tables
 
 if TYPE_CHECKING:
-    from hushdoc.commands.parsing import Subcommands
     from hushdoc.hashing import FeatureScheme
     from hushdoc_training.crf.corpus import Corpus
     from hushdoc_training.labelled_texts import Message
@@ -62,13 +62,10 @@ def run(options: argparse.Namespace) -> int:
     from hushdoc_training.recipes.hashed.table_tasks import WholeTexts
 
     before = None if options.update is None else updates.released(options.update)
-    try:
+    with usage_errors(options):
         own = classifier.scheme(
             table_options.CLASSIFIER_ROWS if options.rows is None else options.rows
         )
-    except ValueError as error:
-        options.refuse_usage(str(error))
-        raise
     own = own if before is None else before.scheme
     train, test = _corpora(options, () if before is None else before.tags)
     print(
@@ -189,35 +186,24 @@ def _filled(
 
 def _public(options: argparse.Namespace, own: FeatureScheme) -> PublicText:
     """Returns the public texts that scale the rows, with what the claim declares of them."""
-    from hushdoc.certificate.claim import PublicData
     from hushdoc_training.crf import corpus, whole_texts
     from hushdoc_training.invented import clause_contracts
-    from hushdoc_training.recipes.hashed.public_texts import PublicText
+    from hushdoc_training.recipes.hashed.public_texts import PublicText, scales_from
 
     if options.public is None:
         texts = corpus.sentence_corpus(clause_contracts.contracts(400, seed=1), [])
         name, unseen_scale, overlap = tables.INVENTED, 1.0, "none"
     else:
-        texts = whole_texts.class_corpus(*_with_names(read_messages(options.public, NUM_INVENTED)))
+        found = read_messages(options.public, NUM_INVENTED)
+        texts = whole_texts.class_corpus(found, sorted({message.label for message in found}))
         invented = options.public.startswith("invented:")
         name = options.public if invented else Path(options.public).name
         overlap = options.public_overlap
         unseen_scale = 0.25
+    made = name.startswith("invented:")
+    status = "invented by a generator" if made else "declared public by the trainer"
     return PublicText(
         features=whole_texts.whole(texts.features(own), texts),
         unseen_scale=unseen_scale if options.unseen_scale is None else options.unseen_scale,
-        data=(
-            PublicData(
-                name=name,
-                uses=("scales of rows",),
-                privacy_status="invented by a generator"
-                if name.startswith("invented:")
-                else "declared public by the trainer",
-                overlap_with_protected=overlap,
-            ),
-        ),
+        data=(scales_from(name, status, overlap),),
     )
-
-
-def _with_names(messages: list[Message]) -> tuple[list[Message], list[str]]:
-    return messages, sorted({message.label for message in messages})

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hushdoc.commands.parsing import Subcommands, usage_errors
 from hushdoc_training.commands import table_options, tables
 from hushdoc_training.commands.tables import INVENTED
 
 if TYPE_CHECKING:
-    from hushdoc.commands.parsing import Subcommands
     from hushdoc.hashing import Clusters, FeatureScheme
     from hushdoc_training.crf.corpus import Corpus
     from hushdoc_training.labelled_texts import Contract, Sentence
@@ -135,7 +135,7 @@ def _scheme(options: argparse.Namespace, level: str) -> FeatureScheme:
     # Tokens alone: the fewer features an item has, the less noise reaches its score, and a term
     # has a bounded number of rows.
     pairs = not (options.mode in ("dp-sgd", "term-dp") or _in_batches(options, level))
-    try:
+    with usage_errors(options):
         return FeatureScheme(
             rows=options.rows,
             level=level,
@@ -143,9 +143,6 @@ def _scheme(options: argparse.Namespace, level: str) -> FeatureScheme:
             bigrams=pairs,
             skip_grams=pairs,
         )
-    except ValueError as error:
-        options.refuse_usage(str(error))
-        raise
 
 
 def _in_batches(options: argparse.Namespace, level: str) -> bool:
@@ -168,7 +165,7 @@ def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) 
     batches = _in_batches(options, corpus.level)
     clusters = from_minilm(scheme) if scheme.clusters else None
     public = _public(options, scheme, clusters) if batches else None
-    try:
+    with usage_errors(options):
         settings = table_settings.CRFSettings(
             algorithm="batch" if batches else options.algorithm or "pa",
             iterations=options.iterations,
@@ -183,9 +180,6 @@ def _filled(options: argparse.Namespace, corpus: Corpus, scheme: FeatureScheme) 
             unseen_scale=UNSEEN_SCALE if public is None else public.unseen_scale,
             min_document_frequency=options.min_document_frequency,
         )
-    except ValueError as error:
-        options.refuse_usage(str(error))
-        raise
     trained = crf.train(
         corpus,
         scheme,

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushdoc.arguments import printable
+from hushdoc.commands.parsing import CommandParser, Subcommands, usage_errors
 from hushdoc.errors import HushdocError
 
 if TYPE_CHECKING:
     from hushdoc.accounting.mechanism import Mechanism
-    from hushdoc.commands.parsing import CommandParser, Subcommands
     from hushdoc_training.ledger.ledger import Ledger
 
 DESCRIPTION = """Keeps the privacy budget of one data set over all training runs, in one file.
@@ -108,7 +108,7 @@ def run_init(options: argparse.Namespace) -> int:
     """Writes an empty ledger and returns 0."""
     from hushdoc_training.ledger.ledger import Ledger
 
-    try:
+    with usage_errors(options):
         ledger = Ledger.create(
             options.ledger,
             data=options.data,
@@ -116,9 +116,6 @@ def run_init(options: argparse.Namespace) -> int:
             epsilon=options.epsilon,
             delta=options.delta,
         )
-    except ValueError as error:
-        options.refuse_usage(str(error))
-        raise
     print(
         f"{printable(options.ledger)}: all runs on '{ledger.data}' together may spend epsilon "
         f"{ledger.epsilon:g} at delta {ledger.delta:g}, per {ledger.unit}."

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from hushdoc.commands.parsing import CommandParser
 from hushdoc.errors import OutputExistsError
 from hushdoc_training.commands.training_options import (
     add_budget,
@@ -19,9 +19,6 @@ from hushdoc_training.commands.training_options import (
     add_out,
     add_overlap,
 )
-
-if TYPE_CHECKING:
-    from hushdoc.commands.parsing import CommandParser
 
 MODES = ("paper-fill", "noisy-fill", "term-dp", "dp-sgd", "none")
 DP_SGD_LEARNING_RATE = 350.0

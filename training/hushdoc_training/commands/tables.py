@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hushdoc.commands.parsing import usage_errors
 from hushdoc_training.commands import training_options
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def by_term_counts(options: argparse.Namespace, task: TableTask) -> TableCheckpo
     from hushdoc_training.recipes.hashed import private_runs
 
     name = name_of(options)
-    try:
+    with usage_errors(options):
         return private_runs.protect_terms(
             task,
             epsilon=options.epsilon,
@@ -64,9 +65,6 @@ def by_term_counts(options: argparse.Namespace, task: TableTask) -> TableCheckpo
             name=name,
             accesses=scoring(options, name),
         )
-    except ValueError as error:
-        options.refuse_usage(str(error))
-        raise
 
 
 def scoring(options: argparse.Namespace, name: str) -> tuple[DataAccess, ...]:

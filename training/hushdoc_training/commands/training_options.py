@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.commands.parsing import CommandParser, usage_errors
+
 if TYPE_CHECKING:
-    from hushdoc.commands.parsing import CommandParser
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.privacy.plan import PrivacyPlan
 
@@ -119,7 +120,7 @@ def calibrated(options: argparse.Namespace, ledger: Ledger | None, **further: An
     delta = options.delta
     if delta is None:
         delta = 1e-5 if ledger is None else ledger.delta
-    try:
+    with usage_errors(options):
         return PrivacyPlan.calibrated(
             epsilon=options.epsilon,
             delta=delta,
@@ -128,6 +129,3 @@ def calibrated(options: argparse.Namespace, ledger: Ledger | None, **further: An
             expected_records=options.expected_records,
             **further,
         )
-    except ValueError as error:
-        options.refuse_usage(str(error))
-        raise

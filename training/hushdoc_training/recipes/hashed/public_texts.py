@@ -49,7 +49,7 @@ def given(
     return PublicText(
         features=hashing.features(found, scheme, clusters),
         unseen_scale=private_fitting.UNSEEN_SCALE if unseen_scale is None else unseen_scale,
-        data=(_scales_from(name, "declared public by the trainer", overlap),),
+        data=(scales_from(name, "declared public by the trainer", overlap),),
     )
 
 
@@ -68,13 +68,13 @@ def without_any(
     # Of another seed than documents of invented:contract, which stand for protected ones.
     texts = clause_contracts.contracts(400, seed=1)
     found = [*corpus.sentence_corpus(texts, []).sentences]
-    data = [_scales_from(INVENTED, "invented by a generator", "none")]
+    data = [scales_from(INVENTED, "invented by a generator", "none")]
     usual = UNSEEN_IN_INVENTED
     ranked = [] if words is None else _ranked()
     if ranked:
         found += word_ranks.sentences(ranked)
         usual = UNSEEN_IN_WORDS
-        data.append(_scales_from(word_ranks.NAME, "public", str(words)))
+        data.append(scales_from(word_ranks.NAME, "public", str(words)))
     return PublicText(
         features=hashing.features(found, scheme, clusters),
         unseen_scale=usual if unseen_scale is None else unseen_scale,
@@ -82,7 +82,8 @@ def without_any(
     )
 
 
-def _scales_from(name: str, status: str, overlap: str) -> PublicData:
+def scales_from(name: str, status: str, overlap: str) -> PublicData:
+    """Returns what the certificate says of a public text by which rows are scaled."""
     return PublicData(
         name=name,
         uses=("scales of rows",),
