@@ -137,6 +137,6 @@ def _sealed_with(name: str) -> Act:
 test_what_is_harmless_comes_as_far_as_the_door = acceptances(
     {
         name: _sealed_with(name)
-        for name in ("a/b/c/d.json", "x" * 200, "nullable.json", "A-1_b..c.json")
+        for name in ("a/b/c/d.json", "x" * 200, "nullable.json", "con2", "A-1_b..c.json")
     }
 )

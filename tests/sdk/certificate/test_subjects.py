@@ -30,11 +30,6 @@ def test_a_list_of_files_is_read() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["a", "A.b_c-d", "a/b/c/d", "x" * 200, "con2", "nullify.json"])
-def test_plain_names_pass(name: str) -> None:
-    assert name_problem(name) is None
-
-
 @pytest.mark.parametrize("name", ["_x", "a./b", "a/./b", "C:", "con", "com1", ".git/config"])
 def test_names_that_some_system_reads_otherwise_are_refused(name: str) -> None:
     assert name_problem(name) is not None
