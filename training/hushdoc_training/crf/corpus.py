@@ -181,8 +181,7 @@ def split(
 def _columns(names: Sequence[str]) -> dict[str, int]:
     if any(not name.removeprefix("B-").removeprefix("I-").strip() for name in names):
         raise AnnotationError(
-            f"Of the labels {', '.join(map(repr, names))} one has no name. Give it one: fields are "
-            "told by it."
+            f"Of the labels {', '.join(map(repr, names))} one has no name. Name every label."
         )
     return {name: number for number, name in enumerate(dict.fromkeys(names))}
 

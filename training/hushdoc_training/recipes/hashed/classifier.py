@@ -1,4 +1,4 @@
-"""Kinds of whole texts by a table of hashed features: a linear classifier that is released filled.
+"""Classes of whole texts by a table of hashed features: a linear classifier, released filled.
 
 `train_filled` bolts a fill on a linear classifier of scikit-learn ("Hash the Universe", section 3)
 and attacks what comes out. It writes the checkpoint of a table whose transitions, a public

@@ -29,9 +29,11 @@ TOTAL_LEARNING_RATE = 750.0
 class CRFSettings:
     """How a table is fitted and filled.
 
-    A noisy fill of tokens alone is best made from the algorithm "batch". None stands for
-    `fitting.ITERATIONS` (of "batch" `noiseless_fitting.STEPS`), for `filling.NOISE` (SCALED_NOISE),
-    and for features in NOISY_FILL_DOCUMENTS where the fill is "noisy-fill", 1 elsewhere.
+    A noisy fill of tokens alone is best made from the algorithm "batch", which alone reads `batch`,
+    `unseen_scale` and `top_features_per_label` (how many rows keep a weight for each label; None
+    for all). Elsewhere None stands for a default: `fitting.ITERATIONS`, of "batch"
+    `noiseless_fitting.STEPS`; `filling.NOISE`, of "batch" SCALED_NOISE; NOISY_FILL_DOCUMENTS, or 1
+    where the fill is not "noisy-fill".
     """
 
     algorithm: str = "pa"  # one of ALGORITHMS
@@ -43,7 +45,7 @@ class CRFSettings:
     batch: Settings = Settings(total_learning_rate=TOTAL_LEARNING_RATE)
     unseen_scale: float = private_fitting.UNSEEN_SCALE
     top_features_per_label: int | None = noiseless_fitting.TOP_FEATURES_PER_LABEL
-    min_document_frequency: int | None = None  # features in fewer are dropped first
+    min_document_frequency: int | None = None  # features in fewer are dropped
 
     def __post_init__(self) -> None:
         """Refuses words that are not known."""
