@@ -73,3 +73,20 @@ def test_the_last_charge_is_the_largest_that_can_be_read(tmp_path: Path) -> None
     with pytest.raises(CheckpointError, match="no entry"):  # it may have been a charge
         StepLog(path, "id")
     assert StepLog(path, "id", private=False).charged == 4
+
+
+def test_a_cut_charge_counts(tmp_path: Path) -> None:
+    path = tmp_path / "steps.jsonl"
+    StepLog.begin(path, "id")
+    log = StepLog(path, "id")
+    assert log.charged == 0
+    log.charge(1)
+    whole = path.read_bytes()
+    for cut in (b"", b'{"charge": 2}', b'{"ch', b"\x00\x00"):
+        path.write_bytes(whole + cut)
+        assert StepLog(path, "id").charged == (2 if cut else 1)
+        assert StepLog(path, "id").charged == (2 if cut else 1)
+    for line in (b"x\n", b"[]\n", b'{"charge": "2"}\n', b"\n"):
+        path.write_bytes(whole + line)
+        with pytest.raises(CheckpointError, match="no entry"):
+            StepLog(path, "id")

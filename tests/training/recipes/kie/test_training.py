@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -185,24 +183,6 @@ def test_what_could_not_be_certified_is_refused_before_training(
     with pytest.raises(CertificateError, match="sometimes"):
         train_private(small_start, receipts, tmp_path / "run", hyperparameter_tuning="sometimes")
     assert not (tmp_path / "run").exists()
-
-
-def test_a_lost_step_stays_charged(
-    tmp_path: Path, small_start: Start, receipts: list[LabelledDocument]
-) -> None:
-    run = tmp_path / "run"
-    train_private(small_start, receipts, run)
-    # As if the machine had been switched off after four noise draws, with no state saved at all
-    # and a fifth line of the log cut in the middle.
-    shutil.rmtree(run / "checkpoint")
-    log = run / "steps.jsonl"
-    begun = log.read_text().splitlines()[0]
-    lines = [begun, *(json.dumps({"charge": step}) for step in range(1, 5))]
-    log.write_text("\n".join(lines) + '\n{"charge": ')
-    outcome = train_private(small_start, receipts, run, resume=True)
-    assert outcome.charged == 6
-    taken = [entry["step"] for entry in read_log(run / "steps.jsonl") if "step" in entry]
-    assert taken == [6]
 
 
 def test_finding_what_is_unused_leaves_the_model_as_it_was(small_start: Start) -> None:
