@@ -102,11 +102,7 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, data: Any) -> Certificate:
-        """Returns the certificate that `to_dict` wrote.
-
-        Raises:
-            CertificateError: BAD_FIELD, UNKNOWN_VALUE or UNKNOWN_CRITICAL.
-        """
+        """Returns what `to_dict` wrote; else BAD_FIELD, UNKNOWN_VALUE or UNKNOWN_CRITICAL."""
         _require_supported(data)
         claim_keys = {camel(field.name) for field in dataclasses.fields(Claim)}
         head_keys = {key for _, key, _ in _HEAD}
@@ -151,10 +147,6 @@ def require_valid(
     """Raises unless the certificate is valid now and for the model that the application expects.
 
     Its signature has been checked before; None accepts any name of a model, or any age.
-
-    Raises:
-        CertificateError: WRONG_MODEL, ROLLBACK, CLOCK_IMPLAUSIBLE, NOT_YET_VALID, EXPIRED or
-            STALE.
     """
     found = certificate.model
     if model is not None and found.name != model:

@@ -97,6 +97,12 @@ class Draft:
             )
         self._words.append(Word(text=said, box=self._box(corners, where), segment=segment))
 
+    def add(self, words: Iterable[Word]) -> None:
+        """Adds words that have boxes in the page's units, checked as those of a file are."""
+        for word in words:
+            box = word.box
+            self.word(word.text, (box.x0, box.y0, box.x1, box.y1), segment=word.segment)
+
     def line(self, text: object, corners: Corners | None, *, segment: int | None = None) -> None:
         """Adds the words of a line that has one box: each gets its share by characters."""
         if not isinstance(text, str) or len(text.split()) < 2:

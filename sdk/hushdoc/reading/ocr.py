@@ -144,9 +144,7 @@ def _checked(engine: OCREngine, image: Image.Image) -> tuple[Word, ...]:
     draft = Draft(id="page", reader=engine.name, limits=ReadingLimits())
     draft.page(image.width, image.height)
     with _asked(engine):
-        for word in engine.read(image):
-            box = word.box
-            draft.word(word.text, (box.x0, box.y0, box.x1, box.y1), segment=word.segment)
+        draft.add(engine.read(image))
     return draft.words()
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hushdoc import arguments
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
-from hushdoc.document.page import Page, Word
+from hushdoc.document.page import Page
 from hushdoc.document.provenance import FileFingerprint, ReadingWarning, Source, pages_of
 from hushdoc.errors import (
     EmptyDocumentError,
@@ -213,7 +213,7 @@ def _from_pdf(
                     raise
                 missing = error  # no more than a warning where other pages have words
             else:
-                _add(draft, words)
+                draft.add(words)
                 read.append(number)
                 continue
         if page.needs_ocr:
@@ -243,15 +243,9 @@ def _from_image(
         if reader.forbidden:
             unread.append(number)
         else:
-            _add(draft, reader.read(image))
+            draft.add(reader.read(image))
             read.append(number)
     return _finished(draft, reader, read=read, unread=unread)
-
-
-def _add(draft: Draft, words: tuple[Word, ...]) -> None:
-    for word in words:
-        box = word.box
-        draft.word(word.text, (box.x0, box.y0, box.x1, box.y1), segment=word.segment)
 
 
 def _finished(draft: Draft, reader: Reader, *, read: list[int], unread: list[int]) -> Document:

@@ -118,9 +118,7 @@ def _grown(words: Sequence[Word], size: tuple[int, int], grown: tuple[int, int])
     """Returns the words of an image, scaled to one of another size."""
     draft = Draft(id="page", reader=PROGRAM, limits=ReadingLimits())
     draft.page(*size, pixels=grown)
-    for word in words:
-        box = word.box
-        draft.word(word.text, (box.x0, box.y0, box.x1, box.y1), segment=word.segment)
+    draft.add(words)
     return list(draft.words())
 
 

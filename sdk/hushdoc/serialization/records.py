@@ -67,11 +67,7 @@ class Record:
 
     @classmethod
     def from_dict(cls, data: Any, where: str = "") -> Self:
-        """Returns the record that `to_dict` wrote; `where` is its path inside the certificate.
-
-        Raises:
-            CertificateError: BAD_FIELD or UNKNOWN_VALUE, naming the field.
-        """
+        """Returns what `to_dict` wrote; BAD_FIELD or UNKNOWN_VALUE names the wrong field."""
         where = where or cls.__name__
         table = _table(cls)
         require_keys(data, {key for _, key, _ in table}, where)

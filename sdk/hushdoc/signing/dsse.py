@@ -168,12 +168,8 @@ def verify(
 ) -> Verified:
     """Returns the payload of an envelope that at least `threshold` different trusted keys signed.
 
-    Only signatures of keys with the role count.
-
-    Raises:
-        CertificateError: BAD_ENVELOPE or CERT_TOO_LARGE.
-        SignatureError: NO_TRUSTED_KEYS or NO_TRUSTED_SIGNATURE.
-        ValueError: The threshold is below 1, or there is no such role.
+    Only signatures of keys with the role count; too few are NO_TRUSTED_KEYS or
+    NO_TRUSTED_SIGNATURE.
     """
     if threshold < 1:
         raise ValueError(f"threshold is {threshold!r}; expected an integer from 1.")

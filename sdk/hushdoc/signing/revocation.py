@@ -158,10 +158,8 @@ def read_list_file(path: Path, trust: TrustStore, *, now: datetime) -> Revocatio
 def read_list(content: bytes | None, trust: TrustStore, *, now: datetime) -> RevocationList:
     """Returns a revocation list (one signed line), if it is valid now.
 
-    Raises:
-        CertificateError: REVOCATION_UNAVAILABLE: there is none, no key with the role "revocation"
-            signed it, it is malformed, out of date or issued in the future;
-            REVOCATION_ROLLBACK: a newer one has been seen.
+    REVOCATION_UNAVAILABLE: there is none, no key with the role "revocation" signed it, it is
+    malformed, out of date or issued in the future. REVOCATION_ROLLBACK: a newer one has been seen.
     """
     found = verify_list(content, trust)
     if found.sequence < trust.min_revocation_sequence:
