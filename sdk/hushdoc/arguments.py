@@ -75,10 +75,7 @@ def path(value: object, *, what: str) -> Path:
 
 
 def listed(values: object, *, what: str, of: str) -> tuple[Any, ...]:
-    """Returns the items of an iterable; else raises InputError.
-
-    A single string, bytes or mapping is refused as well.
-    """
+    """Returns the items of an iterable but a string, bytes or mapping; else raises InputError."""
     return tuple(each(values, what=what, of=of))
 
 

@@ -67,10 +67,7 @@ class LabelSet:
 
 
 def tags_from_spans(num_words: int, spans: Iterable[Span]) -> list[str]:
-    """Returns one BIO tag for each word of a page.
-
-    A span that is empty, leaves the page or overlaps another is an AnnotationError.
-    """
+    """Returns one BIO tag for each word of a page; empty or overlapping spans are refused."""
     tags = [OUTSIDE] * num_words
     for span in spans:
         if not 0 <= span.start < span.stop <= num_words:

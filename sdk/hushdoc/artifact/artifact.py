@@ -61,10 +61,7 @@ class Artifact:
     _files: Mapping[str, bytes | SignedFile] = field(repr=False)
 
     def read(self, name: str) -> bytes:
-        """Returns the content of a signed file: the very bytes that were hashed.
-
-        With `low_memory` the file is read and hashed again.
-        """
+        """Returns the very bytes that were hashed; `low_memory` reads and hashes them again."""
         file = self._file(name)
         return file if isinstance(file, bytes) else file.read()
 

@@ -47,10 +47,7 @@ class Attestation:
 
 
 def read(directory: DirectoryHandle, policy: Policy, *, now: datetime | None = None) -> Attestation:
-    """Returns the certificate of an artifact whose signature, identity and time hold.
-
-    The policy's privacy rules are not checked here.
-    """
+    """Returns a certificate whose signature, identity and time hold; no privacy is checked here."""
     if not isinstance(policy, Policy):
         raise CertificateError(
             f"The policy is {type(policy).__name__}, expected a hushdoc.Policy. Say what the "

@@ -66,10 +66,7 @@ class _Table(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What scanning one file found: its declared metadata and tensors, or why it is refused.
-
-    Metadata must include the certificate's id; it is None for files without any, as a tokenizer.
-    """
+    """What a file declares (its metadata must have the certificate's id), or why it is refused."""
 
     metadata: Mapping[str, str] | None = None
     tensors: TensorFile | None = None

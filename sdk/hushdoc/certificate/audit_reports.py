@@ -125,10 +125,7 @@ class AuditReport(Record):
 
 
 def read_statement(content: bytes, predicate_type: str, *, what: str, advice: str) -> Any:
-    """Returns subject and predicate of an in-toto statement with this predicate type.
-
-    Anything else is BAD_STATEMENT or WRONG_PREDICATE; the message ends with the advice.
-    """
+    """Returns subject and predicate of an in-toto statement with this predicate type."""
     data = strict_json.loads(content, what=f"The {what}")
     keys = {"_type", "subject", "predicateType", "predicate"}
     if not isinstance(data, dict) or data.keys() != keys or data["_type"] != STATEMENT_TYPE:
@@ -146,11 +143,7 @@ def read_statement(content: bytes, predicate_type: str, *, what: str, advice: st
 
 
 def audit_statement(report: AuditReport, certificate_digest: str) -> bytes:
-    """Returns the in-toto Statement v1 that an auditor signs.
-
-    `certificate_digest` is the SHA-256 of the certificate's signed payload in hexadecimal digits.
-    What can't be read back is not written: a wrong field is a CertificateError.
-    """
+    """Returns the in-toto Statement v1 that an auditor signs, if it can be read back."""
     content = strict_json.dumps(
         {
             "_type": STATEMENT_TYPE,
@@ -164,11 +157,7 @@ def audit_statement(report: AuditReport, certificate_digest: str) -> bytes:
 
 
 def parse_audit_statement(content: bytes, certificate_digest: str) -> AuditReport:
-    """Returns the report of an audit statement that is about this certificate.
-
-    `content` is the payload of a verified envelope, `certificate_digest` the SHA-256 of the
-    certificate's signed payload in hexadecimal digits.
-    """
+    """Returns the report in a verified envelope's payload, which must be about this certificate."""
     subject, predicate = read_statement(
         content,
         AUDIT_PREDICATE_TYPE,

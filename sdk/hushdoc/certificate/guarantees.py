@@ -70,10 +70,7 @@ def differential_privacy(
     profile: tuple[float, ...] = (),
     **terms: Unpack[Terms],
 ) -> Guarantee:
-    """Returns a guarantee of kind dp, by the mechanism that ran, as the adversary sees it.
-
-    `profile` holds more deltas to give epsilon at, `terms` the guarantee's other fields.
-    """
+    """Returns a guarantee of kind dp for what the adversary sees; `profile` has further deltas."""
     return _guarantee(
         "dp",
         accountant,
@@ -87,18 +84,12 @@ def differential_privacy(
 
 
 def conditional(guarantee: Guarantee, condition: str) -> Guarantee:
-    """Returns a guarantee of kind dp-conditional: one of kind dp that holds only on a condition.
-
-    The condition is one that nothing in the training enforces, in words.
-    """
+    """Returns the guarantee as one that holds only on a condition, which no training enforces."""
     return dataclasses.replace(guarantee, kind="dp-conditional", condition=condition)
 
 
 def empirical(transcript: str, **terms: Unpack[Terms]) -> Guarantee:
-    """Returns a guarantee of kind empirical: attacks were measured and no epsilon is proven.
-
-    `transcript` is the key of what was done in the claim's transcripts.
-    """
+    """Returns a guarantee of kind empirical: attacks were measured and no epsilon is proven."""
     return _guarantee("empirical", "none", terms, transcript=transcript)
 
 

@@ -34,10 +34,7 @@ class Reproduction:
 
 
 def reproduce(claim: Claim, *, mode: str = "fast") -> tuple[Reproduction, ...]:
-    """Returns one result for each guarantee of kind dp or dp-conditional.
-
-    The mode is one of RECOMPUTE_MODES; `offline` without dp-accounting is a MissingExtraError.
-    """
+    """Returns one result for each guarantee of kind dp or dp-conditional."""
     found = []
     for index, guarantee in enumerate(claim.guarantees):
         if guarantee.kind in ("dp", "dp-conditional"):

@@ -179,10 +179,7 @@ def names(signers: Sequence[TrustedKey]) -> str:
 
 
 def wrapped(text: str) -> str:
-    """Returns text in lines that fit a terminal.
-
-    Continuation lines are always indented, so that no text can imitate a line of ours.
-    """
+    """Returns lines that fit a terminal; indented where they go on, so that none imitates ours."""
     lines = []
     for line in text.splitlines():
         indent = " " * max(2, len(line) - len(line.lstrip(" -")))

@@ -160,10 +160,7 @@ def engines() -> Iterator[Check]:
 
 
 def runtime() -> Iterator[Check]:
-    """Yields the build of ONNX Runtime, its devices, and whether its telemetry is off.
-
-    A host that imported it first, and two builds that overwrite each other, are reported.
-    """
+    """Yields ONNX Runtime's build (or what is wrong with it), its devices, and its telemetry."""
     from hushdoc.runtime import session
     from hushdoc.system import telemetry
 

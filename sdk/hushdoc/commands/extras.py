@@ -36,10 +36,7 @@ _FURTHER = {"training": ("matplotlib", "safetensors", "tokenizers"), "crf": ("sc
 
 @contextmanager
 def required(preferred: str | None = None) -> Iterator[None]:
-    """Turns the failed import of an optional package into MISSING_EXTRA, whoever imported it.
-
-    `preferred` is the extra of the whole subcommand, named if it brings the package.
-    """
+    """Turns a failed import into MISSING_EXTRA; of the extra `preferred`, if that brings it."""
     try:
         yield
     except ModuleNotFoundError as error:

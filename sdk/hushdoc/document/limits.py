@@ -63,10 +63,7 @@ def check_size(width: object, height: object, *, where: str) -> None:
 
 
 def image_name(image: Path | bytes | None, folder: Path | None) -> str | None:
-    """Returns the name of a page's image in a document's JSON; None where it has none.
-
-    With a folder, where the JSON stands, only images inside it are named, relative to it.
-    """
+    """Returns what a document's JSON calls a page's image; None outside of the JSON's folder."""
     if not isinstance(image, Path):
         return None
     if folder is None:

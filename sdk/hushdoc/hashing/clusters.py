@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Clusters:
-    """Which cluster a word belongs to; public knowledge about a language, never learned in private.
-
-    Token hashes ascend, each once, beside the cluster of each.
-    """
+    """The cluster of each token hash, ascending: public knowledge, never learned in private."""
 
     hashes: Hashes
     ids: npt.NDArray[np.uint16]

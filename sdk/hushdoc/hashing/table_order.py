@@ -46,10 +46,7 @@ class Block(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Features of neighbouring sentences: rows and, in the lower bits, sentences, ascending.
-
-    The last key is no feature.
-    """
+    """Rows and, in the lower bits, neighbouring sentences, ascending; the last is no feature."""
 
     first: int
     keys: Keys

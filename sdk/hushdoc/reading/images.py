@@ -42,10 +42,7 @@ _STRIPE_PIXELS = 2**20
 
 
 def frames(content: bytes, *, id: str, limits: ReadingLimits) -> Iterator[tuple[int, Image.Image]]:
-    """Yields each page's number in the file and its image: upright, RGB, on white paper.
-
-    Too many pages or pixels are a LimitExceededError, before any is decoded.
-    """
+    """Yields each page's number in the file and its image: upright, RGB, on white paper."""
     with _opened(content, id, "ocr") as image:
         for frame in _pages(image, id, limits):
             yield frame, _upright(image)

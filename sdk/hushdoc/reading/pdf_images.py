@@ -45,10 +45,7 @@ class Covering:
 
 
 def covering(page: Any, *, least_share: float) -> Covering:
-    """Returns how far the images of an open page of pypdfium2 cover it.
-
-    Hidden characters are looked for only from `least_share` on.
-    """
+    """Returns how far images cover an open page; what they hide is known from `least_share` on."""
     import pypdfium2.raw as raw
 
     found = list(islice(_objects(page), MAX_OBJECTS))

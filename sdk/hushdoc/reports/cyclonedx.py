@@ -38,11 +38,7 @@ def bill_of_materials(
     payload_sha256: str,
     spec_version: str = "1.6",
 ) -> Json:
-    """Returns the ML-BOM as plain data for JSON.
-
-    `payload_sha256` is the digest of the signed statement, 64 hexadecimal digits; a version that is
-    none of SPEC_VERSIONS is a ValueError.
-    """
+    """Returns the ML-BOM as plain data for JSON; `payload_sha256` is of the signed statement."""
     arguments.choice(spec_version, SPEC_VERSIONS, what="spec_version")
     require_signed(certificate, payload_sha256)
     subjects = [

@@ -30,11 +30,7 @@ _COMMANDS = {"kie": "extract", "classification": "classify", "embedding": "embed
 def model_card(
     certificate: Certificate, labels: LabelSet | None = None, *, payload_sha256: str
 ) -> str:
-    """Returns the card's Markdown; the same certificate always gives the same text.
-
-    `labels` are the model's fields or classes, `payload_sha256` is the digest of the signed
-    statement.
-    """
+    """Returns the card's Markdown; the same certificate always gives the same text."""
     model = certificate.model
     failed = [item for item in certificate.recompute() if item.code is not None]
     parts = [

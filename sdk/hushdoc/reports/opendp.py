@@ -37,11 +37,7 @@ _MARKDOWN = frozenset(r"\`*_{}[]<>$|~!&")
 
 
 def registry_entries(certificate: Certificate, *, payload_sha256: str) -> str:
-    """Returns the YAML of one entry for each guarantee; the same certificate gives the same text.
-
-    `payload_sha256` is the digest of the signed statement, 64 hexadecimal digits. Arguments of
-    other types are an InputError.
-    """
+    """Returns YAML of one entry for each guarantee; the same certificate gives the same text."""
     require_signed(certificate, payload_sha256)
     failed = failures(certificate)
     entries = (

@@ -13,10 +13,7 @@ _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 def profile_chart(points: Sequence[tuple[float, float]], claimed: tuple[float, float]) -> str:
-    """Returns the chart of (epsilon, delta) points, with that of the guarantee itself marked.
-
-    It is empty where fewer than two points can be drawn; a delta of 0 can't.
-    """
+    """Returns the chart of a guarantee's (epsilon, delta) points; empty for fewer than two."""
     drawn = sorted({point for point in (*points, claimed) if point[1] > 0}, key=lambda p: p[1])
     if len(drawn) < 2:
         return ""

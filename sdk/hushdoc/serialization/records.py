@@ -209,10 +209,7 @@ def integer(*, minimum: int = 0) -> Codec[int]:
 def number(
     *, minimum: float = 0.0, maximum: float = math.inf, rounded_up: bool = False
 ) -> Codec[float]:
-    """Returns the codec of a finite number.
-
-    `rounded_up` writes six digits, rounded upwards, so that a guarantee only weakens.
-    """
+    """Returns the codec of a finite number; `rounded_up` only ever weakens a guarantee."""
 
     def read(value: Any, where: str) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):

@@ -39,10 +39,7 @@ def loads(
     error: type[HushdocError] = CertificateError,
     max_bytes: int = MAX_BYTES,
 ) -> Any:
-    """Returns the value of a JSON text in UTF-8; `what` is the subject of messages.
-
-    Malformed text is `error` with `code`; more than `max_bytes` is CERT_TOO_LARGE.
-    """
+    """Returns the value of a JSON text about `what`, or raises `error` with `code`."""
 
     def refuse(found: str) -> HushdocError:
         return error(f"{what} {found}. Ask its issuer for a sound copy.", code=code)

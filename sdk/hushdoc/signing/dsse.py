@@ -35,10 +35,7 @@ def pae(payload_type: str, payload: bytes) -> bytes:
 
 
 def sign(payload: bytes, private_key: PrivateKey, *, payload_type: str = PAYLOAD_TYPE) -> str:
-    """Returns a DSSE v1 envelope around a payload, as one JSON line without a line end.
-
-    The payload's type is signed as well. CERT_TOO_LARGE: no reader would read the envelope.
-    """
+    """Returns a DSSE v1 envelope as one line; the payload's type is signed as well."""
     unsigned = {
         "payload": base64.b64encode(payload).decode("ascii"),
         "payloadType": payload_type,
@@ -48,10 +45,7 @@ def sign(payload: bytes, private_key: PrivateKey, *, payload_type: str = PAYLOAD
 
 
 def add_signature(line: bytes, private_key: PrivateKey, *, payload_type: str = PAYLOAD_TYPE) -> str:
-    """Returns the envelope with one more signature over the same payload.
-
-    The payload is not read; look at it before you sign it.
-    """
+    """Returns the envelope with one more signature over the same payload, which is not read."""
     message = pae(payload_type, read_envelope(line, payload_type=payload_type).payload)
     return attach(
         line,
@@ -99,10 +93,7 @@ def attach(
 
 @dataclass(frozen=True, kw_only=True)
 class Envelope:
-    """An envelope as it was read. Nothing in it has been verified.
-
-    A signature is (key id or "", signature); the key id is a hint.
-    """
+    """An envelope of which nothing is verified; the key id (or "") of a signature is a hint."""
 
     payload: bytes
     signatures: tuple[tuple[str, bytes], ...]

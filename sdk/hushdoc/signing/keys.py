@@ -100,10 +100,7 @@ def load_private_key(path: Path) -> PrivateKey:
 
 
 def load_public_key(path: Path) -> tuple[str, bytes]:
-    """Returns algorithm and raw bytes of the public key in a PEM file ("BEGIN PUBLIC KEY").
-
-    Other keys than Ed25519 need `cryptography` (MissingExtraError).
-    """
+    """Returns algorithm and raw bytes of a public key in PEM; P-256 needs `cryptography`."""
     try:
         content = atomic_files.read_file(path, max_bytes=MAX_KEY_BYTES)
     except OSError as problem:

@@ -124,10 +124,7 @@ def successor(
     valid_for: timedelta,
     now: datetime,
 ) -> RevocationList:
-    """Returns the next list: all that was revoked before, with its reasons, and what is added.
-
-    It is valid for `valid_for`: until then the list after it is due.
-    """
+    """Returns the next list, due again after `valid_for`: all revoked before, and what is added."""
     old = previous.revoked_keys if previous else ()
     old_certificates = previous.revoked_certificates if previous else ()
     known = {item.keyid for item in old}
