@@ -21,6 +21,7 @@ class Interrupting(importlib.abc.MetaPathFinder):
         if name == sys.argv[1]:
             signal.raise_signal(signal.SIGINT)
 sys.meta_path.insert(0, Interrupting())
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job would ignore it
 from hushdoc.__main__ import main
 sys.exit(main(sys.argv[2:]))
 """
