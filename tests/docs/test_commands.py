@@ -132,18 +132,6 @@ def test_the_page_is_what_the_program_says() -> None:
     assert PAGE.read_text("utf-8") == page(), "run python tests/docs/test_commands.py"
 
 
-def test_every_subcommand_and_option_is_documented() -> None:
-    text = PAGE.read_text("utf-8")
-    for parser in parsers(program()):
-        if list(parser.subcommands()):
-            continue
-        assert (heading := f"### `{parser.prog}`\n") in text
-        part = text.split(heading)[1].split("\n#")[0]
-        for action in parser._actions:
-            for name in action.option_strings[:1]:
-                assert name in ("-h", "--help-all") or f"| `{name}`" in part, (parser.prog, name)
-
-
 @pytest.mark.parametrize(("path", "line"), LINES, ids=[f"{p.name}: {li}" for p, li in LINES])
 def test_documented_commands_exist(path: Path, line: str) -> None:
     assert accepts(line) is None

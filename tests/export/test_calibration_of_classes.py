@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hushdoc_calibration import on
 
 from hushdoc import hashing
 from hushdoc.__main__ import main
 from hushdoc.artifact.artifact import open_artifact
 from hushdoc.certificate.claim import PublicData
 from hushdoc.document.document import Document
-from hushdoc.errors import AnnotationError, InputError, PolicyViolationError
+from hushdoc.errors import AnnotationError, InputError
 from hushdoc.hashing import FeatureScheme
 from hushdoc.runtime.classification import ClassificationModel
 from hushdoc.runtime.hashed.class_scoring import KEY, ClassConfidence
@@ -93,13 +94,6 @@ def written(path: Path, items: list[Message]) -> Path:
     content = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     return path
-
-
-def on(path: Path, overlap: str = "none") -> tuple[object, ...]:
-    return (
-        *("--calibrate-on", path, "--calibrate-status", "public letters"),
-        *("--calibrate-overlap", overlap),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -317,11 +311,3 @@ def test_no_gzip_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "texts.jsonl.gz").write_bytes(b'{"label": "sea"}')
     with pytest.raises(AnnotationError, match="can't be read"):
         texts.read(tmp_path / "texts.jsonl.gz")
-
-
-def test_unknown_overlaps_claim_nothing(tiny: ModuleType, tmp_path: Path) -> None:
-    run = saved(tiny, tmp_path / "run")
-    held = written(tmp_path / "letters.jsonl", letters(60, seed=1))
-    assert tiny.export_command(tmp_path, run, "--out", tmp_path / "made", *on(held, "unknown")) == 0
-    with pytest.raises(PolicyViolationError, match="calibrate-scores"):
-        open_artifact(tmp_path / "made", tiny.policy())

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hushdoc_calibration import calibration_step, on
 from safetensors.numpy import load
 
 import hushdoc
@@ -26,8 +27,9 @@ from hushdoc.hashing import Clusters, FeatureScheme
 from hushdoc.runtime.hashed.model import HashedCRFModel
 from hushdoc.runtime.scoring import Scoring
 from hushdoc.signing import keys
-from hushdoc_export import commands
+from hushdoc_export import commands, quantize
 from hushdoc_export.calibration import (
+    artifacts,
     calibration_error,
     export_calibrated,
     export_calibrated_table,
@@ -162,18 +164,9 @@ def test_scores_become_the_share_of_right_fields(made: Any, tiny: ModuleType) ->
 def test_the_certificate_reports_how(made: Any, tiny: ModuleType) -> None:
     raw, folder, _ = made
     opened, source = (open_artifact(place, tiny.policy()) for place in (folder, raw))
-    certificate, old = opened.certificate, source.certificate
-    *before, step = certificate.derivation
-    assert tuple(before) == old.derivation
-    assert step["step"] == "calibrate-scores"
-    assert step["dataDependent"] is False
-    assert step["from"] == f"certificate:{old.certificate_id}"
-    assert step["answers"] == 150 * 8
-    assert step["calibrationErrorAfter"] < 0.5 * step["calibrationErrorBefore"]
-    assert step["shareRightOfKept"] > step["shareRight"]
-    assert certificate.claim.public_data == (*old.claim.public_data, data_of(tiny))
-    assert certificate.claim.guarantees == old.claim.guarantees
-    assert certificate.certificate_id != old.certificate_id
+    assert calibration_step(opened, source)["answers"] == 150 * 8
+    before = source.certificate.claim.public_data
+    assert opened.certificate.claim.public_data == (*before, data_of(tiny))
     scores = Scoring.from_dict(opened.manifest["preprocessing"]["scores"])
     assert (scores.threshold, scores.fitted_on) == (0.4, data_of(tiny).name)
     assert hushdoc.verify(folder, tiny.policy(model="tiny-table", min_version=2)).passed
@@ -320,24 +313,21 @@ def written(path: Path, items: Sequence[Contract]) -> Path:
 def test_the_command_calibrates_on_texts_of_ones_own(tiny: ModuleType, tmp_path: Path) -> None:
     source = saved(tiny, tmp_path / "run")
     held = written(tmp_path / "filings.jsonl", labelled(60, seed=4))
-    flags = ["--calibrate-on", str(held), "--calibrate-status", "public filings"]
-    flags += ["--calibrate-overlap", "none", "--threshold", "0.3", "--weights", "int8"]
-    assert tiny.export_command(tmp_path, str(source), "--out", str(tmp_path / "made"), *flags) == 0
+    flags = (*on(held), "--threshold", "0.3", "--weights", "int8")
+    assert tiny.export_command(tmp_path, source, "--out", tmp_path / "made", *flags) == 0
     opened = open_artifact(tmp_path / "made", tiny.policy())
     assert opened.manifest["preprocessing"]["scores"]["threshold"] == 0.3
     assert opened.manifest["preprocessing"]["weights"] == "int8"
     (*_, declared) = opened.certificate.claim.public_data
     assert declared.name == "filings.jsonl"
     assert declared.uses == ("calibration of scores",)
-    assert declared.privacy_status == "declared by the exporter: public filings"
+    assert declared.privacy_status == "declared by the exporter: public texts"
     assert declared.overlap_with_protected == "none"
     steps = [step["step"] for step in opened.certificate.derivation]
     assert steps == ["round-table", "calibrate-scores"]
     # Unless its exporter knows that nothing protected is in them, a default policy refuses.
-    flags[5] = "unknown"
-    assert (
-        tiny.export_command(tmp_path, str(source), "--out", str(tmp_path / "doubtful"), *flags) == 0
-    )
+    flags = on(held, "unknown")
+    assert tiny.export_command(tmp_path, source, "--out", tmp_path / "doubtful", *flags) == 0
     with pytest.raises(PolicyViolationError, match="PUBLIC_DATA_OVERLAP"):
         hushdoc.verify(tmp_path / "doubtful", tiny.policy())
 
@@ -369,9 +359,8 @@ def test_the_command_refuses_texts_with_the_name_of_protected_data(
         data_accesses=tuple(replace(item, data=held.name) for item in claim.data_accesses),
     )
     source = saved(tiny, tmp_path / "run", claim=claim)
-    flags = ["--calibrate-on", str(held), "--calibrate-status", "x", "--calibrate-overlap", "none"]
     with pytest.raises(InputError, match="protects"):
-        tiny.export_command(tmp_path, str(source), "--out", str(tmp_path / "made"), *flags)
+        tiny.export_command(tmp_path, source, "--out", tmp_path / "made", *on(held))
     assert not (tmp_path / "made").exists()
 
 
@@ -419,17 +408,11 @@ def test_other_files_are_refused(
 ) -> None:
     source = saved(tiny, tmp_path / "run")
     (tmp_path / name).write_text(content)
-    flags = ["--calibrate-on", str(tmp_path / name), "--calibrate-status", "public"]
+    out = tmp_path / "made"
     with pytest.raises(error):
-        tiny.export_command(tmp_path, str(source), "--out", str(tmp_path / "made"), *flags)
+        tiny.export_command(tmp_path, source, "--out", out, *on(tmp_path / name))
     with pytest.raises(AnnotationError, match="does not exist"):
-        tiny.export_command(
-            tmp_path,
-            str(source),
-            "--out",
-            str(tmp_path / "made"),
-            *("--calibrate-on", str(tmp_path / "nothing"), "--calibrate-status", "public"),
-        )
+        tiny.export_command(tmp_path, source, "--out", out, *on(tmp_path / "nothing"))
     assert not (tmp_path / "made").exists()
 
 
@@ -450,6 +433,15 @@ WHY = ("--calibrate-status", "public")
         ["network", *ON, *WHY],
         ["minilm", *ON, *WHY],
         ["table", "--threshold", "0.5"],
+        ["minilm", "--calibrate"],
+        ["minilm", "--weights", "int8"],
+        ["minilm", "--variant", "int8", "--max-f1-loss", "1"],
+        ["network", "--threshold", "0.5"],
+        ["network", "--threshold", "2", "--calibrate"],
+        ["network", "--max-f1-loss", "1"],
+        ["network", "--variant", "fp32", "--max-f1-loss", "1"],
+        ["network", "--variant", "int8", "--max-f1-loss", "-1"],
+        ["network", "--variant", "int4"],
     ],
 )
 def test_options_without_effect_are_refused(
@@ -463,7 +455,6 @@ def test_options_without_effect_are_refused(
     assert raised.value.code == 2
 
 
-def test_the_command_names_every_overlap() -> None:
-    from hushdoc_export.calibration import artifacts
-
+def test_the_command_names_every_overlap_and_variant() -> None:
     assert commands.OVERLAPS == artifacts.OVERLAPS
+    assert tuple(quantize.VARIANTS) == commands.VARIANTS

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from hushdoc_tiny import SMALL
 from PIL import Image
 
 import hushdoc
@@ -18,17 +19,10 @@ from hushdoc.__main__ import main
 from hushdoc.document.document import Document
 from hushdoc.errors import CheckpointError
 from hushdoc_export.pretrained import export_classifier, holds_classifier
-from hushdoc_export.release import Release
 
 LABELS = {0: "letter", 1: "invoice", 2: "form"}
 SIZES = {
-    "vocab_size": 90,
-    "hidden_size": 48,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "intermediate_size": 40,
-    "max_position_embeddings": 70,
-    "initializer_range": 0.5,
+    **{name: value for name, value in SMALL.items() if name != "num_labels"},
     "pad_token_id": 0,
     "id2label": LABELS,
 }
@@ -77,7 +71,7 @@ def test_words_are_classified_as_transformers_does(
 ) -> None:
     source = saved(tiny, tmp_path / "source", model_type)
     assert holds_classifier(source)
-    release = Release(key=tiny.KEY, name="classes", issuer="the tests")
+    release = tiny.release(name="classes")
     folder = export_classifier(source, tmp_path / "model", release, trained_on="our mail")
     model = opened(tiny, folder)
     claim = model.certificate.claim
@@ -162,7 +156,7 @@ def test_other_folders_are_refused(
 ) -> None:
     source = saved(tiny, tmp_path / "source", "bert")
     damage(source)
-    release = Release(key=tiny.KEY, name="classes", issuer="the tests")
+    release = tiny.release(name="classes")
     with pytest.raises(CheckpointError, match=found):
         export_classifier(source, tmp_path / "model", release, trained_on="our mail")
     assert not (tmp_path / "model").exists()
@@ -172,6 +166,6 @@ def test_a_model_that_reads_images_beside_words_is_refused(
     tiny: ModuleType, tmp_path: Path
 ) -> None:
     source = saved(tiny, tmp_path / "source", "layoutlmv3")
-    release = Release(key=tiny.KEY, name="classes", issuer="the tests")
+    release = tiny.release(name="classes")
     with pytest.raises(CheckpointError, match="images beside words"):
         export_classifier(source, tmp_path / "model", release, trained_on="our mail")

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hushdoc_processes import in_python
 
 import hushdoc
 
@@ -25,11 +26,8 @@ HEAVY = (
 )
 
 
-def in_fresh_python(code: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    return done.stdout
+DOCUMENT = "hushdoc.Document.from_words(['a'], [(0, 0, 1, 1)], width=2, height=2)"
+PARSER = "from hushdoc.commands.command_line import build_parser; build_parser()"
 
 
 def test_names_are_sorted_and_each_stands_once() -> None:
@@ -61,26 +59,10 @@ def test_other_names_are_no_attributes() -> None:
         _ = hushdoc.nothing
 
 
-def test_importing_hushdoc_loads_nothing_heavy() -> None:
-    code = f"import sys, hushdoc; print([name for name in {HEAVY} if name in sys.modules])"
-    assert in_fresh_python(code) == "[]\n"
-
-
-def test_documents_need_nothing_heavy() -> None:
-    code = (
-        "import sys, hushdoc\n"
-        "hushdoc.Document.from_words(['a'], [(0, 0, 1, 1)], width=2, height=2)\n"
-        f"print([name for name in {HEAVY} if name in sys.modules])"
-    )
-    assert in_fresh_python(code) == "[]\n"
-
-
-def test_the_command_line_starts_without_anything_heavy() -> None:
-    code = (
-        "import sys\nfrom hushdoc.commands.command_line import build_parser\nbuild_parser()\n"
-        f"print([name for name in {HEAVY} if name in sys.modules])"
-    )
-    assert in_fresh_python(code) == "[]\n"
+@pytest.mark.parametrize("used", ["", DOCUMENT, PARSER])
+def test_nothing_heavy_is_loaded_by_importing_documents_or_the_command_line(used: str) -> None:
+    report = f"print([name for name in {HEAVY} if name in sys.modules])"
+    assert in_python(f"import sys, hushdoc\n{used}\n{report}").stdout == "[]\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "wait4"), reason="needs wait4")

@@ -9,22 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import hushdoc_builders
 import numpy as np
 import torch
 import transformers
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from hushdoc.accounting import rdp
-from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
 from hushdoc.artifact import artifact
-from hushdoc.certificate import guarantees
-from hushdoc.certificate.claim import (
-    Claim,
-    DataAccess,
-    ProtectedData,
-    ProtectedUnit,
-    PublicData,
-)
+from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.commands.command_line import build_parser
 from hushdoc.hashing import FeatureScheme
 from hushdoc.labels import LabelSet
@@ -128,44 +121,12 @@ def traceable(traced: Any, settings: Preprocessing | None = None) -> probes.Trac
 
 def claim() -> Claim:
     """Returns a claim whose epsilon follows from its transcript."""
-    step = PoissonSampled(sampling_rate=0.1, event=Gaussian(noise_multiplier=2.0))
-    transcript = Composed(event=step, count=20)
-    guarantee = guarantees.differential_privacy(
-        transcript,
-        lambda delta: rdp.epsilon(transcript, delta) * 1.001,
-        DELTA,
-        accountant="rdp",
-        transcript="training",
-        observes="the released weights",
-        knows="everything but one document",
-        assumes=("training ran as declared",),
-        unit="document",
-        unit_definition="one invented document",
-        composition="one run, one release",
-        covers_all_private_accesses=True,
-        sampling_as_implemented="poisson",
-        hyperparameter_tuning="none",
-        rng="csprng",
-        floating_point="double precision, not hardened",
-    )
-    unit = ProtectedUnit(unit="document", count=None, count_is_public=False)
-    data = ProtectedData(
-        name="invented", units=(unit,), contribution_bound="one document each", commitment=None
-    )
-    access = DataAccess(
-        data="invented", purpose="training", accounted_in=("training",), treatment="accounted"
-    )
-    return Claim(
-        protected_data=(data,),
+    transcript = hushdoc_builders.run_of(0.1, 2.0, 20)
+    epsilon = rdp.epsilon(transcript, DELTA) * 1.001
+    return hushdoc_builders.claim(
+        hushdoc_builders.guarantee(epsilon=epsilon, profile=()),
         public_data=(),
-        data_accesses=(access,),
-        releases=("final-weights",),
-        guarantees=(guarantee,),
         transcripts={"training": transcript},
-        audits=(),
-        training={"steps": 20},
-        utility={"f1": 0.5},
-        caveats=("The data are invented.",),
     )
 
 
@@ -219,13 +180,9 @@ def _sealed(architecture: str) -> Path:
     return kie.export(folder / "checkpoint", folder / "artifact", release())
 
 
+@functools.cache
 def sealed_with_images() -> Path:
     """Returns an artifact that reads images beside words, exported once for all tests."""
-    return _sealed_with_images()
-
-
-@functools.cache
-def _sealed_with_images() -> Path:
     folder = Path(_home.name) / "images"
     save_checkpoint(
         folder / "checkpoint",
@@ -236,13 +193,9 @@ def _sealed_with_images() -> Path:
     return kie.export(folder / "checkpoint", folder / "artifact", release())
 
 
+@functools.cache
 def sealed_variant(variant: str) -> Path:
     """Returns an artifact of a variant that was exported once for all tests."""
-    return _sealed_variant(variant)
-
-
-@functools.cache
-def _sealed_variant(variant: str) -> Path:
     # A model of random weights loses much; that it may is named.
     return kie.export(
         sealed().parent / "checkpoint",
@@ -267,9 +220,8 @@ SMALL = {
 """The sizes of a transformer that is exported in a moment."""
 
 
-@functools.cache
-def sealed_classifier(modality: str) -> Path:
-    """Returns a classifier of text, layout or images that was exported once for all tests."""
+def export_classifier(out: Path, modality: str, release: Release, **settings: Any) -> Path:
+    """Exports a random classifier of text, layout or images; `settings` are its preprocessing's."""
     torch.manual_seed(21)
     given = {"labels": CLASSES, "claim": claim()}
     if modality == "image":
@@ -279,8 +231,8 @@ def sealed_classifier(modality: str) -> Path:
         half = (0.5, 0.5, 0.5)
         return export_image_classifier(
             transformers.ResNetForImageClassification(resnet).eval(),
-            Path(_home.name) / "image-classifier",
-            release(),
+            out,
+            release,
             preprocessing=ImagePreprocessing(height=16, width=16, mean=half, std=half),
             **given,
         )
@@ -294,29 +246,40 @@ def sealed_classifier(modality: str) -> Path:
     )
     return export_text_classifier(
         inner.eval(),
-        Path(_home.name) / f"{modality}-classifier",
-        release(),
+        out,
+        release,
         layout=layout,
         tokenizer_json=tokenizer_json(),
-        preprocessing=preprocessing(),
+        preprocessing=preprocessing(**settings),
         **given,
+    )
+
+
+@functools.cache
+def sealed_classifier(modality: str) -> Path:
+    """Returns a classifier of text, layout or images that was exported once for all tests."""
+    return export_classifier(Path(_home.name) / f"{modality}-classifier", modality, release())
+
+
+def export_encoder(out: Path, **settings: Any) -> Path:
+    """Exports a random model of embeddings; `settings` are its preprocessing's."""
+    torch.manual_seed(21)
+    bert = transformers.BertModel(transformers.BertConfig(**SMALL), add_pooling_layer=False)
+    return export_embedding(
+        bert.eval(),
+        out,
+        release(),
+        pooling="mean",
+        tokenizer_json=tokenizer_json(),
+        preprocessing=preprocessing(**settings),
+        claim=claim(),
     )
 
 
 @functools.cache
 def sealed_embedding() -> Path:
     """Returns a model of embeddings that was exported once for all tests."""
-    torch.manual_seed(21)
-    bert = transformers.BertModel(transformers.BertConfig(**SMALL), add_pooling_layer=False)
-    return export_embedding(
-        bert.eval(),
-        Path(_home.name) / "embedding",
-        release(),
-        pooling="mean",
-        tokenizer_json=tokenizer_json(),
-        preprocessing=preprocessing(),
-        claim=claim(),
-    )
+    return export_encoder(Path(_home.name) / "embedding")
 
 
 @functools.cache
@@ -334,6 +297,24 @@ def sealed_table(task: str) -> Path:
         claim=claim(),
     )
     return seal_table(Path(_home.name) / f"{task}-table", table, release(name="tiny-table"))
+
+
+ARTIFACTS = {
+    "fields": ("KIEModel", sealed),
+    "fields beside images": ("KIEModel", sealed_with_images),
+    "clauses": ("HashedCRFModel", lambda: sealed_table("kie")),
+    "classes": ("ClassificationModel", lambda: sealed_classifier("text")),
+    "layouts": ("ClassificationModel", lambda: sealed_classifier("layout")),
+    "images": ("ClassificationModel", lambda: sealed_classifier("image")),
+    "table of classes": ("ClassificationModel", lambda: sealed_table("classification")),
+    "vectors": ("EmbeddingModel", sealed_embedding),
+}
+"""What is sealed for each task: the class that runs it, and its folder, exported once."""
+
+
+def artifact_of(name: str) -> Path:
+    """Returns the folder of one of ARTIFACTS."""
+    return ARTIFACTS[name][1]()
 
 
 def save_table(folder: Path, **parts: Any) -> Path:

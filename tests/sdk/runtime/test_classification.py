@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -14,10 +12,11 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from hushdoc_documents import document, page
+from hushdoc_tiny import SMALL
 from PIL import Image
 
 from hushdoc.document.document import Document
-from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import (
     ArtifactError,
     BoxError,
@@ -43,14 +42,8 @@ from hushdoc_export.release import Release
 
 LABELS = ["letter", "invoice", "form", "email"]
 SIZES = {
-    "vocab_size": 90,
-    "hidden_size": 48,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "intermediate_size": 40,
-    "max_position_embeddings": 70,
+    **SMALL,
     "max_2d_position_embeddings": 1024,
-    "initializer_range": 0.5,
     "num_labels": len(LABELS),
     "pad_token_id": 0,
 }
@@ -122,49 +115,28 @@ def exported(tiny: ModuleType, out: Path, architecture: str, **change: Any) -> P
 
 @pytest.fixture(scope="module")
 def policy(tiny: ModuleType) -> Policy:
-    made: Policy = tiny.policy()
-    return made
+    return tiny.policy()
 
 
 @pytest.fixture(scope="module")
-def home() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as folder:
-        yield Path(folder)
+def load(tiny: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Returns what exports an architecture and loads it."""
+
+    def load(architecture: str) -> ClassificationModel:
+        folder = exported(tiny, tmp_path_factory.mktemp("models") / architecture, architecture)
+        return ClassificationModel.load(folder, policy=tiny.policy(), runtime=Runtime(threads=1))
+
+    return load
 
 
 @pytest.fixture(scope="module")
-def text(tiny: ModuleType, policy: Policy, home: Path) -> ClassificationModel:
-    folder = exported(tiny, home / "text", "bert")
-    return ClassificationModel.load(folder, policy=policy, runtime=Runtime(threads=1))
+def text(load: Any) -> ClassificationModel:
+    return load("bert")
 
 
 @pytest.fixture(scope="module")
-def image(tiny: ModuleType, policy: Policy, home: Path) -> ClassificationModel:
-    folder = exported(tiny, home / "image", "resnet")
-    return ClassificationModel.load(folder, policy=policy, runtime=Runtime(threads=1))
-
-
-WORDS = ["total", "12.50", "eur", "from", "acme", "on", "2026-11-21"]
-
-
-def page(num_words: int) -> Page:
-    words = tuple(
-        Word(
-            text=WORDS[index % 7],
-            box=Box(
-                x0=10 + 60 * (index % 10),
-                y0=5 + 12 * (index // 10),
-                x1=60 + 60 * (index % 10),
-                y1=15 + 12 * (index // 10),
-            ),
-        )
-        for index in range(num_words)
-    )
-    return Page(width=640, height=20 + 12 * (1 + num_words // 10), words=words)
-
-
-def document(*num_words: int) -> Document:
-    return Document(id="d", pages=tuple(page(count) for count in num_words))
+def image(load: Any) -> ClassificationModel:
+    return load("resnet")
 
 
 def by_label(answer: Classification) -> list[float]:
@@ -185,8 +157,6 @@ SLOW = [
 def test_models_of_text_and_layout_answer_like_torch(
     tiny: ModuleType, policy: Policy, tmp_path: Path, architecture: str
 ) -> None:
-    from hushdoc.runtime.encoding import Encoder
-
     folder = exported(tiny, tmp_path / "artifact", architecture)
     loaded = ClassificationModel.load(folder, policy=policy)
     assert loaded.modality == ("text" if architecture == "bert" else "layout")

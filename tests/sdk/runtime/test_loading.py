@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from hushdoc_tiny import ARTIFACTS, artifact_of
 
 import hushdoc
 from hushdoc.__main__ import main
@@ -16,55 +16,27 @@ from hushdoc.document.document import Document
 from hushdoc.errors import DeviceUnavailableError, TaskMismatchError
 from hushdoc.runtime.model import CLASS_NAMES, SUBCOMMANDS
 
-Artifacts = Callable[[str], Path]
-
-ARTIFACTS = {
-    "fields": "KIEModel",
-    "clauses": "HashedCRFModel",
-    "classes": "ClassificationModel",
-    "layouts": "ClassificationModel",
-    "images": "ClassificationModel",
-    "table of classes": "ClassificationModel",
-    "vectors": "EmbeddingModel",
-}
-"""The class that runs each artifact."""
-
-
-@pytest.fixture(scope="session")
-def artifact(tiny: ModuleType) -> Artifacts:
-    """Returns the folder of one of ARTIFACTS."""
-    folders = {
-        "fields": tiny.sealed,
-        "clauses": lambda: tiny.sealed_table("kie"),
-        "classes": lambda: tiny.sealed_classifier("text"),
-        "layouts": lambda: tiny.sealed_classifier("layout"),
-        "images": lambda: tiny.sealed_classifier("image"),
-        "table of classes": lambda: tiny.sealed_table("classification"),
-        "vectors": tiny.sealed_embedding,
-    }
-    return lambda name: Path(folders[name]())
+CLASSES = {name: class_name for name, (class_name, _) in ARTIFACTS.items()}
 
 
 @pytest.mark.parametrize("name", ARTIFACTS)
 def test_every_artifact_is_loaded_by_hushdoc_load_and_by_its_class(
-    artifact: Artifacts, tiny: ModuleType, name: str
+    tiny: ModuleType, name: str
 ) -> None:
-    for load in (hushdoc.load, getattr(hushdoc, ARTIFACTS[name]).load):
-        model = load(artifact(name), policy=tiny.policy())
-        assert type(model).__name__ == ARTIFACTS[name]
+    for load in (hushdoc.load, getattr(hushdoc, CLASSES[name]).load):
+        model = load(artifact_of(name), policy=tiny.policy())
+        assert type(model).__name__ == CLASSES[name]
         assert model.certificate.model.task in ("kie", "classification", "embedding")
 
 
 @pytest.mark.parametrize("class_name", SUBCOMMANDS)
 @pytest.mark.parametrize("name", ARTIFACTS)
-def test_other_classes_name_the_one_that_fits(
-    artifact: Artifacts, tiny: ModuleType, name: str, class_name: str
-) -> None:
-    fits = ARTIFACTS[name]
+def test_other_classes_name_the_one_that_fits(tiny: ModuleType, name: str, class_name: str) -> None:
+    fits = CLASSES[name]
     if class_name == fits:
         return
     with pytest.raises(TaskMismatchError, match=f"{class_name} can't run it") as raised:
-        getattr(hushdoc, class_name).load(artifact(name), policy=tiny.policy())
+        getattr(hushdoc, class_name).load(artifact_of(name), policy=tiny.policy())
     assert raised.value.code == "TASK_MISMATCH"
     assert f"hushdoc.{fits}, or use `hushdoc {SUBCOMMANDS[fits]}`" in str(raised.value)
 
@@ -82,7 +54,6 @@ def test_other_classes_name_the_one_that_fits(
     ],
 )
 def test_subcommands_name_the_one_that_fits(
-    artifact: Artifacts,
     tiny: ModuleType,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -91,21 +62,19 @@ def test_subcommands_name_the_one_that_fits(
 ) -> None:
     (tmp_path / "a.txt").write_text("Governed by the laws of Utah.")
     (tmp_path / "trust.json").write_bytes(tiny.TRUST.to_json())
-    asked = [subcommand, str(artifact(name)), str(tmp_path / "a.txt"), "--integrity-only"]
+    asked = [subcommand, str(artifact_of(name)), str(tmp_path / "a.txt"), "--integrity-only"]
     asked += ["--trust", str(tmp_path / "trust.json")]
     asked += ["--out", str(tmp_path / "out")] if subcommand == "redact" else []
     assert main(asked) == TaskMismatchError.exit_code
     printed = capsys.readouterr().err
     assert "TASK_MISMATCH" in printed
-    assert f"`hushdoc {SUBCOMMANDS[ARTIFACTS[name]]}`" in printed
+    assert f"`hushdoc {SUBCOMMANDS[CLASSES[name]]}`" in printed
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("name", ["fields", "layouts", "images"])
-def test_plain_texts_are_not_for_models_of_pages(
-    artifact: Artifacts, tiny: ModuleType, name: str
-) -> None:
-    model: Any = hushdoc.load(artifact(name), policy=tiny.policy())
+def test_plain_texts_are_not_for_models_of_pages(tiny: ModuleType, name: str) -> None:
+    model: Any = hushdoc.load(artifact_of(name), policy=tiny.policy())
     ask = model.extract if name == "fields" else model.classify
     with pytest.raises(TaskMismatchError, match="is a plain text, and this model reads") as raised:
         ask(Document.from_text("Total 12.50"))
@@ -121,10 +90,10 @@ def test_a_task_of_a_later_version_is_refused(tiny: ModuleType, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["clauses", "table of classes"])
-def test_tables_run_on_the_cpu_only(artifact: Artifacts, tiny: ModuleType, name: str) -> None:
-    for load in (hushdoc.load, getattr(hushdoc, ARTIFACTS[name]).load):
+def test_tables_run_on_the_cpu_only(tiny: ModuleType, name: str) -> None:
+    for load in (hushdoc.load, getattr(hushdoc, CLASSES[name]).load):
         with pytest.raises(DeviceUnavailableError, match="on the cpu only"):
-            load(artifact(name), policy=tiny.policy(), device="cuda")
+            load(artifact_of(name), policy=tiny.policy(), device="cuda")
 
 
 def test_the_table_of_classes_names_what_is_public() -> None:

@@ -3,42 +3,30 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import onnx
 import pytest
+from hushdoc_documents import document
+from hushdoc_processes import in_python
 
 import hushdoc
 from hushdoc.artifact import artifact
-from hushdoc.document.document import Document
-from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import LimitExceededError
 from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Runtime, Session
 
-PAGE = Page(
-    width=100,
-    height=100,
-    words=tuple(
-        Word(text=text, box=Box(x0=10, y0=20 * row, x1=60, y1=20 * row + 10))
-        for row, text in enumerate(("Total", "12.50", "EUR"))
-    ),
-)
-DOCUMENT = Document(id="d", pages=(PAGE,))
-
 
 def test_models_answer_alike_and_keep_no_file_open(tiny: ModuleType) -> None:
     options = {"policy": tiny.policy(), "runtime": Runtime(threads=1)}
-    usual = KIEModel.load(tiny.sealed(), **options).extract(DOCUMENT)
+    usual = KIEModel.load(tiny.sealed(), **options).extract(document(3))
     before = len(os.listdir("/proc/self/fd"))
     for load in (KIEModel.load, hushdoc.load):
         model = load(tiny.sealed(), low_memory=True, **options)
         assert len(os.listdir("/proc/self/fd")) <= before
-        assert model.extract(DOCUMENT).fields == usual.fields
+        assert model.extract(document(3)).fields == usual.fields
 
 
 def graph(bias: float, *, size: int = 1) -> bytes:
@@ -53,8 +41,7 @@ def graph(bias: float, *, size: int = 1) -> bytes:
         [weight],
     )
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-    content: bytes = model.SerializeToString()
-    return content
+    return model.SerializeToString()
 
 
 def test_the_runtime_opens_the_held_file_and_not_its_name(tiny: ModuleType, tmp_path: Path) -> None:
@@ -82,14 +69,7 @@ def peak_mib(code: str, path: Path) -> float:
     """Returns the most memory that a fresh interpreter held while it ran some code."""
     report = "print([line for line in open('/proc/self/status') if line.startswith('VmHWM')][0])"
     head = "import sys; from hushdoc.runtime.session import Runtime, Session; "
-    done = subprocess.run(
-        [sys.executable, "-c", f"{head}{code}; {report}", path],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=280,
-    )
-    return int(done.stdout.split()[1]) / 1024
+    return int(in_python(f"{head}{code}; {report}", path).stdout.split()[1]) / 1024
 
 
 def test_the_file_itself_is_not_held_in_memory(tmp_path: Path) -> None:

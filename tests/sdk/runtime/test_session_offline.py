@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from hushdoc_command_runs import LIMITS
+from hushdoc_processes import in_python
+from hushdoc_tiny import ARTIFACTS, artifact_of
 
 from hushdoc.commands.sockets import Attempt
 
@@ -38,33 +38,6 @@ counting(sealed_table, "item_scores")
 """
 """Tells on standard error whenever a graph or a table answers; leaves OCR to a test of its own."""
 
-TASKS = {
-    "kie": "KIEModel",
-    "kie-images": "KIEModel",
-    "text": "ClassificationModel",
-    "layout": "ClassificationModel",
-    "images": "ClassificationModel",
-    "vectors": "EmbeddingModel",
-    "table": "HashedCRFModel",
-    "classes": "ClassificationModel",
-}
-"""Artifacts of `home`, and the class of each."""
-
-
-@pytest.fixture(scope="module")
-def home(tiny: ModuleType) -> dict[str, Path]:
-    """The folder of an artifact for each of TASKS."""
-    return {
-        "kie": tiny.sealed(),
-        "kie-images": tiny.sealed_with_images(),
-        "text": tiny.sealed_classifier("text"),
-        "layout": tiny.sealed_classifier("layout"),
-        "images": tiny.sealed_classifier("image"),
-        "vectors": tiny.sealed_embedding(),
-        "table": tiny.sealed_table("kie"),
-        "classes": tiny.sealed_table("classification"),
-    }
-
 
 def proof(
     tiny: ModuleType, folder: Path, artifact: Path, seconds: int, before: str = ""
@@ -72,33 +45,22 @@ def proof(
     """Returns what `hushdoc doctor --prove-offline` tells as JSON, and what it prints besides."""
     trust = folder / "trust.json"
     trust.write_bytes(tiny.TRUST.to_json())
-    kept = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
-    done = subprocess.run(
-        [
-            *(sys.executable, "-c", CODE.format(before=before), str(artifact), "--json"),
-            *("--prove-offline", "--seconds", str(seconds), "--trust", str(trust)),
-            *("--max-epsilon", "8", "--max-delta", "1e-5", "--unit", "document"),
-        ],
-        capture_output=True,
-        text=True,
-        env=kept,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    options = ("--json", "--prove-offline", "--seconds", seconds, "--trust", trust, *LIMITS)
+    code = CODE.format(before=before)
+    done = in_python(code, artifact, *options, drop=("ORT_DISABLE_TELEMETRY",))
     told = json.loads(done.stdout)["offline"]
     assert told["exit_code"] == 0
     return told, done.stderr
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", ARTIFACTS)
 def test_models_of_every_task_run_and_ask_for_no_socket(
-    tiny: ModuleType, home: dict[str, Path], tmp_path: Path, task: str
+    tiny: ModuleType, tmp_path: Path, name: str
 ) -> None:
-    told, printed = proof(tiny, tmp_path, home[task], 0, COUNTED)
+    told, printed = proof(tiny, tmp_path, artifact_of(name), 0, COUNTED)
     assert told["attempts"] == []
-    assert told["ran"] == [f"a document through {TASKS[task]}"]
-    table = task in ("table", "classes")
+    assert told["ran"] == [f"a document through {ARTIFACTS[name][0]}"]
+    table = name in ("clauses", "table of classes")
     assert printed == f"ran {'hushdoc.runtime.hashed.sealed_table' if table else 'Session'}\n"
 
 

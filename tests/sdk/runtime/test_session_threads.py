@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from hushdoc_command_runs import write_policy
+from hushdoc_processes import in_python
 
 CODE = """
 import hashlib, json, random, statistics, sys
@@ -62,20 +62,8 @@ print(json.dumps({
 def test_threads_change_no_answer_and_memory_stays(
     tiny: ModuleType, tmp_path: Path, count: int
 ) -> None:
-    (tmp_path / "trust.json").write_bytes(tiny.TRUST.to_json())
-    policy = tmp_path / "policy.toml"
-    policy.write_text(
-        'trust = "trust.json"\nmax_epsilon = 8\nmax_delta = 1e-5\nprivacy_units = ["document"]\n'
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, str(tiny.sealed()), str(policy), str(count)],
-        capture_output=True,
-        text=True,
-        timeout=290,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    policy = write_policy(tmp_path, tiny.TRUST)
+    found = json.loads(in_python(CODE, tiny.sealed(), policy, count).stdout)
     assert found["differ"] == 0
     # A model that finds nothing, or the same everywhere, would agree with itself.
     assert found["fields"] > count

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,11 +13,12 @@ import hushdoc_command_runs
 import hushdoc_pdf_files as pdfs
 import numpy as np
 import pytest
+from hushdoc_processes import in_python
 from PIL import Image
 
 import hushdoc
 from hushdoc.document.document import Document
-from hushdoc.errors import OutputExistsError, PolicyViolationError, TaskMismatchError
+from hushdoc.errors import OutputExistsError, PolicyViolationError
 from hushdoc.reading.opening import open_document
 
 
@@ -172,24 +171,6 @@ def test_misspelled_labels_remove_nothing(
     assert not (place / "left").exists()
 
 
-@pytest.mark.parametrize(
-    ("subcommand", "artifact", "advice"),
-    [
-        ("extract", "table", "hushdoc classify"),
-        ("redact", "classes", "hushdoc classify"),
-        ("embed", "classes", "hushdoc classify"),
-        ("classify", "vectors", "hushdoc embed"),
-    ],
-)
-def test_a_task_that_does_not_fit_names_the_subcommand_that_does(
-    home: Path, place: Path, subcommand: str, artifact: str, advice: str
-) -> None:
-    more = ("--out", "left") if subcommand == "redact" else ()
-    with pytest.raises(TaskMismatchError, match=f"use `{advice}`"):
-        run(subcommand, f"{home}/{artifact}", "a.json", *more, policy=OPEN)
-    assert not (place / "left").exists()
-
-
 def test_a_missing_runtime_is_named(home: Path, place: Path, tiny: ModuleType) -> None:
     program = (
         "import sys\n"
@@ -207,9 +188,7 @@ def test_a_missing_runtime_is_named(home: Path, place: Path, tiny: ModuleType) -
         f"embed {home}/vectors a.json {OPEN}",
         f"bench {home}/vectors {OPEN}",
     ]
-    done = subprocess.run(
-        [sys.executable, "-c", program, *lines], capture_output=True, text=True, check=True
-    )
+    done = in_python(program, *lines)
     assert done.stdout.split() == ["6"] * len(lines)
     messages = done.stderr.splitlines()
     assert len(messages) == len(lines)

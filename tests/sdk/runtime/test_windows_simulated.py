@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
+
+from hushdoc_processes import in_python
 
 WINDOWS = """
 import os, sys
@@ -77,15 +77,7 @@ def test_models_and_documents_are_read_without_what_windows_lacks(
     shutil.copytree(tiny.sealed(), tmp_path / "model")
     (tmp_path / "trust.json").write_bytes(tiny.TRUST.to_json())
     (tmp_path / "home").mkdir()
-    given = [str(tmp_path / name) for name in ("model", "trust.json", "home")]
-    done = subprocess.run(
-        [sys.executable, "-c", WINDOWS + USE, *given],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = in_python(WINDOWS + USE, *(tmp_path / name for name in ("model", "trust.json", "home")))
     assert json.loads(done.stdout) == {
         "by descriptor": False,
         "verified": True,

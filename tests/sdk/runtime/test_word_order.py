@@ -10,23 +10,16 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-import torch
-import transformers
 
 from hushdoc.document.document import Document
 from hushdoc.document.page import Word
 from hushdoc.errors import ArtifactError
-from hushdoc.policy.policy import Policy
 from hushdoc.reading import Source, with_segments
 from hushdoc.runtime.classification import ClassificationModel
 from hushdoc.runtime.embedding import EmbeddingModel
 from hushdoc.runtime.extraction import Extraction
 from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Runtime
-from hushdoc_export import claims
-from hushdoc_export.classification import export_text_classifier
-from hushdoc_export.embedding import export_embedding
-from hushdoc_export.release import Release
 
 ROWS = [
     ("Acme", "Ltd", "1", "High", "Street"),
@@ -177,32 +170,10 @@ def test_an_unknown_order_is_refused(tiny: ModuleType, tmp_path: Path) -> None:
 
 
 def test_layout_classifiers_sort_too(tiny: ModuleType, tmp_path: Path) -> None:
-    torch.manual_seed(11)
-    config = transformers.LayoutLMConfig(
-        vocab_size=90,
-        hidden_size=48,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=40,
-        max_position_embeddings=70,
-        max_2d_position_embeddings=1024,
-        initializer_range=0.5,
-        num_labels=3,
-        pad_token_id=0,
-    )
-    inner = transformers.LayoutLMForSequenceClassification(config).eval()
     models = {}
     for order in ("given", "reading"):
-        folder = export_text_classifier(
-            inner,
-            tmp_path / order,
-            Release(key=tiny.KEY, name="tiny-classifier", issuer="the tests"),
-            labels=["letter", "invoice", "form"],
-            claim=tiny.claim(),
-            preprocessing=tiny.preprocessing(overlap=0, word_order=order),
-            tokenizer_json=tiny.tokenizer_json(),
-            layout=True,
-        )
+        settings = {"overlap": 0, "word_order": order}
+        folder = tiny.export_classifier(tmp_path / order, "layout", tiny.release(), **settings)
         models[order] = ClassificationModel.load(folder, policy=tiny.policy())
     source = Source(reader="pdf")
     asked, (moved, _) = replace(rows(), source=source), scrambled(rows())
@@ -213,26 +184,8 @@ def test_layout_classifiers_sort_too(tiny: ModuleType, tmp_path: Path) -> None:
 
 
 def test_embeddings_sort_too(tiny: ModuleType, tmp_path: Path) -> None:
-    torch.manual_seed(5)
-    config = transformers.BertConfig(
-        vocab_size=90,
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=48,
-        max_position_embeddings=64,
-        initializer_range=0.3,
-    )
-    folder = export_embedding(
-        transformers.BertModel(config, add_pooling_layer=False).eval(),
-        tmp_path / "artifact",
-        Release(key=tiny.KEY, name="tiny-embedding", issuer="the tests"),
-        tokenizer_json=tiny.tokenizer_json(),
-        preprocessing=tiny.preprocessing(overlap=0, word_order="reading"),
-        pooling="mean",
-        claim=claims.public(),
-    )
-    model = EmbeddingModel.load(folder, policy=Policy.integrity_only(trust=tiny.TRUST))
+    folder = tiny.export_encoder(tmp_path / "artifact", overlap=0, word_order="reading")
+    model = EmbeddingModel.load(folder, policy=tiny.policy())
     moved, _ = scrambled(rows())
     source = Source(reader="hocr")
     answer = model.embed(replace(moved, source=source))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from dataclasses import dataclass
 
 import pytest
+from hushdoc_documents import Found
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,14 +14,6 @@ from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import InputError
 from hushdoc.reading import from_hocr
 from hushdoc.viewing.hocr import to_hocr
-
-
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    label: str
-    score: float
-    page: int
-    word_ids: tuple[int, ...]
 
 
 def page(texts: list[str], segments: list[int | None]) -> Page:

@@ -9,10 +9,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from hushdoc_documents import Found
 from PIL import Image
 
 from hushdoc.document.document import Document
-from hushdoc.document.page import Box, union
+from hushdoc.document.page import union
 from hushdoc.document.provenance import Source
 from hushdoc.errors import InputError
 from hushdoc.viewing.html import to_html
@@ -27,18 +28,6 @@ HOSTILE = [
     "&lt;b&gt;",
     "]]>--><!--",
 ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    label: str
-    text: str
-    score: float = 0.5
-    box: Box | None = None
-    page: int = 0
-    word_ids: tuple[int, ...] = ()
-    start: int | None = None
-    stop: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +150,6 @@ def test_the_image_of_the_page_stands_in_it(tmp_path: Path) -> None:
     (tmp_path / "back.jpeg").write_bytes(base64.b64decode(content))
     with Image.open(tmp_path / "back.jpeg") as back:
         pixel = back.getpixel((5, 5))
-    assert isinstance(pixel, tuple)
     assert max(abs(one - other) for one, other in zip(pixel, (200, 30, 30), strict=True)) < 12
     (tmp_path / "scan.png").write_bytes(b"no image")
     with pytest.raises(InputError):

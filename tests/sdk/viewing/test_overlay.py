@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hushdoc_documents import Found
 from PIL import Image
 
 import hushdoc
@@ -17,14 +17,6 @@ from hushdoc.viewing import overlay as drawing
 from hushdoc.viewing.overlay import PALETTE, overlay, styles
 
 WIDTH, HEIGHT = 1000, 600
-
-
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    label: str
-    score: float
-    box: Box
-    word_ids: tuple[int, ...]
 
 
 def page(*, rows: int = 3, image: Path | None = None, step: int = 100) -> Page:

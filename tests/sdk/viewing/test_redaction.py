@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hushdoc_documents import Found
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw
@@ -23,16 +23,6 @@ from hushdoc.viewing import normalised_text
 from hushdoc.viewing.redaction import MARK, Redaction, redact
 
 WIDTH, HEIGHT = 400, 200
-
-
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    label: str
-    text: str = ""
-    page: int = 0
-    word_ids: tuple[int, ...] = ()
-    start: int | None = None
-    stop: int | None = None
 
 
 def word(text: str, x: float, y: float, *, width: float = 80) -> Word:
