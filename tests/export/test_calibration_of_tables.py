@@ -8,9 +8,9 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import hushdoc_tiny as tiny
 import numpy as np
 import pytest
 from hushdoc_calibration import calibration_step, on
@@ -48,7 +48,7 @@ TOKEN = FeatureScheme(rows=20_011, level="token", bigrams=False, skip_grams=Fals
 FILLER = ("Payments are due.", "The goods stay here.", "Notices are in writing.", "It rains.")
 
 
-def data_of(tiny: ModuleType) -> PublicData:
+def data_of() -> PublicData:
     data: PublicData = tiny.calibration_data("invented contracts of the tests")
     return data
 
@@ -102,11 +102,11 @@ def labelled(count: int, *, seed: int, whole: bool = True) -> list[Contract]:
     return made
 
 
-def release(tiny: ModuleType) -> Release:
+def release() -> Release:
     return tiny.release(name="tiny-table", version=2)
 
 
-def sealed(tiny: ModuleType, out: Path, scheme: FeatureScheme, **change: Any) -> Path:
+def sealed(out: Path, scheme: FeatureScheme, **change: Any) -> Path:
     dtype = change.pop("dtype", "float16")
     table = TableCheckpoint(**{**parts(scheme), "claim": tiny.claim(), **change})
     return seal_table(out, table, tiny.release(name="tiny-table"), dtype=dtype)
@@ -114,25 +114,25 @@ def sealed(tiny: ModuleType, out: Path, scheme: FeatureScheme, **change: Any) ->
 
 @pytest.fixture(scope="module", params=[SENTENCE, TOKEN], ids=["sentence", "token"])
 def made(
-    request: pytest.FixtureRequest, tiny: ModuleType, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, Path, list[Contract]]:
     """Returns an artifact, the same calibrated, and texts that neither has read."""
     home = tmp_path_factory.mktemp("tables")
     scheme: FeatureScheme = request.param
     whole = scheme.level == "sentence"
-    raw = sealed(tiny, home / "raw", scheme, dtype="int8" if whole else "float16")
+    raw = sealed(home / "raw", scheme, dtype="int8" if whole else "float16")
     settings = {
         "texts": labelled(150, seed=1, whole=whole),
-        "data": data_of(tiny),
+        "data": data_of(),
         "threshold": 0.4,
     }
     folder = export_calibrated_table(
-        raw, home / "calibrated", release(tiny), policy=tiny.policy(), **settings
+        raw, home / "calibrated", release(), policy=tiny.policy(), **settings
     )
     return raw, folder, labelled(150, seed=2, whole=whole)
 
 
-def test_scores_become_the_share_of_right_fields(made: Any, tiny: ModuleType) -> None:
+def test_scores_become_the_share_of_right_fields(made: Any) -> None:
     raw, folder, held = made
     before = HashedCRFModel.load(raw, policy=tiny.policy())
     after = HashedCRFModel.load(folder, policy=tiny.policy(min_version=2))
@@ -161,18 +161,18 @@ def test_scores_become_the_share_of_right_fields(made: Any, tiny: ModuleType) ->
     assert 0 < kept.sum() < len(kept)
 
 
-def test_the_certificate_reports_how(made: Any, tiny: ModuleType) -> None:
+def test_the_certificate_reports_how(made: Any) -> None:
     raw, folder, _ = made
     opened, source = (open_artifact(place, tiny.policy()) for place in (folder, raw))
     assert calibration_step(opened, source)["answers"] == 150 * 8
     before = source.certificate.claim.public_data
-    assert opened.certificate.claim.public_data == (*before, data_of(tiny))
+    assert opened.certificate.claim.public_data == (*before, data_of())
     scores = Scoring.from_dict(opened.manifest["preprocessing"]["scores"])
-    assert (scores.threshold, scores.fitted_on) == (0.4, data_of(tiny).name)
+    assert (scores.threshold, scores.fitted_on) == (0.4, data_of().name)
     assert hushdoc.verify(folder, tiny.policy(model="tiny-table", min_version=2)).passed
 
 
-def test_no_weight_and_no_other_word_is_touched(made: Any, tiny: ModuleType) -> None:
+def test_no_weight_and_no_other_word_is_touched(made: Any) -> None:
     opened = [open_artifact(place, tiny.policy()) for place in made[:2]]
     for name in (subject.name for subject in opened[0].subjects):
         old, new = (artifact.read(name) for artifact in opened)
@@ -192,7 +192,7 @@ def test_no_weight_and_no_other_word_is_touched(made: Any, tiny: ModuleType) -> 
             assert old == new
 
 
-def test_low_memory_reads_it_too(made: Any, tiny: ModuleType) -> None:
+def test_low_memory_reads_it_too(made: Any) -> None:
     _, folder, held = made
     document = Document.from_text(held[0].text)
     mapped = HashedCRFModel.load(folder, policy=tiny.policy(), low_memory=True)
@@ -200,67 +200,63 @@ def test_low_memory_reads_it_too(made: Any, tiny: ModuleType) -> None:
     assert mapped.extract(document) == whole.extract(document)
 
 
-def refused(
-    tiny: ModuleType, folder: Path, out: Path, error: type[Exception], match: str, **change: Any
-) -> None:
+def refused(folder: Path, out: Path, error: type[Exception], match: str, **change: Any) -> None:
     settings = {
         "policy": tiny.policy(),
         "texts": labelled(40, seed=3),
-        "data": data_of(tiny),
+        "data": data_of(),
         **change,
     }
     with pytest.raises(error, match=match):
-        export_calibrated_table(folder, out, release(tiny), **settings)
+        export_calibrated_table(folder, out, release(), **settings)
     assert not out.exists()
 
 
-def test_what_cannot_be_calibrated_is_refused(tiny: ModuleType, tmp_path: Path) -> None:
-    folder, out = sealed(tiny, tmp_path / "raw", SENTENCE), tmp_path / "out"
-    refused(tiny, tiny.sealed(), out, TaskMismatchError, "format 'onnx'")
-    refused(tiny, folder, out, InputError, "at least 50 are needed", texts=labelled(5, seed=3))
-    refused(tiny, folder, out, InputError, "None of the 0 texts has a span 'law'", texts=[])
+def test_what_cannot_be_calibrated_is_refused(tmp_path: Path) -> None:
+    folder, out = sealed(tmp_path / "raw", SENTENCE), tmp_path / "out"
+    refused(tiny.sealed(), out, TaskMismatchError, "format 'onnx'")
+    refused(folder, out, InputError, "at least 50 are needed", texts=labelled(5, seed=3))
+    refused(folder, out, InputError, "None of the 0 texts has a span 'law'", texts=[])
     wrong = [replace(item, spans=()) for item in labelled(40, seed=3)]
-    refused(tiny, folder, out, InputError, "has a span 'law'", texts=wrong)
+    refused(folder, out, InputError, "has a span 'law'", texts=wrong)
     one = [replace(item, spans=(("law", 0, 5), ("sum", 0, 9999))) for item in labelled(1, seed=3)]
-    refused(tiny, folder, out, AnnotationError, "of a text of", texts=one)
+    refused(folder, out, AnnotationError, "of a text of", texts=one)
     made = export_calibrated_table(
         folder,
         tmp_path / "made",
-        release(tiny),
+        release(),
         policy=tiny.policy(),
         texts=labelled(40, seed=3),
-        data=data_of(tiny),
+        data=data_of(),
     )
-    refused(tiny, made, out, InputError, "calibrated already")
+    refused(made, out, InputError, "calibrated already")
     with pytest.raises(TaskMismatchError, match="tables of hashed features"):
         export_calibrated(
-            folder, out, release(tiny), policy=tiny.policy(), documents=[], data=data_of(tiny)
+            folder, out, release(), policy=tiny.policy(), documents=[], data=data_of()
         )
 
 
-def test_protected_documents_are_never_calibrated_on(tiny: ModuleType, tmp_path: Path) -> None:
-    folder, out = sealed(tiny, tmp_path / "raw", SENTENCE), tmp_path / "out"
+def test_protected_documents_are_never_calibrated_on(tmp_path: Path) -> None:
+    folder, out = sealed(tmp_path / "raw", SENTENCE), tmp_path / "out"
     (protected,) = tiny.claim().protected_data
-    refused(
-        tiny, folder, out, InputError, "protects", data=replace(data_of(tiny), name=protected.name)
-    )
+    refused(folder, out, InputError, "protects", data=replace(data_of(), name=protected.name))
     for overlap in ("partial", "contained"):
-        data = replace(data_of(tiny), overlap_with_protected=overlap)
-        refused(tiny, folder, out, InputError, f"overlap: {overlap}", data=data)
+        data = replace(data_of(), overlap_with_protected=overlap)
+        refused(folder, out, InputError, f"overlap: {overlap}", data=data)
         with pytest.raises(InputError, match="protects"):
             export_calibrated(
-                tiny.sealed(), out, release(tiny), policy=tiny.policy(), documents=[], data=data
+                tiny.sealed(), out, release(), policy=tiny.policy(), documents=[], data=data
             )
 
 
-def test_an_unknown_overlap_claims_nothing(tiny: ModuleType, tmp_path: Path) -> None:
+def test_an_unknown_overlap_claims_nothing(tmp_path: Path) -> None:
     made = export_calibrated_table(
-        sealed(tiny, tmp_path / "raw", SENTENCE),
+        sealed(tmp_path / "raw", SENTENCE),
         tmp_path / "made",
-        release(tiny),
+        release(),
         policy=tiny.policy(),
         texts=labelled(40, seed=3),
-        data=replace(data_of(tiny), overlap_with_protected="unknown"),
+        data=replace(data_of(), overlap_with_protected="unknown"),
     )
     with pytest.raises(PolicyViolationError) as raised:
         open_artifact(made, tiny.policy())
@@ -269,8 +265,8 @@ def test_an_unknown_overlap_claims_nothing(tiny: ModuleType, tmp_path: Path) -> 
     assert "calibrate-scores" in message
 
 
-def test_answers_count_exact_fields_alone(tiny: ModuleType, tmp_path: Path) -> None:
-    model = HashedCRFModel.load(sealed(tiny, tmp_path / "raw", SENTENCE), policy=tiny.policy())
+def test_answers_count_exact_fields_alone(tmp_path: Path) -> None:
+    model = HashedCRFModel.load(sealed(tmp_path / "raw", SENTENCE), policy=tiny.policy())
     text = "It rains. Here w9 stands. Here w8 stands. It rains. Here v9 stands."
     first, second = text.index("Here w9"), text.index("Here w8")
     third = text.index("Here v9")
@@ -296,7 +292,7 @@ def test_answers_count_exact_fields_alone(tiny: ModuleType, tmp_path: Path) -> N
 # The command.
 
 
-def saved(tiny: ModuleType, folder: Path, **change: Any) -> Path:
+def saved(folder: Path, **change: Any) -> Path:
     path: Path = tiny.save_table(folder, **{**parts(SENTENCE), **change})
     return path
 
@@ -310,8 +306,8 @@ def written(path: Path, items: Sequence[Contract]) -> Path:
     return path
 
 
-def test_the_command_calibrates_on_texts_of_ones_own(tiny: ModuleType, tmp_path: Path) -> None:
-    source = saved(tiny, tmp_path / "run")
+def test_the_command_calibrates_on_texts_of_ones_own(tmp_path: Path) -> None:
+    source = saved(tmp_path / "run")
     held = written(tmp_path / "filings.jsonl", labelled(60, seed=4))
     flags = (*on(held), "--threshold", "0.3", "--weights", "int8")
     assert tiny.export_command(tmp_path, source, "--out", tmp_path / "made", *flags) == 0
@@ -332,13 +328,11 @@ def test_the_command_calibrates_on_texts_of_ones_own(tiny: ModuleType, tmp_path:
         hushdoc.verify(tmp_path / "doubtful", tiny.policy())
 
 
-def test_the_command_of_the_page_runs(
-    tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = Path(__file__).parents[2] / "docs" / "hashed-tables.md"
     (line,) = re.findall(r"^    hushdoc (export .*--calibrate-on .*)$", page.read_text(), re.M)
     monkeypatch.chdir(tmp_path)
-    saved(tiny, Path("runs/law"))
+    saved(Path("runs/law"))
     written(Path("filings.jsonl"), labelled(60, seed=4))
     Path("keys").mkdir()
     keys.write_private_key(tiny.KEY, Path("keys/release.key"))
@@ -347,9 +341,7 @@ def test_the_command_of_the_page_runs(
     assert (model.scoring.threshold, model.scoring.fitted_on) == (0.5, "filings.jsonl")
 
 
-def test_the_command_refuses_texts_with_the_name_of_protected_data(
-    tiny: ModuleType, tmp_path: Path
-) -> None:
+def test_the_command_refuses_texts_with_the_name_of_protected_data(tmp_path: Path) -> None:
     (protected,) = tiny.claim().protected_data
     held = written(tmp_path / f"{protected.name}.jsonl", labelled(60, seed=4))
     claim = tiny.claim()
@@ -358,14 +350,14 @@ def test_the_command_refuses_texts_with_the_name_of_protected_data(
         protected_data=(replace(protected, name=held.name),),
         data_accesses=tuple(replace(item, data=held.name) for item in claim.data_accesses),
     )
-    source = saved(tiny, tmp_path / "run", claim=claim)
+    source = saved(tmp_path / "run", claim=claim)
     with pytest.raises(InputError, match="protects"):
         tiny.export_command(tmp_path, source, "--out", tmp_path / "made", *on(held))
     assert not (tmp_path / "made").exists()
 
 
 def test_the_command_calibrates_on_invented_contracts(
-    tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(texts, "NUM_INVENTED", 80)
     monkeypatch.chdir(tmp_path)
@@ -373,12 +365,12 @@ def test_the_command_calibrates_on_invented_contracts(
     weights[:, 0] += 2e-4
     for word, column in (("audit", 1), ("inspect", 1), ("law", 2), ("laws", 2)):
         weights[hashing.features([[word]], SENTENCE).indices, column] = 4.5
-    saved(tiny, Path("run"), weights=weights, tags=("O", *FIELDS))
+    saved(Path("run"), weights=weights, tags=("O", *FIELDS))
     assert tiny.export_command(tmp_path, "run", "--out", "made", "--calibrate") == 0
     opened = open_artifact(Path("made"), tiny.policy())
     assert opened.certificate.claim.public_data[-1] == texts.INVENTED
     assert opened.manifest["preprocessing"]["scores"]["threshold"] == 0.5
-    saved(tiny, Path("other"))
+    saved(Path("other"))
     with pytest.raises(InputError, match="no field law, sum"):
         tiny.export_command(tmp_path, "other", "--out", "x", "--calibrate")
     assert not Path("x").exists()
@@ -404,9 +396,9 @@ def test_texts_to_calibrate_on_are_new_contracts() -> None:
     ],
 )
 def test_other_files_are_refused(
-    tiny: ModuleType, tmp_path: Path, content: str, name: str, error: type[Exception]
+    tmp_path: Path, content: str, name: str, error: type[Exception]
 ) -> None:
-    source = saved(tiny, tmp_path / "run")
+    source = saved(tmp_path / "run")
     (tmp_path / name).write_text(content)
     out = tmp_path / "made"
     with pytest.raises(error):
@@ -445,11 +437,11 @@ WHY = ("--calibrate-status", "public")
     ],
 )
 def test_options_without_effect_are_refused(
-    tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if wrong[0] == "table":
-        saved(tiny, Path("table"))
+        saved(Path("table"))
     with pytest.raises(SystemExit) as raised:
         tiny.export_command(tmp_path, *wrong, "--out", "made")
     assert raised.value.code == 2

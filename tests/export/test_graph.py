@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
+import hushdoc_tiny as tiny
 import numpy as np
 import onnx
 import pytest
@@ -18,12 +18,12 @@ NOTES = {"hushdoc.certificate_id": "ab" * 16, "hushdoc.summary": "dp"}
 
 
 @pytest.fixture(scope="module")
-def model(tiny: ModuleType) -> Any:
+def model() -> Any:
     return tiny.model("layoutlm")
 
 
 @pytest.fixture(scope="module")
-def content(tiny: ModuleType, model: Any) -> bytes:
+def content(model: Any) -> bytes:
     return graph.serialize(tiny.traceable(model).traced(), notes=NOTES)
 
 
@@ -68,7 +68,7 @@ def test_weights_stand_inside(content: bytes) -> None:
 
 
 def test_the_same_model_gives_the_same_bytes_and_nothing_is_printed(
-    tiny: ModuleType, model: Any, content: bytes, capfd: pytest.CaptureFixture[str]
+    model: Any, content: bytes, capfd: pytest.CaptureFixture[str]
 ) -> None:
     again = graph.serialize(tiny.traceable(model).traced(), notes=NOTES)
     assert again == content
@@ -118,7 +118,7 @@ def test_weights_that_look_like_a_path_do_not_stop_it() -> None:
     assert graph.serialize(proto, notes={})
 
 
-def test_a_model_that_cannot_be_traced_is_a_checkpoint_error(tiny: ModuleType) -> None:
+def test_a_model_that_cannot_be_traced_is_a_checkpoint_error() -> None:
     class Untraceable(torch.nn.Module):
         def forward(self, input_ids: Any, bbox: Any, attention_mask: Any) -> Any:
             if input_ids.sum().item() > 3:
@@ -129,7 +129,7 @@ def test_a_model_that_cannot_be_traced_is_a_checkpoint_error(tiny: ModuleType) -
         tiny.traceable(Untraceable()).traced()
 
 
-def test_weights_that_no_file_can_hold_are_refused(tiny: ModuleType) -> None:
+def test_weights_that_no_file_can_hold_are_refused() -> None:
     model = torch.nn.Embedding(1, 1, device="meta")
     model.weight = torch.nn.Parameter(torch.empty(2**20, 600, device="meta"))
     with pytest.raises(LimitExceededError, match="one ONNX file holds at most"):

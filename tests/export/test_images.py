@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
+import hushdoc_tiny as tiny
 import numpy as np
 import pytest
 
@@ -21,7 +21,7 @@ from hushdoc_export.kie import export
 from hushdoc_training.checkpoint import Checkpoint
 
 
-def test_the_artifact_says_how_a_page_becomes_pixels(tiny: ModuleType) -> None:
+def test_the_artifact_says_how_a_page_becomes_pixels() -> None:
     folder = tiny.sealed_with_images()
     manifest = json.loads((folder / "hushdoc.json").read_text())
     assert manifest["inputs"][3] == {
@@ -47,7 +47,7 @@ def test_the_artifact_says_how_a_page_becomes_pixels(tiny: ModuleType) -> None:
     assert step["parity"]["argmaxAgreement"] == 1.0
 
 
-def test_pixels_are_invented_in_the_range_of_the_model(tiny: ModuleType) -> None:
+def test_pixels_are_invented_in_the_range_of_the_model() -> None:
     pixels = tiny.traceable(None, tiny.image_preprocessing()).probes[0]["pixel_values"]
     assert (pixels.shape, pixels.dtype) == ((2, 3, 32, 32), np.float32)
     assert -1 <= pixels.min() < -0.9
@@ -56,7 +56,7 @@ def test_pixels_are_invented_in_the_range_of_the_model(tiny: ModuleType) -> None
     assert "pixel_values" not in tiny.traceable(None).probes[0]
 
 
-def test_documents_are_drawn_for_those_that_look_at_them_and_no_longer(tiny: ModuleType) -> None:
+def test_documents_are_drawn_for_those_that_look_at_them_and_no_longer() -> None:
     with invented_documents(tiny.LABELS, count=2) as plain:
         assert not any(item.document.pages[0].image for item in plain)
     with invented_documents(tiny.LABELS, images=True, count=2) as drawn:
@@ -69,7 +69,7 @@ def test_documents_are_drawn_for_those_that_look_at_them_and_no_longer(tiny: Mod
     assert not any(image.exists() for image in images)
 
 
-def test_int8_keeps_the_convolution_in_floats_and_answers_alike(tiny: ModuleType) -> None:
+def test_int8_keeps_the_convolution_in_floats_and_answers_alike() -> None:
     folder = tiny.sealed_with_images()
     whole = Session(open_artifact(folder, tiny.policy()).read("onnx/model.onnx"))
     import onnx
@@ -89,9 +89,7 @@ def test_int8_keeps_the_convolution_in_floats_and_answers_alike(tiny: ModuleType
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", ["int8", "fp16"])
-def test_a_variant_is_measured_on_drawn_pages(
-    tiny: ModuleType, tmp_path: Path, variant: str
-) -> None:
+def test_a_variant_is_measured_on_drawn_pages(tmp_path: Path, variant: str) -> None:
     checkpoint = tiny.sealed_with_images().parent / "checkpoint"
     release = tiny.release(variant=variant, max_f1_loss=100)
     folder = export(checkpoint, tmp_path / "artifact", release)
@@ -105,7 +103,7 @@ def test_a_variant_is_measured_on_drawn_pages(
 
 
 def test_scores_are_calibrated_on_drawn_pages(
-    tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calibration.artifacts, "NUM_INVENTED", 6)
     release = tiny.release(name="calibrated")
@@ -127,9 +125,7 @@ def test_scores_are_calibrated_on_drawn_pages(
     assert hushdoc.load(folder, policy=tiny.policy()).preprocessing.image is not None
 
 
-def test_a_checkpoint_whose_images_its_model_cant_read_is_refused(
-    tiny: ModuleType, tmp_path: Path
-) -> None:
+def test_a_checkpoint_whose_images_its_model_cant_read_is_refused(tmp_path: Path) -> None:
     settings = tiny.image_preprocessing()
     tiny.save_checkpoint(tmp_path / "words", "layoutlm", settings=settings)
     with pytest.raises(CheckpointError, match="'layoutlm' model reads no images"):
@@ -144,6 +140,6 @@ def test_a_checkpoint_whose_images_its_model_cant_read_is_refused(
     assert not (tmp_path / "artifact").exists()
 
 
-def test_a_checkpoint_keeps_its_images(tiny: ModuleType) -> None:
+def test_a_checkpoint_keeps_its_images() -> None:
     stored = Checkpoint.load(tiny.sealed_with_images().parent)
     assert stored.preprocessing == tiny.image_preprocessing()

@@ -7,8 +7,8 @@ import json
 import os
 import sys
 from pathlib import Path
-from types import ModuleType
 
+import hushdoc_tiny as tiny
 import pytest
 from hushdoc_processes import in_python
 
@@ -32,11 +32,11 @@ def names(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def checkpoint(tiny: ModuleType) -> Path:
+def checkpoint() -> Path:
     return tiny.sealed().parent / "checkpoint"
 
 
-def test_an_artifact_holds_what_the_layout_says(tiny: ModuleType) -> None:
+def test_an_artifact_holds_what_the_layout_says() -> None:
     folder = tiny.sealed()
     assert names(folder) == [
         "README.md",
@@ -58,7 +58,7 @@ def test_an_artifact_holds_what_the_layout_says(tiny: ModuleType) -> None:
     assert manifest["preprocessing"] == tiny.preprocessing().to_dict()
 
 
-def test_it_passes_every_check_of_its_own_runtime(tiny: ModuleType) -> None:
+def test_it_passes_every_check_of_its_own_runtime() -> None:
     opened = open_artifact(tiny.sealed(), tiny.policy(model="tiny-kie", min_version=1))
     certificate = opened.certificate
     assert (certificate.issuer, certificate.assurance) == ("the tests", "self-attested")
@@ -71,7 +71,7 @@ def test_it_passes_every_check_of_its_own_runtime(tiny: ModuleType) -> None:
     assert "dp epsilon=1.2" in metadata["hushdoc.summary"]
 
 
-def test_no_file_tells_where_it_was_made(tiny: ModuleType) -> None:
+def test_no_file_tells_where_it_was_made() -> None:
     places = [str(Path.home()), sys.prefix, os.getcwd(), str(tiny.sealed().parent)]
     for path in tiny.sealed().rglob("*"):
         if path.is_file() and path.suffix != ".onnx":
@@ -79,7 +79,7 @@ def test_no_file_tells_where_it_was_made(tiny: ModuleType) -> None:
             assert not [place for place in places if place in text], path
 
 
-def test_the_card_says_what_the_certificate_says(tiny: ModuleType) -> None:
+def test_the_card_says_what_the_certificate_says() -> None:
     card = (tiny.sealed() / "README.md").read_text()
     certificate = read_unverified(tiny.sealed()).certificate
     assert card.startswith("---\nlibrary_name: hushdoc\n")
@@ -90,9 +90,7 @@ def test_the_card_says_what_the_certificate_says(tiny: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("variant", ["int8", "fp16"])
-def test_a_variant_is_an_artifact_of_its_own_that_says_what_it_lost(
-    tiny: ModuleType, variant: str
-) -> None:
+def test_a_variant_is_an_artifact_of_its_own_that_says_what_it_lost(variant: str) -> None:
     folder = tiny.sealed_variant(variant)
     entry = f"onnx/model_{variant}.onnx"
     assert [name for name in names(folder) if name.endswith(".onnx")] == [entry]
@@ -118,7 +116,7 @@ def test_a_variant_is_an_artifact_of_its_own_that_says_what_it_lost(
     assert f"This is the {variant} variant" in (folder / "README.md").read_text()
 
 
-def test_a_variant_answers_as_an_application_reads_it(tiny: ModuleType) -> None:
+def test_a_variant_answers_as_an_application_reads_it() -> None:
     words = ["total", "12.50", "date", "2026-11-21"]
     document = hushdoc.Document.from_words(
         words, [(10, 20 * row, 60, 20 * row + 10) for row in range(4)], width=100, height=100
@@ -138,16 +136,14 @@ def test_a_variant_answers_as_an_application_reads_it(tiny: ModuleType) -> None:
     assert {answer.coverage for answer in found.values()} == {1.0}
 
 
-def test_a_variant_that_loses_too_much_is_refused_unless_the_loss_is_named(
-    tiny: ModuleType, tmp_path: Path
-) -> None:
+def test_a_variant_that_loses_too_much_is_refused_unless_the_loss_is_named(tmp_path: Path) -> None:
     with pytest.raises(ParityError, match="declare the loss that you accept") as raised:
-        export(checkpoint(tiny), tmp_path / "artifact", tiny.release(variant="int8"))
+        export(checkpoint(), tmp_path / "artifact", tiny.release(variant="int8"))
     assert raised.value.code == "VARIANT_LOSES_TOO_MUCH"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_second_run_into_the_same_folder_is_refused(tiny: ModuleType) -> None:
+def test_a_second_run_into_the_same_folder_is_refused() -> None:
     folder = tiny.sealed()
     before = (folder / "privacy.intoto.jsonl").read_bytes()
     with pytest.raises(OutputExistsError, match="already holds something"):
@@ -155,9 +151,7 @@ def test_a_second_run_into_the_same_folder_is_refused(tiny: ModuleType) -> None:
     assert (folder / "privacy.intoto.jsonl").read_bytes() == before
 
 
-def test_a_full_disk_leaves_nothing(
-    tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -168,9 +162,7 @@ def test_a_full_disk_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_claim_that_its_transcript_contradicts_is_never_signed(
-    tiny: ModuleType, tmp_path: Path
-) -> None:
+def test_a_claim_that_its_transcript_contradicts_is_never_signed(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoint"
     tiny.save_checkpoint(folder)
     claim = json.loads((folder / "claim.json").read_text())
@@ -186,7 +178,7 @@ def names_below(folder: Path, root: Path) -> list[str]:
     return [f"{folder.relative_to(root)}/{name}" for name in names(folder)]
 
 
-def test_a_model_with_other_labels_is_refused(tiny: ModuleType, tmp_path: Path) -> None:
+def test_a_model_with_other_labels_is_refused(tmp_path: Path) -> None:
     classifier = tiny.model("layoutlm", labels=LabelSet(fields=("a",)))
     tiny.save_checkpoint(tmp_path / "checkpoint", classifier=classifier)
     with pytest.raises(LabelMismatchError, match="answers 3 tags .* 3 fields needs 7"):
@@ -194,7 +186,7 @@ def test_a_model_with_other_labels_is_refused(tiny: ModuleType, tmp_path: Path) 
     assert not (tmp_path / "artifact").exists()
 
 
-def test_windows_that_the_model_cannot_hold_are_refused(tiny: ModuleType, tmp_path: Path) -> None:
+def test_windows_that_the_model_cannot_hold_are_refused(tmp_path: Path) -> None:
     tiny.save_checkpoint(tmp_path / "checkpoint", settings=tiny.preprocessing(max_tokens=128))
     with pytest.raises(CheckpointError, match="128"):
         export(tmp_path / "checkpoint", tmp_path / "artifact", tiny.release())
@@ -205,19 +197,17 @@ def test_windows_that_the_model_cannot_hold_are_refused(tiny: ModuleType, tmp_pa
     "change", [{"name": ""}, {"version": -1}, {"issuer": ""}, {"expires_at": "tomorrow"}]
 )
 def test_a_certificate_that_cannot_be_read_back_is_never_written(
-    tiny: ModuleType, tmp_path: Path, change: dict[str, object]
+    tmp_path: Path, change: dict[str, object]
 ) -> None:
     with pytest.raises(CertificateError):
-        export(checkpoint(tiny), tmp_path / "artifact", tiny.release(**change))
+        export(checkpoint(), tmp_path / "artifact", tiny.release(**change))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_verb_exports(
-    tiny: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_verb_exports(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "invoice-kie"
     told = ("--version", "3", "--issuer", "Acme")
-    assert tiny.export_command(tmp_path, checkpoint(tiny), "--out", out, *told) == 0
+    assert tiny.export_command(tmp_path, checkpoint(), "--out", out, *told) == 0
     printed, warned = capfd.readouterr()
     assert "sealed and signed" in printed
     assert warned == ""
@@ -227,17 +217,17 @@ def test_the_verb_exports(
     assert hushdoc.verify(out, tiny.policy(min_version=3)).passed
 
 
-def test_the_verb_exports_a_variant_whose_loss_is_named(tiny: ModuleType, tmp_path: Path) -> None:
+def test_the_verb_exports_a_variant_whose_loss_is_named(tmp_path: Path) -> None:
     out = tmp_path / "small"
     more = ("--variant", "int8", "--max-f1-loss", "100")
-    assert tiny.export_command(tmp_path, checkpoint(tiny), "--out", out, *more) == 0
+    assert tiny.export_command(tmp_path, checkpoint(), "--out", out, *more) == 0
     assert read_unverified(out).certificate.model.entry == "onnx/model_int8.onnx"
 
 
-def test_the_verb_needs_a_sound_key(tiny: ModuleType, tmp_path: Path) -> None:
+def test_the_verb_needs_a_sound_key(tmp_path: Path) -> None:
     (tmp_path / "release.key").write_text("not a key")
     with pytest.raises(InputError, match="not a private signing key"):
-        tiny.export_command(tmp_path, checkpoint(tiny), "--out", tmp_path / "artifact")
+        tiny.export_command(tmp_path, checkpoint(), "--out", tmp_path / "artifact")
 
 
 def test_registering_the_subcommand_imports_nothing_heavy() -> None:

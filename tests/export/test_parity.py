@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
+import hushdoc_tiny as tiny
 import numpy as np
 import pytest
 import torch
@@ -17,7 +17,7 @@ from hushdoc_export import graph, parity
 SHAPES = [[2, 12], [1, 3], [5, 2], [3, 33], [1, 64]]
 
 
-def test_a_real_graph_keeps_its_models_answers(tiny: ModuleType) -> None:
+def test_a_real_graph_keeps_its_models_answers() -> None:
     traceable = tiny.traceable(tiny.model("layoutlm"))
     session = Session(graph.serialize(traceable.traced(), notes={}))
     result = parity.compare(traceable, session)
@@ -28,7 +28,7 @@ def test_a_real_graph_keeps_its_models_answers(tiny: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("architecture", ["layoutlm", "layoutlmv3", "lilt"])
-def test_every_architecture_is_sealed_with_its_parity(tiny: ModuleType, architecture: str) -> None:
+def test_every_architecture_is_sealed_with_its_parity(architecture: str) -> None:
     (step,) = read_unverified(tiny.sealed(architecture)).certificate.derivation
     assert step["architecture"] == architecture
     assert step["parity"]["shapes"] == SHAPES
@@ -63,26 +63,26 @@ def answers(change: Any) -> Stub:
     return Stub(answer)
 
 
-def compare(session: Any, tiny: ModuleType) -> dict[str, Any]:
+def compare(session: Any) -> dict[str, Any]:
     return parity.compare(tiny.traceable(logits), session)
 
 
-def test_the_same_answers_agree(tiny: ModuleType) -> None:
-    result = compare(answers(lambda found, inputs: found), tiny)
+def test_the_same_answers_agree() -> None:
+    result = compare(answers(lambda found, inputs: found))
     assert (result["maxDifference"], result["shapes"]) == (0, SHAPES)
 
 
-def test_a_difference_names_its_shape_and_figure(tiny: ModuleType) -> None:
+def test_a_difference_names_its_shape_and_figure() -> None:
     def last_row_only(found: np.ndarray, inputs: dict[str, np.ndarray]) -> np.ndarray:
         if len(found) == 5:
             found[-1, 0] += 0.5
         return found
 
     with pytest.raises(ParityError, match=r"'input_ids': \[5, 2\].* differ by 0.5"):
-        compare(answers(last_row_only), tiny)
+        compare(answers(last_row_only))
 
 
-def test_a_difference_is_relative_to_large_answers(tiny: ModuleType) -> None:
+def test_a_difference_is_relative_to_large_answers() -> None:
     def many(**inputs: Any) -> torch.Tensor:
         return 1e4 * logits(**inputs)
 
@@ -90,7 +90,7 @@ def test_a_difference_is_relative_to_large_answers(tiny: ModuleType) -> None:
     assert 0 < parity.compare(tiny.traceable(many), slightly)["maxDifference"] <= 5.1e-5
 
 
-def test_another_label_counts_unless_the_margin_is_rounding(tiny: ModuleType) -> None:
+def test_another_label_counts_unless_the_margin_is_rounding() -> None:
     def close(input_ids: Any, bbox: Any, attention_mask: Any) -> torch.Tensor:
         return input_ids[..., None] * torch.zeros(2) + torch.tensor([0.5, 0.50005])
 
@@ -108,34 +108,32 @@ def test_another_label_counts_unless_the_margin_is_rounding(tiny: ModuleType) ->
         parity.compare(tiny.traceable(clear), swapped(clear))
 
 
-def test_not_a_number_is_a_difference(tiny: ModuleType) -> None:
+def test_not_a_number_is_a_difference() -> None:
     with pytest.raises(ParityError, match="differ by nan"):
-        compare(answers(lambda found, inputs: found * np.nan), tiny)
+        compare(answers(lambda found, inputs: found * np.nan))
 
 
-def test_another_shape_is_a_difference(tiny: ModuleType) -> None:
+def test_another_shape_is_a_difference() -> None:
     with pytest.raises(ParityError, match="answers"):
-        compare(answers(lambda found, inputs: found[:, :, :2]), tiny)
+        compare(answers(lambda found, inputs: found[:, :, :2]))
 
 
-def test_what_stands_on_padding_does_not_count(tiny: ModuleType) -> None:
+def test_what_stands_on_padding_does_not_count() -> None:
     def spoil_padding(found: np.ndarray, inputs: dict[str, np.ndarray]) -> np.ndarray:
         found[inputs["attention_mask"] == 0] = 99
         return found
 
-    assert compare(answers(spoil_padding), tiny)["maxDifference"] == 0
+    assert compare(answers(spoil_padding))["maxDifference"] == 0
 
 
-def test_a_window_longer_than_the_models_positions_is_a_checkpoint_error(
-    tiny: ModuleType,
-) -> None:
+def test_a_window_longer_than_the_models_positions_is_a_checkpoint_error() -> None:
     traceable = tiny.traceable(tiny.model("layoutlm", positions=40))
     session = Stub(lambda inputs: traceable.answer(inputs))
     with pytest.raises(CheckpointError, match=r"\[1, 64\].*declare what the model can read"):
         parity.compare(traceable, session)
 
 
-def test_probes_are_sound(tiny: ModuleType) -> None:
+def test_probes_are_sound() -> None:
     settings = tiny.preprocessing()
     for probe in tiny.traceable(None).probes:
         ids, boxes, mask = (probe[name] for name in ("input_ids", "bbox", "attention_mask"))

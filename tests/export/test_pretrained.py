@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import hushdoc_tiny as tiny
 import numpy as np
 import pytest
 import torch
@@ -28,7 +28,7 @@ SIZES = {
 }
 
 
-def saved(tiny: ModuleType, folder: Path, model_type: str, **change: Any) -> Path:
+def saved(folder: Path, model_type: str, **change: Any) -> Path:
     """Writes a random classifier as transformers does."""
     torch.manual_seed(5)
     if model_type == "resnet":
@@ -60,20 +60,20 @@ def saved(tiny: ModuleType, folder: Path, model_type: str, **change: Any) -> Pat
     return folder
 
 
-def opened(tiny: ModuleType, folder: Path) -> Any:
+def opened(folder: Path) -> Any:
     policy = hushdoc.Policy.integrity_only(trust=tiny.TRUST)
     return hushdoc.ClassificationModel.load(folder, policy=policy)
 
 
 @pytest.mark.parametrize(("model_type", "before"), [("bert", 0), ("lilt", 1)])
 def test_words_are_classified_as_transformers_does(
-    tiny: ModuleType, tmp_path: Path, model_type: str, before: int
+    tmp_path: Path, model_type: str, before: int
 ) -> None:
-    source = saved(tiny, tmp_path / "source", model_type)
+    source = saved(tmp_path / "source", model_type)
     assert holds_classifier(source)
     release = tiny.release(name="classes")
     folder = export_classifier(source, tmp_path / "model", release, trained_on="our mail")
-    model = opened(tiny, folder)
+    model = opened(folder)
     claim = model.certificate.claim
     assert [data.name for data in claim.protected_data] == ["our mail"]
     assert [guarantee.kind for guarantee in claim.guarantees] == ["none"]
@@ -100,10 +100,8 @@ def test_words_are_classified_as_transformers_does(
     assert found.scores[0].score == pytest.approx(float(wanted.max()), abs=1e-3)
 
 
-def test_the_command_exports_images(
-    tiny: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    source = saved(tiny, tmp_path / "scans", "resnet")
+def test_the_command_exports_images(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    source = saved(tmp_path / "scans", "resnet")
     key = str(tmp_path / "key")
     assert main(["keygen", "--out", key]) == 0
     out = str(tmp_path / "model")
@@ -151,10 +149,8 @@ def _cut(folder: Path) -> None:
     ],
     ids=["no-config", "no-tokenizer", "pickled", "tags-tokens", "cut"],
 )
-def test_other_folders_are_refused(
-    tiny: ModuleType, tmp_path: Path, damage: Any, found: str
-) -> None:
-    source = saved(tiny, tmp_path / "source", "bert")
+def test_other_folders_are_refused(tmp_path: Path, damage: Any, found: str) -> None:
+    source = saved(tmp_path / "source", "bert")
     damage(source)
     release = tiny.release(name="classes")
     with pytest.raises(CheckpointError, match=found):
@@ -162,10 +158,8 @@ def test_other_folders_are_refused(
     assert not (tmp_path / "model").exists()
 
 
-def test_a_model_that_reads_images_beside_words_is_refused(
-    tiny: ModuleType, tmp_path: Path
-) -> None:
-    source = saved(tiny, tmp_path / "source", "layoutlmv3")
+def test_a_model_that_reads_images_beside_words_is_refused(tmp_path: Path) -> None:
+    source = saved(tmp_path / "source", "layoutlmv3")
     release = tiny.release(name="classes")
     with pytest.raises(CheckpointError, match="images beside words"):
         export_classifier(source, tmp_path / "model", release, trained_on="our mail")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
+import hushdoc_tiny as tiny
 import numpy as np
 import onnx
 import pytest
@@ -17,11 +17,11 @@ NOTES = {"hushdoc.certificate_id": "ab" * 16}
 
 
 @pytest.fixture(scope="module", params=["layoutlm", "layoutlmv3", "lilt"])
-def proto(tiny: ModuleType, request: pytest.FixtureRequest) -> Any:
+def proto(request: pytest.FixtureRequest) -> Any:
     return quantize.optimized(tiny.traceable(tiny.model(request.param)).traced(), "basic")
 
 
-def answers(proto: Any, tiny: ModuleType) -> np.ndarray:
+def answers(proto: Any) -> np.ndarray:
     probe = tiny.traceable(None).probes[3]
     logits = Session(graph.serialize(proto, notes=NOTES)).run(probe)[0]
     return logits[probe["attention_mask"].astype(bool)]
@@ -43,13 +43,11 @@ def initializer_types(proto: Any) -> dict[int, int]:
     return found
 
 
-def test_the_basic_level_changes_no_answer_and_uses_standard_operators(
-    proto: Any, tiny: ModuleType
-) -> None:
+def test_the_basic_level_changes_no_answer_and_uses_standard_operators(proto: Any) -> None:
     assert domains(proto) == {""}
     extended = quantize.optimized(proto, "extended")
     assert domains(extended) <= {"", "com.microsoft"}
-    assert answers(extended, tiny) == pytest.approx(answers(proto, tiny), abs=1e-4)
+    assert answers(extended) == pytest.approx(answers(proto), abs=1e-4)
     for made in (proto, extended):
         assert onnx_scan.scan(graph.serialize(made, notes=NOTES)) == NOTES
         assert not [node for node in made.graph.node if node.doc_string]
@@ -61,9 +59,7 @@ def test_the_same_graph_is_optimized_to_the_same_bytes(proto: Any) -> None:
 
 
 @pytest.mark.parametrize("per_channel", [False, True])
-def test_bytes_hold_the_weights_and_the_tables(
-    proto: Any, tiny: ModuleType, per_channel: bool
-) -> None:
+def test_bytes_hold_the_weights_and_the_tables(proto: Any, per_channel: bool) -> None:
     before = proto.SerializeToString(deterministic=True)
     made = quantize.int8(proto, per_channel=per_channel)
     assert proto.SerializeToString(deterministic=True) == before
@@ -72,18 +68,18 @@ def test_bytes_hold_the_weights_and_the_tables(
     # Biases, norms and tables that two operators read stay in floats.
     assert whole > 0.9 * (whole + types[onnx.TensorProto.FLOAT])
     assert bytes_of(made) < 0.45 * bytes_of(proto)
-    expected, found = answers(proto, tiny), answers(made, tiny)
+    expected, found = answers(proto), answers(made)
     assert np.abs(found - expected).max() < 0.2 * np.ptp(expected)
     assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.98
     assert not np.array_equal(found, expected)
 
 
-def test_half_precision_halves_the_file_and_keeps_the_answers(proto: Any, tiny: ModuleType) -> None:
+def test_half_precision_halves_the_file_and_keeps_the_answers(proto: Any) -> None:
     before = proto.SerializeToString(deterministic=True)
     made = quantize.fp16(proto)
     assert proto.SerializeToString(deterministic=True) == before
     assert bytes_of(made) < 0.65 * bytes_of(proto)
-    expected, found = answers(proto, tiny), answers(made, tiny)
+    expected, found = answers(proto), answers(made)
     assert found.dtype == np.float32
     assert np.abs(found - expected).max() < 0.02 * np.ptp(expected)
     onnx.checker.check_model(made)

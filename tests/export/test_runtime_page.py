@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from types import ModuleType
 
+import hushdoc_tiny as tiny
 import pytest
 
 import hushdoc
@@ -34,9 +34,7 @@ def test_limits_are_those_of_the_code() -> None:
     assert session.TRIM_SECONDS == 0.25
 
 
-def test_the_sample_that_exports_runs_but_for_the_loss_of_random_weights(
-    tiny: ModuleType, tmp_path: Path
-) -> None:
+def test_the_sample_that_exports_runs_but_for_the_loss_of_random_weights(tmp_path: Path) -> None:
     names = {
         "checkpoint": tiny.sealed().parent / "checkpoint",
         "out": tmp_path / "artifact",
@@ -50,7 +48,7 @@ def test_the_sample_that_exports_runs_but_for_the_loss_of_random_weights(
     assert read_unverified(tmp_path / "artifact").certificate.model.name == "forms"
 
 
-def test_the_sample_that_loads_runs(tiny: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sample_that_loads_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tiny.sealed().parent)
     names = {"hushdoc": hushdoc, "policy": tiny.policy()}
     exec(compile(LOAD.replace('"model"', '"artifact"'), "docs/runtime.md", "exec"), names)

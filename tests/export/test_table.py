@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import hushdoc_tiny as tiny
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,7 +22,7 @@ from hushdoc_training.table_checkpoint import TableCheckpoint
 SCHEME = FeatureScheme(rows=300, level="token", clusters=4)
 
 
-def parts(tiny: ModuleType, **change: Any) -> dict[str, Any]:
+def parts(**change: Any) -> dict[str, Any]:
     return {
         "weights": np.random.default_rng(1).normal(size=(300, 3)).astype(np.float32),
         "transitions": np.random.default_rng(2).normal(size=(3, 3)),
@@ -34,16 +34,14 @@ def parts(tiny: ModuleType, **change: Any) -> dict[str, Any]:
     }
 
 
-def sealed(tiny: ModuleType, out: Path, *, dtype: str = "float16", **change: Any) -> Path:
-    table = TableCheckpoint(**parts(tiny, **change))
+def sealed(out: Path, *, dtype: str = "float16", **change: Any) -> Path:
+    table = TableCheckpoint(**parts(**change))
     return seal_table(out, table, tiny.release(name="tiny-table"), dtype=dtype)
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [("float16", "F16"), ("int8", "U8")])
-def test_an_artifact_says_what_it_holds(
-    tiny: ModuleType, tmp_path: Path, dtype: str, kind: str
-) -> None:
-    folder = sealed(tiny, tmp_path / "a", dtype=dtype)
+def test_an_artifact_says_what_it_holds(tmp_path: Path, dtype: str, kind: str) -> None:
+    folder = sealed(tmp_path / "a", dtype=dtype)
     artifact = open_artifact(folder, tiny.policy())
     assert {path.name for path in folder.iterdir()} == {
         "README.md",
@@ -78,9 +76,9 @@ def test_an_artifact_says_what_it_holds(
         back = tensors.get_tensor("weights").astype(np.float64)
         if dtype == "int8":
             back = (back - 128) * tensors.get_tensor("scale")
-        exceeds = parts(tiny)["weights"][:, 1:] - parts(tiny)["weights"][:, :1]
+        exceeds = parts()["weights"][:, 1:] - parts()["weights"][:, :1]
         assert np.abs(back - exceeds).max() <= step["largestError"] * 1.0001
-        assert tensors.get_tensor("transitions") == pytest.approx(parts(tiny)["transitions"])
+        assert tensors.get_tensor("transitions") == pytest.approx(parts()["transitions"])
 
 
 TABLES = st.integers(0, 2**32).map(
@@ -155,12 +153,12 @@ def test_raised_weights_keep_their_sign_and_speak_for_no_label_if_they_have_none
 )
 @pytest.mark.parametrize("dtype", ["float16", "int8"])
 def test_a_table_that_is_not_complete_is_not_sealed(
-    tiny: ModuleType, tmp_path: Path, place: Any, value: float, found: str, dtype: str
+    tmp_path: Path, place: Any, value: float, found: str, dtype: str
 ) -> None:
-    weights = parts(tiny)["weights"]
+    weights = parts()["weights"]
     weights[place] = value
     with pytest.raises(CheckpointError, match=found):
-        sealed(tiny, tmp_path / "a", dtype=dtype, weights=weights)
+        sealed(tmp_path / "a", dtype=dtype, weights=weights)
     assert not list(tmp_path.iterdir())
 
 
@@ -175,18 +173,16 @@ def test_a_table_that_is_not_complete_is_not_sealed(
         {"scheme": FeatureScheme(rows=300, level="token")},
     ],
 )
-def test_parts_that_do_not_fit_are_not_sealed(
-    tiny: ModuleType, tmp_path: Path, change: dict[str, Any]
-) -> None:
+def test_parts_that_do_not_fit_are_not_sealed(tmp_path: Path, change: dict[str, Any]) -> None:
     with pytest.raises(CheckpointError):
-        sealed(tiny, tmp_path / "a", **change)
+        sealed(tmp_path / "a", **change)
     assert not list(tmp_path.iterdir())
 
 
-def test_nothing_is_written_over(tiny: ModuleType, tmp_path: Path) -> None:
-    sealed(tiny, tmp_path / "a")
+def test_nothing_is_written_over(tmp_path: Path) -> None:
+    sealed(tmp_path / "a")
     with pytest.raises(OutputExistsError):
-        sealed(tiny, tmp_path / "a")
+        sealed(tmp_path / "a")
     with pytest.raises(ValueError, match="dtype"):
-        sealed(tiny, tmp_path / "b", dtype="int4")
+        sealed(tmp_path / "b", dtype="int4")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]

@@ -7,8 +7,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
+import hushdoc_tiny as tiny
 import pytest
 
 from hushdoc.__main__ import main
@@ -40,9 +40,7 @@ def found(answer: Extraction, numbers: Sequence[int]) -> list[tuple[str, str, li
 
 
 @pytest.mark.parametrize("order", ["given", "reading"])
-def test_what_training_chose_is_what_the_artifact_does(
-    tiny: ModuleType, tmp_path: Path, order: str
-) -> None:
+def test_what_training_chose_is_what_the_artifact_does(tmp_path: Path, order: str) -> None:
     run, out = tmp_path / "run", tmp_path / "artifact"
     asked = ["train", "kie", "--data", "invented:receipt", "--documents", "6", "--public"]
     small = ["--start", "small", "--max-tokens", "64", "--epochs", "0.1", "--quiet"]
@@ -63,9 +61,7 @@ def test_what_training_chose_is_what_the_artifact_does(
     assert (answers == straight) is (order == "reading")
 
 
-def test_answers_are_held_against_labels_by_the_documents_own_numbers(
-    tiny: ModuleType, tmp_path: Path
-) -> None:
+def test_answers_are_held_against_labels_by_the_documents_own_numbers(tmp_path: Path) -> None:
     folder = tiny.resealed(tmp_path / "artifact", settings=tiny.preprocessing(word_order="reading"))
     model = KIEModel.load(folder, policy=tiny.policy(), runtime=Runtime(threads=1))
     config = invented.InventedConfig(document_types=("receipt",))

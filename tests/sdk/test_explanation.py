@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from types import ModuleType
 
+import hushdoc_builders as build
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +20,7 @@ Explained = Callable[..., str]
 
 
 @pytest.fixture
-def explained(build: ModuleType) -> Explained:
+def explained() -> Explained:
     """Returns the explanation of a toy claim: its guarantees, and changes of its fields."""
     return lambda *guarantees, **change: explanation.explain_claim(
         build.claim(*guarantees, **change)
@@ -40,15 +40,13 @@ def test_every_word_of_the_vocabulary_has_an_explanation() -> None:
     assert set(terms.WEIGHTS) <= set(claims.RELEASES)
 
 
-def test_a_guarantee_names_whom_what_and_how_much(build: ModuleType) -> None:
+def test_a_guarantee_names_whom_what_and_how_much() -> None:
     words = guarantees.guarantee_words(build.guarantee(epsilon=8.0, profile=()))
     for part in ("single document", "receives the model file", "2,981", "epsilon 8", "1e-05"):
         assert part in words
 
 
-def test_document_privacy_says_that_authors_are_not_protected(
-    build: ModuleType, explained: Explained
-) -> None:
+def test_document_privacy_says_that_authors_are_not_protected(explained: Explained) -> None:
     text = explained()
     assert "person, author or issuer of several documents is not protected" in text
     assert "There is no unconditional guarantee against: anyone who receives the synth" in text
@@ -56,7 +54,7 @@ def test_document_privacy_says_that_authors_are_not_protected(
     assert "There is no unconditional guarantee against: anyone who receives the model" in nothing
 
 
-def test_kind_none_says_so_first(build: ModuleType, explained: Explained) -> None:
+def test_kind_none_says_so_first(explained: Explained) -> None:
     text = explained(build.guarantee(), build.no_guarantee(unit="user"))
     assert text.startswith("NO GUARANTEE\n  - No privacy guarantee for any person")
     assert text.index("NO GUARANTEE") < text.index("\nGUARANTEES\n")
@@ -64,7 +62,7 @@ def test_kind_none_says_so_first(build: ModuleType, explained: Explained) -> Non
 
 
 def test_what_is_measured_or_conditional_never_stands_under_guarantees(
-    build: ModuleType, explained: Explained
+    explained: Explained,
 ) -> None:
     text = explained(build.guarantee(kind="empirical", epsilon=2.0))
     assert text.startswith("MEASURED, NOT PROVEN\n  - Nothing is proven about any document")
@@ -75,7 +73,7 @@ def test_what_is_measured_or_conditional_never_stands_under_guarantees(
     assert "\nGUARANTEES\n" not in text
 
 
-def test_gaps_are_named(build: ModuleType, explained: Explained) -> None:
+def test_gaps_are_named(explained: Explained) -> None:
     text = explained(
         build.guarantee(
             covers_all_private_accesses=False,
@@ -88,9 +86,7 @@ def test_gaps_are_named(build: ModuleType, explained: Explained) -> None:
         assert part in text
 
 
-def test_an_accountant_that_does_not_bound_is_a_gap(
-    build: ModuleType, explained: Explained
-) -> None:
+def test_an_accountant_that_does_not_bound_is_a_gap(explained: Explained) -> None:
     weak = build.Accountant(name="gdp-clt", library="x", version="1", error_bound=None)
     text = explained(build.guarantee(accountant=weak))
     assert "gdp-clt, which does not bound it" in text
@@ -98,9 +94,7 @@ def test_an_accountant_that_does_not_bound_is_a_gap(
     assert "does not bound it" not in explained()
 
 
-def test_the_central_limit_theorem_is_a_comparison_only(
-    build: ModuleType, explained: Explained
-) -> None:
+def test_the_central_limit_theorem_is_a_comparison_only(explained: Explained) -> None:
     text = explained(build.guarantee(gdp_mu=1.25))
     assert "For comparison alone: the central limit theorem gives mu 1.25" in text
     assert "no guarantee rests on it" in text
@@ -126,7 +120,7 @@ def test_the_central_limit_theorem_is_a_comparison_only(
     ],
 )
 def test_pitfalls_are_named_where_they_apply(
-    build: ModuleType, explained: Explained, change: dict[str, str], words: str
+    explained: Explained, change: dict[str, str], words: str
 ) -> None:
     assert words in explained(build.guarantee(**change))
     assert words not in explained()
@@ -139,7 +133,7 @@ def test_what_is_released_besides_the_model_is_a_limit(explained: Explained) -> 
     assert "No release is declared" in explained(releases=())
 
 
-def test_an_audit_is_shown_with_its_ceiling(build: ModuleType, explained: Explained) -> None:
+def test_an_audit_is_shown_with_its_ceiling(explained: Explained) -> None:
     text = explained(audits=(build.audit(),))
     for part in (
         "epsilon is at least 0.5 at delta 1e-05, with 95 % confidence",
@@ -151,7 +145,7 @@ def test_an_audit_is_shown_with_its_ceiling(build: ModuleType, explained: Explai
     assert "No audit is declared" in explained()
 
 
-def test_a_bound_that_counting_can_not_show_is_questioned(build: ModuleType) -> None:
+def test_a_bound_that_counting_can_not_show_is_questioned() -> None:
     words = " ".join(measurements.audit_words(build.audit(canaries=10, epsilon_lower=4.0)))
     assert "does not come from counting them" in words
     unknown = " ".join(measurements.audit_words(build.audit(canaries=None)))
@@ -162,7 +156,7 @@ def test_a_bound_that_counting_can_not_show_is_questioned(build: ModuleType) -> 
 
 @given(st.integers(1, 10**6), st.floats(0.5, 0.999))
 def test_the_ceiling_is_where_perfect_guesses_become_unlikely_enough(
-    build: ModuleType, canaries: int, confidence: float
+    canaries: int, confidence: float
 ) -> None:
     ceiling = measurements.audit_ceiling(build.audit(canaries=canaries, confidence=confidence))
     assert ceiling is not None
@@ -171,9 +165,7 @@ def test_the_ceiling_is_where_perfect_guesses_become_unlikely_enough(
     assert probability == pytest.approx(1 - confidence, rel=1e-6) or ceiling == 0.0
 
 
-def test_an_issuers_own_bound_above_the_claim_refutes_it(
-    build: ModuleType, explained: Explained
-) -> None:
+def test_an_issuers_own_bound_above_the_claim_refutes_it(explained: Explained) -> None:
     refuted = build.guarantee(epsilon=1.0, profile=(), audit_lower_bound=2.0)
     assert "THAT REFUTES the declared epsilon 1" in explained(refuted)
     text = explained(build.guarantee(audit_lower_bound=0.5))
@@ -181,9 +173,7 @@ def test_an_issuers_own_bound_above_the_claim_refutes_it(
     assert "REFUTES" not in text
 
 
-def test_pre_registered_audits_and_reports_of_others_are_shown(
-    build: ModuleType, explained: Explained
-) -> None:
+def test_pre_registered_audits_and_reports_of_others_are_shown(explained: Explained) -> None:
     text = explained(pre_registered_audits=(build.pre_registered(query_budget=10**6),))
     assert "OPEN TO ANYBODY\n  - Guess. Population: others; up to 1,000,000 queries" in text
     lines = measurements.report_lines([build.audit_report()])
@@ -194,7 +184,7 @@ def test_pre_registered_audits_and_reports_of_others_are_shown(
 @pytest.mark.parametrize(
     "hostile", ["x\x1b[2J\u202ey\r\nz", *(f"a{x}b" for x in "\x07\n\u2066\u200b\x9b")]
 )
-def test_no_text_of_a_claim_steers_a_terminal(build: ModuleType, hostile: str) -> None:
+def test_no_text_of_a_claim_steers_a_terminal(hostile: str) -> None:
     text = explanation.explain(build.hostile(hostile))
     text += "\n".join(measurements.report_lines([build.audit_report(auditor=hostile)]))
     assert not set("\x1b\u202e\r\x07\u2066\u200b\x9b") & set(text)
@@ -203,9 +193,7 @@ def test_no_text_of_a_claim_steers_a_terminal(build: ModuleType, hostile: str) -
     assert arguments.printable("x" * 5000, limit=10) == "x" * 10 + "..."
 
 
-def test_a_large_delta_is_named_when_the_number_is_public(
-    build: ModuleType, explained: Explained
-) -> None:
+def test_a_large_delta_is_named_when_the_number_is_public(explained: Explained) -> None:
     data = build.ProtectedData(
         name="invoices",
         units=(build.ProtectedUnit(unit="document", count=149, count_is_public=True),),
@@ -215,13 +203,13 @@ def test_a_large_delta_is_named_when_the_number_is_public(
     assert "reveal 1 of them on average" in text
 
 
-def test_an_empirical_result_proves_nothing(build: ModuleType) -> None:
+def test_an_empirical_result_proves_nothing() -> None:
     words = guarantees.guarantee_words(build.guarantee(kind="empirical"))
     assert words.startswith("Nothing is proven")
     assert guarantees.meaning(build.guarantee(kind="empirical")) == ()
 
 
-def test_the_bound_on_attackers_is_given_for_every_rate_of_false_alarms(build: ModuleType) -> None:
+def test_the_bound_on_attackers_is_given_for_every_rate_of_false_alarms() -> None:
     (words,) = guarantees.meaning(build.guarantee(epsilon=1.0))
     assert "at most 1 in 10, 100 or 1,000 documents" in words
     assert words.endswith(
@@ -231,7 +219,7 @@ def test_the_bound_on_attackers_is_given_for_every_rate_of_false_alarms(build: M
     assert "at most 100 % of those inside: these numbers alone rule out next to nothing" in words
 
 
-def test_a_condition_is_part_of_the_guarantee(build: ModuleType) -> None:
+def test_a_condition_is_part_of_the_guarantee() -> None:
     words = guarantees.guarantee_words(
         build.guarantee(kind="dp-conditional", condition="if secure.")
     )

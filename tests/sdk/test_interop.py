@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-from types import ModuleType
 from typing import Any
 
+import hushdoc_builders as build
 import pytest
 
 from hushdoc.certificate import statement as certificate_statement
@@ -162,7 +162,7 @@ def test_we_are_stricter_about_keys_of_small_order() -> None:
     assert caught.value.code == "WEAK_KEY"
 
 
-def subjects(build: ModuleType) -> tuple[Any, ...]:
+def subjects() -> tuple[Any, ...]:
     return (
         build.Subject(name="labels.json", sha256="cd" * 32, size=3),
         build.Subject(name=build.ENTRY, sha256="ab" * 32, size=2**40),
@@ -185,9 +185,9 @@ def whole(content: str) -> bytes:
     return strict_json.dumps(json.loads(content, parse_float=number))
 
 
-def test_in_toto_reads_our_statement_and_we_read_theirs(build: ModuleType) -> None:
+def test_in_toto_reads_our_statement_and_we_read_theirs() -> None:
     json_format = pytest.importorskip("google.protobuf.json_format")
-    ours = certificate_statement.statement(build.certify(), subjects(build))
+    ours = certificate_statement.statement(build.certify(), subjects())
     message = json_format.Parse(ours, attestation.Statement([], "", {}).pb)
     statement = attestation.Statement.copy_from_pb(message)
     statement.validate()
@@ -199,7 +199,7 @@ def test_in_toto_reads_our_statement_and_we_read_theirs(build: ModuleType) -> No
     ) == certificate_statement.parse_statement(ours)
 
 
-def test_a_statement_that_in_toto_builds_is_read(build: ModuleType) -> None:
+def test_a_statement_that_in_toto_builds_is_read() -> None:
     from in_toto_attestation.v1.resource_descriptor import ResourceDescriptor
 
     json_format = pytest.importorskip("google.protobuf.json_format")
@@ -210,7 +210,7 @@ def test_a_statement_that_in_toto_builds_is_read(build: ModuleType) -> None:
             digest={"sha256": subject.sha256},
             annotations={"size": subject.size},
         ).pb
-        for subject in subjects(build)
+        for subject in subjects()
     ]
     predicate = strict_json.loads(strict_json.dumps(certified.to_dict()), what="toy")
     built = attestation.Statement(described, certificate_statement.PREDICATE_TYPE, predicate)
@@ -218,13 +218,13 @@ def test_a_statement_that_in_toto_builds_is_read(build: ModuleType) -> None:
     content = whole(json_format.MessageToJson(built.pb))
     found, files = certificate_statement.parse_statement(content)
     assert found.certificate_id == certified.certificate_id
-    assert set(files) == set(subjects(build))
+    assert set(files) == set(subjects())
 
 
-def test_we_are_stricter_about_subjects(build: ModuleType) -> None:
+def test_we_are_stricter_about_subjects() -> None:
     """in-toto has subjects without a size, or with another digest; we hash and measure each."""
     json_format = pytest.importorskip("google.protobuf.json_format")
-    data = json.loads(certificate_statement.statement(build.certify(), subjects(build)))
+    data = json.loads(certificate_statement.statement(build.certify(), subjects()))
     del data["subject"][0]["annotations"]
     message = json_format.ParseDict(data, attestation.Statement([], "", {}).pb)
     attestation.Statement.copy_from_pb(message).validate()

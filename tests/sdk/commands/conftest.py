@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import hushdoc_builders as build
 import hushdoc_command_runs
 import numpy as np
 import pytest
@@ -21,19 +21,19 @@ SCHEME = FeatureScheme(rows=30_011, level="sentence", seed=9, bigrams=False, ski
 
 
 @pytest.fixture
-def sealed(build: ModuleType, key: Any, tmp_path: Path) -> Path:
+def sealed(key: Any, tmp_path: Path) -> Path:
     return build.seal(tmp_path / "a", key)
 
 
 @pytest.fixture
-def trust(build: ModuleType, key: Any, tmp_path: Path) -> Path:
+def trust(key: Any, tmp_path: Path) -> Path:
     path = tmp_path / "trust.json"
     path.write_bytes(build.trust(key).to_json())
     return path
 
 
 @pytest.fixture
-def place(tmp_path: Path, build: ModuleType, key: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path: Path, key: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a model that knows the word "laws", and a policy, as the working directory."""
     weights = np.full((SCHEME.rows, 2), 1e-4, dtype=np.float32)
     weights[:, 0] += 2e-4

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import hushdoc_builders as build
 import pytest
 
 from hushdoc.__main__ import main
@@ -22,11 +22,7 @@ def run(*arguments: str | Path) -> int:
 
 @pytest.mark.parametrize("form", ["cyclonedx", "opendp", "card"])
 def test_every_rendering_names_what_it_renders(
-    build: ModuleType,
-    sealed: Path,
-    tmp_path: Path,
-    form: str,
-    capsys: pytest.CaptureFixture[str],
+    sealed: Path, tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "rendering"
     assert run(sealed, "--format", form, "--out", out) == 0
@@ -51,7 +47,7 @@ def test_renderings_are_in_their_format(sealed: Path, capsys: pytest.CaptureFixt
 
 
 def test_nothing_is_rendered_that_a_trust_store_does_not_trust(
-    build: ModuleType, other_key: Any, sealed: Path, trust: Path, tmp_path: Path
+    other_key: Any, sealed: Path, trust: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "rendering"
     export = (sealed, "--format", "cyclonedx", "--trust", trust, "--out", out)
@@ -63,7 +59,7 @@ def test_nothing_is_rendered_that_a_trust_store_does_not_trust(
 
 
 def test_a_card_takes_fields_only_from_the_file_that_was_signed(
-    build: ModuleType, key: Any, sealed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    key: Any, sealed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (sealed / "labels.json").write_bytes(b'{"fields": ["evil", "one"]} ')
     assert run(sealed, "--format", "card") == 4
@@ -82,7 +78,7 @@ def test_what_is_no_artifact_is_exit_code_4(tmp_path: Path) -> None:
 
 
 def test_no_text_of_a_certificate_steers_the_terminal(
-    build: ModuleType, key: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    key: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     build.seal(tmp_path / "h", key, build.hostile("x\x1b[2J\u202ey\rz"))
     for form in ("cyclonedx", "opendp", "card"):

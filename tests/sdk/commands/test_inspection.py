@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import hushdoc_builders as build
 import pytest
 from hushdoc_command_runs import LIMITS
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("patient_clock")
 
 
 def test_inspecting_says_loudly_that_nothing_was_checked(
-    build: ModuleType, sealed: Path, capsys: pytest.CaptureFixture[str]
+    sealed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("inspect", sealed) == 0
     shown = capsys.readouterr().out
@@ -34,11 +34,7 @@ def test_inspecting_says_loudly_that_nothing_was_checked(
 
 
 def test_inspecting_with_a_trust_store(
-    build: ModuleType,
-    other_key: Any,
-    sealed: Path,
-    trust: Path,
-    capsys: pytest.CaptureFixture[str],
+    other_key: Any, sealed: Path, trust: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("inspect", sealed, "--trust", trust) == 0
     assert capsys.readouterr().out.startswith("Signed by key 0")
@@ -50,7 +46,7 @@ def test_inspecting_with_a_trust_store(
 
 
 def test_a_false_claim_is_shown_as_such(
-    build: ModuleType, key: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    key: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     false = build.certify(build.guarantee(epsilon=1.0, profile=()))
     build.seal_anything(tmp_path / "a", key, certified=false)
@@ -115,19 +111,14 @@ def test_a_damaged_artifact_is_exit_code_4(
 
 
 @pytest.fixture
-def auditor(build: ModuleType, key: Any, other_key: Any) -> bytes:
+def auditor(key: Any, other_key: Any) -> bytes:
     """A trust store in which the other key may sign audits."""
     keys = build.trust(other_key, roles=("audit",)).keys
     return build.TrustStore(keys=(*build.trust(key).keys, *keys)).to_json()
 
 
 def test_audits_of_others_are_shown_if_they_are_trusted(
-    build: ModuleType,
-    other_key: Any,
-    auditor: bytes,
-    sealed: Path,
-    trust: Path,
-    capsys: pytest.CaptureFixture[str],
+    other_key: Any, auditor: bytes, sealed: Path, trust: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     build.append_audit(sealed, other_key)
     assert run("verify", sealed, "--trust", trust, *LIMITS) == 0
@@ -155,12 +146,7 @@ def test_audits_of_others_are_shown_if_they_are_trusted(
 
 
 def test_an_audit_above_the_claim_refuses_and_says_by_which_rule(
-    build: ModuleType,
-    other_key: Any,
-    auditor: bytes,
-    sealed: Path,
-    trust: Path,
-    capsys: pytest.CaptureFixture[str],
+    other_key: Any, auditor: bytes, sealed: Path, trust: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     build.append_audit(sealed, other_key, build.audit_report(build.audit(epsilon_lower=9.0)))
     trust.write_bytes(auditor)
@@ -190,7 +176,7 @@ def test_identity_age_and_adversary_are_demanded(sealed: Path, trust: Path, tmp_
 
 
 def test_a_certificate_that_is_over_is_not_trusted_though_it_is_signed(
-    build: ModuleType, key: Any, trust: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    key: Any, trust: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old = build.certify(issued_at="2020-01-01T00:00:00Z", expires_at="2021-01-01T00:00:00Z")
     build.seal(tmp_path / "old", key, old)
@@ -213,7 +199,7 @@ def test_a_policy_file_says_the_same(sealed: Path, trust: Path, tmp_path: Path) 
 
 
 def test_integrity_only_is_said(
-    build: ModuleType, key: Any, trust: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    key: Any, trust: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     build.seal(tmp_path / "n", key, build.certify(build.no_guarantee()))
     assert run("verify", tmp_path / "n", "--trust", trust, "--integrity-only") == 0
@@ -221,7 +207,7 @@ def test_integrity_only_is_said(
 
 
 def test_no_text_of_a_certificate_steers_the_terminal(
-    build: ModuleType, key: Any, trust: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    key: Any, trust: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     build.seal(tmp_path / "h", key, build.hostile("x\x1b[2J\u202ey\rz"))
     for subcommand in (

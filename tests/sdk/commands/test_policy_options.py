@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import hushdoc_builders as build
 import pytest
 
 from hushdoc.certificate.recompute import RECOMPUTE_MODES
@@ -28,7 +28,7 @@ def parse(line: str) -> Policy:
 
 
 @pytest.fixture(autouse=True)
-def here(build: ModuleType, key: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def here(key: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -40,11 +40,11 @@ def here(build: ModuleType, key: Any, tmp_path: Path, monkeypatch: pytest.Monkey
     )
 
 
-def test_limits_alone_mean_the_defaults_of_a_policy(build: ModuleType, key: Any) -> None:
+def test_limits_alone_mean_the_defaults_of_a_policy(key: Any) -> None:
     assert parse(f"--trust trust.json {LIMITS}") == build.policy(key)
 
 
-def test_every_further_limit_is_handed_on(build: ModuleType, key: Any) -> None:
+def test_every_further_limit_is_handed_on(key: Any) -> None:
     found = parse(
         f"--trust trust.json {LIMITS} --unit page --adversary server --model m --min-version 2 "
         "--adjacency zero-out --adjacency add-remove --max-age-days 30 "
@@ -75,7 +75,7 @@ def test_a_policy_file_can_be_recomputed_more_strictly(way: str) -> None:
     assert parse("--policy policy.toml").recompute == "exact"
 
 
-def test_integrity_only_takes_a_model(build: ModuleType, key: Any) -> None:
+def test_integrity_only_takes_a_model(key: Any) -> None:
     found = parse("--trust trust.json --integrity-only --model m")
     assert (found.privacy_required, found.model) == (False, "m")
 

@@ -9,9 +9,9 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import hushdoc_builders as build
 import hushdoc_command_runs
 import pytest
 from hushdoc_command_runs import public_pem
@@ -38,33 +38,28 @@ def key_file(second: Any, tmp_path: Path) -> Path:
     return path
 
 
-def envelope(sealed: Path, build: ModuleType) -> Path:
+def envelope(sealed: Path) -> Path:
     return sealed / build.ENVELOPE
 
 
-def signers_of(sealed: Path, build: ModuleType, *private: Any) -> int:
+def signers_of(sealed: Path, *private: Any) -> int:
     """Returns how many of these keys have signed the certificate."""
     store = TrustStore.of(TrustedKey.of(item) for item in private)
-    line = envelope(sealed, build).read_bytes().split(b"\n")[0]
+    line = envelope(sealed).read_bytes().split(b"\n")[0]
     return len(dsse.verify(line, store).keys)
 
 
 def test_a_further_signature_meets_a_threshold(
-    build: ModuleType,
-    key: Any,
-    second: Any,
-    sealed: Path,
-    key_file: Path,
-    capsys: pytest.CaptureFixture[str],
+    key: Any, second: Any, sealed: Path, key_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from hushdoc.artifact import artifact
 
-    before = json.loads(envelope(sealed, build).read_bytes())
+    before = json.loads(envelope(sealed).read_bytes())
     assert run(sealed, "--key", key_file) == 0
-    after = json.loads(envelope(sealed, build).read_bytes())
+    after = json.loads(envelope(sealed).read_bytes())
     assert after["payload"] == before["payload"]
     assert after["signatures"][:1] == before["signatures"]
-    assert signers_of(sealed, build, key, second) == 2
+    assert signers_of(sealed, key, second) == 2
     assert set(subjects_of(sealed)) == set(artifact.read_unverified(sealed).subjects)
     shown = capsys.readouterr().out
     assert "invoice-kie" in shown
@@ -73,7 +68,7 @@ def test_a_further_signature_meets_a_threshold(
 
 
 def test_the_artifact_opens_under_a_threshold_of_two(
-    build: ModuleType, key: Any, sealed: Path, tmp_path: Path
+    key: Any, sealed: Path, tmp_path: Path
 ) -> None:
     from datetime import UTC, datetime
 
@@ -90,10 +85,8 @@ def test_the_artifact_opens_under_a_threshold_of_two(
     assert artifact.verify(sealed, policy, now=now).passed
 
 
-def test_further_lines_and_permissions_are_kept(
-    build: ModuleType, sealed: Path, key_file: Path
-) -> None:
-    path = envelope(sealed, build)
+def test_further_lines_and_permissions_are_kept(sealed: Path, key_file: Path) -> None:
+    path = envelope(sealed)
     build.append_audit(sealed, keys.generate_key())
     audit = path.read_bytes().split(b"\n")[1]
     path.chmod(0o640)
@@ -105,11 +98,11 @@ def test_further_lines_and_permissions_are_kept(
     assert not [item for item in sealed.iterdir() if item.name.startswith(".")]
 
 
-def test_a_key_signs_once(build: ModuleType, sealed: Path, key_file: Path) -> None:
+def test_a_key_signs_once(sealed: Path, key_file: Path) -> None:
     run(sealed, "--key", key_file)
-    before = envelope(sealed, build).read_bytes()
+    before = envelope(sealed).read_bytes()
     assert refusal(sealed, "--key", key_file) == "ALREADY_SIGNED"
-    assert envelope(sealed, build).read_bytes() == before
+    assert envelope(sealed).read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -123,15 +116,15 @@ def test_a_key_signs_once(build: ModuleType, sealed: Path, key_file: Path) -> No
     ],
 )
 def test_what_the_certificate_is_not_about_is_not_signed(
-    build: ModuleType, sealed: Path, key_file: Path, name: str, content: bytes | None, code: str
+    sealed: Path, key_file: Path, name: str, content: bytes | None, code: str
 ) -> None:
-    before = envelope(sealed, build).read_bytes()
+    before = envelope(sealed).read_bytes()
     (sealed / name).unlink(missing_ok=True)
     if content is not None:
         (sealed / name).write_bytes(content)
     for way in (("--key", key_file), ("--message", key_file.with_name("m.bin"))):
         assert refusal(sealed, *way) == code
-    assert envelope(sealed, build).read_bytes() == before
+    assert envelope(sealed).read_bytes() == before
     assert not key_file.with_name("m.bin").exists()
 
 
@@ -142,12 +135,12 @@ def test_a_link_is_not_signed(sealed: Path, key_file: Path) -> None:
 
 
 def test_a_claim_that_its_transcript_contradicts_is_not_signed(
-    build: ModuleType, key: Any, key_file: Path, tmp_path: Path
+    key: Any, key_file: Path, tmp_path: Path
 ) -> None:
     false = build.certify(build.guarantee(epsilon=0.1, profile=()))
     folder = build.seal_anything(tmp_path / "false", key, certified=false)
     assert refusal(folder, "--key", key_file) == "EPSILON_NOT_REPRODUCED"
-    assert signers_of(folder, build, key) == 1
+    assert signers_of(folder, key) == 1
 
 
 def test_what_is_no_artifact_is_not_signed(tmp_path: Path, key_file: Path) -> None:
@@ -156,35 +149,29 @@ def test_what_is_no_artifact_is_not_signed(tmp_path: Path, key_file: Path) -> No
     assert refusal(tmp_path / "empty", "--key", key_file) == "MISSING_CERTIFICATE"
 
 
-def test_a_key_that_can_not_be_read_changes_nothing(
-    build: ModuleType, sealed: Path, tmp_path: Path
-) -> None:
-    before = envelope(sealed, build).read_bytes()
+def test_a_key_that_can_not_be_read_changes_nothing(sealed: Path, tmp_path: Path) -> None:
+    before = envelope(sealed).read_bytes()
     assert refusal(sealed, "--key", tmp_path / "none.key") == "BAD_KEY"
-    assert envelope(sealed, build).read_bytes() == before
+    assert envelope(sealed).read_bytes() == before
 
 
 @pytest.mark.parametrize("spelled", ["raw", "base64", "base64 with a line end"])
 def test_a_key_service_signs_the_message(
-    build: ModuleType, key: Any, second: Any, sealed: Path, tmp_path: Path, spelled: str
+    key: Any, second: Any, sealed: Path, tmp_path: Path, spelled: str
 ) -> None:
     message, signature = tmp_path / "message.bin", tmp_path / "message.sig"
     pem = public_pem(second, tmp_path / "service.pem")
     assert run(sealed, "--message", message) == 0
-    assert signers_of(sealed, build, key, second) == 1
+    assert signers_of(sealed, key, second) == 1
     made = keys.sign_message(message.read_bytes(), second)  # what the service does
     written = made if spelled == "raw" else base64.b64encode(made)
     signature.write_bytes(written + (b"\n" if "line" in spelled else b""))
     assert run(sealed, "--signature", signature, "--public-key", pem) == 0
-    assert signers_of(sealed, build, key, second) == 2
+    assert signers_of(sealed, key, second) == 2
 
 
 def test_a_key_service_may_sign_the_digest(
-    build: ModuleType,
-    key: Any,
-    sealed: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    key: Any, sealed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec, utils
@@ -199,14 +186,14 @@ def test_a_key_service_may_sign_the_digest(
     store = tmp_path / "service.trust.json"
     store.write_bytes(TrustStore.of([TrustedKey.of(service, name="x")]).to_json())
     assert run(sealed, "--signature", tmp_path / "m.sig", "--public-key", store) == 0
-    assert signers_of(sealed, build, key, service) == 2
+    assert signers_of(sealed, key, service) == 2
 
 
 def test_a_signature_that_does_not_hold_is_not_attached(
-    build: ModuleType, key: Any, second: Any, sealed: Path, tmp_path: Path
+    key: Any, second: Any, sealed: Path, tmp_path: Path
 ) -> None:
     pem = public_pem(second, tmp_path / "service.pem")
-    before = envelope(sealed, build).read_bytes()
+    before = envelope(sealed).read_bytes()
     signature = tmp_path / "s"
     payload = dsse.read_envelope(before.strip()).payload
     for wrong in (b"", b"hello", b"\xff" * 64, keys.sign_message(payload, second)):
@@ -218,7 +205,7 @@ def test_a_signature_that_does_not_hold_is_not_attached(
     several = tmp_path / "several.json"
     several.write_bytes(build.trust(key, keys.generate_key()).to_json())
     assert refusal(sealed, "--signature", signature, "--public-key", several) == "BAD_KEY"
-    assert envelope(sealed, build).read_bytes() == before
+    assert envelope(sealed).read_bytes() == before
 
 
 def test_a_message_overwrites_nothing(sealed: Path, tmp_path: Path) -> None:
@@ -245,15 +232,11 @@ def test_ways_that_do_not_go_together(sealed: Path, options: tuple[str, ...]) ->
 
 
 def test_no_text_of_a_certificate_steers_the_terminal(
-    build: ModuleType,
-    key: Any,
-    key_file: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    key: Any, key_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hostile = "x\x1b[2J\u202ey"
     folder = build.seal(tmp_path / "h", key, build.hostile(hostile))
-    path = envelope(folder, build)
+    path = envelope(folder)
     line = json.loads(path.read_bytes())
     line["signatures"][0]["keyid"] = hostile
     path.write_text(json.dumps(line) + "\n")
@@ -261,34 +244,32 @@ def test_no_text_of_a_certificate_steers_the_terminal(
     assert not {"\x1b", "\u202e"} & set(capsys.readouterr().out)
 
 
-def test_two_signers_at_once_both_count(
-    build: ModuleType, key: Any, sealed: Path, tmp_path: Path
-) -> None:
+def test_two_signers_at_once_both_count(key: Any, sealed: Path, tmp_path: Path) -> None:
     others = [keys.generate_key() for _ in range(6)]
     files = [tmp_path / f"{number}.key" for number in range(len(others))]
     for private, path in zip(others, files, strict=True):
         keys.write_private_key(private, path)
     with ThreadPoolExecutor(len(files)) as pool:
         assert list(pool.map(lambda path: run(sealed, "--key", path), files)) == [0] * len(files)
-    assert signers_of(sealed, build, key, *others) == 1 + len(others)
+    assert signers_of(sealed, key, *others) == 1 + len(others)
 
 
 def test_an_envelope_that_changes_meanwhile_is_left_alone(
-    build: ModuleType, sealed: Path, key_file: Path, monkeypatch: pytest.MonkeyPatch
+    sealed: Path, key_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = dsse.sign(b"{}", keys.generate_key()) + "\n"
     show = command._print_certificate
 
     def swap(found: Any) -> None:
         show(found)
-        envelope(sealed, build).write_text(other)
+        envelope(sealed).write_text(other)
 
     monkeypatch.setattr(command, "_print_certificate", swap)
     assert refusal(sealed, "--key", key_file) == "CHANGED_DURING_LOAD"
-    assert envelope(sealed, build).read_text() == other
+    assert envelope(sealed).read_text() == other
 
 
-def report_file(build: ModuleType, tmp_path: Path, **change: Any) -> Path:
+def report_file(tmp_path: Path, **change: Any) -> Path:
     data = {**build.audit_report().to_dict(), **change}
     path = tmp_path / "report.json"
     path.write_text(json.dumps({key: value for key, value in data.items() if value is not None}))
@@ -296,15 +277,15 @@ def report_file(build: ModuleType, tmp_path: Path, **change: Any) -> Path:
 
 
 def test_an_auditor_appends_a_line_of_their_own(
-    build: ModuleType, key: Any, second: Any, sealed: Path, key_file: Path, tmp_path: Path
+    key: Any, second: Any, sealed: Path, key_file: Path, tmp_path: Path
 ) -> None:
     from hushdoc.artifact import artifact
 
-    before = envelope(sealed, build).read_bytes()
-    path = report_file(build, tmp_path, certificateId=None)
+    before = envelope(sealed).read_bytes()
+    path = report_file(tmp_path, certificateId=None)
     assert run(sealed, "--key", key_file, "--audit", path) == 0
     assert run(sealed, "--key", key_file, "--audit", path) == 0
-    after = envelope(sealed, build).read_bytes()
+    after = envelope(sealed).read_bytes()
     assert after.startswith(before)
     assert after.count(b"\n") == 3
     auditor = TrustedKey.of(second, name="auditor", roles=("audit",))
@@ -325,25 +306,18 @@ def test_an_auditor_appends_a_line_of_their_own(
     ],
 )
 def test_a_report_that_could_not_be_read_is_not_signed(
-    build: ModuleType,
-    sealed: Path,
-    key_file: Path,
-    tmp_path: Path,
-    change: dict[str, Any],
-    code: str,
+    sealed: Path, key_file: Path, tmp_path: Path, change: dict[str, Any], code: str
 ) -> None:
-    before = envelope(sealed, build).read_bytes()
-    path = report_file(build, tmp_path, **change)
+    before = envelope(sealed).read_bytes()
+    path = report_file(tmp_path, **change)
     assert refusal(sealed, "--key", key_file, "--audit", path) == code
-    assert envelope(sealed, build).read_bytes() == before
+    assert envelope(sealed).read_bytes() == before
 
 
-def test_an_audit_needs_a_key_and_room(
-    build: ModuleType, sealed: Path, key_file: Path, tmp_path: Path
-) -> None:
+def test_an_audit_needs_a_key_and_room(sealed: Path, key_file: Path, tmp_path: Path) -> None:
     from hushdoc.certificate import audit_reports as audits
 
-    path = report_file(build, tmp_path)
+    path = report_file(tmp_path)
     with pytest.raises(SystemExit):
         run(sealed, "--message", tmp_path / "m", "--audit", path)
     for _ in range(audits.MAX_AUDITS):

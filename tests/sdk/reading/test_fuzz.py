@@ -8,9 +8,9 @@ import json
 import random
 from collections import Counter
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import hushdoc_pdf_files as pdfs
 import pytest
 from PIL import Image
 
@@ -26,7 +26,7 @@ VALUES: tuple[Any, ...] = (
 
 
 @pytest.fixture(scope="session")
-def seeds(pdfs: ModuleType, fixtures: Path) -> list[bytes]:
+def seeds(fixtures: Path) -> list[bytes]:
     """Returns a sound file of every format."""
     with Image.open(fixtures / "page.png") as image:
         small = image.convert("L").resize((160, 96))

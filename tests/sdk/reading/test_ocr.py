@@ -8,8 +8,8 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 
+import hushdoc_pdf_files as pdfs
 import pytest
 from hushdoc_processes import in_python
 from PIL import Image
@@ -64,8 +64,8 @@ def test_auto_takes_rapidocr_where_it_is_installed(fixtures: Path) -> None:
 
 
 @pytest.mark.tesseract
-def test_auto_reads_only_the_pages_without_text(pdfs: ModuleType, fixtures: Path) -> None:
-    scan = image_page(pdfs, fixtures / "page.png")
+def test_auto_reads_only_the_pages_without_text(fixtures: Path) -> None:
+    scan = image_page(fixtures / "page.png")
     document = open_document(scan)
     assert [word.text for word in document.pages[0].words] == ["typed"]
     assert [word.text for word in document.pages[1].words] == TEXT
@@ -79,24 +79,20 @@ def test_auto_reads_only_the_pages_without_text(pdfs: ModuleType, fixtures: Path
     assert bare.source.ocr is None
 
 
-def test_a_number_stamped_on_a_scan_does_not_hide_its_text(
-    pdfs: ModuleType, fixtures: Path
-) -> None:
-    stamped = image_page(pdfs, fixtures / "page.png", stamp=pdfs.shown("A-0017", x=500, y=20))
+def test_a_number_stamped_on_a_scan_does_not_hide_its_text(fixtures: Path) -> None:
+    stamped = image_page(fixtures / "page.png", stamp=pdfs.shown("A-0017", x=500, y=20))
     document = open_document(stamped)
     assert document.source.ocr_pages == (1,)
     assert {*TEXT, "A-0017"} <= {word.text for word in document.pages[1].words}
 
 
-def test_a_stamped_scan_in_strips_is_read_whole(pdfs: ModuleType, fixtures: Path) -> None:
-    stamped = image_page(
-        pdfs, fixtures / "page.png", stamp=pdfs.shown("A-0017", x=500, y=20), strips=3
-    )
+def test_a_stamped_scan_in_strips_is_read_whole(fixtures: Path) -> None:
+    stamped = image_page(fixtures / "page.png", stamp=pdfs.shown("A-0017", x=500, y=20), strips=3)
     document = open_document(stamped)
     assert {*TEXT, "A-0017"} <= {word.text for word in document.pages[1].words}
 
 
-def image_page(pdfs: ModuleType, path: Path, stamp: bytes = b"", strips: int = 1) -> bytes:
+def image_page(path: Path, stamp: bytes = b"", strips: int = 1) -> bytes:
     """Returns a PDF file: a page of text, then one that shows an image, in strips."""
     with Image.open(path) as image:
         grey = image.convert("L")

@@ -6,8 +6,8 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
+import hushdoc_pdf_files as pdfs
 import pytest
 from hushdoc_processes import in_python
 
@@ -25,7 +25,7 @@ HEAVY = ("PIL", "cryptography", "numpy", "onnxruntime", "pypdfium2", "rapidocr")
 
 
 @pytest.fixture
-def samples(pdfs: ModuleType, fixtures: Path) -> dict[str, bytes]:
+def samples(fixtures: Path) -> dict[str, bytes]:
     """Returns content of every format, and the name of what it is."""
     own = Document.from_words(["a"], [(0, 0, 9, 9)], width=10, height=10, id="own")
     return {

@@ -7,8 +7,8 @@ import os
 import pickle
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
+import hushdoc_pdf_files as pdfs
 import pytest
 from hushdoc_documents import Found, OneWord, nothing_found
 from PIL import Image
@@ -58,7 +58,7 @@ def test_a_file_that_changed_is_not_drawn(tmp_path: Path, size: tuple[int, int])
     assert open_document(path, ocr=OneWord()).pages[0].width == size[0]
 
 
-def test_a_pdf_file_that_changed_is_not_drawn(tmp_path: Path, pdfs: ModuleType) -> None:
+def test_a_pdf_file_that_changed_is_not_drawn(tmp_path: Path) -> None:
     path = tmp_path / "a.pdf"
     path.write_bytes(pdfs.file([pdfs.shown("Total due")]))
     opened = [open_document(path), with_image(path)]
@@ -133,7 +133,7 @@ def test_every_view_is_held_to_the_limits_of_the_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["pdf", "image", "bytes", "document"])
-def test_every_reader_keeps_its_limits(tmp_path: Path, pdfs: ModuleType, form: str) -> None:
+def test_every_reader_keeps_its_limits(tmp_path: Path, form: str) -> None:
     limits = ReadingLimits(max_pixels=70_000_000)
     drawn = image(tmp_path / "a.png", WHITE)
     words = [Word(text="hi", box=Box(x0=1, y0=1, x1=2, y1=2))]

@@ -7,8 +7,8 @@ import threading
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
+import hushdoc_pdf_files as pdfs
 import numpy as np
 import pytest
 
@@ -49,7 +49,7 @@ def outcome(content: bytes, **options: object) -> list[list[str]] | str:
 BROKEN = ("UNSUPPORTED_FORMAT", "EMPTY_DOCUMENT", "OCR_REQUIRED")
 
 
-def test_the_words_of_every_page_are_read_in_order(pdfs: ModuleType) -> None:
+def test_the_words_of_every_page_are_read_in_order() -> None:
     content = pdfs.file([pdfs.shown("Total due 12.50"), pdfs.shown("Page two")])
     document = read(content)
     assert texts(document) == [["Total", "due", "12.50"], ["Page", "two"]]
@@ -61,9 +61,7 @@ def test_the_words_of_every_page_are_read_in_order(pdfs: ModuleType) -> None:
 
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 @pytest.mark.parametrize("crop", ["", "/CropBox [60 600 400 740]"])
-def test_the_ink_of_a_word_stands_in_its_box(
-    pdfs: ModuleType, tmp_path: Path, rotation: int, crop: str
-) -> None:
+def test_the_ink_of_a_word_stands_in_its_box(tmp_path: Path, rotation: int, crop: str) -> None:
     path = tmp_path / "page.pdf"
     path.write_bytes(pdfs.file([pdfs.shown("Total 12.50")], extra=f"/Rotate {rotation} {crop}"))
     (page,) = open_document(path, ocr="none").pages
@@ -83,7 +81,7 @@ def test_the_ink_of_a_word_stands_in_its_box(
     assert total == 0 == ink.sum()
 
 
-def test_what_stands_in_the_fields_of_a_form_is_read(pdfs: ModuleType) -> None:
+def test_what_stands_in_the_fields_of_a_form_is_read() -> None:
     look = b"BT /F1 12 Tf 2 5 Td (Ada Lovelace) Tj ET"
     objects = [
         b"<< /Fields [13 0 R] /DA (/F1 12 Tf) /DR << /Font << /F1 3 0 R >> >> >>",
@@ -101,7 +99,7 @@ def test_what_stands_in_the_fields_of_a_form_is_read(pdfs: ModuleType) -> None:
     assert texts(read(content)) == [["Name:", "Ada", "Lovelace"]]
 
 
-def test_an_encrypted_file_needs_its_password(pdfs: ModuleType, tmp_path: Path) -> None:
+def test_an_encrypted_file_needs_its_password(tmp_path: Path) -> None:
     path = tmp_path / "secret.pdf"
     path.write_bytes(pdfs.file([pdfs.shown("Total due")], password="swordfish"))
     for password, said in ((None, "needs a password"), ("guess", "does not open with this")):
@@ -125,7 +123,7 @@ def test_an_encrypted_file_needs_its_password(pdfs: ModuleType, tmp_path: Path) 
     assert read(empty).num_words == 4
 
 
-def test_thousands_of_pages_are_refused_before_one_is_read(pdfs: ModuleType) -> None:
+def test_thousands_of_pages_are_refused_before_one_is_read() -> None:
     content = pdfs.file([pdfs.shown("x")] * 5000)
     with pytest.raises(LimitExceededError, match="5000 pages; at most 1000"):
         read(content)
@@ -133,12 +131,12 @@ def test_thousands_of_pages_are_refused_before_one_is_read(pdfs: ModuleType) -> 
     assert len(document.pages) == document.num_words == 5000
 
 
-def test_a_file_without_pages_is_empty(pdfs: ModuleType) -> None:
+def test_a_file_without_pages_is_empty() -> None:
     with pytest.raises((EmptyDocumentError, UnsupportedFormatError)):
         read(pdfs.file([]))
 
 
-def test_a_page_of_images_asks_for_ocr(pdfs: ModuleType) -> None:
+def test_a_page_of_images_asks_for_ocr() -> None:
     with pytest.raises(OCRRequiredError, match="ocr is"):
         read(pdfs.file([b"0 0 100 100 re f"]))
     assert texts(read(pdfs.file([b"0 0 100 100 re f", pdfs.shown("text")]))) == [[], ["text"]]
@@ -156,7 +154,7 @@ LOOPS = {
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_files_that_refer_to_themselves_end(pdfs: ModuleType, name: str) -> None:
+def test_files_that_refer_to_themselves_end(name: str) -> None:
     content = pdfs.file([pdfs.shown("Total due 12.50")])
     old, new = LOOPS[name]
     changed = content.replace(old, new)
@@ -165,14 +163,14 @@ def test_files_that_refer_to_themselves_end(pdfs: ModuleType, name: str) -> None
     assert texts(read(content)) == [["Total", "due", "12.50"]]
 
 
-def test_a_previous_table_that_is_the_same_table_ends(pdfs: ModuleType) -> None:
+def test_a_previous_table_that_is_the_same_table_ends() -> None:
     content = pdfs.file([pdfs.shown("Total")])
     start = content.rindex(b"xref\n0")
     changed = content.replace(b"/Root 1 0 R", f"/Root 1 0 R /Prev {start}".encode())
     assert outcome(changed) in ([["Total"]], *BROKEN)
 
 
-def test_scripts_are_never_run(pdfs: ModuleType, tmp_path: Path) -> None:
+def test_scripts_are_never_run(tmp_path: Path) -> None:
     script = b"<< /S /JavaScript /JS (this.getField\\('x'\\).value = 'run'; app.alert\\('hi'\\)) >>"
     launch = b"<< /S /Launch /F (touch %s) >>" % str(tmp_path / "ran").encode()
     content = pdfs.file(
@@ -186,7 +184,7 @@ def test_scripts_are_never_run(pdfs: ModuleType, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.9])
-def test_files_cut_short_are_told_or_mended(pdfs: ModuleType, share: float) -> None:
+def test_files_cut_short_are_told_or_mended(share: float) -> None:
     content = pdfs.file([pdfs.shown("Total due 12.50")])
     found = outcome(content[: int(share * len(content))])
     assert found in ([["Total", "due", "12.50"]], *BROKEN)
@@ -202,7 +200,7 @@ def test_a_head_alone_is_no_file(content: bytes) -> None:
 @pytest.mark.parametrize(
     "box", ["[0 0 0 0]", "[0 0 100000 100000]", "[612 792 0 0]", "[0 0 1 14400]", "[0 0 9e9 9e9]"]
 )
-def test_pages_of_any_size_fit_the_limits(pdfs: ModuleType, box: str) -> None:
+def test_pages_of_any_size_fit_the_limits(box: str) -> None:
     limits = ReadingLimits(max_pixels=10_000_000)
     content = pdfs.file([pdfs.shown("Total", x=0.1, y=0.1, size=0.5)], box=box)
     found = outcome(content, limits=limits)
@@ -212,7 +210,7 @@ def test_pages_of_any_size_fit_the_limits(pdfs: ModuleType, box: str) -> None:
         assert page.width * page.height <= limits.max_pixels
 
 
-def test_a_word_divided_over_two_lines_is_two_words(pdfs: ModuleType) -> None:
+def test_a_word_divided_over_two_lines_is_two_words() -> None:
     lines = [pdfs.shown("with man-", y=700), pdfs.shown("agement of", y=672)]
     (page,) = read(pdfs.file([b"".join(lines)])).pages
     assert [word.text for word in page.words] == ["with", "man-", "agement", "of"]
@@ -221,7 +219,7 @@ def test_a_word_divided_over_two_lines_is_two_words(pdfs: ModuleType) -> None:
 
 @pytest.mark.parametrize("size", [(50, 50), (5000, 1), (1, 5000), (3, 800_000)])
 def test_a_page_is_drawn_in_any_shape_without_growing(
-    pdfs: ModuleType, tmp_path: Path, size: tuple[int, int]
+    tmp_path: Path, size: tuple[int, int]
 ) -> None:
     (tmp_path / "a.pdf").write_bytes(pdfs.file([pdfs.shown("Total")]))
     page = Page(width=size[0], height=size[1], words=(), image=tmp_path / "a.pdf")
@@ -229,18 +227,18 @@ def test_a_page_is_drawn_in_any_shape_without_growing(
     assert drawn.size == size
 
 
-def test_a_page_of_millions_of_letters_is_refused(pdfs: ModuleType) -> None:
+def test_a_page_of_millions_of_letters_is_refused() -> None:
     lines = [pdfs.shown("x" * 1000, x=9, y=9 + 0.7 * n, size=1) for n in range(1100)]
     with pytest.raises(LimitExceededError, match="characters; at most 1000000"):
         read(pdfs.file([b"".join(lines)]))
 
 
-def test_words_off_the_page_are_not_on_it(pdfs: ModuleType) -> None:
+def test_words_off_the_page_are_not_on_it() -> None:
     content = pdfs.file([pdfs.shown("here") + pdfs.shown("there", x=900)])
     assert texts(read(content)) == [["here"]]
 
 
-def test_text_without_a_map_to_characters_is_not_trusted(pdfs: ModuleType) -> None:
+def test_text_without_a_map_to_characters_is_not_trusted() -> None:
     """A font whose codes mean private characters: what OCR is for."""
     to_unicode = b"1 beginbfrange <20> <7E> <E020> endbfrange"
     cmap = (
@@ -258,7 +256,7 @@ def test_text_without_a_map_to_characters_is_not_trusted(pdfs: ModuleType) -> No
     assert texts(document) == [["unreadable"]]
 
 
-def test_many_threads_may_read_at_once(pdfs: ModuleType) -> None:
+def test_many_threads_may_read_at_once() -> None:
     files = [pdfs.file([pdfs.shown(f"number {n}")] * 5) for n in range(8)]
     found: dict[int, list[list[str]]] = {}
 
@@ -278,7 +276,7 @@ def pages(content: bytes) -> list[TextPage]:
     return list(text_pages(content, id="x", limits=ReadingLimits()))
 
 
-def drawn(pdfs: ModuleType, content: bytes) -> bytes:
+def drawn(content: bytes) -> bytes:
     """Returns a file of one page that may draw the image /Im1."""
     file: bytes = pdfs.file(
         [content], objects=[pdfs.image(2, 2, b"\x80" * 4)], shows="/XObject << /Im1 12 0 R >>"
@@ -291,39 +289,35 @@ WHOLE = {"size": (612, 792), "top": 792, "height": 792}
 
 @pytest.mark.parametrize("number", [1, 3, 8, 500])
 @pytest.mark.parametrize("stamp", ["", "Received 2026"])
-def test_a_scan_in_strips_is_a_scan(pdfs: ModuleType, number: int, stamp: str) -> None:
+def test_a_scan_in_strips_is_a_scan(number: int, stamp: str) -> None:
     content = pdfs.strips(number, **WHOLE) + (pdfs.shown(stamp) if stamp else b"")
-    (page,) = pages(drawn(pdfs, content))
+    (page,) = pages(drawn(content))
     assert page.needs_ocr
     assert page.scan
     assert not page.blank
 
 
 @pytest.mark.parametrize("rotation", ["", "/Rotate 90", "/CropBox [0 200 612 792]"])
-def test_the_share_that_images_cover_is_that_of_the_page_shown(
-    pdfs: ModuleType, rotation: str
-) -> None:
+def test_the_share_that_images_cover_is_that_of_the_page_shown(rotation: str) -> None:
     for height, scan in ((0.4, False), (0.6, True)):
         bottom, top = (200, 792) if "Crop" in rotation else (0, 792)
         share = int(height * (top - bottom))
         content = pdfs.strips(5, size=(612, 792), top=top, height=share) + pdfs.shown(
             "stamp", y=300
         )
-        file = drawn(pdfs, content).replace(b"/Contents", f"{rotation} /Contents".encode())
+        file = drawn(content).replace(b"/Contents", f"{rotation} /Contents".encode())
         (page,) = pages(file)
         assert page.scan is scan
 
 
-def test_images_on_one_another_cover_what_one_of_them_does(pdfs: ModuleType) -> None:
+def test_images_on_one_another_cover_what_one_of_them_does() -> None:
     logos = pdfs.strips(1, size=(612, 792), top=792, height=99) * 20
-    (page,) = pages(drawn(pdfs, logos + pdfs.shown("Total due")))
+    (page,) = pages(drawn(logos + pdfs.shown("Total due")))
     assert not page.needs_ocr
 
 
 @pytest.mark.parametrize(("scale", "scan"), [(0.75, True), (0.1, False)])
-def test_images_inside_forms_are_found_where_they_are_shown(
-    pdfs: ModuleType, scale: float, scan: bool
-) -> None:
+def test_images_inside_forms_are_found_where_they_are_shown(scale: float, scan: bool) -> None:
     content = b"q 2 0 0 2 0 0 cm /Fm1 Do Q\n" + pdfs.shown("stamp")
     objects = [
         pdfs.form(
@@ -343,13 +337,13 @@ def test_images_inside_forms_are_found_where_they_are_shown(
     assert page.scan is scan
 
 
-def header(pdfs: ModuleType, number: int = 25) -> bytes:
+def header(number: int = 25) -> bytes:
     line: bytes = pdfs.shown(" ".join(f"header{n}" for n in range(number)), x=9, y=780, size=5)
     return line
 
 
-def test_many_words_on_a_image_are_told_not_to_be_all(pdfs: ModuleType) -> None:
-    content = drawn(pdfs, pdfs.strips(3, **WHOLE) + header(pdfs))
+def test_many_words_on_a_image_are_told_not_to_be_all() -> None:
+    content = drawn(pdfs.strips(3, **WHOLE) + header())
     with pytest.warns(ReadingWarning, match="cover most of page 0 of 'scan'") as told:
         document = open_document(content, id="scan")
     assert told[0].filename == __file__
@@ -365,12 +359,12 @@ def test_many_words_on_a_image_are_told_not_to_be_all(pdfs: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("where", ["without ink", "under the image"])
-def test_what_an_ocr_program_wrote_below_a_scan_is_its_text(pdfs: ModuleType, where: str) -> None:
+def test_what_an_ocr_program_wrote_below_a_scan_is_its_text(where: str) -> None:
     scan = pdfs.strips(3, **WHOLE)
-    content = b"3 Tr " + scan + header(pdfs) if "ink" in where else header(pdfs) + scan
+    content = b"3 Tr " + scan + header() if "ink" in where else header() + scan
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        document = open_document(drawn(pdfs, content))
+        document = open_document(drawn(content))
     assert document.num_words == 25
     assert document.source == Source(reader="pdf")
 
@@ -383,7 +377,7 @@ def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_engine")
-def test_an_empty_page_needs_no_ocr(pdfs: ModuleType) -> None:
+def test_an_empty_page_needs_no_ocr() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         document = open_document(pdfs.file([b"", pdfs.shown("Total due"), b" q Q "]))
@@ -395,7 +389,7 @@ def test_an_empty_page_needs_no_ocr(pdfs: ModuleType) -> None:
 
 
 @pytest.mark.usefixtures("no_engine")
-def test_pages_that_only_ocr_could_read_are_told_where_others_have_words(pdfs: ModuleType) -> None:
+def test_pages_that_only_ocr_could_read_are_told_where_others_have_words() -> None:
     frame = b"0 0 100 100 re f"
     content = pdfs.file([frame, pdfs.shown("Total due"), frame])
     said = r"Pages 0, 2 of 'a' can be read by OCR.*hushdoc\[ocr\]"
@@ -407,9 +401,7 @@ def test_pages_that_only_ocr_could_read_are_told_where_others_have_words(pdfs: M
         open_document(pdfs.file([frame]))
 
 
-def test_so_many_objects_are_looked_at_and_no_more(
-    pdfs: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_so_many_objects_are_looked_at_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two kilobytes that draw a thousand times, and an image after all of them."""
     objects = [
         pdfs.form(

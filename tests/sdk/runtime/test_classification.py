@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import hushdoc_tiny as tiny
 import numpy as np
 import pytest
 import torch
@@ -98,7 +98,7 @@ def image_model(architecture: str) -> Any:
     return inner.eval()
 
 
-def exported(tiny: ModuleType, out: Path, architecture: str, **change: Any) -> Path:
+def exported(out: Path, architecture: str, **change: Any) -> Path:
     release = Release(key=tiny.KEY, name="tiny-classifier", issuer="the tests")
     settings: dict[str, Any] = {"labels": LABELS, "claim": tiny.claim()}
     if architecture in ("resnet", "convnext", "beit"):
@@ -114,16 +114,16 @@ def exported(tiny: ModuleType, out: Path, architecture: str, **change: Any) -> P
 
 
 @pytest.fixture(scope="module")
-def policy(tiny: ModuleType) -> Policy:
+def policy() -> Policy:
     return tiny.policy()
 
 
 @pytest.fixture(scope="module")
-def load(tiny: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def load(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Returns what exports an architecture and loads it."""
 
     def load(architecture: str) -> ClassificationModel:
-        folder = exported(tiny, tmp_path_factory.mktemp("models") / architecture, architecture)
+        folder = exported(tmp_path_factory.mktemp("models") / architecture, architecture)
         return ClassificationModel.load(folder, policy=tiny.policy(), runtime=Runtime(threads=1))
 
     return load
@@ -155,9 +155,9 @@ SLOW = [
 
 @pytest.mark.parametrize("architecture", ["bert", "layoutlm", *SLOW])
 def test_models_of_text_and_layout_answer_like_torch(
-    tiny: ModuleType, policy: Policy, tmp_path: Path, architecture: str
+    policy: Policy, tmp_path: Path, architecture: str
 ) -> None:
-    folder = exported(tiny, tmp_path / "artifact", architecture)
+    folder = exported(tmp_path / "artifact", architecture)
     loaded = ClassificationModel.load(folder, policy=policy)
     assert loaded.modality == ("text" if architecture == "bert" else "layout")
     asked = document(9)
@@ -178,9 +178,9 @@ def test_models_of_text_and_layout_answer_like_torch(
 
 @pytest.mark.parametrize("architecture", ["resnet", "convnext", "beit"])
 def test_models_of_images_answer_like_torch(
-    tiny: ModuleType, policy: Policy, tmp_path: Path, architecture: str
+    policy: Policy, tmp_path: Path, architecture: str
 ) -> None:
-    folder = exported(tiny, tmp_path / "artifact", architecture)
+    folder = exported(tmp_path / "artifact", architecture)
     loaded = ClassificationModel.load(folder, policy=policy)
     assert loaded.modality == "image"
     paths = [scan(tmp_path / f"{number}.png", number) for number in range(3)]
@@ -208,7 +208,7 @@ def scan(path: Path, seed: int) -> Path:
     return path
 
 
-def test_long_documents_are_read_whole(text: ClassificationModel, tiny: ModuleType) -> None:
+def test_long_documents_are_read_whole(text: ClassificationModel) -> None:
     encoder = Encoder(tiny.tokenizer_json(), tiny.preprocessing(overlap=0))
     one, other = document(8), document(9)
     both = Document(id="d", pages=(*one.pages, *other.pages))
@@ -251,10 +251,10 @@ SCORING = Scoring(
 
 
 def test_scores_are_calibrated_and_the_unsure_abstains(
-    tiny: ModuleType, policy: Policy, tmp_path: Path, text: ClassificationModel
+    policy: Policy, tmp_path: Path, text: ClassificationModel
 ) -> None:
     settings = tiny.preprocessing(overlap=0, scores=SCORING)
-    folder = exported(tiny, tmp_path / "artifact", "bert", preprocessing=settings)
+    folder = exported(tmp_path / "artifact", "bert", preprocessing=settings)
     loaded = ClassificationModel.load(folder, policy=policy)
     raw = text.classify(document(9), top_k=4)
     answer = loaded.classify(document(9), top_k=4)
@@ -323,10 +323,10 @@ def test_several_pages_of_a_tiff_are_several_images(
     assert whole == pytest.approx(list(mean / mean.sum()), abs=1e-5)
 
 
-def test_other_labels_are_refused(tiny: ModuleType, tmp_path: Path) -> None:
+def test_other_labels_are_refused(tmp_path: Path) -> None:
     for wrong in (LABELS[:3], [*LABELS[:3], LABELS[0]]):
         with pytest.raises(LabelMismatchError, match="answers with 4 numbers"):
-            exported(tiny, tmp_path / "artifact", "resnet", labels=wrong)
+            exported(tmp_path / "artifact", "resnet", labels=wrong)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -340,10 +340,10 @@ def test_other_labels_are_refused(tiny: ModuleType, tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_export_is_refused(
-    tiny: ModuleType, policy: Policy, tmp_path: Path, monkeypatch: Any, content: bytes, told: str
+    policy: Policy, tmp_path: Path, monkeypatch: Any, content: bytes, told: str
 ) -> None:
     monkeypatch.setattr("hushdoc_export.classification._named", lambda labels: content)
-    folder = exported(tiny, tmp_path / "artifact", "resnet")
+    folder = exported(tmp_path / "artifact", "resnet")
     with pytest.raises(ArtifactError, match=told):
         ClassificationModel.load(folder, policy=policy)
 

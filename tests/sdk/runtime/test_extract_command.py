@@ -7,11 +7,11 @@ import io
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import hushdoc_command_runs
 import hushdoc_pdf_files as pdfs
+import hushdoc_tiny as tiny
 import pytest
 from hushdoc_processes import interpreter
 from PIL import Image
@@ -32,7 +32,7 @@ def document(name: str, words: int = 12) -> Document:
 
 
 @pytest.fixture
-def place(tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with documents, a trust store and a policy, as the working directory."""
     for name in ("a", "b"):
         (tmp_path / f"{name}.json").write_text(json.dumps(document(name).to_dict()))
@@ -46,15 +46,13 @@ def place(tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return tmp_path
 
 
-def run(tiny: ModuleType, *arguments: str, policy: str = "--policy policy.toml") -> int:
+def run(*arguments: str, policy: str = "--policy policy.toml") -> int:
     """Runs the subcommand inside this process."""
     return hushdoc_command_runs.run("extract", tiny.sealed(), *arguments, *policy.split())
 
 
-def test_people_get_a_table(
-    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert run(tiny, "a.json", "--threads", "1") == 0
+def test_people_get_a_table(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("a.json", "--threads", "1") == 0
     printed, warned = capfd.readouterr()
     assert warned == ""
     lines = printed.splitlines()
@@ -66,44 +64,39 @@ def test_people_get_a_table(
 
 
 def test_programs_get_json_that_can_be_read_back(
-    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
+    place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(tiny, "nested.json", "--json") == 0
+    assert run("nested.json", "--json") == 0
     alone = Extraction.from_dict(json.loads(capfd.readouterr().out))
     assert alone.document_id == "nested"
-    assert run(tiny, "a.json", "b.json", "--json") == 0
+    assert run("a.json", "b.json", "--json") == 0
     both = [Extraction.from_dict(item) for item in json.loads(capfd.readouterr().out)]
     assert [item.document_id for item in both] == ["a", "b"]
-    assert run(tiny, "a.json", "b.json", "--jsonl") == 0
+    assert run("a.json", "b.json", "--jsonl") == 0
     lines = capfd.readouterr().out.splitlines()
     assert [Extraction.from_dict(json.loads(line)) for line in lines] == both
 
 
-def test_spreadsheets_get_rows(
-    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert run(tiny, "a.json", "b.json", "--csv") == 0
+def test_spreadsheets_get_rows(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("a.json", "b.json", "--csv") == 0
     rows = list(csv.DictReader(io.StringIO(capfd.readouterr().out)))
     assert {row["document_id"] for row in rows} == {"a", "b"}
     assert all(0 <= float(row["score"]) <= 1 for row in rows)
 
 
 def test_standard_input_is_a_document(
-    tiny: ModuleType,
-    place: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    place: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = json.dumps(document("piped").to_dict()).encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-    assert run(tiny, "-", "--json") == 0
+    assert run("-", "--json") == 0
     assert json.loads(capfd.readouterr().out)["document_id"] == "piped"
 
 
 def test_one_bad_document_does_not_stop_the_others(
-    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
+    place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(tiny, "a.json", "bad.json", "missing.json", "b.json", "--jsonl") == 7
+    assert run("a.json", "bad.json", "missing.json", "b.json", "--jsonl") == 7
     printed, warned = capfd.readouterr()
     answers = [json.loads(line) for line in printed.splitlines()]
     assert [answer["document_id"] for answer in answers] == ["a", "bad.json", "missing.json", "b"]
@@ -124,31 +117,24 @@ def test_one_bad_document_does_not_stop_the_others(
     ],
 )
 def test_a_file_that_is_no_document_is_told(
-    tiny: ModuleType,
-    place: Path,
-    capfd: pytest.CaptureFixture[str],
-    content: bytes,
-    code: str,
-    text: str,
+    place: Path, capfd: pytest.CaptureFixture[str], content: bytes, code: str, text: str
 ) -> None:
     (place / "x.json").write_bytes(content)
-    assert run(tiny, "x.json") == 3
+    assert run("x.json") == 3
     assert f"{code}: x.json: " in (warned := capfd.readouterr().err)
     assert text in warned
 
 
-def test_the_fields_can_be_looked_at(
-    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_fields_can_be_looked_at(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     data = document("a").to_dict()
     data["pages"][0]["image"] = "page.png"
     (place / "sub").mkdir()
     Image.new("RGB", (400, 200), (200, 255, 200)).save(place / "sub" / "page.png")
     (place / "sub" / "a.json").write_text(json.dumps(data))
-    assert run(tiny, "sub/a.json", "--overlay", "out.png") == 0
+    assert run("sub/a.json", "--overlay", "out.png") == 0
     with Image.open(place / "out.png") as image:
         assert image.getpixel((890, 440)) == (200, 255, 200)
-    assert run(tiny, "a.json", "--overlay", "out.png", "--page", "3") == 3
+    assert run("a.json", "--overlay", "out.png", "--page", "3") == 3
     assert "has 1 pages" in capfd.readouterr().err
 
 
@@ -156,10 +142,10 @@ FIXTURES = Path(__file__).parents[1] / "reading" / "fixtures"
 
 
 def test_other_programs_output_is_read_as_it_is(
-    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
+    place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     names = ["tesseract.hocr", "tesseract.tsv", "doctr.json", "azure_document_intelligence.json"]
-    assert run(tiny, *(str(FIXTURES / name) for name in names), "--jsonl") == 0
+    assert run(*(str(FIXTURES / name) for name in names), "--jsonl") == 0
     answers = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert [answer["document_id"] for answer in answers] == [Path(name).stem for name in names]
     assert all(answer["coverage"] == 1 for answer in answers)
@@ -167,22 +153,22 @@ def test_other_programs_output_is_read_as_it_is(
     readers = [answer["source"]["reader"] for answer in answers]
     assert readers == ["hocr", "tesseract-tsv", "doctr", "azure-read"]
     assert all(answer["source"]["ocr"] is None for answer in answers)
-    assert run(tiny, str(FIXTURES / "tesseract.hocr"), "a.json", "--csv") == 0
+    assert run(str(FIXTURES / "tesseract.hocr"), "a.json", "--csv") == 0
     rows = list(csv.DictReader(io.StringIO(capfd.readouterr().out)))
     assert {(row["document_id"], row["source"]) for row in rows} == {
         ("tesseract", "hocr"),
         ("a", ""),  # words that nobody read
     }
-    assert run(tiny, str(FIXTURES / "doctr.json"), "--format", "textract") == 3
+    assert run(str(FIXTURES / "doctr.json"), "--format", "textract") == 3
     assert "UNSUPPORTED_FORMAT" in capfd.readouterr().err
 
 
 @pytest.mark.tesseract
 def test_a_image_is_read_by_the_engine_that_the_answer_names(
-    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
+    place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     page = str(FIXTURES / "page.png")
-    assert run(tiny, page, "--ocr", "tesseract", "--json", "--overlay", "out.png") == 0
+    assert run(page, "--ocr", "tesseract", "--json", "--overlay", "out.png") == 0
     answer = json.loads(capfd.readouterr().out)
     (warning,) = answer["warnings"]
     assert "image, page 0 by tesseract 5" in warning
@@ -193,7 +179,7 @@ def test_a_image_is_read_by_the_engine_that_the_answer_names(
         assert image.width == 900  # the page's own image, enlarged for its captions
         assert image.height > drawn.height
         assert image.convert("L").getextrema() != (255, 255)
-    assert run(tiny, page, "--ocr", "none") == 3
+    assert run(page, "--ocr", "none") == 3
     assert "OCR_REQUIRED: " in capfd.readouterr().err
 
 
@@ -209,9 +195,7 @@ def scan(name: str) -> bytes:
 @pytest.mark.parametrize(
     ("filters", "exit_code"), [("", 0), ("ignore::UserWarning", 0), ("error::UserWarning", 7)]
 )
-def test_warnings_are_lines_beside_the_answers(
-    tiny: ModuleType, place: Path, filters: str, exit_code: int
-) -> None:
+def test_warnings_are_lines_beside_the_answers(place: Path, filters: str, exit_code: int) -> None:
     for name in ("one", "two"):
         (place / f"{name}.pdf").write_bytes(scan(name))
     given = ["one.pdf", "two.pdf", "one.pdf", "a.json", "--jsonl", "--policy", "policy.toml"]
@@ -235,52 +219,49 @@ def test_warnings_are_lines_beside_the_answers(
 
 
 def test_an_answer_becomes_a_web_page_and_hocr(
-    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
+    place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     source = str(FIXTURES / "tesseract.hocr")
-    assert run(tiny, source, "--json", "--html", "out.html", "--hocr", "out.hocr") == 0
+    assert run(source, "--json", "--html", "out.html", "--hocr", "out.hocr") == 0
     found = json.loads(capfd.readouterr().out)["fields"]
     assert (place / "out.html").read_text().count("<tr id=") == len(found)
     assert "Where the words came from</h2>\n<p>hocr</p>" in (place / "out.html").read_text()
     words = (place / "out.hocr").read_text()
     assert words.count("data-field=") == sum(len(field["word_ids"]) for field in found)
-    assert run(tiny, "out.hocr", "--json") == 0
+    assert run("out.hocr", "--json") == 0
     assert json.loads(capfd.readouterr().out)["coverage"] == 1
     for name in ("--html", "--hocr"):
         with pytest.raises(SystemExit, match="2"):
-            run(tiny, source, source, name, "two.out")
+            run(source, source, name, "two.out")
 
 
 @pytest.mark.tesseract
 def test_a_pdf_file_on_standard_input_is_read(
-    tiny: ModuleType,
-    place: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    place: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Image.open(FIXTURES / "page.png") as image:
         stream = io.BytesIO()
         image.save(stream, format="PDF")
     for content, code in ((stream.getvalue(), 0), (stream.getvalue()[:99], 3)):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-        assert run(tiny, "-", "--ocr", "tesseract", "--json") == code
+        assert run("-", "--ocr", "tesseract", "--json") == code
     printed, warned = capfd.readouterr()
     assert "pdf, page 0 by tesseract" in printed
     assert "UNSUPPORTED_FORMAT" in warned
 
 
 def test_texts_of_a_document_cannot_steer_the_terminal(
-    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
+    place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     data: dict[str, Any] = document("a").to_dict()
     for word in data["pages"][0]["words"]:
         word["text"] = "x\u202e"
     data["id"] = "id\x1b[2J"
     (place / "x.json").write_text(json.dumps(data))
-    assert run(tiny, "x.json") == 0
+    assert run("x.json") == 0
     data["pages"][0]["words"][4]["text"] = "x\x1b[2J"
     (place / "y.json").write_text(json.dumps(data))
-    assert run(tiny, "y.json") == 3
+    assert run("y.json") == 3
     printed, warned = capfd.readouterr()
     assert "BAD_WORD: y.json: The word 4 ('x\\x1b[2J')" in warned
     assert "\x1b" not in printed + warned
@@ -303,19 +284,19 @@ LIMITS = "--trust trust.json --max-epsilon 8 --max-delta 1e-5 --unit document"
     ],
 )
 def test_wrong_usage_is_exit_code_2(
-    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str], policy: str
+    place: Path, capfd: pytest.CaptureFixture[str], policy: str
 ) -> None:
     with pytest.raises(SystemExit) as raised:
-        run(tiny, "a.json", policy=policy)
+        run("a.json", policy=policy)
     assert raised.value.code == 2
     assert capfd.readouterr().err.endswith("--help`.\n")
 
 
-def test_one_overlay_needs_one_document(tiny: ModuleType, place: Path) -> None:
+def test_one_overlay_needs_one_document(place: Path) -> None:
     with pytest.raises(SystemExit):
-        run(tiny, "a.json", "b.json", "--overlay", "out.png")
+        run("a.json", "b.json", "--overlay", "out.png")
     with pytest.raises(SystemExit):
-        run(tiny, "-", "-")
+        run("-", "-")
 
 
 @pytest.mark.parametrize(
@@ -327,10 +308,10 @@ def test_one_overlay_needs_one_document(tiny: ModuleType, place: Path) -> None:
     ],
 )
 def test_a_refusal_stops_before_any_document_is_read(
-    tiny: ModuleType, place: Path, policy: str, error: type[HushdocError], code: int
+    place: Path, policy: str, error: type[HushdocError], code: int
 ) -> None:
     with pytest.raises(error) as raised:
-        run(tiny, "missing.json", policy=policy)
+        run("missing.json", policy=policy)
     assert raised.value.exit_code == code
 
 
@@ -344,7 +325,7 @@ def test_a_refusal_stops_before_any_document_is_read(
     ],
 )
 def test_the_program_ends_with_the_code_that_it_documents(
-    tiny: ModuleType, place: Path, arguments: tuple[str, ...], code: int, said: str
+    place: Path, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
     done = interpreter("-m", "hushdoc", "extract", tiny.sealed(), *arguments, check=False)
     assert done.returncode == code

@@ -7,9 +7,9 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import hushdoc_tiny as tiny
 import numpy as np
 import pytest
 import torch
@@ -39,11 +39,11 @@ from hushdoc.runtime.session import Runtime
 
 
 @pytest.fixture(scope="module")
-def model(tiny: ModuleType) -> KIEModel:
+def model() -> KIEModel:
     return KIEModel.load(tiny.sealed(), policy=tiny.policy(), runtime=Runtime(threads=1))
 
 
-def expected_fields(tiny: ModuleType, architecture: str, asked: Page) -> list[Any]:
+def expected_fields(architecture: str, asked: Page) -> list[Any]:
     """Returns (label, words, score) as torch and an exhaustive reading of its logits give them."""
     from hushdoc.runtime.decoding import viterbi
     from hushdoc.runtime.encoding import Encoder
@@ -64,14 +64,14 @@ def expected_fields(tiny: ModuleType, architecture: str, asked: Page) -> list[An
 
 
 @pytest.mark.parametrize("architecture", ["layoutlm", "layoutlmv3", "lilt"])
-def test_an_exported_model_answers_like_its_checkpoint(tiny: ModuleType, architecture: str) -> None:
+def test_an_exported_model_answers_like_its_checkpoint(architecture: str) -> None:
     folder = tiny.sealed(architecture)
     assert hushdoc.verify(folder, tiny.policy()).passed
     loaded = hushdoc.load(folder, policy=tiny.policy())
     asked = page(9)
     answer = loaded.extract(Document(id="d", pages=(asked,)))
     found = [(field.label, field.word_ids, field.score) for field in answer.fields]
-    expected = expected_fields(tiny, architecture, asked)
+    expected = expected_fields(architecture, asked)
     assert [item[:2] for item in found] == [item[:2] for item in expected]
     assert [item[2] for item in found] == pytest.approx([item[2] for item in expected], abs=1e-5)
     assert len(found) > 1
@@ -108,7 +108,7 @@ def test_pages_do_not_influence_one_another(model: KIEModel) -> None:
     )
 
 
-def test_pages_do_not_influence_one_another_in_bytes_either(tiny: ModuleType) -> None:
+def test_pages_do_not_influence_one_another_in_bytes_either() -> None:
     folder = tiny.sealed_variant("int8")
     model = KIEModel.load(folder, policy=tiny.policy(), runtime=Runtime(threads=1))
     together = model.extract(document(9, 30, 400, 4))
@@ -134,7 +134,7 @@ def test_a_long_page_is_read_to_its_end(model: KIEModel) -> None:
     assert max(found) > 1970
 
 
-def test_no_word_is_lost_where_windows_meet(model: KIEModel, tiny: ModuleType) -> None:
+def test_no_word_is_lost_where_windows_meet(model: KIEModel) -> None:
     """Every word of a long page gets the scores of exactly one window that held it."""
     asked = page(120)
     encoded = model._encoder.encode(asked)
@@ -229,7 +229,7 @@ def test_a_page_that_cannot_be_read_at_all_has_no_fields(model: KIEModel) -> Non
     assert (answer.fields, answer.coverage) == ((), 0)
 
 
-def test_a_segment_model_says_when_segments_are_missing(tiny: ModuleType, tmp_path: Path) -> None:
+def test_a_segment_model_says_when_segments_are_missing(tmp_path: Path) -> None:
     settings = tiny.preprocessing(box_level="segment")
     folder = tiny.resealed(tmp_path / "artifact", settings=settings)
     loaded = KIEModel.load(folder, policy=tiny.policy())
@@ -252,16 +252,14 @@ def test_a_segment_model_says_when_segments_are_missing(tiny: ModuleType, tmp_pa
     ],
 )
 def test_parts_that_do_not_fit_are_an_artifact_error(
-    tiny: ModuleType, tmp_path: Path, change: dict[str, Any], text: str
+    tmp_path: Path, change: dict[str, Any], text: str
 ) -> None:
     folder = tiny.resealed(tmp_path / "artifact", **change)
     with pytest.raises(ArtifactError, match=text):
         KIEModel.load(folder, policy=tiny.policy())
 
 
-def test_a_graph_that_fails_on_long_windows_is_an_artifact_error(
-    tiny: ModuleType, tmp_path: Path
-) -> None:
+def test_a_graph_that_fails_on_long_windows_is_an_artifact_error(tmp_path: Path) -> None:
     settings = tiny.preprocessing(max_tokens=200)
     folder = tiny.resealed(tmp_path / "artifact", settings=settings)
     loaded = KIEModel.load(folder, policy=tiny.policy())
@@ -270,7 +268,7 @@ def test_a_graph_that_fails_on_long_windows_is_an_artifact_error(
     assert loaded.extract(document(3)).coverage == 1
 
 
-def test_a_memory_limit_costs_time_and_no_answer(tiny: ModuleType, model: KIEModel) -> None:
+def test_a_memory_limit_costs_time_and_no_answer(model: KIEModel) -> None:
     size = (tiny.sealed() / "onnx" / "model.onnx").stat().st_size
     runtime = Runtime(threads=1, memory_limit=size + 4_000)
     tight = KIEModel.load(tiny.sealed(), policy=tiny.policy(), runtime=runtime)
@@ -288,7 +286,7 @@ def test_a_memory_limit_costs_time_and_no_answer(tiny: ModuleType, model: KIEMod
         KIEModel.load(tiny.sealed(), policy=tiny.policy(), runtime=Runtime(memory_limit=1000))
 
 
-def test_a_flipped_weight_is_refused(tiny: ModuleType, tmp_path: Path) -> None:
+def test_a_flipped_weight_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "artifact"
     shutil.copytree(tiny.sealed(), folder)
     content = bytearray((folder / "onnx" / "model.onnx").read_bytes())
@@ -299,7 +297,7 @@ def test_a_flipped_weight_is_refused(tiny: ModuleType, tmp_path: Path) -> None:
     assert raised.value.code == "DIGEST_MISMATCH"
 
 
-def test_a_refused_model_never_reaches_the_runtime(tiny: ModuleType, tmp_path: Path) -> None:
+def test_a_refused_model_never_reaches_the_runtime(tmp_path: Path) -> None:
     (tmp_path / "trust.json").write_bytes(tiny.TRUST.to_json())
     code = (
         "import sys, hushdoc\n"
@@ -316,7 +314,7 @@ def test_a_refused_model_never_reaches_the_runtime(tiny: ModuleType, tmp_path: P
         hushdoc.load(tiny.sealed(), policy=tiny.policy(max_epsilon=0.1))
 
 
-def test_the_certificate_travels_with_the_model(model: KIEModel, tiny: ModuleType) -> None:
+def test_the_certificate_travels_with_the_model(model: KIEModel) -> None:
     assert model.certificate.model.name == "tiny-kie"
     assert model.certificate.claim.to_json() == tiny.claim().to_json()
     assert model._session.metadata["hushdoc.certificate_id"] == model.certificate.certificate_id

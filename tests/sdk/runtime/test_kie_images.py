@@ -6,10 +6,10 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import hushdoc_command_runs
+import hushdoc_tiny as tiny
 import numpy as np
 import pytest
 import torch
@@ -56,7 +56,7 @@ def page(num_words: int, image: Path | None) -> Page:
 
 
 @pytest.fixture(scope="module")
-def model(tiny: ModuleType) -> KIEModel:
+def model() -> KIEModel:
     return KIEModel.load(
         tiny.sealed_with_images(), policy=tiny.policy(), runtime=Runtime(threads=1)
     )
@@ -76,7 +76,7 @@ def told(document: Document, model: KIEModel) -> list[Any]:
     return [(field.page, field.label, field.word_ids, field.score) for field in found]
 
 
-def expected(tiny: ModuleType, asked: Page) -> list[Any]:
+def expected(asked: Page) -> list[Any]:
     """Returns what torch answers for a page of one window."""
     settings = tiny.image_preprocessing()
     encoder = Encoder(tiny.tokenizer_json(), settings)
@@ -109,12 +109,12 @@ def test_images_in_memory_answer_like_images_in_files(
 
 
 def test_an_exported_model_answers_like_its_checkpoint(
-    tiny: ModuleType, model: KIEModel, pages: tuple[Page, ...]
+    model: KIEModel, pages: tuple[Page, ...]
 ) -> None:
     assert hushdoc.verify(tiny.sealed_with_images(), tiny.policy()).passed
     for asked in (pages[0], pages[2]):
         found = told(Document(id="d", pages=(asked,)), model)
-        wanted = expected(tiny, asked)
+        wanted = expected(asked)
         assert [item[1:3] for item in found] == [item[:2] for item in wanted]
         assert [item[3] for item in found] == pytest.approx([item[2] for item in wanted], abs=1e-5)
         assert len(found) > 1
@@ -196,7 +196,7 @@ def test_drawing_counts_as_encoding(
     assert 0 < timings.model_seconds < 1000
 
 
-def test_contract_and_graph_must_tell_of_the_same_images(tiny: ModuleType, tmp_path: Path) -> None:
+def test_contract_and_graph_must_tell_of_the_same_images(tmp_path: Path) -> None:
     origin = tiny.sealed_with_images()
     without = tiny.resealed(tmp_path / "without", origin=origin)
     with pytest.raises(ArtifactError, match="reads .*pixel_values.*; a model"):
@@ -212,10 +212,7 @@ def test_contract_and_graph_must_tell_of_the_same_images(tiny: ModuleType, tmp_p
 
 
 def test_the_command_reads_the_image_of_a_scan(
-    tiny: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     config = invented.InventedConfig(document_types=("receipt",), labels="fields")
     invented.image(seed=5, index=1, config=config).save(tmp_path / "scan.png")
@@ -233,7 +230,7 @@ def test_the_command_reads_the_image_of_a_scan(
 
 
 def test_bench_and_doctor_ask_with_a_image(
-    tiny: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "trust.json").write_bytes(tiny.TRUST.to_json())
     trust = ("--trust", str(tmp_path / "trust.json"), "--integrity-only")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import hushdoc_tiny as tiny
 import pytest
 from hushdoc_tiny import ARTIFACTS, artifact_of
 
@@ -20,9 +20,7 @@ CLASSES = {name: class_name for name, (class_name, _) in ARTIFACTS.items()}
 
 
 @pytest.mark.parametrize("name", ARTIFACTS)
-def test_every_artifact_is_loaded_by_hushdoc_load_and_by_its_class(
-    tiny: ModuleType, name: str
-) -> None:
+def test_every_artifact_is_loaded_by_hushdoc_load_and_by_its_class(name: str) -> None:
     for load in (hushdoc.load, getattr(hushdoc, CLASSES[name]).load):
         model = load(artifact_of(name), policy=tiny.policy())
         assert type(model).__name__ == CLASSES[name]
@@ -31,7 +29,7 @@ def test_every_artifact_is_loaded_by_hushdoc_load_and_by_its_class(
 
 @pytest.mark.parametrize("class_name", SUBCOMMANDS)
 @pytest.mark.parametrize("name", ARTIFACTS)
-def test_other_classes_name_the_one_that_fits(tiny: ModuleType, name: str, class_name: str) -> None:
+def test_other_classes_name_the_one_that_fits(name: str, class_name: str) -> None:
     fits = CLASSES[name]
     if class_name == fits:
         return
@@ -54,11 +52,7 @@ def test_other_classes_name_the_one_that_fits(tiny: ModuleType, name: str, class
     ],
 )
 def test_subcommands_name_the_one_that_fits(
-    tiny: ModuleType,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    subcommand: str,
-    name: str,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], subcommand: str, name: str
 ) -> None:
     (tmp_path / "a.txt").write_text("Governed by the laws of Utah.")
     (tmp_path / "trust.json").write_bytes(tiny.TRUST.to_json())
@@ -73,7 +67,7 @@ def test_subcommands_name_the_one_that_fits(
 
 
 @pytest.mark.parametrize("name", ["fields", "layouts", "images"])
-def test_plain_texts_are_not_for_models_of_pages(tiny: ModuleType, name: str) -> None:
+def test_plain_texts_are_not_for_models_of_pages(name: str) -> None:
     model: Any = hushdoc.load(artifact_of(name), policy=tiny.policy())
     ask = model.extract if name == "fields" else model.classify
     with pytest.raises(TaskMismatchError, match="is a plain text, and this model reads") as raised:
@@ -82,7 +76,7 @@ def test_plain_texts_are_not_for_models_of_pages(tiny: ModuleType, name: str) ->
     assert "hushdoc.HashedCRFModel" in str(raised.value)
 
 
-def test_a_task_of_a_later_version_is_refused(tiny: ModuleType, tmp_path: Path) -> None:
+def test_a_task_of_a_later_version_is_refused(tmp_path: Path) -> None:
     folder = tiny.resealed(tmp_path / "artifact", task="docvqa")
     for load in (hushdoc.load, hushdoc.KIEModel.load):
         with pytest.raises(TaskMismatchError, match="'docvqa'.* Install the version"):
@@ -90,7 +84,7 @@ def test_a_task_of_a_later_version_is_refused(tiny: ModuleType, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["clauses", "table of classes"])
-def test_tables_run_on_the_cpu_only(tiny: ModuleType, name: str) -> None:
+def test_tables_run_on_the_cpu_only(name: str) -> None:
     for load in (hushdoc.load, getattr(hushdoc, CLASSES[name]).load):
         with pytest.raises(DeviceUnavailableError, match="on the cpu only"):
             load(artifact_of(name), policy=tiny.policy(), device="cuda")

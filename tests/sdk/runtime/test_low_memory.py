@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import ModuleType
 
+import hushdoc_tiny as tiny
 import numpy as np
 import onnx
 import pytest
@@ -19,7 +19,7 @@ from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Runtime, Session
 
 
-def test_models_answer_alike_and_keep_no_file_open(tiny: ModuleType) -> None:
+def test_models_answer_alike_and_keep_no_file_open() -> None:
     options = {"policy": tiny.policy(), "runtime": Runtime(threads=1)}
     usual = KIEModel.load(tiny.sealed(), **options).extract(document(3))
     before = len(os.listdir("/proc/self/fd"))
@@ -44,7 +44,7 @@ def graph(bias: float, *, size: int = 1) -> bytes:
     return model.SerializeToString()
 
 
-def test_the_runtime_opens_the_held_file_and_not_its_name(tiny: ModuleType, tmp_path: Path) -> None:
+def test_the_runtime_opens_the_held_file_and_not_its_name(tmp_path: Path) -> None:
     """The package must not resolve the path: the name it would find belongs to a racer."""
     path = tiny.resealed(tmp_path / "a")
     opened = artifact.open_artifact(path, tiny.policy(), low_memory=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import hushdoc_tiny as tiny
 import pytest
 from hushdoc_command_runs import LIMITS
 from hushdoc_processes import in_python
@@ -40,7 +40,7 @@ counting(sealed_table, "item_scores")
 
 
 def proof(
-    tiny: ModuleType, folder: Path, artifact: Path, seconds: int, before: str = ""
+    folder: Path, artifact: Path, seconds: int, before: str = ""
 ) -> tuple[dict[str, Any], str]:
     """Returns what `hushdoc doctor --prove-offline` tells as JSON, and what it prints besides."""
     trust = folder / "trust.json"
@@ -54,10 +54,8 @@ def proof(
 
 
 @pytest.mark.parametrize("name", ARTIFACTS)
-def test_models_of_every_task_run_and_ask_for_no_socket(
-    tiny: ModuleType, tmp_path: Path, name: str
-) -> None:
-    told, printed = proof(tiny, tmp_path, artifact_of(name), 0, COUNTED)
+def test_models_of_every_task_run_and_ask_for_no_socket(tmp_path: Path, name: str) -> None:
+    told, printed = proof(tmp_path, artifact_of(name), 0, COUNTED)
     assert told["attempts"] == []
     assert told["ran"] == [f"a document through {ARTIFACTS[name][0]}"]
     table = name in ("clauses", "table of classes")
@@ -65,10 +63,8 @@ def test_models_of_every_task_run_and_ask_for_no_socket(
 
 
 @pytest.mark.parametrize("seconds", [5, pytest.param(60, marks=pytest.mark.slow)])
-def test_a_model_and_ocr_ask_for_nothing_that_could_send(
-    tiny: ModuleType, tmp_path: Path, seconds: int
-) -> None:
-    told, _ = proof(tiny, tmp_path, tiny.sealed(), seconds)
+def test_a_model_and_ocr_ask_for_nothing_that_could_send(tmp_path: Path, seconds: int) -> None:
+    told, _ = proof(tmp_path, tiny.sealed(), seconds)
     assert [one for one in told["attempts"] if not Attempt(**one).is_local_test] == []
     assert told["ran"][0] == "a document through KIEModel"
     assert told["seconds"] >= seconds

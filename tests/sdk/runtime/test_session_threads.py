@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import ModuleType
 
+import hushdoc_tiny as tiny
 import pytest
 from hushdoc_command_runs import write_policy
 from hushdoc_processes import in_python
@@ -59,9 +59,7 @@ print(json.dumps({
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 @pytest.mark.parametrize("count", [600, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_threads_change_no_answer_and_memory_stays(
-    tiny: ModuleType, tmp_path: Path, count: int
-) -> None:
+def test_threads_change_no_answer_and_memory_stays(tmp_path: Path, count: int) -> None:
     policy = write_policy(tmp_path, tiny.TRUST)
     found = json.loads(in_python(CODE, tiny.sealed(), policy, count).stdout)
     assert found["differ"] == 0

@@ -6,11 +6,11 @@ import json
 import re
 import shutil
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import hushdoc_command_runs
 import hushdoc_pdf_files as pdfs
+import hushdoc_tiny as tiny
 import numpy as np
 import pytest
 from hushdoc_processes import in_python
@@ -23,7 +23,7 @@ from hushdoc.reading.opening import open_document
 
 
 @pytest.fixture(scope="module")
-def home(tiny: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an artifact for each task."""
     folder = tmp_path_factory.mktemp("artifacts")
     for name, artifact in (
@@ -37,7 +37,7 @@ def home(tiny: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with documents, a trust store and a policy, as the working directory."""
     boxes = [
         (10 + 60 * (i % 6), 10 + 30 * (i // 6), 60 + 60 * (i % 6), 30 + 30 * (i // 6))
@@ -65,7 +65,7 @@ def run(subcommand: str, *arguments: str, policy: str = POLICY) -> int:
 
 
 def test_classify_prints_labels_and_goes_on_after_a_failure(
-    home: Path, place: Path, tiny: ModuleType, capfd: pytest.CaptureFixture[str]
+    home: Path, place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run("classify", f"{home}/classes", "a.json", "gone.pdf", "b.txt", "--top-k", "2") == 7
     printed, warned = capfd.readouterr()
@@ -90,7 +90,7 @@ def test_classify_opens_images_without_ocr(
 
 
 def test_classify_asks_a_table_of_hashed_features(
-    home: Path, place: Path, tiny: ModuleType, capfd: pytest.CaptureFixture[str]
+    home: Path, place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run("classify", f"{home}/table", "a.json", "b.txt", "--jsonl", "--top-k", "3") == 0
     answers = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
@@ -116,9 +116,7 @@ def test_encrypted_files_are_opened_with_a_password(
         assert "locked" in capfd.readouterr().out
 
 
-def test_embed_prints_vectors(
-    home: Path, place: Path, tiny: ModuleType, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_embed_prints_vectors(home: Path, place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run("embed", f"{home}/vectors", "a.json", "b.txt", policy=OPEN) == 0
     lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     policy = hushdoc.Policy.integrity_only(trust=tiny.TRUST)
@@ -133,9 +131,7 @@ def test_embed_prints_vectors(
         run("embed", f"{home}/vectors", "a.json", policy="--policy strict.toml")
 
 
-def test_redact_writes_what_is_left(
-    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_redact_writes_what_is_left(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     model: Any = hushdoc.load(tiny.sealed(), policy=tiny.policy())
     found = model.extract(open_document("a.json")).fields
     label = found[0].label
@@ -161,9 +157,7 @@ def test_redact_writes_what_is_left(
     assert len(left) == 12 - len(everything)
 
 
-def test_misspelled_labels_remove_nothing(
-    tiny: ModuleType, place: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_misspelled_labels_remove_nothing(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as raised:
         run("redact", str(tiny.sealed()), "a.json", "--out", "left", "--label", "Total")
     assert raised.value.code == 2
@@ -171,7 +165,7 @@ def test_misspelled_labels_remove_nothing(
     assert not (place / "left").exists()
 
 
-def test_a_missing_runtime_is_named(home: Path, place: Path, tiny: ModuleType) -> None:
+def test_a_missing_runtime_is_named(home: Path, place: Path) -> None:
     program = (
         "import sys\n"
         "class Absent:\n"
@@ -210,9 +204,7 @@ def test_the_card_tells_how_each_task_is_run(home: Path) -> None:
     assert "## Fields" not in told["vectors"]
 
 
-def test_the_page_of_tasks_runs(
-    home: Path, place: Path, tiny: ModuleType, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_of_tasks_runs(home: Path, place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for name in ("classes", "vectors"):
         shutil.copytree(home / name, place / name)
     shutil.copytree(tiny.sealed(), place / "invoice-kie")

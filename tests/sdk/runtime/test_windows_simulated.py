@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from types import ModuleType
 
+import hushdoc_tiny as tiny
 from hushdoc_processes import in_python
 
 WINDOWS = """
@@ -70,9 +70,7 @@ print(json.dumps(told))
 """
 
 
-def test_models_and_documents_are_read_without_what_windows_lacks(
-    tiny: ModuleType, tmp_path: Path
-) -> None:
+def test_models_and_documents_are_read_without_what_windows_lacks(tmp_path: Path) -> None:
     """A simulation: verify, load, run, write and refuse; what else Windows does is not tried."""
     shutil.copytree(tiny.sealed(), tmp_path / "model")
     (tmp_path / "trust.json").write_bytes(tiny.TRUST.to_json())

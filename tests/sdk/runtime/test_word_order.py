@@ -6,8 +6,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
+import hushdoc_tiny as tiny
 import numpy as np
 import pytest
 
@@ -69,18 +69,18 @@ def mapped(answer: Extraction, numbers: Sequence[int]) -> Extraction:
     return replace(answer, fields=fields)
 
 
-def kie(tiny: ModuleType, out: Path, **change: str) -> KIEModel:
+def kie(out: Path, **change: str) -> KIEModel:
     folder = tiny.resealed(out, settings=tiny.preprocessing(**change))
     return KIEModel.load(folder, policy=tiny.policy(), runtime=Runtime(threads=1))
 
 
 @pytest.fixture(scope="module")
-def reading(tiny: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> KIEModel:
-    return kie(tiny, tmp_path_factory.mktemp("reading") / "artifact", word_order="reading")
+def reading(tmp_path_factory: pytest.TempPathFactory) -> KIEModel:
+    return kie(tmp_path_factory.mktemp("reading") / "artifact", word_order="reading")
 
 
 @pytest.fixture(scope="module")
-def given(tiny: ModuleType) -> KIEModel:
+def given() -> KIEModel:
     return KIEModel.load(tiny.sealed(), policy=tiny.policy(), runtime=Runtime(threads=1))
 
 
@@ -147,8 +147,8 @@ def test_words_that_were_not_read_are_named_by_their_own_numbers(reading: KIEMod
     assert f"1 word ({numbers.index(7)}) exceed" in cut
 
 
-def test_segments_stay_with_their_words(tiny: ModuleType, tmp_path: Path) -> None:
-    model = kie(tiny, tmp_path / "artifact", word_order="reading", box_level="segment")
+def test_segments_stay_with_their_words(tmp_path: Path) -> None:
+    model = kie(tmp_path / "artifact", word_order="reading", box_level="segment")
     asked = with_segments(columns())
     moved, numbers = scrambled(asked)
     answer = model.extract(asked)
@@ -160,7 +160,7 @@ def test_segments_stay_with_their_words(tiny: ModuleType, tmp_path: Path) -> Non
     assert "lines were found" in found.warnings[0]
 
 
-def test_an_unknown_order_is_refused(tiny: ModuleType, tmp_path: Path) -> None:
+def test_an_unknown_order_is_refused(tmp_path: Path) -> None:
     settings = tiny.preprocessing()
     # A frozen dataclass checks what is passed to it, not what a wrong exporter wrote.
     object.__setattr__(settings, "word_order", "by-size")
@@ -169,7 +169,7 @@ def test_an_unknown_order_is_refused(tiny: ModuleType, tmp_path: Path) -> None:
         KIEModel.load(folder, policy=tiny.policy())
 
 
-def test_layout_classifiers_sort_too(tiny: ModuleType, tmp_path: Path) -> None:
+def test_layout_classifiers_sort_too(tmp_path: Path) -> None:
     models = {}
     for order in ("given", "reading"):
         settings = {"overlap": 0, "word_order": order}
@@ -183,7 +183,7 @@ def test_layout_classifiers_sort_too(tiny: ModuleType, tmp_path: Path) -> None:
     assert expected.to_dict()["source"] == source.to_dict()
 
 
-def test_embeddings_sort_too(tiny: ModuleType, tmp_path: Path) -> None:
+def test_embeddings_sort_too(tmp_path: Path) -> None:
     folder = tiny.export_encoder(tmp_path / "artifact", overlap=0, word_order="reading")
     model = EmbeddingModel.load(folder, policy=tiny.policy())
     moved, _ = scrambled(rows())

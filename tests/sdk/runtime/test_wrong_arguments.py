@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import hushdoc_tiny as tiny
 import numpy as np
 import pytest
 
@@ -86,7 +86,7 @@ class Models:
 
 
 @pytest.fixture(scope="module")
-def models(tiny: ModuleType) -> Models:
+def models() -> Models:
     policy = tiny.policy()
     return Models(
         kie=KIEModel.load(tiny.sealed(), policy=policy),

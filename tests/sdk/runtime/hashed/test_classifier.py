@@ -6,9 +6,9 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import hushdoc_builders as build
 import numpy as np
 import pytest
 
@@ -48,7 +48,7 @@ def table_weights() -> np.ndarray[Any, Any]:
 
 
 @pytest.fixture
-def load(tmp_path: Path, build: ModuleType, key: Any) -> Load:
+def load(tmp_path: Path, key: Any) -> Load:
     """Returns what seals a table, changes what its manifest declares, and loads it."""
     count = 0
 

@@ -6,9 +6,9 @@ import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import hushdoc_builders as build
 import numpy as np
 import pytest
 from hushdoc_processes import in_python
@@ -52,7 +52,7 @@ def scored(scheme: FeatureScheme, words: dict[str, int], columns: int) -> np.nda
 
 
 @pytest.fixture
-def seal(tmp_path: Path, build: ModuleType, key: Any) -> Seal:
+def seal(tmp_path: Path, key: Any) -> Seal:
     """Returns what seals a table whose words mark sentences or tokens."""
 
     def make(name: str = "model", *, dtype: str = "float16", **change: Any) -> Path:
@@ -74,7 +74,7 @@ def seal(tmp_path: Path, build: ModuleType, key: Any) -> Seal:
 
 
 @pytest.fixture
-def load(build: ModuleType, key: Any) -> Callable[..., HashedCRFModel]:
+def load(key: Any) -> Callable[..., HashedCRFModel]:
     return lambda folder, **options: HashedCRFModel.load(
         folder, policy=build.policy(key), **options
     )
@@ -229,14 +229,12 @@ def test_fifty_megabytes_on_one_line_are_read(seal: Seal, load: Any) -> None:
     assert len(field.text) <= segmentation.MAX_SENTENCE
 
 
-def test_policies_are_asked(seal: Seal, build: ModuleType, key: Any) -> None:
+def test_policies_are_asked(seal: Seal, key: Any) -> None:
     with pytest.raises(PolicyViolationError):
         HashedCRFModel.load(seal(), policy=build.policy(key, max_epsilon=0.1))
 
 
-def resealed(
-    folder: Path, build: ModuleType, key: Any, edit: Callable[[dict[str, Any]], object], file: str
-) -> Path:
+def resealed(folder: Path, key: Any, edit: Callable[[dict[str, Any]], object], file: str) -> Path:
     """Returns a soundly signed artifact with one of its JSON files changed: a wrong export."""
     from hushdoc.artifact.artifact import read_unverified
 
@@ -265,15 +263,10 @@ def resealed(
     ],
 )
 def test_wrong_exports_are_refused(
-    seal: Seal,
-    load: Any,
-    build: ModuleType,
-    key: Any,
-    file: str,
-    edit: Callable[[dict[str, Any]], object],
+    seal: Seal, load: Any, key: Any, file: str, edit: Callable[[dict[str, Any]], object]
 ) -> None:
     with pytest.raises(ArtifactError):
-        load(resealed(seal(), build, key, edit, file))
+        load(resealed(seal(), key, edit, file))
 
 
 SCORES = Scoring(
@@ -288,22 +281,22 @@ WEAK = 4.2
 TAGS = {"sentence": ("O", "law", "place"), "token": ("O", "B-law", "B-place")}
 
 
-def calibrated(folder: Path, build: ModuleType, key: Any, scores: Any) -> Path:
+def calibrated(folder: Path, key: Any, scores: Any) -> Path:
     """Returns the artifact with a calibration in its manifest."""
     return resealed(
-        folder, build, key, lambda data: data["preprocessing"].update(scores=scores), "hushdoc.json"
+        folder, key, lambda data: data["preprocessing"].update(scores=scores), "hushdoc.json"
     )
 
 
 @pytest.mark.parametrize("scheme", [SENTENCE, TOKEN], ids=["sentence", "token"])
 def test_calibrated_fields_are_set_apart_and_none_is_lost(
-    seal: Seal, load: Any, build: ModuleType, key: Any, scheme: FeatureScheme
+    seal: Seal, load: Any, key: Any, scheme: FeatureScheme
 ) -> None:
     weights = scored(scheme, {"laws": 1, "paris": 2}, 3)
     weights[:, 2] = np.minimum(weights[:, 2], WEAK)
     raw_folder = seal(scheme=scheme, tags=TAGS[scheme.level], weights=weights, transitions=RARE)
     raw = load(raw_folder)
-    model = load(calibrated(raw_folder, build, key, SCORES.to_dict()))
+    model = load(calibrated(raw_folder, key, SCORES.to_dict()))
     assert model.scoring == SCORES
     assert raw.scoring is None
     document = Document.from_text(TEXT)
@@ -367,14 +360,14 @@ def test_blocks_and_pages_do_not_show_in_scores(
     ],
 )
 def test_what_is_no_calibration_is_refused(
-    seal: Seal, load: Any, build: ModuleType, key: Any, change: dict[str, Any] | None
+    seal: Seal, load: Any, key: Any, change: dict[str, Any] | None
 ) -> None:
     scores = None if change is None else {**SCORES.to_dict(), **change}
     with pytest.raises(ArtifactError, match="calibration can't be read"):
-        load(calibrated(seal(), build, key, scores))
+        load(calibrated(seal(), key, scores))
 
 
-def test_the_base_install_is_enough(seal: Seal, build: ModuleType, key: Any) -> None:
+def test_the_base_install_is_enough(seal: Seal, key: Any) -> None:
     folder = seal()
     trust = folder.with_name("trust.json")
     trust.write_bytes(build.trust(key).to_json())
