@@ -19,10 +19,12 @@ from hushdoc.accounting import rdp
 from hushdoc.artifact import artifact
 from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.commands.command_line import build_parser
+from hushdoc.document.page import Page
 from hushdoc.hashing import FeatureScheme
-from hushdoc.labels import LabelSet
+from hushdoc.labels import LabelSet, spans_from_tags
 from hushdoc.policy.policy import Policy
-from hushdoc.runtime.encoding import Preprocessing
+from hushdoc.runtime.decoding import viterbi
+from hushdoc.runtime.encoding import Encoder, Preprocessing
 from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc.signing import keys
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
@@ -128,6 +130,23 @@ def claim() -> Claim:
         public_data=(),
         transcripts={"training": transcript},
     )
+
+
+def fields_by_torch(classifier: TokenClassifier, asked: Page, **pixels: Any) -> list[Any]:
+    """Returns (label, words, score) of a page of one window, by torch and the best path of tags."""
+    encoder = Encoder(tokenizer_json(), preprocessing())
+    encoded = encoder.encode(asked)
+    batch = encoder.batch([(encoded, 0, len(encoded.ids))], **pixels)
+    tensors = {name: torch.from_numpy(value) for name, value in batch.items()}
+    with torch.no_grad():
+        probabilities = classifier(**tensors)[0].double().softmax(-1).numpy()
+    scores = probabilities[1 + np.flatnonzero(encoded.first)]
+    path = viterbi(scores)
+    chosen = scores[np.arange(len(path)), path]
+    return [
+        (span.label, tuple(range(span.start, span.stop)), chosen[span.start : span.stop].mean())
+        for span in spans_from_tags([LABELS.tags[tag] for tag in path])
+    ]
 
 
 def save_checkpoint(

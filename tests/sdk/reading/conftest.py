@@ -1,20 +1,12 @@
-"""What the readers' tests share: the writer of PDF files, and the fixtures' folder."""
+"""What the readers' tests share: the folders of sample outputs."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
 
-import hushdoc_pdf_files
 import pytest
 
 FOLDER = Path(__file__).with_name("fixtures")
-
-
-@pytest.fixture(scope="session")
-def pdfs() -> ModuleType:
-    """Returns the writer of PDF files."""
-    return hushdoc_pdf_files
 
 
 @pytest.fixture(scope="session")

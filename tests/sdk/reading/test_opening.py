@@ -198,8 +198,6 @@ def test_other_encodings_are_never_guessed(content: bytes, said: str) -> None:
         b'{"a": 1}',
         b'{"pages": 3, "b": 4}',
         b'{"document": {"x": {"document": {}}}}',
-        b"{",
-        b"[" * 100_000,
         b'{"id": 1e400, "pages": [{"width": 1e400, "height": 3, "words": []}]}',
         b'{"id": "x", "pages": [{"width": 9, "height": 9, "words": [{"text": "a", "box": [0,0,1,'
         + b"9" * 400
@@ -214,6 +212,26 @@ def test_json_of_no_known_form_is_told(tmp_path: Path, content: bytes) -> None:
         open_document(tmp_path / "a.json")
     assert raised.value.code in ("UNSUPPORTED_FORMAT", "BAD_INPUT", "BAD_BOX")
     assert len(str(raised.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "said"),
+    [
+        (b"\x89PNG", "UNSUPPORTED_FORMAT", "not UTF-8 at byte 0"),
+        (b"{]", "UNSUPPORTED_FORMAT", "not JSON"),
+        (b"[" * 100_000, "UNSUPPORTED_FORMAT", "not JSON"),
+        (b"[]", "BAD_INPUT", "holds list"),
+        (b'{"id": "x"}', "BAD_INPUT", "not a document"),
+        (b'{"id": "x", "pages": []}', "EMPTY_DOCUMENT", "no word"),
+    ],
+)
+def test_a_file_that_is_no_document_is_told(
+    tmp_path: Path, content: bytes, code: str, said: str
+) -> None:
+    (tmp_path / "x.json").write_bytes(content)
+    with pytest.raises(InputError, match=said) as raised:
+        open_document(tmp_path / "x.json")
+    assert raised.value.code == code
 
 
 def test_images_that_a_document_names_stand_beside_it(tmp_path: Path) -> None:

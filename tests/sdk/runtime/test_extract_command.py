@@ -105,26 +105,6 @@ def test_one_bad_document_does_not_stop_the_others(
     assert "BAD_INPUT: missing.json: It can't be read: No such file" in warned
 
 
-@pytest.mark.parametrize(
-    ("content", "code", "text"),
-    [
-        (b"\x89PNG", "UNSUPPORTED_FORMAT", "not UTF-8 at byte 0"),
-        (b"{]", "UNSUPPORTED_FORMAT", "not JSON"),
-        (b"[]", "BAD_INPUT", "holds list"),
-        (b'{"id": "x"}', "BAD_INPUT", "not a document"),
-        (b'{"id": "x", "pages": []}', "EMPTY_DOCUMENT", "no word"),
-        (b"[" * 100_000, "UNSUPPORTED_FORMAT", "not JSON"),
-    ],
-)
-def test_a_file_that_is_no_document_is_told(
-    place: Path, capfd: pytest.CaptureFixture[str], content: bytes, code: str, text: str
-) -> None:
-    (place / "x.json").write_bytes(content)
-    assert run("x.json") == 3
-    assert f"{code}: x.json: " in (warned := capfd.readouterr().err)
-    assert text in warned
-
-
 def test_the_fields_can_be_looked_at(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     data = document("a").to_dict()
     data["pages"][0]["image"] = "page.png"

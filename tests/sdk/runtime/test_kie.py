@@ -12,7 +12,6 @@ from typing import Any
 import hushdoc_tiny as tiny
 import numpy as np
 import pytest
-import torch
 from hushdoc_documents import document, page
 from hushdoc_processes import in_python
 from hypothesis import given
@@ -20,7 +19,7 @@ from hypothesis import strategies as st
 
 import hushdoc
 from hushdoc.document.document import Document
-from hushdoc.document.page import Box, Page, Word, union
+from hushdoc.document.page import Box, Word, union
 from hushdoc.errors import (
     ArtifactError,
     BoxError,
@@ -30,7 +29,7 @@ from hushdoc.errors import (
     LimitExceededError,
     PolicyViolationError,
 )
-from hushdoc.labels import LabelSet, spans_from_tags
+from hushdoc.labels import LabelSet
 from hushdoc.reading import with_segments
 from hushdoc.runtime import windows
 from hushdoc.runtime.extraction import Failure
@@ -43,26 +42,6 @@ def model() -> KIEModel:
     return KIEModel.load(tiny.sealed(), policy=tiny.policy(), runtime=Runtime(threads=1))
 
 
-def expected_fields(architecture: str, asked: Page) -> list[Any]:
-    """Returns (label, words, score) as torch and an exhaustive reading of its logits give them."""
-    from hushdoc.runtime.decoding import viterbi
-    from hushdoc.runtime.encoding import Encoder
-
-    encoder = Encoder(tiny.tokenizer_json(), tiny.preprocessing())
-    encoded = encoder.encode(asked)
-    batch = encoder.batch([(encoded, 0, len(encoded.ids))])
-    tensors = {name: torch.from_numpy(value) for name, value in batch.items()}
-    with torch.no_grad():
-        probabilities = tiny.model(architecture)(**tensors)[0].double().softmax(-1).numpy()
-    scores = probabilities[1 + np.flatnonzero(encoded.first)]
-    path = viterbi(scores)
-    chosen = scores[np.arange(len(path)), path]
-    return [
-        (span.label, tuple(range(span.start, span.stop)), chosen[span.start : span.stop].mean())
-        for span in spans_from_tags([tiny.LABELS.tags[tag] for tag in path])
-    ]
-
-
 @pytest.mark.parametrize("architecture", ["layoutlm", "layoutlmv3", "lilt"])
 def test_an_exported_model_answers_like_its_checkpoint(architecture: str) -> None:
     folder = tiny.sealed(architecture)
@@ -71,7 +50,7 @@ def test_an_exported_model_answers_like_its_checkpoint(architecture: str) -> Non
     asked = page(9)
     answer = loaded.extract(Document(id="d", pages=(asked,)))
     found = [(field.label, field.word_ids, field.score) for field in answer.fields]
-    expected = expected_fields(architecture, asked)
+    expected = tiny.fields_by_torch(tiny.model(architecture), asked)
     assert [item[:2] for item in found] == [item[:2] for item in expected]
     assert [item[2] for item in found] == pytest.approx([item[2] for item in expected], abs=1e-5)
     assert len(found) > 1

@@ -12,7 +12,6 @@ import hushdoc_command_runs
 import hushdoc_tiny as tiny
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 import hushdoc
@@ -21,10 +20,7 @@ from hushdoc.commands import answering, doctor_proof
 from hushdoc.document.document import Document
 from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import ArtifactError, InputError
-from hushdoc.labels import spans_from_tags
 from hushdoc.runtime import extraction, images, kie
-from hushdoc.runtime.decoding import viterbi
-from hushdoc.runtime.encoding import Encoder
 from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Runtime
 from hushdoc_training import invented
@@ -78,26 +74,11 @@ def told(document: Document, model: KIEModel) -> list[Any]:
 
 def expected(asked: Page) -> list[Any]:
     """Returns what torch answers for a page of one window."""
-    settings = tiny.image_preprocessing()
-    encoder = Encoder(tiny.tokenizer_json(), settings)
-    encoded = encoder.encode(asked)
-    assert isinstance(asked.image, Path)
     with Image.open(asked.image) as opened:
         small = opened.convert("RGB").resize((32, 32), Image.Resampling.BILINEAR)
     pixels = (np.asarray(small, dtype=np.float32) / 255 - 0.5) / 0.5
-    batch = encoder.batch(
-        [(encoded, 0, len(encoded.ids))], pixel_values=[pixels.transpose(2, 0, 1)]
-    )
-    tensors = {name: torch.from_numpy(value) for name, value in batch.items()}
-    with torch.no_grad():
-        found = tiny.image_model()(**tensors)[0].double().softmax(-1).numpy()
-    scores = found[1 + np.flatnonzero(encoded.first)]
-    path = viterbi(scores)
-    chosen = scores[np.arange(len(path)), path]
-    return [
-        (span.label, tuple(range(span.start, span.stop)), chosen[span.start : span.stop].mean())
-        for span in spans_from_tags([tiny.LABELS.tags[tag] for tag in path])
-    ]
+    shown = [pixels.transpose(2, 0, 1)]
+    return tiny.fields_by_torch(tiny.image_model(), asked, pixel_values=shown)
 
 
 def test_images_in_memory_answer_like_images_in_files(
