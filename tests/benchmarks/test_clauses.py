@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+from hushdoc_processes import in_python
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 ARMS = ("original", "paper_fill", "noisy_fill", "dp_sgd_8")
@@ -111,49 +111,33 @@ def test_table_shows_what_is_there(report: ModuleType, tmp_path: Path) -> None:
     assert "DP-SGD" not in text
 
 
+def quick_run(*arguments: object) -> dict[str, Any]:
+    done = in_python(KNOWN_NOISE, BENCHMARKS / "clauses.py", "--quick", *arguments)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 @pytest.mark.slow
 def test_quick_run_prints_every_figure_and_continues(tmp_path: Path) -> None:
-    def run() -> dict[str, object]:
-        command = [sys.executable, "-c", KNOWN_NOISE, str(BENCHMARKS / "clauses.py"), "--quick"]
-        paths = ["--work", str(tmp_path / "work"), "--plot", str(tmp_path / "cost.png")]
-        done = subprocess.run(
-            [*command, *paths],
-            capture_output=True,
-            text=True,
-            timeout=280,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        result: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
-        return result
-
-    first = run()
+    paths = ("--work", tmp_path / "work", "--plot", tmp_path / "cost.png")
+    first = quick_run(*paths)
     assert first["quick"] is True
     assert first["num_types"] == 1
     mean_f1 = first["mean_f1"]
-    assert isinstance(mean_f1, dict)
     assert all(isinstance(f1, float) for f1 in mean_f1.values())
     assert mean_f1["dp_sgd_8"] > 0.8
     audits = first["audits"]
-    assert isinstance(audits, dict)
     assert audits["paper_fill"]["multiplicity"]["auc"] > 0.9
     assert audits["noisy_fill"]["multiplicity"]["auc"] < 0.55
     # A thousand canaries: what a guarantee leaves to be seen is seen, and no more.
     assert audits["dp_sgd_8"]["canaries"]["auc"] > 0.8
     assert audits["dp_sgd_1"]["canaries"]["auc"] < 0.65
     assert (tmp_path / "cost.png").read_bytes()[:4] == b"\x89PNG"
-    assert run()["mean_f1"] == mean_f1
+    assert quick_run(*paths)["mean_f1"] == mean_f1
 
 
 def test_control_tells_tables_apart_by_their_training_data(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", KNOWN_NOISE, str(BENCHMARKS / "clauses.py"), "--quick"]
-    done = subprocess.run(
-        [*command, "--work", str(tmp_path), "--arms", "noisy_fill_halves,paper_fill_halves"],
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    audits = json.loads(done.stdout.splitlines()[-1])["audits"]
+    arms = "noisy_fill_halves,paper_fill_halves"
+    audits = quick_run("--work", tmp_path, "--arms", arms)["audits"]
     paper_fill, noisy_fill = audits["paper_fill_halves"], audits["noisy_fill_halves"]
     # Rows of a term reveal that it was trained on; a table of other contracts has never seen it.
     assert paper_fill["traces_rare_own"]["auc"] > 0.95

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import json
 import re
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
+from hushdoc_source_codes import ROOT, codes
 
 from hushdoc.accounting import mechanism, pld
 from hushdoc.accounting.mechanism import ClusterSampled, Composed, Gaussian, Grouped, PoissonSampled
@@ -31,7 +30,6 @@ from hushdoc.serialization import strict_json
 from hushdoc.serialization.records import Codec
 from hushdoc.signing import dsse, keys, revocation, trust_store
 
-ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/certificate-spec.md").read_text("utf-8")
 SCHEMA: dict[str, Any] = json.loads((ROOT / "samples/verify-js/schema.json").read_text("utf-8"))
 EVENTS = {f"event {name}": cls for cls, name in mechanism._NAMES.items()}
@@ -293,39 +291,12 @@ def test_known_answers_are_known(event: mechanism.Mechanism, delta: float, decla
     assert pld.epsilon(event, delta) == pytest.approx(float(declared), rel=5e-4)
 
 
-CODE = re.compile(r"(?!(O|AF|SOCK)_)[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
-NOT_CODES = {"ORT_DISABLE_TELEMETRY", "HUSHDOC_POLICY", "XDG_CONFIG_HOME"}
-
-
-@cache
-def codes_of_the_source() -> set[str]:
-    """Every code that the SDK hands to an error or a rule."""
-    found, exported = set(), set()
-    for path in sorted((ROOT / "sdk/hushdoc").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            texts = {
-                part.value
-                for part in ast.walk(node)
-                if isinstance(part, ast.Constant) and isinstance(part.value, str)
-            }
-            match node:
-                case ast.keyword(arg="code"):
-                    found |= {text for text in texts if re.fullmatch("[A-Z0-9_]+", text)}
-                case ast.Assign(targets=[ast.Name(id="default_code")]):
-                    found |= texts
-                case ast.Assign(targets=[ast.Name(id="__all__")]):
-                    exported |= texts
-                case ast.Constant(value=str(text)) if CODE.fullmatch(text):
-                    found.add(text)
-    return found - exported - NOT_CODES
-
-
 def test_every_code_stands_in_the_page_and_no_other() -> None:
     table, _, others = section(14).partition("Codes of hushdoc's library")
     declared = first_column(table)
     beside = re.findall("`([A-Z0-9_]+)`", others)
     assert len(declared) + len(beside) == len({*declared, *beside})
-    assert {*declared, *beside} == codes_of_the_source()
+    assert {*declared, *beside} == codes(("sdk/hushdoc",))
     rules = section(12)
     unexplained = re.findall(r"^\| `([A-Z_]+)` \| \|$", table, flags=re.MULTILINE)
     assert unexplained
@@ -334,4 +305,4 @@ def test_every_code_stands_in_the_page_and_no_other() -> None:
 
 def test_codes_that_are_spoken_of_are_codes() -> None:
     spoken = set(re.findall("`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`", TEXT))
-    assert spoken <= codes_of_the_source() | WORDS.keys()
+    assert spoken <= codes(("sdk/hushdoc",)) | WORDS.keys()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-import subprocess
-import sys
 from pathlib import Path
+
+from hushdoc_processes import in_python
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/engine.md").read_text(encoding="utf-8")
@@ -15,11 +15,7 @@ PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
 def run(program: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=200
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return in_python(program, cwd=folder).stdout
 
 
 def test_the_page_shows_the_sample() -> None:

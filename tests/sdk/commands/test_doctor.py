@@ -83,18 +83,6 @@ def test_people_get_one_line_for_each_check() -> None:
     assert "fine   onnxruntime: onnxruntime " in done.stdout
 
 
-def test_a_missing_extra_is_a_note_with_the_line_that_installs_it() -> None:
-    done = doctor(
-        "--json",
-        before="import importlib.util as u; real = u.find_spec\n"
-        "u.find_spec = lambda name: None if name == 'rapidocr' else real(name)",
-    )
-    assert done.returncode == 0
-    told = checks(done)["extra ocr"]
-    assert (told["state"], told["found"]) == ("note", "rapidocr not installed")
-    assert "pip install 'hushdoc[ocr]'" in told["advice"]
-
-
 def test_two_builds_over_one_another_are_found_and_explained(tmp_path: Path) -> None:
     info = tmp_path / "onnxruntime_gpu-1.0.dist-info"
     info.mkdir()
@@ -187,22 +175,36 @@ def test_an_engine_that_calls_home_is_caught(tmp_path: Path) -> None:
     assert "asked for by the program python" in checks(done)["offline"]["advice"]
 
 
-def test_a_missing_program_is_a_note() -> None:
-    """No package brings Tesseract, so only the program itself is looked for."""
-    done = doctor("--json", PATH="")
-    assert done.returncode == 0
-    told = checks(done)["engine tesseract"]
-    assert (told["state"], told["found"]) == ("note", "the program is not installed")
-    assert "apt-get install tesseract-ocr" in told["advice"]
-    assert "pytesseract" not in done.stdout
+WITHOUT_RAPIDOCR = """
+import importlib.util as u; real = u.find_spec
+u.find_spec = lambda name: None if name == "rapidocr" else real(name)
+"""
+# No package brings Tesseract, so only the program itself is looked for.
+NOTES = {
+    "extra ocr": (WITHOUT_RAPIDOCR, "rapidocr not installed", "pip install 'hushdoc[ocr]'"),
+    "engine rapidocr": (
+        "from hushdoc.reading import ocr\nocr.rapid_is_installed = bool",
+        "",
+        "hushdoc[cpu,ocr]",
+    ),
+    "engine tesseract": (
+        "import os\nos.environ['PATH'] = ''",
+        "the program is not installed",
+        "apt-get install tesseract-ocr",
+    ),
+}
 
 
-def test_rapidocr_without_what_runs_its_models_is_a_note() -> None:
-    done = doctor("--json", before="from hushdoc.reading import ocr\nocr.rapid_is_installed = bool")
+@pytest.mark.parametrize("name", NOTES)
+def test_what_is_missing_is_a_note_with_the_line_that_installs_it(name: str) -> None:
+    before, found, advice = NOTES[name]
+    done = doctor("--json", before=before)
     assert done.returncode == 0
-    told = checks(done)["engine rapidocr"]
+    told = checks(done)[name]
     assert told["state"] == "note"
-    assert "hushdoc[cpu,ocr]" in told["advice"]
+    assert found in told["found"]
+    assert advice in told["advice"]
+    assert "pytesseract" not in done.stdout
 
 
 def test_a_program_that_does_not_run_is_wrong(tmp_path: Path) -> None:
