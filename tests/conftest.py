@@ -44,14 +44,6 @@ def other_key(build: ModuleType) -> Any:
     return build.known_key(2)
 
 
-@pytest.fixture(scope="session")
-def tiny() -> ModuleType:
-    """Returns the tiny models and artifacts, which the real exporter makes."""
-    import hushdoc_tiny
-
-    return hushdoc_tiny
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skips tests of programs that pip can't install, where they are not there."""
     if shutil.which("tesseract") is None:

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 import hushdoc
 from hushdoc.artifact.artifact import open_artifact
-from hushdoc.certificate.claim import PublicData
 from hushdoc.document.document import Document
 from hushdoc.errors import InputError, OutputExistsError, TaskMismatchError
 from hushdoc.labels import LabelledDocument, LabelSet, Span
@@ -27,14 +26,12 @@ from hushdoc.runtime.kie import KIEModel
 from hushdoc.runtime.session import Runtime
 from hushdoc_export import calibration
 from hushdoc_export.calibration import Answers, class_answers, export_calibrated, field_answers, fit
-from hushdoc_export.release import Release
 
 WORDS = ["total", "12.50", "eur", "from", "acme", "on", "2026-11-21", "due", "no", "77"]
 
 
-def data_of() -> PublicData:
-    data: PublicData = tiny.calibration_data("invented pages of the tests")
-    return data
+RELEASE = tiny.release(version=2)
+DATA = tiny.calibration_data("invented pages of the tests")
 
 
 def documents(count: int) -> list[Document]:
@@ -86,16 +83,12 @@ def folder(asked: list[LabelledDocument], tmp_path_factory: pytest.TempPathFacto
     return export_calibrated(
         tiny.sealed(),
         tmp_path_factory.mktemp("calibrated") / "artifact",
-        release(),
+        RELEASE,
         policy=tiny.policy(),
         documents=asked,
-        data=data_of(),
+        data=DATA,
         threshold=0.3,
     )
-
-
-def release() -> Release:
-    return Release(key=tiny.KEY, name="tiny-kie", version=2, issuer="the tests")
 
 
 def test_scores_become_the_share_of_right_answers(model: KIEModel, folder: Path) -> None:
@@ -120,7 +113,7 @@ def test_scores_become_the_share_of_right_answers(model: KIEModel, folder: Path)
 def test_the_certificate_reports_how(folder: Path) -> None:
     opened = open_artifact(folder, tiny.policy())
     calibration_step(opened, open_artifact(tiny.sealed(), tiny.policy()))
-    assert opened.certificate.claim.public_data[-1] == data_of()
+    assert opened.certificate.claim.public_data[-1] == DATA
     assert opened.manifest["preprocessing"]["scores"]["threshold"] == 0.3
     assert hushdoc.verify(folder, tiny.policy(model="tiny-kie", min_version=2)).passed
 
@@ -138,18 +131,18 @@ def test_weights_are_not_touched(folder: Path) -> None:
 def test_what_cannot_be_calibrated_is_refused(
     folder: Path, asked: list[LabelledDocument], tmp_path: Path
 ) -> None:
-    more: dict[str, Any] = {"policy": tiny.policy(), "documents": asked, "data": data_of()}
+    more: dict[str, Any] = {"policy": tiny.policy(), "documents": asked, "data": DATA}
     out = tmp_path / "artifact"
     with pytest.raises(InputError, match="calibrated already"):
-        export_calibrated(folder, out, release(), **more)
+        export_calibrated(folder, out, RELEASE, **more)
     with pytest.raises(InputError, match="at least 50 are needed"):
-        export_calibrated(tiny.sealed(), out, release(), **{**more, "documents": asked[:1]})
+        export_calibrated(tiny.sealed(), out, RELEASE, **{**more, "documents": asked[:1]})
     other = tiny.resealed(tmp_path / "docvqa", task="docvqa")
     with pytest.raises(TaskMismatchError):
-        export_calibrated(other, out, release(), **more)
+        export_calibrated(other, out, RELEASE, **more)
     assert [path.name for path in tmp_path.iterdir()] == ["docvqa"]
     with pytest.raises(OutputExistsError):
-        export_calibrated(tiny.sealed(), other, release(), **more)
+        export_calibrated(tiny.sealed(), other, RELEASE, **more)
 
 
 def test_the_curve_recovers_a_known_law() -> None:
@@ -206,7 +199,7 @@ def test_calibration_error_of_known_answers() -> None:
 
 
 def test_classifiers_get_a_temperature(tmp_path: Path) -> None:
-    raw = replace(release(), version=1)
+    raw = replace(RELEASE, version=1)
     source = tiny.export_classifier(tmp_path / "raw", "text", raw, overlap=0)
     model = ClassificationModel.load(source, policy=tiny.policy())
     random = np.random.default_rng(9)
@@ -222,15 +215,15 @@ def test_classifiers_get_a_temperature(tmp_path: Path) -> None:
     folder = export_calibrated(
         source,
         tmp_path / "calibrated",
-        release(),
+        RELEASE,
         policy=tiny.policy(),
         documents=known,
-        data=data_of(),
+        data=DATA,
     )
     loaded = ClassificationModel.load(folder, policy=tiny.policy())
     scoring = loaded.scoring
     assert 1.5 < scoring.temperature < 4
-    assert scoring == fit(answers, fitted_on=data_of().name)
+    assert scoring == fit(answers, fitted_on=DATA.name)
     answer = loaded.classify(known[0].document, top_k=3)
     assert sum(item.score for item in answer.scores) == pytest.approx(1)
     assert answer.scores[0].score < model.classify(known[0].document).scores[0].score

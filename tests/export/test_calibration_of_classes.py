@@ -16,7 +16,6 @@ from hushdoc_calibration import on
 from hushdoc import hashing
 from hushdoc.__main__ import main
 from hushdoc.artifact.artifact import open_artifact
-from hushdoc.certificate.claim import PublicData
 from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError, InputError
 from hushdoc.hashing import FeatureScheme
@@ -29,7 +28,6 @@ from hushdoc_export.calibration import (
     texts,
     whole_text_answers,
 )
-from hushdoc_export.release import Release
 from hushdoc_training.crf import whole_texts
 from hushdoc_training.labelled_texts import Contract, Message
 
@@ -37,9 +35,8 @@ CLASSES = ("farm", "law", "sea")
 SCHEME = FeatureScheme(rows=20_011, bigrams=False, skip_grams=False)
 
 
-def data_of() -> PublicData:
-    data: PublicData = tiny.calibration_data("invented letters of the tests")
-    return data
+RELEASE = tiny.release(name="tiny-classes", version=2)
+DATA = tiny.calibration_data("invented letters of the tests")
 
 
 def parts() -> dict[str, Any]:
@@ -78,10 +75,6 @@ def letters(count: int, *, seed: int) -> list[Message]:
         label = topic if generator.random() < 0.75 else str(generator.choice(CLASSES))
         made.append(Message(name=f"{index}", label=label, text="\n\n".join(lines)))
     return made
-
-
-def release() -> Release:
-    return tiny.release(name="tiny-classes", version=2)
 
 
 def saved(folder: Path, **change: Any) -> Path:
@@ -208,11 +201,11 @@ def refused(folder: Path, out: Path, error: type[Exception], match: str, **chang
     settings = {
         "policy": tiny.policy(),
         "texts": letters(80, seed=4),
-        "data": data_of(),
+        "data": DATA,
         **change,
     }
     with pytest.raises(error, match=match):
-        export_calibrated_table(folder, out, release(), **settings)
+        export_calibrated_table(folder, out, RELEASE, **settings)
     assert not out.exists()
 
 
@@ -230,7 +223,7 @@ def test_texts_that_lack_the_classes_are_refused(made: Any, tmp_path: Path) -> N
     refused(raw, out, AnnotationError, "hushdoc train classifier", texts=clauses)
     refused(calibrated, out, InputError, "calibrated already")
     (protected,) = tiny.claim().protected_data
-    refused(raw, out, InputError, "protects", data=replace(data_of(), name=protected.name))
+    refused(raw, out, InputError, "protects", data=replace(DATA, name=protected.name))
 
 
 def test_blank_texts_are_left_out_and_wordless_ones_are_not(made: Any) -> None:

@@ -20,7 +20,6 @@ import hushdoc
 from hushdoc import hashing
 from hushdoc.__main__ import main
 from hushdoc.artifact.artifact import open_artifact
-from hushdoc.certificate.claim import PublicData
 from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError, InputError, PolicyViolationError, TaskMismatchError
 from hushdoc.hashing import Clusters, FeatureScheme
@@ -36,7 +35,6 @@ from hushdoc_export.calibration import (
     text_answers,
     texts,
 )
-from hushdoc_export.release import Release
 from hushdoc_export.table import seal_table
 from hushdoc_training.invented.clause_contracts import CLAUSES
 from hushdoc_training.labelled_texts import Contract
@@ -48,9 +46,8 @@ TOKEN = FeatureScheme(rows=20_011, level="token", bigrams=False, skip_grams=Fals
 FILLER = ("Payments are due.", "The goods stay here.", "Notices are in writing.", "It rains.")
 
 
-def data_of() -> PublicData:
-    data: PublicData = tiny.calibration_data("invented contracts of the tests")
-    return data
+RELEASE = tiny.release(name="tiny-table", version=2)
+DATA = tiny.calibration_data("invented contracts of the tests")
 
 
 def parts(scheme: FeatureScheme) -> dict[str, Any]:
@@ -102,10 +99,6 @@ def labelled(count: int, *, seed: int, whole: bool = True) -> list[Contract]:
     return made
 
 
-def release() -> Release:
-    return tiny.release(name="tiny-table", version=2)
-
-
 def sealed(out: Path, scheme: FeatureScheme, **change: Any) -> Path:
     dtype = change.pop("dtype", "float16")
     table = TableCheckpoint(**{**parts(scheme), "claim": tiny.claim(), **change})
@@ -123,11 +116,11 @@ def made(
     raw = sealed(home / "raw", scheme, dtype="int8" if whole else "float16")
     settings = {
         "texts": labelled(150, seed=1, whole=whole),
-        "data": data_of(),
+        "data": DATA,
         "threshold": 0.4,
     }
     folder = export_calibrated_table(
-        raw, home / "calibrated", release(), policy=tiny.policy(), **settings
+        raw, home / "calibrated", RELEASE, policy=tiny.policy(), **settings
     )
     return raw, folder, labelled(150, seed=2, whole=whole)
 
@@ -166,9 +159,9 @@ def test_the_certificate_reports_how(made: Any) -> None:
     opened, source = (open_artifact(place, tiny.policy()) for place in (folder, raw))
     assert calibration_step(opened, source)["answers"] == 150 * 8
     before = source.certificate.claim.public_data
-    assert opened.certificate.claim.public_data == (*before, data_of())
+    assert opened.certificate.claim.public_data == (*before, DATA)
     scores = Scoring.from_dict(opened.manifest["preprocessing"]["scores"])
-    assert (scores.threshold, scores.fitted_on) == (0.4, data_of().name)
+    assert (scores.threshold, scores.fitted_on) == (0.4, DATA.name)
     assert hushdoc.verify(folder, tiny.policy(model="tiny-table", min_version=2)).passed
 
 
@@ -204,11 +197,11 @@ def refused(folder: Path, out: Path, error: type[Exception], match: str, **chang
     settings = {
         "policy": tiny.policy(),
         "texts": labelled(40, seed=3),
-        "data": data_of(),
+        "data": DATA,
         **change,
     }
     with pytest.raises(error, match=match):
-        export_calibrated_table(folder, out, release(), **settings)
+        export_calibrated_table(folder, out, RELEASE, **settings)
     assert not out.exists()
 
 
@@ -224,28 +217,26 @@ def test_what_cannot_be_calibrated_is_refused(tmp_path: Path) -> None:
     made = export_calibrated_table(
         folder,
         tmp_path / "made",
-        release(),
+        RELEASE,
         policy=tiny.policy(),
         texts=labelled(40, seed=3),
-        data=data_of(),
+        data=DATA,
     )
     refused(made, out, InputError, "calibrated already")
     with pytest.raises(TaskMismatchError, match="tables of hashed features"):
-        export_calibrated(
-            folder, out, release(), policy=tiny.policy(), documents=[], data=data_of()
-        )
+        export_calibrated(folder, out, RELEASE, policy=tiny.policy(), documents=[], data=DATA)
 
 
 def test_protected_documents_are_never_calibrated_on(tmp_path: Path) -> None:
     folder, out = sealed(tmp_path / "raw", SENTENCE), tmp_path / "out"
     (protected,) = tiny.claim().protected_data
-    refused(folder, out, InputError, "protects", data=replace(data_of(), name=protected.name))
+    refused(folder, out, InputError, "protects", data=replace(DATA, name=protected.name))
     for overlap in ("partial", "contained"):
-        data = replace(data_of(), overlap_with_protected=overlap)
+        data = replace(DATA, overlap_with_protected=overlap)
         refused(folder, out, InputError, f"overlap: {overlap}", data=data)
         with pytest.raises(InputError, match="protects"):
             export_calibrated(
-                tiny.sealed(), out, release(), policy=tiny.policy(), documents=[], data=data
+                tiny.sealed(), out, RELEASE, policy=tiny.policy(), documents=[], data=data
             )
 
 
@@ -253,10 +244,10 @@ def test_an_unknown_overlap_claims_nothing(tmp_path: Path) -> None:
     made = export_calibrated_table(
         sealed(tmp_path / "raw", SENTENCE),
         tmp_path / "made",
-        release(),
+        RELEASE,
         policy=tiny.policy(),
         texts=labelled(40, seed=3),
-        data=replace(data_of(), overlap_with_protected="unknown"),
+        data=replace(DATA, overlap_with_protected="unknown"),
     )
     with pytest.raises(PolicyViolationError) as raised:
         open_artifact(made, tiny.policy())
