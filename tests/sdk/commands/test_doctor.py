@@ -112,7 +112,7 @@ def test_a_graph_that_runs_asks_for_no_socket() -> None:
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)["offline"]
     assert (told["attempts"], told["ran"]) == ([], ["a graph of one operator"])
-    assert told["seconds"] >= 3
+    assert told["seconds"] > 2  # the watch may begin after the program that is watched
     expected = f"0 sockets and 0 DNS queries asked for in {told['seconds']:.0f} s; ran a graph"
     assert checks(done)["offline"]["found"].startswith(expected)
 
