@@ -189,8 +189,10 @@ def with_token_noise(batch: TensorBatch, share: float) -> TensorBatch:
 
 def mixed_precision(device: torch.device) -> torch.autocast:
     """Computes in bfloat16 unless this processor only emulates it, in twice float32's time."""
-    capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {"bf16": True}
-    native = any(known for name, known in capabilities.items() if name.endswith("bf16"))
+    native = device.type != "cpu"
+    if not native:
+        known = getattr(torch.cpu, "get_capabilities", dict)()  # old releases of torch can't tell
+        native = any(there for name, there in known.items() if name.endswith("bf16"))
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=native)
 
 
