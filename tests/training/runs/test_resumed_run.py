@@ -51,6 +51,14 @@ def charged(folder: Path) -> list[int]:
     return [entry["charge"] for entry in log if "charge" in entry]
 
 
+def test_a_state_that_a_kill_kept_from_being_removed_goes_with_the_end(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    interrupted_run(folder, stop_after=100)
+    (folder / "state-00000003").mkdir()  # killed after the last state, before older ones went
+    interrupted_run(folder, stop_after=100, resume=True)
+    assert [path.name for path in folder.glob("state-*")] == ["state-00000004"]
+
+
 def test_a_lost_step_is_charged_again_and_never_free(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):

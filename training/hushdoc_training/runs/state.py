@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -68,10 +68,11 @@ def save(
 
     group = group or _alone()
     target = folder / f"state-{step:08d}"
-    if gathering.first_finds(group, target.exists):
-        return
-    whole = gathering.gather(model, optimizer, group)
-    group.first_does(lambda: _write(target, whole))
+    if not gathering.first_finds(group, target.exists):
+        whole = gathering.gather(model, optimizer, group)
+        group.first_does(lambda: _write(target, whole))
+    # Also where a kill came after this state was written and before the older ones were removed.
+    group.first_does(lambda: _remove(sorted(folder.glob("state-*"))[:-1]))
 
 
 def restore(
@@ -134,7 +135,11 @@ def clear_partial(folder: Path, *, only: str = ".") -> None:
 
 def discard_states(folder: Path) -> None:
     """Removes what only a resumed run would need."""
-    for state in folder.glob("state-*"):
+    _remove(folder.glob("state-*"))
+
+
+def _remove(states: Iterable[Path]) -> None:
+    for state in states:
         shutil.rmtree(state, ignore_errors=True)
 
 
@@ -169,8 +174,6 @@ def _write(target: Path, whole: gathering.Whole) -> None:
             cause = error if isinstance(error, OSError) else OSError(28, str(error))
             raise atomic_files.not_written(target, cause) from error
         raise
-    for old in sorted(target.parent.glob("state-*"))[:-1]:
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def _read(state: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> gathering.Whole:
