@@ -191,7 +191,8 @@ def mixed_precision(device: torch.device) -> torch.autocast:
     """Computes in bfloat16 unless this processor only emulates it, in twice float32's time."""
     native = device.type != "cpu"
     if not native:
-        known: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()  # old releases of torch can't tell
+        # Old releases of torch can't tell.
+        known: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
         native = any(there for name, there in known.items() if name.endswith("bf16"))
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=native)
 
