@@ -147,6 +147,17 @@ def test_a_lost_log_goes_on_after_what_the_ledger_holds(
     assert [entry["step"] for entry in read_log(log) if "step" in entry] == [5]
 
 
+def test_a_lost_log_of_a_run_whose_steps_are_all_charged_gives_none_back(
+    train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with power_cut(monkeypatch, at=5):
+        train("run")
+    (tmp_path / "run" / "steps.jsonl").unlink()
+    with pytest.raises(CheckpointError, match="All 5 steps"):
+        train("run", resume=True)
+    assert only(ledger).charged == 5
+
+
 def test_a_kill_between_the_two_charges_counts_the_step(
     train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
