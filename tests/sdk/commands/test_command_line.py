@@ -6,13 +6,16 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
+import hushdoc_builders as build
 import pytest
+from hushdoc_command_runs import write_policy
 from hushdoc_processes import in_python
 
 from hushdoc.__main__ import main
 from hushdoc.commands.command_line import SECTIONS, build_parser
 from hushdoc.commands.extras import EXTRAS
 from hushdoc.commands.parsing import CommandParser
+from hushdoc.signing.keys import write_private_key
 
 INTERRUPT = """
 import importlib.abc, os, signal, sys
@@ -28,8 +31,12 @@ sys.exit(main(sys.argv[2:]))
 
 MISSING = f"""
 import sys
-for name in {sorted({name for names in EXTRAS.values() for name in names})}:
-    sys.modules[name] = None
+from importlib.machinery import PathFinder
+class Without(PathFinder):
+    def find_spec(name, path=None, target=None):
+        if name not in {sorted({name for names in EXTRAS.values() for name in names})}:
+            return PathFinder.find_spec(name, path, target)
+sys.meta_path = [Without if finder is PathFinder else finder for finder in sys.meta_path]
 from hushdoc.__main__ import main
 for line in sys.argv[1:]:
     print(main(line.split()), file=sys.stderr)
@@ -42,9 +49,16 @@ NEEDED = {
     "export . --out model --key key": "export",
     "export minilm --out model --key key": "export",
     "keygen --out key": "keys",
+    "sign artifact --key key": "keys",
     "trust revoke --list list --key key --next-update-days 7": "keys",
+    "verify artifact --policy policy.toml --recompute offline": "offline",
 }
 """Command lines, and the extra that each of them needs."""
+
+RUN_MODELS = {"extract", "classify", "embed", "redact", "bench"}
+"""Subcommands that need the extra that runs a model; `test_task_commands` runs them without it."""
+
+NEED_NONE = ("doctor", "ledger init l --data d --epsilon 1", "inspect artifact", "completion bash")
 
 
 def every_parser(parser: CommandParser) -> Iterator[CommandParser]:
@@ -118,7 +132,11 @@ def test_an_interrupt_ends_with_one_line_at_any_import(module: str, tmp_path: Pa
     assert done.stderr == "hushdoc: interrupted.\n"
 
 
-def test_missing_extras_are_named(tmp_path: Path) -> None:
+def test_missing_extras_are_named_by_every_subcommand(tmp_path: Path) -> None:
+    key = build.known_key(1)
+    write_private_key(key, tmp_path / "key")
+    build.seal(tmp_path / "artifact", key)
+    write_policy(tmp_path, build.trust(key))
     done = in_python(MISSING, *NEEDED, cwd=tmp_path)
     messages = done.stderr.splitlines()
     assert len(messages) == 2 * len(NEEDED), done.stderr
@@ -128,3 +146,6 @@ def test_missing_extras_are_named(tmp_path: Path) -> None:
         assert ": MISSING_EXTRA: The package '" in message
         assert message.endswith(f"pip install 'hushdoc[{extra}]'.")
         assert exit_code == "6"
+    assert "MISSING_EXTRA" not in in_python(MISSING, *NEED_NONE, cwd=tmp_path).stderr
+    shown = {line.split()[0] for line in (*NEEDED, *NEED_NONE)} | RUN_MODELS | {"certificate"}
+    assert shown == {name for names in SECTIONS.values() for name in names}
