@@ -202,6 +202,22 @@ def test_a_preview_says_what_the_reservation_will_and_reserves_nothing(ledger: L
     assert refused.value.code == "BUDGET_EXCEEDED"
 
 
+def test_private_numbers_that_were_read_are_said_of_every_later_statement(ledger: Ledger) -> None:
+    reserve(ledger, "first", 10)
+    reserve(ledger, "second", 10)
+    ledger.note_read("first", "losses", declared_unused="a chart for a talk")
+    assert (ledger.statement("d").read_runs, ledger.find("first").read) == (0, ())  # type: ignore[union-attr]
+    ledger.close("first", reason="finished")
+    for what in ("losses", "losses", "records drawn"):  # a score may be looked at after the end
+        ledger.note_read("first", what)
+    assert ledger.find("first").read == ("losses", "records drawn")  # type: ignore[union-attr]
+    assert ledger.statement("d").read_runs == 1
+    assert ledger.require_room(step=STEP, steps=5, documents="d").read_runs == 1
+    with pytest.raises(InputError) as unknown:
+        ledger.note_read("nobody", "losses")
+    assert unknown.value.code == "UNKNOWN_RUN"
+
+
 def test_titles_cannot_steer_a_terminal(ledger: Ledger) -> None:
     assert reserve(ledger, "run", 1, title="a\x1b[2J\ud800" + "x" * 500).title.isprintable()
 

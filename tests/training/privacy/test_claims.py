@@ -89,6 +89,20 @@ def test_a_ledger_accounts_for_its_runs_and_for_nothing_else(
     )
 
 
+def test_settings_chosen_by_the_loss_of_an_earlier_run_of_the_ledger_are_unaccounted(
+    ledger: Ledger,
+) -> None:
+    """A ledger composes noised outputs: a rate that followed a loss told a record's presence."""
+    before = claims.private(PLAN, "forms", (), training={}, ledger=ledger.statement("d"))
+    assert before.guarantees[0].hyperparameter_tuning == "accounted"
+    ledger.note_read("tried", "losses")
+    claim = claims.private(PLAN, "forms", (), training={}, ledger=ledger.statement("d"))
+    (guarantee,) = claim.guarantees
+    assert guarantee.hyperparameter_tuning == "unaccounted"
+    assert any("not part of epsilon" in caveat for caveat in claim.caveats)
+    assert any("no un-noised number" in condition for condition in guarantee.assumes)
+
+
 def test_an_accountant_of_the_plan_is_the_claims(ledger: Ledger) -> None:
     renyi = PrivacyPlan.calibrated(epsilon=2, sampling_rate=0.3, steps=20, accountant="rdp")
     assert claims.private(renyi, "x", (), training={}).guarantees[0].accountant.name == "rdp"

@@ -189,6 +189,7 @@ def _standing(ledger: Ledger) -> dict[str, Any]:
                 "chargedSteps": run.charged,
                 "reservedSteps": run.reserved,
                 "step": mechanism.to_dict(run.step),
+                "privateNumbersRead": list(run.read),
             }
             for run in ledger.runs()
         ],
@@ -212,6 +213,11 @@ def _print_standing(ledger: Ledger) -> None:
             f"{printable(run.title)}"
         )
         print(f"  each step: {_step(run.step)}")
+        if run.read:
+            print(
+                f"  somebody read its {printable(', '.join(run.read))}, un-noised: claims of this "
+                "ledger are of unaccounted tuning"
+            )
 
 
 def _left(ledger: Ledger, step: Mechanism | None) -> str:

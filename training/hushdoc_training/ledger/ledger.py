@@ -14,7 +14,10 @@ What must not be is a new ledger for documents that an older one already counts.
 
 **Settings that follow results.** Composition is proven where noise, sampling rate and number of
 steps of each run do not depend on what earlier runs showed; everything else (learning rate,
-clipping norm, the model) may. Claims made from a ledger declare this.
+clipping norm, the model) may follow their noised outputs: weights, and losses with noise. It may
+not follow un-noised numbers of a run, such as its losses: whoever reads them marks the run with
+`note_read`, and what is claimed from the ledger then says that settings were chosen by something
+that is not part of epsilon. Claims made from a ledger declare this.
 """
 
 from __future__ import annotations
@@ -145,14 +148,14 @@ class Ledger:
 
     def mechanism(self) -> Sequence:
         """Returns all runs as a transcript: closed ones as charged, open ones as reserved."""
-        return composed((run.step, run.counted) for run in self.runs())
+        return _composed(self.runs())
 
     def spent(self) -> Spent:
         """Returns epsilon charged, epsilon reserved, and the cap."""
         runs = self.runs()
         return Spent(
             charged=self._epsilon(composed((run.step, run.charged) for run in runs)),
-            reserved=self._epsilon(composed((run.step, run.counted) for run in runs)),
+            reserved=self._epsilon(_composed(runs)),
             cap=self.epsilon,
         )
 
@@ -172,7 +175,8 @@ class Ledger:
 
     def statement(self, documents: str) -> LedgerStatement:
         """Returns what a claim can say of all runs up to now."""
-        return self._statement(self.mechanism(), documents)
+        runs = self.runs()
+        return self._statement(runs, _composed(runs), documents)
 
     def require_room(self, *, step: Mechanism, steps: int, documents: str) -> LedgerStatement:
         """Returns what a claim would say after such a run; reserves nothing.
@@ -182,7 +186,7 @@ class Ledger:
         with storage.reading(self.path) as database:
             runs = self._runs(database)
             self._require_admitted(database, documents)
-        return self._statement(self._require_within(runs, step, steps), documents)
+        return self._statement(runs, self._require_within(runs, step, steps), documents)
 
     def reserve(
         self,
@@ -247,6 +251,19 @@ class Ledger:
                 storage.add(database, "closings", self.salt, row)
             return self._run(database, run_id)
 
+    def note_read(self, run_id: str, what: str, *, declared_unused: str = "") -> None:
+        """Notes that somebody sees un-noised numbers of a run, before they are shown; repeatable.
+
+        Noted without its owner's declaration that nothing was or will be decided by them, it makes
+        every claim of the ledger from now on one of `unaccounted` tuning.
+        """
+        with storage.writing(self.path) as database:
+            run = self._run(database, run_id)
+            row = (run.number, _line(what), _line(declared_unused))
+            known = storage.rows(database, self.path, "reads", self.salt)
+            if row not in [found[:-1] for found in known]:
+                storage.add(database, "reads", self.salt, (*row, _now()))
+
     def admit(self, documents: str, *, reason: str) -> None:
         """Binds the ledger to changed documents as well; every run counts for all of them."""
         with storage.writing(self.path) as database:
@@ -307,13 +324,20 @@ class Ledger:
     def _epsilon(self, mechanism: Sequence) -> float:
         return pld.epsilon(mechanism, self.delta) if mechanism.events else 0.0
 
-    def _statement(self, mechanism: Sequence, documents: str) -> LedgerStatement:
+    def _statement(
+        self, runs: tuple[LedgerRun, ...], mechanism: Sequence, documents: str
+    ) -> LedgerStatement:
         return LedgerStatement(
             mechanism=mechanism,
             commitment=self.commitment(documents),
             epsilon=self.epsilon,
             delta=self.delta,
+            read_runs=sum(bool(run.read) for run in runs),
         )
+
+
+def _composed(runs: tuple[LedgerRun, ...]) -> Sequence:
+    return composed((run.step, run.counted) for run in runs)
 
 
 def _line(text: str) -> str:

@@ -19,7 +19,8 @@ from hushdoc_training.ledger import storage
 class LedgerRun:
     """One run as the ledger knows it.
 
-    `charged` is the last step that was charged; all up to it count, lost ones included.
+    `charged` is the last step that was charged; all up to it count, lost ones included. `read` are
+    its un-noised numbers that somebody saw, without those that were declared unused.
     """
 
     number: int
@@ -32,6 +33,7 @@ class LedgerRun:
     claim: str
     commitment: str
     at: str
+    read: tuple[str, ...] = ()
 
     @property
     def counted(self) -> int:
@@ -75,12 +77,17 @@ class Spent:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerStatement:
-    """What a ledger says of all its runs, in the order of reservation; claims are made from it."""
+    """What a ledger says of all its runs, in the order of reservation; claims are made from it.
+
+    Of `read_runs` somebody saw un-noised numbers, and did not declare them unused: what came after
+    may have been chosen by them.
+    """
 
     mechanism: Sequence
     commitment: str
     epsilon: float
     delta: float
+    read_runs: int = 0
 
     @property
     def num_runs(self) -> int:
@@ -131,6 +138,7 @@ def _read(database: sqlite3.Connection, path: Path, key: bytes, row: tuple[Any, 
     last = f"WHERE run = {number} ORDER BY step DESC LIMIT 1"
     charged = [row[1] for row in storage.rows(database, path, "charges", key, last)]
     closings = storage.rows(database, path, "closings", key, f"WHERE run = {number}")
+    reads = storage.rows(database, path, "reads", key, f"WHERE run = {number}")
     whole = [number, values["reserved"], *charged]
     texts = [text for name, text in values.items() if name not in ("number", "reserved")]
     if not all(isinstance(value, int) and value > 0 for value in whole):
@@ -141,6 +149,7 @@ def _read(database: sqlite3.Connection, path: Path, key: bytes, row: tuple[Any, 
         **{**values, "step": _step(step, path, number)},
         charged=charged[0] if charged else 0,
         closed=bool(closings),
+        read=tuple(what for _, what, declared, _ in reads if not declared),
     )
 
 

@@ -68,6 +68,10 @@ CREATE TABLE closings (
     run INTEGER PRIMARY KEY REFERENCES runs (number), reason TEXT NOT NULL, at TEXT NOT NULL,
     seal TEXT NOT NULL
 );
+CREATE TABLE reads (
+    run INTEGER NOT NULL REFERENCES runs (number), what TEXT NOT NULL, declared TEXT NOT NULL,
+    at TEXT NOT NULL, seal TEXT NOT NULL, PRIMARY KEY (run, what, declared)
+) WITHOUT ROWID;
 CREATE TRIGGER charges_keep_their_reservation BEFORE INSERT ON charges
 BEGIN
     SELECT RAISE(ABORT, 'the run is closed')
@@ -85,6 +89,7 @@ COLUMNS = {
     "runs": ("number", "run_id", "title", "step", "reserved", "claim", "commitment", "at"),
     "charges": ("run", "step", "at"),
     "closings": ("run", "reason", "at"),
+    "reads": ("run", "what", "declared", "at"),
 }
 """What each table holds besides the seal over it."""
 

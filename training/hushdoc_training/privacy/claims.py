@@ -29,7 +29,9 @@ ASSUMES = (
 )
 LEDGER_ASSUMES = (
     "in no run of the ledger were noise, sampling rate or number of steps chosen by what earlier "
-    "runs or steps had shown; the learning rate and all else may have been",
+    "runs or steps had shown; the learning rate and all else may follow the noised outputs (the "
+    "weights) of earlier runs, and followed no un-noised number such as a loss, a count, a log or "
+    "a score on the documents",
     "whether this model is released was not decided by runs outside the ledger, or by runs that "
     "began after this one had ended",
 )
@@ -89,6 +91,8 @@ def private(
     tuning = hyperparameter_tuning
     if ledger is not None and tuning in ("none", "public-data"):
         tuning = "accounted"
+    if ledger is not None and ledger.read_runs:
+        tuning = "unaccounted"
     guarantee = _guarantee(plan, tuning, ledger, assumes)
     return _claim(
         guarantee,
