@@ -161,7 +161,7 @@ def test_multiplicity_clips_the_mean_over_the_repetitions_once() -> None:
 def test_pairs_of_records_and_of_steps_are_drawn_independently(key: bytes | None) -> None:
     """Shuffled or fixed-size batches would show in pairs: joint draws below the square."""
     rate, num_records, steps = 0.3, 12, 6000
-    coins = SecretStream() if key is None else SecretStream.shared(key)
+    coins = SecretStream() if key is None else SecretStream(key=key)
     draws = np.zeros((steps, num_records))
     for step in range(steps):
         drawn = poisson_sample(num_records, rate, coins)

@@ -52,11 +52,11 @@ def test_uniforms_are_uniform_and_never_zero() -> None:
 
 
 def test_processes_with_one_secret_draw_alike_and_others_do_not() -> None:
-    one, other = (SecretStream.shared(bytes(range(32))) for _ in range(2))
+    one, other = (SecretStream(key=bytes(range(32))) for _ in range(2))
     first = one.uniforms(1000)
     assert np.array_equal(first, other.uniforms(1000))
     assert not np.array_equal(first, one.uniforms(1000))
-    assert not np.array_equal(first, SecretStream.shared(bytes(32)).uniforms(1000))
+    assert not np.array_equal(first, SecretStream(key=bytes(32)).uniforms(1000))
 
 
 def test_arrays_and_tensors_are_the_same_normals() -> None:
@@ -96,7 +96,7 @@ def test_a_forked_process_never_repeats_the_noise(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_forked_process_never_repeats_the_draw_of_records() -> None:
-    coins = SecretStream.shared(bytes(32))
+    coins = SecretStream(key=bytes(32))
 
     def draw() -> bytes:
         try:

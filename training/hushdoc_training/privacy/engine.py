@@ -30,7 +30,7 @@ from hushdoc_training.privacy.safeguards import Safeguards
 from hushdoc_training.privacy.step import Step
 from hushdoc_training.privacy.summing import noised, share_of, sum_clipped
 from hushdoc_training.randomness.sampling import Uniforms, poisson_sample
-from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.randomness.secret_stream import SecretStream, origin_of
 
 Example = TypeVar("Example")
 
@@ -135,8 +135,7 @@ class PrivateTraining(Generic[Example]):
             losses=losses,
             fingerprint=fingerprint,
             has_secret_streams=all(
-                type(stream) is SecretStream and stream.secret
-                for stream in (self._coins, self._noise)
+                origin_of(stream).secret for stream in (self._coins, self._noise)
             ),
         )
         try:
@@ -285,7 +284,7 @@ class PrivateTraining(Generic[Example]):
         """Returns what draws records, alike in all processes, and what draws noise in this one."""
         if self._group.size == 1:
             return SecretStream(), SecretStream()
-        return SecretStream.shared(self._group.secret()), SecretStream()
+        return SecretStream(key=self._group.secret()), SecretStream()
 
     def _sum_clipped(self, drawn: Sequence[int]) -> tuple[list[float], int]:
         """Leaves the clipped sum of this process's share in the clipper."""

@@ -9,7 +9,6 @@ one, nothing is sent.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -18,6 +17,7 @@ import torch
 from torch import distributed as dist
 
 from hushdoc.errors import PrivacyError
+from hushdoc_training.randomness.secret_stream import SystemKey
 
 Item = TypeVar("Item")
 
@@ -46,9 +46,10 @@ class Group:
         """Returns this process's part of what all of them know."""
         return list(items[self.rank :: self.size])
 
-    def secret(self) -> bytes:
-        """Returns 32 random bytes that all processes share and nobody else knows."""
-        return bytes(self._from_first(os.urandom(32)))
+    def secret(self) -> SystemKey:
+        """Returns a key that all processes share and nobody else knows."""
+        shared: SystemKey = self._from_first(SystemKey())
+        return shared
 
     def require_agreement(self, facts: Mapping[str, Any]) -> None:
         """Raises PrivacyError, in every process, where a fact is not the same in all."""

@@ -85,7 +85,7 @@ def require_same_losses(
     """
     if group.size == 1:
         return
-    generator = random.Random(group.secret())
+    generator = random.Random(group.secret().content)
     places = [place for place in _shuffled(len(records), generator) if len(records[place])][
         :COMPARED
     ]

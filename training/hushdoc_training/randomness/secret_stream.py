@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hushdoc.errors import PrivacyError
+from hushdoc_training.receipt import Origin
 
 if TYPE_CHECKING:
     import torch
@@ -32,27 +33,43 @@ _BLOCK = 1 << 15
 """Pairs of normals computed at once: their arrays stay in the cache of one core."""
 
 
+class SystemKey:
+    """A key of 32 bytes that the operating system drew, for the processes that share a stream.
+
+    No caller chooses it; only where it was drawn, it can be pickled to the other processes.
+    """
+
+    def __init__(self) -> None:
+        """Draws the key."""
+        self.content = os.urandom(32)
+
+
 class SecretStream:
     """An endless stream of independent uniforms, choices and normals.
 
     A forked process would repeat its parent's stream, and noise that is added twice cancels. So a
     stream keyed by the operating system gets a new key in a forked process, and one whose key was
-    given, which has to stay in step with others, refuses to go on there. `secret` says whether
-    nobody outside of this training knows the key.
+    given, which has to stay in step with others, refuses to go on there.
     """
 
-    def __init__(self, *, key: bytes | None = None) -> None:
-        """Starts a stream; a key of 32 bytes is for tests alone."""
-        self.secret = key is None
-        self._is_own = key is None
-        self._begin(key or os.urandom(32))
+    def __init__(self, *, key: bytes | SystemKey | None = None) -> None:
+        """Starts a stream.
 
-    @classmethod
-    def shared(cls, secret: bytes) -> Self:
-        """Returns the stream that all processes with this secret of 32 bytes draw alike."""
-        stream = cls(key=secret)
-        stream.secret = True
-        return stream
+        Args:
+            key: A SystemKey that other processes have too; 32 bytes, which somebody knows, are for
+                tests alone, and nothing is certified of what is drawn.
+        """
+        given = isinstance(key, bytes)
+        self._origin = Origin(source="given" if given else "operating-system", secret=not given)
+        self._is_own = key is None
+        if isinstance(key, SystemKey):
+            key = key.content
+        self._begin(os.urandom(32) if key is None else key)
+
+    @property
+    def origin(self) -> Origin:
+        """Where the key came from, and whether nobody outside of this training knows it."""
+        return self._origin
 
     def uniforms(self, count: int) -> Floats:
         """Returns numbers above 0 and up to 1, of 53 random bits each."""
@@ -118,3 +135,10 @@ class SecretStream:
 
         self._process = os.getpid()
         self._encryptor = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+
+
+def origin_of(stream: object) -> Origin:
+    """Returns where a stream's numbers come from; of any but a SecretStream nothing is known."""
+    if type(stream) is SecretStream:
+        return stream.origin
+    return Origin(source="unknown", secret=False)
