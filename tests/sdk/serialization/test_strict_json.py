@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -63,3 +66,77 @@ def test_a_file_that_is_not_there_is_an_input_error(tmp_path: Path) -> None:
 def test_nan_is_never_written() -> None:
     with pytest.raises(ValueError, match="JSON compliant"):
         strict_json.dumps(float("nan"))
+
+
+UNTERMINATED: dict[str, str] = {
+    "quotes": '"',
+    "escaped-quotes": '\\"',
+    "quote-and-backslash": '"\\',
+    "backslashes": "\\",
+    "text-and-escapes": 'a\\"',
+    "brackets-after-escapes": '[\\"',
+}
+"""What a text of nothing else repeats; a scan that begins anew at each quote is quadratic."""
+
+
+@pytest.mark.parametrize("piece", UNTERMINATED.values(), ids=list(UNTERMINATED))
+def test_time_grows_no_faster_than_a_text_without_an_end(piece: str) -> None:
+    def seconds(size: int) -> float:
+        content = b'"' + (piece * size).encode()[: size - 1]
+        return min(_seconds(content) for _ in range(7))
+
+    times = [seconds(size) for size in (2048, 16 * 1024, 128 * 1024)]
+    # Eight times the text takes eight times as long; a quadratic scan, 64 times.
+    assert all(later < 30 * max(earlier, 1e-4) for earlier, later in pairwise(times)), times
+    assert seconds(512 * 1024) < 1
+
+
+def _seconds(content: bytes) -> float:
+    """What refusing a text costs this thread, however busy the machine is."""
+    begun = time.thread_time()
+    with pytest.raises(CertificateError):
+        strict_json.loads(content, what="The envelope", max_bytes=2**20)
+    return time.thread_time() - begun
+
+
+@pytest.mark.parametrize(
+    ("inside", "is_sound"),
+    [
+        ('"[[[["', True),
+        (r'"\"[[[["', True),
+        (r'"\\"', True),
+        (r'"\\",[[]]', False),
+        (r'"\\\"[[[["', True),
+        ('"","",[[]]', False),
+        (r'"\u005b[[","]]"', True),
+        ('"a",{"[":[]}', False),
+        ('"\u00e4[[\U0001d54f[["', True),
+    ],
+)
+def test_strings_end_where_json_ends_them(inside: str, is_sound: bool) -> None:
+    """31 lists around a piece: one level more inside is allowed, two are not."""
+    text = ("[" * 31 + inside + "]" * 31).encode()
+    if is_sound:
+        assert strict_json.loads(text, what="The value") is not None
+    else:
+        with pytest.raises(CertificateError, match="deeper than 32"):
+            strict_json.loads(text, what="The value")
+
+
+@given(VALUES, st.integers(0, 32))
+def test_depth_is_that_of_the_value(value: object, around: int) -> None:
+    for _ in range(around):
+        value = [value]
+    text = json.dumps(value).encode()
+    if _levels(value) <= 32:
+        assert strict_json.loads(text, what="The value") == value
+    else:
+        with pytest.raises(CertificateError, match="deeper than 32"):
+            strict_json.loads(text, what="The value")
+
+
+def _levels(value: object) -> int:
+    inner = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, dict | list):
+        return 0
+    return 1 + max(map(_levels, inner), default=0)  # type: ignore[arg-type]
