@@ -82,6 +82,7 @@ def test_show_says_what_is_spent_reserved_and_left(
     assert "more steps like those of the last run" in out
     assert "abc  open    2/30 steps" in out
     assert "probability 0.2, noise multiplier 2" in out
+    assert f"head      {Ledger.open(used).head()}" in out
     assert ledger("show", used, "--json") == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["epsilonCharged"] == spent.charged
@@ -114,6 +115,11 @@ def test_audit_has_an_exit_code_for_each_kind_of_trouble(
     assert "FAIL  folder" in capsys.readouterr().out
     assert ledger("audit", used, "--run", tmp_path / "nowhere") == 4
     assert "holds no run" in capsys.readouterr().err
+    head = Ledger.open(used).head()
+    assert ledger("audit", used, "--head", head) == 0
+    assert f"ok    head {head}" in capsys.readouterr().out
+    assert ledger("audit", used, "--head", head[:-1] + "x") == 3
+    assert ledger("audit", used, "--head", f"9{head}") == 5
     used.write_bytes(used.read_bytes()[:6000])
     assert ledger("audit", used) == 4
     assert "FAIL  " in capsys.readouterr().out

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hushdoc.accounting.mechanism import Gaussian, PoissonSampled
-from hushdoc.errors import HushdocError, InputError, OutputWriteError
+from hushdoc.errors import HushdocError, InputError, OutputWriteError, PrivacyError
 from hushdoc_training.ledger import storage
 from hushdoc_training.ledger.ledger import Ledger
 
@@ -35,18 +35,27 @@ def change(path: Path, *statements: str) -> None:
     database.close()
 
 
+def seal_anew(database: sqlite3.Connection, key: bytes) -> None:
+    rows = [
+        (row[-1], table, row[:-1])
+        for table, columns in storage.COLUMNS.items()
+        for row in database.execute(f"SELECT {', '.join(columns)}, place FROM {table}")
+    ]
+    seal = ""
+    for place, table, values in sorted(rows):
+        seal = storage._seal(table, key, seal, values)
+        database.execute("UPDATE chain SET seal = ? WHERE place = ?", (seal, place))
+
+
 def change_past_the_guards(path: Path, statement: str, *, key: bytes | None) -> None:
     """Takes the triggers down, changes a row, and puts them back; with the key, seals it anew."""
     database = sqlite3.connect(path, isolation_level=None)
-    for table in storage.COLUMNS:
+    for table in ("chain", *storage.COLUMNS):
         database.execute(f"DROP TRIGGER {table}_is_not_changed")
         database.execute(f"DROP TRIGGER {table}_is_not_deleted")
     database.execute(statement)
-    for table, columns in storage.COLUMNS.items() if key is not None else ():
-        for row in database.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall():
-            salt = row[columns.index("salt")] if table == "account" else key
-            seal = storage._seal(table, salt, row)
-            database.execute(f"UPDATE {table} SET seal = ? WHERE {columns[0]} = ?", (seal, row[0]))
+    if key is not None:
+        seal_anew(database, key)
     for part in storage.SCHEMA.split("CREATE TRIGGER ")[1:]:
         if "_is_not_" in part.split()[0]:
             database.executescript("CREATE TRIGGER " + part)
@@ -62,9 +71,11 @@ def change_past_the_guards(path: Path, statement: str, *, key: bytes | None) -> 
         "DELETE FROM charges",
         "DELETE FROM runs",
         "DELETE FROM closings",
-        "INSERT INTO charges VALUES (1, 10, 'now', '')",
-        "INSERT INTO charges VALUES (1, 1, 'now', '')",
-        "INSERT INTO charges VALUES (1, 0, 'now', '')",
+        "DELETE FROM chain",
+        "UPDATE chain SET place = 9",
+        "INSERT INTO charges VALUES (1, 10, 'now', 4)",
+        "INSERT INTO charges VALUES (1, 1, 'now', 4)",
+        "INSERT INTO charges VALUES (1, 0, 'now', 4)",
     ],
 )
 def test_the_file_itself_refuses_to_forget_or_overspend(ledger: Ledger, statement: str) -> None:
@@ -272,3 +283,44 @@ def test_what_a_crash_left_half_written_is_taken_back(ledger: Ledger, tmp_path: 
     assert Ledger.open(crashed).runs() == ledger.runs()
     assert storage.damages(crashed) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["crashed", "ledger"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM charges WHERE step = 2",
+        "DELETE FROM chain WHERE place = 5",
+        "DELETE FROM chain WHERE place = 6",
+        "UPDATE chain SET seal = (SELECT seal FROM chain WHERE place = 4) WHERE place = 5",
+    ],
+)
+def test_a_row_that_was_taken_out_of_the_chain_is_noticed(ledger: Ledger, statement: str) -> None:
+    for step in (2, 3):
+        ledger.charge("run", step)
+    assert ledger.head().startswith("6:")
+    change_past_the_guards(ledger.path, statement, key=None)
+    with pytest.raises(InputError, match="not a sound ledger"):
+        Ledger.open(ledger.path)
+
+
+def test_a_file_that_was_cut_back_row_by_row_lacks_a_noted_head(ledger: Ledger) -> None:
+    earlier, charged = ledger.head(), ledger.charge("run", 2)
+    assert charged == ledger.head() != earlier
+    for statement in ("DELETE FROM charges WHERE step = 2", "DELETE FROM chain WHERE place = 5"):
+        change_past_the_guards(ledger.path, statement, key=None)
+    back = Ledger.open(ledger.path)  # a sound ledger of an earlier moment, which only a note tells
+    back.require_head(earlier)
+    for step in (3, 4):
+        with pytest.raises(PrivacyError, match="older copy") as refused:
+            back.require_head(charged)
+        assert refused.value.code == "LEDGER_BEHIND"
+        back.charge("run", step)  # an entry of the same number is not the same entry
+
+
+@pytest.mark.parametrize(
+    "noted", ["", "3", "3:", ":" + "a" * 32, "3:" + "A" * 32, "-1:" + "a" * 32]
+)
+def test_a_head_that_is_none_is_bad_input(ledger: Ledger, noted: str) -> None:
+    with pytest.raises(InputError, match="ledger show") as refused:
+        ledger.require_head(noted)
+    assert refused.value.code == "BAD_HEAD"

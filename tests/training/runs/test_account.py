@@ -14,6 +14,7 @@ from private_simulator import known
 
 from hushdoc.accounting import pld
 from hushdoc.accounting.mechanism import Sequence
+from hushdoc.certificate.claim import Claim
 from hushdoc.errors import CheckpointError, InputError, PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.checkpoint import Checkpoint
@@ -24,6 +25,7 @@ from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.kie import start
 from hushdoc_training.runs import account as budget
 from hushdoc_training.runs import ledger_audit, loop
+from hushdoc_training.runs.private_run import PrivateRun
 from hushdoc_training.runs.run_folder import Run
 from hushdoc_training.runs.step_log import read_log
 
@@ -72,13 +74,47 @@ def test_a_run_reserves_charges_closes_and_states_all_runs(
     )
     folders = [tmp_path / "first", tmp_path / "second"]
     findings = ledger_audit.audit(Ledger.open(ledger.path), folders)
-    assert [found.problem for found in findings] == [None] * 6
+    assert [found.problem for found in findings] == [None] * 8
     # A third does not fit, and leaves nothing behind.
     with pytest.raises(PrivacyError) as refused:
         train("third")
     assert refused.value.code == "BUDGET_EXCEEDED"
     assert not (tmp_path / "third").exists()
     assert len(ledger.runs()) == 2
+
+
+def test_a_restored_backup_does_not_undercount_the_run_that_it_has_forgotten(
+    train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train("first")
+    backup = ledger.path.read_bytes()
+    claim = PrivateRun.claim
+
+    def restored(run: PrivateRun, **changed: Any) -> Claim:
+        ledger.path.write_bytes(backup)
+        return claim(run, **changed)
+
+    monkeypatch.setattr(PrivateRun, "claim", restored)
+    with pytest.raises(PrivacyError, match="holds 0 of them") as refused:
+        train("second")
+    assert refused.value.code == "LEDGER_BEHIND"
+
+
+def test_a_backup_that_went_on_lacks_the_head_that_a_folder_noted(
+    train: Train, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with power_cut(monkeypatch, at=3):
+        train("run")
+    run_id, backup = only(ledger).run_id, ledger.path.read_bytes()
+    with power_cut(monkeypatch, at=1):
+        train("run", resume=True)
+    ledger.path.write_bytes(backup)
+    ledger.charge(run_id, 5)  # no fewer charges than the folder's, by a copy of the folder
+    with pytest.raises(PrivacyError, match="went on from one") as refused:
+        train("run", resume=True)
+    assert refused.value.code == "LEDGER_BEHIND"
+    findings = ledger_audit.audit(ledger, [tmp_path / "run"])
+    assert [found.problem for found in findings][-1] == ledger_audit.BROKEN
 
 
 def test_a_run_that_is_open_counts_in_the_claim_of_another(

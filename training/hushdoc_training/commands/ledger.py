@@ -26,8 +26,13 @@ cap. Each step is charged, on the disk, before its noise is drawn, so a crash ne
 back. The certificate of a run then states what all runs spend together, so that its epsilon
 includes those that were tried and dropped.
 
-Make one ledger for a data set, before anything is trained on it, and keep its newest copy: an
-older copy has forgotten charges. It holds a secret salt and no documents."""
+Make one ledger for a data set, before anything is trained on it, and keep its newest copy. It holds
+a secret salt and no documents.
+
+An older copy that is put back has forgotten charges, and epsilon comes out too small. Nothing in
+the file can show that. So note the head that `show` prints, a count and a digest of all entries,
+where no copy of the ledger overwrites the note, and check it with `audit --head`; run folders note
+it too, and a run whose folder knows a later head does not go on."""
 
 
 def register(subcommands: Subcommands) -> None:
@@ -57,6 +62,14 @@ def register(subcommands: Subcommands) -> None:
         metavar="FOLDER",
         dest="folders",
         help="run folder whose charges the ledger must contain; may be given again",
+    )
+    audit.add_argument(
+        "--head",
+        action="append",
+        default=[],
+        metavar="HEAD",
+        dest="heads",
+        help="head that was noted earlier and that the ledger must contain; may be given again",
     )
     close = _action(
         actions,
@@ -142,7 +155,7 @@ def run_audit(options: argparse.Namespace) -> int:
     from hushdoc_training.runs import ledger_audit
 
     try:
-        findings = ledger_audit.audit(Ledger.open(options.ledger), options.folders)
+        findings = ledger_audit.audit(Ledger.open(options.ledger), options.folders, options.heads)
     except HushdocError as error:
         if error.code != "BAD_LEDGER":
             raise
@@ -180,6 +193,7 @@ def _standing(ledger: Ledger) -> dict[str, Any]:
         "epsilonCharged": spent.charged,
         "epsilonReserved": spent.reserved,
         "epsilonAllowed": spent.cap,
+        "head": ledger.head(),
         "runs": [
             {
                 "run": run.run_id,
@@ -205,6 +219,7 @@ def _print_standing(ledger: Ledger) -> None:
     print(f"  reserved  epsilon {spent.reserved:<8.4g} {waiting} more that open runs may take")
     print(f"  allowed   epsilon {spent.cap:<8.4g} all runs together")
     print(_left(ledger, runs[-1].step if runs else None))
+    print(f"  head      {ledger.head()}  (note it elsewhere, for `ledger audit --head`)")
     for run in runs:
         state = "closed" if run.closed else "open"
         steps = f"{run.charged}/{run.reserved} steps"

@@ -36,7 +36,7 @@ def by_dp_sgd(
     name = options.name or (ledger.data if ledger is not None else name_of(options))
     plan = training_options.calibrated(options, ledger, sampling_rate=1.0)
     print("Training ...", flush=True)
-    return private_runs.protect_documents(
+    table = private_runs.protect_documents(
         task,
         plan,
         public=public,
@@ -49,6 +49,8 @@ def by_dp_sgd(
         documents_changed=options.documents_changed,
         accesses=scoring(options, name),
     )
+    training_options.print_head(ledger)
+    return table
 
 
 def by_term_counts(options: argparse.Namespace, task: TableTask) -> TableCheckpoint:

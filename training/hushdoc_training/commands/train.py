@@ -17,6 +17,7 @@ from hushdoc_training.commands.training_options import (
     add_out,
     add_overlap,
     calibrated,
+    print_head,
 )
 
 if TYPE_CHECKING:
@@ -318,6 +319,7 @@ def _train(
         return 130
     print(f"Checkpoint: {options.out / 'checkpoint'}")
     print(f"Plot:       {options.out / 'training.png'}")
+    print_head(ledger)
     return 0
 
 

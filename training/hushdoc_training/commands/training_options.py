@@ -129,3 +129,9 @@ def calibrated(options: argparse.Namespace, ledger: Ledger | None, **further: An
             expected_records=options.expected_records,
             **further,
         )
+
+
+def print_head(ledger: Ledger | None) -> None:
+    """Prints the head of a run's ledger, which shows later whether a copy has forgotten it."""
+    if ledger is not None:
+        print(f"Ledger:     head {ledger.head()}  (note it elsewhere, for `ledger audit --head`)")

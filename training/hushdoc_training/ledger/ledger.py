@@ -37,7 +37,7 @@ from hushdoc.accounting import pld
 from hushdoc.accounting.mechanism import Mechanism, Sequence
 from hushdoc.arguments import printable
 from hushdoc.certificate import vocabulary
-from hushdoc.errors import PrivacyError
+from hushdoc.errors import InputError, PrivacyError
 from hushdoc_training.ledger import runs as ledger_runs
 from hushdoc_training.ledger import storage
 from hushdoc_training.ledger.runs import LedgerRun, LedgerStatement, Spent, composed
@@ -142,6 +142,36 @@ class Ledger:
         with storage.reading(self.path) as database:
             return self._runs(database)
 
+    def head(self) -> str:
+        """Returns the number of entries and the digest of them all, to be noted elsewhere."""
+        with storage.reading(self.path) as database:
+            self._require_this(database)
+            return _head(database)
+
+    def require_head(self, noted: str) -> None:
+        """Raises PrivacyError LEDGER_BEHIND unless the file holds all entries up to a noted head.
+
+        InputError BAD_HEAD: the text is not a head.
+        """
+        place, _, seal = noted.partition(":")
+        if not (place.isascii() and place.isdigit() and len(place) < 10 and _is_seal(seal)):
+            raise InputError(
+                f"{printable(noted, limit=80)!r} is not a head of a ledger; expected what "
+                "`hushdoc ledger show` prints, such as 12:0123...ef.",
+                code="BAD_HEAD",
+            )
+        with storage.reading(self.path) as database:
+            self._require_this(database)
+            known, last = storage.holds(database, int(place), seal), storage.head(database)[0]
+        if not known:
+            raise PrivacyError(
+                f"The ledger '{self.path}' holds {last} entries, and not those that the noted head "
+                f"{noted} stands for: it is an older copy, or went on from one, and has forgotten "
+                "charges. Put the newest copy back; where none exists, what was spent is unknown "
+                "and the data must be retired.",
+                code="LEDGER_BEHIND",
+            )
+
     def find(self, run_id: str) -> LedgerRun | None:
         """Returns a run, or None where the ledger does not know it."""
         return next((run for run in self.runs() if run.run_id == run_id), None)
@@ -173,10 +203,26 @@ class Ledger:
             fails *= 4
         return ledger_runs.most_steps(fits, fails=fails, tolerance=0.02)
 
-    def statement(self, documents: str) -> LedgerStatement:
-        """Returns what a claim can say of all runs up to now."""
+    def statement(self, documents: str, *, run_id: str = "", charged: int = 0) -> LedgerStatement:
+        """Returns what a claim can say of all runs up to now.
+
+        The run that asks names itself and the steps it has charged: PrivacyError LEDGER_BEHIND
+        where the file lacks some of them.
+        """
         runs = self.runs()
+        known = next((run.counted for run in runs if run.run_id == run_id), 0)
+        if known < charged:
+            raise self.behind(run_id, charged=charged, known=known)
         return self._statement(runs, _composed(runs), documents)
+
+    def behind(self, run_id: str, *, charged: int, known: int) -> PrivacyError:
+        """Returns the error that says which charges of a run are missing."""
+        return PrivacyError(
+            f"Run {run_id} has charged {charged} steps, its ledger '{self.path}' holds {known} of "
+            "them: the ledger is an older copy. Put the newest copy back; with this one steps "
+            "would be spent twice.",
+            code="LEDGER_BEHIND",
+        )
 
     def require_room(self, *, step: Mechanism, steps: int, documents: str) -> LedgerStatement:
         """Returns what a claim would say after such a run; reserves nothing.
@@ -224,8 +270,8 @@ class Ledger:
             storage.add(database, "runs", self.salt, row)
             return self._run(database, run_id)
 
-    def charge(self, run_id: str, step: int) -> None:
-        """Charges a step, on the disk when this returns; only then may its noise be drawn.
+    def charge(self, run_id: str, step: int) -> str:
+        """Charges a step, on the disk when the new head is returned; then noise may be drawn.
 
         Its number is above all that were charged; numbers left out count as charged. Raises
         InputError UNKNOWN_RUN, and PrivacyError RUN_CLOSED or NOT_RESERVED.
@@ -241,6 +287,7 @@ class Ledger:
                     code="NOT_RESERVED",
                 )
             storage.add(database, "charges", self.salt, (run.number, step, _now()))
+            return _head(database)
 
     def close(self, run_id: str, *, reason: str) -> LedgerRun:
         """Ends a run for good and frees what it reserved but did not charge; repeatable."""
@@ -338,6 +385,15 @@ class Ledger:
 
 def _composed(runs: tuple[LedgerRun, ...]) -> Sequence:
     return composed((run.step, run.counted) for run in runs)
+
+
+def _head(database: sqlite3.Connection) -> str:
+    place, seal = storage.head(database)
+    return f"{place}:{seal}"
+
+
+def _is_seal(text: str) -> bool:
+    return len(text) == 32 and not set(text) - set("0123456789abcdef")
 
 
 def _line(text: str) -> str:

@@ -7,9 +7,12 @@ several processes may use it at once. Every call opens it anew: no connection ou
 a file that was swapped is noticed.
 
 A stranger's database is never read as a ledger: id, version and the text of every table and
-trigger must be ours. Every row carries a seal over its values, so that a damaged byte is an error
-and no other number of steps. The key of the seals stands in the file: they are no defence against
-somebody who writes a false ledger on purpose.
+trigger must be ours. All rows of all tables form one chain: each has a place in it, and a seal over
+its values and the seal before. So a damaged byte, a row that was taken out and rows that changed
+places are an error and no other number of steps. The last place and seal are the head. Whoever has
+noted a head can tell whether a file holds everything up to it; without a note, a file cut back to
+an earlier moment looks like that moment. The key of the seals stands in the file: they are no
+defence against somebody who writes a false ledger on purpose.
 """
 
 from __future__ import annotations
@@ -46,31 +49,36 @@ BEGIN SELECT RAISE(ABORT, 'a ledger is only added to'); END;
 """
 
 _TABLES = """
+CREATE TABLE chain (place INTEGER PRIMARY KEY CHECK (place >= 1), seal TEXT NOT NULL);
 CREATE TABLE account (
     one INTEGER PRIMARY KEY CHECK (one = 1), ledger_id TEXT NOT NULL, data TEXT NOT NULL,
     unit TEXT NOT NULL, adjacency TEXT NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL,
-    salt BLOB NOT NULL, at TEXT NOT NULL, seal TEXT NOT NULL
+    salt BLOB NOT NULL, at TEXT NOT NULL,
+    place INTEGER NOT NULL UNIQUE REFERENCES chain (place)
 );
 CREATE TABLE contents (
-    commitment TEXT PRIMARY KEY, reason TEXT NOT NULL, at TEXT NOT NULL, seal TEXT NOT NULL
+    commitment TEXT PRIMARY KEY, reason TEXT NOT NULL, at TEXT NOT NULL,
+    place INTEGER NOT NULL UNIQUE REFERENCES chain (place)
 );
 CREATE TABLE runs (
     number INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, title TEXT NOT NULL,
     step TEXT NOT NULL, reserved INTEGER NOT NULL CHECK (reserved >= 1), claim TEXT NOT NULL,
     commitment TEXT NOT NULL REFERENCES contents (commitment), at TEXT NOT NULL,
-    seal TEXT NOT NULL
+    place INTEGER NOT NULL UNIQUE REFERENCES chain (place)
 );
 CREATE TABLE charges (
     run INTEGER NOT NULL REFERENCES runs (number), step INTEGER NOT NULL CHECK (step >= 1),
-    at TEXT NOT NULL, seal TEXT NOT NULL, PRIMARY KEY (run, step)
+    at TEXT NOT NULL, place INTEGER NOT NULL UNIQUE REFERENCES chain (place),
+    PRIMARY KEY (run, step)
 ) WITHOUT ROWID;
 CREATE TABLE closings (
     run INTEGER PRIMARY KEY REFERENCES runs (number), reason TEXT NOT NULL, at TEXT NOT NULL,
-    seal TEXT NOT NULL
+    place INTEGER NOT NULL UNIQUE REFERENCES chain (place)
 );
 CREATE TABLE reads (
     run INTEGER NOT NULL REFERENCES runs (number), what TEXT NOT NULL, declared TEXT NOT NULL,
-    at TEXT NOT NULL, seal TEXT NOT NULL, PRIMARY KEY (run, what, declared)
+    at TEXT NOT NULL, place INTEGER NOT NULL UNIQUE REFERENCES chain (place),
+    PRIMARY KEY (run, what, declared)
 ) WITHOUT ROWID;
 CREATE TRIGGER charges_keep_their_reservation BEFORE INSERT ON charges
 BEGIN
@@ -91,9 +99,9 @@ COLUMNS = {
     "closings": ("run", "reason", "at"),
     "reads": ("run", "what", "declared", "at"),
 }
-"""What each table holds besides the seal over it."""
+"""What each table holds besides its rows' places in the chain."""
 
-SCHEMA = _TABLES + "".join(_APPEND_ONLY.format(table=table) for table in COLUMNS)
+SCHEMA = _TABLES + "".join(_APPEND_ONLY.format(table=table) for table in ("chain", *COLUMNS))
 
 
 def create(path: Path, account: dict[str, Any]) -> None:
@@ -139,21 +147,41 @@ def writing(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def add(database: sqlite3.Connection, table: str, key: bytes, values: tuple[Any, ...]) -> None:
-    """Adds a row to a table."""
-    marks = ", ".join("?" for _ in (*values, "seal"))
-    database.execute(f"INSERT INTO {table} VALUES ({marks})", (*values, _seal(table, key, values)))
+    """Adds a row to a table, and to the end of the chain."""
+    last, before = head(database)
+    place = last + 1
+    seal = _seal(table, key, before, values)
+    database.execute("INSERT INTO chain VALUES (?, ?)", (place, seal))
+    marks = ", ".join("?" for _ in (*values, place))
+    database.execute(f"INSERT INTO {table} VALUES ({marks})", (*values, place))
+
+
+def head(database: sqlite3.Connection) -> tuple[int, str]:
+    """Returns the last place of the chain and its seal, which depends on all rows before."""
+    found = database.execute("SELECT place, seal FROM chain ORDER BY place DESC LIMIT 1").fetchone()
+    return found or (0, "")
+
+
+def holds(database: sqlite3.Connection, place: int, seal: str) -> bool:
+    """Returns whether the chain has passed through a head."""
+    found = database.execute("SELECT seal FROM chain WHERE place = ?", (place,)).fetchone()
+    return found is not None and hmac.compare_digest(str(found[0]).encode(), seal.encode())
 
 
 def rows(
     database: sqlite3.Connection, path: Path, table: str, key: bytes, where: str = ""
 ) -> list[tuple[Any, ...]]:
-    """Returns rows of a table without their checked seals; `where` never holds anybody's text."""
+    """Returns rows of a table, their seals checked; `where` never holds anybody's text."""
     columns = ", ".join(COLUMNS[table])
-    found = database.execute(f"SELECT {columns}, seal FROM {table} {where}").fetchall()
-    for *values, seal in found:
-        if seal != _seal(table, key, tuple(values)):
+    found = database.execute(
+        f"SELECT {columns}, row.place, own.seal, before.seal FROM {table} AS row "
+        "LEFT JOIN chain AS own ON own.place = row.place "
+        f"LEFT JOIN chain AS before ON before.place = row.place - 1 {where}"
+    ).fetchall()
+    for *values, place, seal, before in found:
+        if seal != _seal(table, key, "" if place == 1 else before, tuple(values)):
             raise bad_ledger(path, f"a row of its {table} is damaged")
-    return [row[:-1] for row in found]
+    return [row[:-3] for row in found]
 
 
 def account(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
@@ -171,8 +199,10 @@ def require_sound(database: sqlite3.Connection, path: Path, key: bytes) -> None:
         raise bad_ledger(path, "its pages are damaged")
     if database.execute(_FOREIGN_KEYS).fetchone() is not None:
         raise bad_ledger(path, "a row is about a run that is not there")
-    for table in COLUMNS:
-        rows(database, path, table, key)
+    found = sum(len(rows(database, path, table, key)) for table in COLUMNS)
+    places = database.execute("SELECT COUNT(*), MAX(place) FROM chain").fetchone()
+    if places != (found, found):
+        raise bad_ledger(path, f"its chain has {places[0]} places for {found} rows")
 
 
 def damages(path: Path) -> list[str]:
@@ -193,8 +223,8 @@ def bad_ledger(path: Path, found: str) -> InputError:
     )
 
 
-def _seal(table: str, key: bytes, values: tuple[Any, ...]) -> str:
-    content = repr((table, *values)).encode("utf-8", "backslashreplace")
+def _seal(table: str, key: bytes, before: str | None, values: tuple[Any, ...]) -> str:
+    content = repr((table, before, *values)).encode("utf-8", "backslashreplace")
     return hmac.new(key, content, "sha256").hexdigest()[:32]
 
 

@@ -19,7 +19,7 @@ from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.ledger.runs import LedgerStatement
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.runs.run_folder import Run
-from hushdoc_training.runs.step_log import last_charge, read_log
+from hushdoc_training.runs.step_log import last_charge, last_head, read_log
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,14 +79,15 @@ class LedgerAccount:
     run_id: str = ""
     charged: int = 0  # what the ledger had charged when the run was begun or resumed
 
-    def charge(self, step: int) -> None:
-        """Charges a step for good; its noise may be drawn when this returns."""
-        if self.ledger is not None:
-            self.ledger.charge(self.run_id, step)
+    def charge(self, step: int) -> str | None:
+        """Charges a step for good, and returns the ledger's head; then noise may be drawn."""
+        return None if self.ledger is None else self.ledger.charge(self.run_id, step)
 
-    def statement(self) -> LedgerStatement | None:
-        """Returns what the ledger declares of all runs up to now."""
-        return None if self.ledger is None else self.ledger.statement(self.documents)
+    def statement(self, charged: int) -> LedgerStatement | None:
+        """Returns what the ledger declares of all runs, and of this one that has charged so far."""
+        if self.ledger is None:
+            return None
+        return self.ledger.statement(self.documents, run_id=self.run_id, charged=charged)
 
     def close(self) -> None:
         """Ends the run in its ledger."""
@@ -154,14 +155,13 @@ def announcement(statement: LedgerStatement, claim: Claim) -> str:
 def _require_newest(ledger: Ledger, run: Run) -> None:
     known = ledger.find(run.run_id)
     recorded = known.charged if known is not None else 0
-    last = last_charge(read_log(run.log))
+    entries = read_log(run.log)
+    last = last_charge(entries)
     if last > recorded:
-        raise PrivacyError(
-            f"The run in '{run.folder}' has charged step {last}, its ledger '{ledger.path}' only "
-            f"step {recorded}: the ledger is an older copy. Put the newest copy back; with this "
-            "one steps would be spent twice.",
-            code="LEDGER_BEHIND",
-        )
+        raise ledger.behind(run.run_id, charged=last, known=recorded)
+    noted = last_head(entries)
+    if noted is not None:
+        ledger.require_head(noted)
 
 
 def _require_fit(ledger: Ledger, plan: PrivacyPlan) -> None:

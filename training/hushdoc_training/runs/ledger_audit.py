@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hushdoc.errors import PrivacyError
 from hushdoc_training.ledger import storage
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.ledger.runs import LedgerRun
 from hushdoc_training.runs.run_folder import Run
-from hushdoc_training.runs.step_log import last_charge, read_log
+from hushdoc_training.runs.step_log import last_charge, last_head, read_log
 
 DAMAGED, BROKEN = "damaged", "broken"
 """What can be wrong: the file itself, or a rule that it has to keep."""
@@ -24,8 +25,10 @@ class Finding:
     text: str
 
 
-def audit(ledger: Ledger, folders: Sequence[Path] = ()) -> tuple[Finding, ...]:
-    """Returns what was checked and found."""
+def audit(
+    ledger: Ledger, folders: Sequence[Path] = (), heads: Sequence[str] = ()
+) -> tuple[Finding, ...]:
+    """Returns what was checked and found, of folders and of heads that were noted as well."""
     damages = storage.damages(ledger.path)
     if damages:
         return tuple(Finding(problem=DAMAGED, text=f"the file: {found}") for found in damages)
@@ -34,7 +37,8 @@ def audit(ledger: Ledger, folders: Sequence[Path] = ()) -> tuple[Finding, ...]:
         Finding(problem=None, text="the file: sound by SQLite's own check"),
         *_charges(runs),
         _cap(ledger),
-        *(_folder(ledger, runs, folder) for folder in folders),
+        *(_head(ledger, head, f"head {head}") for head in heads),
+        *(found for folder in folders for found in _folder(ledger, runs, folder)),
     )
 
 
@@ -59,20 +63,34 @@ def _cap(ledger: Ledger) -> Finding:
     )
 
 
-def _folder(ledger: Ledger, runs: Sequence[LedgerRun], folder: Path) -> Finding:
+def _head(ledger: Ledger, head: str, what: str) -> Finding:
+    try:
+        ledger.require_head(head)
+    except PrivacyError:
+        text = (
+            f"{what}: the ledger lacks entries up to it: it is an older copy, or one that went on"
+        )
+        return Finding(problem=BROKEN, text=text)
+    return Finding(problem=None, text=f"{what}: the ledger holds all entries up to it")
+
+
+def _folder(ledger: Ledger, runs: Sequence[LedgerRun], folder: Path) -> list[Finding]:
     """A folder may hold fewer charges than the ledger (a kill lost the last), never more."""
     run = Run.read(folder)
     if run.settings.get("ledger") != ledger.ledger_id:
-        return Finding(
-            problem=BROKEN, text=f"folder '{folder}': its run was not trained with this ledger"
-        )
+        text = f"folder '{folder}': its run was not trained with this ledger"
+        return [Finding(problem=BROKEN, text=text)]
     known = next((item for item in runs if item.run_id == run.run_id), None)
     recorded = 0 if known is None else known.charged
-    last = last_charge(read_log(run.log))
-    return Finding(
+    entries = read_log(run.log)
+    last, head = last_charge(entries), last_head(entries)
+    charges = Finding(
         problem=None if last <= recorded else BROKEN,
         text=(
             f"folder '{folder}': step {last} is the last it charged, the ledger holds {recorded} "
             f"for run {run.run_id}" + ("" if last <= recorded else "; the ledger is an older copy")
         ),
     )
+    if head is None:
+        return [charges]
+    return [charges, _head(ledger, head, f"folder '{folder}': the head {head} that it noted")]

@@ -43,7 +43,7 @@ class FollowedCharges:
         """Returns what the first process reported last."""
         return self.charged
 
-    def charge(self, step: int) -> None:
+    def charge(self, step: int, **beside: str) -> None:
         """Raises PrivacyError: this process holds no file."""
         raise PrivacyError(
             f"Step {step} was to be charged by a process that is not the run's first, and only "
@@ -118,8 +118,8 @@ class PrivateRun:
 
     def charge(self, step: int) -> None:
         """Charges a step for good; its records may be drawn when this returns."""
-        self.account.charge(step)  # before the folder, so that the ledger never holds less
-        self.charges.charge(step)
+        head = self.account.charge(step)  # before the folder: the ledger never holds less
+        self.charges.charge(step, **({} if head is None else {"head": head}))
 
     def train(
         self,
@@ -204,7 +204,7 @@ class PrivateRun:
                 "Only the run's first process knows what its ledger holds, and a claim without it "
                 "would leave other runs out. Make the claim there."
             )
-        return self.terms.claim(ledger=self.account.statement(), **changed)
+        return self.terms.claim(ledger=self.account.statement(self.charges.charged), **changed)
 
     @property
     def is_finished(self) -> bool:

@@ -67,9 +67,9 @@ class StepLog:
         self.charged = _last(self.entries)
         return self.charged
 
-    def charge(self, step: int) -> None:
+    def charge(self, step: int, **beside: str) -> None:
         """Charges a step for good; on the disk when this returns, where it spends a budget."""
-        self._append({"charge": step}, sync=self._private)
+        self._append({"charge": step, **beside}, sync=self._private)
         self.charged = step
 
     def finish(self, step: int, **values: Any) -> None:
@@ -111,6 +111,12 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 def last_charge(entries: Iterable[dict[str, Any]]) -> int:
     """Returns the largest step that an entry charges; 0 where there is none."""
     return max((entry["charge"] for entry in entries if "charge" in entry), default=0)
+
+
+def last_head(entries: Iterable[dict[str, Any]]) -> str | None:
+    """Returns the head of the ledger after the last charge; None where none was noted."""
+    heads = [entry["head"] for entry in entries if isinstance(entry.get("head"), str)]
+    return heads[-1] if heads else None
 
 
 def _last(entries: Iterable[dict[str, Any]]) -> int:
