@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from hushdoc.errors import InputError
+from hushdoc.errors import HushdocError, InputError, UnsupportedFormatError
 
 T = TypeVar("T")
 
@@ -110,20 +110,58 @@ def integer(value: object, *, what: str, least: int = 1) -> int:
 @contextmanager
 def expecting(what: str, parts: str) -> Iterator[None]:
     """Turns any failure on an object with parts of a wrong type into one InputError."""
+    with _typed(
+        lambda failure: f"{what} is not made of what it should be: {failure}. Expected {parts}.",
+        InputError,
+    ):
+        yield
+
+
+class MalformedError(ValueError):
+    """Says in words of ours what of a structure can't be used; a door makes it a typed error."""
+
+
+@contextmanager
+def reading_as(
+    form: str, name: str, *, error: type[InputError] = UnsupportedFormatError
+) -> Iterator[None]:
+    """Turns whatever a reader of a file raises into one typed error: the door of every reader.
+
+    The message names the file, what it was read as, and the kind of failure. The cause is kept.
+    """
+    with _typed(
+        lambda failure: (
+            f"'{printable(name, 200)}' can't be read as {form}: {failure}. Pass the output as it "
+            "was written, or name its true format."
+        ),
+        error,
+    ):
+        yield
+
+
+@contextmanager
+def _typed(message: Callable[[str], str], typed: type[InputError]) -> Iterator[None]:
+    """Turns unforeseen failures into a typed one.
+
+    Errors and warnings of ours pass as they are; so does a lack of memory, which says nothing
+    about the input, and so do Ctrl-C and its like.
+    """
     try:
         yield
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
-        raise InputError(
-            f"{what} is not made of what it should be: {type(error).__name__}: "
-            f"{str(error)[:200]}. Expected {parts}."
-        ) from error
+    except (HushdocError, UserWarning, MemoryError):
+        raise
+    except Exception as error:
+        raise typed(message(failure_of(error))) from error
+
+
+def failure_of(error: Exception) -> str:
+    """Returns what kind of failure it was, without words that may be those of a document."""
+    if isinstance(error, MalformedError):
+        return printable(error, limit=200)
+    key = error.args[0] if isinstance(error, KeyError) and error.args else None
+    if isinstance(key, str) and key.isidentifier() and len(key) <= 40:
+        return f"it lacks {key!r}"
+    return type(error).__name__
 
 
 def _called(cls: type) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from hushdoc.arguments import MalformedError, failure_of, reading_as, short_repr
 from hushdoc.errors import AnnotationError
 
 FILES = (".jsonl", ".jsonl.gz", ".conll", ".txt")
@@ -113,29 +114,31 @@ def read_contracts(path: Path) -> list[Contract]:
         try:
             text = line["text"]
             if not isinstance(text, str):
-                raise TypeError("text must be a string")
+                raise MalformedError("text must be a string")
             spans = tuple(_span(span, text) for span in line["spans"])
             name = str(line["id"])
             group = str(line.get("group", name))
             if numbers.setdefault(name, number) != number:
-                raise ValueError(
-                    f"line {numbers[name]} has the id '{name}' too; a document that is protected "
-                    "as one has to stand in one line"
+                raise MalformedError(
+                    f"line {numbers[name]} has the id {short_repr(name)} too; a document that "
+                    "is protected as one has to stand in one line"
                 )
             found.append(Contract(name=name, group=group, text=text, spans=spans))
         except (KeyError, TypeError, ValueError) as error:
-            raise _bad_line(path, number, error, "id, text and spans") from error
+            raise _bad_line(path, number, failure_of(error), "id, text and spans") from error
     return found
 
 
 def _span(entry: Any, text: str) -> TextSpan:
     label, start, stop = entry
     if not isinstance(label, str) or not label.strip():
-        raise TypeError(f"the label of a span is {label!r}; expected a name")
+        raise MalformedError(f"the label of a span is {short_repr(label)}; expected a name")
     if type(start) is not int or type(stop) is not int:
-        raise TypeError(f"the span '{label}' covers {start!r} to {stop!r}; expected integers")
+        raise MalformedError(f"the span {short_repr(label)} covers no integers")
     if not 0 <= start < stop <= len(text):
-        raise ValueError(f"the span '{label}' covers {start} to {stop} of {len(text)}")
+        raise MalformedError(
+            f"the span {short_repr(label)} covers {start} to {stop} of {len(text)} characters"
+        )
     return label, start, stop
 
 
@@ -146,10 +149,10 @@ def read_messages(path: Path) -> list[Message]:
         try:
             name, label, text = str(line["id"]), str(line["label"]), line["text"]
             if not isinstance(text, str):
-                raise TypeError("text must be a string")
+                raise MalformedError("text must be a string")
             found.append(Message(name=name, label=label, text=text))
         except (KeyError, TypeError, ValueError) as error:
-            raise _bad_line(path, number, error, "id, label and text") from error
+            raise _bad_line(path, number, failure_of(error), "id, label and text") from error
     return found
 
 
@@ -200,7 +203,7 @@ def read_conll(path: Path, *, sentences_are_documents: bool = False) -> list[Sen
         columns = line.split()
         if columns and not begins:
             if len(columns) < 2:
-                raise _bad_line(path, number, line[:40], "a token and a tag")
+                raise _bad_line(path, number, "it has one column", "a token and a tag")
             rows.append(columns)
             continue
         close()
@@ -216,25 +219,25 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             data = json.loads(line)
             if not isinstance(data, dict):
-                raise TypeError(f"found {type(data).__name__}")
-        except (TypeError, ValueError) as error:
-            raise _bad_line(path, number, error, "a JSON object") from error
+                raise MalformedError(f"it holds {type(data).__name__}")
+        except (ValueError, RecursionError) as error:
+            raise _bad_line(path, number, failure_of(error), "a JSON object") from error
         yield number, data
 
 
 def _text(path: Path) -> str:
     try:
         content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
-        return content.decode("utf-8")
-    except (OSError, EOFError, ValueError) as error:
+    except OSError as error:
         raise AnnotationError(
-            f"'{path}' can't be read: {error}. Give a UTF-8 file, plain or gzipped as .gz."
+            f"'{path}' can't be read: {error.strerror or error}. Give a UTF-8 file, plain or "
+            "gzipped as .gz."
         ) from error
+    with reading_as("a UTF-8 file, plain or gzipped as .gz", str(path), error=AnnotationError):
+        return (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
 
 
-def _bad_line(path: Path, number: int, found: object, expected: str) -> AnnotationError:
+def _bad_line(path: Path, number: int, found: str, expected: str) -> AnnotationError:
     return AnnotationError(
         f"Line {number} of '{path}' can't be read: {found}. Expected {expected}; correct the line."
     )

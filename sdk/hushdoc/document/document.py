@@ -223,7 +223,7 @@ class Document:
             )
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise InputError(
-                f"This is not a document: {type(error).__name__}: {error}. Expected "
+                f"This is not a document: {arguments.failure_of(error)}. Expected "
                 '{"id", "pages": [{"width", "height", "words": [{"text", "box": [x0, y0, x1, '
                 'y1]}]}]} or {"id", "text"}; write it with Document.to_dict().'
             ) from error
@@ -288,7 +288,7 @@ def _segment_from(value: SupportsIndex | None, index: int) -> int | None:
 
 def _text_from(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"a text is {type(value).__name__}, not a string")
+        raise arguments.MalformedError(f"a text is {type(value).__name__}, not a string")
     return value
 
 

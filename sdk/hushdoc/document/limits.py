@@ -6,7 +6,7 @@ import unicodedata
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from hushdoc.arguments import short_repr
+from hushdoc.arguments import MalformedError, short_repr
 from hushdoc.errors import InputError, LimitExceededError, WordError
 
 MAX_WORD_CHARACTERS = 10_000
@@ -81,7 +81,7 @@ def named_image(name: object, folder: Path | None) -> Path | None:
     if name is None or folder is None:
         return None
     if not isinstance(name, str):
-        raise TypeError(f"the name of an image is {type(name).__name__}, not a string")
+        raise MalformedError(f"the name of an image is {type(name).__name__}, not a string")
     path = folder / name
     try:
         inside = path.resolve().is_relative_to(folder.resolve())

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hushdoc.arguments import MalformedError
+
 FORMATS = (
     "auto",
     "azure-read",
@@ -80,14 +82,14 @@ class Source:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Source:
-        """Returns what `to_dict` wrote; else raises KeyError or TypeError."""
+        """Returns what `to_dict` wrote; else raises KeyError or MalformedError."""
         reader, ocr, pages = data["reader"], data["ocr"], data["ocr_pages"]
         unread = data.get("unread_pages", [])
         if type(reader) is not str or not (ocr is None or type(ocr) is str):
-            raise TypeError("reader and ocr of a source must be names")
+            raise MalformedError("reader and ocr of a source must be names")
         for numbers in (pages, unread):
             if type(numbers) is not list or any(type(page) is not int for page in numbers):
-                raise TypeError("ocr_pages and unread_pages of a source must be numbers of pages")
+                raise MalformedError("ocr_pages and unread_pages of a source must be page numbers")
         return cls(reader=reader, ocr=ocr, ocr_pages=tuple(pages), unread_pages=tuple(unread))
 
 

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hushdoc import arguments
+from hushdoc.arguments import MalformedError
 from hushdoc.document.document import Document
 from hushdoc.document.limits import MAX_SIDE, ReadingLimits, check_word
 from hushdoc.document.page import Box, Page, Word
 from hushdoc.document.provenance import FileFingerprint, Source
 from hushdoc.errors import (
     BoxError,
-    HushdocError,
     InputError,
     LimitExceededError,
-    UnsupportedFormatError,
 )
 
 SLACK = 0.01
@@ -160,7 +158,7 @@ class Draft:
         across, down = page.width / self._extent[0], page.height / self._extent[1]
         try:
             values = [number(value) for value in corners]
-        except (TypeError, ValueError, OverflowError) as error:
+        except (MalformedError, OverflowError) as error:
             raise BoxError(
                 f"The box of the {where} is {arguments.short_repr(corners)}: {error}. Expected "
                 "four numbers."
@@ -191,9 +189,9 @@ def _near(value: float, extent: float) -> float:
 
 
 def number(value: object) -> float:
-    """Returns a JSON number; TypeError for strings and booleans, OverflowError past any float."""
+    """Returns a JSON number; MalformedError for others, OverflowError past any float."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{arguments.short_repr(value)} is no number")
+        raise MalformedError(f"{arguments.short_repr(value)} is no number")
     return float(value)
 
 
@@ -216,10 +214,10 @@ def _shares(text: str, box: Box) -> Iterator[tuple[str, Box]]:
 
 
 def around(points: Iterable[Sequence[object]]) -> Corners:
-    """Returns the corners of the upright box around points (x, y); TypeError or ValueError."""
+    """Returns the corners of the upright box around points (x, y)."""
     pairs = [(number(x), number(y)) for x, y in points]
     if not pairs:
-        raise ValueError("a polygon has no points")
+        raise MalformedError("a polygon has no points")
     across, down = [x for x, _ in pairs], [y for _, y in pairs]
     if any(math.isnan(value) for value in (*across, *down)):
         return (math.nan, math.nan, math.nan, math.nan)  # min and max would hide it
@@ -237,7 +235,7 @@ def side(value: object, *, of: str) -> float:
     """Returns the length of a page's side; InputError unless it is positive and up to MAX_SIDE."""
     try:
         found = number(value)
-    except (TypeError, OverflowError):
+    except (MalformedError, OverflowError):
         found = math.nan
     if not 0 < found <= MAX_SIDE:
         raise InputError(
@@ -261,20 +259,6 @@ def too_many_pages(id: str, found: int | None, limits: ReadingLimits) -> LimitEx
         f"'{id}' has {has} pages; at most {limits.max_pages} are read. Split it, or raise "
         "ReadingLimits.max_pages."
     )
-
-
-@contextmanager
-def reading_as(form: str, id: str) -> Iterator[None]:
-    """Turns any failure on a malformed structure into one UnsupportedFormatError."""
-    try:
-        yield
-    except HushdocError:
-        raise
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise UnsupportedFormatError(
-            f"'{id}' is not {form}: {type(error).__name__}: {str(error)[:200]}. Pass the output "
-            "as it was written, or name its true format."
-        ) from error
 
 
 def get(data: Mapping[str, Any], name: str) -> Any:

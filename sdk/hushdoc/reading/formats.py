@@ -10,7 +10,6 @@ from typing import Any
 from hushdoc import arguments
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
-from hushdoc.document.provenance import FORMATS
 from hushdoc.errors import UnsupportedFormatError
 from hushdoc.reading.adapters.azure_read import from_azure_read
 from hushdoc.reading.adapters.docling import from_docling
@@ -63,7 +62,6 @@ class Recognised:
 
 def recognised(content: bytes, *, format: str, id: str) -> Recognised:
     """Returns the format of a file; `id` is the document's, and one in ".json" announces JSON."""
-    arguments.choice(format, FORMATS, what="format")
     if format == "auto":
         binary = _binary_format(content)
         if binary is not None:
@@ -114,18 +112,26 @@ def _json(text: str, id: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UnsupportedFormatError(
-            f"'{id}' is not JSON: {str(error)[:200]}. Expected what Document.to_dict() or one of "
+            f"'{id}' is not JSON: {_where(error)}. Expected what Document.to_dict() or one of "
             'the services wrote; pass format="text" for a plain text.'
         ) from error
 
 
+def _where(error: ValueError | RecursionError) -> str:
+    """Returns where a text stops being JSON, without a word of it."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at line {error.lineno}, column {error.colno}"
+    deep = isinstance(error, RecursionError)
+    return "it is too deep" if deep else "a number in it has too many digits"
+
+
 def _json_format(data: Any, id: str) -> str:
     """Returns whose output a JSON value is, by the keys that only one of them writes."""
+    while isinstance(data, Mapping) and isinstance(data.get("document"), Mapping):
+        data = data["document"]
     if isinstance(data, list):
         return _list_format(data[0] if data and isinstance(data[0], Mapping) else {})
     if isinstance(data, Mapping):
-        if isinstance(data.get("document"), Mapping):
-            return _json_format(data["document"], id)
         for name, mark in _KEYS:
             if mark in data:
                 return name

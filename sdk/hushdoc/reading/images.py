@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.arguments import printable
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.errors import HushdocError, LimitExceededError, UnsupportedFormatError, needs_extra
 from hushdoc.reading.drafting import too_many_pages
@@ -104,7 +105,7 @@ def _opened(content: bytes, id: str, extra: str) -> Iterator[Image.Image]:
     try:
         with _decoded(content) as image:
             yield image
-    except (HushdocError, GeneratorExit):
+    except (HushdocError, MemoryError):
         raise
     except Image.DecompressionBombError as error:
         raise LimitExceededError(
@@ -113,8 +114,9 @@ def _opened(content: bytes, id: str, extra: str) -> Iterator[Image.Image]:
         ) from error
     except Exception as error:
         raise UnsupportedFormatError(
-            f"The image '{id}' can't be read: {type(error).__name__}: {str(error)[:200]}. Expected "
-            f"a whole file of one of the formats {', '.join(DECODERS)}; save it again."
+            f"The image '{id}' can't be read: {type(error).__name__}: "
+            f"{printable(error, limit=200)}. Expected a whole file of one of "
+            f"the formats {', '.join(DECODERS)}; save it again."
         ) from error
 
 

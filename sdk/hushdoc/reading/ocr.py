@@ -156,12 +156,12 @@ def _asked(engine: OCREngine) -> Iterator[None]:
     """
     try:
         yield
-    except HushdocError:
+    except (HushdocError, MemoryError):
         raise
     except Exception as error:
         raise OCRError(
-            f"The OCR engine {type(engine).__name__} failed: {type(error).__name__}: "
-            f"{str(error)[:200]}. Expected a name, a version, and words with boxes from "
+            f"The OCR engine {type(engine).__name__} failed: {arguments.failure_of(error)}. "
+            "Expected a name, a version, and words with boxes from "
             "read(image); correct the engine, or take another."
         ) from error
 
@@ -195,7 +195,9 @@ class Reader:
     def __init__(self, ocr: str | OCREngine, cache: OCRCache | None) -> None:
         """Keeps the choice; a wrong name is refused at once."""
         if isinstance(ocr, str) and ocr not in ENGINES:
-            raise ValueError(f"ocr is {ocr!r}; expected one of {ENGINES}, or an engine.")
+            raise ValueError(
+                f"ocr is {arguments.short_repr(ocr)}; expected one of {ENGINES}, or an engine."
+            )
         if not isinstance(ocr, str) and not callable(getattr(ocr, "read", None)):
             raise ValueError(f"ocr is {type(ocr).__name__}; expected a name or an engine.")
         self.forbidden = ocr == "none"

@@ -14,7 +14,13 @@ from hushdoc import arguments
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.document.page import Page
-from hushdoc.document.provenance import FileFingerprint, ReadingWarning, Source, pages_of
+from hushdoc.document.provenance import (
+    FORMATS,
+    FileFingerprint,
+    ReadingWarning,
+    Source,
+    pages_of,
+)
 from hushdoc.errors import (
     EmptyDocumentError,
     InputError,
@@ -77,16 +83,19 @@ def open_document(
     id = id if id is not None else Path(name).stem if path is not None else name
     if not content:
         raise EmptyDocumentError(f"The file '{name}' is empty: it has 0 bytes. Check its origin.")
-    found = formats.recognised(content, format=format, id=name)
-    if found.format == "pdf":
-        return _from_pdf(content, path, id, password, limits, reader)
-    if found.format == "image":
-        return _from_image(content, path, id, limits, reader)
-    if found.format == "text":
-        return texts.from_text(found.text, id=id)
-    if found.format == "document":
-        return _from_own(found.data, path, limits)
-    return formats.read_adapted(found, id=id, limits=limits)
+    arguments.choice(format, FORMATS, what="format")
+    with arguments.reading_as("a file of any known format", name):
+        found = formats.recognised(content, format=format, id=name)
+    with arguments.reading_as(f"a sound file of the format {found.format}", name):
+        if found.format == "pdf":
+            return _from_pdf(content, path, id, password, limits, reader)
+        if found.format == "image":
+            return _from_image(content, path, id, limits, reader)
+        if found.format == "text":
+            return texts.from_text(found.text, id=id)
+        if found.format == "document":
+            return _from_own(found.data, path, limits)
+        return formats.read_adapted(found, id=id, limits=limits)
 
 
 def page_image(
@@ -121,10 +130,11 @@ def page_image(
             f"A page of '{name}' is {page.width} x {page.height} pixels; at most "
             f"{limits.max_pixels} in all are drawn. Correct its size, or raise the limit."
         )
-    if pdf.is_pdf(content):
-        return pdf.page_image(content, page.frame, size=size, id=name, password=password)
-    image = images.frame_image(content, page.frame, id=name, limits=limits)
-    return image if image.size == size else image.resize(size)
+    with arguments.reading_as("a file of pages that can be drawn", name):
+        if pdf.is_pdf(content):
+            return pdf.page_image(content, page.frame, size=size, id=name, password=password)
+        image = images.frame_image(content, page.frame, id=name, limits=limits)
+        return image if image.size == size else image.resize(size)
 
 
 def _content(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from hushdoc import arguments
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.errors import EncryptedDocumentError, HushdocError, UnsupportedFormatError, needs_extra
 from hushdoc.reading.drafting import too_many_pages
@@ -87,7 +88,7 @@ def unlocked(content: bytes, *, id: str, password: str) -> bytes:
 def _opened(content: bytes, id: str, password: str | None) -> Iterator[Any]:
     with needs_extra("pypdfium2", "pdf"):
         import pypdfium2
-    with _pdfium:
+    with _pdfium, arguments.reading_as("a PDF file that can be opened", id):
         try:
             file = pypdfium2.PdfDocument(content, password=password)
             # The content of form fields is drawn, and read, only with this.
@@ -96,7 +97,8 @@ def _opened(content: bytes, id: str, password: str | None) -> Iterator[Any]:
         except (pypdfium2.PdfiumError, OSError, ValueError) as error:
             raise _not_opened(content, id, error, password) from error
     try:
-        yield file
+        with arguments.reading_as("a PDF file that can be read", id):
+            yield file
     finally:
         with _pdfium:
             file.close()

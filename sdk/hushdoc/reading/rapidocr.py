@@ -13,7 +13,7 @@ from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.document.page import Word
 from hushdoc.errors import MissingExtraError, OCRError, needs_extra
-from hushdoc.reading.drafting import Corners, Draft, around, number, reading_as
+from hushdoc.reading.drafting import Corners, Draft, around, number
 from hushdoc.reading.images import MIN_SIDE, PAPER, no_longer
 from hushdoc.system import telemetry
 from hushdoc.system.cores import usable_cores
@@ -145,7 +145,7 @@ def from_rapidocr(
     the output's image, or reaches to where the last box ends.
     """
     draft = Draft(id=id, reader=READER, limits=limits)
-    with reading_as("RapidOCR's answer", id):
+    with arguments.reading_as("RapidOCR's answer", id):
         if isinstance(data, Sequence) and not isinstance(data, str):
             lines = [(line.get("txt"), _corners(line.get("box"))) for line in data]
             draft.page(*_size(lines, width, height, None))

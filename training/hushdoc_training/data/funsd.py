@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from hushdoc.arguments import failure_of, reading_as, short_repr
 from hushdoc.document.document import Document
 from hushdoc.document.page import Box, Page, Word
 from hushdoc.errors import AnnotationError, BoxError, EmptyDocumentError
@@ -29,7 +30,9 @@ def read(path: Path) -> Iterator[LabelledDocument]:
     A folder has `annotations/`, or holds one that does as `training_data/` or `testing_data/`.
     """
     if path.is_file():
-        yield from _read_xfund(path)
+        with reading_as("an XFUND file", str(path), error=AnnotationError):
+            found = list(_read_xfund(path))
+        yield from found
         return
     for folder in (path, path / "training_data", path / "testing_data"):
         if (folder / "annotations").is_dir():
@@ -46,7 +49,9 @@ def read(path: Path) -> Iterator[LabelledDocument]:
             "the data set again."
         )
     for name in names:
-        yield _read_form(name, folder / "images" / f"{name.stem}.png")
+        with reading_as("an annotation of FUNSD", str(name), error=AnnotationError):
+            form = _read_form(name, folder / "images" / f"{name.stem}.png")
+        yield form
 
 
 def _read_form(annotation: Path, image: Path) -> LabelledDocument:
@@ -77,7 +82,7 @@ def _read_xfund(path: Path) -> Iterator[LabelledDocument]:
             image = path.parent / str(entry["img"].get("fname", f"{name}.jpg"))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise AnnotationError(
-                f"'{where}' lacks id, img or document ({type(error).__name__}: {error}). Restore "
+                f"'{where}' lacks id, img or document ({failure_of(error)}). Restore "
                 "the file from the data set."
             ) from error
         yield _document(name, items, width, height, image if image.is_file() else None, where)
@@ -126,7 +131,7 @@ def _entity(item: Any, place: str) -> tuple[str, list[Any], int]:
     label = item.get("label")
     if label not in (*LABELS.fields, OTHER):
         raise AnnotationError(
-            f"'{place}' has the label {label!r}; expected one of "
+            f"'{place}' has the label {short_repr(label)}; expected one of "
             f"{', '.join((*LABELS.fields, OTHER))}. Correct the annotation."
         )
     words = item.get("words")
@@ -144,7 +149,7 @@ def _word(entry: Any, segment: int, width: int, height: int, place: str) -> Word
         x0, y0, x1, y1 = (float(value) for value in entry["box"])
     except (KeyError, TypeError, ValueError) as error:
         raise AnnotationError(
-            f"'{place}' is malformed ({type(error).__name__}: {error}); expected "
+            f"'{place}' is malformed ({failure_of(error)}); expected "
             "{'text', 'box': [x0, y0, x1, y1]}. Correct the annotation."
         ) from error
     if not isinstance(text, str):
@@ -153,8 +158,8 @@ def _word(entry: Any, segment: int, width: int, height: int, place: str) -> Word
     problem = box.problem(width=width, height=height)
     if problem is not None:
         raise BoxError(
-            f"The box {entry['box']} of '{place}' {problem}. Expected 0 <= x0 <= x1 <= width and "
-            "0 <= y0 <= y1 <= height in pixels; correct the annotation."
+            f"The box {short_repr(entry['box'])} of '{place}' {problem}. Expected "
+            "0 <= x0 <= x1 <= width and 0 <= y0 <= y1 <= height in pixels; correct the annotation."
         )
     return Word(text=text.strip(), box=box, segment=segment) if text.strip() else None
 
@@ -166,8 +171,8 @@ def _links(item: Mapping[str, Any], place: str) -> list[tuple[int, int]]:
         for pair in links
     ):
         raise AnnotationError(
-            f"'{place}' has malformed links {links!r}; expected [[from, to], ...] with entity ids. "
-            "Correct the annotation."
+            f"'{place}' has malformed links {short_repr(links)}; expected [[from, to], ...] "
+            "with entity ids. Correct the annotation."
         )
     return [(pair[0], pair[1]) for pair in links]
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hushdoc.arguments import reading_as
 from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError, InputError
 from hushdoc.labels import LabelledDocument, Question, Span, tags_from_spans
@@ -103,8 +104,9 @@ def read(path: Path) -> LabelledDocument:
         AnnotationError: The file is missing or is not such a document.
     """
     try:
-        return _parsed(json.loads(path.read_text(encoding="utf-8")), path.parent)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, InputError) as error:
+        with reading_as("JSON of a document", path.name, error=AnnotationError):
+            return _parsed(json.loads(path.read_text(encoding="utf-8")), path.parent)
+    except InputError as error:
         raise AnnotationError(
             f"'{path}' is not an invented document: {type(error).__name__}: {error} Expected a "
             f"JSON file of format '{FORMAT}', version {VERSION}; write it again with "

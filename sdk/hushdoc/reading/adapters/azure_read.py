@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hushdoc.arguments import short_repr
+from hushdoc.arguments import MalformedError, reading_as, short_repr
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.errors import BoxError, UnsupportedFormatError
@@ -21,7 +21,6 @@ from hushdoc.reading.drafting import (
     around,
     around_polygon,
     get,
-    reading_as,
     side,
 )
 
@@ -127,7 +126,7 @@ def _line(word: _Item, spans: Sequence[tuple[int, int, int]], starts: Sequence[i
 def _offset(span: _Item) -> int:
     offset = span["offset"]
     if type(offset) is not int:
-        raise TypeError(f"an offset is {offset!r}")
+        raise MalformedError(f"an offset is {type(offset).__name__}, no integer")
     return offset
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hushdoc.arguments import short_repr
+from hushdoc.arguments import MalformedError, reading_as, short_repr
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.errors import BoxError
-from hushdoc.reading.drafting import Corners, Draft, reading_as
+from hushdoc.reading.drafting import Corners, Draft
 
 READER = "docling"
 SCHEMA = "DoclingDocument"
@@ -55,7 +55,7 @@ def _unwrapped(data: Mapping[str, Any]) -> Mapping[str, Any]:
         if "schema_name" not in data and name in data:
             data = data[name]
     if data["schema_name"] != SCHEMA:
-        raise ValueError(f"its schema is {str(data['schema_name'])[:40]!r}")
+        raise MalformedError(f"its schema is not {SCHEMA}")
     return data
 
 
@@ -82,10 +82,10 @@ def _resolved(data: Mapping[str, Any], reference: str) -> Mapping[str, Any]:
     """Returns the item that "#/texts/3" names."""
     hash_sign, collection, number = reference.split("/")
     if hash_sign != "#" or not number.isdecimal() or len(number) > 9:
-        raise ValueError(f"a reference is {reference[:40]!r}")
+        raise MalformedError("a reference is malformed")
     item = data[collection][int(number)]
     if not isinstance(item, Mapping):
-        raise TypeError(f"what {reference} names is no object")
+        raise MalformedError("what a reference names is no object")
     return item
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hushdoc.arguments import MalformedError, reading_as
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
-from hushdoc.reading.drafting import Corners, Draft, around_polygon, reading_as
+from hushdoc.reading.drafting import Corners, Draft, around_polygon
 from hushdoc.reading.layout import in_reading_order
 
 READER = "doctr"
@@ -30,7 +31,7 @@ def from_doctr(
         for page in _pages(data):
             height, width = page["dimensions"]
             if type(height) is not int or type(width) is not int:
-                raise TypeError("the dimensions of a page are no integers")
+                raise MalformedError("the dimensions of a page are no integers")
             draft.page(1, 1, pixels=_positive(width, height))
             has_lines = has_lines and "predictions" not in page
             for segment, words in enumerate(_lines(page)):
@@ -63,7 +64,7 @@ def _lines(page: _Item) -> Iterator[Sequence[_Item]]:
 
 def _positive(width: int, height: int) -> tuple[int, int]:
     if min(width, height) < 1:
-        raise ValueError(f"a page is {width} x {height} pixels")
+        raise MalformedError(f"a page is {width} x {height} pixels")
     return width, height
 
 

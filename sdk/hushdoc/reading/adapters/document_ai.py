@@ -6,10 +6,11 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hushdoc.arguments import MalformedError, reading_as
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.errors import UnsupportedFormatError
-from hushdoc.reading.drafting import NOMINAL, Corners, Draft, around, get, number, reading_as
+from hushdoc.reading.drafting import NOMINAL, Corners, Draft, around, get, number
 
 READER = "document-ai"
 
@@ -36,7 +37,7 @@ def from_document_ai(
                 )
             text = found.get("text", "")
             if not isinstance(text, str):
-                raise TypeError("its text is no string")
+                raise MalformedError("its text is no string")
             for page in found["pages"]:
                 _add_page(draft, page, text)
     return draft.document()
@@ -83,10 +84,10 @@ def _spans(item: _Item) -> list[tuple[int, int]]:
 
 def _index(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, str)) or len(str(value)) > 15:
-        raise TypeError(f"an index is {repr(value)[:40]}")
+        raise MalformedError(f"an index is {type(value).__name__}, no number of a character")
     found = int(value)
     if found < 0:
-        raise ValueError(f"an index is {found}")
+        raise MalformedError("an index is below 0")
     return found
 
 

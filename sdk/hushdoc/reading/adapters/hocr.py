@@ -37,16 +37,22 @@ _VOID = frozenset(("br", "hr", "img", "link", "meta", "wbr", "input"))
 def from_hocr(text: str, *, id: str = "document", limits: ReadingLimits | None = None) -> Document:
     """Returns the document of an hOCR file's content; words of one line share a segment."""
     arguments.text(text, what="What should be hOCR")
+    draft = Draft(id=id, reader=READER, limits=limits)
+    with arguments.reading_as("hOCR", id):
+        _fill(draft, text)
+    return draft.document()
+
+
+def _fill(draft: Draft, text: str) -> None:
     # OCRopus and others write lines alone.
     by_word = WORD in text
     classes = frozenset((WORD,)) if by_word else LINES
-    draft = Draft(id=id, reader=READER, limits=limits)
     origin = (0.0, 0.0)
     pages = line = 0
     segment: int | None = None
     for name, title, content in _elements(text, classes):
         if name == PAGE:
-            x0, y0, x1, y1 = _page_box(title, id, pages)
+            x0, y0, x1, y1 = _page_box(title, draft.id, pages)
             draft.page(x1 - x0, y1 - y0)
             origin, pages, line, segment = (x0, y0), pages + 1, 0, None
             continue
@@ -60,10 +66,9 @@ def from_hocr(text: str, *, id: str = "document", limits: ReadingLimits | None =
             add(content, _corners(title, origin) if content.strip() else None, segment=segment)
     if not pages:
         raise UnsupportedFormatError(
-            f"'{id}' has no element of the class {PAGE}, so it is not hOCR. Pass the output as it "
-            "was written, or name its true format."
+            f"'{draft.id}' has no element of the class {PAGE}, so it is not hOCR. Pass the "
+            "output as it was written, or name its true format."
         )
-    return draft.document()
 
 
 def _elements(text: str, classes: frozenset[str]) -> Iterator[tuple[str, str, str | None]]:

@@ -33,7 +33,9 @@ def from_tesseract_tsv(
 ) -> Document:
     """Returns the document of a TSV file's content; words of one line share a segment."""
     draft = Draft(id=id, reader=READER, limits=limits)
-    add_rows(draft, arguments.text(text, what="What should be Tesseract's TSV"))
+    arguments.text(text, what="What should be Tesseract's TSV")
+    with arguments.reading_as("Tesseract's TSV", id):
+        add_rows(draft, text)
     return draft.document()
 
 
@@ -42,9 +44,10 @@ def add_rows(draft: Draft, text: str) -> None:
     head, *rows = text.split("\n")
     names = head.rstrip("\r").split("\t")
     if not set(COLUMNS) <= set(names):
+        shown = arguments.short_repr(names, 20)
         raise UnsupportedFormatError(
-            f"'{draft.id}' is not Tesseract's TSV: its first row names {names[:12]}, expected "
-            f"{list(COLUMNS)}. Write it with `tesseract IMAGE OUT tsv`."
+            f"'{draft.id}' is not Tesseract's TSV: its first row names "
+            f"{shown}, expected {list(COLUMNS)}. Write it with `tesseract IMAGE OUT tsv`."
         )
     segments: dict[Sequence[str], int] = {}
     for number, row in enumerate(rows, start=2):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hushdoc.arguments import short_repr
+from hushdoc.arguments import MalformedError, reading_as, short_repr
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
 from hushdoc.errors import InputError, UnsupportedFormatError
-from hushdoc.reading.drafting import NOMINAL, Corners, Draft, around, reading_as
+from hushdoc.reading.drafting import NOMINAL, Corners, Draft, around
 
 READER = "textract"
 PARTS = ("ExpenseDocuments", "IdentityDocuments")
@@ -96,7 +96,7 @@ def _pages(
         segment = counts[page] = counts.get(page, -1) + 1
         for name in _children(block):
             if name not in words:
-                raise KeyError(f"a line's word {name[:40]!r} is in none of the responses")
+                raise MalformedError(f"a line's word {name[:40]!r} is in none of the responses")
             if name not in seen:
                 seen.add(name)
                 pages.setdefault(page, []).append((words[name], segment))
@@ -118,7 +118,7 @@ def _page(block: Mapping[str, Any]) -> int:
     if page is None:
         return 1
     if type(page) is not int or not 1 <= page <= 1_000_000:
-        raise ValueError(f"a block's page is {page!r}")
+        raise MalformedError("a block's page is no number from 1")
     return page
 
 
