@@ -119,6 +119,9 @@ def accepts(line: str) -> str | None:
         if names[0] not in below:
             break
         parser = below[names.pop(0)]
+    if any(action.nargs == argparse.REMAINDER for action in parser._actions):
+        # What follows is a command line of its own.
+        names = names[: next((at for at, name in enumerate(names) if name[0] != "-"), len(names))]
     options = {name for action in parser._actions for name in action.option_strings}
     unknown = [name for name in names if name.startswith("--") and name not in options]
     if unknown:

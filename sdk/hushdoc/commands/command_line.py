@@ -29,7 +29,7 @@ from hushdoc.commands.parsing import CommandParser
 from hushdoc.errors import HushdocError, OutputWriteError
 
 SECTIONS = {
-    "train": ("train", "ledger", "export"),
+    "train": ("train", "ledger", "audit", "export"),
     "check and sign": ("keygen", "sign", "trust", "inspect", "verify", "certificate"),
     "use": ("extract", "classify", "embed", "redact"),
     "this machine": ("doctor", "bench", "completion"),

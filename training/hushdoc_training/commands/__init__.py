@@ -1,12 +1,13 @@
-"""The subcommands that training adds to the command line: `train` and `ledger`."""
+"""The subcommands that training adds to the command line: `train`, `ledger` and `audit`."""
 
 from __future__ import annotations
 
 from hushdoc.commands.parsing import Subcommands
-from hushdoc_training.commands import ledger, train
+from hushdoc_training.commands import audit, ledger, train
 
 
 def register(subcommands: Subcommands) -> None:
     """Adds the subcommands; torch and numpy are imported only when one runs."""
     train.register(subcommands)
     ledger.register(subcommands)
+    audit.register(subcommands)

@@ -1,0 +1,56 @@
+"""What a witness looks at in tests and in `make audit`: small commands, and a start for them."""
+
+from __future__ import annotations
+
+import string
+from pathlib import Path
+
+import torch
+from transformers import LayoutLMConfig, LayoutLMForTokenClassification
+
+from hushdoc.labels import LabelSet
+from hushdoc.runtime.encoding import Preprocessing
+from hushdoc_training import checkpoint
+from hushdoc_training.models import layout
+from hushdoc_training.privacy import claims
+
+LABELS = LabelSet(fields=("answer", "question"))
+WINDOW = 24
+CLAUSES = ("train", "clauses", "--mode", "dp-sgd", "--steps", "3", "--expected-records", "30")
+CLASSIFIER = ("train", "classifier", "--mode", "dp-sgd", "--steps", "3", "--expected-records", "30")
+
+
+def public_start(folder: Path) -> Path:
+    """Writes a checkpoint of a tiny LayoutLM with random weights, which saw no document."""
+    torch.manual_seed(3)
+    tokenizer_json = layout.wordpiece(list(string.ascii_lowercase) * 2)
+    config = LayoutLMConfig(
+        vocab_size=100,
+        hidden_size=48,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=40,
+        max_position_embeddings=WINDOW,
+        max_2d_position_embeddings=1024,
+        num_labels=len(LABELS.tags),
+        pad_token_id=0,
+    )
+    classifier = layout.TokenClassifier(LayoutLMForTokenClassification(config), "layoutlm")
+    checkpoint.save(
+        folder / "checkpoint",
+        architecture="layoutlm",
+        labels=LABELS,
+        preprocessing=Preprocessing(
+            max_tokens=WINDOW, overlap=WINDOW // 4, cls_id=2, sep_id=3, pad_id=0
+        ),
+        claim=claims.public((), training={}),
+        tokenizer_json=tokenizer_json,
+        save_weights=classifier.save,
+    )
+    return folder
+
+
+def kie(start: Path, *further: str) -> tuple[str, ...]:
+    """Returns a command that trains a tiny model in a few steps."""
+    few = ("--steps", "3", "--expected-records", "2", "--sampling-rate", "0.3", "--quiet")
+    return ("train", "kie", "--start", str(start), *few, *further)

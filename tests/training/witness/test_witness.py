@@ -1,0 +1,102 @@
+"""The witness testifies of honest recipes, and of others that they are not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import hushdoc_witnessed
+import pytest
+
+from hushdoc.__main__ import main
+from hushdoc.errors import InputError, PrivacyError
+from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.witness import canaries
+from hushdoc_training.witness.entropy import Entropy, coins, just_above, just_below, key_with
+from hushdoc_training.witness.findings import Witnessed
+from hushdoc_training.witness.witness import witness
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return hushdoc_witnessed.public_start(tmp_path_factory.mktemp("start"))
+
+
+def differing(found: Witnessed) -> list[str]:
+    return [finding.what for finding in found.findings if not finding.agrees]
+
+
+def test_a_private_training_of_forms_is_what_it_claims(start: Path) -> None:
+    found = witness(hushdoc_witnessed.kie(start))
+    assert differing(found) == []
+    assert (len(found.findings), found.runs) == (13, 6)
+
+
+def test_a_table_with_noise_for_terms_is_what_it_claims(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = ["train", "classifier", "--mode", "term-dp", "--rows", "16384"]
+    assert main(["audit", "witness", "--json", *command]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["agrees"] is True
+    assert found["command"] == command
+    assert {"what", "expected", "seen", "agrees"} == found["findings"][0].keys()
+
+
+def test_coins_that_do_not_follow_the_operating_system_are_seen(
+    start: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "hushdoc_training.privacy.engine.poisson_sample", lambda count, rate, stream: [0, 2]
+    )
+    assert "a coin at most 0.0003 below the sampling rate" in differing(
+        witness(hushdoc_witnessed.kie(start))
+    )
+
+
+@pytest.mark.parametrize("option", ["--data", "--out", "--ledger=l", "--resume"])
+def test_what_the_witness_gives_itself_is_refused(option: str) -> None:
+    with pytest.raises(InputError, match=option.partition("=")[0]):
+        witness(["train", "kie", option, "x"])
+
+
+def test_a_command_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(InputError, match="train clauses --mode paper-fill"):
+        witness(["hushdoc", "train", "clauses", "--mode", "paper-fill"])
+
+
+def test_a_command_that_fails_is_refused(start: Path) -> None:
+    command = [*hushdoc_witnessed.kie(start), "--delta", "1e-300", "--epsilon", "1e-9"]
+    with pytest.raises((PrivacyError, SystemExit)):
+        witness(command)
+
+
+def test_the_witness_derives_coins_as_the_stream_does() -> None:
+    key = bytes(range(32))
+    assert coins(key, 7).tolist() == SecretStream(key=key).uniforms(7).tolist()
+
+
+def test_a_key_is_found_whose_coin_is_as_near_the_rate_as_asked() -> None:
+    below = key_with(3, lambda found: just_below(0.3, found[2]), what="one below")
+    above = key_with(3, lambda found: just_above(0.3, found[2]), what="one above")
+    assert 0.2997 <= coins(below, 3)[2] <= 0.3 < coins(above, 3)[2] <= 0.3003
+    with pytest.raises(PrivacyError, match="none has a coin of 2"):
+        key_with(1, lambda found: False, what="a coin of 2", most=100)
+
+
+def test_entropy_gives_its_keys_and_then_what_its_seed_says() -> None:
+    one, other = Entropy(1, {0: b"k" * 32}), Entropy(1, {0: b"k" * 32})
+    asked = [(one(count), other(count)) for count in (8, 32, 32, 2496)]
+    assert all(mine == theirs for mine, theirs in asked)
+    assert asked[1][0] == b"k" * 32 != asked[2][0]
+    assert [len(mine) for mine, _ in asked] == [8, 32, 32, 2496]
+
+
+def test_the_shrunk_canary_leaves_every_row_read(tmp_path: Path) -> None:
+    def words(name: str, *, shrunk: bool) -> Iterator[str]:
+        canaries.messages(tmp_path / name, 6, 40, shrunk=shrunk)
+        for line in (tmp_path / name).read_text().splitlines():
+            yield from json.loads(line)["text"].replace(".", "").split()
+
+    assert {*words("all", shrunk=False)} == {*words("few", shrunk=True)}

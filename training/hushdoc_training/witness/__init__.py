@@ -1,0 +1,1 @@
+"""A witness of private training: runs the shipped command, looks on from outside, and compares."""

@@ -1,0 +1,117 @@
+"""Canary documents that the witness writes itself; nobody's, so that any run may read them.
+
+All are told apart by their words. The last one is the canary whose part in a sum is looked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from hushdoc.document.document import Document
+from hushdoc.labels import LabelledDocument, Span
+from hushdoc_training.invented import storage
+
+WINDOWS = 3
+"""Windows of the canary form."""
+MARK = (3, 5, 7, 11)
+"""Box of the canary form's first word, by which a spy knows its windows."""
+WIDTH = 1000
+FORM_WORDS, LINE = 12, 40
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+LABEL, OTHER = "Canary", "Plain"
+"""The label of a canary text, and the class of others."""
+
+
+def forms(folder: Path, count: int, labels: Sequence[str], *, capacity: int, last: bool) -> None:
+    """Writes short forms of one window, and where `last`, one of WINDOWS windows after them.
+
+    Args:
+        folder: A new folder.
+        count: How many short ones.
+        labels: Fields to label words with; each occurs in each form.
+        capacity: Tokens of a window.
+        last: Whether the canary is there.
+    """
+    folder.mkdir()
+    chance = np.random.default_rng(5)
+    for number in range(count):
+        words = [_word(chance, 3) for _ in range(FORM_WORDS)]
+        boxes = [_box(40 + number, place) for place in range(FORM_WORDS)]
+        _write(folder / f"form-{number:05}.json", words, boxes, labels)
+    if last:
+        # Single letters are one token each, whatever the tokenizer.
+        words = [LETTERS[place] for place in chance.integers(len(LETTERS), size=WINDOWS * capacity)]
+        boxes = [MARK if place % capacity == 0 else _box(0, place) for place in range(len(words))]
+        _write(folder / "x-canary.json", words, boxes, labels)
+
+
+def contracts(path: Path, count: int, words: int, *, shrunk: bool) -> None:
+    """Writes contracts, the last of which is the canary; `shrunk`, it is empty."""
+    lines = []
+    for number, text in enumerate(_texts(count, words, shrunk=shrunk)):
+        if shrunk and number == count - 1:
+            text = ""
+        start = text.rfind(". ", 0, -1) + 2
+        spans = [[LABEL, start, len(text)]] if text else []
+        lines.append({"id": f"contract-{number:05}", "text": text, "spans": spans})
+    _write_lines(path, lines)
+
+
+def messages(path: Path, count: int, words: int, *, shrunk: bool) -> None:
+    """Writes messages of two classes, the last one the canary; `shrunk`, it has a common word."""
+    texts = enumerate(_texts(count, words, shrunk=shrunk))
+    _write_lines(
+        path,
+        [
+            {"id": f"message-{number:05}", "label": (LABEL, OTHER)[number % 2], "text": text}
+            for number, text in texts
+        ],
+    )
+
+
+def _texts(count: int, words: int, *, shrunk: bool) -> list[str]:
+    chance = np.random.default_rng(7)
+    made = [[_word(chance, 4) for _ in range(words)] for _ in range(count - 1)]
+    # Words that another has too, so that which rows are read does not depend on the canary.
+    made.append(["the"] if shrunk else made[0][: words // 2] * 6)
+    made[0].append("the")
+    return [
+        ". ".join(" ".join(text[at : at + LINE]) for at in range(0, len(text), LINE)) + "."
+        for text in made
+    ]
+
+
+def _word(chance: np.random.Generator, syllables: int) -> str:
+    parts = chance.integers((20, 5), size=(syllables, 2))
+    return "".join("bcdfghjklmnpqrstvwxz"[one] + "aeiou"[other] for one, other in parts.tolist())
+
+
+def _box(row: int, place: int) -> tuple[int, int, int, int]:
+    left, top = 20 + 30 * (place % 30), 20 + 10 * ((row + place // 30) % 90)
+    return left, top, left + 20, top + 8
+
+
+def _write(
+    path: Path,
+    words: Sequence[str],
+    boxes: Sequence[tuple[int, int, int, int]],
+    labels: Sequence[str],
+) -> None:
+    spans = [
+        Span(page=0, start=2 * place, stop=2 * place + 1, label=labels[place % len(labels)])
+        for place in range(len(words) // 2)
+    ]
+    document = Document.from_words(words, boxes, width=WIDTH, height=WIDTH, id=path.stem)
+    labelled = LabelledDocument(
+        document=document, spans=tuple(spans), provider="witness", document_type="form"
+    )
+    path.write_text(storage.dumps(labelled), encoding="utf-8")
+
+
+def _write_lines(path: Path, lines: Sequence[object]) -> None:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")

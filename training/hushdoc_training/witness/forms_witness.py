@@ -1,0 +1,193 @@
+"""The witness of `train kie`: a neural training, seen at its optimizer.
+
+Its runs, with F the short forms and X the canary form after them; the first two keys that the
+operating system gives are those of coins and of noise:
+
+    drawn      F, X   X's coins a little below the sampling rate
+    without    F      the same entropy: one gradient minus the other is X's part of the sum
+    renewed    F      the same coins, another key of noise: one minus the other is noise alone
+    left out   F, X   X's coin a little above the sampling rate
+    nobody     F      the same entropy: no difference
+    poisoned   F, X   as drawn, with X's answers no numbers
+
+All but the first leave the weights where they were, so that a second step's noise is seen, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.witness import canaries, claimed, findings
+from hushdoc_training.witness.claimed import Claimed
+from hushdoc_training.witness.command_runs import CommandRuns, entropy
+from hushdoc_training.witness.entropy import Coins, just_above, just_below, key_with
+from hushdoc_training.witness.findings import Finding
+from hushdoc_training.witness.optimizer_spy import OptimizerSpy, Poison, Seen
+
+LEAST_FORMS = 7
+LABELS = ("answer", "header", "question")
+NOISE, OTHER_NOISE = b"n" * 32, b"o" * 32
+
+Gradient = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forms:
+    """The documents of the witness, and the coins that it gives them."""
+
+    few: Path  # without the canary
+    all: Path
+    count: int  # of the short ones, each one record
+    canary_records: int
+
+    def key(self, rate: float, *, drawn: bool) -> bytes:
+        """Returns a key under which the canary's coins are all below the rate, one hardly.
+
+        Or, where it shall not be drawn, all above, one hardly.
+        """
+
+        def wanted(found: Coins) -> bool:
+            own = found[self.count :].tolist()
+            if drawn:
+                return just_below(rate, max(own))
+            return just_above(rate, min(own))
+
+        what = f"a coin within {1e-3:g} of the sampling rate {rate:g}"
+        return key_with(self.count + self.canary_records, wanted, what=what)
+
+
+def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
+    """Runs `train kie` and returns what was found.
+
+    Args:
+        options: Of the command, as it parses them.
+        runs: What runs it.
+    """
+    forms = _forms(options, runs.folder)
+    rate = options.sampling_rate
+    below = forms.key(rate, drawn=True)
+    watch = OptimizerSpy(frozen=False)
+    out = runs.run(forms.all, entropy=entropy(1, below, NOISE), spy=watch)
+    claim, natural = claimed.of_run(out), watch.seen(out)
+    made = [*_of_whole_run(claim, natural)]
+    with_canary = (natural or watch.first).gradients[0]
+    without = _frozen(runs, forms.few, below)
+    renewed = _frozen(runs, forms.few, below, noise=OTHER_NOISE)
+    divided = claim.number("clipping_norm") / claim.number("expected_records")
+    part = _norm(with_canary, without.gradients[0])
+    made += _of_noise(claim, divided, without, renewed)
+    made += _of_coin_below(claim, divided, part, forms.canary_records)
+    if rate < 1:
+        above = forms.key(rate, drawn=False)
+        nobody = _frozen(runs, forms.few, above).gradients[0]
+        left_out = _frozen(runs, forms.all, above).gradients[0]
+        difference = _norm(left_out, nobody)
+        made.append(
+            findings.coin(
+                f"a coin {claim_words(claim.sampling_rate)} above the sampling rate",
+                drawn=difference > 0,
+                expected=False,
+            )
+        )
+    with Poison(canaries.MARK):
+        poisoned = _frozen(runs, forms.all, below)
+    made += _of_poison(divided, poisoned, without)
+    return made
+
+
+def claim_words(rate: float) -> str:
+    """Returns how near coins are to the rate."""
+    return f"at most {1e-3 * rate:.2g}"
+
+
+def _forms(options: argparse.Namespace, folder: Path) -> Forms:
+    labels, capacity = list(LABELS), options.max_tokens - 2
+    with contextlib.suppress(OSError):
+        if (Path(options.start) / "checkpoint").is_dir():
+            stored = Checkpoint.load(Path(options.start))
+            labels = list(stored.labels.fields)
+            capacity = stored.preprocessing.capacity
+    count = max(LEAST_FORMS, options.expected_records)
+    for name, last in (("few", False), ("all", True)):
+        canaries.forms(folder / name, count, labels, capacity=capacity, last=last)
+    return Forms(
+        few=folder / "few",
+        all=folder / "all",
+        count=count,
+        canary_records=canaries.WINDOWS if options.privacy_unit == "sequence" else 1,
+    )
+
+
+def _frozen(runs: CommandRuns, data: Path, coins: bytes, *, noise: bytes = NOISE) -> Seen:
+    watch = OptimizerSpy(frozen=True)
+    runs.run(data, entropy=entropy(1, coins, noise), spy=watch)
+    return watch.first
+
+
+def _of_whole_run(claim: Claimed, seen: Seen | None) -> list[Finding]:
+    """Compares the one run in which weights moved."""
+    known = findings.true(
+        "the weights released are those that one optimizer left", seen is not None
+    )
+    if seen is None:
+        return [known]
+    return [
+        known,
+        findings.steps(claim.steps, seen.steps),
+        findings.true(
+            "nothing else moved a weight between steps",
+            not seen.between,
+            seen=f"moved before step {seen.between[0]}" if seen.between else "",
+        ),
+        findings.true("every gradient is finite", seen.finite),
+    ]
+
+
+def _of_noise(claim: Claimed, divided: float, one: Seen, other: Seen) -> list[Finding]:
+    residuals = [b - a for a, b in zip(one.gradients, other.gradients, strict=True)]
+    std = claim.noise_multiplier * divided
+    made = findings.noise("noise", residuals[0], expected=std, draws=2)
+    if len(residuals) > 1:
+        made.append(findings.uncorrelated("noise of two steps", *residuals[:2]))
+    return made
+
+
+def _of_coin_below(claim: Claimed, divided: float, part: float, records: int) -> list[Finding]:
+    """Compares how the canary moved the sum that it was drawn for."""
+    most = divided * (records if claim.unit == "sequence" else 1)
+    near = claim_words(claim.sampling_rate)
+    return [
+        findings.coin(f"a coin {near} below the sampling rate", drawn=part > 0, expected=True),
+        findings.true(
+            "equal entropy gives equal noise",
+            math.isfinite(part) and part <= divided * canaries.WINDOWS * 1.01,
+        ),
+        findings.moved(
+            f"a document of {canaries.WINDOWS} windows, unit {claim.unit}, moves the sum by",
+            part,
+            most=most,
+        ),
+    ]
+
+
+def _of_poison(divided: float, poisoned: Seen, without: Seen) -> list[Finding]:
+    return [
+        findings.true("every gradient is finite where a record's is not", poisoned.finite),
+        findings.moved(
+            "a record without a finite gradient moves the sum by",
+            _norm(poisoned.gradients[0], without.gradients[0]),
+            most=divided,
+        ),
+    ]
+
+
+def _norm(one: Gradient, other: Gradient) -> float:
+    return float(np.linalg.norm(one.astype(np.float64) - other.astype(np.float64)))

@@ -1,0 +1,125 @@
+"""The witness of tables trained by DP-SGD: `train clauses` and `train classifier`.
+
+Such a run takes all records in every step, and draws coins and noise from one stream. Its runs, the
+last document being the canary:
+
+    whole      all documents
+    renewed    the same, under another key: one first step minus the other is noise alone
+    shrunk     the canary has one common word, the key as in `whole`: the difference is its part
+    poisoned   the canary's gradient is no number, the key as in `whole`
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from hushdoc_training import table_checkpoint
+from hushdoc_training.witness import canaries, claimed, findings
+from hushdoc_training.witness.claimed import Claimed
+from hushdoc_training.witness.command_runs import CommandRuns, entropy
+from hushdoc_training.witness.findings import Finding
+from hushdoc_training.witness.table_spy import Seen, TableSpy
+
+LEAST_DOCUMENTS, WORDS = 41, 60000
+"""Documents, and words of all of them: as many as it takes to see one percent of noise."""
+KEY, OTHER_KEY = b"w" * 32, b"v" * 32
+
+Write = Callable[..., None]
+
+
+def testify(options: argparse.Namespace, runs: CommandRuns, *, write: Write) -> list[Finding]:
+    """Runs a command that trains a table by DP-SGD and returns what was found.
+
+    Args:
+        options: Of the command, as it parses them.
+        runs: What runs it.
+        write: Writes the canary documents: a path, how many, words of each, whether shrunk.
+    """
+    count = max(LEAST_DOCUMENTS, options.expected_records + 1)
+    documents = {shrunk: runs.folder / f"documents-{shrunk}.jsonl" for shrunk in (False, True)}
+    for shrunk, path in documents.items():
+        write(path, count, WORDS // count, shrunk=shrunk)
+    run = partial(_run, runs, records=count)
+    out, whole = run(documents[False], KEY)
+    claim = claimed.of_run(out)
+    made = [findings.true("the fitting of these documents was seen", whole is not None)]
+    if whole is None:
+        return made
+    made += _of_whole_run(claim, whole, out)
+    _, renewed = run(documents[False], OTHER_KEY)
+    _, shrunk_run = run(documents[True], KEY)
+    _, poisoned = run(documents[False], KEY, poisoned=True)
+    if not (renewed and shrunk_run and poisoned):
+        return [*made, findings.true("the fitting was seen in every run", False)]
+    return made + _of_first_steps(claim, whole, renewed, shrunk_run, poisoned)
+
+
+def _run(
+    runs: CommandRuns, data: Path, key: bytes, *, records: int, poisoned: bool = False
+) -> tuple[Path, Seen | None]:
+    spy = TableSpy(records=records, poisoned=poisoned)
+    out = runs.run(data, entropy=entropy(1, key), spy=spy)
+    return out, spy.seen
+
+
+def _rate(claim: Claimed) -> float:
+    """Returns what a sum is multiplied by, of which a record is at most one clipping norm."""
+    divisor = claim.number("expected_records") * claim.number("clipping_norm")
+    return claim.number("total_learning_rate") / claim.steps / divisor
+
+
+def _of_whole_run(claim: Claimed, seen: Seen, out: Path) -> list[Finding]:
+    """Compares steps, and the noise of what no record reads in the table that was released."""
+    made = [
+        findings.steps(claim.steps, seen.steps),
+        findings.true("every move of the table is finite", seen.finite),
+    ]
+    table = table_checkpoint.load(out)
+    unread = np.ones(len(table.weights), dtype=bool)
+    unread[seen.read] = False
+    numbers = table.weights[unread] / seen.scales[unread, None]
+    averaged = max(1, round(claim.number("averaged") * claim.steps))
+    shares = np.minimum(1.0, np.arange(claim.steps, 0, -1) / averaged)
+    std = claim.noise_multiplier * claim.number("clipping_norm") * _rate(claim)
+    std *= math.sqrt(float(np.square(shares).sum()))
+    if numbers.size < 2:
+        return made
+    return made + findings.noise("noise of rows that nobody reads", numbers, expected=std)
+
+
+def _of_first_steps(
+    claim: Claimed, whole: Seen, renewed: Seen, shrunk: Seen, poisoned: Seen
+) -> list[Finding]:
+    bound = claim.number("clipping_norm") * _rate(claim)
+    same = [seen.first.shape == whole.first.shape for seen in (renewed, shrunk, poisoned)]
+    if not all(same):
+        return [findings.true("all runs read the same rows", False)]
+    part = float(np.linalg.norm(whole.first - shrunk.first))
+    without = float(np.linalg.norm(whole.first - poisoned.first))
+    return [
+        *findings.noise(
+            "noise of a step",
+            renewed.first - whole.first,
+            expected=claim.noise_multiplier * bound,
+            draws=2,
+        ),
+        findings.true(
+            "equal entropy gives equal noise", math.isfinite(part) and part <= 2.02 * bound
+        ),
+        findings.coin(
+            f"a coin below the sampling rate {claim.sampling_rate:g}", drawn=part > 0, expected=True
+        ),
+        findings.moved("a document of many sentences moves the sum by", part, most=bound),
+        findings.true("every move is finite where a record's gradient is not", poisoned.finite),
+        findings.moved("a record without a finite gradient moves the sum by", without, most=bound),
+    ]
+
+
+clauses = partial(testify, write=canaries.contracts)
+classifier = partial(testify, write=canaries.messages)

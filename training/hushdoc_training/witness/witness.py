@@ -1,0 +1,65 @@
+"""The witness: finds who knows a command, and lets it run the command and testify.
+
+A recipe joins by one module with a `testify`, and one line in WITNESSES. What is compared is what
+was seen from outside and the claim that came out, never a plan or a receipt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from hushdoc.commands.command_line import build_parser
+from hushdoc.errors import InputError
+from hushdoc_training.witness import forms_witness, tables_witness, terms_witness
+from hushdoc_training.witness.command_runs import CommandRuns, own_options
+from hushdoc_training.witness.findings import Finding, Witnessed
+
+Testify = Callable[[argparse.Namespace, CommandRuns], list[Finding]]
+
+OWN = ("--data", "--documents", "--out", "--ledger", "--resume", "--held-out", "--images")
+"""Options that the witness gives itself, or that make a run one it can't compare."""
+
+WITNESSES: dict[tuple[str, str], Testify] = {
+    ("kie", ""): forms_witness.testify,
+    ("clauses", "dp-sgd"): tables_witness.clauses,
+    ("classifier", "dp-sgd"): tables_witness.classifier,
+    ("clauses", "term-dp"): terms_witness.clauses,
+    ("classifier", "term-dp"): terms_witness.classifier,
+}
+"""Who testifies of a task of `hushdoc train`, in a mode."""
+
+
+def witness(command: Sequence[str]) -> Witnessed:
+    """Runs a training command some times on canary documents and returns what was found.
+
+    Args:
+        command: Its words without `hushdoc`, without data and folder.
+
+    Raises:
+        InputError: The command gives what the witness gives, or nobody knows how to witness it.
+        PrivacyError: The command failed, or its claim is none that can be compared.
+    """
+    words = tuple(command[1:] if list(command[:1]) == ["hushdoc"] else command)
+    if (given := own_options(words, *OWN)) is not None:
+        raise InputError(
+            f"The command gives {given}; the witness trains on documents of its own, in folders of "
+            "its own, without a ledger. Leave it out."
+        )
+    with tempfile.TemporaryDirectory(prefix="hushdoc-witness-") as scratch:
+        runs = CommandRuns(command=words, folder=Path(scratch))
+        options = build_parser().parse_args([*words, "--data", scratch, "--out", f"{scratch}/out"])
+        key = (getattr(options, "task", ""), getattr(options, "mode", ""))
+        if key not in WITNESSES:
+            raise InputError(
+                f"Nobody knows how to witness '{' '.join(words)}'; expected one of "
+                f"{', '.join(_spelled(*known) for known in WITNESSES)}."
+            )
+        found = WITNESSES[key](options, runs)
+    return Witnessed(command=words, runs=runs.count, findings=tuple(found))
+
+
+def _spelled(task: str, mode: str) -> str:
+    return f"train {task}" + (f" --mode {mode}" if mode else "")
