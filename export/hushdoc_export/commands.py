@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.arguments import printable
+
 if TYPE_CHECKING:
     from hushdoc.commands.parsing import CommandParser, Subcommands
     from hushdoc_export.release import Release
@@ -156,7 +158,8 @@ def run(options: argparse.Namespace) -> int:
             folder = _calibrated(options, release, export)
         else:
             folder = export(options, release, options.out)
-    print(f"{folder}: sealed and signed. Explain it with: hushdoc inspect {folder}")
+    shown = printable(folder)
+    print(f"{shown}: sealed and signed. Explain it with: hushdoc inspect {shown}")
     return 0
 
 

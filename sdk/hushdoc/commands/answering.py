@@ -191,7 +191,7 @@ def write_jsonl(answers: Iterable[Serializable]) -> None:
 
 def report(options: argparse.Namespace, message: str) -> None:
     """Prints a line about one document on standard error."""
-    print(f"hushdoc {options.subcommand}: {message}", file=sys.stderr)
+    print(f"hushdoc {options.subcommand}: {printable(message)}", file=sys.stderr)
 
 
 def shown(text: str, *, limit: int = 200) -> str:

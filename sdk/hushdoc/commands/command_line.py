@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib.metadata import entry_points
 
 import hushdoc
+from hushdoc.arguments import printable
 from hushdoc.commands import (
     benchmarking,
     certificates,
@@ -27,6 +28,7 @@ from hushdoc.commands import (
 )
 from hushdoc.commands.parsing import CommandParser
 from hushdoc.errors import HushdocError, OutputWriteError
+from hushdoc.system import terminals
 
 SECTIONS = {
     "train": ("train", "ledger", "audit", "export"),
@@ -35,6 +37,9 @@ SECTIONS = {
     "this machine": ("doctor", "bench", "completion"),
 }
 """The journey of a model, by which --help orders the subcommands."""
+
+MAX_LINE = 10_000
+"""Characters of an error's line; one names many rules or files at the most."""
 
 EXIT_CODES = """exit codes:
   0 done   2 wrong usage   3 input   4 artifact or certificate   5 refused by the policy
@@ -68,18 +73,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A terminal that can't show a character gets it escaped, never a traceback.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    options = build_parser().parse_args(arguments)
+    with terminals.escaping(_harmless):
+        return _run(build_parser().parse_args(arguments))
+
+
+def _harmless(text: str) -> str:
+    """Returns lines that can't steer a terminal, whatever name, key or label is in them."""
+    return "\n".join(printable(line, limit=len(line)) for line in text.split("\n"))
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Runs the subcommand that was asked for."""
     try:
         with notices.as_lines(), extras.required(getattr(options, "extra", None)):
             exit_code = int(options.run(options))
         sys.stdout.flush()
         return exit_code
     except HushdocError as error:
-        print(f"hushdoc {options.subcommand}: {error.code}: {error}", file=sys.stderr)
+        _refuse(options, error.code, error)
         return error.exit_code
     except BrokenPipeError:
         return 0
     except OSError as error:
         # Subcommands name the files they read and write; what is left is the terminal or its pipe.
-        print(f"hushdoc {options.subcommand}: OUTPUT_NOT_WRITTEN: {error}", file=sys.stderr)
+        _refuse(options, OutputWriteError.default_code, error)
         return OutputWriteError.exit_code
+
+
+def _refuse(options: argparse.Namespace, code: str, error: Exception) -> None:
+    """Prints the one line of an error, also where a name in it has several."""
+    line = printable(error, limit=MAX_LINE)
+    print(f"hushdoc {options.subcommand}: {code}: {line}", file=sys.stderr)

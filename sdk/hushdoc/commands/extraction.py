@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -14,7 +15,7 @@ from hushdoc.commands import answering
 from hushdoc.commands.answering import shown
 from hushdoc.commands.passwords import password_from
 from hushdoc.errors import InputError
-from hushdoc.system import atomic_files
+from hushdoc.system import atomic_files, terminals
 
 if TYPE_CHECKING:
     from hushdoc.commands.parsing import Subcommands
@@ -150,11 +151,12 @@ def _write(answers: Iterator[Extraction | Failure], options: argparse.Namespace)
 def _write_csv(answers: Iterator[Extraction | Failure], options: argparse.Namespace) -> None:
     from hushdoc.runtime.extraction import COLUMNS, Extraction
 
-    print(",".join(COLUMNS))
+    stream = terminals.for_data(sys.stdout)
+    print(",".join(COLUMNS), file=stream)
     for answer in answers:
         if isinstance(answer, Extraction):
             text = answer.to_csv(header=False, spreadsheet=options.spreadsheet)
-            print(text, end="", flush=True)
+            print(text, end="", file=stream, flush=True)
             for warning in answer.warnings:
                 answering.report(
                     options, f"{shown(answer.document_id)}: {shown(warning, limit=2000)}"

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeAlias
 
+from hushdoc.arguments import printable
+
 Subcommands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 """What a subcommand is added to."""
 
@@ -36,7 +38,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Ends the program with one line and exit code 2."""
-        self.exit(2, f"{self.prog}: error: {message.rstrip('.')}. See `{self.prog} --help`.\n")
+        line = printable(message).rstrip(".")
+        self.exit(2, f"{self.prog}: error: {line}. See `{self.prog} --help`.\n")
 
     def format_help(self) -> str:
         """Returns the help with the usual options."""

@@ -80,7 +80,7 @@ def _print(redaction: Redaction, answer: Extraction) -> None:
     removed = ", ".join(
         f"{shown(label)} ({count})" for label, count in sorted(redaction.counts.items())
     )
-    print(f"{redaction.folder}: removed {removed or 'nothing: no field was found'}.")
+    print(f"{shown(str(redaction.folder))}: removed {removed or 'nothing: no field was found'}.")
     for warning in answer.warnings:
         print(f"  note: {shown(warning, limit=2000)}")
     print("  note: A model misses fields. Inspect the result before you pass it on.")

@@ -19,6 +19,7 @@ from hushdoc import arguments
 from hushdoc.document.document import Document
 from hushdoc.errors import HushdocError, InputError
 from hushdoc.runtime.extraction import Failure
+from hushdoc.system import terminals
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -151,6 +152,7 @@ def _reported(
     found: Generator[Answer | Failure], total: int | None, stream: TextIO
 ) -> Generator[Answer | Failure]:
     """Passes answers on and reports how many there were."""
+    stream = terminals.steered(stream)
     terminal = stream.isatty()
     pause = TERMINAL_SECONDS if terminal else LINE_SECONDS
     began = last = monotonic()

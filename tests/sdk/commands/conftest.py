@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,13 @@ import numpy as np
 import pytest
 
 from hushdoc import hashing
+from hushdoc.commands import command_line
 from hushdoc.hashing import FeatureScheme
 from hushdoc_export.release import Release
 from hushdoc_export.table import seal_table
 from hushdoc_training.table_checkpoint import TableCheckpoint
 
+Run = Callable[[argparse.Namespace], int]
 SCHEME = FeatureScheme(rows=30_011, level="sentence", seed=9, bigrams=False, skip_grams=False)
 
 
@@ -49,6 +53,19 @@ def place(tmp_path: Path, key: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
     hushdoc_command_runs.write_policy(tmp_path, build.trust(key))
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def subcommand(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], int]:
+    """Returns what runs a subcommand of the test's own through the program's `main`."""
+
+    def main(run: Run) -> int:
+        parser = argparse.ArgumentParser()
+        parser.set_defaults(run=run, subcommand="look")
+        monkeypatch.setattr(command_line, "build_parser", lambda: parser)
+        return command_line.main([])
+
+    return main
 
 
 @pytest.fixture

@@ -10,24 +10,11 @@ from pathlib import Path
 import pytest
 
 import hushdoc
-from hushdoc.commands import command_line, notices
+from hushdoc.commands import notices
 from hushdoc.errors import InputError
 from hushdoc.reading import ReadingWarning
 
 Run = Callable[[argparse.Namespace], int]
-
-
-@pytest.fixture
-def subcommand(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], int]:
-    """Returns what runs a subcommand of the test's own through the program's `main`."""
-
-    def main(run: Run) -> int:
-        parser = argparse.ArgumentParser()
-        parser.set_defaults(run=run, subcommand="look")
-        monkeypatch.setattr(command_line, "build_parser", lambda: parser)
-        return command_line.main([])
-
-    return main
 
 
 def warned(_: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hushdoc.arguments import printable
 from hushdoc.commands.parsing import Subcommands, usage_errors
 from hushdoc.errors import AnnotationError
 from hushdoc_training.commands import table_options, tables
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     train, test = _corpora(options, () if before is None else before.tags)
     print(
         f"Read:       {len(train.owners)} documents of {len(train.names)} classes: "
-        f"{', '.join(train.names)}",
+        f"{', '.join(map(printable, train.names))}",
         flush=True,
     )
     if options.mode == "term-dp":

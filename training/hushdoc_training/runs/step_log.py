@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from hushdoc.errors import CheckpointError
+from hushdoc.system import terminals
 from hushdoc.system.atomic_files import not_written, write_file
 
 EPSILON_PAUSE = 20.0
@@ -184,7 +185,7 @@ class Progress:
         """
         self._total = total
         self._epsilon_after = epsilon_after
-        self._stream = stream or sys.stderr
+        self._stream = terminals.steered(stream or sys.stderr)
         self._terminal = self._stream.isatty()
         self._quiet = quiet
         self._started = time.monotonic()
