@@ -2,9 +2,9 @@
 
 The order is fixed: caps, envelope, signature, the statement from the very bytes that were signed,
 identity and time, recomputation and policy, then every file with size and digest, files that were
-not signed, the formats of what a runtime loads, and the certificate id inside the model. Nothing is
-constructed here, and callers get the very bytes that were hashed. Anything unforeseen is an error,
-never a pass.
+not signed, and only then the formats of what a runtime loads and the certificate id inside.
+Nothing is constructed here, and callers get the very bytes that were hashed. Anything unforeseen
+is an error, never a pass.
 
 Verifying keeps no file in memory. Opening keeps them all, unless `low_memory` leaves them on disk:
 then callers get the open files, and whatever was loaded from one is trusted only if the file is
@@ -26,6 +26,7 @@ from hushdoc.artifact import attestation, folder, manifest
 from hushdoc.artifact.attestation import Attestation
 from hushdoc.artifact.directory_handle import DirectoryHandle
 from hushdoc.artifact.manifest import MANIFEST_FILE, Finding
+from hushdoc.artifact.scan_budget import ScanBudget
 from hushdoc.artifact.signed_file import Memory, SignedFile
 from hushdoc.certificate import statement
 from hushdoc.certificate.audit_reports import AuditReport
@@ -272,39 +273,56 @@ def _check_files(
     directory: DirectoryHandle, signed: Attestation, policy: Policy, *, keep: _Keep
 ) -> tuple[Mapping[str, Any], Mapping[str, bytes | SignedFile]]:
     """Returns the manifest, and of every file what is to be kept, once all of them are sound."""
-    model = signed.certificate.model
+    certificate = signed.certificate
     _require_within(signed.subjects, policy)
-    findings: dict[str, Finding] = {}
-    kept: dict[str, bytes | SignedFile] = {}
-    content_of_manifest = b""
     with ExitStack() as opened:
-        for subject in signed.subjects:
-            file = opened.enter_context(folder.open_signed(directory, subject))
-            whole = keep == "bytes" or subject.name == MANIFEST_FILE
-            content, findings[subject.name] = _look_into(file, model, whole=whole)
-            if subject.name == MANIFEST_FILE:
-                content_of_manifest = content
-            kept[subject.name] = file if keep == "open" else content
-            if keep != "open":
-                file.close()
-        names = {subject.name for subject in signed.subjects}
-        folder.require_listed(directory, names)
-        declared = manifest.read_manifest(content_of_manifest, model)
-        manifest.require_agreement(findings, declared, signed.certificate)
+        content, files = _signed_files(directory, signed, opened, keep=keep)
+        folder.require_listed(directory, files.keys())
+        # From here on every byte is a signed one, and only now is any format parsed.
+        declared = manifest.read_manifest(content, certificate.model)
+        findings = _looked_into(files, certificate.model)
+        manifest.require_agreement(findings, declared, certificate)
         if keep == "open":
             opened.pop_all()
-    return declared, kept
+    return declared, files
 
 
-def _look_into(file: SignedFile, model: ModelIdentity, *, whole: bool) -> tuple[bytes, Finding]:
-    """Returns a file's bytes, none unless `whole`, and what they say; they are the signed ones."""
-    name = file.subject.name
-    if whole:
-        content = file.read()
-        return content, manifest.scan(name, Memory(content), model)
-    finding = manifest.scan(name, file, model)
-    file.finish()
-    return b"", finding
+def _signed_files(
+    directory: DirectoryHandle, signed: Attestation, opened: ExitStack, *, keep: _Keep
+) -> tuple[bytes, dict[str, bytes | SignedFile]]:
+    """Returns the manifest's bytes and every file, once all digests were compared.
+
+    A file that is not kept as bytes is open where it is to be kept so or to be looked into;
+    `opened` closes it.
+    """
+    files: dict[str, bytes | SignedFile] = {}
+    content_of_manifest = b""
+    for subject in signed.subjects:
+        file = opened.enter_context(folder.open_signed(directory, subject))
+        if subject.name == MANIFEST_FILE:
+            content_of_manifest = file.read()
+        elif keep != "bytes":
+            file.require_signed()
+        files[subject.name] = file.read() if keep == "bytes" else file
+        looked_into = manifest.format_of(subject.name, signed.certificate.model) is not None
+        if keep == "bytes" or (keep == "nothing" and not looked_into):
+            file.close()
+    return content_of_manifest, files
+
+
+def _looked_into(
+    files: Mapping[str, bytes | SignedFile], model: ModelIdentity
+) -> dict[str, Finding]:
+    """Returns what the files declare that a runtime loads; together they have one budget."""
+    findings, budget = {}, ScanBudget()
+    for name, file in files.items():
+        form = manifest.format_of(name, model)
+        if form is not None and isinstance(file, bytes):
+            findings[name] = manifest.scan(Memory(file), form, budget)
+        elif form is not None and isinstance(file, SignedFile):
+            with file.source() as source:
+                findings[name] = manifest.scan(source, form, budget)
+    return findings
 
 
 def _require_within(subjects: tuple[Subject, ...], policy: Policy) -> None:

@@ -1,7 +1,7 @@
 """Manifest: what the files of an artifact declare, compared with its certificate.
 
-A file that a runtime loads is scanned while it is hashed (`scan`), and the findings are judged once
-all files are known to be the signed ones (`require_agreement`).
+A file that a runtime loads is scanned (`scan`) once all files are known to be the signed ones, and
+then the findings are judged (`require_agreement`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from hushdoc.accounting.mechanism import HashFill, Mechanism
 from hushdoc.arguments import short_repr
 from hushdoc.artifact import onnx_scan, safetensors_scan
 from hushdoc.artifact.safetensors_scan import TensorFile
+from hushdoc.artifact.scan_budget import ScanBudget
 from hushdoc.artifact.signed_file import Source
-from hushdoc.certificate.certificate import TASKS, Certificate, ModelIdentity
+from hushdoc.certificate.certificate import FORMATS, TASKS, Certificate, ModelIdentity
 from hushdoc.errors import ArtifactError, CertificateError
 from hushdoc.serialization import strict_json
 from hushdoc.serialization.records import (
@@ -66,33 +67,30 @@ class _Table(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a file declares (its metadata must have the certificate's id), or why it is refused."""
+    """What a file declares; its metadata must have the certificate's id."""
 
-    metadata: Mapping[str, str] | None = None
+    metadata: Mapping[str, str]
     tensors: TensorFile | None = None
-    problem: ArtifactError | None = None
 
 
-def scan(name: str, source: Source, model: ModelIdentity) -> Finding:
-    """Returns what a file declares about itself; a malformed file is a finding, not an error.
+def format_of(name: str, model: ModelIdentity) -> str | None:
+    """Returns the format in which a file is looked into, one of FORMATS, or None.
 
-    Whether the bytes are the signed ones is known only at their end, and that error comes first.
     The model's entry is in the declared format, whatever its name.
     """
-    try:
-        match _format_of(name, model):
-            case "onnx":
-                return Finding(metadata=onnx_scan.scan(source))
-            case "safetensors":
-                tensors = safetensors_scan.scan(source)
-                return Finding(metadata=tensors.metadata, tensors=tensors)
-    except ArtifactError as problem:
-        return Finding(problem=problem)
-    return Finding()
+    found = model.format if name == model.entry else name.lower().rpartition(".")[2]
+    return found if found in FORMATS else None
 
 
-def _format_of(name: str, model: ModelIdentity) -> str:
-    return model.format if name == model.entry else name.lower().rpartition(".")[2]
+def scan(source: Source, form: str, budget: ScanBudget) -> Finding:
+    """Returns what a file of one of FORMATS declares; BAD_ONNX, BAD_SAFETENSORS and the like.
+
+    All files of an artifact share one budget.
+    """
+    if form == "onnx":
+        return Finding(metadata=onnx_scan.scan(source, budget))
+    tensors = safetensors_scan.scan(source, budget)
+    return Finding(metadata=tensors.metadata, tensors=tensors)
 
 
 def read_manifest(content: bytes, model: ModelIdentity) -> Mapping[str, Any]:
@@ -115,16 +113,12 @@ def read_manifest(content: bytes, model: ModelIdentity) -> Mapping[str, Any]:
 def require_agreement(
     findings: Mapping[str, Finding], manifest: Mapping[str, Any], certificate: Certificate
 ) -> None:
-    """Raises unless every file is sound and agrees with what was signed."""
-    for finding in findings.values():
-        if finding.problem is not None:
-            raise finding.problem
+    """Raises unless every file that was looked into agrees with what was signed."""
     tensors = findings[certificate.model.entry].tensors
     if tensors is not None:
         _require_declared_table(tensors, manifest, certificate.claim.transcripts.values())
     for name, finding in findings.items():
-        if finding.metadata is not None:
-            _require_same_id(name, finding.metadata, certificate.certificate_id)
+        _require_same_id(name, finding.metadata, certificate.certificate_id)
 
 
 def _require_declared_table(

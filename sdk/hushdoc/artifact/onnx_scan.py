@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hushdoc.arguments import short_repr
+from hushdoc.artifact.scan_budget import MAX_FIELDS, ScanBudget
 from hushdoc.artifact.signed_file import Memory, Source
 from hushdoc.errors import ArtifactError
 
@@ -24,9 +25,6 @@ ALLOWED_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
 
 FORBIDDEN_OPERATORS = frozenset({"EPContext"})
 """Holds or names a compiled engine that an execution provider would run."""
-
-MAX_FIELDS = 2_000_000
-"""Fields that are parsed; weights count as one."""
 
 MAX_LEVELS = 64
 """Messages inside one another; protobuf itself stops at 100."""
@@ -96,8 +94,11 @@ class _Message:
     numbers: dict[str, int] = field(default_factory=dict)
 
 
-def scan(content: bytes | Source) -> dict[str, str]:
-    """Returns the metadata properties of an ONNX file that is safe to pass to a runtime."""
+def scan(content: bytes | Source, budget: ScanBudget | None = None) -> dict[str, str]:
+    """Returns the metadata properties of an ONNX file that is safe to pass to a runtime.
+
+    The files of one artifact share a budget; a file alone has one of its own.
+    """
     source = Memory(content) if isinstance(content, bytes) else content
     if source.size > MAX_BYTES:
         raise _bad_onnx(f"it has {source.size} bytes, more than {MAX_BYTES}")
@@ -106,7 +107,7 @@ def scan(content: bytes | Source) -> dict[str, str]:
         raise _bad_onnx("onnxruntime would read it as another format (ORT)")
     metadata = _Metadata()
     num_graphs = 0
-    for message in _messages(cursor):
+    for message in _messages(cursor, budget or ScanBudget()):
         _refuse_outside(message.type.name, message.texts, message.numbers)
         if message.type.name == "property":
             metadata.add(message.texts.get("key", ""), message.texts.get("value", ""))
@@ -153,18 +154,17 @@ def _refuse_outside(name: str, texts: Mapping[str, str], numbers: Mapping[str, i
         )
 
 
-def _messages(cursor: _Cursor) -> Iterator[_Message]:
+def _messages(cursor: _Cursor, budget: ScanBudget) -> Iterator[_Message]:
     """Yields every message that matters, each once it has been read to its end."""
     open_messages = [_Message(type=_TYPES["model"], level=0, end=cursor.size)]
-    num_fields = 0
     while open_messages:
         message = open_messages[-1]
         if cursor.offset == message.end:
             yield open_messages.pop()
             continue
-        num_fields += 1
-        if num_fields > MAX_FIELDS:
-            raise _bad_onnx(f"it has more than {MAX_FIELDS} fields")
+        budget.fields -= 1
+        if budget.fields < 0:
+            raise _bad_onnx(f"all ONNX files of an artifact have more than {MAX_FIELDS} fields")
         inner = _read_field(cursor, message)
         if inner is not None:
             open_messages.append(inner)

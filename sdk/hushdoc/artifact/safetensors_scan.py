@@ -16,12 +16,10 @@ from math import prod
 from typing import Any
 
 from hushdoc.arguments import short_repr
+from hushdoc.artifact.scan_budget import MAX_HEADER_BYTES, ScanBudget
 from hushdoc.artifact.signed_file import Memory, Source
 from hushdoc.errors import ArtifactError
 from hushdoc.serialization import strict_json
-
-MAX_HEADER_BYTES = 1 << 20
-"""The header of an artifact's file describes at most a few thousand tensors."""
 
 MAX_PROPERTIES = 1000
 """Keys of the metadata."""
@@ -74,15 +72,20 @@ class TensorFile:
     metadata: Mapping[str, str]
 
 
-def scan(content: bytes | Source) -> TensorFile:
-    """Returns tensors and metadata of a file whose weights are all finite; else BAD_SAFETENSORS."""
+def scan(content: bytes | Source, budget: ScanBudget | None = None) -> TensorFile:
+    """Returns tensors and metadata of a file whose weights are all finite; else BAD_SAFETENSORS.
+
+    The files of one artifact share a budget; a file alone has one of its own.
+    """
+    budget = budget or ScanBudget()
     source = Memory(content) if isinstance(content, bytes) else content
     header_bytes = int.from_bytes(_exactly(source, 8), "little")
-    if header_bytes > min(MAX_HEADER_BYTES, source.size - 8):
+    if header_bytes > min(budget.header_bytes, source.size - 8):
         raise _bad(
-            f"its header has {header_bytes} bytes, expected at most {MAX_HEADER_BYTES} and no more "
-            "than the file"
+            f"its header has {header_bytes} bytes, expected no more than the file and at most "
+            f"{MAX_HEADER_BYTES} in all files of an artifact"
         )
+    budget.header_bytes -= header_bytes
     data = _object(_exactly(source, header_bytes))
     metadata = _metadata(data.pop(_METADATA, {}))
     tensors = _laid_out(data, start=8 + header_bytes, end=source.size)

@@ -1,8 +1,8 @@
-"""SignedFile: one open file of an artifact, read once and hashed while it is read.
+"""SignedFile: one open file of an artifact, whose digest is compared before anything else reads it.
 
-A scan pulls a file's bytes from here, so that the bytes it saw are the bytes that were hashed:
-between the two nothing can be swapped. The file is kept open by its descriptor; its name is never
-opened again.
+A scan gets a file's bytes only once all of them were hashed, so that no parser sees a byte that
+nobody signed. The file is kept open by its descriptor, and its name is never opened again; whoever
+read it must ask afterwards whether it is still as it was.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ import hashlib
 import mmap
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
 from typing import Protocol, Self
 
 from hushdoc.arguments import short_repr
@@ -60,7 +63,7 @@ class Memory:
 
 
 class SignedFile:
-    """An open file of an artifact: a source that hashes what it returns."""
+    """An open file of an artifact."""
 
     def __init__(self, descriptor: int, subject: Subject) -> None:
         """Takes over an open descriptor at its first byte; refuses what can't be the signed file.
@@ -77,47 +80,36 @@ class SignedFile:
         # Raw and unbuffered; collecting the object closes the descriptor at the latest.
         self._stream = os.fdopen(descriptor, "rb", buffering=0)
         self._identity = _identity(found)
-        self._digest = hashlib.sha256()
-        self._num_read = 0
-        self._problem: ArtifactError | None = None
+        self._is_signed = False
 
-    @property
-    def size(self) -> int:
-        """Number of bytes, as signed."""
-        return self.subject.size
-
-    def readinto(self, buffer: memoryview) -> int:
-        """Fills the buffer's beginning with the next bytes; returns how many, 0 at the end."""
-        if self._problem is not None:
-            raise self._problem
+    def require_signed(self) -> None:
+        """Reads the whole file, and raises unless it is what was signed."""
+        digest, num_read = hashlib.sha256(), 0
+        buffer = memoryview(bytearray(min(_CHUNK_BYTES, self.subject.size + 1)))
         try:
-            num_bytes = self._stream.readinto(buffer) or 0
+            self._stream.seek(0)
+            # One byte more than there may be: a file that has grown shows.
+            while got := self._stream.readinto(buffer[: self.subject.size + 1 - num_read]):
+                digest.update(buffer[:got])
+                num_read += got
         except OSError as problem:
-            self._problem = _unreadable(self.subject, problem)
-            raise self._problem from problem
-        self._num_read += num_bytes
-        if self._num_read > self.subject.size:
-            self._problem = _changed(self.subject)
-            raise self._problem
-        self._digest.update(buffer[:num_bytes])
-        return num_bytes
-
-    def skip(self, num_bytes: int) -> int:
-        """Reads and hashes the next bytes without keeping them; returns how many there were."""
-        buffer = memoryview(bytearray(min(_CHUNK_BYTES, num_bytes)))
-        passed = 0
-        while passed < num_bytes and (got := self.readinto(buffer[: num_bytes - passed])):
-            passed += got
-        return passed
-
-    def finish(self) -> None:
-        """Reads the rest, and raises unless the whole file is what was signed."""
-        # One byte more than there may be: a file that has grown shows.
-        self.skip(self.subject.size - self._num_read + 1)
+            raise _unreadable(self.subject, problem) from problem
         self.require_unchanged()
-        if self._num_read != self.subject.size:
+        if num_read != self.subject.size:
             raise _changed(self.subject)
-        self._require_digest(self._digest.hexdigest())
+        self._require_digest(digest.hexdigest())
+        self._is_signed = True
+
+    @contextmanager
+    def source(self) -> Iterator[Source]:
+        """Yields the content, its digest compared; at the end it must still be as it was."""
+        if not self._is_signed:
+            self.require_signed()
+        try:
+            yield _OpenFile(self._stream, self.subject)
+        finally:
+            # Also where a scan refused: a file that changed is the better explanation.
+            self.require_unchanged()
 
     def read(self) -> bytes:
         """Returns the whole content: the very bytes that were hashed."""
@@ -189,6 +181,29 @@ class SignedFile:
                 "was signed. Fetch the artifact again.",
                 code="DIGEST_MISMATCH",
             )
+
+
+class _OpenFile:
+    """A source over an open file that was hashed."""
+
+    def __init__(self, stream: FileIO, subject: Subject) -> None:
+        self.size = subject.size
+        self._stream, self._subject = stream, subject
+        self._offset = 0
+
+    def readinto(self, buffer: memoryview) -> int:
+        try:
+            self._stream.seek(self._offset)
+            found = self._stream.readinto(buffer[: self.size - self._offset]) or 0
+        except OSError as problem:
+            raise _unreadable(self._subject, problem) from problem
+        self._offset += found
+        return found
+
+    def skip(self, num_bytes: int) -> int:
+        passed = min(num_bytes, self.size - self._offset)
+        self._offset += passed
+        return passed
 
 
 def not_regular(name: str) -> ArtifactError:

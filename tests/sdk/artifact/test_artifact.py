@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from hushdoc.artifact import artifact
+from hushdoc.artifact import artifact, onnx_scan, safetensors_scan
 from hushdoc.artifact import manifest as contents
 from hushdoc.errors import ArtifactError, HushdocError, PolicyViolationError
 from hushdoc.policy.policy import Policy
@@ -162,11 +162,11 @@ def test_a_swap_between_scan_and_load_never_reaches_the_runtime(
     honest = contents.scan
     racing = {"on": True}
 
-    def scan(name: str, *rest: Any) -> Any:
-        found = honest(name, *rest)
-        if name == build.ENTRY and racing["on"]:
+    def scan(*given: Any) -> Any:
+        found = honest(*given)
+        if racing["on"]:
             (sealed / "onnx" / "x").write_bytes(evil)
-            (sealed / "onnx" / "x").replace(sealed / name)
+            (sealed / "onnx" / "x").replace(sealed / build.ENTRY)
         return found
 
     monkeypatch.setattr(contents, "scan", scan)
@@ -177,6 +177,50 @@ def test_a_swap_between_scan_and_load_never_reaches_the_runtime(
         assert handed_on == build.onnx()
     racing["on"] = False
     assert code_of(sealed, policy) == "DIGEST_MISMATCH"
+
+
+@pytest.mark.parametrize("changed", ["onnx/model.onnx", "labels.json", "z.safetensors"])
+def test_no_format_is_parsed_before_all_digests_were_compared(
+    build: ModuleType, key: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    """Whatever file was changed, no parser sees a byte of any."""
+    parsed: list[str] = []
+    for parser in (onnx_scan, safetensors_scan):
+        monkeypatch.setattr(parser, "scan", lambda *given: parsed.append("a file"))
+    malformed = build.files(onnx__model_DOT_onnx=b"\xff" * 50, z_DOT_safetensors=b"\xff" * 50)
+    folder = build.seal(tmp_path / "invoice-kie", key, contents=malformed)
+    content = (folder / changed).read_bytes()
+    (folder / changed).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert code_of(folder, build.policy(key)) == "DIGEST_MISMATCH"
+    assert parsed == []
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_a_malformed_file_that_was_changed_has_the_wrong_digest_and_no_format(
+    build: ModuleType, key: Any, tmp_path: Path, changed: bool
+) -> None:
+    content = build.files(onnx__model_DOT_onnx=b"\xff" * 50)
+    folder = build.seal(tmp_path / "invoice-kie", key, contents=content)
+    if changed:
+        (folder / build.ENTRY).write_bytes(b"\xfe" * 50)
+    assert code_of(folder, build.policy(key)) == ("DIGEST_MISMATCH" if changed else "BAD_ONNX")
+
+
+def test_all_graphs_of_an_artifact_share_one_walk(
+    build: ModuleType, key: Any, tmp_path: Path
+) -> None:
+    """Each graph alone is small enough; together they are not."""
+    graph = build.onnx(graph=build.message(1, b"") * 260_000)
+    folders = []
+    for count in (1, 2):
+        others = {f"g{number}_DOT_onnx": graph for number in range(count)}
+        folders.append(
+            build.seal(tmp_path / str(count) / "kie", key, contents=build.files(**others))
+        )
+    assert artifact.verify(folders[0], build.policy(key), now=NOW).passed
+    with pytest.raises(ArtifactError, match="all ONNX files") as caught:
+        artifact.verify(folders[1], build.policy(key), now=NOW)
+    assert caught.value.code == "BAD_ONNX"
 
 
 def test_verification_holds_no_file_in_memory(build: ModuleType, key: Any, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def read(path: Path, name: str, content: bytes | None = None) -> bytes:
     content = CONTENTS[name] if content is None else content
     subject = Subject(name=name, sha256=digest(content), size=len(content))
     with folder.opened(path) as descriptor, folder.open_signed(descriptor, subject) as file:
-        file.finish()
+        file.require_signed()
         return file.read()
 
 

@@ -1,4 +1,4 @@
-"""Contents: tables are mapped where they lie, and a malformed file is a finding, not an error."""
+"""Contents: tables are mapped where they lie, and all files share what looking in may cost."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+import pytest
 from hushdoc_mutation import COLUMNS, NOW, ROWS, TABLE, TableToy
 
 from hushdoc.artifact import artifact
 from hushdoc.artifact import manifest as contents
+from hushdoc.artifact.scan_budget import ScanBudget
 from hushdoc.artifact.signed_file import Memory
+from hushdoc.errors import ArtifactError
 
 
 def test_a_table_is_mapped_where_it_lies(build: ModuleType, tmp_path: Path) -> None:
@@ -21,13 +24,31 @@ def test_a_table_is_mapped_where_it_lies(build: ModuleType, tmp_path: Path) -> N
     assert mapped.tolist() == list(range(1, ROWS * COLUMNS + 1))
 
 
-def test_a_malformed_file_is_a_finding_so_that_the_hash_has_the_first_word(
-    build: ModuleType,
-) -> None:
-    model = build.certify().model
-    found = contents.scan(build.ENTRY, Memory(b"no model"), model)
-    assert found.problem is not None
-    assert found.problem.code == "BAD_ONNX"
-    odd = dataclasses.replace(model, entry="weights.bin")
-    assert contents.scan("weights.bin", Memory(build.onnx()), odd).metadata
-    assert contents.scan("tokenizer.json", Memory(b"{}"), odd) == contents.Finding()
+def test_the_entry_has_the_declared_format_whatever_its_name(build: ModuleType) -> None:
+    odd = dataclasses.replace(build.certify().model, entry="weights.bin")
+    assert contents.format_of("weights.bin", odd) == "onnx"
+    assert contents.format_of("other/Model.ONNX", odd) == "onnx"
+    assert contents.format_of("table.safetensors", odd) == "safetensors"
+    assert contents.format_of("tokenizer.json", odd) is None
+
+
+def test_many_files_share_the_fields_that_one_may_have(build: ModuleType) -> None:
+    """Twenty graphs of 30,000 nodes each are as much work as one of 600,000."""
+    graph = build.onnx(graph=build.message(1, b"") * 30_000)
+    budget = ScanBudget()
+    for _ in range(16):
+        contents.scan(Memory(graph), "onnx", budget)
+    with pytest.raises(ArtifactError, match="all ONNX files of an artifact") as caught:
+        contents.scan(Memory(graph), "onnx", budget)
+    assert caught.value.code == "BAD_ONNX"
+
+
+def test_many_files_share_the_headers_that_one_may_have() -> None:
+    header = b"{" + b" " * 299_998 + b"}"
+    table = len(header).to_bytes(8, "little") + header
+    budget = ScanBudget()
+    for _ in range(3):
+        contents.scan(Memory(table), "safetensors", budget)
+    with pytest.raises(ArtifactError, match="all files of an artifact") as caught:
+        contents.scan(Memory(table), "safetensors", budget)
+    assert caught.value.code == "BAD_SAFETENSORS"
