@@ -97,6 +97,27 @@ function isReproduced({ event, ...item }, exact) {
   const isProven = ([e, d]) => curve.some(([a, rho]) => rho - Math.log(d * a) / (a - 1) <= e);
   return points.every(isProven) || exact?.isReproduced(item, event) === true;
 }
+// ---- Guarantees against one another and against audits; what an event reads.
+const readsData = ({ event, events, samplingRate, sampleSize, count }) =>
+  ![samplingRate, sampleSize, count].includes(0)
+  && (event || events ? [events ?? event].flat().some(readsData) : true);
+const pointsOf = ({ epsilon, delta, profile }) => [[epsilon ?? Infinity, delta ?? 0], ...profile];
+const isWeaker = (one, other) => SCHEMA['seen by'][one.adversary]?.includes(other.adversary)
+  && one.unit === other.unit && one.adjacency === other.adjacency && other.kind === 'dp'
+  && (one.kind !== 'dp' || pointsOf(one).some(([epsilon, delta]) =>
+    pointsOf(other).some(([less, least]) => epsilon > less && delta >= least)));
+export function leastEpsilon({ tprAtFpr: rates, canaries, runs }, delta) {
+  const members = canaries === null ? Infinity : (canaries * runs || 1e-9) / 2;
+  const error = Math.log(80 * rates.length) / members;
+  const most = (x) => Math.min(1, x + error + Math.sqrt(error * (error + 2 * x)),
+    x + Math.sqrt(2 * error * (1 - x)));
+  const least = (x) => 1 - most(1 - x);
+  const ratios = rates.flatMap(([hits, alarms]) => [
+    [least(hits), most(alarms)], [1 - most(alarms), 1 - least(hits)],
+    [least(alarms), most(hits)], [1 - most(hits), 1 - least(alarms)],
+  ]).filter(([above]) => above > delta).map(([above, below]) => (above - delta) / below);
+  return Math.log(Math.max(1, ...ratios));
+}
 // ---- What was signed: each demand is a code and whether it holds. What is not declared is denied.
 function checkRules({ subject, predicate }, policy, now, exact) {
   const { transcripts, dataAccesses, protectedData, model, ...rest } = predicate;
@@ -104,14 +125,20 @@ function checkRules({ subject, predicate }, policy, now, exact) {
   const eventOf = ({ transcript }) => transcripts[transcript ?? '']; // no key is empty
   const guarantees = rest.guarantees.map((item) => ({ ...item.accountant, ...item,
     event: eventOf(item), isAsCounted: RegExp(SCHEMA['counted as'][item.samplingAsImplemented])
+      .test(JSON.stringify(eventOf(item))),
+    isDrawnAsCounted: RegExp(SCHEMA['drawn as'][item.clusterSamplingAsImplemented])
       .test(JSON.stringify(eventOf(item))) }));
   const against = guarantees.filter((item) => item.adversary === policy.adversary);
   const accepted = against.filter((item) => policy.privacy_units.includes(item.unit));
   const judged = accepted.length ? accepted : against, { words: ranks } = SCHEMA.ASSURANCE;
   const isThere = (name) => name === null || Object.hasOwn(transcripts, name);
-  const isRefuted = ({ unit, epsilon, profile, auditLowerBound }) => auditLowerBound > epsilon
-    || rest.audits.some((audit) => audit.unit === unit && audit.epsilonLower
-      > Math.min(epsilon ?? Infinity, ...profile.map((point) => point[0])));
+  const isRefuted = (item) => item.auditLowerBound > item.epsilon
+    || rest.audits.some((audit) => audit.unit === item.unit && pointsOf(item).some(
+      ([epsilon, delta]) => (audit.epsilonLower ?? leastEpsilon(audit, delta)) > epsilon));
+  const isOfData = ({ unit: guaranteed }) => protectedData.every(({ units }) =>
+    units.some(({ unit }) => unit === guaranteed));
+  const isUsed = (name) => guarantees.some((item) => item.transcript === name
+    && (item.kind.startsWith('dp') || judged.includes(item)));
   const fits = (x, most) => [most].flat().includes(x) || (typeof x === 'number' && x <= most);
   const failed = [
     ['BAD_FIELD', guarantees.every(({ transcript }) => isThere(transcript))],
@@ -125,16 +152,23 @@ function checkRules({ subject, predicate }, policy, now, exact) {
     ['ASSURANCE_TOO_LOW', ranks.indexOf(rest.assurance) >= ranks.indexOf(policy.min_assurance)],
     ['NO_GUARANTEE_FOR_ADVERSARY', against.length > 0],
     ['UNIT_NOT_ACCEPTED', accepted.length > 0],
-    ...judged.flatMap((item) => SCHEMA.rules.map(([code, field, setting]) =>
-      [code, fits(item[field], policy[setting])])),
+    ...judged.flatMap((item) => [['UNIT_NOT_IN_DATA', isOfData(item)],
+      ...SCHEMA.rules.map(([code, field, setting]) => [code, fits(item[field], policy[setting])])]),
+    ['UNACCOUNTED_ACCESS',
+      dataAccesses.every(({ treatment }) => policy.treatments.includes(treatment))],
     ['UNACCOUNTED_ACCESS', protectedData.length > 0
-      && protectedData.every(({ name }) => dataAccesses.some(({ data }) => data === name))
-      && dataAccesses.every(({ data, treatment, accountedIn: keys }) => treatment !== 'unaccounted'
-        && protectedData.some(({ name }) => name === data) && keys.every(isThere)
+      && protectedData.every(({ name }) => dataAccesses.some(({ data, accountedIn }) =>
+        data === name && accountedIn.length))
+      && dataAccesses.every(({ data, accountedIn: keys }) =>
+        protectedData.some(({ name }) => name === data)
+        && keys.every((key) => isThere(key) && readsData(transcripts[key]))
         && (!keys.length || judged.every((item) => keys.includes(item.transcript))))],
+    ['UNACCOUNTED_ACCESS', Object.keys(transcripts).every(isUsed)],
     ['UNACCOUNTED_ACCESS', rest.derivation.every((step) => !step.dataDependent)],
     ['PUBLIC_DATA_OVERLAP', rest.publicData.every((data) =>
       policy.public_overlap.includes(data.overlapWithProtected))],
+    ['GUARANTEES_CONTRADICT', !guarantees.some((one) =>
+      guarantees.some((other) => isWeaker(one, other)))],
     ['AUDIT_CONTRADICTION', !judged.some(isRefuted)],
     ...guarantees.filter(({ kind }) => kind.startsWith('dp')).map((item) =>
       [item.event ? 'EPSILON_NOT_REPRODUCED' : 'NO_TRANSCRIPT', isReproduced(item, exact)]),

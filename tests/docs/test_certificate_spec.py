@@ -64,6 +64,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "UNIT": vocabulary.PRIVACY_UNITS,
     "OVERLAP": claim.OVERLAPS,
     "TREATMENT": claim.TREATMENTS,
+    "COVERED": claim.COVERED_TREATMENTS,
     "ADVERSARY": vocabulary.ADVERSARIES,
     "AGGREGATION": claim.AGGREGATIONS,
     "KIND": vocabulary.KINDS,
@@ -73,6 +74,7 @@ WORDS: dict[str, tuple[str, ...]] = {
         name for name in vocabulary.ACCOUNTANTS if name in recompute.CERTIFYING_ACCOUNTANTS
     ),
     "SAMPLING": vocabulary.SAMPLINGS,
+    "CLUSTER_SAMPLING": vocabulary.CLUSTER_SAMPLINGS,
     "TUNING": vocabulary.TUNINGS,
     "RNG": vocabulary.RNGS,
     "REPETITION": mechanism.REPETITIONS,

@@ -22,6 +22,7 @@ from hushdoc_corruption import (
 
 from hushdoc.accounting import pld
 from hushdoc.accounting.mechanism import (
+    ClusterSampled,
     Composed,
     Gaussian,
     HashFill,
@@ -102,6 +103,24 @@ def _second_data(scene: Scene) -> None:
     _claims(protected_data=(first, dataclasses.replace(first, name="receipts")))(scene)
 
 
+def _second_data_that_was_read(scene: Scene) -> None:
+    """More protected data, of which only one access is stated, whose result nobody sees."""
+    claim = scene.build.claim()
+    first, read = claim.protected_data[0], claim.data_accesses[0]
+    more = dataclasses.replace(read, data="receipts", treatment="not-released", accounted_in=())
+    _claims(
+        protected_data=(first, dataclasses.replace(first, name="receipts")),
+        data_accesses=(read, more),
+    )(scene)
+
+
+def _run_without_a_guarantee(scene: Scene) -> None:
+    """A second run, said to be accounted for, that no guarantee rests on."""
+    read = scene.build.claim().data_accesses[0]
+    both = dataclasses.replace(read, accounted_in=("training", "tuning"))
+    _claims(data_accesses=(both,), transcripts={"training": TRAINING, "tuning": TRAINING})(scene)
+
+
 def _audit(**change: Any) -> Act:
     """An audit of the issuer's own."""
     return lambda scene: scene.forge(
@@ -125,6 +144,18 @@ def _demanding(act: Act, **demand: Any) -> Act:
     return lambda scene: (scene.demand(**demand), act(scene))[0]
 
 
+def _clusters(word: str) -> Act:
+    """Half of the clusters take part in each round, drawn in this way."""
+
+    def act(scene: Scene) -> None:
+        event = Composed(event=ClusterSampled(sampling_rate=0.5, event=STEP), count=350)
+        guarantee = scene.build.guarantee(cluster_sampling_as_implemented=word)
+        certified = scene.build.certify(guarantee, transcripts={"training": event})
+        scene.forge(certified=certified)
+
+    return act
+
+
 def _epsilon_times(factor: float) -> Act:
     def act(scene: Scene) -> None:
         # Below what the exact engine finds, so that no way of recomputing proves it.
@@ -135,6 +166,7 @@ def _epsilon_times(factor: float) -> Act:
 
 
 NOT_REPRODUCED = "EPSILON_NOT_REPRODUCED"
+NO_BOUND: dict[str, Any] = {"epsilon_lower": None, "delta": None, "confidence": None}
 DERIVED = {"step": "calibrated on invoices", "dataDependent": True}
 NO_SUCH_GUARANTEE = (
     "KIND_NOT_ALLOWED",
@@ -147,14 +179,24 @@ NO_SUCH_GUARANTEE = (
     "TUNING_NOT_ACCEPTED",
     "RNG_NOT_ACCEPTED",
     "UNIT_NOT_ACCEPTED",
+    "UNIT_NOT_IN_DATA",
 )
 
 # (what is done, how, code of the first rule that fails, codes of the others)
 
 REFUSED: Refused = {
-    "UNIT_NOT_ACCEPTED": {
-        "unit-downgraded": _states(unit="token-term"),
-        "unit-of-another-kind": _states(unit="user"),
+    "UNIT_NOT_IN_DATA": {
+        "unit-that-the-data-lack": _demanding(
+            _states(unit="page"), privacy_units={"document", "page"}
+        ),
+    },
+    "GUARANTEES_CONTRADICT": {
+        "weaker-against-who-sees-less": _guarantees(
+            {}, {"adversary": "api-user", "epsilon": 9.0, "profile": ()}
+        ),
+        "conditional-against-who-sees-less": _guarantees(
+            {}, {"adversary": "api-user", "kind": "dp-conditional", "condition": "if lucky"}
+        ),
     },
     "ACCOUNTANT_NOT_ACCEPTED": {
         "accountant-not-demanded": _demanding(_accountant("rdp"), accountants={"pld"}),
@@ -194,6 +236,10 @@ REFUSED: Refused = {
         "no-access-stated": _claims(data_accesses=()),
         "no-protected-data-stated": _claims(data_accesses=(), protected_data=()),
         "no-access-to-one-data-set-stated": _second_data,
+        "one-data-set-not-accounted": _second_data_that_was_read,
+        "post-processing": _access(treatment="post-processing", accounted_in=()),
+        "transcript-without-steps": claims_of(Composed(event=STEP, count=0)),
+        "transcript-that-no-guarantee-rests-on": _run_without_a_guarantee,
         "derived-from-protected-data": _claims(derivation=(DERIVED,)),
     },
     "SAMPLING_MISMATCH": {
@@ -201,6 +247,9 @@ REFUSED: Refused = {
         "sampling-unknown": _states(sampling_as_implemented="unknown"),
         "full-batch-counted-as-poisson": _states(sampling_as_implemented="full-batch"),
         "fixed-size-counted-as-poisson": _states(sampling_as_implemented="fixed-size"),
+        "clusters-left-out-by-nobody-knows-whom": claims_of(
+            ClusterSampled(sampling_rate=0.5, event=TRAINING)
+        ),
     },
     "EPSILON_TOO_LARGE": {
         "epsilon-too-large": lambda s: s.demand(max_epsilon=7),
@@ -233,12 +282,25 @@ REFUSED: Refused = {
         "audit-above-claim-at-smaller-delta": _audit(epsilon_lower=99.0, delta=0.0),
         "audit-above-profile": _audit(epsilon_lower=7.0, delta=1e-4),
         "audit-above-claim-by-an-auditor": _audit_of_another(epsilon_lower=7.9),
+        "audit-of-rates-above-claim": _audit(tpr_at_fpr=((1.0, 1e-4),), canaries=None, **NO_BOUND),
         "audit-bound-of-the-issuer-above-claim": _states(audit_lower_bound=7.6),
     },
 }
 
 CASES = (
     *cases("semantics/", REFUSED),
+    case(
+        "semantics/unit-downgraded",
+        _states(unit="token-term"),
+        "UNIT_NOT_ACCEPTED",
+        "UNIT_NOT_IN_DATA",
+    ),
+    case(
+        "semantics/unit-of-another-kind",
+        _states(unit="user"),
+        "UNIT_NOT_ACCEPTED",
+        "UNIT_NOT_IN_DATA",
+    ),
     case(
         "semantics/adjacency-swapped",
         _states(adjacency="replace-one"),
@@ -294,6 +356,9 @@ test_what_is_harmless_comes_as_far_as_the_door = acceptances(
         "none-for-users": _with_no_promise_for("user"),
         "audit-below": _audit(epsilon_lower=7.0),
         "audit-without-a-bound": _audit(epsilon_lower=None, delta=None, confidence=None, auc=1.0),
+        "audit-of-rates-below": _audit(tpr_at_fpr=((0.9, 0.1),), canaries=None, **NO_BOUND),
+        "clusters-drawn-anew-in-each-round": _clusters("each-round"),
+        "as-strong-against-who-sees-less": _guarantees({}, {"adversary": "api-user"}),
         "audit-of-pages": _audit(epsilon_lower=7.9, unit="page"),
         "audit-who-sees-more": _audit(epsilon_lower=7.9, adversary="server"),
         "audit-of-another-below": _audit_of_another(epsilon_lower=7.0),

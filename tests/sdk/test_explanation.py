@@ -36,6 +36,7 @@ def test_every_word_of_the_vocabulary_has_an_explanation() -> None:
     assert set(terms.ASSURANCE_WORDS) == set(vocabulary.ASSURANCES)
     assert set(terms.ACCOUNTANT_WORDS) == set(vocabulary.ACCOUNTANTS)
     assert set(terms.AGGREGATION_WORDS) == set(claims.AGGREGATIONS)
+    assert set(terms.CLUSTER_SAMPLING_WORDS) == set(vocabulary.CLUSTER_SAMPLINGS)
     assert set(terms.RELEASE_WORDS) == set(claims.RELEASES)
     assert set(terms.WEIGHTS) <= set(claims.RELEASES)
 
@@ -143,6 +144,40 @@ def test_an_audit_is_shown_with_its_ceiling(explained: Explained) -> None:
     ):
         assert part in text
     assert "No audit is declared" in explained()
+
+
+def test_rates_without_a_bound_are_explained(explained: Explained) -> None:
+    silent = {"epsilon_lower": None, "delta": None, "confidence": None}
+    perfect = build.audit(**silent, tpr_at_fpr=((1.0, 0.0),), canaries=None)
+    assert "no epsilon holds at delta 0 (the rates are taken as exact" in explained(
+        audits=(perfect,)
+    )
+    counted = build.audit(**silent, tpr_at_fpr=((1.0, 0.0),), canaries=10_000)
+    assert "epsilon is at least 6" in explained(audits=(counted,))
+    assert "95 % confidence" in explained(audits=(counted,))
+    useless = build.audit(**silent, tpr_at_fpr=((0.5, 0.5),))
+    assert "No bound is declared" not in explained(audits=(useless,))
+
+
+def test_what_lies_outside_of_the_guarantee_is_named(explained: Explained) -> None:
+    accesses = [
+        build.DataAccess(data="invoices", purpose=word, accounted_in=(), treatment=word)
+        for word in ("declared-public", "post-processing")
+    ]
+    words = explained(data_accesses=tuple(accesses))
+    assert "its result was declared public: access to invoices: declared-public." in words
+    assert "said to read only what was released: access to invoices: post-processing." in words
+    assert "No guarantee is about invoices" in words
+    assert "No guarantee is about invoices" not in explained()
+
+
+def test_how_clusters_were_drawn_is_named(explained: Explained) -> None:
+    words = explained(build.guarantee(cluster_sampling_as_implemented="each-round"))
+    assert "Clusters of records, such as clients, were drawn: drawn anew" not in words
+    assert "Clusters of records, such as clients: drawn anew in every round" in words
+    assert "Clusters" not in explained()
+    unknown = explained(build.guarantee(cluster_sampling_as_implemented="unknown"))
+    assert "were drawn in a way that is not declared" in unknown
 
 
 def test_a_bound_that_counting_can_not_show_is_questioned() -> None:

@@ -34,6 +34,7 @@ def fl_provider_dp() -> Certificate:
         "composition": "one training run; what is released comes from it alone",
         "covers_all_private_accesses": True,
         "sampling_as_implemented": "full-batch",
+        "cluster_sampling_as_implemented": "each-round",
         "hyperparameter_tuning": "public-data",
         "rng": "csprng",
         "floating_point": "noise is drawn in double precision and rounded with the sum",

@@ -21,6 +21,7 @@ def feam_dp() -> Certificate:
         "unit_definition": funsd.WINDOW,
         "adjacency": "add-remove",
         "knows": parts.ALL_BUT_ONE + ", and who took part in which round",
+        "cluster_sampling_as_implemented": "each-round",
         **funsd.PUBLISHED,
     }
     guarantees = parts.federated(

@@ -19,6 +19,7 @@ def fedavg() -> Certificate:
         "adjacency": "add-remove",
         **funsd.PUBLISHED,
         "sampling_as_implemented": "shuffled",
+        "cluster_sampling_as_implemented": "each-round",
         "floating_point": "no noise was drawn",
     }
     guarantees = (

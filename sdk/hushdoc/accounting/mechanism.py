@@ -296,10 +296,31 @@ def parts(event: Mechanism) -> tuple[Mechanism, ...]:
 
 
 def is_amplified(event: Mechanism) -> bool:
-    """Returns whether the privacy of an event rests on Poisson sampling at a rate below 1."""
+    """Returns whether the privacy of an event rests on Poisson samples of records."""
     if isinstance(event, PoissonSampled) and event.sampling_rate < 1:
         return True
     return any(is_amplified(part) for part in parts(event))
+
+
+def reads_data(event: Mechanism) -> bool:
+    """Returns whether an event reads any data: one that never runs, or on nothing, does not."""
+    match event:
+        case Gaussian() | HashFill():
+            return True
+        case PoissonSampled() | ClusterSampled() if event.sampling_rate == 0:
+            return False
+        case WithoutReplacement() if event.sample_size == 0:
+            return False
+        case Composed() if event.count == 0:
+            return False
+    return any(reads_data(part) for part in parts(event))
+
+
+def draws_clusters(event: Mechanism) -> bool:
+    """Returns whether the privacy of an event rests on which clusters were drawn."""
+    if isinstance(event, ClusterSampled) and event.sampling_rate < 1:
+        return True
+    return any(draws_clusters(part) for part in parts(event))
 
 
 def is_fixed_size(event: Mechanism) -> bool:

@@ -8,11 +8,13 @@ claim: a lower bound above the declared epsilon refutes it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hushdoc.arguments import short_repr
+from hushdoc.certificate import attack_rates
 from hushdoc.certificate.vocabulary import ADVERSARIES, PRIVACY_UNITS
 from hushdoc.errors import CertificateError
 from hushdoc.serialization import strict_json
@@ -41,6 +43,9 @@ SUBJECT_NAME = "certificate"
 
 MAX_AUDITS = 16
 """Audits by others that an artifact can carry."""
+
+MAX_RESULTS, MAX_RATES = 64, 16
+"""Audits of one certificate or report, and pairs of rates of one audit."""
 
 MAX_AUDIT_BYTES = 64 * 1024
 """One audit's line, in bytes."""
@@ -92,7 +97,9 @@ class Audit(Record):
     confidence: float | None = stored(optional(_share))
     epsilon_lower: float | None = stored(optional(number()))
     delta: float | None = stored(optional(_share))
-    tpr_at_fpr: tuple[tuple[float, float], ...] = stored(listed(pair(_share, _share)))
+    tpr_at_fpr: tuple[tuple[float, float], ...] = stored(
+        listed(pair(_share, _share), maximum=MAX_RATES)
+    )
     auc: float | None = stored(optional(_share))
     evidence: str | None = stored(optional(sha256), default=None)
 
@@ -115,13 +122,22 @@ class AuditReport(Record):
         certificate_id: Of the audited certificate.
         auditor: Who audited it.
         conducted_at: When, UTC.
-        audits: What was measured.
+        audits: What was measured, at least one.
     """
 
     certificate_id: str = stored(certificate_id)
     auditor: str = stored(text)
     conducted_at: str = stored(time)
-    audits: tuple[Audit, ...] = stored(listed(record(Audit)))
+    audits: tuple[Audit, ...] = stored(listed(record(Audit), maximum=MAX_RESULTS))
+
+    def problem(self) -> str | None:
+        """Returns what a report lacks that says nothing, or None."""
+        if not self.audits:
+            return "there is no audit; a report says what at least one audit measured"
+        for audit in self.audits:
+            if audit.epsilon_lower is None and audit.auc is None and not audit.tpr_at_fpr:
+                return "an audit has no result; give epsilonLower, tprAtFpr or auc"
+        return None
 
 
 def read_statement(content: bytes, predicate_type: str, *, what: str, advice: str) -> Any:
@@ -181,18 +197,32 @@ def _report_from(data: Any) -> AuditReport:
 
 def refuted(
     points: Sequence[tuple[float, float]], audits: Sequence[Audit]
-) -> tuple[Audit, tuple[float, float]] | None:
-    """Returns an audit and the (epsilon, delta) that it refutes, or None.
+) -> tuple[Audit, float, tuple[float, float]] | None:
+    """Returns an audit, its lower bound and the (epsilon, delta) that it refutes, or None.
 
     A bound at delta applies to every point with that delta or a smaller one. Where all declared
     deltas are larger, it applies to the smallest of them: an audit above the claim never passes.
-    The audits are those about the same unit, from a view that the adversary also has.
+    Where the auditor gives no bound, that of the rates at each point's delta counts. The audits
+    are those about the same unit, from a view that the adversary also has.
     """
+    least_delta = min((delta for _, delta in points), default=0.0)
     for audit in audits:
-        if audit.epsilon_lower is None or audit.delta is None or not points:
+        lower_bound = _lower_bound(audit, least_delta)
+        # No bound grows with delta, so most audits are done with at the least one.
+        if lower_bound(least_delta) <= min((epsilon for epsilon, _ in points), default=math.inf):
             continue
-        limit = max(audit.delta, min(delta for _, delta in points))
         for epsilon, delta in points:
-            if delta <= limit and epsilon < audit.epsilon_lower:
-                return audit, (epsilon, delta)
+            if epsilon < lower_bound(delta):
+                return audit, lower_bound(delta), (epsilon, delta)
     return None
+
+
+def _lower_bound(audit: Audit, least_delta: float) -> Callable[[float], float]:
+    """What an audit says that epsilon is at least, by the delta that is declared."""
+    epsilon, delta = audit.epsilon_lower, audit.delta
+    if epsilon is not None and delta is not None:
+        limit = max(delta, least_delta)
+        return lambda declared: epsilon if declared <= limit else 0.0
+    num_trials = None if audit.canaries is None else audit.canaries * audit.runs
+    compared = attack_rates.comparisons(audit.tpr_at_fpr, num_trials)
+    return lambda declared: attack_rates.least_epsilon(compared, declared)

@@ -14,7 +14,7 @@ from typing import Any, Self
 from hushdoc.accounting import mechanism
 from hushdoc.accounting.mechanism import Mechanism
 from hushdoc.certificate import vocabulary
-from hushdoc.certificate.audit_reports import Audit, PreRegisteredAudit
+from hushdoc.certificate.audit_reports import MAX_RESULTS, Audit, PreRegisteredAudit
 from hushdoc.serialization import strict_json
 from hushdoc.serialization.records import (
     Codec,
@@ -48,6 +48,9 @@ TREATMENTS = (
 `accounted_in` names. `declared-public`: the owner declared its result (such as a label set) public.
 `not-released`: no adversary of this claim sees its result. `post-processing`: it read only what was
 already released. `unaccounted`: it leaks, and no guarantee covers it."""
+
+COVERED_TREATMENTS = tuple(word for word in TREATMENTS if word != "unaccounted")
+"""Those that a policy may accept."""
 
 RELEASES = (
     "final-weights",
@@ -123,6 +126,7 @@ class Guarantee(Record):
         composition: How runs and releases add up, in words.
         covers_all_private_accesses: Whether the guarantee covers every access to protected data.
         sampling_as_implemented: One of SAMPLINGS: how the code that ran drew its batches.
+        cluster_sampling_as_implemented: One of CLUSTER_SAMPLINGS: how it drew clusters of records.
         hyperparameter_tuning: One of TUNINGS.
         rng: One of RNGS: where the noise came from.
         floating_point: How rounding of the noise was handled, in words.
@@ -151,6 +155,7 @@ class Guarantee(Record):
     composition: str = stored(text)
     covers_all_private_accesses: bool = stored(flag)
     sampling_as_implemented: str = stored(word(vocabulary.SAMPLINGS))
+    cluster_sampling_as_implemented: str = stored(word(vocabulary.CLUSTER_SAMPLINGS))
     hyperparameter_tuning: str = stored(word(vocabulary.TUNINGS))
     rng: str = stored(word(vocabulary.RNGS))
     floating_point: str = stored(text)
@@ -293,7 +298,7 @@ class Claim(Record):
     pre_registered_audits: tuple[PreRegisteredAudit, ...] = stored(
         listed(record(PreRegisteredAudit)), default=()
     )
-    audits: tuple[Audit, ...] = stored(listed(record(Audit)))
+    audits: tuple[Audit, ...] = stored(listed(record(Audit), maximum=MAX_RESULTS))
     training: Mapping[str, Any] = stored(keyed(anything))
     utility: Mapping[str, Any] = stored(keyed(anything))
     caveats: tuple[str, ...] = stored(listed(text))

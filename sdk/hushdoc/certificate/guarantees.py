@@ -32,6 +32,7 @@ class Terms(TypedDict, total=False):
     composition: Required[str]
     covers_all_private_accesses: bool
     sampling_as_implemented: str
+    cluster_sampling_as_implemented: str
     hyperparameter_tuning: str
     rng: str
     floating_point: Required[str]
@@ -52,6 +53,7 @@ _DEFAULTS: dict[str, Any] = {
     "transcript": None,
     "covers_all_private_accesses": False,
     "sampling_as_implemented": "unknown",
+    "cluster_sampling_as_implemented": "none",
     "hyperparameter_tuning": "unaccounted",
     "rng": "unknown",
     "audit_lower_bound": None,

@@ -39,6 +39,11 @@ ASSURANCES = ("self-attested", "reproduced", "third-party", "enclave-attested")
 SAMPLINGS = ("poisson", "full-batch", "shuffled", "fixed-size", "unknown")
 """How batches were drawn in the code that ran."""
 
+CLUSTER_SAMPLINGS = ("none", "each-round", "schedule", "unknown")
+"""How clusters of records, such as clients, were drawn in the code that ran. `none`: no cluster was
+left out. `each-round`: anew in every round, whatever the data and earlier draws. `schedule`: by a
+schedule fixed beforehand. Which ones were drawn is public in each case."""
+
 TUNINGS = ("none", "public-data", "accounted", "unaccounted")
 """On which data hyperparameters were chosen; `none` is one run with values fixed beforehand."""
 

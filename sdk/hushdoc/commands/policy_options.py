@@ -30,6 +30,7 @@ _LIMITS = ("max_epsilon", "max_delta", "unit")
 _FURTHER = (
     "adversary",
     "adjacency",
+    "accept_treatment",
     "model",
     "min_version",
     "max_age_days",
@@ -78,6 +79,13 @@ def policy_options(parser: CommandParser) -> None:
         metavar="HOW",
         help="how neighbouring data may differ, such as zero-out; may be given again (default: "
         "add-remove)",
+    )
+    group.add_argument(
+        "--accept-treatment",
+        action="append",
+        metavar="HOW",
+        help="treatment of an access to protected data that counts besides accounted and "
+        "not-released: declared-public or post-processing; may be given again",
     )
     group.add_argument("--model", metavar="NAME", help="name the model must have (default: any)")
     group.add_argument(
@@ -191,6 +199,8 @@ def _from_limits(options: argparse.Namespace, given: list[str]) -> Policy:
     further = {name: getattr(options, name) for name in _FURTHER if name in given}
     if "adjacency" in further:
         further["adjacency"] = frozenset(further["adjacency"])
+    if "accept_treatment" in further:
+        further["treatments"] = {*Policy.treatments, *further.pop("accept_treatment")}
     if "revocations" in further:
         # Whoever names a list wants it enforced, so a missing one refuses.
         further["revocation"] = "required"

@@ -13,6 +13,7 @@ from hushdoc.explanation.terms import (
     ADJACENCY_WORDS,
     ADVERSARY_WORDS,
     AGGREGATION_WORDS,
+    CLUSTER_SAMPLING_WORDS,
     UNIT_WORDS,
 )
 
@@ -107,6 +108,9 @@ def foundations(guarantee: Guarantee) -> tuple[str, ...]:
     ]
     if guarantee.adversary in WATCHES_TRAINING:
         found.append(f"Of training they see {AGGREGATION_WORDS[guarantee.aggregation]}.")
+    if guarantee.cluster_sampling_as_implemented != "none":
+        drawn = CLUSTER_SAMPLING_WORDS[guarantee.cluster_sampling_as_implemented]
+        found.append(f"Clusters of records, such as clients: {drawn}.")
     if guarantee.kind in ("dp", "dp-conditional"):
         found.append(ADJACENCY_PITFALLS[guarantee.adjacency])
         found.append(computed_by(guarantee))

@@ -5,7 +5,13 @@ from __future__ import annotations
 from hushdoc.arguments import printable
 from hushdoc.certificate.claim import Claim, Guarantee
 from hushdoc.explanation.guarantees import guarantee_words, is_covered
-from hushdoc.explanation.terms import ADVERSARY_WORDS, RELEASE_WORDS, UNIT_LIMITS, WEIGHTS
+from hushdoc.explanation.terms import (
+    ADVERSARY_WORDS,
+    CLUSTER_SAMPLING_WORDS,
+    RELEASE_WORDS,
+    UNIT_LIMITS,
+    WEIGHTS,
+)
 
 
 def not_guaranteed(claim: Claim) -> tuple[str, ...]:
@@ -22,6 +28,7 @@ def not_guaranteed(claim: Claim) -> tuple[str, ...]:
         found.append(f"There is no unconditional guarantee against: {'; '.join(silent)}.")
     found += [*_accesses(claim), *_public_data(claim), *_further_releases(claim)]
     if private:
+        found += _unread(claim)
         found.append(
             "Another model trained on the same data, or anything else released about them, adds "
             "to the privacy loss; epsilon counts only what is declared here."
@@ -47,6 +54,8 @@ def _gaps(guarantee: Guarantee) -> list[str]:
             f"Batches were sampled as '{guarantee.sampling_as_implemented}'; an epsilon for "
             "Poisson sampling does not apply to them."
         )
+    if guarantee.cluster_sampling_as_implemented == "unknown":
+        found.append(f"Clusters, such as clients, were drawn {CLUSTER_SAMPLING_WORDS['unknown']}.")
     if guarantee.rng != "csprng":
         found.append(f"The source of the noise is {guarantee.rng}; the noise may be predictable.")
     if guarantee.accountant.name in ("gdp-clt", "none"):
@@ -76,11 +85,28 @@ def _large_delta(guarantee: Guarantee, claim: Claim) -> list[str]:
     ]
 
 
+_UNCOVERED = {
+    "unaccounted": "No guarantee covers this access to",
+    "declared-public": "Outside of every guarantee, for its result was declared public: access to",
+    "post-processing": "Outside of every guarantee, said to read only what was released: access to",
+}
+
+
 def _accesses(claim: Claim) -> list[str]:
     return [
-        f"No guarantee covers this access to {printable(access.data)}: {printable(access.purpose)}."
+        f"{words} {printable(access.data)}: {printable(access.purpose)}."
+        for treatment, words in _UNCOVERED.items()
         for access in claim.data_accesses
-        if access.treatment == "unaccounted"
+        if access.treatment == treatment
+    ]
+
+
+def _unread(claim: Claim) -> list[str]:
+    read = {access.data for access in claim.data_accesses if access.accounted_in}
+    return [
+        f"No guarantee is about {printable(data.name)}: no access to these data is accounted."
+        for data in claim.protected_data
+        if data.name not in read
     ]
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from hushdoc.arguments import printable
+from hushdoc.certificate import attack_rates
 from hushdoc.certificate.audit_reports import Audit, AuditReport, PreRegisteredAudit
 from hushdoc.explanation.terms import ADVERSARY_WORDS, UNIT_WORDS
 
@@ -46,7 +47,7 @@ def audit_words(audit: Audit) -> tuple[str, ...]:
 
 def _bound_words(audit: Audit) -> list[str]:
     if audit.epsilon_lower is None or audit.confidence is None or audit.delta is None:
-        return []
+        return _implied_words(audit)
     found = [
         f"It shows that epsilon is at least {audit.epsilon_lower:g} at delta {audit.delta:g}, with "
         f"{audit.confidence * 100:g} % confidence."
@@ -65,6 +66,22 @@ def _bound_words(audit: Audit) -> list[str]:
             "nothing about a larger epsilon."
         )
     return found
+
+
+def _implied_words(audit: Audit) -> list[str]:
+    """What the rates alone show, where the auditor gives no bound."""
+    num_trials = None if audit.canaries is None else audit.canaries * audit.runs
+    compared = attack_rates.comparisons(audit.tpr_at_fpr, num_trials)
+    least = attack_rates.least_epsilon(compared, 0.0)
+    if least == 0:
+        return []
+    how = (
+        "the rates are taken as exact, for no number of trials is declared"
+        if num_trials is None
+        else f"{attack_rates.CONFIDENCE * 100:g} % confidence, half of the trials being members"
+    )
+    shown = "no epsilon holds" if math.isinf(least) else f"epsilon is at least {least:.3g}"
+    return [f"No bound is declared; from its rates it follows that {shown} at delta 0 ({how})."]
 
 
 def _rate_words(audit: Audit) -> list[str]:
@@ -100,5 +117,5 @@ def report_lines(reports: Iterable[AuditReport]) -> list[str]:
     lines = []
     for report in reports:
         lines.append(f"{printable(report.auditor)}, {report.conducted_at}:")
-        lines += audit_lines(report.audits) or ["  - no result"]
+        lines += audit_lines(report.audits)
     return lines

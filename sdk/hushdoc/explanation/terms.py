@@ -70,6 +70,14 @@ AGGREGATION_WORDS = {
     "this client added",
 }
 
+CLUSTER_SAMPLING_WORDS = {
+    "none": "none was left out",
+    "each-round": "drawn anew in every round, whatever the data are; which ones is public",
+    "schedule": "by a schedule that was fixed beforehand and is public",
+    "unknown": "in a way that is not declared",
+}
+"""How clusters of records, such as clients, were drawn."""
+
 ACCOUNTANT_WORDS = {
     "pld": "privacy loss distributions, an upper bound",
     "prv": "privacy random variables, an upper bound",

@@ -16,7 +16,7 @@ from typing import Any
 from hushdoc import arguments
 from hushdoc.accounting import mechanism
 from hushdoc.certificate import vocabulary
-from hushdoc.certificate.claim import OVERLAPS
+from hushdoc.certificate.claim import COVERED_TREATMENTS, OVERLAPS
 from hushdoc.certificate.recompute import CERTIFYING_ACCOUNTANTS, RECOMPUTE_MODES
 from hushdoc.errors import InputError
 from hushdoc.signing.trust_store import TrustStore
@@ -53,6 +53,7 @@ class Policy:
         require_signature: Whether a trusted signature is required.
         require_full_coverage: Whether the guarantee must cover every access to protected data.
         require_sampling_as_implemented: Whether batches must have been sampled as accounted.
+        treatments: Treatments of accesses to protected data that count; unaccounted never does.
         hyperparameter_tuning: Ways of choosing settings that are accepted.
         public_overlap: Accepted overlaps of public with protected data.
         rngs: Accepted sources of noise.
@@ -88,6 +89,7 @@ class Policy:
     require_signature: bool = True
     require_full_coverage: bool = True
     require_sampling_as_implemented: bool = True
+    treatments: Collection[str] = frozenset({"accounted", "declared-public", "not-released"})
     hyperparameter_tuning: Collection[str] = frozenset({"none", "public-data", "accounted"})
     public_overlap: Collection[str] = frozenset({"none"})
     rngs: Collection[str] = frozenset({"csprng"})
@@ -215,6 +217,7 @@ _VOCABULARIES: Mapping[str, Collection[str]] = {
     "adjacency": mechanism.ADJACENCIES,
     "kinds": vocabulary.KINDS,
     "accountants": sorted(CERTIFYING_ACCOUNTANTS),
+    "treatments": COVERED_TREATMENTS,
     "hyperparameter_tuning": vocabulary.TUNINGS,
     "public_overlap": OVERLAPS,
     "rngs": vocabulary.RNGS,

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from hushdoc.errors import PolicyViolationError
+
+
+def words(values: Iterable[str]) -> str:
+    """Returns different texts in order, for what was found and what is allowed."""
+    return ", ".join(sorted(set(values))) or "none"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,19 +7,19 @@ named one, and its report says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 
 from hushdoc.accounting import mechanism
-from hushdoc.accounting.mechanism import Mechanism
-from hushdoc.arguments import printable
 from hushdoc.certificate import vocabulary
-from hushdoc.certificate.audit_reports import AuditReport, refuted
+from hushdoc.certificate.audit_reports import AuditReport
 from hushdoc.certificate.certificate import Certificate
-from hushdoc.certificate.claim import WATCHES_TRAINING, Claim, Guarantee
+from hushdoc.certificate.claim import Claim, Guarantee
+from hushdoc.policy.access_rules import access_rules
+from hushdoc.policy.contradiction_rules import contradiction_rules
 from hushdoc.policy.policy import Policy
-from hushdoc.policy.report import PolicyReport, RuleResult
+from hushdoc.policy.report import PolicyReport, RuleResult, words
 
 
 def check(
@@ -43,26 +43,22 @@ def check(
         RuleResult(
             rule="adversary",
             code="NO_GUARANTEE_FOR_ADVERSARY",
-            found=_words(item.adversary for item in claim.guarantees),
+            found=words(item.adversary for item in claim.guarantees),
             allowed=policy.adversary,
             passed=bool(against),
         ),
         RuleResult(
             rule="unit",
             code="UNIT_NOT_ACCEPTED",
-            found=_words(item.unit for item in against),
-            allowed=_words(policy.privacy_units),
+            found=words(item.unit for item in against),
+            allowed=words(policy.privacy_units),
             passed=bool(accepted),
         ),
     ]
     for guarantee in judged or (None,):
-        rules += _guarantee_rules(policy, guarantee, claim.transcripts)
-    rules += [
-        _accesses(policy, claim, judged),
-        _derivation(policy, certificate),
-        _overlap(policy, claim),
-        _audits(claim, judged, audits),
-    ]
+        rules += _guarantee_rules(policy, guarantee, claim)
+    rules += access_rules(policy, certificate, judged)
+    rules += contradiction_rules(claim, judged, audits)
     return PolicyReport(rules=(*rules, *_recomputed(certificate, policy)))
 
 
@@ -74,7 +70,7 @@ class _Rule:
     code: str
     found: Callable[[Guarantee], str]
     allowed: Callable[[Policy], str]
-    passes: Callable[[Policy, Guarantee, Mapping[str, Mechanism]], bool]
+    passes: Callable[[Policy, Guarantee, Claim], bool]
 
 
 def _among(name: str, code: str, attribute: str, limit: str) -> _Rule:
@@ -83,7 +79,7 @@ def _among(name: str, code: str, attribute: str, limit: str) -> _Rule:
         name=name,
         code=code,
         found=attrgetter(attribute),
-        allowed=lambda policy: _words(getattr(policy, limit)),
+        allowed=lambda policy: words(getattr(policy, limit)),
         passes=lambda policy, item, _: attrgetter(attribute)(item) in getattr(policy, limit),
     )
 
@@ -91,7 +87,7 @@ def _among(name: str, code: str, attribute: str, limit: str) -> _Rule:
 def _at_most(name: str, code: str, limit: str) -> _Rule:
     """The rule that a number of the guarantee exists and is within the limit."""
 
-    def passes(policy: Policy, item: Guarantee, _: Mapping[str, Mechanism]) -> bool:
+    def passes(policy: Policy, item: Guarantee, _: Claim) -> bool:
         value = getattr(item, name)
         return value is not None and value <= getattr(policy, limit)
 
@@ -107,6 +103,15 @@ def _at_most(name: str, code: str, limit: str) -> _Rule:
 
 
 _GUARANTEE_RULES = (
+    _Rule(
+        name="unit of the data",
+        code="UNIT_NOT_IN_DATA",
+        found=attrgetter("unit"),
+        allowed=lambda policy: "a unit of all protected data",
+        passes=lambda policy, item, claim: all(
+            item.unit in [unit.unit for unit in data.units] for data in claim.protected_data
+        ),
+    ),
     _among("kind", "KIND_NOT_ALLOWED", "kind", "kinds"),
     _among("adjacency", "ADJACENCY_NOT_ACCEPTED", "adjacency", "adjacency"),
     _among("accountant", "ACCOUNTANT_NOT_ACCEPTED", "accountant.name", "accountants"),
@@ -128,8 +133,17 @@ _GUARANTEE_RULES = (
         code="SAMPLING_MISMATCH",
         found=attrgetter("sampling_as_implemented"),
         allowed=lambda policy: "as accounted" if policy.require_sampling_as_implemented else "any",
-        passes=lambda policy, item, transcripts: (
-            not policy.require_sampling_as_implemented or _sampled_as_accounted(item, transcripts)
+        passes=lambda policy, item, claim: (
+            not policy.require_sampling_as_implemented or _sampled_as_accounted(item, claim)
+        ),
+    ),
+    _Rule(
+        name="cluster sampling",
+        code="SAMPLING_MISMATCH",
+        found=attrgetter("cluster_sampling_as_implemented"),
+        allowed=lambda policy: "as accounted" if policy.require_sampling_as_implemented else "any",
+        passes=lambda policy, item, claim: (
+            not policy.require_sampling_as_implemented or _clusters_as_accounted(item, claim)
         ),
     ),
     _among("tuning", "TUNING_NOT_ACCEPTED", "hyperparameter_tuning", "hyperparameter_tuning"),
@@ -137,9 +151,7 @@ _GUARANTEE_RULES = (
 )
 
 
-def _guarantee_rules(
-    policy: Policy, guarantee: Guarantee | None, transcripts: Mapping[str, Mechanism]
-) -> list[RuleResult]:
+def _guarantee_rules(policy: Policy, guarantee: Guarantee | None, claim: Claim) -> list[RuleResult]:
     """The results of the rules about one guarantee; without a guarantee each of them fails."""
     return [
         RuleResult(
@@ -147,21 +159,21 @@ def _guarantee_rules(
             code=rule.code,
             found="no such guarantee" if guarantee is None else rule.found(guarantee),
             allowed=rule.allowed(policy),
-            passed=guarantee is not None and rule.passes(policy, guarantee, transcripts),
+            passed=guarantee is not None and rule.passes(policy, guarantee, claim),
         )
         for rule in _GUARANTEE_RULES
     ]
 
 
-def _sampled_as_accounted(guarantee: Guarantee, transcripts: Mapping[str, Mechanism]) -> bool:
+def _sampled_as_accounted(guarantee: Guarantee, claim: Claim) -> bool:
     """Whether batches were sampled as the transcript accounts for them.
 
     Without amplification full batches pass as well. Shuffled or fixed-size batches do not: one
     record more changes which others are sampled.
     """
-    if guarantee.transcript is None or guarantee.transcript not in transcripts:
+    transcript = claim.transcripts.get(guarantee.transcript or "")
+    if transcript is None:
         return False
-    transcript = transcripts[guarantee.transcript]
     fitting = {"poisson"} if mechanism.is_amplified(transcript) else {"poisson", "full-batch"}
     if mechanism.is_fixed_size(transcript):
         # No batch is both of a fixed size and a Poisson sample.
@@ -169,93 +181,12 @@ def _sampled_as_accounted(guarantee: Guarantee, transcripts: Mapping[str, Mechan
     return guarantee.sampling_as_implemented in fitting
 
 
-def _accesses(policy: Policy, claim: Claim, judged: list[Guarantee]) -> RuleResult:
-    backing = {guarantee.transcript for guarantee in judged}
-    open_accesses = [
-        f"{printable(access.purpose)} ({access.treatment})"
-        for access in claim.data_accesses
-        if access.treatment == "unaccounted"
-        or (access.accounted_in and not (backing and backing <= {*access.accounted_in}))
-    ]
-    read = {access.data for access in claim.data_accesses}
-    unread = [data.name for data in claim.protected_data if data.name not in read]
-    found = [*open_accesses, *(f"no access to {printable(name)} is declared" for name in unread)]
-    if not claim.protected_data:
-        found.append("no protected data is declared")
-    return RuleResult(
-        rule="data accesses",
-        code="UNACCOUNTED_ACCESS",
-        found=_words(found) if found else "all accounted for",
-        allowed="all accounted for" if policy.require_full_coverage else "any",
-        passed=not found or not policy.require_full_coverage,
-    )
-
-
-def _derivation(policy: Policy, certificate: Certificate) -> RuleResult:
-    dependent = [
-        printable(step["step"]) for step in certificate.derivation if step["dataDependent"]
-    ]
-    return RuleResult(
-        rule="derivation",
-        code="UNACCOUNTED_ACCESS",
-        found=_words(dependent) if dependent else "no step read protected data",
-        allowed="no step read protected data" if policy.require_full_coverage else "any",
-        passed=not dependent or not policy.require_full_coverage,
-    )
-
-
-def _overlap(policy: Policy, claim: Claim) -> RuleResult:
-    found = {data.overlap_with_protected for data in claim.public_data}
-    return RuleResult(
-        rule="public data overlap",
-        code="PUBLIC_DATA_OVERLAP",
-        found=_words(found) if found else "no public data",
-        allowed=_words(policy.public_overlap),
-        passed=found <= set(policy.public_overlap),
-    )
-
-
-def _audits(claim: Claim, judged: list[Guarantee], reports: Iterable[AuditReport]) -> RuleResult:
-    """An audit that refutes a guarantee always rejects, whoever ran it."""
-    measured = [*claim.audits, *(audit for report in reports for audit in report.audits)]
-    found = []
-    for guarantee in judged:
-        epsilon, delta = guarantee.epsilon, guarantee.delta
-        if epsilon is None or delta is None:
-            continue
-        bound = guarantee.audit_lower_bound
-        if bound is not None and bound > epsilon:
-            found.append(f"the issuer's own lower bound {bound:g} lies above epsilon {epsilon:g}")
-        about = [
-            audit
-            for audit in measured
-            if audit.unit == guarantee.unit and _sees_no_more(audit.adversary, guarantee.adversary)
-        ]
-        against = refuted([(epsilon, delta), *guarantee.profile], about)
-        if against is not None:
-            audit, (claimed, _) = against
-            found.append(
-                f"{printable(audit.method, limit=80)} shows at least {audit.epsilon_lower:g}, "
-                f"{claimed:g} is declared"
-            )
-    return RuleResult(
-        rule="audits",
-        code="AUDIT_CONTRADICTION",
-        found=_words(found)
-        if found
-        else f"{len(measured)} audit{'s' * (len(measured) != 1)}, none above the claim",
-        allowed="no lower bound above the claim",
-        passed=not found,
-    )
-
-
-def _sees_no_more(auditor: str, adversary: str) -> bool:
-    """Whether the adversary can do all that an auditor with this view can."""
-    wider = {
-        "api-user": ("model-recipient", *WATCHES_TRAINING),
-        "model-recipient": WATCHES_TRAINING,
-    }
-    return auditor == adversary or adversary in wider.get(auditor, ())
+def _clusters_as_accounted(guarantee: Guarantee, claim: Claim) -> bool:
+    """Whether clusters were drawn anew in each round, where the transcript counts on that."""
+    transcript = claim.transcripts.get(guarantee.transcript or "")
+    if transcript is None or not mechanism.draws_clusters(transcript):
+        return True
+    return guarantee.cluster_sampling_as_implemented == "each-round"
 
 
 def _assurance(policy: Policy, certificate: Certificate) -> RuleResult:
@@ -290,7 +221,3 @@ def _integrity_only() -> RuleResult:
         allowed="anything: the policy demands a signature and intact files only",
         passed=True,
     )
-
-
-def _words(values: Iterable[str]) -> str:
-    return ", ".join(sorted(set(values))) or "none"

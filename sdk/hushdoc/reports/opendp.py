@@ -137,7 +137,7 @@ def _unprotected(claim: Claim) -> str:
     found = [
         f"{printable(access.data)}, {printable(access.purpose)}: {access.treatment}"
         for access in claim.data_accesses
-        if access.treatment in ("declared-public", "unaccounted")
+        if access.treatment in ("declared-public", "post-processing", "unaccounted")
     ]
     found += [
         f"{printable(data.name)}, used without a guarantee (overlap with protected data: "

@@ -15,6 +15,7 @@ from hushdoc.explanation.terms import (
     ADJACENCY_PITFALLS,
     ADVERSARY_WORDS,
     AGGREGATION_WORDS,
+    CLUSTER_SAMPLING_WORDS,
     RELEASE_WORDS,
     UNIT_WORDS,
 )
@@ -32,6 +33,11 @@ _TREATMENT_WORDS = {
     "not-released": "its result was not released",
     "post-processing": "it read only what was already released",
     "unaccounted": "OUTSIDE of every guarantee",
+}
+_TREATMENT_COLOURS = {
+    "declared-public": "warn",
+    "post-processing": "warn",
+    "unaccounted": "bad",
 }
 
 
@@ -78,6 +84,7 @@ def _guarantee_row(item: Guarantee) -> Sequence[str | Cell]:
 
 def _detail(item: Guarantee) -> list[str]:
     watches = item.adversary in WATCHES_TRAINING
+    clusters = item.cluster_sampling_as_implemented
     facts = {
         "against": f"{item.adversary}, who observes {item.observes} and knows {item.knows}",
         **({"sees": f"of training: {AGGREGATION_WORDS[item.aggregation]}"} if watches else {}),
@@ -87,6 +94,7 @@ def _detail(item: Guarantee) -> list[str]:
         "composition": item.composition,
         "all accesses": "covered" if item.covers_all_private_accesses else "NOT all covered",
         "sampling": item.sampling_as_implemented,
+        **({} if clusters == "none" else {"clusters": CLUSTER_SAMPLING_WORDS[clusters]}),
         "tuning": item.hyperparameter_tuning,
         "noise from": f"{item.rng}; {item.floating_point}",
     }
@@ -120,7 +128,7 @@ def data(certificate: Certificate) -> str:
         (
             access.data,
             access.purpose,
-            Cell("bad" if access.treatment == "unaccounted" else "good", treatment),
+            Cell(_TREATMENT_COLOURS.get(access.treatment, "good"), treatment),
         )
         for access in claim.data_accesses
         for treatment in (_TREATMENT_WORDS[access.treatment],)

@@ -11,9 +11,7 @@ import pytest
 from hushdoc_corruption import set_in
 
 from hushdoc.certificate import audit_reports
-from hushdoc.certificate.audit_reports import AuditReport
 from hushdoc.errors import CertificateError
-from hushdoc.serialization import strict_json
 
 DIGEST = "cd" * 32
 
@@ -97,9 +95,25 @@ def test_a_lower_bound_refutes_what_lies_below_it(
     audit = build.audit(epsilon_lower=lower, delta=delta)
     without = build.audit(epsilon_lower=None, delta=None, confidence=None)
     found = audit_reports.refuted(points, [without, audit])
-    assert found == (None if refuted is None else (audit, refuted))
+    assert found == (None if refuted is None else (audit, lower, refuted))
 
 
-def test_a_report_stays_small(build: ModuleType) -> None:
-    many = AuditReport.from_dict({**build.audit_report().to_dict(), "audits": []})
-    assert strict_json.loads(audit_reports.audit_statement(many, DIGEST), what="It")
+@pytest.mark.parametrize("says", ["nothing", "no result"])
+def test_a_report_that_says_nothing_is_neither_written_nor_read(
+    build: ModuleType, says: str
+) -> None:
+    report = build.audit_report()
+    silent = dict.fromkeys(("epsilon_lower", "delta", "confidence", "auc"))
+    audits = () if says == "nothing" else (build.audit(**silent, tpr_at_fpr=()),)
+    with pytest.raises(CertificateError, match="no audit|no result"):
+        audit_reports.audit_statement(dataclasses.replace(report, audits=audits), DIGEST)
+    data = json.loads(audit_reports.audit_statement(report, DIGEST))
+    data["predicate"]["audits"] = [audit.to_dict() for audit in audits]
+    assert code_of(data) == "BAD_FIELD"
+
+
+def test_any_result_is_one(build: ModuleType) -> None:
+    silent = dict.fromkeys(("epsilon_lower", "delta", "confidence", "auc"))
+    for result in ({"auc": 0.5}, {"tpr_at_fpr": ((0.0, 0.0),)}):
+        audit = build.audit(**{**silent, "tpr_at_fpr": (), **result})
+        assert audit_reports.audit_statement(build.audit_report(audit), DIGEST)

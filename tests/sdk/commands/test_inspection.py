@@ -81,7 +81,7 @@ def test_verifying_prints_every_rule(
 ) -> None:
     assert run("verify", sealed, "--trust", trust, *LIMITS) == 0
     shown = capsys.readouterr().out
-    assert shown.count("\nok ") == 17
+    assert shown.count("\nok ") == 22
     assert "recomputed fast: by Renyi accounting" in shown
     assert "0 audits, none above the claim" in shown
     assert "4 files checked" in shown
@@ -96,7 +96,7 @@ def test_a_refusing_policy_is_exit_code_5(
     shown = capsys.readouterr().out
     assert "EPSILON_TOO_LARGE" in shown
     assert "UNIT_NOT_ACCEPTED" in shown
-    assert "REFUSED: 2 of 17 rules failed." in shown
+    assert "REFUSED: 2 of 22 rules failed." in shown
     assert run("verify", sealed, "--trust", trust, *limits, "--json") == 5
     assert json.loads(capsys.readouterr().out)["passed"] is False
 

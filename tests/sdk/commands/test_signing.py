@@ -302,6 +302,7 @@ def test_an_auditor_appends_a_line_of_their_own(
         ({"certificateId": "f" * 32}, "BAD_SUBJECT"),
         ({"auditor": ""}, "BAD_AUDIT"),
         ({"audits": None}, "BAD_AUDIT"),
+        ({"audits": []}, "BAD_AUDIT"),
         ({"more": 1}, "BAD_AUDIT"),
     ],
 )

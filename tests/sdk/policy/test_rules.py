@@ -29,7 +29,7 @@ def failed(build: ModuleType, key: Any, *guarantees: Any, **change: Any) -> list
 def test_an_honest_certificate_passes_every_rule(build: ModuleType, key: Any) -> None:
     report = check(build.policy(key), build.certify())
     assert report.passed
-    assert len(report.rules) == 17
+    assert len(report.rules) == 22
     assert report.to_dict()["passed"] is True
     report.require_passed()
 
@@ -90,6 +90,7 @@ def test_every_failed_rule_is_listed_at_once(build: ModuleType, key: Any) -> Non
     assert [rule.code for rule in report.failed] == [
         "ASSURANCE_TOO_LOW",
         "UNIT_NOT_ACCEPTED",
+        "UNIT_NOT_IN_DATA",
         "KIND_NOT_ALLOWED",
         "ADJACENCY_NOT_ACCEPTED",
         "ACCOUNTANT_NOT_ACCEPTED",
@@ -104,7 +105,7 @@ def test_every_failed_rule_is_listed_at_once(build: ModuleType, key: Any) -> Non
         "PUBLIC_DATA_OVERLAP",
         "EPSILON_NOT_REPRODUCED",
     ]
-    with pytest.raises(PolicyViolationError, match="15 rules failed") as caught:
+    with pytest.raises(PolicyViolationError, match="16 rules failed") as caught:
         report.require_passed()
     assert caught.value.report is report
     assert caught.value.code == "ASSURANCE_TOO_LOW"
