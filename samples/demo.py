@@ -101,7 +101,7 @@ def main() -> int:
 
     print(f"\nLook at   {out}/overlay.png           the fields on an unseen page")
     print(f"          {out}/certificate.html      the certificate, for a privacy officer")
-    print(f"          {out}/runs/private/training.png   loss and epsilon while training")
+    print(f"          {out}/runs/private/training.png   epsilon while training")
     print(f"Took      {time.monotonic() - began:.0f} s")
     if score.f1 < GOAL and not options.quick:
         print(f"The score is below {GOAL}.", file=sys.stderr)

@@ -22,7 +22,7 @@ adam = torch.optim.Adam(model.parameters(), lr=1e-2)
 users = [[i, i + 1, i + 2] for i in range(0, 3000, 3)]  # three examples are one record
 with PrivateTraining(plan, model, adam, records=users, losses=losses) as training:
     for step in training:
-        print(f"step {step.number}: {step.drawn} records, loss {step.loss:.3f}")
+        print(f"step {step.number} of {plan.steps}")
 guarantee = training.claim("invented users").guarantees[0]
 accuracy = (model(inputs).argmax(1) == answers).float().mean()
 print(f"epsilon {guarantee.epsilon:.2f} for each {guarantee.unit}; accuracy {accuracy:.2f}")

@@ -52,6 +52,7 @@ def test_documents_of_boxes_may_be_invented(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ("--documents", 40, "--mode", "term-dp", "--held-out", 0.3)
+    options += ("--private-numbers", "shown-unused")
     assert train(CLASSIFIER.invented, tmp_path / "run", *options) == 0
     assert "form, receipt" in capsys.readouterr().out
     assert table_checkpoint.load(tmp_path / "run").tags == ("form", "receipt")

@@ -64,6 +64,9 @@ def test_the_claim_is_what_the_mode_can_guarantee(
     assert {access.treatment for access in scored} == (
         set() if mode == "none" else {"not-released"}
     )
+    declared = any("nothing was decided by un-noised" in text for text in guarantee.assumes)
+    assert declared == (kind == "dp")
+    assert (guarantee.hyperparameter_tuning == "none") == declared
     [protected] = claim.protected_data
     assert protected.name == Path(str(command.data(runs))).name
 
@@ -119,6 +122,7 @@ ON_EITHER: list[tuple[list[object], str]] = [
     *((["--mode", "dp-sgd", "--epsilon", value], "epsilon") for value in (0, "inf")),
     (["--mode", "dp-sgd", "--clipping-norm", 0], "--clipping-norm"),
     (["--mode", "dp-sgd", "--name", " "], "--name"),
+    *((["--mode", mode, "--held-out", 0.2], "--private-numbers") for mode in ("dp-sgd", "term-dp")),
 ]
 OF_CLAUSES: list[tuple[list[object], str]] = [
     (["--documents", 0], "--documents"),

@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from torch import distributed as dist
 from torch import nn
 
 from hushdoc.errors import HushdocError
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.private_view import PrivateView
 from hushdoc_training.randomness.sampling import Uniforms
 from hushdoc_training.randomness.secret_stream import SecretStream
 
@@ -109,6 +111,8 @@ def training(
         "noise": Silent(),
         "coins": Scripted(draws),
     }
+    if dist.is_initialized():  # there the first process alone reads what nobody declares unused
+        settings["view"] = PrivateView(declared_unused="a test")
     settings |= changed
     if "optimizer" not in settings:
         parameters = [value for value in model.parameters() if value.requires_grad]

@@ -34,7 +34,7 @@ class TableCommand:
 
     def train_mode(self, data: object, out: Path, mode: str) -> int:
         """Trains in a mode on data of its own, and scores what the mode makes a score of."""
-        scored = () if mode == "none" else ("--held-out", 0.25)
+        scored = () if mode == "none" else ("--held-out", 0.25, "--private-numbers", "shown-unused")
         sized = self.sized if mode == "dp-sgd" else () if mode == "term-dp" else self.filled
         return self.train(data, out, "--mode", mode, *self.options, *scored, *sized)
 

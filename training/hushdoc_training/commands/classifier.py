@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """Trains a table of hashed words that classifies whole documents.
 
   hushdoc train classifier --data messages.jsonl.gz --mode dp-sgd --epsilon 8 \\
-      --expected-records 8000 --held-out 0.25 --out runs/private
+      --expected-records 8000 --out runs/private
   hushdoc train classifier --data invented:form+invoice+receipt --mode noisy-fill --out runs/classes
   hushdoc train classifier --data more.jsonl --update runs/classes --out runs/next
   hushdoc export runs/private --out model --key release.key

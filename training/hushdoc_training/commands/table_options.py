@@ -241,6 +241,12 @@ def check_classifier(options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace) -> None:
     if not 0 <= options.held_out < 1:
         options.refuse_usage(f"--held-out is {options.held_out}; it must be from 0 to below 1")
+    private = options.mode in ("dp-sgd", "term-dp")
+    if options.held_out and private and options.private_numbers == "hidden":
+        options.refuse_usage(
+            "--held-out shows a score on private documents, which no noise protects: say with "
+            "--private-numbers shown-unused that nothing is decided by it, or shown if it is"
+        )
     if options.documents is not None and options.documents < 1:
         options.refuse_usage(f"--documents is {options.documents}; it must be at least 1")
     if options.ledger is None and options.documents_changed:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hushdoc.certificate.claim import DataAccess
     from hushdoc_training.audit.roc import Attack
     from hushdoc_training.crf.private_fitting import Settings
+    from hushdoc_training.private_view import PrivateView
     from hushdoc_training.recipes.hashed.public_texts import PublicText
     from hushdoc_training.recipes.hashed.table_tasks import TableTask
     from hushdoc_training.table_checkpoint import TableCheckpoint
@@ -48,6 +49,7 @@ def by_dp_sgd(
         ledger=ledger,
         documents_changed=options.documents_changed,
         accesses=scoring(options, name),
+        view=_view(options),
     )
     training_options.print_head(ledger)
     return table
@@ -66,7 +68,18 @@ def by_term_counts(options: argparse.Namespace, task: TableTask) -> TableCheckpo
             out=options.out,
             name=name,
             accesses=scoring(options, name),
+            view=_view(options),
         )
+
+
+def _view(options: argparse.Namespace) -> PrivateView:
+    """Returns who will have looked at un-noised numbers: a score is shown after the claim."""
+    from hushdoc_training import private_view
+
+    view = private_view.PrivateView.of(options.private_numbers)
+    if options.held_out:
+        view.note(private_view.HELD_OUT)
+    return view
 
 
 def scoring(options: argparse.Namespace, name: str) -> tuple[DataAccess, ...]:

@@ -284,6 +284,7 @@ def _train(
             documents_changed=options.documents_changed,
             resume=options.resume,
             quiet=options.quiet,
+            private_numbers=options.private_numbers,
         )
     else:
         plain = settings.PlainSettings(

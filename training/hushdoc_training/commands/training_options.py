@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushdoc.commands.parsing import CommandParser, usage_errors
+from hushdoc_training.private_view import MODES
 
 if TYPE_CHECKING:
     from hushdoc_training.ledger.ledger import Ledger
@@ -109,6 +110,16 @@ def add_budget(
         ("none", "public-data", "unaccounted"),
         "none",
         "data on which settings were chosen; none: one run, fixed beforehand",
+    )
+    add_choice(
+        group,
+        "--private-numbers",
+        MODES,
+        "hidden",
+        "un-noised numbers of private documents: losses while training, scores on held-out "
+        "documents. shown: the certificate says that settings were chosen by what is not part of "
+        "epsilon, which default policies refuse; shown-unused: it says that you decide nothing by "
+        "them, neither a setting nor an end nor a release",
     )
     parser.mark_expert("--clipping-norm", "--documents-changed", "--tuned-on")
 

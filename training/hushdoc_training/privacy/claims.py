@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hushdoc.certificate import guarantees
@@ -17,6 +17,7 @@ from hushdoc.certificate.claim import (
 )
 from hushdoc_training.ledger.runs import LedgerStatement
 from hushdoc_training.privacy.plan import PROFILE_DELTAS, UNIT_DEFINITIONS, PrivacyPlan, Spending
+from hushdoc_training.private_view import PrivateView
 from hushdoc_training.randomness.secret_stream import FLOATING_POINT, RNG
 
 TRANSCRIPT = "training"
@@ -86,12 +87,16 @@ def private(
     ledger: LedgerStatement | None = None,
     accesses: tuple[DataAccess, ...] = (),
     assumes: tuple[str, ...] = (),
+    private_reads: tuple[str, ...] = (),
 ) -> Claim:
-    """Returns the claim of a model trained under a plan; with a ledger, it covers all runs."""
+    """Returns the claim of a model trained under a plan; with a ledger, it covers all runs.
+
+    Un-noised numbers that were read, in words, make it one of unaccounted tuning.
+    """
     tuning = hyperparameter_tuning
     if ledger is not None and tuning in ("none", "public-data"):
         tuning = "accounted"
-    if ledger is not None and ledger.read_runs:
+    if private_reads or (ledger is not None and ledger.read_runs):
         tuning = "unaccounted"
     guarantee = _guarantee(plan, tuning, ledger, assumes)
     return _claim(
@@ -109,7 +114,25 @@ def private(
         data_accesses=(*_accesses(name), *accesses),
         transcripts={TRANSCRIPT: plan.mechanism() if ledger is None else ledger.mechanism},
         training={**training, "plan": asdict(plan), "noise": RNG},
-        caveats=_caveats(plan, tuning),
+        caveats=_caveats(plan, tuning, private_reads),
+    )
+
+
+def with_reads(claim: Claim, view: PrivateView) -> Claim:
+    """Returns a claim that says which un-noised numbers were read, and what that assumes."""
+    return replace(
+        claim,
+        guarantees=tuple(
+            replace(
+                made,
+                assumes=(*made.assumes, *view.assumes),
+                hyperparameter_tuning="unaccounted"
+                if view.unaccounted
+                else made.hyperparameter_tuning,
+            )
+            for made in claim.guarantees
+        ),
+        caveats=(*claim.caveats, *_caveats_of_reads(view.unaccounted)),
     )
 
 
@@ -196,7 +219,7 @@ def _unaccounted(name: str, treatments: Mapping[str, str]) -> tuple[DataAccess, 
     )
 
 
-def _caveats(plan: PrivacyPlan, tuning: str) -> tuple[str, ...]:
+def _caveats(plan: PrivacyPlan, tuning: str, private_reads: tuple[str, ...]) -> tuple[str, ...]:
     caveats = []
     if plan.privacy_unit == "sequence":
         caveats.append(
@@ -223,10 +246,20 @@ def _caveats(plan: PrivacyPlan, tuning: str) -> tuple[str, ...]:
         )
     if tuning == "unaccounted":
         caveats.append(
-            "Settings were chosen by looking at results on the protected documents, and that is "
-            "not part of epsilon."
+            "Settings were or may have been chosen by looking at results on the protected "
+            "documents, and that is not part of epsilon."
         )
-    return tuple(caveats)
+    return (*caveats, *_caveats_of_reads(private_reads))
+
+
+def _caveats_of_reads(reads: tuple[str, ...]) -> tuple[str, ...]:
+    if not reads:
+        return ()
+    return (
+        "Read without noise and without a declaration that nothing was decided by it: "
+        f"{', '.join(reads)}. Whether to stop, what to change in the next run and whether to "
+        "release this one can tell by such numbers whether a record is there.",
+    )
 
 
 def _protected(

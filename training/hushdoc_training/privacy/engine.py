@@ -29,6 +29,7 @@ from hushdoc_training.privacy.process_group import Group
 from hushdoc_training.privacy.safeguards import Safeguards
 from hushdoc_training.privacy.step import Step
 from hushdoc_training.privacy.summing import noised, share_of, sum_clipped
+from hushdoc_training.private_view import EARLY_END, NONFINITE, PrivateView
 from hushdoc_training.randomness.sampling import Uniforms, poisson_sample
 from hushdoc_training.randomness.secret_stream import SecretStream, origin_of
 
@@ -48,8 +49,7 @@ class PrivateTraining(Generic[Example]):
     Attributes:
         model: What is trained.
         optimizer: What steps it.
-        empty: Steps that drew no record.
-        nonfinite: Records whose gradient was not finite and counted as zero.
+        view: Notes who reads losses, counts and whatever else no noise protects.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class PrivateTraining(Generic[Example]):
         charge: Callable[[int], None] | None = None,
         processes: Any = None,
         fingerprint: Callable[[Example], object] | None = None,
+        view: PrivateView | None = None,
     ) -> None:
         """Checks everything that can be checked before a record is drawn.
 
@@ -100,6 +101,8 @@ class PrivateTraining(Generic[Example]):
             processes: torch.distributed's group, if only some processes train this model.
             fingerprint: Returns what stands for an example where records are compared, over
                 processes or with those of a run that is resumed; the example itself by default.
+            view: Says whether un-noised numbers (losses, counts) that are read decide something; by
+                default a claim says so once one was read.
 
         Raises:
             PrivacyError: The guarantee would not hold, or the optimizer, the model, the loss or the
@@ -112,7 +115,8 @@ class PrivateTraining(Generic[Example]):
                 f"{multiplicity}; expected one of {', '.join(BACKENDS)} and numbers from 1."
             )
         self._plan, self.model, self.optimizer = plan, model, optimizer
-        self._charged = self.empty = self.nonfinite = 0
+        self._charged = self._empty = self._nonfinite = 0
+        self.view = view or PrivateView()
         self._records, self._charge = records, charge
         self._pack = partial(
             pack,
@@ -125,6 +129,7 @@ class PrivateTraining(Generic[Example]):
             alone=backend == "one-by-one",
         )
         self._group = Group.current(processes)
+        self._agree_on_view()
         self._coins, self._noise = self._streams()
         self._safeguards = Safeguards(
             plan,
@@ -198,9 +203,15 @@ class PrivateTraining(Generic[Example]):
         self._add_noise_and_update()
         if number == self._plan.steps:
             self._safeguards.after_last_step()
-        self.empty += not drawn
-        self.nonfinite += nonfinite
-        return Step(number=number, drawn=len(drawn), losses=tuple(losses), nonfinite=nonfinite)
+        self._empty += not drawn
+        self._nonfinite += nonfinite
+        return Step(
+            number=number,
+            view=self.view,
+            _drawn=len(drawn),
+            _losses=tuple(losses),
+            _nonfinite=nonfinite,
+        )
 
     @property
     def plan(self) -> PrivacyPlan:
@@ -211,6 +222,18 @@ class PrivateTraining(Generic[Example]):
     def charged(self) -> int:
         """Steps that were charged, finished or not."""
         return self._charged
+
+    @property
+    def empty(self) -> int:
+        """Steps that drew no record: private, and noted in the view."""
+        self.view.note("the number of steps without a record")
+        return self._empty
+
+    @property
+    def nonfinite(self) -> int:
+        """Records whose gradient was not finite and counted as zero: private, and noted."""
+        self.view.note(NONFINITE)
+        return self._nonfinite
 
     @property
     def untrained_parameters(self) -> Mapping[str, nn.Parameter]:
@@ -249,8 +272,11 @@ class PrivateTraining(Generic[Example]):
     ) -> Claim:
         """Returns what the model's certificate says of its training.
 
-        It covers all steps of the plan, also where fewer were taken: then stopping early, on
-        whatever was seen, needs no accounting of its own.
+        It covers all steps of the plan, also where fewer were taken. At which step one stopped was
+        decided by something, though, and that is covered where it is the weights, which carry
+        noise, or no number of the documents at all: a loss would have told who is among them. So
+        settings are `unaccounted` where fewer steps were taken or un-noised numbers were read, and
+        `view` has no declaration that nothing was decided by them.
 
         Args:
             name: What the protected data are called.
@@ -260,10 +286,14 @@ class PrivateTraining(Generic[Example]):
             ledger: What the data's ledger says of all runs.
 
         Raises:
-            PrivacyError: Draws or noise came from a test, so they are known to somebody; or buffers
-                or frozen parameters are not as they were at the start.
+            PrivacyError: Draws or noise came from a test, so they are known to somebody; buffers or
+                frozen parameters are not as they were at the start; or the first process alone
+                knows what was read.
         """
         self._safeguards.require_claimable()
+        self.view.require_known()
+        if self._charged < self._plan.steps:
+            self.view.note(EARLY_END)
         details = self.claim_details(name)
         return claims.private(
             self._plan,
@@ -273,12 +303,22 @@ class PrivateTraining(Generic[Example]):
             hyperparameter_tuning=hyperparameter_tuning,
             ledger=ledger,
             accesses=details.accesses,
-            assumes=details.assumes,
+            assumes=(*details.assumes, *self.view.assumes),
+            private_reads=self.view.unaccounted,
         )
 
     def claim_details(self, name: str) -> claims.ClaimDetails:
         """Returns what the checks of this training add to a claim; `claim` includes it."""
         return self._safeguards.claim_details(name)
+
+    def _agree_on_view(self) -> None:
+        """Lets the first process alone note reads, unless all declare them unused."""
+        declared = self.view.declared_unused
+        self._group.require_agreement({"what is declared of un-noised numbers": declared})
+        if declared and self._group.size > 1:
+            self.view.note("whatever any process shows")
+        if not self._group.is_first:
+            self.view.lock()
 
     def _streams(self) -> tuple[Uniforms, SecretStream]:
         """Returns what draws records, alike in all processes, and what draws noise in this one."""

@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from hushdoc_training.private_view import DRAWN, LOSSES, NONFINITE, PrivateView
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Step:
-    """What a step saw. All of it is private: for the trainer's eyes only.
+    """A step that was taken. All but its number is private: reading it is noted in the view.
 
     Attributes:
         number: From 1.
-        drawn: Records that sampling drew, over all processes.
-        losses: Of the drawn records that this process computed.
-        nonfinite: Among those, records whose gradient was not finite and counted as zero.
+        view: Notes what is read.
     """
 
     number: int
-    drawn: int
-    losses: tuple[float, ...]
-    nonfinite: int
+    view: PrivateView = field(repr=False)
+    _drawn: int = field(repr=False)
+    _losses: tuple[float, ...] = field(repr=False)
+    _nonfinite: int = field(repr=False)
+
+    @property
+    def drawn(self) -> int:
+        """Records that sampling drew, over all processes."""
+        self.view.note(DRAWN)
+        return self._drawn
+
+    @property
+    def losses(self) -> tuple[float, ...]:
+        """Losses of the drawn records that this process computed."""
+        self.view.note(LOSSES)
+        return self._losses
 
     @property
     def loss(self) -> float | None:
-        """The mean loss; None where no record was drawn."""
-        return sum(self.losses) / len(self.losses) if self.losses else None
+        """The mean of these losses; None where no record was drawn."""
+        losses = self.losses
+        return sum(losses) / len(losses) if losses else None
+
+    @property
+    def nonfinite(self) -> int:
+        """Among the same, records whose gradient was not finite and counted as zero."""
+        self.view.note(NONFINITE)
+        return self._nonfinite

@@ -18,6 +18,7 @@ from hushdoc.errors import InputError, PrivacyError
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.ledger.runs import LedgerStatement
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.private_view import Read
 from hushdoc_training.runs.run_folder import Run
 from hushdoc_training.runs.step_log import last_charge, last_head, read_log
 
@@ -88,6 +89,12 @@ class LedgerAccount:
         if self.ledger is None:
             return None
         return self.ledger.statement(self.documents, run_id=self.run_id, charged=charged)
+
+    def note_read(self, read: Read) -> None:
+        """Notes that somebody reads un-noised numbers of the run."""
+        if self.ledger is not None:
+            what, declared = read
+            self.ledger.note_read(self.run_id, what, declared_unused=declared)
 
     def close(self) -> None:
         """Ends the run in its ledger."""

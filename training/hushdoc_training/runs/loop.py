@@ -97,7 +97,7 @@ def train_without_privacy(
 
         def take(number: int) -> None:
             log.charge(number)
-            report.show(number, step(number))
+            report.show(number, loss=step(number))
 
         charged = take_steps(
             charged,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.process_group import Group
 from hushdoc_training.privacy.step import Step
+from hushdoc_training.private_view import EARLY_END, PrivateView, Read
 from hushdoc_training.runs import account as accounts
 from hushdoc_training.runs import gathering, loop, state
 from hushdoc_training.runs.account import LedgerAccount, Terms
@@ -63,6 +64,7 @@ class PrivateRun:
         group: The processes that train together.
         account: Its place in the ledger of its documents, in the first process.
         terms: What it may certify; None where the caller makes the claim.
+        views: What notes its reads of un-noised numbers, in the first process.
     """
 
     folder: Path
@@ -71,6 +73,7 @@ class PrivateRun:
     group: Group
     account: LedgerAccount
     terms: Terms | None
+    views: list[PrivateView] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
     def open(
@@ -135,7 +138,7 @@ class PrivateRun:
             training: Made with this run's `charge`.
             save_every: Seconds between states.
             before: Called with the number of every step before it, to set a learning rate, say.
-            seen: Called after every step.
+            seen: Called after every step; what it reads of it is noted in this folder.
 
         Returns:
             Whether all steps are taken; otherwise the run can be resumed.
@@ -168,6 +171,7 @@ class PrivateRun:
             self.group.first_does(lambda: state.clear_partial(self.folder))
             self.group.first_does(lambda: self._require_same_records(training))
             self._return_to(training)
+            self.keep_reads_of(training.view)
             charged = loop.take_steps(
                 training.charged,
                 self.plan.steps,
@@ -177,6 +181,19 @@ class PrivateRun:
                 agree=lambda *wishes: self._agree(training, *wishes),
             )
         return charged >= self.plan.steps
+
+    def keep_reads_of(self, view: PrivateView) -> None:
+        """Notes in this folder and in its ledger who reads un-noised numbers; `train` does so."""
+        if isinstance(self.charges, StepLog):
+            noted = [Read(**entry["read"]) for entry in self.charges.entries if "read" in entry]
+            view.kept_by(self._keep_read, earlier=noted)
+            self.views.append(view)
+
+    def _keep_read(self, read: Read) -> None:
+        """Writes a read down, in the ledger first, before the number is handed out."""
+        self.account.note_read(read)
+        if isinstance(self.charges, StepLog):
+            self.charges.note(read=read._asdict())
 
     def report(self, *, title: str, quiet: bool = False) -> StepReport:
         """Returns what shows and logs the steps of this run, in its first process."""
@@ -194,6 +211,8 @@ class PrivateRun:
     def claim(self, **changed: Any) -> Claim:
         """Returns the claim of the run and of all that its ledger holds by now.
 
+        It is of unaccounted tuning where un-noised numbers were read and not declared unused.
+
         Raises:
             PrivacyError: This process does not know the ledger.
         """
@@ -204,7 +223,17 @@ class PrivateRun:
                 "Only the run's first process knows what its ledger holds, and a claim without it "
                 "would leave other runs out. Make the claim there."
             )
-        return self.terms.claim(ledger=self.account.statement(self.charges.charged), **changed)
+        if not self.views:
+            self.keep_reads_of(PrivateView())
+        view = self.views[-1]
+        if self.charges.charged < self.plan.steps:
+            view.note(EARLY_END)
+        return self.terms.claim(
+            ledger=self.account.statement(self.charges.charged),
+            assumes=(*changed.pop("assumes", ()), *view.assumes),
+            private_reads=view.unaccounted,
+            **changed,
+        )
 
     @property
     def is_finished(self) -> bool:

@@ -4,12 +4,13 @@
     steps.jsonl     the log: its first line names the run; a private step is charged in it, on the
                     disk, before that step's records are drawn
     state-<step>/   weights and optimizer, to resume from
-    training.png    loss and epsilon over the steps, where training shows its progress
+    training.png    epsilon over the steps, and the loss where it was to be shown
     checkpoint/     what a finished run of a recipe leaves
 
-Log and plot show losses on private records: they stay with the trainer and are no part of what is
-exported. The log is begun before `run.json` is written, so that a run without its log has lost it,
-wherever a kill came.
+Log and plot hold losses on private records only where their owner asked for them, and stay with
+the trainer in any case. Whoever reads such a number by the run's objects is noted in the log, as
+`private_view` says. The log is begun before `run.json` is written, so that a run without its log
+has lost it, wherever a kill came.
 """
 
 from __future__ import annotations

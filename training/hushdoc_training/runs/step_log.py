@@ -7,13 +7,14 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
 from hushdoc.errors import CheckpointError
 from hushdoc.system import terminals
 from hushdoc.system.atomic_files import not_written, write_file
+from hushdoc_training.privacy.step import Step
 
 EPSILON_PAUSE = 20.0
 """The next epsilon waits this many times as long as the last one took to compute."""
@@ -140,7 +141,7 @@ def _entry(line: bytes) -> dict[str, Any] | None:
 
 
 class StepReport:
-    """Shows each step's loss and the epsilon spent so far, logs them, and plots them in the end."""
+    """Shows, logs and in the end plots the epsilon spent so far, and losses where given."""
 
     def __init__(
         self,
@@ -156,10 +157,14 @@ class StepReport:
         self._log, self._plot_path, self._title = log, plot_path, title
         self._progress = Progress(steps, epsilon_after=epsilon_after, quiet=quiet)
 
-    def show(self, step: int, loss: float | None) -> None:
-        """Shows and logs a finished step; `loss` is None for a step without records."""
-        spent = self._progress.show(step, loss=float("nan") if loss is None else loss)
-        self._log.finish(step, loss=loss, epsilon=spent)
+    def show(self, step: int, **losses: float | None) -> None:
+        """Shows and logs a finished step, with its `loss` if given; None where it has none."""
+        spent = self._progress.show(step, **losses)
+        self._log.finish(step, **losses, epsilon=spent)
+
+    def show_step(self, step: Step) -> None:
+        """Shows and logs a private step, with its loss only where its view says so."""
+        self.show(step.number, **({"loss": step.loss} if step.view.shown else {}))
 
     def close(self) -> None:
         """Ends the progress line and draws the plot."""
@@ -192,8 +197,8 @@ class Progress:
         self._due = 0.0
         self._first: int | None = None
 
-    def show(self, step: int, *, loss: float) -> float | None:
-        """Shows step, loss, epsilon and time left where a line is due, and returns that epsilon."""
+    def show(self, step: int, **losses: float | None) -> float | None:
+        """Shows step, losses, epsilon and time left where a line is due; returns that epsilon."""
         if self._first is None:
             self._first = step - 1
         if time.monotonic() < self._due and step != self._total:
@@ -203,7 +208,7 @@ class Progress:
         now = time.monotonic()
         self._due = now + max(self._pause(), EPSILON_PAUSE * (now - began))
         if not self._quiet:
-            self._print(step, loss, spent, now)
+            self._print(step, losses, spent, now)
         return spent
 
     def close(self) -> None:
@@ -216,10 +221,13 @@ class Progress:
             return 10.0
         return 0.2 if self._epsilon_after is None else 1.0
 
-    def _print(self, step: int, loss: float, spent: float | None, now: float) -> None:
+    def _print(
+        self, step: int, losses: Mapping[str, float | None], spent: float | None, now: float
+    ) -> None:
         left = (now - self._started) / (step - (self._first or 0)) * (self._total - step)
         epsilon = "" if spent is None else f"  epsilon {spent:.2f}"
-        line = f"step {step}/{self._total}  loss {loss:.3f}{epsilon}  {_in_words(left)} left"
+        shown = "".join(f"  {name} {_number(loss)}" for name, loss in losses.items())
+        line = f"step {step}/{self._total}{shown}{epsilon}  {_in_words(left)} left"
         print(
             f"\r\x1b[K{line}" if self._terminal else line,
             end="" if self._terminal else "\n",
@@ -229,7 +237,7 @@ class Progress:
 
 
 def plot(path: Path, entries: list[dict[str, Any]], *, title: str) -> None:
-    """Draws loss and epsilon over the steps into a PNG."""
+    """Draws epsilon over the steps into a PNG, and losses where the log holds any."""
     import io
 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -239,19 +247,26 @@ def plot(path: Path, entries: list[dict[str, Any]], *, title: str) -> None:
     figure = Figure(figsize=(7, 4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    losses = [(entry["step"], entry["loss"]) for entry in steps if entry.get("loss") is not None]
-    axes.plot([at for at, _ in losses], [loss for _, loss in losses], color="#0072b2", lw=1.2)
-    axes.set(xlabel="step", ylabel="training loss", title=title)
-    axes.set_ylim(bottom=0)
-    spent = [(entry["step"], entry["epsilon"]) for entry in steps if entry.get("epsilon")]
-    if spent:
-        right = axes.twinx()
-        right.plot([at for at, _ in spent], [value for _, value in spent], color="#d55e00")
-        right.set_ylabel("epsilon spent", color="#d55e00")
-        right.set_ylim(bottom=0)
+    axes.set(xlabel="step", title=title)
+    for drawn, (name, label, color) in enumerate(_curves(steps)):
+        shown = axes.twinx() if drawn else axes
+        points = [(entry["step"], entry[name]) for entry in steps if entry.get(name) is not None]
+        shown.plot([at for at, _ in points], [value for _, value in points], color=color, lw=1.2)
+        shown.set_ylabel(label, color=color)
+        shown.set_ylim(bottom=0)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
     write_file(path, buffer.getvalue())
+
+
+def _curves(steps: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    """Returns name, label and colour of what the steps of a log hold."""
+    known = [("loss", "training loss", "#0072b2"), ("epsilon", "epsilon spent", "#d55e00")]
+    return [curve for curve in known if any(step.get(curve[0]) is not None for step in steps)]
+
+
+def _number(loss: float | None) -> str:
+    return "none" if loss is None else f"{loss:.3f}"
 
 
 def _in_words(seconds: float) -> str:

@@ -23,8 +23,9 @@ from hushdoc_training.crf import private_linear, term_release
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.ledger.ledger import Ledger
-from hushdoc_training.ledger.runs import LedgerStatement
+from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.private_view import PrivateView
 from hushdoc_training.recipes.hashed import private_audits, private_tables
 from hushdoc_training.recipes.hashed.public_texts import PublicText
 from hushdoc_training.recipes.hashed.table_tasks import TableTask
@@ -65,6 +66,7 @@ def protect_documents(
     documents_changed: bool = False,
     accesses: tuple[DataAccess, ...] = (),  # how else the documents are read
     audited: bool = True,  # whether the same training of invented documents is attacked
+    view: PrivateView | None = None,  # notes who reads scores on private documents
 ) -> TableCheckpoint:
     """Trains by DP-SGD with a document as one record, and writes `out/checkpoint`.
 
@@ -97,8 +99,8 @@ def protect_documents(
         training=training,
     )
 
-    def claim_of(ledger: LedgerStatement | None = None) -> Claim:
-        return task.claim(of_plan(ledger=ledger))
+    def claim_of(**known: Any) -> Claim:
+        return task.claim(of_plan(**known))
 
     terms = Terms(
         alone=claim_of(),
@@ -111,6 +113,7 @@ def protect_documents(
     terms.check(plan)
     asked: dict[str, Any] = {"mode": "dp-sgd", "task": task.title, **training}
     run = PrivateRun.open(out, plan, settings=asked, terms=terms)
+    run.keep_reads_of(view or PrivateView())
     run.charge(plan.steps)
     table = task.fit(plan, public, settings)
     attacks = task.attacks(plan, public, settings) if audited else []
@@ -136,6 +139,7 @@ def protect_terms(
     bound: float = BOUND,  # L2 norm of a row, a public constant
     accesses: tuple[DataAccess, ...] = (),  # how else the documents are read
     audited: bool = True,  # whether the same release of invented terms is attacked
+    view: PrivateView | None = None,  # notes who reads scores on private documents
 ) -> TableCheckpoint:
     """Counts, adds noise once and writes `out/checkpoint`.
 
@@ -155,7 +159,7 @@ def protect_terms(
         if audited
         else []
     )
-    claim = private_audits.with_attacks(claim, attacks)
+    claim = claims.with_reads(private_audits.with_attacks(claim, attacks), view or PrivateView())
     made = TableCheckpoint(
         weights=weights,
         transitions=task.transitions().astype(np.float32),

@@ -168,6 +168,8 @@ def document_claim(
     unit_definition: str | None = None,
     training: Mapping[str, Any],
     ledger: LedgerStatement | None = None,
+    assumes: tuple[str, ...] = (),
+    private_reads: tuple[str, ...] = (),
 ) -> Claim:
     """Returns the claim of a table trained under a plan: kind dp, unit document."""
     claim = claims.private(
@@ -177,6 +179,8 @@ def document_claim(
         training=training,
         hyperparameter_tuning=hyperparameter_tuning,
         ledger=ledger,
+        assumes=assumes,
+        private_reads=private_reads,
     )
     guarantees = tuple(
         replace(

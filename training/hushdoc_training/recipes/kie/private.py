@@ -14,6 +14,7 @@ from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.privacy import ownership
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.private_view import PrivateView
 from hushdoc_training.recipes.kie.examples import (
     Example,
     examples_of,
@@ -43,6 +44,7 @@ def private_training(
     *,
     charge: Callable[[int], None],
     device: torch.device,
+    view: PrivateView | None = None,
 ) -> PrivateTraining[Example]:
     """Returns private training by Adam, with all that is not to be trained frozen.
 
@@ -80,6 +82,7 @@ def private_training(
         ),
         tolerance=BF16_TOLERANCE,
         charge=charge,
+        view=view,
     )
 
 

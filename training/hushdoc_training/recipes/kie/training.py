@@ -22,6 +22,7 @@ from hushdoc_training import checkpoint, metrics
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy import claims, trial
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.private_view import PrivateView
 from hushdoc_training.recipes.kie.identity import documents_digest, identity, images_digest
 from hushdoc_training.recipes.kie.private import private_training, unreached
 from hushdoc_training.recipes.kie.records import (
@@ -136,6 +137,7 @@ def train_private(
     resume: bool = False,
     quiet: bool = False,
     device: torch.device | None = None,
+    private_numbers: str = "hidden",  # one of `private_view.MODES`: whether losses are shown
 ) -> Outcome:
     """Trains with differential privacy (DP-Adam) and writes `out/checkpoint`.
 
@@ -152,6 +154,7 @@ def train_private(
             lost.
     """
     device = device or best_device()
+    view = PrivateView.of(private_numbers)
     _require_readable(documents, start)
     _require_public(start)
     claimed_settings = {**described(start), **asdict(settings)}
@@ -179,7 +182,12 @@ def train_private(
         PrivateRun.open,
         out,
         plan,
-        settings={"mode": "private", **asdict(settings), **same},
+        settings={
+            "mode": "private",
+            "private_numbers": private_numbers,
+            **asdict(settings),
+            **same,
+        },
         terms=terms,
         resume=resume,
     )
@@ -189,7 +197,13 @@ def train_private(
     unused = unreached(start)
     # What refuses to train does so before the folder is taken and steps are reserved.
     with private_training(
-        start, documents, plan, settings, charge=lambda step: run.charge(step), device=device
+        start,
+        documents,
+        plan,
+        settings,
+        charge=lambda step: run.charge(step),
+        device=device,
+        view=view,
     ) as training:
         run = open_run()
         _keep_tokenizer(out, start)
@@ -202,7 +216,7 @@ def train_private(
             training,
             save_every=loop.SAVE_EVERY_SECONDS,
             before=lambda number: _decay(training.optimizer, settings, number, plan.steps),
-            seen=lambda step: report.show(step.number, step.loss),
+            seen=report.show_step,
         )
         report.close()
     if finished:
