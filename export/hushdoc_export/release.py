@@ -31,6 +31,7 @@ from hushdoc_export import agreement, graph, parity, quantize, sealing
 from hushdoc_export.agreement import MAX_F1_LOSS, MIN_COSINE, Agreement, Measure
 from hushdoc_export.probes import Inputs, Traceable
 from hushdoc_export.quantize import VARIANTS
+from hushdoc_training import audited_claims
 
 ASSURANCE = "self-attested"
 """Sealing proves who speaks; that training ran as declared is the issuer's word."""
@@ -72,7 +73,13 @@ class Release:
         """Returns a new certificate, as yet without the steps that led to the artifact.
 
         What signing would raise is raised here, before minutes are spent on the graph.
+
+        Raises:
+            PrivacyError: An audit of the claim refutes it.
+            InputError: An audit of what it guarantees has no lower bound.
+            CertificateError: It can't be read back, or its own transcript contradicts it.
         """
+        audited_claims.require_unrefuted(claim)
         certificate = Certificate(
             certificate_id=certificates.new_certificate_id(),
             issued_at=certificates.utc_now(),
@@ -117,6 +124,7 @@ def seal(
         CheckpointError: The exporter can't follow the model, or the model fails on a probe.
         ParityError: The graph does not answer like the model, or the variant not enough.
         CertificateError: The claim can't be certified.
+        PrivacyError: An audit of the claim refutes it.
         LimitExceededError: The weights do not fit into one ONNX file.
         OutputWriteError: The disk is full or not writable; nothing half-written stays.
         MissingExtraError: torch, onnx, onnxscript or onnxruntime is not installed.

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from hushdoc_training.audit import binomial
+from hushdoc_training.audit.binomial import Floats
 
 SHARE = 0.25
 """Share of the canaries that are guessed, half as trained on and half as left out. With 1,000
@@ -58,7 +59,8 @@ class Guesses:
             raise ValueError(
                 f"epsilon is {epsilon!r} and delta {delta!r}; expected at least 0, and 0 to 1."
             )
-        counts = _binomial(self.guesses, epsilon)
+        right = -math.log1p(math.exp(-epsilon))
+        counts = binomial.probabilities(self.guesses, right, right - epsilon)
         tail = float(counts[self.right :].sum())
         below = np.cumsum(counts[: self.right][::-1]) / np.arange(1, self.right + 1)
         helped = 2 * self.canaries * delta * float(below.max(initial=0.0))
@@ -106,12 +108,3 @@ def guessed(scores: Floats, included: npt.NDArray[np.bool_], *, share: float = S
     order = np.argsort(scores, kind="stable")
     right = included[order[len(order) - half :]].sum() + (~included[order[:half]]).sum()
     return Guesses(canaries=len(scores), guesses=2 * half, right=int(right))
-
-
-def _binomial(count: int, epsilon: float) -> Floats:
-    """Returns the probability of 0 to `count` right guesses, each right with e^epsilon : 1."""
-    factorials = np.array([math.lgamma(number + 1) for number in range(count + 1)])
-    right, numbers = -math.log1p(math.exp(-epsilon)), np.arange(count + 1)
-    logs = factorials[count] - factorials - factorials[::-1]
-    found: Floats = np.exp(logs + numbers * right + (count - numbers) * (right - epsilon))
-    return found

@@ -6,7 +6,6 @@ The papers:
             Curves, Biometrics 44, 1988: variance of the area from the placements of each score.
     Obu97   Obuchowski: Nonparametric Analysis of Clustered ROC Curve Data, Biometrics 53, 1997:
             the same where scores come in clusters that are not independent inside.
-    CP34    Clopper, Pearson: The Use of Confidence or Fiducial Limits, Biometrika 26, 1934.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.certificate.audit_reports import Audit
-from hushdoc.errors import needs_extra
+from hushdoc_training.audit.binomial import Floats, clopper_pearson
 
-Scores = npt.NDArray[np.float64]
+Scores = Floats
 Interval = tuple[float, float]
 
 FALSE_POSITIVE_RATE = 0.001
@@ -44,38 +43,40 @@ class Attack:
     num_true: int
     num_false: int
 
-    def audit(self, *, delta: float | None = None) -> Audit:
+    def audit(self, *, delta: float | None = None, error: float = 1 - CONFIDENCE) -> Audit:
         """Returns the record for a certificate; a `delta` adds the epsilon that the rates refute.
 
         Only where the two sets of scores come from neighbouring data sets is that a statement about
-        the certificate's unit.
+        the certificate's unit. `error` is how likely the bound may be wrong; divide it by the
+        number of attacks whose bounds one certificate holds.
         """
-        lower = None if delta is None else self.epsilon_lower(delta)
+        lower = None if delta is None else self.epsilon_lower(delta, error)
         return Audit(
             method=self.method,
             adversary="model-recipient",
             unit=self.unit,
             canaries=self.num_true,
             runs=1,
-            confidence=None if delta is None else CONFIDENCE,
+            confidence=None if delta is None else 1 - error,
             epsilon_lower=lower,
             delta=delta,
             tpr_at_fpr=((self.tpr, self.fpr),),
             auc=self.auc,
         )
 
-    def epsilon_lower(self, delta: float) -> float:
+    def epsilon_lower(self, delta: float, error: float = 1 - CONFIDENCE) -> float:
         """Returns an epsilon below which no guarantee can hold, given both rates.
 
-        Each rate is bounded with half of the error that CONFIDENCE leaves; scores are taken as
+        Each rate is bounded with half of the error, and then holds with the other's bound in both
+        directions: TPR <= e^epsilon FPR + delta, TNR <= e^epsilon FNR + delta. Scores are taken as
         independent. `measured` chooses its threshold by rank among the false scores, where the
-        bound of CP34 is that of the order statistic, so the choice costs nothing.
+        exact bound of a share is that of the order statistic, so the choice costs nothing.
         """
-        error = (1 - CONFIDENCE) / 2
         hits, alarms = round(self.tpr * self.num_true), round(self.fpr * self.num_false)
-        least = clopper_pearson(hits, self.num_true, 2 * error)[0]
-        most = clopper_pearson(alarms, self.num_false, 2 * error)[1]
-        return max(0.0, math.log(max(least - delta, 1e-300) / most))
+        least = clopper_pearson(hits, self.num_true, error)[0]
+        most = clopper_pearson(alarms, self.num_false, error)[1]
+        ratios = ((least - delta, most), (1 - most - delta, 1 - least))
+        return max(0.0, *(math.log(max(part, 1e-300) / whole) for part, whole in ratios))
 
 
 def measured(
@@ -146,12 +147,3 @@ def placements(scores: Scores, others: Scores) -> Scores:
     right = np.searchsorted(ordered, scores, side="right")
     found: Scores = (left + right) / (2 * len(others))
     return found
-
-
-def clopper_pearson(hits: int, total: int, error: float) -> Interval:
-    """Returns the exact interval of a share (CP34); half of the error lies on each side."""
-    with needs_extra("scipy", "crf"):
-        from scipy.stats import beta  # type: ignore[import-untyped]
-    low = 0.0 if hits == 0 else float(beta.ppf(error / 2, hits, total - hits + 1))
-    high = 1.0 if hits == total else float(beta.ppf(1 - error / 2, hits + 1, total - hits))
-    return low, high
