@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+
+from hushdoc.viewing.matching import Runs
+
+_WORD, _SPACE, _OTHER = range(3)
 
 _INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0f]")
 """Characters that are invisible and not of the category Cf (Unicode's property
 Default_Ignorable_Code_Point, in the plane that text is written in)."""
+
+
+MAX_ACCENTS = 30
+"""Accents of one character that are brought into one order."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,8 +36,27 @@ class NormalisedText:
 
 def normalised(text: str) -> str:
     """Returns a text without what redaction disregards."""
-    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    if text.isascii():
+        return text.casefold()
+    plain = "".join(
+        unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", part).casefold())
+        for part in _parts(text)
+    )
     return _INVISIBLE.sub("", "".join(c for c in plain if unicodedata.category(c) != "Cf"))
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yields parts without longer runs of accents, which take the square of their length to order.
+
+    30 is the limit of the Stream-Safe Text Format (UAX 15); no script has as many.
+    """
+    start = accents = 0
+    for place, character in enumerate(text):
+        accents = accents + 1 if unicodedata.combining(character) else 0
+        if accents > MAX_ACCENTS:
+            yield text[start:place]
+            start, accents = place, 1
+    yield text[start:]
 
 
 def bare(text: str) -> str:
@@ -59,22 +87,46 @@ def normalised_with_places(text: str) -> NormalisedText:
     return NormalisedText(text="".join(pieces), starts=tuple(starts), stops=tuple(stops))
 
 
-def places(text: NormalisedText, wanted: str) -> Iterator[tuple[int, int]]:
-    """Yields where normalised words stand as whole words: start and stop in the text's source."""
-    words = wanted.split()
-    if not words:
-        return
-    pattern = re.compile(r"\s+".join(map(re.escape, words)))
-    after = 0
-    while found := pattern.search(text.text, after):
-        start, stop = found.span()
-        if (start == 0 or not in_word(text.text[start - 1])) and (
-            stop == len(text.text) or not in_word(text.text[stop])
-        ):
-            yield text.starts[start], text.stops[stop - 1]
-            after = stop
+def tokens(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yields the pieces of a normalised text with where they start and stop.
+
+    A piece is a run of characters of words, any other character, or whitespace of any length,
+    which is one space.
+    """
+    start = 0
+    for kind, characters in groupby(text, key=_kind):
+        run = "".join(characters)
+        stop = start + len(run)
+        if kind == _OTHER:
+            yield from ((c, place, place + 1) for place, c in enumerate(run, start=start))
         else:
-            after = start + 1
+            yield run if kind == _WORD else " ", start, stop
+        start = stop
+
+
+def _kind(character: str) -> int:
+    if character.isspace():
+        return _SPACE
+    return _WORD if in_word(character) else _OTHER
+
+
+def places(text: NormalisedText, wanted: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+    """Yields where normalised texts stand as whole words, looked for all at once.
+
+    Each comes with its number, and its start and stop in the text's source. The places of one text
+    do not overlap.
+    """
+    located = list(tokens(text.text))
+    pieces = [piece for piece, _, _ in located]
+    asked = [[piece for piece, _, _ in tokens(" ".join(one.split()))] for one in wanted]
+    after = [0] * len(wanted)
+    for number, first, stop in Runs(asked).find(pieces):
+        alone = not (first and in_word(pieces[first - 1][-1])) and not (
+            stop < len(pieces) and in_word(pieces[stop][0])
+        )
+        if alone and first >= after[number]:
+            after[number] = stop
+            yield number, text.starts[located[first][1]], text.stops[located[stop - 1][2] - 1]
 
 
 def _clusters(text: str) -> Iterator[tuple[int, int]]:

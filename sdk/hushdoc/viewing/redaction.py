@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from hushdoc.errors import InputError
 from hushdoc.system import atomic_files
 from hushdoc.viewing import rendition
 from hushdoc.viewing.fields import ViewedField
+from hushdoc.viewing.matching import Covered, Runs
 from hushdoc.viewing.normalised_text import bare, normalised, normalised_with_places, places
 
 if TYPE_CHECKING:
@@ -145,15 +146,32 @@ def _words_of(
         gone[item.page].update(item.word_ids)
         counts[item.label] += 1
     if repeats:
-        runs = sorted({(item.label, _run(document, item)) for item in fields})
-        for number, page in enumerate(document.pages):
-            located = _pieces(page.words, range(len(page.words)))
-            for label, run in runs:
-                for ids in _places(located, run):
-                    if not ids <= gone[number]:
-                        gone[number] |= ids
-                        counts[label] += 1
+        labels: dict[tuple[str, ...], str] = {}
+        for item in sorted(fields, key=_label):
+            labels.setdefault(_run(document, item), item.label)
+        runs = Runs(list(labels))
+        for page, ids in zip(document.pages, gone, strict=True):
+            _remove_repeats(page.words, ids, runs, list(labels.values()), counts)
     return gone
+
+
+def _label(item: ViewedField) -> str:
+    return item.label
+
+
+def _remove_repeats(
+    words: Sequence[Word], gone: set[int], runs: Runs, labels: Sequence[str], counts: Counter[str]
+) -> None:
+    """Adds the words wherever a run of pieces stands, and invisible ones between them."""
+    covered = Covered(len(words))
+    for index in gone:
+        covered.cover(index, index + 1)
+    located = _pieces(words, range(len(words)))
+    for number, first, stop in runs.find(piece for _, piece in located):
+        place = located[first][0], located[stop - 1][0] + 1
+        if covered.cover(*place):
+            counts[labels[number]] += 1
+    gone.update(covered.places())
 
 
 def _no_such(item: ViewedField, found: str) -> InputError:
@@ -174,20 +192,6 @@ def _pieces(words: Sequence[Word], ids: Iterable[int]) -> list[tuple[int, str]]:
     return [
         (index, bare(piece)) for index in ids for piece in normalised(words[index].text).split()
     ]
-
-
-def _places(located: Sequence[tuple[int, str]], run: tuple[str, ...]) -> Iterator[set[int]]:
-    """Yields the words, and invisible ones between them, wherever a run of pieces stands."""
-    pieces = [piece for _, piece in located]
-    start = -1
-    while run:
-        try:
-            start = pieces.index(run[0], start + 1)
-        except ValueError:
-            return
-        stop = start + len(run)
-        if tuple(pieces[start:stop]) == run:
-            yield set(range(located[start][0], located[stop - 1][0] + 1))
 
 
 def _covers(page: Page, ids: Collection[int]) -> list[Box]:
@@ -260,13 +264,18 @@ def _of_text(
         spans.add((item.start, item.stop))
         counts[item.label] += 1
     if repeats:
-        whole = normalised_with_places(text)
+        covered = Covered(len(text))
+        for span in spans:
+            covered.cover(*span)
+        labels: dict[str, str] = {}
         for item in fields:
             wanted = bare(normalised(text[item.start : item.stop]).strip())
-            for start, stop in places(whole, wanted):
-                if not any(first <= start and stop <= last for first, last in spans):
-                    spans.add((start, stop))
-                    counts[item.label] += 1
+            labels.setdefault(wanted, item.label)
+        names = list(labels.values())
+        for number, start, stop in places(normalised_with_places(text), list(labels)):
+            if covered.cover(start, stop):
+                spans.add((start, stop))
+                counts[names[number]] += 1
     parts, last = [], 0
     for start, stop in sorted(spans):
         if start >= last:

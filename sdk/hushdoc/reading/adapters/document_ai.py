@@ -9,10 +9,13 @@ from typing import Any
 from hushdoc.arguments import MalformedError, reading_as
 from hushdoc.document.document import Document
 from hushdoc.document.limits import ReadingLimits
-from hushdoc.errors import UnsupportedFormatError
+from hushdoc.errors import LimitExceededError, UnsupportedFormatError
 from hushdoc.reading.drafting import NOMINAL, Corners, Draft, around, get, number
 
 READER = "document-ai"
+
+MAX_REPEATS = 4
+"""How often tokens together may name the text: otherwise a small file says any amount of it."""
 
 _Item = Mapping[str, Any]
 
@@ -35,9 +38,7 @@ def from_document_ai(
                     f"'{id}' is what Document AI's layout parser wrote, without any page of "
                     "words. Have an OCR processor read the file."
                 )
-            text = found.get("text", "")
-            if not isinstance(text, str):
-                raise MalformedError("its text is no string")
+            text = _Text(found.get("text", ""), id)
             for page in found["pages"]:
                 _add_page(draft, page, text)
     return draft.document()
@@ -55,7 +56,7 @@ def _place(shard: _Item) -> int:
     return _index(get(get(shard, "shardInfo") or {}, "shardIndex") or 0)
 
 
-def _add_page(draft: Draft, page: _Item, text: str) -> None:
+def _add_page(draft: Draft, page: _Item, text: _Text) -> None:
     """Adds a page by its tokens, or by its lines where it has no tokens."""
     size = page.get("dimension") or {}
     extent = (size.get("width") or NOMINAL, size.get("height") or NOMINAL)
@@ -66,11 +67,28 @@ def _add_page(draft: Draft, page: _Item, text: str) -> None:
     for item in page.get("tokens") or found:
         line = bisect_right(starts, _start(item)) - 1
         segment = lines[line][1] if line >= 0 else None
-        draft.line(_said(item, text), _corners(item, extent), segment=segment)
+        draft.line(text.said(item), _corners(item, extent), segment=segment)
 
 
-def _said(item: _Item, text: str) -> str:
-    return "".join(text[start:end] for start, end in _spans(item))
+class _Text:
+    """The text of a document, of which tokens are parts."""
+
+    def __init__(self, text: object, id: str) -> None:
+        if not isinstance(text, str):
+            raise MalformedError("its text is no string")
+        self._text, self._id = text, id
+        self._left = MAX_REPEATS * len(text)
+
+    def said(self, item: _Item) -> str:
+        """Returns the part that an item names; LimitExceededError where items repeat the text."""
+        spans = _spans(item)
+        self._left -= sum(max(0, min(end, len(self._text)) - start) for start, end in spans)
+        if self._left < 0:
+            raise LimitExceededError(
+                f"The tokens of '{self._id}' (document-ai) name its text more than {MAX_REPEATS} "
+                "times over; each character belongs to one. Write the file again."
+            )
+        return "".join(self._text[start:end] for start, end in spans)
 
 
 def _spans(item: _Item) -> list[tuple[int, int]]:
