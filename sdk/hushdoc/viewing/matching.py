@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
 class Runs:
@@ -27,10 +27,12 @@ class Runs:
                 self._run[state] = number
         self._back, self._shorter = self._links()
 
-    def find(self, pieces: Iterable[str]) -> Iterator[tuple[int, int, int]]:
-        """Yields the number of each run that is found, and its first piece and one past its last.
+    def find(
+        self, pieces: Iterable[str], accept: Callable[[int, int], bool] = lambda first, stop: True
+    ) -> Iterator[tuple[int, int, int]]:
+        """Yields the number of the longest run that ends at each place, its first piece and end.
 
-        They come by where they end, the longest first.
+        Shorter ones that end there lie inside it. `accept` is asked with first piece and end.
         """
         state = 0
         for stop, piece in enumerate(pieces, start=1):
@@ -40,8 +42,9 @@ class Runs:
             found = state if self._run[state] is not None else self._shorter[state]
             while found:
                 number = self._run[found]
-                if number is not None:
+                if number is not None and accept(stop - self._lengths[number], stop):
                     yield number, stop - self._lengths[number], stop
+                    break
                 found = self._shorter[found]
 
     def _child(self, state: int, piece: str) -> int:

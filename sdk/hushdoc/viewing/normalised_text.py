@@ -113,20 +113,20 @@ def _kind(character: str) -> int:
 def places(text: NormalisedText, wanted: Sequence[str]) -> Iterator[tuple[int, int, int]]:
     """Yields where normalised texts stand as whole words, looked for all at once.
 
-    Each comes with its number, and its start and stop in the text's source. The places of one text
-    do not overlap.
+    Each comes with its number, and its start and stop in the text's source; one that lies inside
+    another and ends with it is left out.
     """
     located = list(tokens(text.text))
     pieces = [piece for piece, _, _ in located]
     asked = [[piece for piece, _, _ in tokens(" ".join(one.split()))] for one in wanted]
-    after = [0] * len(wanted)
-    for number, first, stop in Runs(asked).find(pieces):
-        alone = not (first and in_word(pieces[first - 1][-1])) and not (
-            stop < len(pieces) and in_word(pieces[stop][0])
-        )
-        if alone and first >= after[number]:
-            after[number] = stop
-            yield number, text.starts[located[first][1]], text.stops[located[stop - 1][2] - 1]
+
+    def alone(first: int, stop: int) -> bool:
+        before = first > 0 and in_word(pieces[first - 1][-1])
+        after = stop < len(pieces) and in_word(pieces[stop][0])
+        return not before and not after
+
+    for number, first, stop in Runs(asked).find(pieces, alone):
+        yield number, text.starts[located[first][1]], text.stops[located[stop - 1][2] - 1]
 
 
 def _clusters(text: str) -> Iterator[tuple[int, int]]:
