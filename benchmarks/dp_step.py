@@ -204,6 +204,7 @@ def take_whole_steps(
     kind: str, rows: int, size: int, *, quick: bool, device: str
 ) -> dict[str, Any]:
     """Takes private and normal steps in turn, each on a model of its own."""
+    from hushdoc_training.randomness import lattice
     from hushdoc_training.randomness.secret_stream import SecretStream
 
     plain = accumulating_step(workload(kind, rows, size, quick=quick, device=device))
@@ -216,8 +217,9 @@ def take_whole_steps(
                 if number:  # the first is for warming up
                     seconds[arm].setdefault(str(batches), []).append(took)
     stream = SecretStream()
-    shapes = [parameter.shape for parameter in model.parameters()]
-    draw = lambda: [stream.normal_tensor(shape, std=1.0).to(device) for shape in shapes]  # noqa: E731
+    sizes = [parameter.numel() for parameter in model.parameters()]
+    grid = lattice.of_sums(clipping_norm=1.0, noise_multiplier=1.0, numbers=sum(sizes))
+    draw = lambda: [grid.noise(stream, (size,)) for size in sizes]  # noqa: E731
     return {**seconds, "noise": [timed(draw, device) for _ in range(2 if quick else 5)]}
 
 

@@ -42,7 +42,7 @@ def metered(steps: int = 3, **changed: Any) -> Meter:
         meter.noised(
             std=told["multiplier"] * told["norm"],
             origin=told["noise"],
-            distribution="gaussian-float32",
+            distribution="gaussian",
         )
         meter.divided(told["divisor"])
     return meter

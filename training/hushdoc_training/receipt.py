@@ -24,13 +24,22 @@ SOURCES = ("operating-system", "given", "unknown")
 """Where the key of a random stream came from. `given`: a caller passed it; `unknown`: the stream is
 not one of ours, so nothing is known of it."""
 
+_ADDED = (
+    "sums and noise are whole steps of a public grid and are added exactly; rounding sums to it, "
+    "and the error of adding up float32 gradients, is part of the sensitivity; "
+)
+_FLOAT32 = (
+    "where gradients are computed in float32, how one record changes the rounding of others in the "
+    "same pass is not covered by the guarantee"
+)
 NOISE_DISTRIBUTIONS = {
-    "gaussian-float32": (
-        "noise drawn in float64, added in float32; rounding is not covered by the guarantee"
+    "gaussian": (
+        f"{_ADDED}noise is a Gaussian computed in float64 from 53-bit uniforms and rounded to the "
+        f"grid, without what lies beyond 8.5 deviations; {_FLOAT32}"
     ),
-    "gaussian-float64": (
-        "noise drawn and added in float64, cells rounded to float32 at the end; rounding of the "
-        "noise is not covered by the guarantee"
+    "discrete-gaussian": (
+        f"{_ADDED}noise is a discrete Gaussian, drawn in integers by comparison with thresholds of "
+        f"128 bits; {_FLOAT32}"
     ),
 }
 """What noise was drawn from and how it was added, with the certificate's words on its rounding."""

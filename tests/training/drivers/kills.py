@@ -12,9 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.randomness.secret_stream import Floats, SecretStream
 
 
 def shoot(driver: str, *arguments: object, timeout: float) -> dict[str, Any]:
@@ -61,13 +59,12 @@ class WitnessedNoise(SecretStream):
         super().__init__()
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    def normal_tensor(self, shape: tuple[int, ...], *, std: float) -> torch.Tensor:
+    def lattice_noise(self, shape: tuple[int, ...], **law: Any) -> Floats:
         os.write(self._descriptor, b"draw\n")
-        noise = super().normal_tensor(shape, std=std)
-        # A shard may be one number, and among hundreds of float32 two are alike one day. With four
-        # more numbers of the stream, only a stream that is drawn again repeats itself.
-        drawn = torch.cat([noise.flatten(), super().normal_tensor((4,), std=1.0)])
-        digest = hashlib.sha256(drawn.numpy().tobytes()).hexdigest()
+        noise = super().lattice_noise(shape, **law)
+        # A shard may be one number, and among hundreds of integers two are alike one day. With four
+        # more words of the stream, only a stream that is drawn again repeats itself.
+        digest = hashlib.sha256(noise.tobytes() + self.bits(4).tobytes()).hexdigest()
         os.write(self._descriptor, f"{digest}\n".encode())
         return noise
 

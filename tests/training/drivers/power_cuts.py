@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
-import torch
 from private_simulator import known
 
 from hushdoc_training.privacy.engine import PrivateTraining
-from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.randomness.secret_stream import Floats, SecretStream
 
 
 class PowerCut(BaseException):
@@ -22,12 +22,12 @@ def cut_noise(monkeypatch: pytest.MonkeyPatch, *, at: int) -> None:
     left = 2 * (at - 1)  # the layer has a weight and a bias
 
     class Cut(SecretStream):
-        def normal_tensor(self, shape: tuple[int, ...], *, std: float) -> torch.Tensor:
+        def lattice_noise(self, shape: tuple[int, ...], **law: Any) -> Floats:
             nonlocal left
             left -= 1
             if left < 0:
                 raise PowerCut
-            return super().normal_tensor(shape, std=std)
+            return super().lattice_noise(shape, **law)
 
     monkeypatch.setattr(PrivateTraining, "_streams", known(noise=Cut()))
 

@@ -18,7 +18,7 @@ from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.private_view import PrivateView
 from hushdoc_training.randomness.sampling import Uniforms
-from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.randomness.secret_stream import Floats, SecretStream
 
 CLIP = 0.1
 DIVISOR = 4
@@ -41,8 +41,8 @@ def make_plan(**changed: Any) -> PrivacyPlan:
 class Silent(SecretStream):
     """Noise of zero, so that the clipped sum itself can be seen."""
 
-    def normal_tensor(self, shape: tuple[int, ...], *, std: float) -> torch.Tensor:
-        return torch.zeros(shape)
+    def lattice_noise(self, shape: tuple[int, ...], **law: Any) -> Floats:
+        return np.zeros(shape)
 
 
 class Scripted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -29,7 +30,7 @@ from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.physical import PADDING, pack
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness import dropout_seeds
-from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.randomness.secret_stream import Floats, SecretStream
 
 PLAN = PrivacyPlan.calibrated(
     epsilon=8, sampling_rate=0.3, steps=4, expected_records=4, accountant="rdp"
@@ -97,9 +98,9 @@ def test_a_step_is_charged_before_a_record_is_read_or_noise_is_drawn() -> None:
     losses = squares(model)
 
     class Noted(Silent):
-        def normal_tensor(self, shape: tuple[int, ...], *, std: float) -> torch.Tensor:
+        def lattice_noise(self, shape: tuple[int, ...], **law: Any) -> Floats:
             events.append("noise")
-            return super().normal_tensor(shape, std=std)
+            return super().lattice_noise(shape, **law)
 
     def noted(examples: list[torch.Tensor]) -> torch.Tensor:
         events.append("examples")

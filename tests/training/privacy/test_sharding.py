@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 import sharded_driver
 import torch
-from private_simulator import make_plan
 from sharded_driver import BLOCKS, CLIP, SIZE, Language
 
+from hushdoc_training.randomness import lattice
 from hushdoc_training.randomness.secret_stream import SecretStream
 
 pytestmark = pytest.mark.timeout(900)  # two processes on one core that is busy besides
@@ -140,14 +141,21 @@ def test_sums_are_as_large_as_the_shards(found_by_each: FoundByEach, way: str) -
 
 def test_each_process_draws_the_noise_of_its_shard(ranks: Ranks) -> None:
     streams = [SecretStream(key=bytes([rank]) * 32) for rank in range(SIZE)]
-    std = make_plan(noise_multiplier=3.0).noise_multiplier
+    grid = lattice.of_sums(
+        clipping_norm=CLIP,
+        noise_multiplier=3.0,
+        numbers=sum(value.numel() for value in Language().parameters()),
+    )
     for name, value in Language().named_parameters():
-        shapes = [chunk.shape for chunk in value.chunk(SIZE)]
-        drawn = [
-            stream.normal_tensor(s, std=std) for stream, s in zip(streams, shapes, strict=True)
-        ]
+        shapes = [tuple(chunk.shape) for chunk in value.chunk(SIZE)]
+        drawn = np.concatenate(
+            [grid.noise(stream, shape) for stream, shape in zip(streams, shapes, strict=True)]
+        )
         torch.testing.assert_close(
-            ranks[0]["noise"]["known"][name], torch.cat(drawn), rtol=1e-4, atol=2e-3
+            ranks[0]["noise"]["known"][name],
+            torch.from_numpy(drawn * grid.step / CLIP).float(),
+            rtol=1e-4,
+            atol=2e-3,
         )
 
 

@@ -6,43 +6,55 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-import torch
 from scipy import stats
 
 from hushdoc.errors import PrivacyError
-from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.randomness.lattice import DISTRIBUTIONS
+from hushdoc_training.randomness.secret_stream import Floats, SecretStream
 
 
-def test_is_normal_with_the_stated_spread() -> None:
-    noise = SecretStream(key=bytes(32)).normal_tensor((400_000,), std=2.5)
+def drawn(
+    stream: SecretStream, count: int, *, width: float = 1e6, distribution: str = "discrete-gaussian"
+) -> Floats:
+    return stream.lattice_noise((count,), width=width, distribution=distribution)
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_noise_is_normal_with_the_stated_spread(distribution: str) -> None:
+    noise = drawn(SecretStream(key=bytes(32)), 400_000, width=2.5e6, distribution=distribution)
     # Independent implementation of the distribution: scipy's Kolmogorov-Smirnov test. The key is
     # fixed, so the p-value is too.
-    assert stats.kstest(noise.numpy() / 2.5, "norm").pvalue > 0.01
-    assert float(noise.std()) == pytest.approx(2.5, rel=0.01)
-    assert abs(float(noise.mean())) < 5 * 2.5 / math.sqrt(400_000)
+    assert stats.kstest(noise / 2.5e6, "norm").pvalue > 0.01
+    assert float(noise.std()) == pytest.approx(2.5e6, rel=0.01)
+    assert abs(float(noise.mean())) < 5 * 2.5e6 / math.sqrt(400_000)
+    assert np.array_equal(noise, np.rint(noise))
+    assert len(np.unique(noise % 64)) == 64
 
 
-def test_neighbouring_values_and_draws_are_independent() -> None:
+def test_a_rounded_gaussian_has_no_minus_zero() -> None:
+    """It would show the sign of a zero that it is added to."""
+    noise = drawn(SecretStream(key=bytes(32)), 10_000, width=0.3, distribution="gaussian")
+    assert (noise == 0).sum() > 5000
+    assert not np.signbit(noise[noise == 0]).any()
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_neighbouring_values_and_draws_are_independent(distribution: str) -> None:
     stream = SecretStream(key=bytes(32))
-    first, second = (
-        stream.normal_tensor((200_000,), std=1.0),
-        stream.normal_tensor((200_000,), std=1.0),
-    )
+    first, second = (drawn(stream, 200_000, distribution=distribution) for _ in range(2))
     for left, right in (
         (first, second),
         (first[:-1], first[1:]),
         (first[:100_000], first[100_000:]),
     ):
-        assert abs(float(torch.corrcoef(torch.stack([left, right]))[0, 1])) < 0.015
+        assert abs(np.corrcoef(left, right)[0, 1]) < 0.015
 
 
 def test_every_stream_is_different_unless_a_test_gives_its_key() -> None:
-    assert not torch.equal(
-        SecretStream().normal_tensor((8,), std=1.0), SecretStream().normal_tensor((8,), std=1.0)
-    )
+    assert not np.array_equal(drawn(SecretStream(), 8), drawn(SecretStream(), 8))
     key = bytes(range(32))
     one, other = SecretStream(key=key), SecretStream(key=key)
-    assert torch.equal(one.normal_tensor((3, 5), std=1.0), other.normal_tensor((3, 5), std=1.0))
+    assert np.array_equal(drawn(one, 15), drawn(other, 15))
 
 
 def test_uniforms_are_uniform_and_never_zero() -> None:
@@ -59,10 +71,9 @@ def test_processes_with_one_secret_draw_alike_and_others_do_not() -> None:
     assert not np.array_equal(first, SecretStream(key=bytes(32)).uniforms(1000))
 
 
-def test_arrays_and_tensors_are_the_same_normals() -> None:
-    array = SecretStream(key=bytes(32)).normals((3, 5))
-    tensor = SecretStream(key=bytes(32)).normal_tensor((3, 5), std=2.0)
-    assert np.allclose(2.0 * array, tensor.numpy(), rtol=1e-6, atol=0)
+def test_normals_are_normal() -> None:
+    values = SecretStream(key=bytes(32)).normals((1000, 200))
+    assert stats.kstest(values.ravel(), "norm").pvalue > 0.01
 
 
 def in_a_fork(draw: Callable[[], bytes]) -> bytes:
@@ -85,14 +96,14 @@ def test_a_forked_process_never_repeats_the_noise(monkeypatch: pytest.MonkeyPatc
     # The operating system's own bytes: those that all tests get would repeat themselves in forks.
     monkeypatch.setattr(os, "urandom", os.getrandom)
     stream = SecretStream()
-    stream.normal_tensor((3,), std=1.0)
+    drawn(stream, 3)
 
     def draw() -> bytes:
-        return stream.normal_tensor((8,), std=1.0).numpy().tobytes()
+        return drawn(stream, 8).tobytes()
 
-    drawn = [in_a_fork(draw), in_a_fork(draw), draw()]
-    assert [len(one) for one in drawn] == [32] * 3
-    assert len(set(drawn)) == 3
+    found = [in_a_fork(draw), in_a_fork(draw), draw()]
+    assert [len(one) for one in found] == [64] * 3
+    assert len(set(found)) == 3
 
 
 def test_a_forked_process_never_repeats_the_draw_of_records() -> None:
@@ -108,9 +119,10 @@ def test_a_forked_process_never_repeats_the_draw_of_records() -> None:
     assert len(draw()) == 64
 
 
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (0,), (2, 3, 5), (2**21 + 3,)])
-def test_any_shape(shape: tuple[int, ...]) -> None:
-    noise = SecretStream(key=bytes(32)).normal_tensor(shape, std=1.0)
+def test_any_shape(shape: tuple[int, ...], distribution: str) -> None:
+    stream = SecretStream(key=bytes(32))
+    noise = stream.lattice_noise(shape, width=1000.0, distribution=distribution)
     assert noise.shape == shape
-    assert bool(torch.isfinite(noise).all())
-    assert bool((SecretStream().normal_tensor(shape, std=0.0) == 0).all())
+    assert bool(np.isfinite(noise).all())

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from kie_training import OUTPUT, train_private
 from power_cuts import PowerCut, power_cut
 from private_simulator import known
@@ -21,7 +20,7 @@ from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
-from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.randomness.secret_stream import Floats, SecretStream
 from hushdoc_training.recipes.kie import start
 from hushdoc_training.runs import account as budget
 from hushdoc_training.runs import ledger_audit, loop
@@ -136,10 +135,10 @@ def test_every_draw_is_charged_in_the_ledger_before_and_in_the_log(
     seen: list[tuple[int, int]] = []
 
     class WitnessedNoise(SecretStream):
-        def normal_tensor(self, shape: tuple[int, ...], *, std: float) -> torch.Tensor:
+        def lattice_noise(self, shape: tuple[int, ...], **law: Any) -> Floats:
             logged = sum("charge" in entry for entry in read_log(tmp_path / "run" / "steps.jsonl"))
             seen.append((only(ledger).charged, logged))
-            return super().normal_tensor(shape, std=std)
+            return super().lattice_noise(shape, **law)
 
     monkeypatch.setattr(PrivateTraining, "_streams", known(noise=WitnessedNoise()))
     train("run")

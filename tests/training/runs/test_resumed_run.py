@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from torch import nn
 
 from hushdoc.errors import CheckpointError, OutputExistsError, PrivacyError
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.randomness.secret_stream import Floats
 from hushdoc_training.runs.private_run import PrivateRun
 from hushdoc_training.runs.step_log import StepLog, read_log
 
@@ -27,12 +29,12 @@ def interrupted_run(folder: Path, *, stop_after: int, resume: bool = False) -> n
     left = stop_after
 
     class Cut(Silent):
-        def normal_tensor(self, shape: tuple[int, ...], *, std: float) -> torch.Tensor:
+        def lattice_noise(self, shape: tuple[int, ...], **law: Any) -> Floats:
             nonlocal left
             left -= 1
             if left < 0:
                 raise KeyboardInterrupt
-            return super().normal_tensor(shape, std=std)
+            return super().lattice_noise(shape, **law)
 
     with training(
         model,

@@ -2,21 +2,23 @@
 
 Contract, from which the guarantee follows. In every step each record is drawn by its own coin; the
 gradient of all its items, for rows and transitions together, is scaled down to an L2 norm of at
-most the clipping norm; the gradients are added up; every one of the R x d cells and every
-transition receives Gaussian noise of `noise_multiplier` clipping norms; the sum is divided by a
-constant. Row scales, start and settings are public. What is released is an average of iterates.
+most the clipping norm and cut off to whole steps of a public grid; the gradients are added up;
+every one of the R x d cells and every transition receives integer noise of `noise_multiplier`
+clipping norms; the sum is divided by a constant. Row scales, start and settings are public. What is
+released is an average of iterates: a function of whole numbers, by the same line for every cell.
 
 Most cells are read by no record. Noise that falls on such a cell is never looked at in training, so
-the sum of all its draws, which is again normal, is drawn once at the end. Nobody who sees the
-result can tell: its distribution is the same, cell for cell, as if every draw had been made in
-its step.
+the sum of all its draws is drawn once at the end. Nobody who sees the result can tell: a sum of
+discrete Gaussians, each some times as wide as the multiples that it is counted in, is the discrete
+Gaussian of the added variances (`integer_noise`), so its distribution is the same, cell for cell
+and bit for bit, as if every draw had been made in its step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +26,16 @@ import numpy.typing as npt
 from hushdoc.hashing import Features
 from hushdoc.labels import OUTSIDE
 from hushdoc_training.crf.chain import Gradient, Numbers, RecordSet, gradients, record_set
+from hushdoc_training.randomness import lattice
 from hushdoc_training.randomness.secret_stream import SecretStream
 
 Floats = npt.NDArray[np.float64]
 
 UNSEEN_SCALE = 0.02
 """Scale of rows that comparable public text does not use, as a share of the largest."""
+
+_SLACK = 1e-9
+"""Every gradient is shorter by this share: no rounding in float64 lifts one above the norm."""
 
 _CHUNK_ROWS = 1 << 18
 _CHUNK_RECORDS = 1 << 10
@@ -193,9 +199,11 @@ class Training:
         self._settings, self._stream = settings, stream
         d = len(start.tags)
         self._scales = start.scales[data.rows][:, None]
-        self.rows = np.zeros((len(data.rows), d))
+        self._begun: Floats | float = 0.0
         if start.weights is not None:
-            self.rows += start.weights[data.rows] / self._scales
+            self._begun = start.weights[data.rows] / self._scales
+        # How far the steps went, in whole steps of the grid as long as they are private.
+        self._went = np.zeros((len(data.rows), d))
         self._moves = np.zeros((d, d))
         self._emphasis = np.array(
             [1.0 if tag == OUTSIDE else settings.emphasis for tag in start.tags]
@@ -204,10 +212,22 @@ class Training:
         self._rate = (
             settings.total_learning_rate / plan.steps / plan.expected_records / plan.clipping_norm
         )
+        self._lattice = lattice.of_truncated(
+            norm=plan.clipping_norm, noise_multiplier=plan.noise_multiplier
+        )
+
+    @property
+    def rows(self) -> Floats:
+        """The rows that are read, in units of their scales, shape [read, d]."""
+        return self._begun - self._rate * self._lattice.step * self._went
+
+    @rows.setter
+    def rows(self, rows: Floats) -> None:
+        self._went = (self._begun - rows) / (self._rate * self._lattice.step)
 
     def run(self) -> PrivateTable:
         """Takes all steps and returns a whole table."""
-        rows, transitions = self.learn()
+        rows, transitions = self._take_steps()
         return PrivateTable(
             weights=self._whole(rows),
             transitions=transitions.astype(np.float32),
@@ -216,27 +236,30 @@ class Training:
 
     def learn(self) -> tuple[Floats, Floats]:
         """Takes all steps and returns the mean of the last iterates: read rows, transitions."""
-        rows, moves = np.zeros_like(self.rows), np.zeros_like(self._moves)
-        for step in range(self._plan.steps):
-            self.step()
-            if step >= self._plan.steps - self._num_averaged:
-                rows += self.rows / self._num_averaged
-                moves += self._moves / self._num_averaged
-        return rows * self._scales, self._transitions(moves)
+        rows, transitions = self._take_steps()
+        return self._released(rows, self._data.rows), transitions
 
     def step(self) -> None:
         """Takes one step."""
         rows, moves = self._clipped_sum()
-        std = self._plan.noise_multiplier * self._plan.clipping_norm
-        rows += std * self._stream.normals(rows.shape)
-        moves += std * self._stream.normals(moves.shape)
-        self.rows -= self._rate * rows
+        self._went += rows + self._lattice.noise(self._stream, rows.shape)
+        moves += self._lattice.noise(self._stream, moves.shape)
         if self._settings.transition_scale:
-            self._moves -= self._rate * moves
+            self._moves += moves
+
+    def _take_steps(self) -> tuple[Floats, Floats]:
+        """Returns how far the averaged iterates went, added up, and the mean's transitions."""
+        rows, moves = np.zeros_like(self._went), np.zeros_like(self._moves)
+        for step in range(self._plan.steps):
+            self.step()
+            if step >= self._plan.steps - self._num_averaged:
+                rows += self._went
+                moves += self._moves
+        return rows, self._transitions(moves / self._num_averaged)
 
     def _clipped_sum(self) -> tuple[Floats, Floats]:
-        """Returns the sum of the drawn records' gradients, none above the clipping norm."""
-        rows, moves = np.zeros_like(self.rows), np.zeros_like(self._moves)
+        """Returns the sum of the drawn records' gradients in whole steps, each clipped."""
+        rows, moves = np.zeros_like(self._went), np.zeros_like(self._moves)
         drawn = self._stream.uniforms(len(self._data.records)) <= self._plan.sampling_rate
         numbers = np.flatnonzero(drawn).tolist()
         scaled = self.rows * self._scales
@@ -260,33 +283,33 @@ class Training:
         norm = float(np.sqrt(np.square(own).sum() + np.square(pairs).sum()))
         if not np.isfinite(norm):
             return np.zeros_like(own), np.zeros_like(pairs)
-        factor = self._plan.clipping_norm / max(norm, self._plan.clipping_norm)
-        return own * factor, pairs * factor
+        factor = self._plan.clipping_norm / max(norm, self._plan.clipping_norm) * (1 - _SLACK)
+        step = self._lattice.step
+        return lattice.truncated(own * factor, step), lattice.truncated(pairs * factor, step)
 
     def _transitions(self, moves: Floats) -> Floats:
-        return self._start.transitions + self._settings.transition_scale * moves
+        worth = self._settings.transition_scale * self._rate * self._lattice.step
+        return self._start.transitions - worth * moves
 
     def _whole(self, rows: Floats) -> npt.NDArray[np.float32]:
-        """Returns the whole table: rows in its own units, and the noise of those not read."""
+        """Returns the whole table: rows that were read, and the noise of those that were not."""
         total, d = len(self._start.scales), len(self._start.tags)
+        unread = self._lattice.added(self._shares())
         table = np.empty((total, d), dtype=np.float32)
         for first in range(0, total, _CHUNK_ROWS):
             part = slice(first, min(total, first + _CHUNK_ROWS))
-            noise = self._stream.normals((part.stop - first, d)) * self._noise_of_unread()
-            noise *= self._start.scales[part][:, None]
-            table[part] = (
-                noise if self._start.weights is None else noise + self._start.weights[part]
-            )
-        table[self._data.rows] = rows
+            noise = unread.noise(self._stream, (part.stop - first, d))
+            table[part] = self._released(noise, part)
+        table[self._data.rows] = self._released(rows, self._data.rows)
         return table
 
-    def _noise_of_unread(self) -> float:
-        """Returns the deviation that all steps leave in a parameter that no record reads.
+    def _released(self, went: Floats, part: slice | npt.NDArray[Any]) -> Floats:
+        """Returns rows in the table's own units, from how far all averaged iterates went."""
+        worth = self._rate * self._lattice.step / self._num_averaged
+        moved: Floats = went * (-worth * self._start.scales[part][:, None])
+        return moved if self._start.weights is None else moved + self._start.weights[part]
 
-        The noise of step k is part of the iterates from k on, so of min(1, (T - k) / A) of the A
-        averaged ones; variances of independent draws add up.
-        """
-        steps = np.arange(self._plan.steps)
-        shares = np.minimum(1.0, (self._plan.steps - steps) / self._num_averaged)
-        std = self._plan.noise_multiplier * self._plan.clipping_norm * self._rate
-        return float(std * np.sqrt(np.square(shares).sum()))
+    def _shares(self) -> npt.NDArray[np.int64]:
+        """Returns how many of the averaged iterates the noise of each step is part of."""
+        left = self._plan.steps - np.arange(self._plan.steps)
+        return np.minimum(self._num_averaged, left)

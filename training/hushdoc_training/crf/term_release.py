@@ -20,7 +20,11 @@ from hushdoc import hashing
 from hushdoc.accounting.mechanism import Gaussian
 from hushdoc.hashing import Clusters, FeatureScheme
 from hushdoc_training.crf.chain import Floats
+from hushdoc_training.randomness import lattice
 from hushdoc_training.randomness.secret_stream import SecretStream
+
+_SLACK = 1e-9
+"""Rows are shorter by this share, so that rounding in float64 lifts none out of the ball."""
 
 _CHUNK_ROWS = 1 << 18
 
@@ -51,15 +55,18 @@ def released(
 ) -> npt.NDArray[np.float32]:
     """Returns the table with noise on every cell, those where nothing was learned included.
 
-    Rows are drawn back to the ball first, so that rounding to single precision can't have left it.
+    Rows are drawn back to the ball first and cut off to whole steps of a public grid, so that no
+    rounding leaves it; the noise is integers. Cells are multiples of the grid's step.
     """
     if not (math.isfinite(noise_std) and noise_std > 0):
         raise ValueError(f"noise_std is {noise_std}; expected a positive number.")
+    grid = lattice.of_truncated(norm=table.bound, noise_multiplier=noise_std / table.bound)
     made = np.empty_like(table.weights)
     for first in range(0, len(made), _CHUNK_ROWS):
         part = slice(first, first + _CHUNK_ROWS)
-        rows = projected(table.weights[part].astype(np.float64), table.bound)
-        made[part] = rows + noise_std * stream.normals(rows.shape)
+        rows = projected(table.weights[part].astype(np.float64), table.bound) * (1 - _SLACK)
+        steps = lattice.truncated(rows, grid.step) + grid.noise(stream, rows.shape)
+        made[part] = steps * grid.step
     return made
 
 

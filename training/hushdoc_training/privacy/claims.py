@@ -18,7 +18,8 @@ from hushdoc.certificate.claim import (
 from hushdoc_training.ledger.runs import LedgerStatement
 from hushdoc_training.privacy.plan import PROFILE_DELTAS, UNIT_DEFINITIONS, PrivacyPlan, Spending
 from hushdoc_training.private_view import PrivateView
-from hushdoc_training.randomness.secret_stream import FLOATING_POINT, RNG
+from hushdoc_training.randomness.secret_stream import RNG
+from hushdoc_training.receipt import NOISE_DISTRIBUTIONS
 
 TRANSCRIPT = "training"
 OBSERVES = "the final weights and everything else in the artifact"
@@ -176,7 +177,7 @@ def _guarantee(
         sampling_as_implemented="poisson",
         hyperparameter_tuning=tuning,
         rng="csprng",
-        floating_point=FLOATING_POINT,
+        floating_point=NOISE_DISTRIBUTIONS["gaussian"],
     )
 
 

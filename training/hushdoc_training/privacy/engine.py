@@ -2,11 +2,11 @@
 
 Contract, from which the guarantee follows. Every record joins every step by a random draw of its
 own. The gradients of all its examples are added up and clipped once; clipped gradients are added up
-over all physical batches and processes; noise of the plan's scale is added once, also where no
-record was drawn; the sum is divided by the plan's public constant. A step is charged before its
-records are drawn, and no more steps are taken than the plan has. The accounting event and the claim
-come from the same plan. A loss may depend on its own example alone; that and the clipper are tested
-beforehand, and `safeguards` holds every other condition.
+over all physical batches and processes and rounded to a public grid; noise of the plan's scale is
+added once, also where no record was drawn; the sum is divided by the plan's public constant. A step
+is charged before its records are drawn, and no more steps are taken than the plan has. The
+accounting event and the claim come from the same plan. A loss may depend on its own example alone;
+that and the clipper are tested beforehand, and `safeguards` holds every other condition.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.process_group import Group
 from hushdoc_training.privacy.safeguards import Safeguards
 from hushdoc_training.privacy.step import Step
-from hushdoc_training.privacy.summing import noised, share_of, sum_clipped
+from hushdoc_training.privacy.summing import Sums, noised, share_of, sum_clipped
 from hushdoc_training.private_view import EARLY_END, NONFINITE, PrivateView
+from hushdoc_training.randomness import lattice
+from hushdoc_training.randomness.lattice import SUMMED_IN_FLOAT32, Lattice
 from hushdoc_training.randomness.sampling import Uniforms, poisson_sample
 from hushdoc_training.randomness.secret_stream import SecretStream, origin_of
 
@@ -68,6 +70,7 @@ class PrivateTraining(Generic[Example]):
         trial_records: Sequence[Sequence[Example]] | None = None,
         trial_losses: ExampleLosses[Example] | None = None,
         tolerance: float = 1e-3,
+        noise_distribution: str | None = None,
         charge: Callable[[int], None] | None = None,
         processes: Any = None,
         fingerprint: Callable[[Example], object] | None = None,
@@ -97,6 +100,8 @@ class PrivateTraining(Generic[Example]):
             trial_losses: The losses without their own randomness, for the self-test, if they have
                 any; dropout is turned off for it anyway. The claim declares what is then assumed.
             tolerance: Of the self-test; 1e-3 is for float32, 3e-2 for bfloat16.
+            noise_distribution: One of `lattice.DISTRIBUTIONS`; by default "discrete-gaussian" up
+                to a million trained numbers, and "gaussian", which is faster, beyond.
             charge: Writes down step number n for good; the step is taken when it returns.
             processes: torch.distributed's group, if only some processes train this model.
             fingerprint: Returns what stands for an example where records are compared, over
@@ -152,6 +157,7 @@ class PrivateTraining(Generic[Example]):
                 length=length,
                 max_examples=max_examples,
             )
+            self._lattice = self._lattice_of(noise_distribution, max_examples)
         except BaseException:
             self.close()
             raise
@@ -326,26 +332,46 @@ class PrivateTraining(Generic[Example]):
             return SecretStream(), SecretStream()
         return SecretStream(key=self._group.secret()), SecretStream()
 
+    def _lattice_of(self, distribution: str | None, max_examples: int) -> Lattice:
+        """Returns the grid of sums and noise, and begins sums whose error it allows for."""
+        sharded = self._safeguards.is_sharded
+        of_pass = max_examples * (self._group.size if sharded else 1)
+        at_once = max(SUMMED_IN_FLOAT32, of_pass)
+        self._sums = Sums(
+            self._clipper, at_once=at_once, records_of_pass=of_pass if sharded else None
+        )
+        made = lattice.of_sums(
+            clipping_norm=self._plan.clipping_norm,
+            noise_multiplier=self._plan.noise_multiplier,
+            numbers=sum(value.numel() for value in self._safeguards.parameters.values()),
+            distribution=distribution,
+            parts=1 if sharded else self._group.size,
+            records_at_once=at_once,
+        )
+        self._group.require_agreement({"the grid of sums and noise": made})
+        return made
+
     def _sum_clipped(self, drawn: Sequence[int]) -> tuple[list[float], int]:
         """Leaves the clipped sum of this process's share in the clipper."""
-        self._clipper.clear()
+        self._sums.clear()
         records = [self._records[index] for index in drawn]
         require_examples(records)
         sharded = self._safeguards.is_sharded
         packed = share_of(records, self._records, self._pack, self._group, sharded=sharded)
         with self._safeguards.around_passes() as losses:
-            return sum_clipped(self._clipper, packed, losses, self._group, sharded=sharded)
+            return sum_clipped(self._sums, packed, losses, self._group, sharded=sharded)
 
     def _add_noise_and_update(self) -> None:
         """Adds noise once, sums over processes, divides by the public constant, and steps."""
         parameters = self._safeguards.parameters
         for name, parameter in parameters.items():
             parameter.grad = noised(
-                self._clipper.sums[name],
+                self._sums.total(name),
                 parameter,
-                self._plan,
+                self._lattice,
                 self._noise,
                 self._group,
+                divisor=self._plan.expected_records,
                 sharded=self._safeguards.is_sharded,
             )
         try:
@@ -354,4 +380,4 @@ class PrivateTraining(Generic[Example]):
         finally:
             for parameter in parameters.values():
                 parameter.grad = None
-            self._clipper.clear()
+            self._sums.clear()

@@ -22,7 +22,6 @@ from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.clipping.placement import sharded_modules
 from hushdoc_training.privacy.physical import PADDING, Packed, PhysicalBatch
 from hushdoc_training.privacy.process_group import Group
-from hushdoc_training.randomness.secret_stream import SecretStream
 
 Example = TypeVar("Example")
 
@@ -83,16 +82,13 @@ def divided(
     )
 
 
-def add_noise(
-    total: torch.Tensor, parameter: nn.Parameter, stream: SecretStream, *, std: float
-) -> None:
-    """Adds noise to this process's shard of a sum; copies of one shard get the same noise."""
-    noise = stream.normal_tensor(total.shape, std=std).to(total.device)
+def agreed(noise: torch.Tensor, parameter: nn.Parameter) -> torch.Tensor:
+    """Returns the noise of this process's shard; copies of one shard get the first one's."""
     shard: Any = parameter
     for axis, placement in enumerate(shard.placements):
         if not placement.is_shard():
             dist.broadcast(noise, group=shard.device_mesh.get_group(axis), group_src=0)
-    total.add_(noise)
+    return noise
 
 
 def as_gradient(total: torch.Tensor, parameter: nn.Parameter) -> torch.Tensor:

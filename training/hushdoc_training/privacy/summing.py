@@ -1,4 +1,4 @@
-"""The sum of a step: clipped over all physical batches and processes, noised once, divided."""
+"""The sum of a step: clipped over all batches and processes, noised on a lattice, divided."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from torch import nn
 from hushdoc_training.privacy import clipping, sharding
 from hushdoc_training.privacy.example_losses import ExampleLosses, by_record, weighted
 from hushdoc_training.privacy.physical import Packed
-from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.process_group import Group
+from hushdoc_training.randomness.lattice import Lattice
 from hushdoc_training.randomness.secret_stream import SecretStream
 
 Example = TypeVar("Example")
+
+_BLOCK = 1 << 16
+"""Numbers that get noise at once on a CPU: their float64 copies stay in the cache of one core."""
 
 
 def share_of(
@@ -33,22 +36,70 @@ def share_of(
     return sharding.divided(drawn, some, pack, group)
 
 
+class Sums:
+    """The clipped sums of a step: in float32 while they are of few records, then in float64."""
+
+    def __init__(
+        self, clipper: clipping.Clipper, *, at_once: int, records_of_pass: int | None = None
+    ) -> None:
+        """Begins with nothing.
+
+        Args:
+            clipper: What clips.
+            at_once: Most records that are added up in float32, or one batch's if that has more.
+            records_of_pass: How many others may add in the same pass; None where nobody does.
+        """
+        self.clipper = clipper
+        self._at_once, self._of_pass, self._held = at_once, records_of_pass, 0
+        self._carried: dict[str, torch.Tensor] = {}
+
+    def make_room(self, records: int) -> None:
+        """Carries sums over to float64 where these records would be too many."""
+        records = records if self._of_pass is None else self._of_pass
+        if self._held and self._held + records > self._at_once:
+            for name, total in self.clipper.sums.items():
+                if name in self._carried:
+                    self._carried[name] += total
+                else:
+                    self._carried[name] = total.to(*_where_exact(total))
+            self.clipper.clear()
+            self._held = 0
+        self._held += records
+
+    def total(self, name: str) -> torch.Tensor:
+        """Returns the sum for a parameter; to be overwritten."""
+        total = self.clipper.sums[name]
+        if name not in self._carried:
+            return total
+        carried = self._carried.pop(name)
+        return carried.add_(total.to(carried.device))
+
+    def clear(self) -> None:
+        """Sets all sums to zero."""
+        self.clipper.clear()
+        self._carried.clear()
+        self._held = 0
+
+
 def sum_clipped(
-    clipper: clipping.Clipper,
+    sums: Sums,
     packed: Packed[Example],
     losses_of: ExampleLosses[Example],
     group: Group,
     *,
     sharded: bool,
 ) -> tuple[list[float], int]:
-    """Adds this process's share to the clipper's sums; returns losses and non-finite count."""
+    """Adds this process's share to the sums; returns losses and non-finite count."""
+    clipper = sums.clipper
     losses: list[float] = []
     nonfinite = 0
     for batch in packed.batches:
+        sums.make_room(max(batch.records) + 1)
         found = clipper.add(weighted(losses_of, batch), torch.tensor(batch.records))
         losses += by_record(found.losses, batch)
         nonfinite += found.nonfinite
     for number, parts in enumerate(packed.large):
+        sums.make_room(1)
         found = clipper.add_large(weighted(losses_of, part) for part in parts)
         loss = found.losses.sum()
         if sharded:
@@ -63,23 +114,46 @@ def sum_clipped(
 def noised(
     total: torch.Tensor,
     parameter: nn.Parameter,
-    plan: PrivacyPlan,
+    lattice: Lattice,
     noise: SecretStream,
     group: Group,
     *,
+    divisor: float,
     sharded: bool,
 ) -> torch.Tensor:
-    """Returns a parameter's gradient: the sum over processes with noise, by the public constant.
+    """Returns a parameter's gradient: the sum over processes on the lattice, noised, divided.
 
     The clipped sum `total` is overwritten. Where it is `sharded`, it is summed already, and a shard
-    that each process has to itself.
+    that each process has to itself. Otherwise each process rounds what it has, and the first adds
+    the noise; whole numbers add up to the same in any order.
     """
-    std = plan.noise_multiplier * plan.clipping_norm
+    total = total.to(_where_exact(total)[0])
+    if not sharded and group.size == 1:
+        for part in total.view(-1).split(_BLOCK if total.device.type == "cpu" else total.numel()):
+            steps = _rounded(part, lattice).add_(_noise(lattice, noise, part))
+            part.copy_(steps.mul_(lattice.step / divisor))
+        return sharding.as_gradient(total, parameter)
+    steps = _rounded(total, lattice)
     if sharded:
-        sharding.add_noise(total, parameter, noise, std=std)
+        drawn = _noise(lattice, noise, steps)
+        steps += sharding.agreed(drawn, parameter)
     else:
         if group.is_first:
-            total.add_(noise.normal_tensor(total.shape, std=std).to(total.device))
-        group.sum([total])
-    total.div_(plan.expected_records)
-    return sharding.as_gradient(total, parameter)
+            steps += _noise(lattice, noise, steps)
+        group.sum([steps])
+    return sharding.as_gradient(steps.mul_(lattice.step / divisor), parameter)
+
+
+def _rounded(total: torch.Tensor, lattice: Lattice) -> torch.Tensor:
+    """Returns a sum in whole steps; division by a power of two is exact."""
+    return total.to(torch.float64, copy=True).div_(lattice.step).round_()
+
+
+def _noise(lattice: Lattice, stream: SecretStream, like: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(lattice.noise(stream, tuple(like.shape))).to(like.device)
+
+
+def _where_exact(tensor: torch.Tensor) -> tuple[torch.device, torch.dtype]:
+    """Returns where float64 can be computed, which Apple's GPUs can't, and float64."""
+    device = torch.device("cpu") if tensor.device.type == "mps" else tensor.device
+    return device, torch.float64

@@ -2,32 +2,29 @@
 
 Privacy noise must not be predictable: numpy's and torch's own generators are not, in the
 cryptographic sense. Here AES-256 in counter mode, keyed by the operating system, gives uniform
-bits, and the Box-Muller transform (1958) makes them normal in float64. Whoever could predict them
-could subtract the noise, so no setting fixes the key: tests pass one through a door of their own.
+bits, which exact comparisons turn into integer noise and the Box-Muller transform (1958) into
+normals. Whoever could predict them could subtract the noise, so no setting fixes the key: tests
+pass one through a door of their own.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hushdoc.errors import PrivacyError
+from hushdoc_training.randomness.integer_noise import integer_noise
 from hushdoc_training.receipt import Origin
 
-if TYPE_CHECKING:
-    import torch
-
-RNG = "AES-256-CTR keyed by the operating system; Box-Muller on 53-bit uniforms"
-FLOATING_POINT = (
-    "noise drawn in float64, added in float32; rounding is not covered by the guarantee"
-)
+RNG = "AES-256-CTR keyed by the operating system"
 
 Floats = npt.NDArray[np.float64]
+
+_SPARE = 16
+"""Bytes that the cipher wants behind what it writes."""
 
 _BLOCK = 1 << 15
 """Pairs of normals computed at once: their arrays stay in the cache of one core."""
@@ -71,11 +68,16 @@ class SecretStream:
         """Where the key came from, and whether nobody outside of this training knows it."""
         return self._origin
 
+    def bits(self, count: int) -> npt.NDArray[np.uint64]:
+        """Returns words of 64 random bits."""
+        self._require_unforked()
+        words = bytearray(8 * count + _SPARE)
+        self._encryptor.update_into(bytes(8 * count), words)
+        return np.frombuffer(words, dtype=np.uint64, count=count)
+
     def uniforms(self, count: int) -> Floats:
         """Returns numbers above 0 and up to 1, of 53 random bits each."""
-        self._require_unforked()
-        bits = np.frombuffer(self._encryptor.update(bytes(8 * count)), dtype=np.uint64)
-        values = (bits >> np.uint64(11)).astype(np.float64)
+        values = (self.bits(count) >> np.uint64(11)).astype(np.float64)
         values += 1.0
         values *= 2.0**-53
         return values
@@ -93,32 +95,39 @@ class SecretStream:
     def normals(self, shape: tuple[int, ...]) -> Floats:
         """Returns independent standard normals as a numpy array."""
         values = np.empty(math.prod(shape))
-        self._fill(values, np, np.asarray)
-        return values.reshape(shape)
-
-    def normal_tensor(self, shape: tuple[int, ...], *, std: float) -> torch.Tensor:
-        """Returns independent normals as a float32 tensor on the CPU."""
-        import torch
-
-        values = torch.empty(math.prod(shape), dtype=torch.float32)
-        self._fill(values, torch, torch.from_numpy, std=std)
-        return values.reshape(shape)
-
-    def _fill(
-        self, values: Any, library: Any, array: Callable[[Floats], Any], *, std: float = 1.0
-    ) -> None:
-        """Fills a numpy array or a tensor with normals, computed in float64 by its own library."""
         for start in range(0, len(values), 2 * _BLOCK):
             part = values[start : start + 2 * _BLOCK]
             pairs = (len(part) + 1) // 2
-            radius, angle = array(self.uniforms(pairs)), array(self.uniforms(pairs))
-            library.log(radius, out=radius)
-            radius *= -2.0
-            library.sqrt(radius, out=radius)
-            radius *= std
-            angle *= 2.0 * math.pi
-            library.multiply(radius, library.cos(angle), out=part[:pairs])
-            part[pairs:] = (radius * library.sin(angle))[: len(part) - pairs]
+            radius = np.sqrt(-2.0 * np.log(self.uniforms(pairs)))
+            angle = 2.0 * math.pi * self.uniforms(pairs)
+            part[:pairs] = radius * np.cos(angle)
+            part[pairs:] = (radius * np.sin(angle))[: len(part) - pairs]
+        return values.reshape(shape)
+
+    def lattice_noise(self, shape: tuple[int, ...], *, width: float, distribution: str) -> Floats:
+        """Returns independent whole numbers as floats: all privacy noise there is.
+
+        They are a discrete Gaussian of this width, or a Gaussian of this deviation, rounded.
+        """
+        if distribution == "discrete-gaussian":
+            return integer_noise(self, shape, width).astype(np.float64)
+        values = np.empty(math.prod(shape))
+        for start in range(0, len(values), 2 * _BLOCK):
+            self._fill_rounded(values[start : start + 2 * _BLOCK], width)
+        return values.reshape(shape)
+
+    def _fill_rounded(self, values: Floats, width: float) -> None:
+        """Fills an array with normals rounded to integers; torch computes them fastest."""
+        import torch
+
+        made, pairs = torch.from_numpy(values), (len(values) + 1) // 2
+        bits = torch.from_numpy(self.bits(2 * pairs).view(np.int64))
+        radius = (bits[:pairs] >> 11).double()  # from -2**52 to 2**52 - 1
+        radius.mul_(2.0**-53).add_(0.5 + 2.0**-53).log_().mul_(-2.0 * width**2).sqrt_()
+        angle = bits[pairs:].double().mul_(math.pi * 2.0**-63)
+        torch.mul(radius, torch.cos(angle), out=made[:pairs])
+        made[pairs:] = radius.mul_(angle.sin_())[: len(values) - pairs]
+        made.round_().add_(0.0)  # minus zero would show the sign of what it is added to
 
     def _require_unforked(self) -> None:
         if self._process == os.getpid():

@@ -31,14 +31,12 @@ from hushdoc_training.crf.term_release import LogOddsTable, released, row_mechan
 from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PROFILE_DELTAS, PrivacyPlan
 from hushdoc_training.randomness.secret_stream import RNG, SecretStream
+from hushdoc_training.receipt import NOISE_DISTRIBUTIONS
 
 if TYPE_CHECKING:
     from hushdoc_training.ledger.runs import LedgerStatement
 
-FLOATING_POINT = (
-    "noise drawn and added in float64, cells rounded to float32 at the end; rounding of the noise "
-    "is not covered by the guarantee"
-)
+FLOATING_POINT = NOISE_DISTRIBUTIONS["discrete-gaussian"]
 TRANSCRIPT = "release"
 _DEFAULTS = Settings()
 
