@@ -10,11 +10,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Nothing here reads a hub: every model comes from a package or is made on the spot.
 export HF_HUB_OFFLINE := 1
 
-.PHONY: demo test lint slow clean help
+.PHONY: demo test lint slow audit clean help
 
 help:
 	@echo "make demo   train, certify, export, verify, refuse, extract - within 5 minutes"
 	@echo "make test   style, types, floors and all tests but the slow ones - within 12 minutes on 2 cores"
+	@echo "make audit  a witness of every recipe, and privacy bugs put in on purpose - within 10 minutes"
 	@echo "make slow   the slow tests;  make lint   style, types and floors alone"
 
 demo: .venv/.ready
@@ -34,6 +35,9 @@ test: .venv/.ready
 
 slow: .venv/.ready
 	@$(BIN)/python -m pytest -q -m "slow and not gpu"
+
+audit: .venv/.ready
+	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/audit.py
 
 lint: .venv/.ready
 	@$(BIN)/ruff check .
