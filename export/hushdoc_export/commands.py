@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushdoc.arguments import printable
+from hushdoc.commands.passwords import passphrase_option, private_key
 
 if TYPE_CHECKING:
     from hushdoc.commands.parsing import CommandParser, Subcommands
@@ -48,6 +49,7 @@ def register(subcommands: Subcommands) -> None:
     parser.add_argument(
         "--key", type=Path, required=True, metavar="FILE", help="private key in PEM that signs"
     )
+    passphrase_option(parser)
     _add_identity(parser)
     _add_weights(parser)
     _add_calibration(parser)
@@ -222,12 +224,11 @@ def _is_classifier(options: argparse.Namespace) -> bool:
 
 
 def _release(options: argparse.Namespace) -> Release:
-    from hushdoc.signing import keys
     from hushdoc_export.release import Release
 
     accepted = {} if options.max_f1_loss is None else {"max_f1_loss": options.max_f1_loss}
     return Release(
-        key=keys.load_private_key(options.key),
+        key=private_key(options),
         name=options.name or options.out.resolve().name,
         version=options.version,
         issuer=options.issuer,

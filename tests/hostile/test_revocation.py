@@ -14,7 +14,7 @@ from hushdoc_corruption import NOW, Act, Refused, Scene, cases, refusals, requir
 from hushdoc.signing import dsse, revocation
 from hushdoc.signing import keys as signing_keys
 from hushdoc.signing.revocation import RevocationList
-from hushdoc.signing.trust_store import TrustedKey
+from hushdoc.signing.trust_store import TrustedKey, TrustStore
 
 OTHER_ID = "f" * 32
 
@@ -82,6 +82,26 @@ def _certificate_as_a_list(scene: Scene) -> None:
     scene.policy.revocations.write_text(line)
 
 
+def _by_a_revoker_of_other_models(scene: Scene) -> None:
+    _revoke(scene)
+    elsewhere = dataclasses.replace(_revoker(scene), models=("another model",))
+    scene.trust(TrustedKey.of(scene.key), elsewhere)
+
+
+def _rolled_back_since_it_was_obeyed(scene: Scene) -> None:
+    """The store was read from a file; the list that was obeyed is replaced by an older one."""
+    _revoke(scene)
+    store = scene.outside / "trust.json"
+    store.write_bytes(scene.policy.trust.to_json())
+    scene.demand(trust=TrustStore.from_file(store))
+    older = scene.policy.revocations.read_bytes()
+    newer = dataclasses.replace(_list_of(scene), sequence=7)
+    scene.policy.revocations.write_text(revocation.sign_list(newer, scene.other_key))
+    revocation.read_list_file(scene.policy.revocations, scene.policy.trust, now=NOW)
+    scene.policy.revocations.write_bytes(older)
+    assert TrustStore.from_file(store).min_revocation_sequence == 7
+
+
 def _revoked_of_two(scene: Scene) -> None:
     """Two must have signed and two have; one of them is revoked."""
     second = signing_keys.generate_key()
@@ -111,6 +131,7 @@ REFUSED: Refused = {
         "list-by-the-issuer": _list_by_the_issuer,
         "list-by-nobody": lambda s: _revoke(s, by=signing_keys.generate_key()),
         "list-is-a-certificate": _certificate_as_a_list,
+        "list-of-a-revoker-of-other-models": _by_a_revoker_of_other_models,
         "list-empty": _revocations(lambda path: path.write_bytes(b"")),
         "list-cut": _revocations(lambda path: path.write_bytes(path.read_bytes()[:-9])),
         "list-sparse-one-tebibyte": _revocations(lambda path: os.truncate(path, 1 << 40)),
@@ -118,6 +139,7 @@ REFUSED: Refused = {
     },
     "REVOCATION_ROLLBACK": {
         "list-rolled-back": _rolled_back_list,
+        "list-rolled-back-since-it-was-obeyed": _rolled_back_since_it_was_obeyed,
     },
 }
 

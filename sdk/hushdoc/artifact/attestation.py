@@ -65,7 +65,7 @@ def read(directory: DirectoryHandle, policy: Policy, *, now: datetime | None = N
     if policy.require_signature:
         dsse.require_authorised(signers, certificate.model.name, threshold=policy.threshold)
     _require_valid(certificate, policy, now)
-    revoked = _revocations(policy, now)
+    revoked = _revocations(policy, certificate.model.name, now)
     signers = _not_revoked(certificate, signers, revoked, policy)
     digest = hashlib.sha256(payload).hexdigest()
     trusted = _audits(further, certificate, digest, _auditors(policy.trust, revoked))
@@ -119,11 +119,11 @@ def _require_valid(certificate: Certificate, policy: Policy, now: datetime) -> N
     )
 
 
-def _revocations(policy: Policy, now: datetime) -> RevocationList | None:
+def _revocations(policy: Policy, model: str, now: datetime) -> RevocationList | None:
     path = policy.revocations
     if path is None or (policy.revocation == "if-present" and not path.exists()):
         return None
-    return revocation.read_list_file(path, policy.trust, now=now)
+    return revocation.read_list_file(path, policy.trust, now=now, model=model)
 
 
 def _not_revoked(

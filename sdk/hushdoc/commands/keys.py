@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hushdoc.arguments import printable
 from hushdoc.commands.parsing import CommandParser, Subcommands
+from hushdoc.commands.passwords import passphrase_from, passphrase_option
 from hushdoc.signing.keys import ALGORITHMS, ED25519
 from hushdoc.signing.trust_store import ANY_MODEL, CERTIFICATE, REVOCATION, ROLES
 
@@ -39,6 +40,7 @@ def register(subcommands: Subcommands) -> None:
         default=ED25519,
         help=f"signature algorithm (default: {ED25519}; key services offer ecdsa-p256)",
     )
+    passphrase_option(parser, encrypts=True)
     key_options(parser, name="last part of OUT", model="all models", role=CERTIFICATE)
     parser.set_defaults(run=run)
 
@@ -70,6 +72,7 @@ def run(options: argparse.Namespace) -> int:
     public = options.out.with_name(options.out.name + ".trust.json")
     for path in (secret, public):
         atomic_files.require_free(path)
+    passphrase = passphrase_from(options)
     key = keys.generate_key(options.algorithm)
     trusted = TrustedKey.of(
         key,
@@ -83,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
         secret.parent.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise atomic_files.not_written(secret.parent, problem) from problem
-    keys.write_private_key(key, secret)
+    keys.write_private_key(key, secret, passphrase=passphrase)
     try:
         atomic_files.write_file(public, content, overwrite=False)
     except BaseException:

@@ -1,4 +1,4 @@
-"""Passwords of documents: from a file or a prompt, never an argument.
+"""Passwords of documents and passphrases of keys: from a file or a prompt, never an argument.
 
 Every user of a machine can see the arguments of every program, and shells keep them for years.
 """
@@ -9,9 +9,13 @@ import argparse
 import getpass
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hushdoc.errors import InputError
 from hushdoc.system import atomic_files
+
+if TYPE_CHECKING:
+    from hushdoc.signing.keys import PrivateKey
 
 MAX_BYTES = 4096
 """Longest password that is accepted."""
@@ -28,38 +32,70 @@ def password_option(parser: argparse._ActionsContainer) -> None:
 
 def password_from(options: argparse.Namespace) -> str | None:
     """Returns the password that the options name, or None."""
-    if options.password_file is None:
+    return _given(options.password_file, "--password-file", "Password of the PDF files")
+
+
+def passphrase_option(parser: argparse._ActionsContainer, *, encrypts: bool = False) -> None:
+    """Adds --passphrase-file; `passphrase_from` and `private_key` read it."""
+    what = "encrypts the private key" if encrypts else "opens an encrypted private key"
+    parser.add_argument(
+        "--passphrase-file",
+        metavar="FILE",
+        help=f"file with the passphrase that {what}, on one line; or - for a prompt",
+    )
+
+
+def passphrase_from(options: argparse.Namespace) -> str | None:
+    """Returns the passphrase that the options name, or None."""
+    return _given(options.passphrase_file, "--passphrase-file", "Passphrase of the private key")
+
+
+def private_key(options: argparse.Namespace) -> PrivateKey:
+    """Returns the private key of --key; asks for the passphrase of an encrypted one."""
+    from hushdoc.signing import keys
+
+    try:
+        return keys.load_private_key(options.key, passphrase=passphrase_from(options))
+    except InputError as error:
+        if error.code != "KEY_ENCRYPTED":
+            raise
+    options.passphrase_file = "-"
+    return keys.load_private_key(options.key, passphrase=passphrase_from(options))
+
+
+def _given(name: str | None, option: str, what: str) -> str | None:
+    if name is None:
         return None
-    return _prompted() if options.password_file == "-" else _stored(Path(options.password_file))
+    return _prompted(option, what) if name == "-" else _stored(Path(name), what)
 
 
-def _prompted() -> str:
+def _prompted(option: str, what: str) -> str:
     """Returns what is typed on the terminal, without echo; standard input is left alone."""
     try:
         with warnings.catch_warnings():
             # Without a terminal it would warn, and then take the password from standard input.
             warnings.simplefilter("error", getpass.GetPassWarning)
-            return getpass.getpass("Password of the PDF files: ")
+            return getpass.getpass(f"{what}: ")
     except (EOFError, OSError, getpass.GetPassWarning) as error:
         raise InputError(
-            "There is no terminal on which to ask for the password. Name a file that holds it: "
-            "--password-file FILE."
+            f"There is no terminal on which to ask: {what.lower()}. Name a file that holds it: "
+            f"{option} FILE."
         ) from error
 
 
-def _stored(path: Path) -> str:
+def _stored(path: Path, what: str) -> str:
     try:
         content = atomic_files.read_file(path, max_bytes=MAX_BYTES)
         found = content.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InputError(
-            f"The password file '{path}' can't be read: {reason}. Name a file that holds the "
-            "password on one line."
+            f"{what}: the file '{path}' can't be read: {reason}. Name a file that holds it on one "
+            "line."
         ) from error
     if not found or len(content) > MAX_BYTES or not found.isprintable():
         raise InputError(
-            f"The password file '{path}' is not one line of text of at most {MAX_BYTES} bytes. "
-            "Write the password into it, and nothing else."
+            f"{what}: the file '{path}' is not one line of text of at most {MAX_BYTES} bytes. "
+            "Write it into the file, and nothing else."
         )
     return found

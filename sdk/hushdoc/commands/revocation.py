@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushdoc.arguments import printable, short_repr
-from hushdoc.commands import stores
+from hushdoc.commands import passwords, stores
+from hushdoc.commands.passwords import passphrase_option
 from hushdoc.signing.trust_store import REVOCATION, TrustedKey, TrustStore
 from hushdoc.system import locks
 
@@ -35,6 +36,7 @@ def register(actions: Subcommands) -> None:
     revoke.add_argument(
         "--key", type=Path, required=True, metavar="FILE", help="private key in PEM that signs"
     )
+    passphrase_option(revoke)
     revoke.add_argument(
         "--store",
         type=Path,
@@ -79,10 +81,10 @@ def register(actions: Subcommands) -> None:
 
 def run_revoke(options: argparse.Namespace) -> int:
     """Issues the next revocation list."""
-    from hushdoc.signing import keys, revocation
+    from hushdoc.signing import revocation
 
     path = options.list.resolve()
-    private_key = keys.load_private_key(options.key)
+    private_key = passwords.private_key(options)
     with locks.locked(path.parent):
         following = revocation.successor(
             _previous(path, private_key, options.store),

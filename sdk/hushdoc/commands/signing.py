@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushdoc.arguments import printable, short_repr
-from hushdoc.commands import stores
+from hushdoc.commands import passwords, stores
 from hushdoc.commands.answering import artifact_argument
+from hushdoc.commands.passwords import passphrase_option
 from hushdoc.errors import ArtifactError, CertificateError, InputError
 from hushdoc.system import locks
 
@@ -61,6 +62,7 @@ as an auditor, who signs a line of their own and never the certificate:
         metavar="FILE",
         help="verify and attach a signature made elsewhere, raw or in base64",
     )
+    passphrase_option(parser)
     parser.add_argument(
         "--public-key",
         type=Path,
@@ -81,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
     """Signs, writes the message or attaches a signature, and returns 0."""
     from hushdoc.artifact import artifact
     from hushdoc.artifact import folder as artifact_folder
-    from hushdoc.signing import dsse, keys
+    from hushdoc.signing import dsse
     from hushdoc.signing.trust_store import TrustedKey
 
     if (options.signature is None) != (options.public_key is None):
@@ -98,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
         if options.message is not None:
             return _write_message(found, options.message)
         if options.key is not None:
-            private_key = keys.load_private_key(options.key)
+            private_key = passwords.private_key(options)
             signer = TrustedKey.of(private_key)
             line = dsse.add_signature(found.envelope, private_key)
         else:
@@ -113,7 +115,7 @@ def _append_audit(options: argparse.Namespace, found: Unverified) -> int:
     """Signs a report about the certificate and appends it to the envelope file as a line."""
     from hushdoc.certificate import audit_reports
     from hushdoc.certificate.subjects import ENVELOPE_FILE
-    from hushdoc.signing import dsse, keys
+    from hushdoc.signing import dsse
     from hushdoc.signing.trust_store import TrustedKey
 
     _print_certificate(found)
@@ -126,7 +128,7 @@ def _append_audit(options: argparse.Namespace, found: Unverified) -> int:
         )
     payload = dsse.read_envelope(found.envelope).payload
     statement = audit_reports.audit_statement(report, hashlib.sha256(payload).hexdigest())
-    private_key = keys.load_private_key(options.key)
+    private_key = passwords.private_key(options)
     path = options.artifact / ENVELOPE_FILE
     lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
     if lines[0] != found.envelope:

@@ -36,7 +36,8 @@ def _register_store(actions: Subcommands) -> None:
         "add",
         help="trust a key",
         description="Adds a key to a trust store, and creates the store if it does not exist. What "
-        "the file says about a key is only a proposal: --name, --model and --role override it.",
+        "the file says about a key is only a proposal: --name and --model override it, and a key "
+        "may sign certificates and nothing else unless --role says so.",
     )
     stores.store_option(add)
     add.add_argument(
@@ -50,7 +51,7 @@ def _register_store(actions: Subcommands) -> None:
         add,
         name="that of the file's trust store, or the PEM file's name",
         model="those of the file's trust store; all models for PEM",
-        role=f"those of the file's trust store; {CERTIFICATE} for PEM",
+        role=f"{CERTIFICATE} alone, whatever the file proposes",
     )
     add.set_defaults(run=run_add)
 
@@ -79,7 +80,13 @@ def run_add(options: argparse.Namespace) -> int:
         "models": tuple(dict.fromkeys(options.model or ())),
         "roles": tuple(dict.fromkeys(options.role or ())),
     }
-    changes = {name: value for name, value in given.items() if value}
+    for key in found:
+        if not options.role and CERTIFICATE not in key.roles:
+            options.refuse_usage(
+                f"the key of {short_repr(key.name)} is meant for {' and '.join(key.roles)}; to "
+                f"trust it with that, name --role {key.roles[0]}"
+            )
+    changes = {"roles": (CERTIFICATE,)} | {name: value for name, value in given.items() if value}
     added = [dataclasses.replace(key, **changes) for key in found]
 
     def change_store(store: TrustStore) -> TrustStore:

@@ -13,6 +13,7 @@ to `cryptography`, which the extra `keys` brings.
 from __future__ import annotations
 
 import binascii
+import errno
 import hashlib
 import re
 from pathlib import Path
@@ -39,6 +40,9 @@ ALGORITHMS = (ED25519, ECDSA_P256)
 _PUBLIC_PEM = re.compile(
     rb"\s*-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]+)-----END PUBLIC KEY-----\s*"
 )
+_ENCRYPTED = re.compile(rb"-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED", re.M)
+"""Either of the two ways in which PEM says that a key is encrypted."""
+
 _ED25519_DER = bytes.fromhex("302a300506032b6570032100")
 """Prefix of the 32 bytes of an Ed25519 key (RFC 8410)."""
 
@@ -68,28 +72,46 @@ def generate_key(algorithm: str = ED25519) -> PrivateKey:
     raise ValueError(f"algorithm is {algorithm!r}; expected one of {ALGORITHMS}.")
 
 
-def write_private_key(private_key: PrivateKey, path: Path) -> None:
-    """Writes a private key that only its owner can read; an existing file is never replaced."""
+def write_private_key(
+    private_key: PrivateKey, path: Path, *, passphrase: str | None = None
+) -> None:
+    """Writes a private key that only its owner can read; an existing file is never replaced.
+
+    A passphrase encrypts it, as OpenSSL reads it too.
+    """
     from cryptography.hazmat.primitives import serialization  # the key is one of its own
 
+    encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
+    if passphrase is not None:
+        encryption = serialization.BestAvailableEncryption(passphrase.encode("utf-8"))
     content = private_key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption
     )
     atomic_files.write_file(path, content, mode=0o600, overwrite=False)
 
 
-def load_private_key(path: Path) -> PrivateKey:
-    """Returns the private key of an unencrypted PEM file; BAD_KEY for any other file."""
+def load_private_key(path: Path, *, passphrase: str | None = None) -> PrivateKey:
+    """Returns the private key of a PEM file that nobody but its owner may read.
+
+    InputError: KEY_EXPOSED where others may; KEY_ENCRYPTED where the passphrase is not given;
+    BAD_KEY for any other file, and for a wrong passphrase.
+    """
     with needs_extra("cryptography", "keys"):
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
     try:
-        content = atomic_files.read_file(path, max_bytes=MAX_KEY_BYTES)
-        key = serialization.load_pem_private_key(content, password=None)
+        content = atomic_files.read_file(path, max_bytes=MAX_KEY_BYTES, private=True)
+        if passphrase is None and _ENCRYPTED.search(content):
+            raise InputError(
+                f"The private key '{path}' is encrypted. Give its passphrase.",
+                code="KEY_ENCRYPTED",
+            )
+        password = None if passphrase is None else passphrase.encode("utf-8")
+        key = serialization.load_pem_private_key(content, password=password)
+    except PermissionError as problem:
+        raise _unsafe_private_key(path, problem) from problem
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as problem:
         raise _bad_private_key(path, str(problem)) from problem
     if isinstance(key, ed25519.Ed25519PrivateKey):
@@ -253,10 +275,21 @@ def _ed25519_from_pem(content: bytes) -> bytes | None:
     return der[len(_ED25519_DER) :] if is_ed25519 else None
 
 
+def _unsafe_private_key(path: Path, problem: OSError) -> InputError:
+    if problem.errno != errno.EPERM:
+        return _bad_private_key(path, str(problem))
+    return InputError(
+        f"The private key '{path}' was not used: {problem.strerror}. Expected a file for its owner "
+        "alone: take the permissions away (chmod 600), and if somebody may have read it, revoke "
+        "this key and make another.",
+        code="KEY_EXPOSED",
+    )
+
+
 def _bad_private_key(path: Path, found: str) -> InputError:
     return InputError(
-        f"'{path}' is not a private signing key: {found}. Expected an unencrypted Ed25519 or P-256 "
-        "key in PEM; make one with `hushdoc keygen`.",
+        f"'{path}' is not a private signing key, or its passphrase is another: {found}. Expected "
+        "an Ed25519 or P-256 key in PEM; make one with `hushdoc keygen`.",
         code="BAD_KEY",
     )
 

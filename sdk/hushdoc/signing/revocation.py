@@ -3,18 +3,20 @@
 A list replaces the one before and holds everything that is revoked. Its number grows with every
 issue, so that an old list can't be passed off as the newest (rollback: the trust store remembers
 the largest number seen), and it names the time of the next one, so that it can't be passed off
-forever (freeze). It is signed by a key with the role "revocation", under a payload type of its own.
+forever (freeze). It is signed by a key with the role "revocation", under a payload type of its own,
+and revokes for the models that this key may speak for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from hushdoc.arguments import printable
-from hushdoc.errors import CertificateError
+from hushdoc.arguments import printable, short_repr
+from hushdoc.errors import CertificateError, HushdocError
 from hushdoc.serialization import strict_json
 from hushdoc.serialization.records import (
     TIME_FORMAT,
@@ -32,7 +34,7 @@ from hushdoc.serialization.records import (
 from hushdoc.signing import dsse
 from hushdoc.signing.keys import PrivateKey
 from hushdoc.signing.trust_store import REVOCATION, TrustedKey, TrustStore
-from hushdoc.system import atomic_files
+from hushdoc.system import atomic_files, locks
 
 PAYLOAD_TYPE = "application/vnd.hushdoc.revocation+json"
 SCHEMA_VERSION = 1
@@ -147,22 +149,31 @@ def successor(
     )
 
 
-def read_list_file(path: Path, trust: TrustStore, *, now: datetime) -> RevocationList:
+def read_list_file(
+    path: Path, trust: TrustStore, *, now: datetime, model: str | None = None
+) -> RevocationList:
     """Returns the revocation list of a file, if it is valid now, as `read_list` does."""
-    return read_list(list_content(path), trust, now=now)
+    return read_list(list_content(path), trust, now=now, model=model)
 
 
-def read_list(content: bytes | None, trust: TrustStore, *, now: datetime) -> RevocationList:
-    """Returns a revocation list (one signed line), if it is valid now.
+def read_list(
+    content: bytes | None, trust: TrustStore, *, now: datetime, model: str | None = None
+) -> RevocationList:
+    """Returns a revocation list (one signed line), if it is valid now; for one model, if it says.
 
-    REVOCATION_UNAVAILABLE: there is none, no key with the role "revocation" signed it, it is
-    malformed, out of date or issued in the future. REVOCATION_ROLLBACK: a newer one has been seen.
+    From then on this store obeys no older list, nor does its file, if it was read from one that can
+    be written. REVOCATION_UNAVAILABLE: there is none, no key with the role
+    "revocation" that speaks for the model signed it, it is malformed, out of date or issued in the
+    future. REVOCATION_ROLLBACK: a newer one has been seen.
     """
-    found = verify_list(content, trust)
-    if found.sequence < trust.min_revocation_sequence:
+    found, signers = _verified(content, trust)
+    if model is not None and not any(key.speaks_for(model) for key in signers):
+        raise _unavailable(f"is signed by no key that may revoke for the model {short_repr(model)}")
+    newest = max(trust.min_revocation_sequence, trust.obeyed[0])
+    if found.sequence < newest:
         raise CertificateError(
             f"The revocation list has the number {found.sequence}, and number "
-            f"{trust.min_revocation_sequence} has been seen. An attacker may be hiding what was "
+            f"{newest} has been seen. An attacker may be hiding what was "
             "revoked since; fetch the newest list.",
             code="REVOCATION_ROLLBACK",
         )
@@ -173,6 +184,7 @@ def read_list(content: bytes | None, trust: TrustStore, *, now: datetime) -> Rev
         raise _unavailable(
             f"announced a newer one by {found.next_update}, and this clock says {clock}"
         )
+    _remember(found.sequence, trust)
     return found
 
 
@@ -192,13 +204,20 @@ def verify_list(content: bytes | None, trust: TrustStore) -> RevocationList:
 
     That suffices to issue the next one, never to obey it: use `read_list` for that.
     """
+    return _verified(content, trust)[0]
+
+
+def _verified(
+    content: bytes | None, trust: TrustStore
+) -> tuple[RevocationList, tuple[TrustedKey, ...]]:
+    """Returns a list and the trusted keys that signed it."""
     if not content:
         raise _unavailable("is missing")
     try:
         verified = dsse.verify(
             content.removesuffix(b"\n"), trust, payload_type=PAYLOAD_TYPE, role=REVOCATION
         )
-        return RevocationList.from_json(verified.payload)
+        return RevocationList.from_json(verified.payload), verified.keys
     except CertificateError as problem:
         raise _unavailable(f"can't be trusted ({problem.code}: {problem})") from problem
 
@@ -239,6 +258,22 @@ def require_not_revoked(
 def unrevoked(keys: Iterable[TrustedKey], revoked: RevocationList) -> tuple[TrustedKey, ...]:
     """Returns the keys that the list does not revoke."""
     return tuple(key for key in keys if key.keyid not in revoked.keyids)
+
+
+def _revokers(trust: TrustStore) -> frozenset[str]:
+    return frozenset(key.keyid for key in trust.with_role(REVOCATION))
+
+
+def _remember(sequence: int, trust: TrustStore) -> None:
+    """Records the number of a list that was obeyed, in the store's file where that is possible."""
+    trust.obeyed[0] = max(sequence, trust.obeyed[0])
+    if trust.source is None or sequence <= trust.min_revocation_sequence:
+        return
+    with suppress(OSError, HushdocError), locks.locked(trust.source.parent, wait=False):
+        stored = TrustStore.from_file(trust.source)
+        if stored.min_revocation_sequence < sequence and _revokers(stored) == _revokers(trust):
+            raised = replace(stored, min_revocation_sequence=sequence)
+            locks.rewrite(trust.source, raised.to_json())
 
 
 def _unknown(names: Iterable[str], known: set[str]) -> list[str]:

@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -118,10 +118,14 @@ class TrustStore:
         keys: The keys.
         min_revocation_sequence: Number of the newest revocation list ever seen; an older one is
             a rollback. A store follows one list.
+        source: The file that it was read from, where newer numbers are recorded.
+        obeyed: Number of the newest list that was obeyed by this store since it was made.
     """
 
     keys: tuple[TrustedKey, ...]
     min_revocation_sequence: int = 0
+    source: Path | None = field(default=None, compare=False, repr=False)
+    obeyed: list[int] = field(init=False, default_factory=lambda: [0], compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuses the same key under two names: it would count twice for a threshold."""
@@ -154,7 +158,7 @@ class TrustStore:
         """
         place = arguments.path(path, what="The trust store's file")
         data = strict_json.read_file(place, what="The trust store", code="BAD_TRUST_STORE")
-        return _store_from(data, f"'{path}'")
+        return replace(_store_from(data, f"'{path}'"), source=place.resolve())
 
     @classmethod
     def from_json(cls, content: bytes) -> TrustStore:

@@ -33,19 +33,28 @@ SYNCS_FOLDERS = flags("directory") != 0
 """Whether this system opens folders, and syncs what was opened to be read (POSIX)."""
 
 
-def read_file(path: Path, *, max_bytes: int) -> bytes:
+KEEPS_MODES = os.name == "posix"
+"""Whether permission bits say who may read a file."""
+
+
+def read_file(path: Path, *, max_bytes: int, private: bool = False) -> bytes:
     """Returns the start of a regular file, one byte more than `max_bytes` at most.
 
     An answer longer than `max_bytes` shows that there is more. A pipe is never waited for: whatever
-    is no regular file is an OSError.
+    is no regular file is an OSError; and a PermissionError whatever is `private` and may be read
+    by others than its owner.
     """
     try:
         descriptor = os.open(path, _READ)
     except ValueError as problem:  # a NUL in the path
         raise OSError(errno.EINVAL, str(problem)) from problem
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "it is no regular file")
+        if private and KEEPS_MODES and mode & (stat.S_IRWXG | stat.S_IRWXO):
+            found = f"others may read or change it (mode {stat.S_IMODE(mode):04o})"
+            raise PermissionError(errno.EPERM, found)
         with os.fdopen(descriptor, "rb", closefd=False) as stream:
             return stream.read(max_bytes + 1)
     finally:

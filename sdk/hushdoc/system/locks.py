@@ -24,8 +24,10 @@ _TAKEN = (errno.EACCES, errno.EDEADLK)
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
     """Excludes other commands that rewrite files of the same folder, until the block ends.
+
+    Without `wait`, a folder that somebody else has locked is a BlockingIOError.
 
     Two signers at once would otherwise each write the file back without the other's signature.
     The lock is on the folder itself: a lock file in an artifact would be an unsigned file. Windows
@@ -33,36 +35,40 @@ def locked(folder: Path) -> Iterator[None]:
     commands of the same user.
     """
     with ExitStack() as locks:
-        # The command reports a missing folder itself; some network file systems can't lock, and a
-        # Python with neither module runs one program at a time.
-        with suppress(OSError, ImportError):
-            locks.enter_context(_lock(folder))
+        try:
+            locks.enter_context(_lock(folder, wait))
+        except BlockingIOError:
+            raise
+        except (OSError, ImportError):
+            # The command reports a missing folder itself; some network file systems can't lock, and
+            # a Python with neither module runs one program at a time.
+            pass
         yield
 
 
-def _lock(folder: Path) -> AbstractContextManager[None]:
+def _lock(folder: Path, wait: bool) -> AbstractContextManager[None]:
     try:
         import fcntl  # noqa: F401
     except ImportError:
-        return _by_file(folder)
-    return _by_folder(folder)
+        return _by_file(folder, wait)
+    return _by_folder(folder, wait)
 
 
 @contextmanager
-def _by_folder(folder: Path) -> Iterator[None]:
+def _by_folder(folder: Path, wait: bool) -> Iterator[None]:
     """Locks a folder (POSIX)."""
     import fcntl
 
     descriptor = os.open(folder, os.O_RDONLY | atomic_files.flags("directory", "cloexec"))
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
         os.close(descriptor)
 
 
 @contextmanager
-def _by_file(folder: Path) -> Iterator[None]:
+def _by_file(folder: Path, wait: bool) -> Iterator[None]:
     """Locks a file that stands for a folder (Windows)."""
     # By name: type checkers know its members on Windows alone.
     msvcrt = import_module("msvcrt")
@@ -71,6 +77,8 @@ def _by_file(folder: Path) -> Iterator[None]:
     )
     try:
         while not _is_mine(msvcrt, descriptor):
+            if not wait:
+                raise BlockingIOError(errno.EAGAIN, "another process has locked it")
             time.sleep(PAUSE_SECONDS)
         try:
             yield

@@ -90,7 +90,7 @@ def test_a_file_holds_one_line(tmp_path: Path, content: bytes, password: str) ->
 )
 def test_anything_else_is_told_and_never_shown(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)
-    with pytest.raises(InputError, match="The password file") as raised:
+    with pytest.raises(InputError, match="Password of the PDF files: the file") as raised:
         stored(tmp_path / "file")
     assert "secret" not in str(raised.value)
     assert "xxx" not in str(raised.value)
@@ -144,3 +144,24 @@ def test_on_a_terminal_it_is_asked_for_and_not_shown() -> None:
         os.close(here)
     assert asking.returncode == 0
     assert PASSWORD.encode() not in told
+
+
+def test_a_key_is_encrypted_and_used_by_its_passphrase(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = hushdoc_command_runs.run
+    (tmp_path / "passphrase").write_text("open sesame\n")
+    given = ("--passphrase-file", tmp_path / "passphrase")
+    run("keygen", "--out", tmp_path / "k", "--role", "revocation", *given)
+    assert (tmp_path / "k.key").read_bytes().startswith(b"-----BEGIN ENCRYPTED PRIVATE KEY-----")
+    listed = ("trust", "revoke", "--list", tmp_path / "list", "--key", tmp_path / "k.key")
+    due = ("--next-update-days", "7")
+    assert run(*listed, *due, *given) == 0
+    asked: list[str] = []
+    monkeypatch.setattr("getpass.getpass", lambda text: asked.append(text) or "open sesame")
+    assert run(*listed, *due) == 0
+    assert asked == ["Passphrase of the private key: "]
+    monkeypatch.setattr("getpass.getpass", lambda text: "wrong")
+    before = (tmp_path / "list").read_bytes()
+    assert hushdoc_command_runs.refusal(*listed, *due) == "BAD_KEY"
+    assert (tmp_path / "list").read_bytes() == before

@@ -28,8 +28,9 @@ def store(revoker: Path, tmp_path: Path) -> Path:
     """Believes one key for certificates and one for revocations."""
     run("keygen", "--out", tmp_path / "release")
     path = tmp_path / "store.json"
-    for name in ("release", "revoker"):
-        run("trust", "add", "--store", path, "--public-key", tmp_path / f"{name}.trust.json")
+    for name, role in (("release", "certificate"), ("revoker", "revocation")):
+        public = tmp_path / f"{name}.trust.json"
+        run("trust", "add", "--store", path, "--public-key", public, "--role", role)
     return path
 
 
@@ -76,7 +77,8 @@ def test_only_who_signed_a_list_continues_it(
     assert listed.read_bytes() == before
     # With a store that trusts the old key, a new one takes over and nothing is forgotten.
     assert run(*issue, "--store", store) == 0
-    run("trust", "add", "--store", store, "--public-key", tmp_path / "new.trust.json")
+    new = ("--public-key", tmp_path / "new.trust.json", "--role", "revocation")
+    run("trust", "add", "--store", store, *new)
     assert (read(listed, store).sequence, read(listed, store).keyids) == (2, {KEYID})
     assert run(*issue, "--store", store) == 0  # the key that signs stands in the store as well
 

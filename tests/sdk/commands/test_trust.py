@@ -15,6 +15,8 @@ from hushdoc.signing import keys
 from hushdoc.signing.trust_store import TrustedKey, TrustStore
 from hushdoc.system import atomic_files
 
+BOTH = ("--role", "certificate", "--role", "audit")
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
@@ -24,7 +26,7 @@ def store(tmp_path: Path) -> Path:
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
     """The public file of a key that proposes models, roles and a name."""
-    run("keygen", "--out", tmp_path / "k", "--model", "invoices", "--role", "audit")
+    run("keygen", "--out", tmp_path / "k", "--model", "invoices", *BOTH)
     return tmp_path / "k.trust.json"
 
 
@@ -33,18 +35,31 @@ def pem(tmp_path: Path) -> Path:
     return public_pem(keys.generate_key(keys.ECDSA_P256), tmp_path / "service.pem")
 
 
-def test_keys_are_added_as_proposed(
+def test_keys_are_added_as_proposed_and_for_certificates_alone(
     store: Path, made: Path, pem: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("trust", "add", "--store", store, "--public-key", made) == 0
     assert run("trust", "add", "--store", store, "--public-key", pem) == 0
     first, second = TrustStore.from_file(store).keys
-    assert (first.name, first.models, first.roles) == ("k", ("invoices",), ("audit",))
+    assert (first.name, first.models, first.roles) == ("k", ("invoices",), ("certificate",))
     assert (second.name, second.models, second.roles) == ("service", ("*",), ("certificate",))
     assert (first.algorithm, second.algorithm) == ("ed25519", "ecdsa-p256")
     shown = capsys.readouterr().out
     assert first.keyid in shown
     assert second.keyid in shown
+
+
+def test_a_key_for_something_else_is_trusted_with_it_when_told(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("keygen", "--out", tmp_path / "a", "--role", "audit")
+    add = ("trust", "add", "--store", store, "--public-key", tmp_path / "a.trust.json")
+    with pytest.raises(SystemExit, match="2"):
+        run(*add)
+    assert "is meant for audit; to trust it with that, name --role audit" in capsys.readouterr().err
+    assert not store.exists()
+    run(*add, "--role", "audit")
+    assert TrustStore.from_file(store).keys[0].roles == ("audit",)
 
 
 def test_the_application_decides_what_a_key_may_sign(store: Path, made: Path, pem: Path) -> None:
@@ -146,7 +161,8 @@ def test_what_a_store_remembers_and_how_it_is_kept_survives(
 def test_the_list_says_who_may_sign_what(
     store: Path, made: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run("trust", "add", "--store", store, "--public-key", made, "--name", "A\x1b[2J\u202eB")
+    name = ("--name", "A\x1b[2J\u202eB")
+    run("trust", "add", "--store", store, "--public-key", made, *name, *BOTH)
     capsys.readouterr()
     assert run("trust", "list", "--store", store) == 0
     shown = capsys.readouterr().out

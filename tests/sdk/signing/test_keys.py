@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 import sys
@@ -308,6 +309,35 @@ def test_a_private_key_is_for_its_owner_and_never_replaced(tmp_path: Path, algor
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("algorithm", keys.ALGORITHMS)
+def test_an_encrypted_key_is_read_with_its_passphrase_alone(tmp_path: Path, algorithm: str) -> None:
+    key, path = keys.generate_key(algorithm), tmp_path / "release.key"
+    keys.write_private_key(key, path, passphrase="correct h\u00f6rse")
+    assert b"BEGIN ENCRYPTED PRIVATE KEY" in path.read_bytes()
+    found = keys.load_private_key(path, passphrase="correct h\u00f6rse")
+    assert keys.public_key_of(found) == keys.public_key_of(key)
+    for passphrase, code in ((None, "KEY_ENCRYPTED"), ("wrong", "BAD_KEY"), ("", "BAD_KEY")):
+        with pytest.raises(InputError) as refused:
+            keys.load_private_key(path, passphrase=passphrase)
+        assert refused.value.code == code
+    keys.write_private_key(key, tmp_path / "open.key")
+    with pytest.raises(InputError, match="not encrypted"):
+        keys.load_private_key(tmp_path / "open.key", passphrase="correct h\u00f6rse")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permission bits say nothing here")
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o644, 0o610])
+def test_a_private_key_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "release.key"
+    keys.write_private_key(keys.generate_key(), path)
+    path.chmod(mode)
+    with pytest.raises(InputError, match=f"mode {mode:04o}.*chmod 600") as refused:
+        keys.load_private_key(path)
+    assert refused.value.code == "KEY_EXPOSED"
+    path.chmod(0o400)
+    keys.load_private_key(path)
+
+
 def pem_of(key: Any) -> tuple[bytes, bytes]:
     """Returns private and public key in PEM."""
     from cryptography.hazmat.primitives import serialization
@@ -353,6 +383,7 @@ def test_other_files_are_no_keys(tmp_path: Path, load: Callable[[Path], object],
     other_half = pem_of(keys.generate_key())[1 - half]
     for content in (b"", b"hello", other_half, *(pem_of(key)[half] for key in foreign_keys())):
         path.write_bytes(content)
+        path.chmod(0o600)
         with pytest.raises(InputError) as caught:
             load(path)
         assert caught.value.code == "BAD_KEY"

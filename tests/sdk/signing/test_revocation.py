@@ -32,7 +32,7 @@ def revoker() -> Any:
     return keys.generate_key()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def store(revoker: Any, key: Any) -> TrustStore:
     return TrustStore(
         keys=(

@@ -146,3 +146,11 @@ def test_what_can_not_be_locked_is_rewritten_all_the_same(
     add_one(path)
     assert path.read_text() == "2"
     assert len(os.listdir("/proc/self/fd")) == opened
+
+
+@pytest.mark.usefixtures("system")
+def test_who_does_not_wait_is_told_at_once(folder: Path) -> None:
+    with locks.locked(folder), pytest.raises(BlockingIOError), locks.locked(folder, wait=False):
+        pass
+    with locks.locked(folder, wait=False):
+        pass
