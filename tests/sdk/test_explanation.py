@@ -171,6 +171,14 @@ def test_what_lies_outside_of_the_guarantee_is_named(explained: Explained) -> No
     assert "No guarantee is about invoices" not in explained()
 
 
+def test_guarantees_that_contradict_one_another_are_named(explained: Explained) -> None:
+    server = build.guarantee(adversary="server", aggregation="secure-sum")
+    weaker = build.guarantee(epsilon=20.0, profile=())
+    words = "against anyone who receives the model file is weaker than that against the server"
+    assert words in explained(server, weaker)
+    assert "leaves something out" not in explained(server, build.guarantee())
+
+
 def test_how_clusters_were_drawn_is_named(explained: Explained) -> None:
     words = explained(build.guarantee(cluster_sampling_as_implemented="each-round"))
     assert "Clusters of records, such as clients, were drawn: drawn anew" not in words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hushdoc.arguments import printable
+from hushdoc.certificate import adversaries
 from hushdoc.certificate.claim import Claim, Guarantee
 from hushdoc.explanation.guarantees import guarantee_words, is_covered
 from hushdoc.explanation.terms import (
@@ -10,6 +11,7 @@ from hushdoc.explanation.terms import (
     CLUSTER_SAMPLING_WORDS,
     RELEASE_WORDS,
     UNIT_LIMITS,
+    UNIT_WORDS,
     WEIGHTS,
 )
 
@@ -21,6 +23,7 @@ def not_guaranteed(claim: Claim) -> tuple[str, ...]:
     private = [item for item in claim.guarantees if item.kind in ("dp", "dp-conditional")]
     for guarantee in private:
         found += [*_gaps(guarantee), *_large_delta(guarantee, claim)]
+    found += _contradictions(claim)
     units = {item.unit: None for item in private}
     found += [f"Unit {unit}: {UNIT_LIMITS[unit]}" for unit in units]
     silent = [words for name, words in ADVERSARY_WORDS.items() if not is_covered(name, claim)]
@@ -66,6 +69,16 @@ def _gaps(guarantee: Guarantee) -> list[str]:
     if guarantee.transcript is None:
         found.append("No mechanism is declared from which epsilon could be recomputed.")
     return found
+
+
+def _contradictions(claim: Claim) -> list[str]:
+    """Who sees less can't learn more, so one of two guarantees that say so leaves something out."""
+    return [
+        f"The guarantee for a {UNIT_WORDS[lesser.unit]} against "
+        f"{ADVERSARY_WORDS[lesser.adversary]} is weaker than that against "
+        f"{ADVERSARY_WORDS[wider.adversary]}, who sees more: the stronger one leaves something out."
+        for lesser, wider in adversaries.contradictions(claim.guarantees)
+    ]
 
 
 def _large_delta(guarantee: Guarantee, claim: Claim) -> list[str]:

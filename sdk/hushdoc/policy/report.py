@@ -9,10 +9,15 @@ from typing import Any
 
 from hushdoc.errors import PolicyViolationError
 
+_SHOWN = 16
+"""Texts of a rule's result that are written out."""
+
 
 def words(values: Iterable[str]) -> str:
     """Returns different texts in order, for what was found and what is allowed."""
-    return ", ".join(sorted(set(values))) or "none"
+    different = sorted(set(values))
+    more = [f"and {len(different) - _SHOWN} more"] if len(different) > _SHOWN else []
+    return ", ".join([*different[:_SHOWN], *more]) or "none"
 
 
 @dataclass(frozen=True, kw_only=True)
