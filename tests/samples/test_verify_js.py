@@ -832,6 +832,85 @@ def test_both_say_the_same_under_other_settings(name: str, place: Path) -> None:
     assert found == accepted, (said, why)
 
 
+_TREATED = ("accounted", "declared-public", "not-released", "post-processing", "unaccounted")
+_EVENTS = (
+    build.TRANSCRIPT,
+    Composed(event=build.STEP, count=0),
+    Sequence(events=(Composed(event=build.STEP, count=0), build.TRANSCRIPT)),
+    ClusterSampled(sampling_rate=1.0, event=build.TRANSCRIPT),
+    Composed(event=ClusterSampled(sampling_rate=0.5, event=build.STEP), count=350),
+    ClusterSampled(sampling_rate=0.0, event=build.TRANSCRIPT),
+    Composed(event=Gaussian(noise_multiplier=40.0), count=9),
+)
+
+
+def _random_claim(random: Random, data: dict[str, Any]) -> None:
+    """Changes what the rules about accesses, units, clusters, adversaries and rates read."""
+    claimed = data["predicate"]
+    one, reads, protected = (
+        claimed[key] for key in ("guarantees", "dataAccesses", "protectedData")
+    )
+    names = ["training", "tuning"][: random.choice((1, 1, 2))]
+    events = [_EVENTS[0] if random.random() < 0.6 else random.choice(_EVENTS) for _ in names]
+    claimed["transcripts"] = {
+        name: mechanism.to_dict(event) for name, event in zip(names, events, strict=True)
+    }
+    one[0].update(epsilon=8, profile=[])
+    one[0]["samplingAsImplemented"] = random.choice(("poisson", "poisson", "full-batch"))
+    one[0]["clusterSamplingAsImplemented"] = random.choice(("none", "each-round", "schedule"))
+    for adversary in random.sample(("api-user", "server", "co-client", "model-recipient"), 2):
+        if random.random() < 0.5:
+            more = {"adversary": adversary, "aggregation": "secure-sum"}
+            more |= {"transcript": random.choice(names), "epsilon": random.choice((8, 8, 8.5, 9))}
+            one.append({**one[0], **more, "unit": random.choice(("document", "document", "page"))})
+    if random.random() < 0.3:
+        protected.append({**protected[0], "name": "receipts"})
+        protected[1]["units"] = [
+            {**protected[0]["units"][0], "unit": random.choice(("document", "page"))}
+        ]
+    for item in protected:
+        for _ in range(random.choice((0, 1, 1, 2))):
+            treatment = random.choice((*_TREATED[:1] * 5, *_TREATED))
+            given = random.choice(([names[0]], names)) if treatment == "accounted" else []
+            reads.append(
+                {"data": item["name"], "treatment": treatment, "accountedIn": given, "purpose": "x"}
+            )
+    if random.random() < 0.7:
+        reads.pop(0)
+    if random.random() < 0.4:
+        pairs = tuple((random.random(), random.choice((0, 0.001, 0.2))) for _ in range(2))
+        silent = {"epsilon_lower": None, "delta": None, "confidence": None}
+        audit = build.audit(**silent, tpr_at_fpr=pairs, canaries=random.choice((None, 100, 10**5)))
+        claimed["audits"] = [_as_hushdoc_writes(audit)]
+
+
+def _same_of_random_claims(place: Path, seed: int, count: int) -> None:
+    random = Random(seed)
+    verdicts = []
+    for number in range(count):
+        folder = place / str(number) / "model"
+        folder.mkdir(parents=True)
+        build.seal_anything(folder, KEY, lambda data: _random_claim(random, data))
+        accepted, why = _verdict_py(folder, STORE)
+        found, said = _verdict_js(folder, STORE)
+        assert found == accepted, (said, why)
+        if not found:
+            assert said.startswith(f"REFUSED: {why.replace(',', '')}: "), (said, why)
+        verdicts.append(accepted)
+    assert 0 < sum(verdicts) < count
+
+
+@needs_node
+def test_both_say_the_same_of_random_claims(tmp_path: Path) -> None:
+    _same_of_random_claims(tmp_path, 1, 12)
+
+
+@needs_node
+@pytest.mark.slow
+def test_both_say_the_same_of_many_random_claims(tmp_path: Path) -> None:
+    _same_of_random_claims(tmp_path, 2, 400)
+
+
 STRICTER: dict[str, tuple[Callable[[Path], Path], bytes, dict[str, Any]]] = {
     # What the sample does not know: links, revocation lists, a rule switched off.
     "link inside the folder": (
