@@ -17,7 +17,7 @@ from hushdoc_training.randomness.secret_stream import SecretStream
 
 Example = TypeVar("Example")
 
-_BLOCK = 1 << 16
+_BLOCK = 1 << 15
 """Numbers that get noise at once on a CPU: their float64 copies stay in the cache of one core."""
 
 
@@ -145,8 +145,8 @@ def noised(
 
 
 def _rounded(total: torch.Tensor, lattice: Lattice) -> torch.Tensor:
-    """Returns a sum in whole steps; division by a power of two is exact."""
-    return total.to(torch.float64, copy=True).div_(lattice.step).round_()
+    """Returns a sum in whole steps; what a power of two is multiplied by stays exact."""
+    return total.to(torch.float64, copy=True).mul_(1 / lattice.step).round_()
 
 
 def _noise(lattice: Lattice, stream: SecretStream, like: torch.Tensor) -> torch.Tensor:
