@@ -76,7 +76,7 @@ class SecretStream:
         self._require_unforked()
         words = np.empty(8 * count + _SPARE, dtype=np.uint8)
         zeros = _ZEROS[: 8 * count] if 8 * count <= len(_ZEROS) else bytes(8 * count)
-        self._encryptor.update_into(zeros, words)
+        self._encryptor.update_into(zeros, words.data)
         return words[: 8 * count].view(np.uint64)
 
     def uniforms(self, count: int) -> Floats:

@@ -81,6 +81,7 @@ def private_training(
             vocabulary=len(model.word_embeddings), tags=len(start.labels.tags), image=image
         ),
         tolerance=BF16_TOLERANCE,
+        noise_distribution=settings.noise_distribution,
         charge=charge,
         view=view,
     )
