@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import time
 from pathlib import Path
 
@@ -90,3 +91,20 @@ def test_a_cut_charge_counts(tmp_path: Path) -> None:
         path.write_bytes(whole + line)
         with pytest.raises(CheckpointError, match="no entry"):
             StepLog(path, "id")
+
+
+def test_a_charge_is_on_the_disk_when_it_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "steps.jsonl"
+    StepLog.begin(path, "run")
+    log, synced, sync = StepLog(path, "run"), list[str](), os.fsync
+
+    def watched(descriptor: int) -> None:
+        sync(descriptor)
+        assert os.fstat(descriptor).st_ino == path.stat().st_ino
+        synced.append(path.read_text().splitlines()[-1])
+
+    monkeypatch.setattr(os, "fsync", watched)
+    log.charge(1)
+    assert synced == ['{"charge": 1}']

@@ -118,4 +118,8 @@ class TableSpy:
 
 
 def _state(training: Any) -> Floats:
-    return np.concatenate([training.rows.ravel(), training._moves.ravel()])
+    """Returns rows, and transitions as parameters: in the unit that gradients are clipped in."""
+    scale = training._settings.transition_scale
+    transitions = training._transitions(training._moves)
+    moves = transitions.ravel() / scale if scale else np.zeros(0)
+    return np.concatenate([training.rows.ravel(), moves])
