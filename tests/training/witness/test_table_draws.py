@@ -1,4 +1,4 @@
-"""Tables draw whom their coins draw: commands take every document, so a smaller rate is tried here."""
+"""Tables draw whom their coins draw; commands take every document, so a smaller rate is tried."""
 
 from __future__ import annotations
 
