@@ -29,8 +29,8 @@ _ADDED = (
     "and the error of adding up float32 gradients, is part of the sensitivity; "
 )
 _FLOAT32 = (
-    "where gradients are computed in float32, how one record changes the rounding of others in the "
-    "same pass is not covered by the guarantee"
+    "where gradients are computed in float32 or less, how one record changes the rounding of "
+    "others in the same pass is not covered by the guarantee"
 )
 NOISE_DISTRIBUTIONS = {
     "gaussian": (
