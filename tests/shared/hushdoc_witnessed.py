@@ -16,8 +16,6 @@ from hushdoc_training.privacy import claims
 
 LABELS = LabelSet(fields=("answer", "question"))
 WINDOW = 24
-CLAUSES = ("train", "clauses", "--mode", "dp-sgd", "--steps", "3", "--expected-records", "30")
-CLASSIFIER = ("train", "classifier", "--mode", "dp-sgd", "--steps", "3", "--expected-records", "30")
 
 
 def public_start(folder: Path) -> Path:

@@ -30,7 +30,7 @@ def differing(found: Witnessed) -> list[str]:
 def test_a_private_training_of_forms_is_what_it_claims(start: Path) -> None:
     found = witness(hushdoc_witnessed.kie(start))
     assert differing(found) == []
-    assert (len(found.findings), found.runs) == (13, 6)
+    assert (len(found.findings), found.runs) == (14, 6)
 
 
 def test_a_table_with_noise_for_terms_is_what_it_claims(
@@ -53,6 +53,22 @@ def test_coins_that_do_not_follow_the_operating_system_are_seen(
     assert "a coin at most 0.0003 below the sampling rate" in differing(
         witness(hushdoc_witnessed.kie(start))
     )
+
+
+@pytest.mark.slow
+def test_a_training_by_windows_claims_windows(start: Path) -> None:
+    found = witness(hushdoc_witnessed.kie(start, "--privacy-unit", "sequence", "--steps", "1"))
+    assert differing(found) == []
+    [moved] = [finding for finding in found.findings if "unit sequence" in finding.what]
+    # Three windows, each as far as the clipping norm lets it, and none of them orthogonal.
+    assert float(moved.seen) > 0.6 * float(moved.expected.split()[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["clauses", "classifier"])
+def test_a_table_trained_by_dp_sgd_is_what_it_claims(task: str) -> None:
+    few = ("--steps", "3", "--expected-records", "30", "--rows", "65536")
+    assert differing(witness(("train", task, "--mode", "dp-sgd", *few))) == []
 
 
 @pytest.mark.parametrize("option", ["--data", "--out", "--ledger=l", "--resume"])

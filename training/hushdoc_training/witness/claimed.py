@@ -29,15 +29,22 @@ class Claimed:
     steps: int
     settings: dict[str, Any]
 
-    def number(self, name: str) -> float:
-        """Returns a number that the claim says of training, such as the clipping norm."""
-        for part in (self.settings, self.settings.get("plan"), self.settings.get("receipt")):
-            if isinstance(part, dict) and isinstance(part.get(name), int | float):
-                return float(part[name])
+    def number(self, *names: str) -> float:
+        """Returns a number that the claim says of training under one of some names."""
+        parts = (self.settings, self.settings.get("receipt"), self.settings.get("plan"))
+        for part in parts:
+            for name in names:
+                if isinstance(part, dict) and isinstance(part.get(name), int | float):
+                    return float(part[name])
         raise PrivacyError(
-            f"The claim does not say '{name}', which the witness has to know to compare noise with "
-            "what a record may move. Give `training` of the claim this number."
+            f"The claim does not say '{names[0]}', which the witness has to know to compare noise "
+            "with what a record may move. Give `training` of the claim this number."
         )
+
+    @property
+    def divisor(self) -> float:
+        """What the noised sum was divided by."""
+        return self.number("divisor", "expected_records")
 
 
 def of_run(out: Path) -> Claimed:

@@ -30,7 +30,7 @@ from hushdoc_training.witness.claimed import Claimed
 from hushdoc_training.witness.command_runs import CommandRuns, entropy
 from hushdoc_training.witness.entropy import Coins, just_above, just_below, key_with
 from hushdoc_training.witness.findings import Finding
-from hushdoc_training.witness.optimizer_spy import OptimizerSpy, Poison, Seen
+from hushdoc_training.witness.optimizer_spy import OptimizerSpy, Poison, Seen, changed_elsewhere
 
 LEAST_FORMS = 7
 LABELS = ("answer", "header", "question")
@@ -77,11 +77,11 @@ def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
     watch = OptimizerSpy(frozen=False)
     out = runs.run(forms.all, entropy=entropy(1, below, NOISE), spy=watch)
     claim, natural = claimed.of_run(out), watch.seen(out)
-    made = [*_of_whole_run(claim, natural)]
+    made = [*_of_whole_run(claim, natural), *_of_file(options.start, out, natural)]
     with_canary = (natural or watch.first).gradients[0]
     without = _frozen(runs, forms.few, below)
     renewed = _frozen(runs, forms.few, below, noise=OTHER_NOISE)
-    divided = claim.number("clipping_norm") / claim.number("expected_records")
+    divided = claim.number("clipping_norm") / claim.divisor
     part = _norm(with_canary, without.gradients[0])
     made += _of_noise(claim, divided, without, renewed)
     made += _of_coin_below(claim, divided, part, forms.canary_records)
@@ -148,6 +148,22 @@ def _of_whole_run(claim: Claimed, seen: Seen | None) -> list[Finding]:
             seen=f"moved before step {seen.between[0]}" if seen.between else "",
         ),
         findings.true("every gradient is finite", seen.finite),
+    ]
+
+
+def _of_file(start: str, out: Path, seen: Seen | None) -> list[Finding]:
+    """Compares what was not trained with the start, where that is a run folder."""
+    before = Path(start) / "checkpoint" / "model.safetensors"
+    if seen is None or not before.is_file():
+        return []
+    after = out / "checkpoint" / "model.safetensors"
+    changed = changed_elsewhere(seen, before=before, after=after)
+    return [
+        findings.true(
+            "weights that were not trained are those of the start",
+            not changed,
+            seen=", ".join(changed[:3]),
+        )
     ]
 
 

@@ -74,8 +74,8 @@ class OptimizerSpy:
 
     def seen(self, out: Path) -> Seen | None:
         """Returns what the optimizer did whose weights a run released; None where none did."""
-        released = digests_of_file(out / "checkpoint" / "model.safetensors")
-        own = [seen for seen in self._seen if set(seen.weights) <= released]
+        released = {*digests_of_file(out / "checkpoint" / "model.safetensors").values()}
+        own = [seen for seen in self._seen if {*seen.weights} <= released]
         return own[-1] if own else None
 
     @property
@@ -149,11 +149,21 @@ def digest(tensor: torch.Tensor) -> str:
     return hashlib.blake2b(values.tobytes(), digest_size=16).hexdigest()
 
 
-def digests_of_file(path: Path) -> set[str]:
-    """Returns the digests of all tensors of a file."""
+def digests_of_file(path: Path) -> dict[str, str]:
+    """Returns the digests of all tensors of a file by their names."""
     from safetensors.torch import load_file
 
-    return {digest(tensor) for tensor in load_file(path).values()}
+    return {name: digest(tensor) for name, tensor in load_file(path).items()}
+
+
+def changed_elsewhere(seen: Seen, *, before: Path, after: Path) -> list[str]:
+    """Returns the tensors of a file that are not as before, and that no optimizer left so."""
+    known, left = digests_of_file(before), {*seen.weights}
+    return [
+        name
+        for name, value in digests_of_file(after).items()
+        if value not in left and known.get(name) != value
+    ]
 
 
 def _are_boxes(value: Any) -> bool:

@@ -70,7 +70,7 @@ def _run(
 
 def _rate(claim: Claimed) -> float:
     """Returns what a sum is multiplied by, of which a record is at most one clipping norm."""
-    divisor = claim.number("expected_records") * claim.number("clipping_norm")
+    divisor = claim.divisor * claim.number("clipping_norm")
     return claim.number("total_learning_rate") / claim.steps / divisor
 
 
