@@ -35,8 +35,8 @@ def runs(command: TableCommand, request: pytest.FixtureRequest) -> Path:
         ("paper-fill", "empirical", "token-term", {*ROW_ATTACKS, "float pattern"}),
         ("noisy-fill", "empirical", "token-term", {*ROW_ATTACKS, "float pattern"}),
         # Of the same training of invented documents.
-        ("term-dp", "dp", "token-term", {*ROW_ATTACKS, "canary terms", "weights of zero"}),
-        ("dp-sgd", "dp", "document", {*ROW_ATTACKS, "canary documents", "weights of zero"}),
+        ("term-dp", "dp", "token-term", {*ROW_ATTACKS, private_audits.METHOD_OF_TERMS}),
+        ("dp-sgd", "dp", "document", {*ROW_ATTACKS, private_audits.METHOD_OF_DOCUMENTS}),
         ("none", "none", "token-term", set()),
     ],
 )

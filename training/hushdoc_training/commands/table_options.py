@@ -12,6 +12,7 @@ from pathlib import Path
 from hushdoc.commands.parsing import CommandParser
 from hushdoc.errors import OutputExistsError
 from hushdoc_training.commands.training_options import (
+    add_audit,
     add_budget,
     add_choice,
     add_name,
@@ -181,6 +182,7 @@ def _add_budget(parser: CommandParser, *, expected_records: int) -> None:
     group = parser.add_argument_group("modes term-dp and dp-sgd")
     add_number(group, "--epsilon", "E", 8.0, "privacy budget")
     add_budget(parser, group, steps=16, clipping_norm=1.0, expected_records=expected_records)
+    add_audit(parser, group, default=True, costs="it takes seconds")
 
 
 def _add_public(parser: CommandParser, *, rate: str, public: str, unseen: str) -> None:

@@ -49,6 +49,7 @@ def by_dp_sgd(
         ledger=ledger,
         documents_changed=options.documents_changed,
         accesses=scoring(options, name),
+        audited=options.audit,
         view=_view(options),
     )
     training_options.print_head(ledger)
@@ -68,6 +69,7 @@ def by_term_counts(options: argparse.Namespace, task: TableTask) -> TableCheckpo
             out=options.out,
             name=name,
             accesses=scoring(options, name),
+            audited=options.audit,
             view=_view(options),
         )
 

@@ -48,6 +48,21 @@ def add_out(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def add_audit(
+    parser: CommandParser, group: argparse._ArgumentGroup, *, default: bool, costs: str
+) -> None:
+    """Adds --audit and --no-audit."""
+    group.add_argument(
+        "--audit",
+        action=argparse.BooleanOptionalAction,
+        default=default,
+        help="first train a twin of epsilon 1 on invented documents with 1,000 canaries, and "
+        f"refuse to train where it reveals more than it claims; {costs} (default: "
+        f"{'on' if default else 'off'})",
+    )
+    parser.mark_expert("--audit")
+
+
 def add_overlap(group: argparse._ArgumentGroup) -> None:
     """Adds --public-overlap."""
     add_choice(

@@ -1,164 +1,144 @@
 """Audits of private tables, for which no protected document is read.
 
-What is attacked is the code and the plan that made a table: the same training runs once more on
-invented documents with canaries among them, and what its table reveals of these is written into
-the certificate. Nothing more is learned about the protected documents, so it costs no privacy.
+What is audited is the recipe: it runs once more, as a twin of epsilon 1, on invented documents with
+canaries among them, each put there by a coin of its own. What the twin's table reveals of the
+coins is held against what the twin claims, before a protected document is read and a step is
+charged; it is written into the certificate. Nothing is learned about the protected documents, so
+it costs no privacy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc import hashing
+from hushdoc.certificate.audit_reports import Audit
 from hushdoc.certificate.claim import Claim
-from hushdoc.hashing import Features, FeatureScheme
-from hushdoc_training.audit import canaries
-from hushdoc_training.audit.canaries import Data
-from hushdoc_training.audit.roc import Attack, Scores, measured
-from hushdoc_training.crf import corpus, private_fitting, term_release, whole_texts
-from hushdoc_training.crf.private_fitting import Plan, Settings, Start
-from hushdoc_training.invented import clause_contracts
-from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc.hashing import FeatureScheme
+from hushdoc_training import audited_claims
+from hushdoc_training.audit import twins
+from hushdoc_training.audit.roc import Attack
+from hushdoc_training.audited_claims import AuditedRun
+from hushdoc_training.crf.chain import Floats
+from hushdoc_training.crf.corpus import Corpus
+from hushdoc_training.recipes.hashed import canary_corpora
 from hushdoc_training.recipes.hashed.table_attacks import LEAST_ROWS, ROW_ATTACKS
+from hushdoc_training.table_checkpoint import TableCheckpoint
 
-CANARIES = 200
-"""Canaries that are trained on, and as many that are not, where the table has rows for them."""
+CANARIES, LEAST = 1000, 100
+"""Canaries, where the table has rows for them; below LEAST they could refute no epsilon of 1."""
 
-DOCUMENTS, PLACES = 40, 64
-LABEL = "Governing Law"
-METHOD_OF_TERMS = "canary terms"
+METHOD_OF_DOCUMENTS = "one-run audit of a twin: canary documents"
+METHOD_OF_TERMS = "one-run audit of a twin: canary terms"
 
 CAVEAT = (
-    "The audits are of a training under the same settings on invented documents: they test how "
-    "this table was made, and read none of the protected documents."
+    "The audits are of a twin: a training under the same settings on invented documents, with the "
+    "noise of epsilon 1 or less. They test how this table was made, and read none of the protected "
+    "documents."
 )
 
-Weights = npt.NDArray[np.floating]
+Recipe = Callable[[Corpus, Path], TableCheckpoint]
+"""Runs the recipe that is audited, under a twin's plan, and writes its run into a folder."""
 
 
-def with_attacks(claim: Claim, attacks: Sequence[Attack]) -> Claim:
-    """Returns a claim with the results of attacks; without attacks the same claim."""
-    if not attacks:
-        return claim
-    found = tuple(attack.audit() for attack in attacks)
-    return replace(claim, audits=(*claim.audits, *found), caveats=(*claim.caveats, CAVEAT))
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What audits of one table measured: of its twin's claim, and of anything else."""
+
+    runs: tuple[AuditedRun, ...] = ()
+    others: tuple[Audit, ...] = ()
+
+    def require_unrefuted(self) -> None:
+        """Raises PrivacyError if the twin reveals more than it claims."""
+        for run in self.runs:
+            run.require_unrefuted()
+
+    def added_to(self, claim: Claim) -> Claim:
+        """Returns a claim with what was measured; without any the same claim."""
+        if not self.runs:
+            return claim
+        claim = audited_claims.with_audits(claim, self.runs)
+        return replace(
+            claim, audits=(*claim.audits, *self.others), caveats=(*claim.caveats, CAVEAT)
+        )
 
 
-def attacks_on_documents(
-    scheme: FeatureScheme,
-    plan: Plan,
-    *,
-    public: Features,
-    settings: Settings,
-    unseen_scale: float = private_fitting.UNSEEN_SCALE,
-) -> list[Attack]:
-    """Attacks DP-SGD under a plan: canary documents, and rows."""
-    make = corpus.token_corpus if scheme.level == "token" else corpus.sentence_corpus
-    texts = make(clause_contracts.contracts(DOCUMENTS, seed=2), [LABEL])
-    data = Data(
-        features=texts.features(scheme),
-        labels=texts.labels,
-        sequences=texts.documents,
-        records=texts.records,
+def of_documents(
+    base: Corpus, scheme: FeatureScheme, scales: Floats, recipe: Recipe, *, whole: bool
+) -> Found:
+    """Returns what the recipe for documents gives away of canaries among invented documents.
+
+    `whole` has a text labelled as a whole. A table too small for canaries has no audit.
+    """
+    found = canary_corpora.canaries(base, scheme, CANARIES)
+    if len(found.words) < LEAST:
+        return Found()
+    included = twins.coins(len(found.words))
+    planted = [word for word, there in zip(found.words, included, strict=True) if there]
+    corpus = canary_corpora.with_texts(base, planted, whole=whole)
+    table = _made(recipe, corpus)
+    run = twins.audited(
+        found.scores(table.weights, scales),
+        included,
+        table.claim,
+        method=METHOD_OF_DOCUMENTS,
+        details={"documents": len(base.records) - 1 + len(planted)},
     )
-    start = Start(
-        tags=texts.names,
-        scales=private_fitting.public_scales(public, scheme.rows, unseen_scale=unseen_scale),
-        transitions=private_fitting.transitions_of(texts.names),
+    rows = (table.weights / scales[:, None]).astype(np.float32)
+    others = tuple(attack.audit() for attack in _on_rows(rows, _had(corpus, scheme)))
+    return Found(runs=(run,), others=others)
+
+
+def of_terms(scheme: FeatureScheme, recipe: Recipe) -> Found:
+    """Returns what the recipe for terms gives away of canaries; see `of_documents`."""
+    headings = canary_corpora.with_terms([], np.zeros(0, dtype=np.bool_))
+    found = canary_corpora.canaries(headings, scheme, CANARIES)
+    if len(found.words) < LEAST:
+        return Found()
+    included = twins.coins(len(found.words))
+    corpus = canary_corpora.with_terms(found.words, included)
+    table = _made(recipe, corpus)
+    attacks = list(_on_rows(table.weights, _had(corpus, scheme)))
+    # All of them are about terms, so all bounds together are wrong no more often than one may be.
+    error = (1 - twins.CONFIDENCE) / (1 + len(attacks))
+    run = twins.audited(
+        found.scores(table.weights, np.ones(scheme.rows)),
+        included,
+        table.claim,
+        method=METHOD_OF_TERMS,
+        error=error,
+        details={"places of each term": canary_corpora.COPIES},
     )
-    return _attacked(data, scheme, plan, start=start, settings=settings)
+    return Found(runs=(run, *(_held_against(attack, run, error) for attack in attacks)))
 
 
-def _attacked(
-    data: Data, scheme: FeatureScheme, plan: Plan, *, start: Start, settings: Settings
-) -> list[Attack]:
-    """Attacks a training: canaries among its documents, and rows."""
-    had = np.bincount(data.features.indices, minlength=scheme.rows) > 0
-    count = min(CANARIES, int((~had).sum()) // 2)
-    if count < LEAST_ROWS:
-        return []
-    data, planted = canaries.plant(
-        data,
-        rows=scheme.rows,
-        count=count,
-        label=len(start.tags) - 1,
-        # An audit's choice, and no secret.
-        generator=np.random.default_rng(0),
+def _held_against(attack: Attack, canary: AuditedRun, error: float) -> AuditedRun:
+    """Returns another attack on the run that canaries were in, with a bound of two rates."""
+    best = replace(attack, tpr=1.0, fpr=0.0)
+    delta = canary.audit.delta or 0.0
+    return AuditedRun(
+        audit=attack.audit(delta=delta, error=error),
+        claimed=canary.claimed,
+        ceiling=best.epsilon_lower(delta, error),
     )
-    table = private_fitting.fit_private(
-        data.features,
-        data.labels,
-        sequences=data.sequences,
-        records=data.records,
-        start=start,
-        plan=plan,
-        settings=settings,
-        stream=SecretStream(),
-    )
-    rows = (table.weights / start.scales[:, None]).astype(np.float32)
-    return [planted.attack(rows), *_on_rows(rows, had)]
 
 
-def attacks_on_whole_texts(
-    scheme: FeatureScheme, plan: Plan, *, scales: npt.NDArray[np.float64], settings: Settings
-) -> list[Attack]:
-    """Attacks DP-SGD of classes of whole texts: canary texts, and rows."""
-    texts = corpus.sentence_corpus(clause_contracts.contracts(DOCUMENTS, seed=2), [])
-    whole = whole_texts.whole(texts.features(scheme), texts)
-    each = np.arange(whole.num_items + 1)
-    # Two classes that their words do not distinguish: canaries are all that can be learned.
-    data = Data(features=whole, labels=each[:-1] % 2, sequences=each, records=each)
-    names = ("one class", "another")
-    start = Start(tags=names, scales=scales, transitions=np.zeros((2, 2)))
-    return _attacked(data, scheme, plan, start=start, settings=settings)
+def _made(recipe: Recipe, corpus: Corpus) -> TableCheckpoint:
+    with tempfile.TemporaryDirectory(prefix="hushdoc-audit-") as folder:
+        return recipe(corpus, Path(folder) / "twin")
 
 
-def attacks_on_terms(scheme: FeatureScheme, *, bound: float, noise_std: float) -> list[Attack]:
-    """Attacks one release of log-odds: canary terms, and rows."""
-    planted, left_out = _own_rows(scheme)
-    if len(planted) < LEAST_ROWS:
-        return []
-    labelled = [[term] for term in planted for _ in range(PLACES)]
-    # As many sentences without a label: without them no word would speak for one.
-    sentences = labelled + [["headings"]] * len(labelled)
-    labels = np.repeat([1, 0], len(labelled))
-    table = term_release.log_odds(sentences, labels, scheme, num_labels=2, bound=bound)
-    weights = term_release.released(table, noise_std=noise_std, stream=SecretStream())
-    true, false = (_scores_of(weights, scheme, terms) for terms in (planted, left_out))
-    attack = measured(METHOD_OF_TERMS, true, false, unit="token-term")
-    had = np.zeros(scheme.rows, dtype=bool)
-    had[hashing.features([[term] for term in planted], scheme).indices] = True
-    return [attack, *_on_rows(weights, had)]
+def _had(corpus: Corpus, scheme: FeatureScheme) -> npt.NDArray[np.bool_]:
+    """Returns which rows some item has."""
+    return np.bincount(corpus.features(scheme).indices, minlength=scheme.rows) > 0
 
 
-def _own_rows(scheme: FeatureScheme) -> tuple[list[str], list[str]]:
-    """Returns invented terms, none with a row of another: half for each side."""
-    names = clause_contracts.names(2 * CANARIES, seed=3)
-    rows = hashing.features([[name] for name in names], scheme)
-    first = [rows.rows_of(number)[0] for number in range(len(names))]
-    taken = hashing.features([["headings"]], scheme).indices.tolist()
-    alone = [
-        name
-        for name, row in zip(names, first, strict=True)
-        if first.count(row) == 1 and row not in taken
-    ]
-    half = len(alone) // 2
-    return alone[:half], alone[half : 2 * half]
-
-
-def _scores_of(weights: Weights, scheme: FeatureScheme, terms: Sequence[str]) -> Scores:
-    """Returns how much the rows of terms speak for the label."""
-    found = hashing.features([[term] for term in terms], scheme)
-    rows = weights[found.indices[found.offsets[:-1]]].astype(np.float64)
-    scores: Scores = rows[:, 1] - rows[:, 0]
-    return scores
-
-
-def _on_rows(weights: Weights, had: npt.NDArray[np.bool_]) -> Iterator[Attack]:
+def _on_rows(weights: npt.NDArray[np.floating], had: npt.NDArray[np.bool_]) -> Iterator[Attack]:
     """Yields how well rows that documents had are distinguished from the others."""
     if min(had.sum(), (~had).sum()) >= LEAST_ROWS:
         for attack in ROW_ATTACKS:

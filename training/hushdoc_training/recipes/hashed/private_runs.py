@@ -19,6 +19,7 @@ from hushdoc.labels import OUTSIDE
 from hushdoc.runtime.hashed.chains import viterbi
 from hushdoc.runtime.hashed.table import HashedTable, item_scores
 from hushdoc_training import table_checkpoint
+from hushdoc_training.audit import twins
 from hushdoc_training.crf import private_linear, term_release
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.private_fitting import Settings
@@ -27,8 +28,9 @@ from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.private_view import PrivateView
 from hushdoc_training.recipes.hashed import private_audits, private_tables
+from hushdoc_training.recipes.hashed.private_audits import Found
 from hushdoc_training.recipes.hashed.public_texts import PublicText
-from hushdoc_training.recipes.hashed.table_tasks import TableTask
+from hushdoc_training.recipes.hashed.table_tasks import Clauses, TableTask
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.private_run import PrivateRun
 from hushdoc_training.runs.run_folder import CHECKPOINT
@@ -65,7 +67,7 @@ def protect_documents(
     ledger: Ledger | None = None,
     documents_changed: bool = False,
     accesses: tuple[DataAccess, ...] = (),  # how else the documents are read
-    audited: bool = True,  # whether the same training of invented documents is attacked
+    audited: bool = True,  # whether a twin on invented documents is audited first
     view: PrivateView | None = None,  # notes who reads scores on private documents
 ) -> TableCheckpoint:
     """Trains by DP-SGD with a document as one record, and writes `out/checkpoint`.
@@ -78,7 +80,8 @@ def protect_documents(
         CheckpointError: The released table that the task goes on from does not protect documents.
         InputError: The ledger can't be read, or counts another unit or at another delta.
         OutputExistsError: The folder holds something.
-        PrivacyError: The ledger has no room for the run, or its certificate would not be trusted.
+        PrivacyError: The ledger has no room for the run, its certificate would not be trusted, or
+            the audit refutes what its twin claims; nothing is charged then.
         ValueError: The plan is for another unit than documents.
     """
     task.require_learnable()
@@ -111,13 +114,14 @@ def protect_documents(
         documents_changed=documents_changed,
     )
     terms.check(plan)
+    found = _audited_documents(task, plan, public, settings) if audited else Found()
+    found.require_unrefuted()
     asked: dict[str, Any] = {"mode": "dp-sgd", "task": task.title, **training}
     run = PrivateRun.open(out, plan, settings=asked, terms=terms)
     run.keep_reads_of(view or PrivateView())
     run.charge(plan.steps)
     table = task.fit(plan, public, settings)
-    attacks = task.attacks(plan, public, settings) if audited else []
-    claim = private_audits.with_attacks(run.claim(), attacks)
+    claim = found.added_to(run.claim())
     made = TableCheckpoint(
         weights=table.weights,
         transitions=table.transitions,
@@ -138,12 +142,13 @@ def protect_terms(
     name: str,  # what the certificate calls the documents
     bound: float = BOUND,  # L2 norm of a row, a public constant
     accesses: tuple[DataAccess, ...] = (),  # how else the documents are read
-    audited: bool = True,  # whether the same release of invented terms is attacked
+    audited: bool = True,  # whether a twin on invented terms is audited first
     view: PrivateView | None = None,  # notes who reads scores on private documents
 ) -> TableCheckpoint:
     """Counts, adds noise once and writes `out/checkpoint`.
 
-    The scheme has tokens alone, or a ValueError: so a term has a bounded number of rows.
+    The scheme has tokens alone, or a ValueError: so a term has a bounded number of rows. Where the
+    audit refutes what its twin claims, that is a PrivacyError, and nothing is released.
     """
     task.require_learnable()
     multiplier = calibration.noise_multiplier(
@@ -151,15 +156,12 @@ def protect_terms(
     )
     rows = term_release.rows_of_a_term(task.scheme)
     noise_std = 2 * bound * float(np.sqrt(rows)) * multiplier
+    found = _audited_terms(task, epsilon, delta, bound) if audited else Found()
+    found.require_unrefuted()
     weights, claim = private_tables.release_terms(
         task.log_odds(bound), noise_std=noise_std, delta=delta, name=name, items=task.items
     )
-    attacks = (
-        private_audits.attacks_on_terms(task.scheme, bound=bound, noise_std=noise_std)
-        if audited
-        else []
-    )
-    claim = claims.with_reads(private_audits.with_attacks(claim, attacks), view or PrivateView())
+    claim = claims.with_reads(found.added_to(claim), view or PrivateView())
     made = TableCheckpoint(
         weights=weights,
         transitions=task.transitions().astype(np.float32),
@@ -174,6 +176,49 @@ def protect_terms(
     out.mkdir(parents=True, exist_ok=True)
     table_checkpoint.save(out / CHECKPOINT, made)
     return made
+
+
+def _audited_documents(
+    task: TableTask, plan: PrivacyPlan, public: PublicText, settings: Settings
+) -> Found:
+    """Audits `protect_documents` itself, as a twin."""
+    twin = twins.twin_of(plan)
+
+    def recipe(corpus: Corpus, out: Path) -> TableCheckpoint:
+        return protect_documents(
+            task.twin(corpus),
+            twin,
+            public=public,
+            out=out,
+            name="invented documents",
+            settings=settings,
+            audited=False,
+        )
+
+    return private_audits.of_documents(
+        task.invented(),
+        task.scheme,
+        task.scales(public),
+        recipe,
+        whole=task.is_of_whole_texts,
+    )
+
+
+def _audited_terms(task: TableTask, epsilon: float, delta: float, bound: float) -> Found:
+    """Audits `protect_terms` itself, as a twin."""
+
+    def recipe(corpus: Corpus, out: Path) -> TableCheckpoint:
+        return protect_terms(
+            Clauses(corpus=corpus, scheme=task.scheme),
+            epsilon=min(twins.EPSILON, epsilon),
+            delta=delta,
+            out=out,
+            name="invented terms",
+            bound=bound,
+            audited=False,
+        )
+
+    return private_audits.of_terms(task.scheme, recipe)
 
 
 def score(table: TableCheckpoint, corpus: Corpus) -> Score:

@@ -11,7 +11,6 @@ import numpy as np
 from hushdoc.certificate.claim import Claim
 from hushdoc.errors import AnnotationError
 from hushdoc.hashing import FeatureScheme
-from hushdoc_training.audit.roc import Attack
 from hushdoc_training.crf import private_fitting, private_linear, term_release, whole_texts
 from hushdoc_training.crf.chain import Floats
 from hushdoc_training.crf.corpus import Corpus
@@ -19,7 +18,7 @@ from hushdoc_training.crf.private_fitting import PrivateTable, Settings
 from hushdoc_training.crf.term_release import LogOddsTable
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.secret_stream import SecretStream
-from hushdoc_training.recipes.hashed import classifier, private_audits, private_tables, updates
+from hushdoc_training.recipes.hashed import canary_corpora, classifier, private_tables, updates
 from hushdoc_training.recipes.hashed.public_texts import PublicText
 from hushdoc_training.table_checkpoint import TableCheckpoint
 
@@ -47,8 +46,17 @@ class TableTask(Protocol):
     def fit(self, plan: PrivacyPlan, public: PublicText, settings: Settings) -> PrivateTable:
         """Trains by DP-SGD with a document as one record."""
 
-    def attacks(self, plan: PrivacyPlan, public: PublicText, settings: Settings) -> list[Attack]:
-        """Attacks the same training of invented documents."""
+    def scales(self, public: PublicText) -> Floats:
+        """Returns the scale of each row."""
+
+    def invented(self) -> Corpus:
+        """Returns invented documents such as the task learns from, beside an audit's canaries."""
+
+    def twin(self, corpus: Corpus) -> TableTask:
+        """Returns the same task on other documents, from the beginning."""
+
+    @property
+    def is_of_whole_texts(self) -> bool: ...  # noqa: D102
 
     def log_odds(self, bound: float) -> LogOddsTable:
         """Computes each row from its own counts."""
@@ -90,15 +98,24 @@ class Clauses:
             unseen_scale=public.unseen_scale,
         )
 
-    def attacks(self, plan: PrivacyPlan, public: PublicText, settings: Settings) -> list[Attack]:
-        """Attacks the same training of invented documents."""
-        return private_audits.attacks_on_documents(
-            self.scheme,
-            plan,
-            public=public.features,
-            settings=settings,
-            unseen_scale=public.unseen_scale,
+    def scales(self, public: PublicText) -> Floats:
+        """Returns the scale of each row."""
+        return private_fitting.public_scales(
+            public.features, self.scheme.rows, unseen_scale=public.unseen_scale
         )
+
+    def invented(self) -> Corpus:
+        """Returns invented documents such as the task learns from, beside an audit's canaries."""
+        return canary_corpora.contracts(self.scheme.level)
+
+    def twin(self, corpus: Corpus) -> Clauses:
+        """Returns the same task on other documents, from the beginning."""
+        return replace(self, corpus=corpus)
+
+    @property
+    def is_of_whole_texts(self) -> bool:
+        """Whether a document has one label, or each of its items."""
+        return False
 
     def log_odds(self, bound: float) -> LogOddsTable:
         """Computes each row from its own counts."""
@@ -146,7 +163,7 @@ class WholeTexts:
             whole_texts.whole(self.corpus.features(self.scheme), self.corpus),
             whole_texts.classes(self.corpus),
             names=self.corpus.names,
-            scales=self._scales(public),
+            scales=self.scales(public),
             plan=plan,
             stream=SecretStream(),
             settings=settings,
@@ -154,11 +171,24 @@ class WholeTexts:
         )
         return replace(table, transitions=self.transitions().astype(np.float32))
 
-    def attacks(self, plan: PrivacyPlan, public: PublicText, settings: Settings) -> list[Attack]:
-        """Attacks the same training of invented documents."""
-        return private_audits.attacks_on_whole_texts(
-            self.scheme, plan, scales=self._scales(public), settings=settings
+    def scales(self, public: PublicText) -> Floats:
+        """Returns the scale of each row."""
+        return whole_texts.rarity_scales(
+            public.features, self.scheme.rows, unseen_scale=public.unseen_scale
         )
+
+    def invented(self) -> Corpus:
+        """Returns invented documents such as the task learns from, beside an audit's canaries."""
+        return canary_corpora.classes()
+
+    def twin(self, corpus: Corpus) -> WholeTexts:
+        """Returns the same task on other documents, from the beginning."""
+        return replace(self, corpus=corpus, released=None)
+
+    @property
+    def is_of_whole_texts(self) -> bool:
+        """Whether a document has one label, or each of its items."""
+        return True
 
     def log_odds(self, bound: float) -> LogOddsTable:
         """Computes each row from its own counts."""
@@ -173,8 +203,3 @@ class WholeTexts:
     def transitions(self) -> Floats:
         """Returns transitions that are public."""
         return whole_texts.one_class(self.corpus.names).astype(np.float64)
-
-    def _scales(self, public: PublicText) -> Floats:
-        return whole_texts.rarity_scales(
-            public.features, self.scheme.rows, unseen_scale=public.unseen_scale
-        )
