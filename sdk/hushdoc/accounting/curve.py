@@ -71,7 +71,7 @@ class Curve:
 
     def delta(self, epsilon: float) -> float:
         """Returns the bound on delta; the trivial one below the grid."""
-        if epsilon < self.losses[0]:
+        if len(self.losses) == 0 or epsilon < self.losses[0]:
             return 0.0 if self.optimistic else 1.0
         place = int(np.searchsorted(self.losses, epsilon, side="right"))
         inside = 0.0
@@ -88,6 +88,8 @@ class Curve:
         left = delta - self._sign * self.constant
         if left <= 0:
             return math.inf
+        if len(self.losses) == 0:
+            return 0.0 if self.optimistic else math.inf
         goal = math.exp(min(700.0, math.log(left) - self.log_scale))
         off = self._off(self.losses)
         more = np.flatnonzero(self.inside + off > goal)
@@ -98,7 +100,9 @@ class Curve:
             return max(0.0, float(self.losses[-1])) if self.optimistic else math.inf
         room = goal - float(off[place - 1]) - float(self.inside[place])
         width = float(self.losses[place] - self.losses[place - 1])
-        share = min(max(room / float(self.ratio[place - 1]), 0.0), -math.expm1(-width))
+        ratio = float(self.ratio[place - 1])
+        # Without mass above, no part of the way to the next loss is known to be enough.
+        share = min(max(room / ratio, 0.0), -math.expm1(-width)) if ratio > 0 else 0.0
         return max(0.0, float(self.losses[place]) + math.log1p(-share))
 
 
@@ -176,6 +180,10 @@ def curve(
     if optimistic:
         left_out = _wrapped(form, losses, spacing, where)
     sign = -1.0 if optimistic else 1.0
+    unknown = _rounding(found.values, found.error, where.length) + left_out
+    if not np.all(np.isfinite([*inside[:1], unknown, found.log_moment, found.log_error])):
+        # What is not a number is no bound, and is left to the trivial one.
+        kept = np.zeros_like(kept)
     return Curve(
         losses=multiples[kept] * spacing,
         ratio=ratio,
@@ -183,7 +191,7 @@ def curve(
         theta=where.theta,
         middle=where.middle,
         log_scale=found.log_moment - where.theta * where.middle + sign * found.log_error,
-        unknown=_rounding(found.values, found.error, where.length) + left_out,
+        unknown=unknown,
         constant=2 * excess if optimistic else infinite,
         optimistic=optimistic,
     )

@@ -144,7 +144,8 @@ def _distribution(sums: Array, weights: dict[int, float], noise: float) -> _Dist
             mass += weight * part
             slack += weight * rounding
             below, above = below + weight * under, above + weight * over
-    slack += (4 + 2 * len(weights)) * EPS * mass
+    # A mass near the smallest double is off by a number of these, whatever its size.
+    slack += (4 + 2 * len(weights)) * (EPS * mass + math.ulp(0.0))
     return _Distribution(mass=mass, slack=slack, below=below, above=above)
 
 
@@ -210,7 +211,8 @@ def _make_convex(mass: Array, growth: float) -> None:
 def _depths(lower: Array, upper: Array, growth: float) -> Array:
     """How far the curve must be lowered at each point of the grid, and at one more on each side."""
     weight = lower * (1 + growth) + upper
-    corner = lower * upper * growth / np.where(weight > 0, weight, 1.0)
+    # The share first: a product of two masses may be too small for a double.
+    corner = lower * (upper / np.where(weight > 0, weight, 1.0)) * growth
     depth = np.zeros(len(upper) + 3)
     depth[1:-2] = corner
     depth[2:-1] = np.maximum(depth[2:-1], corner)

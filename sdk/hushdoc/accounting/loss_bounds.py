@@ -24,8 +24,8 @@ from hushdoc.accounting.spectrum import Cumulants, StepLosses, cumulants
 FINE = 1e-4
 """Targeted relative error of epsilon."""
 
-SMALLEST_DELTA = 1e-250
-"""Below, masses would leave the range of doubles."""
+SMALLEST_DELTA = 1e-100
+"""Below, Renyi accounting answers alone: masses at large losses leave the range of doubles."""
 
 _COARSE = 3e-3
 

@@ -140,7 +140,8 @@ def _delta(mechanism: Mechanism, epsilon: float, adjacency: str) -> float:
     if choices is None or epsilon > _LARGEST_EPSILON or not renyi > SMALLEST_DELTA:
         return renyi
     found = max(_form_delta(choice, epsilon, share=len(choices)) for choice in choices)
-    return min(renyi, found * (1 + ROUNDING))
+    # What is too small for a double is not zero: that would be a guarantee without exceptions.
+    return min(renyi, max(found * (1 + ROUNDING), math.ulp(0.0)))
 
 
 def _form_delta(form: NormalForm, epsilon: float, share: int) -> float:

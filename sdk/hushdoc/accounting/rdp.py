@@ -160,7 +160,9 @@ def _known_rdp(form: NormalForm, orders: tuple[float, ...]) -> tuple[float, ...]
     """Tuples, so that a cached answer can't be changed."""
     # What is too large for a double is infinity.
     with np.errstate(over="ignore"):
-        return tuple(_rdp(_limited(form), orders).tolist())
+        found = _rdp(_limited(form), orders)
+    # What is not a number bounds nothing; every comparison with it would say that it is small.
+    return tuple(np.where(np.isnan(found), math.inf, found).tolist())
 
 
 def _limited(form: NormalForm) -> NormalForm:

@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 
 from hushdoc.accounting.gaussian_mixture import (
     EPS,
+    LARGEST_LOSS,
     log_mills,
     log_ratio,
     log_tail,
@@ -205,7 +206,10 @@ def grouped_gaussian(
         return tuple(ceiling.tolist())
     weights = weights_of(Step(rate=rate, noise=noise, size=size))
     order = np.asarray(orders)
-    log_a = np.maximum(_with_first(weights, noise, order), _without_first(weights, noise, order))
+    log_none = size * math.log1p(-rate)
+    log_a = np.maximum(
+        _with_first(weights, noise, order), _without_first(weights, noise, log_none, order)
+    )
     return tuple(np.clip(log_a / (order - 1), SMALLEST, ceiling).tolist())
 
 
@@ -242,24 +246,29 @@ def _log_moments(weights: Array, noise: float, last: int) -> list[float]:
     return found
 
 
-def _without_first(weights: Array, noise: float, order: Array) -> Array:
-    """Log E[(Q/P)^(a-1)] under Q, from above."""
+def _without_first(weights: Array, noise: float, log_none: float, order: Array) -> Array:
+    """Log E[(Q/P)^(a-1)] under Q, from above; `log_none` is log P(none of the records sampled)."""
     sums = np.linspace(-_FAR * noise, len(weights) - 1 + _FAR * noise, _NUM_CELLS + 1)
     loss = -log_ratio(sums, weights, noise)
     absent, _, absent_below, absent_above = normal_cells(sums / noise)
     present = np.zeros_like(absent)
     for shift, weight in enumerate(weights):
         present += weight * normal_cells((sums - shift) / noise)[0]
-    high, low = np.exp(loss[:-1]), np.exp(loss[1:])
+    ratio = np.exp(np.minimum(loss, LARGEST_LOSS))
+    high, low = ratio[:-1], ratio[1:]
     at_high = np.clip((absent - present * low) / np.maximum(high - low, SMALLEST), 0.0, present)
+    # Beyond doubles the mass of Q counts as if all of its cell had the largest ratio.
+    beyond = loss[:-1] > LARGEST_LOSS
     with np.errstate(divide="ignore"):
-        mass = np.log(np.concatenate((at_high, present - at_high)))
+        log_high = np.where(beyond, np.log(absent) - loss[:-1], np.log(at_high))
+        log_low = np.where(beyond, -np.inf, np.log(present - at_high))
         ends = np.log(np.asarray([absent_below, absent_above]))
     a = order[:, None]
     exponents = np.concatenate(
         (
-            mass + a * np.concatenate((loss[:-1], loss[1:])),
-            ends + (a - 1) * np.asarray([-math.log(max(weights[0], SMALLEST)), loss[-1]]),
+            log_high + a * loss[:-1],
+            log_low + a * loss[1:],
+            ends + (a - 1) * np.asarray([-log_none, loss[-1]]),
         ),
         axis=1,
     )

@@ -22,6 +22,7 @@ from hushdoc.accounting.normal_form import (
     PublicMixture,
     Selected,
     Step,
+    loosened,
     product,
 )
 
@@ -154,7 +155,7 @@ def _expanded(form: NormalForm) -> list[NormalForm] | None:
             return None if step is None else [step]
         case PublicMixture():
             inner = _expanded(form.event)
-            return inner and [dataclasses.replace(form, event=part) for part in inner]
+            return inner and [_mixture(form.rate, part) for part in inner]
         case Product():
             return _expanded_product(form)
         case Largest():
@@ -186,6 +187,13 @@ def _costliest(forms: list[NormalForm]) -> list[NormalForm] | None:
     rate, noise = max(step.rate for step in steps), min(step.noise for step in steps)
     best = [step for step in steps if (step.rate, step.noise) == (rate, noise)]
     return [best[0] if best else Step(rate=rate, noise=noise, exact=False)]
+
+
+def _mixture(rate: float, event: NormalForm) -> PublicMixture:
+    """A mixture at a rate in the range of doubles; one that runs more often costs no less."""
+    if rate < _LEAST_RATE:
+        return PublicMixture(rate=_LEAST_RATE, event=loosened(event))
+    return PublicMixture(rate=rate, event=event)
 
 
 def _computable(step: Step) -> Step | None:
