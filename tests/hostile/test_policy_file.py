@@ -47,7 +47,13 @@ REFUSED: Refused = {
     "KIND_NOT_ALLOWED": {
         "no-kinds-accept-nothing": _with("kinds = []"),
     },
+    "UNACCOUNTED_ACCESS": {
+        "no-treatments-accept-nothing": _with("treatments = []"),
+        "treatments-without-accounted": _with('treatments = ["not-released"]'),
+    },
     "BAD_POLICY": {
+        "treatment-that-leaks": _with('treatments = ["accounted", "unaccounted"]'),
+        "treatments-in-one-text": _with('treatments = "accounted"'),
         "unknown-key": _with("verify = false"),
         "unknown-key-by-a-slip": _with("max_epsilom = 1"),
         "unknown-table": _with("[policy]"),
