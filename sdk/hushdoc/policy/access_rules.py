@@ -33,7 +33,8 @@ def _treatments(policy: Policy, claim: Claim) -> RuleResult:
         for access in claim.data_accesses
         if access.treatment not in policy.treatments
     ]
-    return _coverage(policy, "treatments", found, words(policy.treatments))
+    treated = words(access.treatment for access in claim.data_accesses)
+    return _coverage(policy, "treatments", found, words(policy.treatments), sound=treated)
 
 
 def _accesses(policy: Policy, claim: Claim, judged: Sequence[Guarantee]) -> RuleResult:
@@ -82,12 +83,14 @@ def _derivation(policy: Policy, certificate: Certificate) -> RuleResult:
     return _coverage(policy, "derivation", dependent, allowed)
 
 
-def _coverage(policy: Policy, rule: str, found: list[str], allowed: str) -> RuleResult:
+def _coverage(
+    policy: Policy, rule: str, found: list[str], allowed: str, *, sound: str = ""
+) -> RuleResult:
     """A rule that passes where nothing is found, or full coverage is not required."""
     return RuleResult(
         rule=rule,
         code="UNACCOUNTED_ACCESS",
-        found=words(found) if found else allowed,
+        found=words(found) if found else sound or allowed,
         allowed=allowed if policy.require_full_coverage else "any",
         passed=not found or not policy.require_full_coverage,
     )
