@@ -4,9 +4,9 @@ Such a run takes all records in every step, and draws coins and noise from one s
 last document being the canary:
 
     whole      all documents
-    renewed    the same, under another key: one first step minus the other is noise alone
-    shrunk     the canary has one common word, the key as in `whole`: the difference is its part
-    poisoned   the canary's gradient is no number, the key as in `whole`
+    renewed    the same, from other entropy: one first step minus the other is noise alone
+    shrunk     the canary has one common word, entropy as in `whole`: the difference is its part
+    poisoned   the canary's gradient is no number, entropy as in `whole`
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from hushdoc_training.witness.table_spy import Seen, TableSpy
 
 LEAST_DOCUMENTS, WORDS = 41, 60000
 """Documents, and words of all of them: as many as it takes to see one percent of noise."""
-KEY, OTHER_KEY = b"w" * 32, b"v" * 32
+SEED, OTHER_SEED = 1, 2
+"""Of the entropy that stands for the operating system's."""
 
 Write = Callable[..., None]
 
@@ -46,25 +47,25 @@ def testify(options: argparse.Namespace, runs: CommandRuns, *, write: Write) -> 
     for shrunk, path in documents.items():
         write(path, count, WORDS // count, shrunk=shrunk)
     run = partial(_run, runs, records=count)
-    out, whole = run(documents[False], KEY)
+    out, whole = run(documents[False], SEED)
     claim = claimed.of_run(out)
     made = [findings.true("the fitting of these documents was seen", whole is not None)]
     if whole is None:
         return made
     made += _of_whole_run(claim, whole, out)
-    _, renewed = run(documents[False], OTHER_KEY)
-    _, shrunk_run = run(documents[True], KEY)
-    _, poisoned = run(documents[False], KEY, poisoned=True)
+    _, renewed = run(documents[False], OTHER_SEED)
+    _, shrunk_run = run(documents[True], SEED)
+    _, poisoned = run(documents[False], SEED, poisoned=True)
     if not (renewed and shrunk_run and poisoned):
         return [*made, findings.true("the fitting was seen in every run", False)]
     return made + _of_first_steps(claim, whole, renewed, shrunk_run, poisoned)
 
 
 def _run(
-    runs: CommandRuns, data: Path, key: bytes, *, records: int, poisoned: bool = False
+    runs: CommandRuns, data: Path, seed: int, *, records: int, poisoned: bool = False
 ) -> tuple[Path, Seen | None]:
     spy = TableSpy(records=records, poisoned=poisoned)
-    out = runs.run(data, entropy=entropy(1, key), spy=spy)
+    out = runs.run(data, entropy=entropy(seed), spy=spy)
     return out, spy.seen
 
 

@@ -1,8 +1,8 @@
 """The witness of tables with noise for single terms: `--mode term-dp`.
 
 Such a run is one release, so all is seen in the table that it leaves. Its runs: all documents; the
-same under another key, so that one table minus the other is noise alone; and all places of one term
-emptied under the first key, so that the difference is what the term moves.
+same from other entropy, so that one table minus the other is noise alone; and all places of one
+term emptied, from the first entropy, so that the difference is what the term moves.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hushdoc_training import table_checkpoint
 from hushdoc_training.witness import canaries, claimed, findings
 from hushdoc_training.witness.command_runs import CommandRuns, entropy
 from hushdoc_training.witness.findings import Finding
-from hushdoc_training.witness.tables_witness import KEY, LEAST_DOCUMENTS, OTHER_KEY, Write
+from hushdoc_training.witness.tables_witness import LEAST_DOCUMENTS, OTHER_SEED, SEED, Write
 
 WORDS, PLACE = 4000, 4
 ROWS = 1
@@ -42,10 +42,10 @@ def testify(options: argparse.Namespace, runs: CommandRuns, *, write: Write) -> 
     term = str(json.loads(text.partition("\n")[0])["text"].split()[PLACE])
     # As many characters, so that offsets of spans stay.
     other.write_text(text.replace(term, " " * len(term)), encoding="utf-8")
-    out, whole = _run(runs, data, KEY)
+    out, whole = _run(runs, data, SEED)
     claim = claimed.of_run(out)
-    _, renewed = _run(runs, data, OTHER_KEY)
-    _, without = _run(runs, other, KEY)
+    _, renewed = _run(runs, data, OTHER_SEED)
+    _, without = _run(runs, other, SEED)
     bound = 2 * claim.number("bound") * math.sqrt(ROWS)
     rows = np.linalg.norm((whole - without).astype(np.float64), axis=1)
     return [
@@ -59,8 +59,8 @@ def testify(options: argparse.Namespace, runs: CommandRuns, *, write: Write) -> 
     ]
 
 
-def _run(runs: CommandRuns, data: Path, key: bytes) -> tuple[Path, npt.NDArray[np.float32]]:
-    out = runs.run(data, entropy=entropy(1, key), spy=contextlib.nullcontext())
+def _run(runs: CommandRuns, data: Path, seed: int) -> tuple[Path, npt.NDArray[np.float32]]:
+    out = runs.run(data, entropy=entropy(seed), spy=contextlib.nullcontext())
     return out, table_checkpoint.load(out).weights
 
 
