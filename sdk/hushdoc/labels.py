@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hushdoc.document.document import Document
 from hushdoc.errors import AnnotationError
@@ -47,9 +47,14 @@ class LabelledDocument:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LabelSet:
-    """The fields a model can find, and the tags that encode them."""
+    """The fields a model can find, and the tags that encode them.
+
+    Whether they were taken from documents makes no difference to which labels they are: but names
+    that are released tell then that some document has each of them.
+    """
 
     fields: tuple[str, ...]
+    taken_from_documents: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         """Sorts the names so that equal sets are equal."""
@@ -63,7 +68,8 @@ class LabelSet:
     @classmethod
     def from_documents(cls, documents: Iterable[LabelledDocument]) -> LabelSet:
         """Returns the labels that occur in these documents."""
-        return cls(fields=tuple({span.label for item in documents for span in item.spans}))
+        names = {span.label for item in documents for span in item.spans}
+        return cls(fields=tuple(names), taken_from_documents=True)
 
 
 def tags_from_spans(num_words: int, spans: Iterable[Span]) -> list[str]:

@@ -11,7 +11,7 @@ from table_commands import CLASSIFIER, TOPICS, export, message, messages, spelle
 
 from hushdoc.__main__ import main
 from hushdoc_training import table_checkpoint
-from hushdoc_training.commands.classifier import is_held_out
+from hushdoc_training.crf.corpus import is_held_out
 
 
 def train(data: object, out: Path, *options: object) -> int:
@@ -86,6 +86,9 @@ def further(folder: Path, count: int = 240) -> Path:
     return path
 
 
+LATER = ("--name", "later")
+
+
 def learn_on(data: Path, before: Path, out: Path, *options: object) -> int:
     told = ["train", "classifier", "--data", data, "--update", before, "--out", out, *options]
     return main([str(part) for part in told])
@@ -97,7 +100,16 @@ def test_an_update_of_a_filled_table_promises_nothing_and_says_what_both_tell(
 ) -> None:
     data = further(tmp_path)
     assert (
-        learn_on(data, classifier_runs / mode, tmp_path / "next", "--mode", mode, "--held-out", 0.2)
+        learn_on(
+            data,
+            classifier_runs / mode,
+            tmp_path / "next",
+            "--mode",
+            mode,
+            *LATER,
+            "--held-out",
+            0.2,
+        )
         == 0
     )
     assert "are classified correctly" in capsys.readouterr().out
@@ -111,7 +123,7 @@ def test_an_update_of_a_filled_table_promises_nothing_and_says_what_both_tell(
     assert (guarantee.kind, guarantee.epsilon) == ("empirical", None)
     assert "two releases" in guarantee.composition
     names = {item.name for item in after.claim.protected_data}
-    assert names == {"messages.jsonl.gz", "later.jsonl"}
+    assert names == {"private documents", "later"}
     assert {access.data for access in after.claim.data_accesses} == names
     earlier = [a for a in after.claim.audits if a.method.startswith("earlier table: ")]
     assert len(earlier) == len(before.claim.audits)
@@ -122,7 +134,7 @@ def test_an_update_of_a_private_table_adds_both_trainings_up(
     classifier_runs: Path, release: Path, tmp_path: Path
 ) -> None:
     data = further(tmp_path)
-    options = ("--mode", "dp-sgd", "--expected-records", 200, "--epsilon", 4)
+    options = ("--mode", "dp-sgd", "--expected-records", 200, "--epsilon", 4, *LATER)
     assert learn_on(data, classifier_runs / "dp-sgd", tmp_path / "next", *options) == 0
     claim = table_checkpoint.load(tmp_path / "next").claim
     (guarantee,) = claim.guarantees
@@ -130,7 +142,7 @@ def test_an_update_of_a_private_table_adds_both_trainings_up(
     assert guarantee.epsilon is not None
     # Gaussian mechanisms add up more slowly than epsilons do.
     assert 8.2 < guarantee.epsilon < 11.9
-    assert {item.name for item in claim.protected_data} == {"messages.jsonl.gz", "later.jsonl"}
+    assert {item.name for item in claim.protected_data} == {"private documents", "later"}
     assert export(tmp_path / "next", tmp_path / "model", release) == 0
     asked = ["--trust", f"{release}.trust.json", "--max-delta", "1e-5", "--unit", "document"]
     verify = ["verify", str(tmp_path / "model"), *asked, "--max-epsilon"]
@@ -205,8 +217,11 @@ def test_on_which_side_a_document_is_hangs_on_its_own_name_alone() -> None:
     ("lines", "says"),
     [
         (['{"id": 1, "label": "a", "text": "x"}'] * 2, "two lines|id '1'"),
-        (['{"id": 1, "label": "a", "text": "x"}'], "1 class"),
-        (['{"id": 1, "label": "a", "text": "x"}', '{"id": 2, "label": "b", "text": " "}'], "'b'"),
+        (['{"id": 1, "label": "a", "text": "x"}'], "1 class|1 classes"),
+        (
+            ['{"id": 1, "label": "a", "text": " "}', '{"id": 2, "label": "b", "text": " "}'],
+            "'a'|no texts",
+        ),
         (['{"id": 1, "label": "O", "text": "x"}'], "no label"),
         (['{"id": 1, "text": "x"}'], "Line 1"),
     ],

@@ -27,6 +27,7 @@ class TableCommand:
     filled: tuple[object, ...] = ()
     expected_records: int
     other_labels: tuple[str, ...]
+    labels: tuple[str, ...] = ()  # that a run of its own declares
 
     def train(self, data: object, out: Path, *options: object) -> int:
         arguments = ["train", self.name, "--data", data, "--out", out, *options]
@@ -36,7 +37,8 @@ class TableCommand:
         """Trains in a mode on data of its own, and scores what the mode makes a score of."""
         scored = () if mode == "none" else ("--held-out", 0.25, "--private-numbers", "shown-unused")
         sized = self.sized if mode == "dp-sgd" else () if mode == "term-dp" else self.filled
-        return self.train(data, out, "--mode", mode, *self.options, *scored, *sized)
+        labels = [part for name in self.labels for part in ("--label", name)]
+        return self.train(data, out, "--mode", mode, *self.options, *labels, *scored, *sized)
 
     @property
     def sized(self) -> tuple[object, ...]:
@@ -84,5 +86,6 @@ CLASSIFIER = TableCommand(
     options=("--rows", 8192),
     expected_records=200,
     other_labels=("--label", "law", "--label", "sea"),
+    labels=tuple(sorted(TOPICS)),
 )
 COMMANDS = {command.name: command for command in (CLAUSES, CLASSIFIER)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hushdoc.arguments import printable
 from hushdoc.commands.parsing import Subcommands, usage_errors
 from hushdoc.errors import AnnotationError
-from hushdoc_training.commands import table_options, tables
+from hushdoc_training.commands import table_options, tables, training_options
 
 if TYPE_CHECKING:
     from hushdoc.hashing import FeatureScheme
@@ -100,32 +100,36 @@ def run(options: argparse.Namespace) -> int:
 
 def _corpora(options: argparse.Namespace, known: tuple[str, ...]) -> tuple[Corpus, Corpus]:
     """Returns what to train on and what to score on, of the known classes if there are some."""
-    from hushdoc_training.crf import whole_texts
+    from hushdoc_training.crf import corpus, whole_texts
 
     found = read_messages(options.data, options.documents or NUM_INVENTED)
-    if options.label:
-        found = [message for message in found if message.label in options.label]
+    declared = training_options.declared_labels(options)
+    if declared:
+        found = [message for message in found if message.label in declared]
     sides: dict[bool, list[Message]] = {False: [], True: []}
     for message in found:
-        sides[is_held_out(f"{message.label}/{message.name}", options.held_out)].append(message)
+        sides[corpus.is_held_out(f"{message.label}/{message.name}", options.held_out)].append(
+            message
+        )
     train, test = sides[False], sides[True]
-    names = known or options.label or sorted({message.label for message in train})
+    names = known or declared or sorted({message.label for message in train})
     strange = sorted({message.label for message in found} - {*names}) if known else []
     if strange:
-        raise AnnotationError(
-            f"Documents are of the class '{strange[0]}'; the released table knows "
-            f"{', '.join(known)}. Leave them out, or train a new table."
-        )
-    return whole_texts.class_corpus(train, names), whole_texts.class_corpus(test, names)
+        _refuse_or_warn(options, strange[0], known)
+    made = tables.with_names(options, whole_texts.class_corpus(train, names), known)
+    return made, whole_texts.class_corpus(test, names)
 
 
-def is_held_out(name: str, share: float) -> bool:
-    """Returns whether a document is scored instead of trained on.
+def _refuse_or_warn(options: argparse.Namespace, strange: str, known: tuple[str, ...]) -> None:
+    """Tells of a class that the released table does not know.
 
-    Its own name decides, so that its side does not depend on what other documents there are.
+    Where documents are protected, whether training starts may not tell of one of them.
     """
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:8], "big") < share * 2**64
+    problem = f"Documents are of the class '{strange}'; the released table knows {', '.join(known)}"
+    if options.mode == "dp-sgd":
+        warnings.warn(f"{problem}. They are left out.", stacklevel=2)
+    else:
+        raise AnnotationError(f"{problem}. Leave them out, or train a new table.")
 
 
 def read_messages(location: str, invented: int) -> list[Message]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from hushdoc.commands.parsing import Subcommands, usage_errors
-from hushdoc_training.commands import table_options, tables
+from hushdoc_training.commands import table_options, tables, training_options
 from hushdoc_training.commands.tables import INVENTED
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ How --mode protects what the table was trained on, and the kind of guarantee in 
   dp-sgd      DP-SGD; "dp" for whole documents
   none        the table as it was fitted; the certificate declares no guarantee
 The first two have no epsilon. Only `dp-sgd` protects documents."""
+
+Item = TypeVar("Item")
 
 NUM_INVENTED = 400
 ALONE = (
@@ -92,11 +94,11 @@ def _corpora(options: argparse.Namespace) -> tuple[Corpus, Corpus]:
             alone = options.sentences_are_documents
             return _tagged(options, labelled_texts.read_conll(path, sentences_are_documents=alone))
     texts: Sequence[Contract] = read_texts(location, options.documents)
-    names = options.label or sorted({label for text in texts for label, _, _ in text.spans})
+    declared = training_options.declared_labels(options)
+    names = declared or sorted({label for text in texts for label, _, _ in text.spans})
     make = corpus.token_corpus if options.level == "token" else corpus.sentence_corpus
-    sides = corpus.split(texts, [text.group for text in texts], held_out=options.held_out)
-    train, test = sides if options.held_out else (texts, [])
-    return make(train, names), make(test, names)
+    train, test = _sides(texts, [text.group for text in texts], options.held_out)
+    return tables.with_names(options, make(train, names)), make(test, names)
 
 
 def _tagged(options: argparse.Namespace, sentences: Sequence[Sentence]) -> tuple[Corpus, Corpus]:
@@ -107,11 +109,31 @@ def _tagged(options: argparse.Namespace, sentences: Sequence[Sentence]) -> tuple
     if options.documents is not None:
         sentences = [s for s in sentences if s.document < options.documents]
     found = {tag[2:] for sentence in sentences for tag in sentence.tags if tag != "O"}
-    names = options.label or sorted(found)
-    owners = [sentence.document for sentence in sentences]
-    sides = corpus.split(sentences, owners, held_out=options.held_out)
-    train, test = sides if options.held_out else (sentences, [])
-    return corpus.tagged_corpus(train, names), corpus.tagged_corpus(test, names)
+    names = training_options.declared_labels(options) or sorted(found)
+    train, test = _sides(sentences, _documents_of(sentences), options.held_out)
+    made = tables.with_names(options, corpus.tagged_corpus(train, names))
+    return made, corpus.tagged_corpus(test, names)
+
+
+def _sides(
+    items: Sequence[Item], names: Sequence[str], held_out: float
+) -> tuple[list[Item], list[Item]]:
+    """Returns what to train on and what to score on, as each item's own name decides."""
+    from hushdoc_training.crf import corpus
+
+    sides: dict[bool, list[Item]] = {False: [], True: []}
+    for item, name in zip(items, names, strict=True):
+        sides[corpus.is_held_out(name, held_out)].append(item)
+    return sides[False], sides[True]
+
+
+def _documents_of(sentences: Sequence[Sentence]) -> list[str]:
+    """Returns for each sentence the words of its document, which has no other name."""
+    words: dict[int, list[str]] = {}
+    for sentence in sentences:
+        words.setdefault(sentence.document, []).extend(sentence.tokens)
+    names = {document: " ".join(tokens) for document, tokens in words.items()}
+    return [names[sentence.document] for sentence in sentences]
 
 
 def read_texts(location: str, documents: int | None) -> list[Contract]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hushdoc.arguments import printable
 from hushdoc.commands.parsing import CommandParser, Subcommands, usage_errors
 from hushdoc.errors import HushdocError
+from hushdoc_training.commands.training_options import PRIVATE_DOCUMENTS
 
 if TYPE_CHECKING:
     from hushdoc.accounting.mechanism import Mechanism
@@ -85,7 +86,12 @@ def _register_init(actions: Subcommands) -> None:
     init = _action(
         actions, "init", run_init, "start the ledger of a data set; never overwrites one"
     )
-    init.add_argument("--data", required=True, metavar="NAME", help="name of the documents")
+    init.add_argument(
+        "--data",
+        default=PRIVATE_DOCUMENTS,
+        metavar="NAME",
+        help=f"name of the documents in certificates (default: '{PRIVATE_DOCUMENTS}')",
+    )
     init.add_argument(
         "--unit",
         choices=("document", "sequence"),

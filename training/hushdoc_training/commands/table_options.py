@@ -15,6 +15,7 @@ from hushdoc_training.commands.training_options import (
     add_audit,
     add_budget,
     add_choice,
+    add_labels,
     add_name,
     add_number,
     add_out,
@@ -35,7 +36,8 @@ def add_clauses(parser: CommandParser) -> None:
         parser,
         data=".jsonl, .jsonl.gz or .conll file, or invented:contract",
         documents="number of documents (default: all, or 400 invented)",
-        label="label to learn; may be given again (default: every label in the data)",
+        label="label to learn; may be given again, and others count as none (default: every label "
+        "in the data, which default policies refuse)",
         held_out="share of the documents' groups that is scored instead of trained on (default: 0)",
     )
     data.add_argument(
@@ -110,7 +112,7 @@ def add_classifier(parser: CommandParser) -> None:
         data=".jsonl or .jsonl.gz file, or invented:TYPE+TYPE",
         documents="number of invented documents (default: 300)",
         label="class to learn; may be given again, and documents of other classes are left out "
-        "(default: every class in the data)",
+        "(default: every class in the data, which default policies refuse)",
         held_out="share of the documents, by their ids, that is scored instead of trained on "
         "(default: 0)",
     )
@@ -142,7 +144,7 @@ def _add_data(
     group = parser.add_argument_group("documents")
     group.add_argument("--data", required=True, help=data)
     group.add_argument("--documents", type=int, metavar="N", help=documents)
-    group.add_argument("--label", action="append", help=label)
+    add_labels(group, label)
     group.add_argument("--held-out", type=float, default=0.0, metavar="SHARE", help=held_out)
     add_name(group)
     return group
@@ -235,7 +237,7 @@ def check_classifier(options: argparse.Namespace) -> None:
     if options.update is not None:
         if options.mode in ("term-dp", "none"):
             options.refuse_usage(f"--update can't be combined with --mode {options.mode}")
-        if options.rows is not None or options.label is not None:
+        if options.rows is not None or options.label or options.label_file:
             options.refuse_usage("--update keeps the rows and classes of the released table")
     _check(options)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hushdoc.commands.parsing import usage_errors
@@ -12,6 +12,7 @@ from hushdoc_training.commands import training_options
 if TYPE_CHECKING:
     from hushdoc.certificate.claim import DataAccess
     from hushdoc_training.audit.roc import Attack
+    from hushdoc_training.crf.corpus import Corpus
     from hushdoc_training.crf.private_fitting import Settings
     from hushdoc_training.private_view import PrivateView
     from hushdoc_training.recipes.hashed.public_texts import PublicText
@@ -95,7 +96,18 @@ def scoring(options: argparse.Namespace, name: str) -> tuple[DataAccess, ...]:
 
 def name_of(options: argparse.Namespace) -> str:
     """Returns the name of the documents in the certificate."""
-    return str(options.name or Path(options.data).resolve().name)
+    invented = options.data.startswith("invented:")
+    return str(options.name or (options.data if invented else training_options.PRIVATE_DOCUMENTS))
+
+
+def with_names(options: argparse.Namespace, corpus: Corpus, known: tuple[str, ...] = ()) -> Corpus:
+    """Returns a corpus that says whether its documents name the labels that will be released."""
+    declared = known or training_options.declared_labels(options)
+    if declared or options.data.startswith("invented:"):
+        return corpus
+    if options.mode in ("dp-sgd", "term-dp"):
+        training_options.warn_of_labels()
+    return replace(corpus, names_from_documents=True)
 
 
 def print_step(what: str) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushdoc.errors import MissingExtraError
-from hushdoc_training.commands import classifier, clauses
+from hushdoc_training.commands import classifier, clauses, kie_data
 from hushdoc_training.commands.training_options import (
     add_budget,
     add_choice,
+    add_labels,
     add_name,
     add_number,
     add_out,
@@ -23,13 +23,11 @@ from hushdoc_training.commands.training_options import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hushdoc.certificate.claim import PublicData
     from hushdoc.commands.parsing import CommandParser, Subcommands
     from hushdoc.labels import LabelledDocument
     from hushdoc_training.data.dataset import Source
     from hushdoc_training.ledger.ledger import Ledger
     from hushdoc_training.privacy.plan import PrivacyPlan
-    from hushdoc_training.recipes.kie.start import Start
 
 DESCRIPTION = """Trains a model that finds fields in documents, privately unless told otherwise.
 
@@ -80,6 +78,12 @@ def _data_options(parser: CommandParser) -> None:
         help="number of documents (default: all, or 1000 invented)",
     )
     add_name(group)
+    add_labels(
+        group,
+        "name of a field; may be given again, and other labels of the documents count as outside "
+        "of all fields (default: those of a checkpoint in --start, else every label in the "
+        "documents, which default policies refuse of private ones)",
+    )
     add_choice(
         group,
         "--labels",
@@ -246,7 +250,6 @@ def _train(
     ledger: Ledger | None,
     plan: PrivacyPlan | None,
 ) -> int:
-    from hushdoc.labels import LabelSet
     from hushdoc_training.privacy import claims
     from hushdoc_training.recipes.kie import settings
     from hushdoc_training.recipes.kie import start as kie_start
@@ -255,7 +258,7 @@ def _train(
     public_texts = source.is_invented or options.public
     start = kie_start.start_from(
         options.start,
-        LabelSet.from_documents(documents),
+        kie_data.labels_of(options, source, documents, private=plan is not None),
         max_tokens=options.max_tokens,
         box_level=options.box_level,
         images=options.images,
@@ -274,8 +277,8 @@ def _train(
         resumed=options.out if options.resume else None,
         seed=options.seed,
     )
-    name = options.name or _name(source, ledger)
-    weights = _weights(start, options)
+    name = options.name or kie_data.name_of(source, ledger, public=options.public)
+    weights = kie_data.weights_of(start, options)
     if plan is not None:
         private = settings.PrivateSettings(
             learning_rate=options.learning_rate or 5e-4,
@@ -313,7 +316,10 @@ def _train(
         history = (*kie.history(start), *weights)
         training = kie.described(start)
         claim = (
-            claims.public((*history, _public(name, source.is_invented, options)), training=training)
+            claims.public(
+                (*history, kie_data.public_data(name, source.is_invented, options)),
+                training=training,
+            )
             if options.public
             else claims.not_private(name, history, training=training)
         )
@@ -351,13 +357,6 @@ def _ledger(options: argparse.Namespace) -> Ledger | None:
     return Ledger.open(options.ledger)
 
 
-def _name(source: Source, ledger: Ledger | None) -> str:
-    """Returns what the certificate calls the documents where nobody said so."""
-    if ledger is not None:
-        return ledger.data
-    return source.location if source.is_invented else Path(source.location).name
-
-
 def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
     return calibrated(
         options,
@@ -365,31 +364,4 @@ def _plan(options: argparse.Namespace, ledger: Ledger | None) -> PrivacyPlan:
         privacy_unit=options.privacy_unit,
         sampling_rate=options.sampling_rate,
         accountant=options.accountant,
-    )
-
-
-def _weights(start: Start, options: argparse.Namespace) -> tuple[PublicData, ...]:
-    """Returns what published starting weights had learned from; a checkpoint says so itself."""
-    from hushdoc.certificate.claim import PublicData
-
-    if start.claim is not None or start.name == "small":
-        return ()
-    return (
-        PublicData(
-            name=f"{start.name} weights",
-            uses=("pretraining", "vocabulary"),
-            privacy_status="published weights; what they were trained on is their publisher's word",
-            overlap_with_protected=options.public_overlap,
-        ),
-    )
-
-
-def _public(name: str, invented: bool, options: argparse.Namespace) -> PublicData:
-    from hushdoc.certificate.claim import PublicData
-
-    return PublicData(
-        name=name,
-        uses=("pretraining", "vocabulary"),
-        privacy_status="invented by a generator" if invented else "declared public by the trainer",
-        overlap_with_protected="none" if invented else options.public_overlap,
     )

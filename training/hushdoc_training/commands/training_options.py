@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushdoc.commands.parsing import CommandParser, usage_errors
+from hushdoc.errors import HushdocError, InputError
+from hushdoc.serialization import strict_json
 from hushdoc_training.private_view import MODES
 
 if TYPE_CHECKING:
@@ -34,11 +37,60 @@ def add_choice(
     group.add_argument(option, choices=choices, default=default, help=about)
 
 
+PRIVATE_DOCUMENTS = "private documents"
+"""What a certificate calls documents that nobody has named: a folder's name may tell of them."""
+
+
 def add_name(group: argparse._ArgumentGroup) -> None:
     """Adds --name."""
     group.add_argument(
-        "--name", help="name of the documents in the certificate (default: that of --data)"
+        "--name",
+        help="name of the documents in the certificate (default: that of the ledger, else "
+        f"'{PRIVATE_DOCUMENTS}'; --data for invented ones)",
     )
+
+
+def add_labels(group: argparse._ArgumentGroup, label: str) -> None:
+    """Adds --label and --label-file."""
+    group.add_argument("--label", action="append", metavar="NAME", help=label)
+    group.add_argument(
+        "--label-file",
+        type=Path,
+        metavar="FILE",
+        help='JSON file with such names, as ["date", "total"] or as the {"fields": [...]} of a '
+        "checkpoint's labels.json",
+    )
+
+
+def declared_labels(options: argparse.Namespace) -> list[str]:
+    """Returns the labels that --label and --label-file name; an InputError where it has none."""
+    named = list(options.label or [])
+    if options.label_file is not None:
+        named += _labels_in(options.label_file)
+    return list(dict.fromkeys(named))
+
+
+def warn_of_labels() -> None:
+    """Says on the standard error that names of labels are released as the documents have them."""
+    print(
+        "The names of the labels are taken from the documents and will stand in the model, which "
+        "no budget covers: default policies refuse it. Name them with --label or --label-file.",
+        file=sys.stderr,
+    )
+
+
+def _labels_in(path: Path) -> list[str]:
+    try:
+        found = strict_json.loads(path.read_bytes(), what=f"'{path}'")
+    except (OSError, HushdocError) as error:
+        raise InputError(f"'{path}' can't be read: {error}. Give a JSON file of names.") from error
+    names = found.get("fields") if isinstance(found, dict) else found
+    if not (isinstance(names, list) and names and all(isinstance(n, str) and n for n in names)):
+        raise InputError(
+            f"'{path}' names no labels; expected a JSON list of names, or an object whose "
+            "'fields' are one."
+        )
+    return names
 
 
 def add_out(group: argparse._ArgumentGroup) -> None:

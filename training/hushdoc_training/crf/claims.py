@@ -77,6 +77,7 @@ class FilledTable:
     public_data: tuple[PublicData, ...] = ()  # what was used besides, such as clusters of words
     audits: tuple[Audit, ...] = ()  # what attacks on this very table measured
     costs: Mapping[str, Any] = field(default_factory=dict)
+    labels_from_documents: bool = False  # whether the documents say which labels there are
 
 
 def claim(table: FilledTable) -> Claim:
@@ -149,15 +150,8 @@ def _accesses(table: FilledTable) -> list[DataAccess]:
         leaks.append("fit of what missing rows are drawn from")
     leaks += ["results of the audits"] if table.audits else []
     leaks += ["measured cost of terms"] if table.costs else []
+    leaks += ["names of the labels, taken from the documents"] * table.labels_from_documents
     return [
-        *(
-            DataAccess(data=table.name, purpose=purpose, accounted_in=(), treatment="unaccounted")
-            for purpose in leaks
-        ),
-        DataAccess(
-            data=table.name,
-            purpose="names of the labels",
-            accounted_in=(),
-            treatment="declared-public",
-        ),
+        DataAccess(data=table.name, purpose=purpose, accounted_in=(), treatment="unaccounted")
+        for purpose in leaks
     ]

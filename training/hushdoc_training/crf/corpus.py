@@ -6,6 +6,7 @@ At the level of sentences an item is a sentence, at the level of tokens a token 
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,6 +54,7 @@ class Corpus:
     owners: npt.NDArray[np.int64]  # the document that each sequence is part of
     names: tuple[str, ...]  # the labels, OUTSIDE first
     level: str  # "sentence" or "token": what an item is
+    names_from_documents: bool = False  # whether the documents say which labels there are
 
     @property
     def records(self) -> npt.NDArray[np.int64]:
@@ -152,6 +154,16 @@ def bio_names(names: Sequence[str]) -> tuple[str, ...]:
         ('O', 'B-party', 'I-party')
     """
     return (OUTSIDE, *(f"{prefix}-{name}" for name in names for prefix in "BI"))
+
+
+def is_held_out(name: str, share: float) -> bool:
+    """Returns whether a document is scored instead of trained on.
+
+    Its own name, or that of its group, decides: its side does not depend on what other documents
+    there are, so that one document more changes one record and no other's side.
+    """
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big") < share * 2**64
 
 
 Labelled = TypeVar("Labelled")

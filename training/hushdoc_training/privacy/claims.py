@@ -29,6 +29,7 @@ ASSUMES = (
     "the labels' names, the sampling rate, the number of steps and the divisor were chosen "
     "without looking at the documents",
 )
+LABELS_TAKEN = "names of the labels, taken from the documents: they are released as they are"
 LEDGER_ASSUMES = (
     "in no run of the ledger were noise, sampling rate or number of steps chosen by what earlier "
     "runs or steps had shown; the learning rate and all else may follow the noised outputs (the "
@@ -89,10 +90,12 @@ def private(
     accesses: tuple[DataAccess, ...] = (),
     assumes: tuple[str, ...] = (),
     private_reads: tuple[str, ...] = (),
+    labels_from_documents: bool = False,
 ) -> Claim:
     """Returns the claim of a model trained under a plan; with a ledger, it covers all runs.
 
-    Un-noised numbers that were read, in words, make it one of unaccounted tuning.
+    Un-noised numbers that were read, in words, make it one of unaccounted tuning. Names of labels
+    that were taken from the documents are released with the model, and no budget covers them.
     """
     tuning = hyperparameter_tuning
     if ledger is not None and tuning in ("none", "public-data"):
@@ -112,7 +115,7 @@ def private(
             ),
         ),
         public_data=public_data,
-        data_accesses=(*_accesses(name), *accesses),
+        data_accesses=(*_accesses(name), *label_access(name, labels_from_documents), *accesses),
         transcripts={TRANSCRIPT: plan.mechanism() if ledger is None else ledger.mechanism},
         training={**training, "plan": asdict(plan), "noise": RNG},
         caveats=_caveats(plan, tuning, private_reads),
@@ -204,8 +207,13 @@ def _composition(plan: PrivacyPlan, ledger: LedgerStatement | None) -> str:
     )
 
 
+def label_access(name: str, taken: bool) -> tuple[DataAccess, ...]:
+    """Returns the access to documents whose labels' names are released, where they were taken."""
+    return _unaccounted(name, {LABELS_TAKEN: "unaccounted"} if taken else {})
+
+
 def _accesses(name: str) -> tuple[DataAccess, ...]:
-    others = {"names of the labels": "declared-public", "training log and plot": "not-released"}
+    others = {"training log and plot": "not-released"}
     training = DataAccess(
         data=name, purpose="training", accounted_in=(TRANSCRIPT,), treatment="accounted"
     )

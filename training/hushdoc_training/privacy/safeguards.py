@@ -15,6 +15,7 @@ What they assume, and which data they read, is in the claim.
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -65,7 +66,7 @@ class Safeguards(Generic[Example]):
         self.is_sharded = sharding.is_sharded(model)
         ownership.require_same(optimizer, self._trainable)
         ownership.require_untouched(model, self._trainable)
-        _require_enough(len(records), plan.expected_records)
+        _warn_of_few(len(records), plan.expected_records)
         self._require_one_training()
         self._owner = ownership.Ownership(optimizer, self._trainable)
         weakref.finalize(self, self._owner.release)
@@ -220,11 +221,16 @@ class Safeguards(Generic[Example]):
         return trial.frozen(self.untrained.values())
 
 
-def _require_enough(num_records: int, expected_records: int) -> None:
-    """Refuses data in which a batch of the expected size could never be drawn."""
+def _warn_of_few(num_records: int, expected_records: int) -> None:
+    """Warns of data in which a batch of the expected size could never be drawn.
+
+    An error would tell of one record: whether training starts is seen by whoever waits for a model.
+    So too few records are trained on all the same, with much noise; only the trainer is told.
+    """
     if num_records < expected_records:
-        raise PrivacyError(
+        warnings.warn(
             f"The data hold {num_records} records, and the plan divides by an expected "
-            f"{expected_records} in each step, more than there are. Plan with fewer expected "
-            "records (--expected-records), or bring more data."
+            f"{expected_records} in each step, more than there are: noise will drown them. Plan "
+            "with fewer expected records (--expected-records), or bring more data.",
+            stacklevel=2,
         )

@@ -103,6 +103,7 @@ def train(
         public_data=public_data + (() if clusters is None else (_word_clusters(),)),
         audits=() if attack is None else tuple(attack(trained)),
         costs=_reported_costs(trained) if with_costs else {},
+        labels_from_documents=corpus.names_from_documents,
     )
     claim = claims.claim(made)
     table = TableCheckpoint(

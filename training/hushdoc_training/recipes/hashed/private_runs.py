@@ -100,6 +100,7 @@ def protect_documents(
         hyperparameter_tuning=hyperparameter_tuning,
         unit_definition=unit_definition,
         training=training,
+        labels_from_documents=task.corpus.names_from_documents,
     )
 
     def claim_of(**known: Any) -> Claim:
@@ -159,7 +160,12 @@ def protect_terms(
     found = _audited_terms(task, epsilon, delta, bound) if audited else Found()
     found.require_unrefuted()
     weights, claim = private_tables.release_terms(
-        task.log_odds(bound), noise_std=noise_std, delta=delta, name=name, items=task.items
+        task.log_odds(bound),
+        noise_std=noise_std,
+        delta=delta,
+        name=name,
+        items=task.items,
+        labels_from_documents=task.corpus.names_from_documents,
     )
     claim = claims.with_reads(found.added_to(claim), view or PrivateView())
     made = TableCheckpoint(

@@ -82,6 +82,7 @@ def train_documents(
         plan,
         name,
         public_data,
+        labels_from_documents=corpus.names_from_documents,
         hyperparameter_tuning=hyperparameter_tuning,
         unit_definition=unit_definition,
         training={
@@ -168,6 +169,7 @@ def document_claim(
     ledger: LedgerStatement | None = None,
     assumes: tuple[str, ...] = (),
     private_reads: tuple[str, ...] = (),
+    labels_from_documents: bool = False,
 ) -> Claim:
     """Returns the claim of a table trained under a plan: kind dp, unit document."""
     claim = claims.private(
@@ -179,6 +181,7 @@ def document_claim(
         ledger=ledger,
         assumes=assumes,
         private_reads=private_reads,
+        labels_from_documents=labels_from_documents,
     )
     guarantees = tuple(
         replace(
@@ -199,6 +202,7 @@ def release_terms(
     name: str,  # what the protected documents are called
     public_data: tuple[PublicData, ...] = (),  # what clusters were made from, if there are some
     items: str = "sentences",  # what has labels, in words
+    labels_from_documents: bool = False,  # whether the documents say which labels there are
 ) -> tuple[npt.NDArray[np.float32], Claim]:
     """Returns a table of `term_release.log_odds` with noise, and its claim: kind dp, unit term.
 
@@ -227,6 +231,8 @@ def release_terms(
         name,
         public_data,
         f"a term is in at most {rows} rows; each lies in a ball of radius {table.bound:g}",
+        items=items,
+        labels_from_documents=labels_from_documents,
         caveats=(
             "A sentence or a document is many terms, and is protected far less than a term.",
             f"The labels of the {items} are not protected: they count as public.",
@@ -272,6 +278,8 @@ def _claim(
     public_data: tuple[PublicData, ...],
     contribution_bound: str,
     *,
+    items: str,
+    labels_from_documents: bool,
     caveats: tuple[str, ...],
 ) -> Claim:
     base = claims.not_private(name, public_data, training={"noise": RNG})
@@ -292,10 +300,11 @@ def _claim(
             ),
             DataAccess(
                 data=name,
-                purpose="names and number of labels",
+                purpose=f"number of {items} and their labels",
                 accounted_in=(),
                 treatment="declared-public",
             ),
+            *claims.label_access(name, labels_from_documents),
         ),
         releases=("hash-table",),
         guarantees=(guarantee,),

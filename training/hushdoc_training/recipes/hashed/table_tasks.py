@@ -151,7 +151,7 @@ class WholeTexts:
 
     def require_learnable(self) -> None:
         """Raises AnnotationError where there is nothing to learn."""
-        classifier.require_classes(self.corpus, self.released)
+        classifier.require_declared_classes(self.corpus)
 
     def claim(self, alone: Claim) -> Claim:
         """Returns the claim of a table, with what it went on from."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -96,6 +97,26 @@ def windows_of(
                 )
             )
     return made
+
+
+def known_labels(documents: Sequence[LabelledDocument], labels: LabelSet) -> list[LabelledDocument]:
+    """Returns documents without spans of other labels: what they cover is outside of all fields.
+
+    A document with such a span would otherwise be refused, and whether a run starts would tell that
+    it is there; so a warning, which whoever trains sees and nobody else, is all that comes of it.
+    """
+    fields = set(labels.fields)
+    others = sum(any(span.label not in fields for span in item.spans) for item in documents)
+    if others:
+        warnings.warn(
+            f"{others} documents have labels that the model does not learn; what they cover counts "
+            "as outside of all fields. Name them with --label if it should.",
+            stacklevel=2,
+        )
+    return [
+        replace(item, spans=tuple(span for span in item.spans if span.label in fields))
+        for item in documents
+    ]
 
 
 def _image(document: Document, number: int, settings: Preprocessing) -> Image | None:

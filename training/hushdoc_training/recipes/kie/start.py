@@ -39,7 +39,7 @@ class Start:
 
 def start_from(
     source: str,  # "minilm", "small", a checkpoint or run folder, a transformers folder or a hub id
-    labels: LabelSet,
+    labels: LabelSet | None,  # None for those of a checkpoint, which no document then has a say in
     *,
     max_tokens: int = 128,
     box_level: str = "word",
@@ -58,7 +58,7 @@ def start_from(
     """
     torch.manual_seed(seed)
     folder = Path(source)
-    if (folder / "checkpoint.json").is_file() or (folder / "checkpoint").is_dir():
+    if is_checkpoint(source):
         stored = Checkpoint.load(folder)
         if images and stored.preprocessing.image is None:
             raise CheckpointError(
@@ -66,10 +66,11 @@ def start_from(
                 "Train it with images from the start, or leave them out here."
             )
         model = layout.load(stored.folder, stored.architecture)
-        if new_labels:
+        if labels is not None and new_labels:
             layout.replace_output_layer(model, labels)
         else:
-            stored.require_labels(labels)
+            if labels is not None:
+                stored.require_labels(labels)
             labels = stored.labels
         return Start(
             model=model,
@@ -84,6 +85,8 @@ def start_from(
             f"The run in '{folder}' has not finished, so it has no checkpoint to start from. "
             "Finish it with --resume first."
         )
+    if labels is None:
+        raise ValueError(f"'{source}' is no checkpoint, so it knows no labels; give some.")
     if source == "minilm":
         model, tokenizer_json, special = layout.minilm(labels)
     elif source == "small":
@@ -109,12 +112,15 @@ def start_from(
     )
 
 
+def is_checkpoint(source: str) -> bool:
+    """Returns whether a start is a hushdoc checkpoint or a run folder that holds one."""
+    folder = Path(source)
+    return (folder / "checkpoint.json").is_file() or (folder / "checkpoint").is_dir()
+
+
 def reads_images(source: str) -> bool:
     """Returns whether a start is a hushdoc checkpoint or run folder that reads images."""
-    folder = Path(source)
-    if not ((folder / "checkpoint.json").is_file() or (folder / "checkpoint").is_dir()):
-        return False
-    return Checkpoint.load(folder).preprocessing.image is not None
+    return is_checkpoint(source) and Checkpoint.load(Path(source)).preprocessing.image is not None
 
 
 def _vocabulary(texts: Callable[[], Sequence[str]] | None, resumed: Path | None) -> str:

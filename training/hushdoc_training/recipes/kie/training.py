@@ -30,6 +30,7 @@ from hushdoc_training.recipes.kie.records import (
     collate,
     epoch_batches,
     in_order,
+    known_labels,
     loss_of,
     predict,
     shuffled_windows,
@@ -64,7 +65,7 @@ def train_plain(
     _require_public(start)
     claim.to_json()  # refuses what could not be certified before an hour is spent on it
     windows = shuffled_windows(
-        documents,
+        known_labels(documents, start.labels),
         start.encoder,
         start.labels,
         share=settings.segment_shuffling,
@@ -165,6 +166,7 @@ def train_private(
         (*history(start), *public_data),
         training=claimed_settings,
         hyperparameter_tuning=hyperparameter_tuning,
+        labels_from_documents=start.labels.taken_from_documents,
     )
     terms = Terms(
         alone=claim_of(),
@@ -198,7 +200,7 @@ def train_private(
     # What refuses to train does so before the folder is taken and steps are reserved.
     with private_training(
         start,
-        documents,
+        known_labels(documents, start.labels),
         plan,
         settings,
         charge=lambda step: run.charge(step),

@@ -1,0 +1,82 @@
+"""What `train kie` says of its data: their name, their labels, and what public data it used."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from hushdoc_training.commands.training_options import (
+    PRIVATE_DOCUMENTS,
+    declared_labels,
+    warn_of_labels,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hushdoc.certificate.claim import PublicData
+    from hushdoc.labels import LabelledDocument, LabelSet
+    from hushdoc_training.data.dataset import Source
+    from hushdoc_training.ledger.ledger import Ledger
+    from hushdoc_training.recipes.kie.start import Start
+
+
+def name_of(source: Source, ledger: Ledger | None, *, public: bool) -> str:
+    """Returns what the certificate calls the documents where nobody said so."""
+    if ledger is not None:
+        return ledger.data
+    if source.is_invented:
+        return source.location
+    return "public documents" if public else PRIVATE_DOCUMENTS
+
+
+def labels_of(
+    options: argparse.Namespace,
+    source: Source,
+    documents: Sequence[LabelledDocument],
+    *,
+    private: bool,
+) -> LabelSet | None:
+    """Returns the labels to learn; None for those that the start knows."""
+    from hushdoc.labels import LabelSet
+    from hushdoc_training.recipes.kie import start
+
+    declared = declared_labels(options)
+    if declared:
+        return LabelSet(fields=tuple(declared))
+    if private and start.is_checkpoint(options.start) and not options.new_labels:
+        return None
+    found = LabelSet.from_documents(documents)
+    if source.is_invented:
+        return LabelSet(fields=found.fields)  # the generator's own
+    if private:
+        warn_of_labels()
+    return found
+
+
+def weights_of(start: Start, options: argparse.Namespace) -> tuple[PublicData, ...]:
+    """Returns what published starting weights had learned from; a checkpoint says so itself."""
+    from hushdoc.certificate.claim import PublicData
+
+    if start.claim is not None or start.name == "small":
+        return ()
+    return (
+        PublicData(
+            name=f"{start.name} weights",
+            uses=("pretraining", "vocabulary"),
+            privacy_status="published weights; what they were trained on is their publisher's word",
+            overlap_with_protected=options.public_overlap,
+        ),
+    )
+
+
+def public_data(name: str, invented: bool, options: argparse.Namespace) -> PublicData:
+    """Returns what a claim says of documents that are public."""
+    from hushdoc.certificate.claim import PublicData
+
+    return PublicData(
+        name=name,
+        uses=("pretraining", "vocabulary"),
+        privacy_status="invented by a generator" if invented else "declared public by the trainer",
+        overlap_with_protected="none" if invented else options.public_overlap,
+    )
