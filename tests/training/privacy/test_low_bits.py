@@ -15,6 +15,7 @@ from hushdoc_training.randomness.secret_stream import SecretStream
 
 CELLS = 40_000
 RUNS = 10
+MULTIPLIER = 0.25
 
 
 class Spy(torch.optim.SGD):
@@ -25,14 +26,14 @@ class Spy(torch.optim.SGD):
         self.seen = [p.grad.clone() for group in self.param_groups for p in group["params"]]
 
 
-def gradient(drawn: list[int], *, multiplier: float = 1.0, **changed: Any) -> tuple[Any, Any]:
+def gradient(drawn: list[int], **changed: Any) -> tuple[Any, Any]:
     """Returns what one real step gives to the optimizer, and the grid that it lies on."""
     model = nn.Linear(400, CELLS // 400, bias=False)
     spy = Spy(model.parameters(), lr=1.0)
     with training(
         model,
         draws=[drawn],
-        plan=make_plan(noise_multiplier=multiplier),
+        plan=make_plan(noise_multiplier=MULTIPLIER),
         records=[[torch.linspace(1, 2, 400)]] * 90,
         trial_records=[[torch.zeros(400)], [torch.ones(400)]],
         losses=lambda examples: model(torch.stack(list(examples))).sum(1),
@@ -55,13 +56,13 @@ def tells_a_member(released: torch.Tensor) -> bool:
     mine = target()
     spacing = 2.0 ** (torch.floor(torch.log2(mine)) - 25)
     small = (released.abs() < mine / 16) & (released != 0)
-    assert int(small.sum()) > 3
+    assert int(small.sum()) > 8  # of 40 or so
     return bool((torch.remainder(released[small], spacing[small]) == 0).all())
 
 
 def float32_noised(total: torch.Tensor) -> torch.Tensor:
     """Adds noise as it was added before there was a lattice: in float32, to a float32 sum."""
-    noise = SecretStream().normals((CELLS,)) * CLIP
+    noise = SecretStream().normals((CELLS,)) * MULTIPLIER * CLIP
     return total + torch.from_numpy(noise).float()
 
 
@@ -91,7 +92,7 @@ def test_every_gradient_is_a_multiple_of_the_grid(drawn: list[int], distribution
     assert torch.equal(steps, steps.round())
     assert grid.distribution == distribution
     noise = released - len(drawn) * target()
-    assert float(noise.std()) == pytest.approx(CLIP * 1.0005, rel=0.02)
+    assert float(noise.std()) == pytest.approx(MULTIPLIER * CLIP, rel=0.02)
     # Float32 keeps 24 bits of each, whichever the sum was.
     small = steps[steps.abs() < 2**24]
     assert len(small) > 30

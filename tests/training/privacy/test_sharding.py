@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import sharded_driver
 import torch
+from private_simulator import make_plan
 from sharded_driver import BLOCKS, CLIP, SIZE, Language
 
 from hushdoc_training.randomness import lattice
@@ -145,6 +146,7 @@ def test_each_process_draws_the_noise_of_its_shard(ranks: Ranks) -> None:
         clipping_norm=CLIP,
         noise_multiplier=3.0,
         numbers=sum(value.numel() for value in Language().parameters()),
+        records=2 * make_plan().expected_records + lattice.SUMMED_IN_FLOAT32,
     )
     for name, value in Language().named_parameters():
         shapes = [tuple(chunk.shape) for chunk in value.chunk(SIZE)]

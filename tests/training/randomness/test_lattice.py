@@ -80,6 +80,24 @@ def test_rounded_sums_of_neighbours_are_no_further_apart_than_the_sensitivity(
     assert apart <= made.sensitivity
 
 
+@pytest.mark.parametrize(("at_once", "records"), [(64, 128), (64, 1000), (8, 500)])
+def test_float32_sums_are_wrong_by_less_than_what_is_allowed(at_once: int, records: int) -> None:
+    """Also where all records say the same, so that sums are as long as they can be."""
+    chance = np.random.default_rng(3)
+    one = chance.normal(size=5000)
+    one = (one / np.linalg.norm(one)).astype(np.float32)
+    exact, carried = one.astype(float) * records, np.zeros(5000)
+    for first in range(0, records, at_once):
+        share = np.zeros(5000, dtype=np.float32)
+        for _ in range(min(at_once, records - first)):
+            share += one
+        carried += share
+    allowed = at_once * records * 2.0**-24
+    assert 0 < 2 * np.linalg.norm(carried - exact) <= allowed
+    made = of_sums(1.0, 1.0, 5000, records_at_once=at_once, records=records)
+    assert (made.sensitivity - math.sqrt(5000)) * made.step >= 1 + allowed
+
+
 def test_the_worst_rounding_needs_the_worst_sensitivity() -> None:
     """Sums that lie just on both sides of where they are rounded up: no smaller bound holds."""
     made = of_sums(1.0, 1.0, 10_000)

@@ -347,6 +347,7 @@ class PrivateTraining(Generic[Example]):
             distribution=distribution,
             parts=1 if sharded else self._group.size,
             records_at_once=at_once,
+            records=2 * self._plan.expected_records + at_once,
         )
         self._group.require_agreement({"the grid of sums and noise": made})
         return made

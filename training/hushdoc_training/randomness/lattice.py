@@ -34,7 +34,7 @@ SUMMED_IN_FLOAT32 = 64
 
 _ROUNDOFF = 2.0**-24
 _CLIPPING_ERROR = 2.0**-12
-_SHARES = {GAUSSIAN: 2.0**-11, DISCRETE_GAUSSIAN: 2.0**-20}
+_SHARES = {GAUSSIAN: 2.0**-12, DISCRETE_GAUSSIAN: 2.0**-20}
 """Most that rounding adds to a sensitivity. In float64 a finer grid would be one on which the
 rounding of logarithms and cosines shows."""
 
@@ -93,11 +93,12 @@ def of_sums(
     distribution: str | None = None,
     parts: int = 1,
     records_at_once: int = SUMMED_IN_FLOAT32,
+    records: int = 2 * SUMMED_IN_FLOAT32,
 ) -> Lattice:
     """Returns the grid for clipped sums of float32 gradients.
 
     Adding the k-th record in float32 is wrong by at most 2**-24 times the norm of the sum, at
-    most k C: for n records at once, and two sums that are compared, n^2 2**-24 C in all. What
+    most k C. So n records at a time, D in all, and two sums that are compared: n D 2**-24 C. What
     norms, factors and products of one record are wrong by has 2**-12 C: allowed for, not proven.
 
     Args:
@@ -107,6 +108,8 @@ def of_sums(
         distribution: One of DISTRIBUTIONS; None decides by DISCRETE_UP_TO.
         parts: Sums that are each rounded before they are added up: one of every process.
         records_at_once: Most records that are added up in float32.
+        records: How many records of a step this holds for; in one of k times as many the error of
+            float32 is k times what it is allowed, at worst.
     """
     if distribution is None:
         distribution = DISCRETE_GAUSSIAN if numbers <= DISCRETE_UP_TO else GAUSSIAN
@@ -116,7 +119,7 @@ def of_sums(
         min(1 / spread, noise_multiplier) * _SHARES[distribution], noise_multiplier / _FINEST
     )
     step = _power_of_two(clipping_norm * share)
-    error = _ROUNDOFF * records_at_once**2 + _CLIPPING_ERROR
+    error = _ROUNDOFF * records_at_once * records + _CLIPPING_ERROR
     sensitivity = clipping_norm * (1 + error) / step + spread
     return _lattice(step, sensitivity, noise_multiplier, distribution)
 
