@@ -51,34 +51,39 @@ class Sums:
         """
         self.clipper = clipper
         self._at_once, self._of_pass, self._held = at_once, records_of_pass, 0
-        self._carried: dict[str, torch.Tensor] = {}
+        self._in_float64: dict[str, torch.Tensor] = {}  # kept for later steps
+        self._carried = False
 
     def make_room(self, records: int) -> None:
         """Carries sums over to float64 where these records would be too many."""
         records = records if self._of_pass is None else self._of_pass
         if self._held and self._held + records > self._at_once:
             for name, total in self.clipper.sums.items():
-                if name in self._carried:
-                    self._carried[name] += total
+                if self._carried:
+                    self._in_float64[name] += total.to(_where_exact(total))
                 else:
-                    self._carried[name] = total.to(*_where_exact(total))
+                    self._begin(name, total)
             self.clipper.clear()
-            self._held = 0
+            self._held, self._carried = 0, True
         self._held += records
 
     def total(self, name: str) -> torch.Tensor:
         """Returns the sum for a parameter; to be overwritten."""
         total = self.clipper.sums[name]
-        if name not in self._carried:
+        if not self._carried:
             return total
-        carried = self._carried.pop(name)
-        return carried.add_(total.to(carried.device))
+        return self._in_float64[name].add_(total.to(_where_exact(total)))
 
     def clear(self) -> None:
         """Sets all sums to zero."""
         self.clipper.clear()
-        self._carried.clear()
-        self._held = 0
+        self._held, self._carried = 0, False
+
+    def _begin(self, name: str, total: torch.Tensor) -> None:
+        if name not in self._in_float64:
+            device = _where_exact(total)
+            self._in_float64[name] = torch.empty(total.shape, dtype=torch.float64, device=device)
+        self._in_float64[name].copy_(total)
 
 
 def sum_clipped(
@@ -127,7 +132,7 @@ def noised(
     that each process has to itself. Otherwise each process rounds what it has, and the first adds
     the noise; whole numbers add up to the same in any order.
     """
-    total = total.to(_where_exact(total)[0])
+    total = total.to(_where_exact(total))
     if not sharded and group.size == 1:
         for part in total.view(-1).split(_BLOCK if total.device.type == "cpu" else total.numel()):
             steps = _rounded(part, lattice).add_(_noise(lattice, noise, part))
@@ -153,7 +158,6 @@ def _noise(lattice: Lattice, stream: SecretStream, like: torch.Tensor) -> torch.
     return torch.from_numpy(lattice.noise(stream, tuple(like.shape))).to(like.device)
 
 
-def _where_exact(tensor: torch.Tensor) -> tuple[torch.device, torch.dtype]:
-    """Returns where float64 can be computed, which Apple's GPUs can't, and float64."""
-    device = torch.device("cpu") if tensor.device.type == "mps" else tensor.device
-    return device, torch.float64
+def _where_exact(tensor: torch.Tensor) -> torch.device:
+    """Returns where float64 can be computed, which Apple's GPUs can't."""
+    return torch.device("cpu") if tensor.device.type == "mps" else tensor.device

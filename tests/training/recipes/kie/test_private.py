@@ -118,3 +118,26 @@ def test_units_that_are_not_made_here_are_refused(
             charge=lambda step: None,
             device=CPU,
         )
+
+
+@pytest.mark.parametrize(
+    ("asked", "drawn"),
+    [
+        (None, "discrete-gaussian"),
+        ("discrete-gaussian", "discrete-gaussian"),
+        ("gaussian", "gaussian"),
+    ],
+)
+def test_noise_is_drawn_as_it_was_asked_for(
+    small_start: kie_start.Start, receipts: list[LabelledDocument], asked: str | None, drawn: str
+) -> None:
+    with private.private_training(
+        small_start,
+        receipts[:2],
+        every_document(),
+        kie_settings.PrivateSettings(trained="output", noise_distribution=asked),
+        charge=lambda step: None,
+        device=CPU,
+    ) as training:
+        training.step()
+        assert training._lattice.distribution == drawn
