@@ -17,7 +17,7 @@ from hushdoc_training.randomness import lattice
 from hushdoc_training.randomness.secret_stream import SecretStream
 
 TAGS = ("O", "TERM")
-ROWS = 40_000
+ROWS = 16_000
 
 
 def training_of(items: list[list[int]], labels: list[int], **changed: object) -> Training:
@@ -49,13 +49,13 @@ def test_last_bits_do_not_tell_which_cells_were_read() -> None:
     weights = training.run().weights
     read = np.arange(ROWS) < ROWS // 2
     attack = float_pattern(weights, read)
-    assert attack.auc == pytest.approx(0.5, abs=0.02)
+    assert attack.auc == pytest.approx(0.5, abs=0.03)
     # Whole steps also where a cell is the sum of all its draws: as many are even as odd, say.
     worth = training._rate * training._lattice.step / training._num_averaged * 0.7
     for cells in (weights[read], weights[~read]):
         steps = cells.astype(np.float64) / worth
         near = np.abs(steps) < 2**22
-        assert near.sum() > 50
+        assert near.sum() > 20
         assert np.abs(steps[near] - np.rint(steps[near])).max() < 0.26  # float32 keeps 24 bits
 
 
