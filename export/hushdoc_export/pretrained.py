@@ -136,7 +136,7 @@ def _architecture(folder: Path) -> str:
     try:
         (name,) = json.loads((folder / CONFIG).read_text(encoding="utf-8"))["architectures"]
         return str(name)
-    except (KeyError, OSError, TypeError, ValueError) as error:
+    except (KeyError, OSError, RecursionError, TypeError, ValueError) as error:
         raise _unusable(folder, f"{CONFIG} can't be read: {type(error).__name__}") from error
 
 

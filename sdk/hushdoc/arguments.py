@@ -154,7 +154,7 @@ def _typed(message: Callable[[str], str], typed: type[InputError]) -> Iterator[N
         raise typed(message(failure_of(error))) from error
 
 
-def failure_of(error: Exception) -> str:
+def failure_of(error: BaseException) -> str:
     """Returns what kind of failure it was, without words that may be those of a document."""
     if isinstance(error, MalformedError):
         return printable(error, limit=200)

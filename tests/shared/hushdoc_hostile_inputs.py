@@ -49,6 +49,7 @@ def classes(folder: Path) -> tuple[HostileClass, ...]:
         others.public_keys(folder / "more"),
         others.ledgers(folder / "more"),
         *others.documents(),
+        others.tokenizers(),
         others.corpora(folder / "more" / "corpora"),
     )
 

@@ -149,6 +149,38 @@ def _images() -> list[bytes]:
     return found
 
 
+def tokenizers() -> HostileClass:
+    """Tokenizers of several kinds, each used once on a text."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    from hushdoc.runtime.encoding import Encoder, Preprocessing
+
+    words = Tokenizer(models.WordPiece({"[UNK]": 0, "a": 1, "##b": 2, "c": 3}, unk_token="[UNK]"))
+    words.normalizer = normalizers.BertNormalizer()
+    words.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    pairs = Tokenizer(models.BPE({"a": 0, "b": 1, "ab": 2}, [("a", "b")]))
+    pairs.pre_tokenizer = pre_tokenizers.ByteLevel()
+    likely = Tokenizer(models.Unigram([("<unk>", 0.0), ("a", -1.0)], 0))
+    likely.normalizer = normalizers.Replace("a", "b")
+    sound = [item.to_str().encode() for item in (words, pairs, likely)]
+    preprocessing = Preprocessing(
+        max_tokens=64, overlap=8, box_level="word", cls_id=0, sep_id=0, pad_id=0
+    )
+
+    def read(content: bytes) -> object:
+        return Encoder(content, preprocessing).encode_text("a ab c").ids.tolist()
+
+    def require_right(content: bytes, found: object) -> None:
+        used = Tokenizer.from_str(content.decode())
+        used.no_truncation()
+        assert found == used.encode("a ab c", add_special_tokens=False).ids
+
+    return HostileClass(
+        name="tokenizers", share=20, sound=sound[0], read=read, judge=require_right,
+        make=lambda dice: spoiled(sound, dice, is_json=True),
+    )  # fmt: skip
+
+
 def corpora(folder: Path) -> HostileClass:
     """Labelled texts and forms, each under the name of a file of its kind."""
     from hushdoc_training import invented, labelled_texts

@@ -126,7 +126,7 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
             f"'{folder}' has no {name}, so it is not a complete checkpoint. Give the folder that "
             "`hushdoc train` wrote; an interrupted run is continued with --resume."
         ) from error
-    except (OSError, ValueError) as error:
+    except (OSError, RecursionError, ValueError) as error:
         raise CheckpointError(
             f"'{folder / name}' can't be read: {error}. Train again, or restore the folder."
         ) from error

@@ -132,7 +132,8 @@ def load(folder: Path) -> TableCheckpoint:
             clusters=Clusters(**load_file(folder / CLUSTERS)) if scheme.clusters else None,
         )
     except (
-        KeyError, TypeError, ValueError, OSError, SafetensorError, ArtifactError, CertificateError
+        KeyError, TypeError, ValueError, OSError, OverflowError, RecursionError, SafetensorError,
+        ArtifactError, CertificateError,
     ) as error:  # fmt: skip
         raise CheckpointError(
             f"'{folder}' is no checkpoint of a table of hashed features: "

@@ -76,7 +76,7 @@ def _keys(path: Path) -> frozenset[str]:
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
             first = json.loads(next((line for line in lines if line.strip()), b"{}"))
-    except (OSError, EOFError, ValueError, zlib.error):
+    except (OSError, EOFError, RecursionError, ValueError, zlib.error):
         return frozenset()  # reading the whole file gives a better message
     return frozenset(first) if isinstance(first, dict) else frozenset()
 

@@ -7,6 +7,7 @@ application feeds it exactly what it was trained on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hushdoc.arguments import failure_of, printable
 from hushdoc.document.document import Document
 from hushdoc.document.page import BOX_SCALE, Page
 from hushdoc.errors import ArtifactError, InputError, needs_extra
@@ -127,16 +129,12 @@ class Encoder:
         """Reads a Hugging Face `tokenizer.json`: its content, or the path of the file."""
         with needs_extra("tokenizers", "cpu"):
             from tokenizers import Tokenizer
-        try:
+        with _tokenizer_errors("can't be read", in_full=True):
             if isinstance(tokenizer_json, Path):
                 tokenizer_json = tokenizer_json.read_bytes()
             if isinstance(tokenizer_json, bytes):
                 tokenizer_json = tokenizer_json.decode("utf-8")
             self._tokenizer = Tokenizer.from_str(tokenizer_json)
-        except Exception as error:  # tokenizers raises plain Exception
-            raise ArtifactError(
-                f"The tokenizer can't be read: {error}. Expected a Hugging Face tokenizer.json."
-            ) from error
         # Some files fix a length; windows and padding are ours.
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
@@ -149,9 +147,10 @@ class Encoder:
             if self.preprocessing.box_level == "segment"
             else [word.box for word in page.words]
         )
-        encoding = self._tokenizer.encode(
-            [word.text for word in page.words], is_pretokenized=True, add_special_tokens=False
-        )
+        with _tokenizer_errors("can't be used"):
+            encoding = self._tokenizer.encode(
+                [word.text for word in page.words], is_pretokenized=True, add_special_tokens=False
+            )
         ids, words, cut = self._fitting(encoding)
         table = np.asarray(
             [box.normalized(width=page.width, height=page.height) for box in boxes],
@@ -181,7 +180,8 @@ class Encoder:
         ids, words, cut = [], [], []
         num_words = 0
         for piece in _pieces(text):
-            encoding = self._tokenizer.encode(piece, add_special_tokens=False)
+            with _tokenizer_errors("can't be used"):
+                encoding = self._tokenizer.encode(piece, add_special_tokens=False)
             piece_ids, piece_words, piece_cut = self._fitting(encoding)
             ids.append(piece_ids)
             words.append(piece_words + num_words)
@@ -247,6 +247,25 @@ class Encoder:
             "attention_mask": mask,
         }
         return inputs if pixel_values is None else {**inputs, PIXELS: np.stack(pixel_values)}
+
+
+@contextmanager
+def _tokenizer_errors(found: str, *, in_full: bool = False) -> Iterator[None]:
+    """Turns what a tokenizer raises into one ArtifactError; of a document's text it tells nothing.
+
+    Its package raises plain Exception and, where its Rust code panics, not even that.
+    """
+    try:
+        yield
+    except BaseException as error:
+        panicked = type(error).__name__ == "PanicException"
+        if isinstance(error, MemoryError) or not (isinstance(error, Exception) or panicked):
+            raise
+        why = printable(error, limit=200) if in_full else failure_of(error)
+        raise ArtifactError(
+            f"The tokenizer {found}: {why}. Expected a Hugging Face tokenizer.json "
+            "whose parts fit each other; export the artifact again."
+        ) from error
 
 
 def _pieces(text: str) -> Iterator[str]:

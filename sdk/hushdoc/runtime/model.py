@@ -5,7 +5,6 @@ Contract: an artifact is opened, and so fully checked, before anything is built 
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -23,8 +22,11 @@ from hushdoc.policy.policy import Policy
 from hushdoc.runtime.extraction import Extraction, Failure
 from hushdoc.runtime.session import PROVIDERS, Runtime
 from hushdoc.runtime.streaming import Item, answers
+from hushdoc.serialization import strict_json
 
 LABELS_FILE = "labels.json"
+MAX_LABELS_BYTES = 16 * 2**20
+"""No list of names is longer."""
 
 CLASS_NAMES = {
     ("kie", "onnx"): "KIEModel",
@@ -174,12 +176,18 @@ def require_pages(document: Document, *, reads: str) -> None:
 def read_names(artifact: Artifact, key: str) -> tuple[str, ...]:
     """Returns the different names that an artifact's labels.json lists under a key."""
     try:
-        names = json.loads(artifact.read(LABELS_FILE))[key]
+        names = strict_json.loads(
+            artifact.read(LABELS_FILE),
+            what=f"'{LABELS_FILE}'",
+            code=ArtifactError.default_code,
+            error=ArtifactError,
+            max_bytes=MAX_LABELS_BYTES,
+        )[key]
         if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
             raise TypeError(f"{key} must be a list of names")
         if len(set(names)) != len(names) or not names:
             raise ValueError("there must be a name, and each once")
-    except (KeyError, TypeError, ValueError) as error:
+    except (ArtifactError, KeyError, TypeError, ValueError) as error:
         raise unreadable_names(error, key) from error
     return tuple(names)
 

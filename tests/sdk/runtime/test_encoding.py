@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -165,6 +166,32 @@ def test_missing_preprocessing_keys_are_an_artifact_error() -> None:
 def test_a_broken_tokenizer_is_an_artifact_error(content: str | bytes) -> None:
     with pytest.raises(ArtifactError, match="tokenizer can't be read"):
         Encoder(content, PREPROCESSING)
+
+
+def _tokenizer(model: dict[str, Any]) -> str:
+    parts = ("normalizer", "pre_tokenizer", "post_processor", "decoder", "truncation", "padding")
+    return json.dumps(
+        {"version": "1.0", "added_tokens": [], "model": model, **dict.fromkeys(parts)}
+    )
+
+
+def test_a_tokenizer_that_panics_is_an_artifact_error() -> None:
+    """Its package's panics are no Exception: a merge of bytes that the vocabulary lacks."""
+    model = {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": [["a", "b"]]}
+    content = _tokenizer(model)
+    with pytest.raises(ArtifactError, match="tokenizer can't be read"):
+        Encoder(content, PREPROCESSING)
+
+
+def test_a_tokenizer_that_fails_on_a_text_is_an_artifact_error_without_its_words() -> None:
+    model = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "secret"}
+    content = _tokenizer(model)
+    encoder = Encoder(content, PREPROCESSING)
+    page = Document.from_words(["secret"], [(1, 1, 2, 2)], width=9, height=9).pages[0]
+    for encode in (lambda: encoder.encode_text("secret"), lambda: encoder.encode(page)):
+        with pytest.raises(ArtifactError, match="tokenizer can't be used") as raised:
+            encode()
+        assert "secret" not in str(raised.value)
 
 
 def test_a_plain_text_has_the_tokens_of_its_words() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import hushdoc_tiny as tiny
 import pytest
@@ -13,8 +14,8 @@ from hushdoc_tiny import ARTIFACTS, artifact_of
 import hushdoc
 from hushdoc.__main__ import main
 from hushdoc.document.document import Document
-from hushdoc.errors import DeviceUnavailableError, TaskMismatchError
-from hushdoc.runtime.model import CLASS_NAMES, SUBCOMMANDS
+from hushdoc.errors import ArtifactError, DeviceUnavailableError, TaskMismatchError
+from hushdoc.runtime.model import CLASS_NAMES, SUBCOMMANDS, read_names
 
 CLASSES = {name: class_name for name, (class_name, _) in ARTIFACTS.items()}
 
@@ -93,3 +94,17 @@ def test_tables_run_on_the_cpu_only(name: str) -> None:
 def test_the_table_of_classes_names_what_is_public() -> None:
     assert set(CLASS_NAMES.values()) == set(SUBCOMMANDS) <= set(hushdoc.__all__)
     assert all(re.fullmatch("[a-z]+", command) for command in SUBCOMMANDS.values())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"[" * 100_000, b'{"tags": [' + b"9" * 5000 + b"]}", b'{"tags": ["a"], "tags": ["b"]}', b"7"],
+    ids=["deep", "many-digits", "a-key-twice", "no-object"],
+)
+def test_labels_that_exhaust_a_parser_or_are_ambiguous_are_an_artifact_error(
+    content: bytes,
+) -> None:
+    artifact = cast("Any", SimpleNamespace(read=lambda name: content))
+    with pytest.raises(ArtifactError, match=r"labels\.json can't be read") as raised:
+        read_names(artifact, "tags")
+    assert len(str(raised.value)) < 1000

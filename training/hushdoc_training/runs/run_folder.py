@@ -69,7 +69,7 @@ class Run:
             raise CheckpointError(
                 f"'{folder}' holds no run to resume. Start it without --resume first."
             ) from error
-        except (OSError, ValueError) as error:
+        except (OSError, RecursionError, ValueError) as error:
             raise CheckpointError(
                 f"'{folder / SETTINGS}' can't be read: {error}. Start a new run in another folder; "
                 "what this one spent stays spent."

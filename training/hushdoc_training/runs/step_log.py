@@ -133,7 +133,7 @@ def _line(entry: dict[str, Any]) -> bytes:
 def _entry(line: bytes) -> dict[str, Any] | None:
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (RecursionError, ValueError):
         return None
     if not isinstance(entry, dict):
         return None
