@@ -225,19 +225,9 @@ def prepare_fields(work: Path, key: Any, variants: Sequence[str]) -> None:
 
 def claim() -> Any:
     """Returns a claim of differential privacy whose epsilon has to be recomputed."""
-    from hushdoc_training.privacy import claims
-    from hushdoc_training.privacy.plan import PrivacyPlan
+    import invented_claims
 
-    plan = PrivacyPlan.calibrated(
-        epsilon=8.0,
-        delta=1e-5,
-        privacy_unit="document",
-        sampling_rate=1 / 7,
-        steps=350,
-        clipping_norm=1.0,
-        expected_records=20,
-    )
-    return claims.private(plan, "invented", (), training={})
+    return invented_claims.claim(epsilon=8.0, delta=1e-5)
 
 
 def prepare_embedding(work: Path, key: Any) -> None:

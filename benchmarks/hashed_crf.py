@@ -218,33 +218,23 @@ def training(
 
 def seal(folder: Path, public_key_file: Path) -> Path:
     """Writes an artifact with a made-up table of two labels in bytes, and who signed it."""
+    import invented_claims
     import numpy as np
 
     from hushdoc.hashing import FeatureScheme
     from hushdoc.signing import keys
     from hushdoc_export.release import Release
     from hushdoc_export.table import seal_table
-    from hushdoc_training.privacy import claims
-    from hushdoc_training.privacy.plan import PrivacyPlan
     from hushdoc_training.table_checkpoint import TableCheckpoint
 
     key = keys.generate_key()
     public_key_file.write_bytes(keys.public_key_of(key))
-    plan = PrivacyPlan.calibrated(
-        epsilon=verify.EPSILON,
-        delta=verify.DELTA,
-        privacy_unit="document",
-        sampling_rate=1 / 7,
-        steps=350,
-        clipping_norm=1.0,
-        expected_records=20,
-    )
     table = TableCheckpoint(
         weights=np.random.default_rng(3).standard_normal((ROWS, 2), np.float32),
         transitions=np.eye(2),
         tags=TAGS["sentence"],
         scheme=FeatureScheme(rows=ROWS, level="sentence"),
-        claim=claims.private(plan, "invented", (), training={}),
+        claim=invented_claims.claim(epsilon=verify.EPSILON, delta=verify.DELTA),
     )
     release = Release(key=key, name="benchmark", issuer="benchmark")
     return seal_table(folder, table, release, dtype="int8")

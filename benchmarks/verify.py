@@ -298,24 +298,15 @@ def in_fresh_python(*arguments: str) -> float:
 
 def seal(folder: Path, size_mb: int, key: Any) -> Path:
     """Writes an artifact of about so many bytes under a certificate of differential privacy."""
+    import invented_claims
+
     from hushdoc.artifact import folder as artifact_folder
     from hushdoc.certificate import certificate as certificates
     from hushdoc.certificate import statement as certificate_statement
     from hushdoc.certificate.certificate import Certificate, ModelIdentity
     from hushdoc.certificate.subjects import ENVELOPE_FILE
     from hushdoc.signing import dsse
-    from hushdoc_training.privacy import claims
-    from hushdoc_training.privacy.plan import PrivacyPlan
 
-    plan = PrivacyPlan.calibrated(
-        epsilon=EPSILON,
-        delta=DELTA,
-        privacy_unit="document",
-        sampling_rate=1 / 7,
-        steps=350,
-        clipping_norm=1.0,
-        expected_records=20,
-    )
     certificate = Certificate(
         certificate_id=certificates.new_certificate_id(),
         issued_at=certificates.utc_now(),
@@ -323,7 +314,7 @@ def seal(folder: Path, size_mb: int, key: Any) -> Path:
         issuer="benchmark",
         assurance="self-attested",
         model=ModelIdentity(name="benchmark", version=1, task="kie", format="onnx", entry=ENTRY),
-        claim=claims.private(plan, "invented", (), training={}),
+        claim=invented_claims.claim(epsilon=EPSILON, delta=DELTA),
         derivation=(),
     )
     manifest = {

@@ -5,6 +5,8 @@ from torch import nn
 
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.records import Records
+from hushdoc_training.runs import receipts
 
 inputs, answers = torch.randn(3000, 20), torch.randint(0, 2, (3000,))
 inputs[:, 0] += 2.0 * answers  # something to learn
@@ -19,10 +21,10 @@ plan = PrivacyPlan.calibrated(
     epsilon=3, privacy_unit="user", sampling_rate=0.1, steps=60, expected_records=100
 )
 adam = torch.optim.Adam(model.parameters(), lr=1e-2)
-users = [[i, i + 1, i + 2] for i in range(0, 3000, 3)]  # three examples are one record
+users = Records([[i, i + 1, i + 2] for i in range(0, 3000, 3)], unit="user")
 with PrivateTraining(plan, model, adam, records=users, losses=losses) as training:
     for step in training:
         print(f"step {step.number} of {plan.steps}")
-guarantee = training.claim("invented users").guarantees[0]
+guarantee = receipts.claim_of(training, "invented users").guarantees[0]
 accuracy = (model(inputs).argmax(1) == answers).float().mean()
 print(f"epsilon {guarantee.epsilon:.2f} for each {guarantee.unit}; accuracy {accuracy:.2f}")

@@ -12,7 +12,7 @@ from typing import Any
 from hushdoc.accounting import rdp
 from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled
 from hushdoc.artifact import folder as artifact_folder
-from hushdoc.certificate import audit_reports, guarantees
+from hushdoc.certificate import audit_reports, dp_guarantee
 from hushdoc.certificate import statement as certificate_statement
 from hushdoc.certificate.audit_reports import (
     Audit,
@@ -64,7 +64,7 @@ def known_key(number: int, algorithm: str = ED25519) -> PrivateKey:
 
 
 def guarantee(**change: Any) -> Guarantee:
-    found = guarantees.differential_privacy(
+    found = dp_guarantee.differential_privacy(
         TRANSCRIPT,
         lambda delta: rdp.epsilon(TRANSCRIPT, delta),
         DELTA,

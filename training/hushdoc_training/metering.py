@@ -7,14 +7,15 @@ is refused at once.
 
 from __future__ import annotations
 
+from decimal import ROUND_FLOOR, Context
 from typing import Any
 
+from hushdoc.accounting.calibration import DIGITS
 from hushdoc.errors import PrivacyError
 from hushdoc_training import receipt as receipts
 from hushdoc_training.receipt import Origin, Receipt
 
-DIGITS = 12
-"""Significant digits of a noise multiplier in a receipt."""
+_DOWNWARDS = Context(prec=DIGITS, rounding=ROUND_FLOOR)
 
 
 class Meter:
@@ -48,9 +49,18 @@ class Meter:
         """Notes how far (L2) one record can move the sum of a step."""
         self._note("clipping_norm", float(norm))
 
-    def noised(self, *, std: float, origin: Origin, distribution: str) -> None:
-        """Notes the noise that is added to a sum: its standard deviation, and where it is from."""
+    def noised(self, *, std: float, sensitivity: float, origin: Origin, distribution: str) -> None:
+        """Notes the noise that is added to a sum.
+
+        Args:
+            std: Its standard deviation.
+            sensitivity: How far (L2) one record can move the sum as it is noised: at least as far
+                as clipping lets it, and what rounding adds.
+            origin: Where it is from.
+            distribution: One of NOISE_DISTRIBUTIONS.
+        """
         self._note("std", float(std))
+        self._note("sensitivity", float(sensitivity))
         self._note("noise", origin)
         self._note("noise_distribution", distribution)
 
@@ -65,6 +75,11 @@ class Meter:
     def go_on(self, earlier: Receipt) -> None:
         """Notes that the training goes on from weights that an earlier part of it left."""
         self._earlier = earlier
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no step was drawn, here or in an earlier part."""
+        return not self._steps and self._earlier is None
 
     def receipt(self) -> Receipt:
         """Returns what was executed up to now, an earlier part included.
@@ -86,8 +101,14 @@ class Meter:
     def _own(self) -> Receipt:
         noted = dict(self._noted)
         try:
+            std, sensitivity = noted.pop("std"), noted.pop("sensitivity")
+            if sensitivity < noted["clipping_norm"] * (1 - receipts.DIFFERENCE):
+                raise ValueError(
+                    f"noise was scaled to a sensitivity of {sensitivity:g}, and one record moved "
+                    f"sums by up to {noted['clipping_norm']:g}"
+                )
             return Receipt.of_meter(
-                noise_multiplier=_multiplier(noted.pop("std"), noted["clipping_norm"]),
+                noise_multiplier=_multiplier(std, sensitivity),
                 coins=noted.pop("coins", None),
                 steps=self._steps,
                 planned_steps=self._planned_steps,
@@ -110,15 +131,13 @@ class Meter:
             )
 
 
-def _multiplier(std: float, norm: float) -> float:
-    """Returns std / norm to DIGITS digits: never above it by more than its rounding to a double.
+def _multiplier(std: float, sensitivity: float) -> float:
+    """Returns std / sensitivity to DIGITS digits, downwards but for what rounding made of it.
 
     Example:
         >>> _multiplier(1.1 * 0.1, 0.1), _multiplier(2.0, 3.0)
         (1.1, 0.666666666666)
     """
-    exact = std / norm
+    exact = std / sensitivity
     near = float(f"{exact:.{DIGITS}g}")
-    if near <= exact * (1 + 1e-15):
-        return near
-    return float(f"{exact - (near - exact):.{DIGITS}g}")
+    return near if near <= exact * (1 + 1e-15) else float(_DOWNWARDS.create_decimal(exact))

@@ -44,6 +44,9 @@ NOISE_DISTRIBUTIONS = {
 }
 """What noise was drawn from and how it was added, with the certificate's words on its rounding."""
 
+DIFFERENCE = 1e-9
+"""How far (relative) what ran may lie from what was planned: some roundings, and no more."""
+
 MAX_READS = 64
 """Most different reads of private numbers that a receipt lists."""
 
@@ -79,9 +82,13 @@ class Receipt:
     """What a private training executed; only a `metering.Meter` and `from_json` make one.
 
     Attributes:
-        noise_multiplier: Standard deviation of the noise that was added / `clipping_norm`.
-        sampling_rate: What the uniforms of the draws were compared with; 1 where all take part.
-        clipping_norm: How far (L2) one unit could move the sum: what was applied, not planned.
+        noise_multiplier: Standard deviation of the noise that was added / how far (L2) one record
+            could move the sum that it was added to; 0 where none was added, of which nothing is
+            certified.
+        sampling_rate: What the uniforms of the draws were compared with; 1 where all take part, and
+            0 where none could, of which nothing is certified either.
+        clipping_norm: How far (L2) one record could move the sum before rounding: what was applied,
+            not planned.
         divisor: What the noised sum was divided by.
         steps: How many steps were drawn.
         planned_steps: How many steps could be drawn at most, fixed before the first. A claim covers
@@ -117,8 +124,8 @@ class Receipt:
                 "from there: `PrivateTraining.receipt`, or what a table was fitted with."
             )
         _require_numbers(
-            noise_multiplier=self.noise_multiplier,
-            sampling_rate=self.sampling_rate,
+            noise_multiplier=self.noise_multiplier or 1.0,
+            sampling_rate=self.sampling_rate or 1.0,
             clipping_norm=self.clipping_norm,
             divisor=self.divisor,
         )

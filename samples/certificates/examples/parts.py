@@ -10,7 +10,7 @@ from typing import Any
 
 from hushdoc.accounting import pld
 from hushdoc.accounting.mechanism import Mechanism
-from hushdoc.certificate import guarantees
+from hushdoc.certificate import dp_guarantee, guarantees
 from hushdoc.certificate.certificate import Certificate, ModelIdentity
 from hushdoc.certificate.claim import Claim, DataAccess, Guarantee
 
@@ -49,7 +49,7 @@ def differential_privacy(
     `transcript` names one of the claim's `transcripts`; `terms` are the guarantee's other fields.
     """
     mechanism = transcripts[transcript]
-    found = guarantees.differential_privacy(
+    found = dp_guarantee.differential_privacy(
         mechanism,
         lambda point: least_hundredth(mechanism, point, terms["adjacency"]),
         delta,

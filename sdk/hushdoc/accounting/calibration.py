@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import ROUND_CEILING, Context
 
 from hushdoc import arguments
 from hushdoc.accounting import pld, rdp
@@ -14,7 +15,12 @@ RELATIVE_TOLERANCE = 1e-5
 
 CALIBRATING_ACCOUNTANTS = ("rdp", "pld")
 
+DIGITS = 12
+"""Significant digits of a noise multiplier: what was executed is compared with it, and a product
+and a quotient of doubles keep these."""
+
 _SMALLEST, _LARGEST = 1e-3, 1e12
+_UPWARDS = Context(prec=DIGITS, rounding=ROUND_CEILING)
 
 
 def noise_multiplier(
@@ -22,8 +28,8 @@ def noise_multiplier(
 ) -> float:
     """Returns the smallest noise multiplier that meets the target, within RELATIVE_TOLERANCE.
 
-    The mechanism is `steps` rounds of a Gaussian on Poisson samples; neighbours differ by adding
-    or removing one record.
+    It has DIGITS significant digits. The mechanism is `steps` rounds of a Gaussian on Poisson
+    samples; neighbours differ by adding or removing one record.
 
     Args:
         epsilon: The target, above 0.
@@ -44,10 +50,11 @@ def noise_multiplier(
     arguments.integer(steps, what="steps")
 
     def run(noise: float) -> Mechanism:
-        step = PoissonSampled(sampling_rate=sampling_rate, event=Gaussian(noise_multiplier=noise))
+        event = Gaussian(noise_multiplier=_rounded_up(noise))
+        step = PoissonSampled(sampling_rate=sampling_rate, event=event)
         return Composed(event=step, count=steps)
 
-    return calibrated(run, epsilon=epsilon, delta=delta, accountant=accountant)
+    return _rounded_up(calibrated(run, epsilon=epsilon, delta=delta, accountant=accountant))
 
 
 def calibrated(
@@ -114,3 +121,7 @@ def _smallest(
 def _require_between(name: str, value: float, low: float, high: float) -> None:
     if isinstance(value, bool) or not low < value < high:
         raise ValueError(f"{name} is {value!r}; expected more than {low:g} and less than {high:g}.")
+
+
+def _rounded_up(noise: float) -> float:
+    return float(_UPWARDS.create_decimal(noise))

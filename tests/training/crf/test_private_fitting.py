@@ -140,7 +140,7 @@ def test_one_record_moves_the_sum_by_at_most_the_clipping_norm(seed: int) -> Non
 
 
 def test_a_step_without_records_is_noise_alone() -> None:
-    plan = FreePlan(sampling_rate=0.0, noise_multiplier=1.0)
+    plan = FreePlan(sampling_rate=1e-12, noise_multiplier=1.0)
     items, labels, records = clauses(20)
     table = fitted(items, labels, records, rows=1024, plan=plan, key=1)
     read = np.unique(np.concatenate(items))

@@ -21,7 +21,9 @@ from private_simulator import (
 )
 from torch import nn
 
+from hushdoc_training.privacy.records import Records
 from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.runs import receipts
 
 DRAWS = [[0, 1, 2, 5, 7, 8], [], [3], list(range(9))]
 SIZE = 2
@@ -171,9 +173,15 @@ def assumed() -> list[tuple[str, ...]]:
             )
 
         with training(
-            model, draws=[], coins=None, noise=None, records=records, losses=losses
+            model,
+            draws=[],
+            coins=None,
+            noise=None,
+            records=Records(records, unit="document"),
+            losses=losses,
         ) as made:
-            (guarantee,) = made.claim("pages").guarantees
+            made.step()
+            (guarantee,) = receipts.claim_of(made, "pages").guarantees
             found.append(guarantee.assumes)
     return found
 

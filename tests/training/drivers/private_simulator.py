@@ -16,6 +16,7 @@ from torch import nn
 from hushdoc.errors import HushdocError
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.records import Records
 from hushdoc_training.private_view import PrivateView
 from hushdoc_training.randomness.sampling import Uniforms
 from hushdoc_training.randomness.secret_stream import Floats, SecretStream
@@ -106,7 +107,7 @@ def training(
     """Yields private training by plain SGD, so that a step shows what it stepped by."""
     settings: dict[str, Any] = {
         "plan": make_plan(),
-        "records": example_records(),
+        "records": Records(example_records(), unit="document"),
         "losses": squares(model),
         "noise": Silent(),
         "coins": Scripted(draws),

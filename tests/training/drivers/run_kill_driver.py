@@ -34,12 +34,13 @@ from torch.distributed import fsdp  # noqa: F401  # once, before the forks
 
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.ledger.runs import LedgerRun
-from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.engine import PrivateTraining
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.records import Records
 from hushdoc_training.runs import ledger_audit
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.private_run import PrivateRun
+from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.run_folder import Run
 from hushdoc_training.runs.step_log import read_log
 
@@ -54,8 +55,8 @@ TOGETHER = ("replicated", "sharded")
 
 
 def terms_of(ledger: Ledger) -> Terms:
-    claim = partial(claims.private, PLAN, ledger.data, (), training={})
-    return Terms(alone=claim(), claim=claim, documents="d", title="killed", ledger=ledger)
+    declared = Declared(name=ledger.data)
+    return Terms(declared=declared, documents="d", title="killed", ledger=ledger)
 
 
 def witness(out: Path, rank: int) -> Path:
@@ -82,7 +83,7 @@ def child(out: Path, way: str, rank: int, meeting: Path, terms: Terms | None) ->
             PLAN,
             model,
             torch.optim.Adam(model.parameters(), lr=0.01),
-            records=example_records(),
+            records=Records(example_records(), unit="document"),
             losses=squares(model),
             trial_records=example_records()[4:6],
             charge=run.charge,
@@ -92,7 +93,8 @@ def child(out: Path, way: str, rank: int, meeting: Path, terms: Terms | None) ->
             kept = {"weights": whole(model), "charged": run.charges.charged}
             torch.save(kept, out.with_suffix(f".rank{rank}"))
             if terms is not None:
-                assert (run.claim().guarantees[0].epsilon or 0.0) <= CAP
+                receipt = training.receipt
+                assert receipt.steps <= run.charges.charged == receipt.planned_steps == STEPS
                 run.finish(Path.mkdir)
     if way in TOGETHER:
         dist.destroy_process_group()

@@ -31,6 +31,7 @@ from hushdoc_training.privacy.physical import PADDING, pack
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness import dropout_seeds
 from hushdoc_training.randomness.secret_stream import Floats, SecretStream
+from hushdoc_training.runs import receipts
 
 PLAN = PrivacyPlan.calibrated(
     epsilon=8, sampling_rate=0.3, steps=4, expected_records=4, accountant="rdp"
@@ -49,7 +50,7 @@ def test_claim_and_mechanism_are_the_plans_own() -> None:
         assert made.epsilon == PLAN.epsilon_after(4) <= 8
         with pytest.raises(PrivacyError, match="All 4 steps"):
             made.step()
-        claim = made.claim("pages")
+        claim = receipts.claim_of(made, "pages")
     (guarantee,) = claim.guarantees
     assert guarantee.epsilon == PLAN.epsilon_after(4)
     assert claim.transcripts == {"training": PLAN.mechanism()}
@@ -65,7 +66,8 @@ def test_a_self_test_on_public_records_is_no_access() -> None:
     with training(
         small_model(), draws=[], coins=None, noise=None, trial_records=trial, plan=PLAN
     ) as made:
-        claim = made.claim("pages")
+        made.step()
+        claim = receipts.claim_of(made, "pages")
     assert not any("self-test" in access.purpose for access in claim.data_accesses)
 
 
@@ -75,16 +77,15 @@ def test_a_self_test_on_public_records_is_no_access() -> None:
         {"noise": SecretStream(key=bytes(32))},
         {"noise": Silent()},
         {"coins": SecretStream(key=bytes(32))},
-        {"coins": Scripted([])},
+        {"coins": Scripted([[1]])},
     ],
 )
 def test_nothing_is_claimed_of_coins_or_noise_that_somebody_knows(known: dict[str, object]) -> None:
     settings = {"coins": None, "noise": None, **known}
-    with (
-        training(small_model(), draws=[], plan=PLAN, **settings) as made,
-        pytest.raises(PrivacyError, match="somebody knows"),
-    ):
-        made.claim("pages")
+    with training(small_model(), draws=[], plan=PLAN, **settings) as made:
+        made.step()
+        with pytest.raises(PrivacyError, match="somebody knows"):
+            receipts.claim_of(made, "pages")
 
 
 def test_no_argument_fixes_what_is_drawn() -> None:

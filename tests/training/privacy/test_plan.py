@@ -6,14 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from metered import claim_by
 
 from hushdoc.accounting import pld, rdp
 from hushdoc.accounting.mechanism import Composed, Gaussian, Mechanism, PoissonSampled
 from hushdoc.certificate.claim import Claim
+from hushdoc.certificate.recompute import reproduce
 from hushdoc.certificate.vocabulary import PRIVACY_UNITS
-from hushdoc_training.privacy import claims
-from hushdoc_training.privacy.plan import ACCOUNTANTS, PROFILE_DELTAS, UNIT_DEFINITIONS, PrivacyPlan
-from hushdoc_training.runs import account
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.records import UNIT_DEFINITIONS
+from hushdoc_training.privacy.spending import ACCOUNTANTS, PROFILE_DELTAS, spending_of
+from hushdoc_training.runs import receipts
+from hushdoc_training.runs.receipts import Declared
 
 
 def plan(accountant: str, **changed: object) -> PrivacyPlan:
@@ -109,7 +113,7 @@ def test_a_delta_that_could_give_records_away_is_told(
         delta=delta,
         steps=5,
     )
-    caveats = claims.private(made, "papers", (), training={}).caveats
+    caveats = claim_by(made, "papers").caveats
     assert any("a tenth of one over their number" in caveat for caveat in caveats) is told
     assert told is (delta > 1 / (10 * made.planned_records) * (1 + 1e-9))
 
@@ -117,7 +121,7 @@ def test_a_delta_that_could_give_records_away_is_told(
 @pytest.mark.parametrize("unit", UNIT_DEFINITIONS)
 def test_every_unit_can_be_certified(unit: str) -> None:
     assert unit in PRIVACY_UNITS
-    claim = claims.private(plan("rdp", privacy_unit=unit), "papers", (), training={})
+    claim = claim_by(plan("rdp", privacy_unit=unit), "papers")
     assert Claim.from_json(claim.to_json()).guarantees[0].unit_definition == UNIT_DEFINITIONS[unit]
 
 
@@ -129,17 +133,19 @@ def test_the_accountant_is_asked_once_for_a_run(
     asked: list[tuple[object, float]] = []
     engine = ACCOUNTANTS[accountant]
 
-    def counted(mechanism: Mechanism, delta: float) -> float:
+    def counted(mechanism: Mechanism, delta: float, *, adjacency: str) -> float:
         asked.append((mechanism, delta))
-        return engine(mechanism, delta)
+        return engine(mechanism, delta, adjacency=adjacency)
 
+    spending_of.cache_clear()
     monkeypatch.setitem(ACCOUNTANTS, accountant, counted)
     made = plan(accountant)
     assert asked == [(made.mechanism(), made.delta)]
-    first = claims.private(made, "pages", (), training={})
+    first = claim_by(made, "pages")
     computed = pld._bounds.cache_info().misses
-    account.require_certifiable(first)
-    again = claims.private(made, "pages", (), training={"rate": 1})
+    assert all(found.code is None for found in reproduce(Claim.from_json(first.to_json())))
+    receipts.preview(made, Declared(name="pages"))
+    again = claim_by(made, "pages", training={"rate": 1})
     assert made.epsilon_after(50) == again.guarantees[0].epsilon
     assert again.guarantees == first.guarantees
     assert len(asked) == len(set(asked)) == len({made.delta, *PROFILE_DELTAS})

@@ -15,11 +15,12 @@ from private_simulator import small_model, training
 from hushdoc.certificate.claim import Claim
 from hushdoc.policy.rules import check
 from hushdoc_training.ledger.ledger import Ledger
-from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.private_view import MODES, PrivateView, Read
+from hushdoc_training.runs import receipts
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.private_run import PrivateRun
+from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.step_log import read_log
 
 PLAN = PrivacyPlan.calibrated(
@@ -48,7 +49,7 @@ def test_a_run_that_stopped_early_on_a_private_loss_is_not_certified_as_free(
         for step in made:
             if step.loss is None or step.loss > 0:  # "good enough", on what was seen
                 break
-        claim = made.claim("pages")
+        claim = receipts.claim_of(made, "pages")
     assert made.charged < PLAN.steps
     assert tuning(claim) == "unaccounted"
     assert refused_by_default(build, key, claim)
@@ -60,8 +61,7 @@ def test_choosing_the_next_runs_rate_by_the_last_runs_loss_is_not_certified_as_a
 ) -> None:
     """A ledger adds up noised outputs: the rate that a loss chose told of a record."""
     ledger = Ledger.create(tmp_path / "ledger", data="pages", epsilon=99, delta=PLAN.delta)
-    claim_of = partial(claims.private, PLAN, "pages", (), training={})
-    terms = Terms(alone=claim_of(), claim=claim_of, documents="d", title="t", ledger=ledger)
+    terms = Terms(declared=Declared(name="pages"), documents="d", title="t", ledger=ledger)
     losses: list[float | None] = []
     found = []
     for number in range(2):
@@ -70,7 +70,7 @@ def test_choosing_the_next_runs_rate_by_the_last_runs_loss_is_not_certified_as_a
         with secret(small_model(), rate=rate, charge=run.charge) as made:
             look = [lambda step: losses.append(step.loss), lambda step: None][number]
             assert run.train(made, seen=look)
-        found.append(run.claim())
+        found.append(run.claim(made.receipt))
         run.close()
     assert [tuning(claim) for claim in found] == ["unaccounted", "unaccounted"]
     assert all(refused_by_default(build, key, claim) for claim in found)
@@ -82,7 +82,7 @@ def test_a_run_whose_numbers_nobody_read_is_certified_as_before(
 ) -> None:
     with secret(small_model()) as made:
         steps = list(made)
-        claim = made.claim("pages")
+        claim = receipts.claim_of(made, "pages")
     assert [step.number for step in steps] == [1, 2, 3, 4]
     assert tuning(claim) == "none"
     assert not refused_by_default(build, key, claim)
@@ -93,7 +93,7 @@ def test_stopping_early_alone_is_said_too() -> None:
     """On what it was decided, nobody noted: the time that a step takes, say."""
     with secret(small_model()) as made:
         made.step()
-        assert tuning(made.claim("pages")) == "unaccounted"
+        assert tuning(receipts.claim_of(made, "pages")) == "unaccounted"
 
 
 @pytest.mark.parametrize("name", ["losses", "loss", "drawn", "nonfinite"])
@@ -116,7 +116,7 @@ def test_each_count_of_a_training_is_noted_when_it_is_read(name: str) -> None:
 def test_what_is_declared_unused_is_an_assumption_of_the_guarantee() -> None:
     with secret(small_model(), view=PrivateView(declared_unused="for a lecture")) as made:
         assert [step.drawn for step in made]
-        claim = made.claim("pages")
+        claim = receipts.claim_of(made, "pages")
     (guarantee,) = claim.guarantees
     assert guarantee.hyperparameter_tuning == "none"
     (assumed,) = [text for text in guarantee.assumes if "nothing was decided" in text]
@@ -146,7 +146,7 @@ def test_a_mark_is_on_the_disk_before_the_number_is_handed_out(tmp_path: Path) -
     with begun as made:
         assert run.train(made)
         assert made.view.unaccounted == ("losses",)
-        assert tuning(made.claim("pages")) == "unaccounted"
+        assert tuning(receipts.claim_of(made, "pages")) == "unaccounted"
 
 
 def test_numbers_that_the_disk_could_not_note_are_not_handed_out(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from torch.utils.checkpoint import checkpoint
 
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy.engine import PrivateTraining
+from hushdoc_training.runs import receipts
 
 
 def with_more(unused: int = 2) -> nn.Module:
@@ -98,7 +99,7 @@ def test_no_noise_is_drawn_for_them() -> None:
     with told("pooler", model, draws=[], plan=plan, coins=None, noise=None) as made:
         first = model[0].weight.detach().clone()
         list(made)
-        claim = made.claim("pages")
+        claim = receipts.claim_of(made, "pages")
     assert torch.equal(model.pooler.weight, weight)
     assert not torch.equal(model[0].weight, first)
     assert claim.training["untrained_parameters"] == ["pooler.bias", "pooler.weight"]
@@ -113,7 +114,8 @@ def test_public_records_that_show_it_are_no_access() -> None:
     with told(
         "pooler", with_more(), draws=[], plan=plan, coins=None, noise=None, trial_records=trial
     ) as made:
-        claim = made.claim("pages")
+        made.step()
+        claim = receipts.claim_of(made, "pages")
     assert not any("which parameters" in access.purpose for access in claim.data_accesses)
 
 

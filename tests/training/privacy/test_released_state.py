@@ -14,6 +14,7 @@ from torch import nn
 from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy import released_state
 from hushdoc_training.privacy.released_state import Released, checksums
+from hushdoc_training.runs import receipts
 from hushdoc_training.runs.private_run import PrivateRun
 
 
@@ -99,11 +100,11 @@ def test_what_is_written_between_steps_is_found_in_the_next_and_at_the_claim() -
         made.step()
         model.last.data[0] = 1.0
         with pytest.raises(PrivacyError, match="last"):
-            made.claim("pages")
+            receipts.claim_of(made, "pages")
         with pytest.raises(PrivacyError, match="last"):
             made.step()
     with pytest.raises(PrivacyError, match="last"):
-        made.claim("pages")
+        receipts.claim_of(made, "pages")
 
 
 def test_no_state_is_saved_with_it(tmp_path: Path) -> None:
@@ -124,9 +125,9 @@ def test_what_is_done_after_the_last_step_is_the_trainers_own() -> None:
     with training(model, draws=[[1]] * 2, plan=plan, coins=None, noise=None) as made:
         assert len(list(made)) == 2
         model.last.fill_(1.0)
-        made.claim("pages")
+        receipts.claim_of(made, "pages")
     model.half()
-    made.claim("pages")
+    receipts.claim_of(made, "pages")
 
 
 def test_a_write_in_the_last_step_is_found_there() -> None:

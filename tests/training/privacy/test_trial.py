@@ -15,6 +15,7 @@ from hushdoc.errors import PrivacyError
 from hushdoc_training.privacy import clipping, trial
 from hushdoc_training.privacy.trial import require_exact, trial_examples
 from hushdoc_training.randomness import dropout_seeds
+from hushdoc_training.runs import receipts
 
 
 def test_examples_come_from_the_first_record_to_the_last() -> None:
@@ -133,7 +134,8 @@ def noisy(model: nn.Module, generator: torch.Generator | None = None) -> Any:
 def assumed(**settings: Any) -> tuple[str, ...]:
     plan = make_plan(steps=1)
     with training(small_model(), draws=[], plan=plan, coins=None, noise=None, **settings) as made:
-        return made.claim("pages").guarantees[0].assumes
+        made.step()
+        return receipts.claim_of(made, "pages").guarantees[0].assumes
 
 
 @pytest.mark.parametrize("backend", ["book-keeping", "opacus", "one-by-one"])
@@ -144,7 +146,8 @@ def test_a_claim_says_that_the_self_test_ran_on_other_losses(backend: str) -> No
     with training(
         model, draws=[], plan=plan, coins=None, noise=None, losses=noisy(model), **settings
     ) as made:
-        claim = made.claim("pages")
+        made.step()
+        claim = receipts.claim_of(made, "pages")
     assert claim.guarantees[0].assumes[-2:] == (dropout_seeds.ASSUMED, trial.ASSUMED)
     claim.to_json()
     assert trial.ASSUMED not in assumed(backend=backend)
@@ -162,7 +165,8 @@ def test_a_claim_says_that_losses_with_a_generator_of_their_own_were_not_compare
         losses=noisy(model, own),
         trial_losses=squares(model),
     ) as made:
-        (guarantee,) = made.claim("pages").guarantees
+        made.step()
+        (guarantee,) = receipts.claim_of(made, "pages").guarantees
     assert guarantee.assumes[-2:] == (trial.ASSUMED, trial.UNSEEN)
 
 

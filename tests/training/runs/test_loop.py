@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from metered import receipt_of
 from private_simulator import make_plan, small_model, training
 from torch import nn
 
 from hushdoc.errors import CheckpointError, PrivacyError
 from hushdoc_training.ledger.ledger import Ledger
-from hushdoc_training.privacy import claims
 from hushdoc_training.runs import loop, state
 from hushdoc_training.runs.account import LedgerAccount, Terms
 from hushdoc_training.runs.private_run import PrivateRun
+from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.run_folder import Run
 from hushdoc_training.runs.step_log import StepLog, read_log
 
@@ -153,9 +153,9 @@ def test_the_lock_goes_with_the_process_that_holds_it(tmp_path: Path) -> None:
 
 def test_a_process_that_does_not_know_the_ledger_makes_no_claim(tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "ledger", data="pages", epsilon=99, delta=PLAN.delta)
-    claim_of = partial(claims.private, PLAN, "pages", (), training={})
-    terms = Terms(alone=claim_of(), claim=claim_of, documents="d", title="t", ledger=ledger)
+    terms = Terms(declared=Declared(name="pages"), documents="d", title="t", ledger=ledger)
     run = PrivateRun.open(tmp_path / "run", PLAN, terms=terms)
-    assert run.claim().protected_data[0].commitment is not None
+    receipt = receipt_of(PLAN)
+    assert run.claim(receipt).protected_data[0].commitment is not None
     with pytest.raises(PrivacyError, match="first process"):
-        replace(run, account=LedgerAccount()).claim()
+        replace(run, account=LedgerAccount()).claim(receipt)

@@ -33,35 +33,50 @@ class Record:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Grouping:
+    """Which items are one record, and what one record is, as who grouped them knows."""
+
+    ends: Numbers  # where each record begins, in items, and the number of items at the end
+    unit: str | None  # None where nobody said
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RecordSet:
     """Records, and the rows of the table that any of them reads, ascending."""
 
     rows: npt.NDArray[np.int32]
     records: tuple[Record, ...]
+    unit: str | None = None  # what one record is
 
 
 def record_set(
-    features: Features, labels: npt.NDArray[np.int64], *, sequences: Numbers, records: Numbers
+    features: Features,
+    labels: npt.NDArray[np.int64],
+    *,
+    sequences: Numbers,
+    records: Numbers | Grouping,
 ) -> RecordSet:
     """Returns the features of a corpus record by record; a record is one or more whole sequences.
 
     `sequences` and `records` hold where each begins, in items, and the number of items at the end.
     """
+    grouping = records if isinstance(records, Grouping) else Grouping(ends=records, unit=None)
+    ends = grouping.ends
     total = features.num_items
-    if len(labels) != total or sequences[-1] != total or records[-1] != total:
+    if len(labels) != total or sequences[-1] != total or ends[-1] != total:
         raise ValueError(
             f"There are features of {total} items, labels of {len(labels)}, sequences of "
-            f"{sequences[-1]} and records of {records[-1]}; expected the same number."
+            f"{sequences[-1]} and records of {ends[-1]}; expected the same number."
         )
-    if not np.isin(records, sequences).all():
+    if not np.isin(ends, sequences).all():
         raise ValueError("A record ends inside a sequence; expected whole sequences.")
     rows = np.unique(features.indices)
     pieces = _pieces(sequences)
     made = tuple(
         _record(features, labels, pieces, int(first), int(stop), rows)
-        for first, stop in zip(records[:-1], records[1:], strict=True)
+        for first, stop in zip(ends[:-1], ends[1:], strict=True)
     )
-    return RecordSet(rows=rows, records=made)
+    return RecordSet(rows=rows, records=made, unit=grouping.unit)
 
 
 def _pieces(sequences: Numbers) -> Numbers:

@@ -21,6 +21,7 @@ from hushdoc.certificate.claim import (
     ProtectedUnit,
     PublicData,
 )
+from hushdoc.certificate.guarantee_terms import Terms
 from hushdoc_training.randomness.secret_stream import RNG
 
 FILLS = ("paper-fill", "noisy-fill", "none")
@@ -112,7 +113,7 @@ def claim(table: FilledTable) -> Claim:
 
 def _guarantee(table: FilledTable) -> Guarantee:
     measured = table.fill != "none" and bool(table.audits)
-    terms: guarantees.Terms = {
+    terms: Terms = {
         "observes": "the table, the transitions and everything else in the artifact",
         "knows": "the document around a missing term, and how features become rows",
         "assumes": _ASSUMES[table.fill] if measured else (),

@@ -55,6 +55,7 @@ class Corpus:
     names: tuple[str, ...]  # the labels, OUTSIDE first
     level: str  # "sentence" or "token": what an item is
     names_from_documents: bool = False  # whether the documents say which labels there are
+    unit: str = "document"  # what an owner is
 
     @property
     def records(self) -> npt.NDArray[np.int64]:

@@ -25,9 +25,18 @@ import numpy.typing as npt
 
 from hushdoc.hashing import Features
 from hushdoc.labels import OUTSIDE
-from hushdoc_training.crf.chain import Gradient, Numbers, RecordSet, gradients, record_set
+from hushdoc_training.crf.chain import (
+    Gradient,
+    Grouping,
+    Numbers,
+    RecordSet,
+    gradients,
+    record_set,
+)
+from hushdoc_training.metering import Meter
 from hushdoc_training.randomness import lattice
-from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.randomness.secret_stream import SecretStream, origin_of
+from hushdoc_training.receipt import Receipt
 
 Floats = npt.NDArray[np.float64]
 
@@ -99,11 +108,12 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PrivateTable:
-    """What may be released: every cell of it carries noise."""
+    """What may be released, for every cell of it carries noise, and the receipt of how."""
 
     weights: npt.NDArray[np.float32]  # shape [R, d], complete
     transitions: npt.NDArray[np.float32]  # shape [d, d]
     tags: tuple[str, ...]
+    receipt: Receipt
 
 
 def public_scales(
@@ -158,7 +168,7 @@ def fit_private(
     labels: npt.NDArray[np.int64],
     *,
     sequences: Numbers,
-    records: Numbers,
+    records: Numbers | Grouping,
     start: Start,
     plan: Plan,
     settings: Settings,
@@ -166,7 +176,8 @@ def fit_private(
 ) -> PrivateTable:
     """Returns a table trained by DP-SGD; arguments as of `chain.record_set`.
 
-    The plan holds sampling, clipping and noise; sampling and noise come from the stream.
+    The plan holds sampling, clipping and noise; sampling and noise come from the stream. Nothing is
+    certified of records whose unit nobody knows: give a `Grouping`.
     """
     data = data_of(features, labels, sequences, records, start)
     return Training(data, start, plan, settings, stream).run()
@@ -176,7 +187,7 @@ def data_of(
     features: Features,
     labels: npt.NDArray[np.int64],
     sequences: Numbers,
-    records: Numbers,
+    records: Numbers | Grouping,
     start: Start,
 ) -> RecordSet:
     """Returns records as training takes them; a ValueError where they do not fit the start."""
@@ -197,6 +208,7 @@ class Training:
         """Begins at the start."""
         self._data, self._start, self._plan = data, start, plan
         self._settings, self._stream = settings, stream
+        self._meter = Meter(planned_steps=plan.steps, privacy_unit=data.unit)
         d = len(start.tags)
         self._scales = start.scales[data.rows][:, None]
         self._begun: Floats | float = 0.0
@@ -212,6 +224,7 @@ class Training:
         self._rate = (
             settings.total_learning_rate / plan.steps / plan.expected_records / plan.clipping_norm
         )
+        self._meter.divided(plan.expected_records)
         self._lattice = lattice.of_truncated(
             norm=plan.clipping_norm, noise_multiplier=plan.noise_multiplier
         )
@@ -232,6 +245,7 @@ class Training:
             weights=self._whole(rows),
             transitions=transitions.astype(np.float32),
             tags=self._start.tags,
+            receipt=self._meter.receipt(),
         )
 
     def learn(self) -> tuple[Floats, Floats]:
@@ -242,6 +256,12 @@ class Training:
     def step(self) -> None:
         """Takes one step."""
         rows, moves = self._clipped_sum()
+        self._meter.noised(
+            std=self._lattice.deviation,
+            sensitivity=self._lattice.reach,
+            origin=origin_of(self._stream),
+            distribution=self._lattice.distribution,
+        )
         self._went += rows + self._lattice.noise(self._stream, rows.shape)
         moves += self._lattice.noise(self._stream, moves.shape)
         if self._settings.transition_scale:
@@ -260,7 +280,10 @@ class Training:
     def _clipped_sum(self) -> tuple[Floats, Floats]:
         """Returns the sum of the drawn records' gradients in whole steps, each clipped."""
         rows, moves = np.zeros_like(self._went), np.zeros_like(self._moves)
-        drawn = self._stream.uniforms(len(self._data.records)) <= self._plan.sampling_rate
+        rate, bound = self._plan.sampling_rate, self._plan.clipping_norm
+        self._meter.drawn(rate, origin_of(self._stream))
+        self._meter.clipped(bound)
+        drawn = self._stream.uniforms(len(self._data.records)) <= rate
         numbers = np.flatnonzero(drawn).tolist()
         scaled = self.rows * self._scales
         for first in range(0, len(numbers), _CHUNK_RECORDS):
@@ -272,18 +295,18 @@ class Training:
                 emphasis=self._emphasis,
             )
             for record, gradient in zip(chosen, found, strict=True):
-                own, pairs = self._clipped(gradient, self._scales[record.rows])
+                own, pairs = self._clipped(gradient, self._scales[record.rows], bound)
                 rows[record.rows] += own
                 moves += pairs
         return rows, moves
 
-    def _clipped(self, gradient: Gradient, scales: Floats) -> tuple[Floats, Floats]:
+    def _clipped(self, gradient: Gradient, scales: Floats, bound: float) -> tuple[Floats, Floats]:
         own = gradient.rows * scales
         pairs = gradient.transitions * self._settings.transition_scale
         norm = float(np.sqrt(np.square(own).sum() + np.square(pairs).sum()))
         if not np.isfinite(norm):
             return np.zeros_like(own), np.zeros_like(pairs)
-        factor = self._plan.clipping_norm / max(norm, self._plan.clipping_norm) * (1 - _SLACK)
+        factor = bound / max(norm, bound) * (1 - _SLACK)
         step = self._lattice.step
         return lattice.truncated(own * factor, step), lattice.truncated(pairs * factor, step)
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc.hashing import Features
-from hushdoc_training.crf.chain import Floats
+from hushdoc_training.crf.chain import Floats, Grouping
 from hushdoc_training.crf.private_fitting import Plan, PrivateTable, Settings, Start, fit_private
 from hushdoc_training.randomness.secret_stream import SecretStream
 
@@ -23,8 +23,12 @@ def fit_private_linear(
     stream: SecretStream,
     settings: Settings = LINEAR,
     weights: npt.NDArray[np.float32] | None = None,
+    unit: str | None = None,
 ) -> PrivateTable:
-    """Returns a multinomial logistic regression trained by DP-SGD, each item one record."""
+    """Returns a multinomial logistic regression trained by DP-SGD, each item one record.
+
+    `unit` is what an item is; nothing is certified where nobody says.
+    """
     if settings.transition_scale:
         raise ValueError(
             f"transition_scale is {settings.transition_scale}; expected 0: items have "
@@ -42,7 +46,7 @@ def fit_private_linear(
         features,
         labels,
         sequences=each,
-        records=each,
+        records=Grouping(ends=each, unit=unit),
         start=start,
         plan=plan,
         settings=settings,

@@ -17,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hushdoc import hashing
-from hushdoc.accounting.mechanism import Gaussian
 from hushdoc.hashing import Clusters, FeatureScheme
 from hushdoc_training.crf.chain import Floats
+from hushdoc_training.metering import Meter
 from hushdoc_training.randomness import lattice
-from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.randomness.secret_stream import SecretStream, origin_of
+from hushdoc_training.receipt import Receipt
 
 _SLACK = 1e-9
 """Rows are shorter by this share, so that rounding in float64 lifts none out of the ball."""
@@ -50,36 +51,55 @@ def projected(rows: Floats, bound: float) -> Floats:
     return made
 
 
-def released(
-    table: LogOddsTable, *, noise_std: float, stream: SecretStream
-) -> npt.NDArray[np.float32]:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoisyTable:
+    """What may be released, for every cell of it carries noise, and the receipt of how."""
+
+    weights: npt.NDArray[np.float32]  # shape [R, d]
+    receipt: Receipt
+
+
+def released(table: LogOddsTable, *, noise_std: float, stream: SecretStream) -> NoisyTable:
     """Returns the table with noise on every cell, those where nothing was learned included.
 
     Rows are drawn back to the ball first and cut off to whole steps of a public grid, so that no
-    rounding leaves it; the noise is integers. Cells are multiples of the grid's step.
+    rounding leaves it; the noise is integers. Cells are multiples of the grid's step. The receipt
+    is of a mechanism on terms: tables that differ in all rows of one are at most `term_sensitivity`
+    apart.
     """
     if not (math.isfinite(noise_std) and noise_std > 0):
         raise ValueError(f"noise_std is {noise_std}; expected a positive number.")
-    grid = lattice.of_truncated(norm=table.bound, noise_multiplier=noise_std / table.bound)
+    bound, meter = table.bound, Meter(planned_steps=1, privacy_unit="token-term")
+    grid = lattice.of_truncated(norm=bound, noise_multiplier=noise_std / bound)
+    apart = term_sensitivity(bound=bound, rows=rows_of_a_term(table.scheme))
+    meter.whole_batch()
+    meter.clipped(apart)
+    meter.noised(
+        std=grid.deviation,
+        sensitivity=apart,
+        origin=origin_of(stream),
+        distribution=grid.distribution,
+    )
+    meter.divided(1)
     made = np.empty_like(table.weights)
     for first in range(0, len(made), _CHUNK_ROWS):
         part = slice(first, first + _CHUNK_ROWS)
-        rows = projected(table.weights[part].astype(np.float64), table.bound) * (1 - _SLACK)
+        rows = projected(table.weights[part].astype(np.float64), bound) * (1 - _SLACK)
         steps = lattice.truncated(rows, grid.step) + grid.noise(stream, rows.shape)
         made[part] = steps * grid.step
-    return made
+    return NoisyTable(weights=made, receipt=meter.receipt())
 
 
-def row_mechanism(*, bound: float, noise_std: float, rows: int = 1) -> Gaussian:
-    """Returns what `released` does, as seen by tables that differ in some rows.
+def term_sensitivity(*, bound: float, rows: int = 1) -> float:
+    """Returns how far (L2) two tables are apart at most that differ in some rows.
 
     A row that differs has any two values in the ball of radius `bound`.
 
     Example:
-        >>> row_mechanism(bound=0.5, noise_std=3.0, rows=4)
-        Gaussian(noise_multiplier=1.5)
+        >>> term_sensitivity(bound=0.5, rows=4)
+        2.0
     """
-    return Gaussian(noise_multiplier=noise_std / (2 * bound * math.sqrt(rows)))
+    return 2 * bound * math.sqrt(rows)
 
 
 def rows_of_a_term(scheme: FeatureScheme) -> int:
@@ -114,7 +134,7 @@ def log_odds(
     A row's weight for a label is the logarithm of its share in the items of that label over its
     share in all items, drawn back to the ball. Where all places of one term are made empty, items
     and their labels stay as many as they were, so only the rows that hold the term change: with
-    `rows_of_a_term` and `row_mechanism` that is a guarantee for terms.
+    `rows_of_a_term` and `term_sensitivity` that is a guarantee for terms.
     """
     rows_of_a_term(scheme)
     rows = scheme.rows

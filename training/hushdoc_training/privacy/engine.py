@@ -1,12 +1,14 @@
-"""PrivateTraining: one object that draws, clips, sums, charges, adds noise, steps and claims.
+"""PrivateTraining: one object that draws, clips, sums, charges, adds noise and steps.
 
 Contract, from which the guarantee follows. Every record joins every step by a random draw of its
 own. The gradients of all its examples are added up and clipped once; clipped gradients are added up
 over all physical batches and processes and rounded to a public grid; noise of the plan's scale is
 added once, also where no record was drawn; the sum is divided by the plan's public constant. A step
-is charged before its records are drawn, and no more steps are taken than the plan has. The
-accounting event and the claim come from the same plan. A loss may depend on its own example alone;
-that and the clipper are tested beforehand, and `safeguards` holds every other condition.
+is charged before its records are drawn, and no more steps are taken than the plan has. A loss may
+depend on its own example alone; that and the clipper are tested beforehand, and `safeguards` holds
+every other condition.
+
+What a step uses it notes where it uses it; `PrivateTraining.receipt` is what claims are made from.
 """
 
 from __future__ import annotations
@@ -19,21 +21,23 @@ import torch
 from torch import nn
 
 from hushdoc.accounting.mechanism import Mechanism
-from hushdoc.certificate.claim import Claim, PublicData
-from hushdoc_training.ledger.runs import LedgerStatement
+from hushdoc.errors import PrivacyError
+from hushdoc_training.metering import Meter
 from hushdoc_training.privacy import claims, clipping
 from hushdoc_training.privacy.example_losses import ExampleLosses
 from hushdoc_training.privacy.physical import pack, require_examples
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.process_group import Group
+from hushdoc_training.privacy.records import unit_of
 from hushdoc_training.privacy.safeguards import Safeguards
 from hushdoc_training.privacy.step import Step
 from hushdoc_training.privacy.summing import Sums, noised, share_of, sum_clipped
-from hushdoc_training.private_view import EARLY_END, NONFINITE, PrivateView
+from hushdoc_training.private_view import NONFINITE, PrivateView
 from hushdoc_training.randomness import lattice
 from hushdoc_training.randomness.lattice import SUMMED_IN_FLOAT32, Lattice
 from hushdoc_training.randomness.sampling import Uniforms, poisson_sample
 from hushdoc_training.randomness.secret_stream import SecretStream, origin_of
+from hushdoc_training.receipt import Receipt
 
 Example = TypeVar("Example")
 
@@ -83,7 +87,8 @@ class PrivateTraining(Generic[Example]):
             model: What is trained; freeze what shall not be. It stays in the mode it is in.
             optimizer: Over exactly the trainable parameters; only this object steps it.
             records: The examples of every record: all windows of a document, say, or one example
-                alone. An example is anything that `losses` understands.
+                alone. An example is anything that `losses` understands. Of `Records`, which know
+                what one of them is, or nothing is certified.
             losses: Returns one loss for each example of a list, shape [examples], by calling the
                 model; each depends on its own example alone. A record's loss is the mean over its
                 examples.
@@ -119,7 +124,10 @@ class PrivateTraining(Generic[Example]):
                 f"backend is '{backend}', max_examples {max_examples}, multiplicity "
                 f"{multiplicity}; expected one of {', '.join(BACKENDS)} and numbers from 1."
             )
+        _require_unit(records, plan)
         self._plan, self.model, self.optimizer = plan, model, optimizer
+        self._meter = Meter(planned_steps=plan.steps, privacy_unit=unit_of(records))
+        self._lost = 0  # steps in the weights that no receipt is there for
         self._charged = self._empty = self._nonfinite = 0
         self.view = view or PrivateView()
         self._records, self._charge = records, charge
@@ -179,18 +187,27 @@ class PrivateTraining(Generic[Example]):
         """Gives model and optimizer back; a second time does nothing."""
         self._safeguards.end()
 
-    def resume(self, charged: int) -> None:
+    def resume(
+        self, charged: int, *, restored: int | None = None, receipt: Receipt | None = None
+    ) -> None:
         """Goes on after steps that an interrupted run charged, finished or not.
 
         Args:
             charged: The last step that was charged, as the ledger or the run's log says, even if
                 the restored weights are of an earlier one: those steps' noise may have been seen.
+            restored: The step that the restored weights are of, 0 for those of the start; the last
+                that was charged by default.
+            receipt: `PrivateTraining.receipt` as it was after that step. Without it nothing is
+                certified of weights that steps have moved.
 
         Raises:
             PrivacyError: The number is below what was charged here, or above the plan's steps.
         """
         self._safeguards.resumed(charged, least=self._charged)
         self._charged = charged
+        self._lost = 0 if receipt else charged if restored is None else restored
+        if receipt is not None:
+            self._meter.go_on(receipt)
 
     def step(self) -> Step:
         """Takes one private step.
@@ -204,7 +221,9 @@ class PrivateTraining(Generic[Example]):
             charge = self._charge
             self._group.first_does(lambda: charge(number))
         self._charged = number
-        drawn = poisson_sample(len(self._records), self._plan.sampling_rate, self._coins)
+        rate = self._plan.sampling_rate
+        self._meter.drawn(rate, origin_of(self._coins))
+        drawn = poisson_sample(len(self._records), rate, self._coins)
         losses, nonfinite = self._sum_clipped(drawn)
         self._add_noise_and_update()
         if number == self._plan.steps:
@@ -267,54 +286,31 @@ class PrivateTraining(Generic[Example]):
         """Raises PrivacyError if anything that is released moved other than by private steps."""
         self._safeguards.require_kept()
 
-    def claim(
-        self,
-        name: str,
-        public_data: tuple[PublicData, ...] = (),
-        *,
-        training: Mapping[str, Any] | None = None,
-        hyperparameter_tuning: str = "none",
-        ledger: LedgerStatement | None = None,
-    ) -> Claim:
-        """Returns what the model's certificate says of its training.
-
-        It covers all steps of the plan, also where fewer were taken. At which step one stopped was
-        decided by something, though, and that is covered where it is the weights, which carry
-        noise, or no number of the documents at all: a loss would have told who is among them. So
-        settings are `unaccounted` where fewer steps were taken or un-noised numbers were read, and
-        `view` has no declaration that nothing was decided by them.
-
-        Args:
-            name: What the protected data are called.
-            public_data: What the model learned from before.
-            training: More settings, for people.
-            hyperparameter_tuning: One of `vocabulary.TUNINGS`.
-            ledger: What the data's ledger says of all runs.
+    @property
+    def receipt(self) -> Receipt:
+        """What was executed up to now, what an interrupted run left behind included.
 
         Raises:
-            PrivacyError: Draws or noise came from a test, so they are known to somebody; buffers or
-                frozen parameters are not as they were at the start; or the first process alone
-                knows what was read.
+            PrivacyError: No step was drawn, or the receipt of earlier ones is lost.
         """
-        self._safeguards.require_claimable()
-        self.view.require_known()
-        if self._charged < self._plan.steps:
-            self.view.note(EARLY_END)
-        details = self.claim_details(name)
-        return claims.private(
-            self._plan,
-            name,
-            public_data,
-            training={**(training or {}), **details.settings},
-            hyperparameter_tuning=hyperparameter_tuning,
-            ledger=ledger,
-            accesses=details.accesses,
-            assumes=(*details.assumes, *self.view.assumes),
-            private_reads=self.view.unaccounted,
-        )
+        if self._lost:
+            raise PrivacyError(
+                f"The weights were resumed after step {self._lost} without the receipt of how that "
+                "and earlier steps were executed, so nothing is certified of them. Resume by "
+                "`PrivateRun`, which keeps it, or give `resume` the receipt.",
+                code="NO_RECEIPT",
+            )
+        for what in self.view.unaccounted:
+            self._meter.read(what)
+        return self._meter.receipt()
+
+    @property
+    def has_receipt(self) -> bool:
+        """Whether there is a `receipt`: a step was drawn, and how earlier ones were is known."""
+        return not (self._lost or self._meter.is_empty)
 
     def claim_details(self, name: str) -> claims.ClaimDetails:
-        """Returns what the checks of this training add to a claim; `claim` includes it."""
+        """Returns what the checks of this training add to a claim."""
         return self._safeguards.claim_details(name)
 
     def _agree_on_view(self) -> None:
@@ -359,6 +355,7 @@ class PrivateTraining(Generic[Example]):
         require_examples(records)
         sharded = self._safeguards.is_sharded
         packed = share_of(records, self._records, self._pack, self._group, sharded=sharded)
+        self._meter.clipped(self._clipper.clipping_norm)
         with self._safeguards.around_passes() as losses:
             return sum_clipped(self._sums, packed, losses, self._group, sharded=sharded)
 
@@ -372,6 +369,7 @@ class PrivateTraining(Generic[Example]):
                 self._lattice,
                 self._noise,
                 self._group,
+                self._meter,
                 divisor=self._plan.expected_records,
                 sharded=self._safeguards.is_sharded,
             )
@@ -382,3 +380,12 @@ class PrivateTraining(Generic[Example]):
             for parameter in parameters.values():
                 parameter.grad = None
             self._sums.clear()
+
+
+def _require_unit(records: object, plan: PrivacyPlan) -> None:
+    unit = unit_of(records)
+    if unit not in (None, plan.privacy_unit):
+        raise PrivacyError(
+            f"One of the records is a {unit}, and the plan protects each {plan.privacy_unit}. "
+            f"Group the examples by {plan.privacy_unit}, or plan for the unit '{unit}'."
+        )

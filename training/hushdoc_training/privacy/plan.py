@@ -1,52 +1,23 @@
 """PrivacyPlan: unit, sampling, clipping, noise and accounting in one object that can't disagree.
 
-The sampler, the optimizer, the progress line and the certificate's guarantee are all made from the
-same frozen plan, so a guarantee can't be declared for a mechanism that did not run. What it spends
-is computed once, and every claim is made from those numbers.
+The sampler, the optimizer and the progress line are all made from the same frozen plan. The
+certificate's guarantee is not: it is made from the receipt of what ran, which has to be what was
+planned. What a plan spends is computed once.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from hushdoc import arguments
-from hushdoc.accounting import calibration, pld, rdp
+from hushdoc.accounting import calibration
 from hushdoc.accounting.mechanism import Composed, Gaussian, Mechanism, PoissonSampled
-
-ACCOUNTANTS = {"pld": pld.epsilon, "rdp": rdp.epsilon}
-"""Ways to compute epsilon, both upper bounds. Privacy loss distributions (pld) need about 6 % less
-noise for the same epsilon; Renyi accounting (rdp) is the older way."""
-
-PROFILE_DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
-"""Where a guarantee gives epsilon besides its own delta."""
-
-UNIT_DEFINITIONS = {
-    "document": "one document with all its pages, however many windows it is cut into",
-    "sequence": "one window of tokens; a document has several, and each is protected alone",
-    "page": "one page with everything on it; a document has several, and each is protected alone",
-    "provider": "everything that came from one provider, all documents together",
-    "user": "everything that came from one person, all documents together",
-}
-"""What a unit means in a certificate; who builds the records sees to it that they are that."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spending:
-    """What one mechanism spends by one of ACCOUNTANTS: every epsilon is computed once."""
-
-    mechanism: Mechanism
-    accountant: str
-    _computed: dict[float, float] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-
-    def epsilon(self, delta: float) -> float:
-        """Returns the epsilon at a delta."""
-        if delta not in self._computed:
-            self._computed[delta] = ACCOUNTANTS[self.accountant](self.mechanism, delta)
-        return self._computed[delta]
+from hushdoc.errors import PrivacyError
+from hushdoc_training.privacy.records import UNIT_DEFINITIONS
+from hushdoc_training.privacy.spending import ACCOUNTANTS, Spending, spending_of
+from hushdoc_training.receipt import DIFFERENCE, Receipt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +134,7 @@ class PrivacyPlan:
     @cached_property
     def spending(self) -> Spending:
         """What all planned steps spend."""
-        return Spending(mechanism=self.mechanism(), accountant=self.accountant)
+        return spending_of(self.mechanism(), self.accountant, "add-remove")
 
     def epsilon_after(self, steps: int) -> float:
         """Returns the epsilon that this many steps spend."""
@@ -171,9 +142,32 @@ class PrivacyPlan:
             return self.spending.epsilon(self.delta)
         return ACCOUNTANTS[self.accountant](self.mechanism(steps), self.delta)
 
+    def require_executed(self, receipt: Receipt) -> None:
+        """Raises PrivacyError, with both values, where something else ran than was planned."""
+        pairs = {
+            "noise multiplier": (receipt.noise_multiplier, self.noise_multiplier),
+            "sampling rate": (receipt.sampling_rate, self.sampling_rate),
+            "clipping norm": (receipt.clipping_norm, self.clipping_norm),
+            "divisor": (receipt.divisor, self.expected_records),
+            "number of steps": (receipt.planned_steps, self.steps),
+        }
+        for name, (executed, planned) in pairs.items():
+            if not math.isclose(executed, planned, rel_tol=DIFFERENCE):
+                raise _not_as_planned(name, f"{executed:.12g}", f"{planned:.12g}")
+        if receipt.privacy_unit not in (None, self.privacy_unit):
+            raise _not_as_planned("privacy unit", receipt.privacy_unit, self.privacy_unit)
+
 
 def _require_positive(**numbers: float) -> None:
     for name, value in numbers.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not (is_number and math.isfinite(value) and value > 0):
             raise ValueError(f"{name} is {value!r}; expected a finite number above 0.")
+
+
+def _not_as_planned(name: str, executed: object, planned: object) -> PrivacyError:
+    return PrivacyError(
+        f"The {name} that was executed is {executed}, the plan has {planned}. A claim is made of "
+        "what ran: train by the plan, or plan what shall run.",
+        code="NOT_AS_PLANNED",
+    )

@@ -165,16 +165,6 @@ class Safeguards(Generic[Example]):
         """Raises PrivacyError if anything that is released moved other than by private steps."""
         self._released.require_kept()
 
-    def require_claimable(self) -> None:
-        """Raises PrivacyError where no claim may be made of what was released."""
-        self.require_kept()
-        if not self._has_secret_streams:
-            raise PrivacyError(
-                "Records or noise were drawn from a stream that somebody knows, as tests do, and a "
-                "guarantee holds only for draws that nobody can foretell. Train with the "
-                "PrivateTraining as it is."
-            )
-
     def claim_details(self, name: str) -> claims.ClaimDetails:
         """Returns what a claim says of these checks: what they read, and what they assume."""
         return claims.ClaimDetails(

@@ -8,12 +8,13 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from hushdoc_training.metering import Meter
 from hushdoc_training.privacy import clipping, sharding
 from hushdoc_training.privacy.example_losses import ExampleLosses, by_record, weighted
 from hushdoc_training.privacy.physical import Packed
 from hushdoc_training.privacy.process_group import Group
 from hushdoc_training.randomness.lattice import Lattice
-from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.randomness.secret_stream import SecretStream, origin_of
 
 Example = TypeVar("Example")
 
@@ -122,6 +123,7 @@ def noised(
     lattice: Lattice,
     noise: SecretStream,
     group: Group,
+    meter: Meter,
     *,
     divisor: float,
     sharded: bool,
@@ -132,6 +134,14 @@ def noised(
     that each process has to itself. Otherwise each process rounds what it has, and the first adds
     the noise; whole numbers add up to the same in any order.
     """
+    # In all processes alike, also where the first one alone adds it.
+    meter.noised(
+        std=lattice.deviation,
+        sensitivity=lattice.reach,
+        origin=origin_of(noise),
+        distribution=lattice.distribution,
+    )
+    meter.divided(divisor)
     total = total.to(_where_exact(total))
     if not sharded and group.size == 1:
         for part in total.view(-1).split(_BLOCK if total.device.type == "cpu" else total.numel()):

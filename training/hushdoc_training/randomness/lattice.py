@@ -60,10 +60,20 @@ class Lattice:
     distribution: str
 
     @property
+    def deviation(self) -> float:
+        """Of the continuous Gaussian that hides as much, in the sums' own units."""
+        discrete = self.distribution == DISCRETE_GAUSSIAN and self.width
+        return (integer_noise.covered(self.width) if discrete else self.width) * self.step
+
+    @property
+    def reach(self) -> float:
+        """Largest L2 distance between rounded sums of neighbours, in the sums' own units."""
+        return self.sensitivity * self.step
+
+    @property
     def noise_multiplier(self) -> float:
         """Of the continuous Gaussian mechanism whose guarantee holds; 0 without noise."""
-        discrete = self.distribution == DISCRETE_GAUSSIAN and self.width
-        return (integer_noise.covered(self.width) if discrete else self.width) / self.sensitivity
+        return self.deviation / self.reach
 
     def added(self, counts: npt.NDArray[np.int64]) -> Lattice:
         """Returns the lattice of the sum of independent noises, each counted so often, discrete.

@@ -8,28 +8,25 @@ reserved steps, always.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from hushdoc.certificate.claim import Claim
-from hushdoc.certificate.recompute import reproduce
-from hushdoc.errors import InputError, PrivacyError
+from hushdoc.errors import InputError
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.ledger.runs import LedgerStatement
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.private_view import Read
+from hushdoc_training.runs import receipts
+from hushdoc_training.runs.receipts import Declared, Preview
 from hushdoc_training.runs.run_folder import Run
 from hushdoc_training.runs.step_log import last_charge, last_head, read_log
 
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What a run may certify, and the budget that it is charged to.
+    """What a run will say of itself beside its receipt, and the budget that it is charged to.
 
     Attributes:
-        alone: The claim of the run by itself.
-        claim: Makes the claim; `ledger` is what the ledger declares of all runs, or None.
+        declared: What its claim will declare; the numbers are those of the receipt.
         documents: Digest of the documents' content, which ledger and resumed runs compare; it never
             leaves the trainer.
         title: What the ledger calls the run, for people.
@@ -37,12 +34,15 @@ class Terms:
         documents_changed: Whether some were added, removed or relabelled since the last run.
     """
 
-    alone: Claim
-    claim: Callable[..., Claim]
+    declared: Declared
     documents: str
     title: str
     ledger: Ledger | None = None
     documents_changed: bool = False
+
+    def digest(self, plan: PrivacyPlan) -> str:
+        """Returns a digest of what will be claimed, by which a resumed run is compared."""
+        return receipts.preview(plan, self.declared).digest
 
     def check(self, plan: PrivacyPlan, *, resume: bool = False) -> str | None:
         """Refuses what has no room or no certificate, before a folder is taken or a step charged.
@@ -55,20 +55,18 @@ class Terms:
             What is to be known before the first step, where a ledger is kept.
 
         Raises:
-            CertificateError: A field of the claim is wrong.
+            CertificateError: A field of the claim would be wrong.
             InputError: WRONG_UNIT or WRONG_DELTA, or the ledger can't be read.
             PrivacyError: NOT_REPRODUCED, where a checker would not find the claim's epsilon;
                 BUDGET_EXCEEDED or OTHER_DOCUMENTS.
         """
-        require_certifiable(self.alone)
+        receipts.preview(plan, self.declared)
         if self.ledger is None or resume:
             return None
         room = require_room(
             self.ledger, plan, self.documents, documents_changed=self.documents_changed
         )
-        planned = self.claim(ledger=room)
-        require_certifiable(planned)
-        return announcement(room, planned)
+        return announcement(room, receipts.preview(plan, self.declared, ledger=room))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,18 +100,6 @@ class LedgerAccount:
             self.ledger.close(self.run_id, reason="finished")
 
 
-def require_certifiable(claim: Claim) -> None:
-    """Refuses what no certificate could say, before a step is spent on it."""
-    written = Claim.from_json(claim.to_json())
-    for found in reproduce(written):
-        if found.code is not None:
-            raise PrivacyError(
-                f"The run's certificate would not be trusted: {found.message}. Choose other "
-                "settings; with a ledger, runs of equal settings are added up most easily.",
-                code="NOT_REPRODUCED",
-            )
-
-
 def require_room(
     ledger: Ledger, plan: PrivacyPlan, documents: str, *, documents_changed: bool
 ) -> LedgerStatement:
@@ -139,7 +125,7 @@ def join(run: Run, plan: PrivacyPlan, terms: Terms) -> LedgerAccount:
         title=terms.title,
         step=plan.step,
         steps=plan.steps,
-        claim=claim_digest(terms.alone),
+        claim=terms.digest(plan),
         documents=terms.documents,
     )
     return LedgerAccount(
@@ -147,14 +133,13 @@ def join(run: Run, plan: PrivacyPlan, terms: Terms) -> LedgerAccount:
     )
 
 
-def announcement(statement: LedgerStatement, claim: Claim) -> str:
+def announcement(statement: LedgerStatement, preview: Preview) -> str:
     """Returns what is to be known before the first step: the epsilon that will be certified."""
-    (guarantee,) = claim.guarantees
     others = statement.num_runs - 1
     runs = "no other run" if not others else "1 other" if others == 1 else f"{others} others"
     return (
-        f"Ledger: this run and {runs} on these documents come to epsilon {guarantee.epsilon:.4g} "
-        f"at delta {guarantee.delta:g}, and the certificate will state that; at most "
+        f"Ledger: this run and {runs} on these documents come to epsilon {preview.epsilon:.4g} "
+        f"at delta {preview.delta:g}, and the certificate will state that; at most "
         f"{statement.epsilon:g} is allowed."
     )
 
@@ -185,8 +170,3 @@ def _require_fit(ledger: Ledger, plan: PrivacyPlan) -> None:
             f"delta={ledger.delta:g}. Plan with --delta {ledger.delta:g}.",
             code="WRONG_DELTA",
         )
-
-
-def claim_digest(claim: Claim) -> str:
-    """Returns the digest of a claim as it is written."""
-    return hashlib.sha256(claim.to_json()).hexdigest()

@@ -83,7 +83,7 @@ def train_without_privacy(
     """
     with state.locked(run.folder / SETTINGS):
         log = StepLog(run.log, run.run_id, private=False)
-        restored = state.restore(run.folder, model, optimizer)
+        restored, _ = state.restore(run.folder, model, optimizer)
         charged = max(restored, log.charged)
         require_state(run.folder, steps, charged=charged, restored=restored)
         report = StepReport(

@@ -11,9 +11,10 @@ all of them. Any number of processes can go on with what any number left.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,9 @@ from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.process_group import Group
 from hushdoc_training.privacy.step import Step
 from hushdoc_training.private_view import EARLY_END, PrivateView, Read
+from hushdoc_training.receipt import Receipt
 from hushdoc_training.runs import account as accounts
-from hushdoc_training.runs import gathering, loop, state
+from hushdoc_training.runs import gathering, loop, receipts, state
 from hushdoc_training.runs.account import LedgerAccount, Terms
 from hushdoc_training.runs.run_folder import CHECKPOINT, SETTINGS, STEPS, Run
 from hushdoc_training.runs.step_log import StepLog, StepReport
@@ -208,31 +210,41 @@ class PrivateRun:
             quiet=quiet,
         )
 
-    def claim(self, **changed: Any) -> Claim:
+    def claim(self, receipt: Receipt, **declared: Any) -> Claim:
         """Returns the claim of the run and of all that its ledger holds by now.
 
         It is of unaccounted tuning where un-noised numbers were read and not declared unused.
 
+        Args:
+            receipt: What was executed, as the training says or the table that was fitted.
+            **declared: What else, or what instead, its `Declared` says.
+
         Raises:
-            PrivacyError: This process does not know the ledger.
+            PrivacyError: What ran is not what was planned (both values are named), it can't be
+                certified, or this process does not know the ledger.
         """
         if self.terms is None:
-            raise ValueError("the run has no terms; make its claim by `PrivateTraining.claim`.")
+            raise ValueError("the run has no terms; make its claim by `receipts.claim_of`.")
         if self.terms.ledger is not self.account.ledger:
             raise PrivacyError(
                 "Only the run's first process knows what its ledger holds, and a claim without it "
                 "would leave other runs out. Make the claim there."
             )
+        self.plan.require_executed(receipt)
         if not self.views:
             self.keep_reads_of(PrivateView())
         view = self.views[-1]
         if self.charges.charged < self.plan.steps:
             view.note(EARLY_END)
-        return self.terms.claim(
+        if isinstance(self.charges, StepLog):
+            self.charges.note(receipt=json.loads(receipt.to_json()))
+        return receipts.claim(
+            receipt,
+            replace(self.terms.declared, **declared),
+            delta=self.plan.delta,
+            accountant=self.plan.accountant,
             ledger=self.account.statement(self.charges.charged),
-            assumes=(*changed.pop("assumes", ()), *view.assumes),
-            private_reads=view.unaccounted,
-            **changed,
+            view=view,
         )
 
     @property
@@ -266,7 +278,7 @@ class PrivateRun:
 
     def _return_to(self, training: PrivateTraining[Any]) -> None:
         """Loads the last state and counts what was charged, also since this run was opened."""
-        restored = state.restore(self.folder, training.model, training.optimizer, self.group)
+        restored, receipt = self._restored(training)
         charged = gathering.first_finds(
             self.group, lambda: max(self.charges.read(), self.account.charged)
         )
@@ -278,7 +290,12 @@ class PrivateRun:
                 "folder; what this one spent stays spent."
             )
         loop.require_state(self.folder, self.plan.steps, charged=charged, restored=restored)
-        training.resume(charged)
+        training.resume(charged, restored=restored, receipt=receipt)
+
+    def _restored(self, training: PrivateTraining[Any]) -> tuple[int, Receipt | None]:
+        """Loads the last state; returns its step, and the receipt of how it came to be."""
+        step, written = state.restore(self.folder, training.model, training.optimizer, self.group)
+        return step, Receipt.from_json(written.encode()) if written else None
 
     def _agree(
         self, training: PrivateTraining[Any], step: int, stop: bool, late: bool
@@ -298,7 +315,15 @@ class PrivateRun:
 
     def _save(self, training: PrivateTraining[Any]) -> None:
         training.require_kept()
-        state.save(self.folder, training.charged, training.model, training.optimizer, self.group)
+        receipt = training.receipt.to_json().decode() if training.has_receipt else ""
+        state.save(
+            self.folder,
+            training.charged,
+            training.model,
+            training.optimizer,
+            self.group,
+            receipt=receipt,
+        )
 
 
 def _asked(
@@ -307,7 +332,7 @@ def _asked(
     """Returns what a resumed run must share."""
     asked = {**asdict(plan), **(settings or {})}
     if terms is not None:
-        asked |= {"claim": accounts.claim_digest(terms.alone), "documents": terms.documents}
+        asked |= {"claim": terms.digest(plan), "documents": terms.documents}
         if terms.ledger is not None:
             asked["ledger"] = terms.ledger.ledger_id
     return asked

@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # folders of runs are looked into where torch is not installe
     from hushdoc_training.runs import gathering
 
 STATE = "state.safetensors"
-_GROUPS = "optimizer"
+_GROUPS, _RECEIPT = "optimizer", "receipt"
 _PARTIAL = re.compile(r"\..+\.[0-9a-f]{8}\.partial")
 
 
@@ -62,15 +62,20 @@ def save(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     group: Group | None = None,
+    *,
+    receipt: str = "",
 ) -> None:
-    """Writes the state after a step and removes older ones; on a full disk the last one stays."""
+    """Writes the state after a step and removes older ones; on a full disk the last one stays.
+
+    With it goes the receipt of the steps that led there, of a private training.
+    """
     from hushdoc_training.runs import gathering
 
     group = group or _alone()
     target = folder / f"state-{step:08d}"
     if not gathering.first_finds(group, target.exists):
         whole = gathering.gather(model, optimizer, group)
-        group.first_does(lambda: _write(target, whole))
+        group.first_does(lambda: _write(target, whole, receipt))
     # Also where a kill came after this state was written and before the older ones were removed.
     group.first_does(lambda: _remove(sorted(folder.glob("state-*"))[:-1]))
 
@@ -80,8 +85,8 @@ def restore(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     group: Group | None = None,
-) -> int:
-    """Loads the newest state and returns its last step, 0 where there is none.
+) -> tuple[int, str]:
+    """Loads the newest state and returns its last step, 0 where there is none, and its receipt.
 
     A state that can't be read, or is another model's, loads nothing.
     """
@@ -90,15 +95,18 @@ def restore(
     group = group or _alone()
     found: list[gathering.Whole] = []
 
-    def read() -> int:
+    def read() -> tuple[int, str]:
         states = sorted(folder.glob("state-*"))
-        found.extend(_read(state, model, optimizer) for state in states[-1:])
-        return int(states[-1].name.removeprefix("state-")) if states else 0
+        if not states:
+            return 0, ""
+        whole, receipt = _read(states[-1], model, optimizer)
+        found.append(whole)
+        return int(states[-1].name.removeprefix("state-")), receipt
 
-    step = gathering.first_finds(group, read)
+    step, receipt = gathering.first_finds(group, read)
     if step:
         gathering.give_out(found[0] if found else None, model, optimizer, group)
-    return step
+    return step, receipt
 
 
 @contextmanager
@@ -162,10 +170,10 @@ def _alone() -> Group:
     return Group(rank=0, size=1)
 
 
-def _write(target: Path, whole: gathering.Whole) -> None:
+def _write(target: Path, whole: gathering.Whole, receipt: str) -> None:
     from safetensors.torch import save_file
 
-    words = {_GROUPS: json.dumps(whole.numbers)}
+    words = {_GROUPS: json.dumps(whole.numbers), _RECEIPT: receipt}
     try:
         with atomic_files.new_folder(target) as partial:
             save_file(dict(whole.tensors), partial / STATE, metadata=words)
@@ -176,7 +184,9 @@ def _write(target: Path, whole: gathering.Whole) -> None:
         raise
 
 
-def _read(state: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> gathering.Whole:
+def _read(
+    state: Path, model: nn.Module, optimizer: torch.optim.Optimizer
+) -> tuple[gathering.Whole, str]:
     from safetensors import SafetensorError, safe_open
     from safetensors.torch import load_file
 
@@ -188,7 +198,7 @@ def _read(state: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> ga
             words = opened.metadata() or {}
         whole = gathering.Whole(tensors=tensors, numbers=json.loads(words.get(_GROUPS, "[]")))
         gathering.require_fit(whole, model, optimizer)
-        return whole
+        return whole, words.get(_RECEIPT, "")
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise CheckpointError(
             f"The saved state '{state}' can't be read: {error}. Start a new run in another "

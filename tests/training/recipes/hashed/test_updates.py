@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import hushdoc_builders
 import pytest
+from metered import claim_by
 
 from hushdoc.accounting import pld
 from hushdoc.accounting.mechanism import Sequence
@@ -16,6 +17,7 @@ from hushdoc.errors import CheckpointError
 from hushdoc_training.crf import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.recipes.hashed import private_tables, updates
+from hushdoc_training.runs import continued
 
 AUDIT = hushdoc_builders.audit(method="two samples", unit="token-term")
 
@@ -24,7 +26,7 @@ def private(name: str, epsilon: float, **told: str) -> Claim:
     plan = PrivacyPlan.calibrated(
         epsilon=epsilon, sampling_rate=1.0, steps=16, clipping_norm=1.0, expected_records=10_000
     )
-    return private_tables.document_claim(plan, name, (), training={"of": name}, **told)
+    return claim_by(plan, name, training={"of": name}, releases=private_tables.RELEASES, **told)
 
 
 def filled(name: str, *audits: Audit, fill: str = "noisy-fill") -> Claim:
@@ -34,7 +36,7 @@ def filled(name: str, *audits: Audit, fill: str = "noisy-fill") -> Claim:
 
 def test_two_private_trainings_are_one_sequence_that_anybody_recomputes() -> None:
     first, second = private("old mail", 3), private("new mail", 2)
-    both = updates.added(second, first)
+    both = continued.added(second, first)
     [guarantee] = both.guarantees
     events = tuple(claim.transcripts["training"] for claim in (first, second))
     assert both.transcripts == {"training": Sequence(events=events)}
@@ -43,13 +45,13 @@ def test_two_private_trainings_are_one_sequence_that_anybody_recomputes() -> Non
     assert all(found.code is None for found in reproduce(Claim.from_json(both.to_json())))
     assert [data.name for data in both.protected_data] == ["old mail", "new mail"]
     assert both.training["startedFrom"]["of"] == "old mail"
-    third = updates.added(private("newest mail", 2), both)
+    third = continued.added(private("newest mail", 2), both)
     assert len(third.transcripts["training"].events) == 3  # type: ignore[union-attr]
     assert (third.guarantees[0].epsilon or 0.0) > guarantee.epsilon
 
 
 def test_the_same_documents_are_named_once_and_cost_twice() -> None:
-    both = updates.added(private("mail", 3), private("mail", 3))
+    both = continued.added(private("mail", 3), private("mail", 3))
     assert len(both.protected_data) == 1
     assert (both.guarantees[0].epsilon or 0.0) > 4
 
@@ -65,18 +67,18 @@ def test_a_ledger_that_was_set_back_counts_nothing_of_the_first_training() -> No
         )
 
     first = of_one_ledger(private("mail", 3), 3)
-    kept = updates.added(of_one_ledger(private("mail", 2), 3, 2), first)
+    kept = continued.added(of_one_ledger(private("mail", 2), 3, 2), first)
     assert len(kept.transcripts["training"].events) == 2  # type: ignore[union-attr]
     for counted in ((2,), (3,)):  # the second as if it were the first itself
-        lost = updates.added(of_one_ledger(private("mail", 2), *counted), first)
+        lost = continued.added(of_one_ledger(private("mail", 2), *counted), first)
         assert len(lost.transcripts["training"].events) == 2  # type: ignore[union-attr]
 
 
 def test_settings_chosen_by_results_stay_so() -> None:
     tuned = private("mail", 3, hyperparameter_tuning="unaccounted")
     for both in (
-        updates.added(private("mail", 3), tuned),
-        updates.added(tuned, private("mail", 3)),
+        continued.added(private("mail", 3), tuned),
+        continued.added(tuned, private("mail", 3)),
     ):
         assert both.guarantees[0].hyperparameter_tuning == "unaccounted"
         assert any("not part of epsilon" in caveat for caveat in both.caveats)
@@ -85,7 +87,7 @@ def test_settings_chosen_by_results_stay_so() -> None:
 def test_documents_of_another_meaning_are_not_added_up() -> None:
     tweets = private("tweets", 3, unit_definition="one sentence")
     with pytest.raises(CheckpointError, match="expected dp for each document"):
-        updates.added(private("mail", 3), tweets)
+        continued.added(private("mail", 3), tweets)
 
 
 def test_a_filled_update_promises_nothing_and_keeps_what_the_first_one_told() -> None:

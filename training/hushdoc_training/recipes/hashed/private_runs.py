@@ -7,14 +7,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hushdoc.accounting import calibration
-from hushdoc.certificate.claim import Claim, DataAccess
+from hushdoc.certificate.claim import DataAccess
 from hushdoc.labels import OUTSIDE
 from hushdoc.runtime.hashed.chains import viterbi
 from hushdoc.runtime.hashed.table import HashedTable, item_scores
@@ -24,7 +23,6 @@ from hushdoc_training.crf import private_linear, term_release
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.ledger.ledger import Ledger
-from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.private_view import PrivateView
 from hushdoc_training.recipes.hashed import private_audits, private_tables
@@ -33,6 +31,7 @@ from hushdoc_training.recipes.hashed.public_texts import PublicText
 from hushdoc_training.recipes.hashed.table_tasks import Clauses, TableTask
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.private_run import PrivateRun
+from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.run_folder import CHECKPOINT
 from hushdoc_training.table_checkpoint import TableCheckpoint
 
@@ -92,23 +91,18 @@ def protect_documents(
         "features": task.scheme.to_dict(),
         "unseen_scale": public.unseen_scale,
     }
-    of_plan = partial(
-        private_tables.document_claim,
-        plan,
-        name,
-        public.data,
+    declared = Declared(
+        name=name,
+        public_data=public.data,
         hyperparameter_tuning=hyperparameter_tuning,
         unit_definition=unit_definition,
         training=training,
         labels_from_documents=task.corpus.names_from_documents,
+        releases=private_tables.RELEASES,
+        started_from=task.started_from,
     )
-
-    def claim_of(**known: Any) -> Claim:
-        return task.claim(of_plan(**known))
-
     terms = Terms(
-        alone=claim_of(),
-        claim=claim_of,
+        declared=declared,
         documents=private_tables.corpus_digest(task.corpus),
         title=f"{task.title}, in {out}",
         ledger=ledger,
@@ -122,7 +116,7 @@ def protect_documents(
     run.keep_reads_of(view or PrivateView())
     run.charge(plan.steps)
     table = task.fit(plan, public, settings)
-    claim = found.added_to(run.claim())
+    claim = found.added_to(run.claim(table.receipt))
     made = TableCheckpoint(
         weights=table.weights,
         transitions=table.transitions,
@@ -156,7 +150,7 @@ def protect_terms(
         epsilon=epsilon, delta=delta, sampling_rate=1.0, steps=1, accountant="pld"
     )
     rows = term_release.rows_of_a_term(task.scheme)
-    noise_std = 2 * bound * float(np.sqrt(rows)) * multiplier
+    noise_std = term_release.term_sensitivity(bound=bound, rows=rows) * multiplier
     found = _audited_terms(task, epsilon, delta, bound) if audited else Found()
     found.require_unrefuted()
     weights, claim = private_tables.release_terms(
@@ -166,8 +160,9 @@ def protect_terms(
         name=name,
         items=task.items,
         labels_from_documents=task.corpus.names_from_documents,
+        view=view,
     )
-    claim = claims.with_reads(found.added_to(claim), view or PrivateView())
+    claim = found.added_to(claim)
     made = TableCheckpoint(
         weights=weights,
         transitions=task.transitions().astype(np.float32),

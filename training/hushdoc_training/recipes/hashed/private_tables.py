@@ -11,33 +11,27 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import math
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hushdoc.accounting import pld
-from hushdoc.accounting.mechanism import Gaussian
-from hushdoc.certificate import guarantees
-from hushdoc.certificate.claim import Claim, DataAccess, Guarantee, PublicData
+from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.hashing import Features, FeatureScheme
 from hushdoc_training.crf import private_fitting
+from hushdoc_training.crf.chain import Grouping
 from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.private_fitting import PrivateTable, Settings, Start
-from hushdoc_training.crf.term_release import LogOddsTable, released, row_mechanism, rows_of_a_term
+from hushdoc_training.crf.term_release import LogOddsTable, released, rows_of_a_term
 from hushdoc_training.privacy import claims
-from hushdoc_training.privacy.plan import PROFILE_DELTAS, PrivacyPlan
-from hushdoc_training.randomness.secret_stream import RNG, SecretStream
-from hushdoc_training.receipt import NOISE_DISTRIBUTIONS
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.private_view import PrivateView
+from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.runs import receipts
+from hushdoc_training.runs.receipts import Declared
 
-if TYPE_CHECKING:
-    from hushdoc_training.ledger.runs import LedgerStatement
-
-FLOATING_POINT = NOISE_DISTRIBUTIONS["discrete-gaussian"]
-TRANSCRIPT = "release"
+RELEASES = ("hash-table",)
 _DEFAULTS = Settings()
 
 
@@ -78,10 +72,10 @@ def train_documents(
     table = fit_documents(
         corpus, scheme, plan, public=public, settings=settings, unseen_scale=unseen_scale
     )
-    return table, document_claim(
-        plan,
-        name,
-        public_data,
+    plan.require_executed(table.receipt)
+    declared = Declared(
+        name=name,
+        public_data=public_data,
         labels_from_documents=corpus.names_from_documents,
         hyperparameter_tuning=hyperparameter_tuning,
         unit_definition=unit_definition,
@@ -90,6 +84,10 @@ def train_documents(
             "features": scheme.to_dict(),
             "unseen_scale": unseen_scale,
         },
+        releases=RELEASES,
+    )
+    return table, receipts.claim(
+        table.receipt, declared, delta=plan.delta, accountant=plan.accountant
     )
 
 
@@ -108,7 +106,7 @@ def fit_documents(
         corpus.features(scheme),
         corpus.labels,
         sequences=corpus.documents,
-        records=records_of(corpus),
+        records=Grouping(ends=records_of(corpus), unit=corpus.unit),
         start=Start(
             tags=corpus.names,
             scales=private_fitting.public_scales(public, scheme.rows, unseen_scale=unseen_scale),
@@ -158,42 +156,6 @@ def records_of(corpus: Corpus) -> npt.NDArray[np.int64]:
     return np.append(corpus.documents[first], corpus.documents[-1])
 
 
-def document_claim(
-    plan: PrivacyPlan,
-    name: str,
-    public_data: tuple[PublicData, ...],
-    *,
-    hyperparameter_tuning: str = "none",
-    unit_definition: str | None = None,
-    training: Mapping[str, Any],
-    ledger: LedgerStatement | None = None,
-    assumes: tuple[str, ...] = (),
-    private_reads: tuple[str, ...] = (),
-    labels_from_documents: bool = False,
-) -> Claim:
-    """Returns the claim of a table trained under a plan: kind dp, unit document."""
-    claim = claims.private(
-        plan,
-        name,
-        public_data,
-        training=training,
-        hyperparameter_tuning=hyperparameter_tuning,
-        ledger=ledger,
-        assumes=assumes,
-        private_reads=private_reads,
-        labels_from_documents=labels_from_documents,
-    )
-    guarantees = tuple(
-        replace(
-            guarantee,
-            floating_point=FLOATING_POINT,
-            unit_definition=unit_definition or guarantee.unit_definition,
-        )
-        for guarantee in claim.guarantees
-    )
-    return replace(claim, guarantees=guarantees, releases=("hash-table",))
-
-
 def release_terms(
     table: LogOddsTable,
     *,
@@ -203,6 +165,7 @@ def release_terms(
     public_data: tuple[PublicData, ...] = (),  # what clusters were made from, if there are some
     items: str = "sentences",  # what has labels, in words
     labels_from_documents: bool = False,  # whether the documents say which labels there are
+    view: PrivateView | None = None,  # notes who reads scores on private documents
 ) -> tuple[npt.NDArray[np.float32], Claim]:
     """Returns a table of `term_release.log_odds` with noise, and its claim: kind dp, unit term.
 
@@ -213,101 +176,26 @@ def release_terms(
             f"The table is a {type(table).__name__}; expected one of term_release.log_odds, whose "
             "rows are each computed from their own counts. Train any other by DP-SGD."
         )
-    rows = rows_of_a_term(table.scheme)
-    event = row_mechanism(bound=table.bound, noise_std=noise_std, rows=rows)
-    guarantee = replace(
-        _guarantee(event, delta),
-        kind="dp",
-        unit_definition=f"all places of one term in all documents, emptied; {items}, their labels "
-        "and all other terms stay",
+    noisy = released(table, noise_std=noise_std, stream=SecretStream())
+    declared = Declared(
+        name=name,
+        public_data=public_data,
+        labels_from_documents=labels_from_documents,
+        accesses=claims.unaccounted(
+            name, {f"number of {items} and their labels": "declared-public"}
+        ),
+        unit_definition="all places of one term in all documents, emptied; "
+        f"{items}, their labels and all other terms stay",
         assumes=(
             "each row was learned from its own counts alone",
             f"how many {items} there are and which labels they have is public",
         ),
-    )
-    claim = _claim(
-        guarantee,
-        event,
-        name,
-        public_data,
-        f"a term is in at most {rows} rows; each lies in a ball of radius {table.bound:g}",
-        items=items,
-        labels_from_documents=labels_from_documents,
+        contribution_bound=f"a term is in at most {rows_of_a_term(table.scheme)} rows; each lies "
+        f"in a ball of radius {table.bound:g}",
         caveats=(
             "A sentence or a document is many terms, and is protected far less than a term.",
             f"The labels of the {items} are not protected: they count as public.",
         ),
+        releases=RELEASES,
     )
-    return released(table, noise_std=noise_std, stream=SecretStream()), claim
-
-
-def _guarantee(event: Gaussian, delta: float) -> Guarantee:
-    """Returns the guarantee of one release of noise, without its unit."""
-    return guarantees.differential_privacy(
-        event,
-        lambda point: _epsilon(event, point),
-        delta,
-        accountant="pld",
-        transcript=TRANSCRIPT,
-        profile=PROFILE_DELTAS,
-        observes=claims.OBSERVES,
-        knows="all rows but those in question, all settings, and how training works",
-        unit="token-term",
-        unit_definition="",
-        adjacency="zero-out",
-        composition="one release of one table",
-        covers_all_private_accesses=True,
-        sampling_as_implemented="full-batch",
-        hyperparameter_tuning="none",
-        rng="csprng",
-        floating_point=FLOATING_POINT,
-    )
-
-
-def _epsilon(event: Gaussian, delta: float) -> float:
-    found = pld.epsilon(event, delta, adjacency="zero-out")
-    if not math.isfinite(found):
-        raise ValueError(f"{event} has no finite epsilon at delta {delta:g}; raise the noise.")
-    return found
-
-
-def _claim(
-    guarantee: Guarantee,
-    event: Gaussian,
-    name: str,
-    public_data: tuple[PublicData, ...],
-    contribution_bound: str,
-    *,
-    items: str,
-    labels_from_documents: bool,
-    caveats: tuple[str, ...],
-) -> Claim:
-    base = claims.not_private(name, public_data, training={"noise": RNG})
-    [protected] = base.protected_data
-    [unit] = protected.units
-    return replace(
-        base,
-        protected_data=(
-            replace(
-                protected,
-                units=(replace(unit, unit="token-term"),),
-                contribution_bound=contribution_bound,
-            ),
-        ),
-        data_accesses=(
-            DataAccess(
-                data=name, purpose="training", accounted_in=(TRANSCRIPT,), treatment="accounted"
-            ),
-            DataAccess(
-                data=name,
-                purpose=f"number of {items} and their labels",
-                accounted_in=(),
-                treatment="declared-public",
-            ),
-            *claims.label_access(name, labels_from_documents),
-        ),
-        releases=("hash-table",),
-        guarantees=(guarantee,),
-        transcripts={TRANSCRIPT: event},
-        caveats=caveats,
-    )
+    return noisy.weights, receipts.claim(noisy.receipt, declared, delta=delta, view=view)

@@ -18,7 +18,7 @@ from hushdoc_training.crf.private_fitting import PrivateTable, Settings
 from hushdoc_training.crf.term_release import LogOddsTable
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.randomness.secret_stream import SecretStream
-from hushdoc_training.recipes.hashed import canary_corpora, classifier, private_tables, updates
+from hushdoc_training.recipes.hashed import canary_corpora, classifier, private_tables
 from hushdoc_training.recipes.hashed.public_texts import PublicText
 from hushdoc_training.table_checkpoint import TableCheckpoint
 
@@ -40,8 +40,9 @@ class TableTask(Protocol):
     def require_learnable(self) -> None:
         """Raises AnnotationError where there is nothing to learn."""
 
-    def claim(self, alone: Claim) -> Claim:
-        """Returns the claim of a table, with what it went on from."""
+    @property
+    def started_from(self) -> Claim | None:
+        """The claim of the released table that training goes on from, if there is one."""
 
     def fit(self, plan: PrivacyPlan, public: PublicText, settings: Settings) -> PrivateTable:
         """Trains by DP-SGD with a document as one record."""
@@ -83,9 +84,10 @@ class Clauses:
                 "documents with text."
             )
 
-    def claim(self, alone: Claim) -> Claim:
-        """Returns the claim of a table, with what it went on from."""
-        return alone
+    @property
+    def started_from(self) -> Claim | None:
+        """None: training begins anew."""
+        return None
 
     def fit(self, plan: PrivacyPlan, public: PublicText, settings: Settings) -> PrivateTable:
         """Trains by DP-SGD with a document as one record."""
@@ -153,9 +155,10 @@ class WholeTexts:
         """Raises AnnotationError where there is nothing to learn."""
         classifier.require_declared_classes(self.corpus)
 
-    def claim(self, alone: Claim) -> Claim:
-        """Returns the claim of a table, with what it went on from."""
-        return alone if self.released is None else updates.added(alone, self.released.claim)
+    @property
+    def started_from(self) -> Claim | None:
+        """The claim of the released table that training goes on from, if there is one."""
+        return None if self.released is None else self.released.claim
 
     def fit(self, plan: PrivacyPlan, public: PublicText, settings: Settings) -> PrivateTable:
         """Trains by DP-SGD with a document as one record."""
@@ -168,6 +171,7 @@ class WholeTexts:
             stream=SecretStream(),
             settings=settings,
             weights=None if self.released is None else self.released.weights,
+            unit=self.corpus.unit,
         )
         return replace(table, transitions=self.transitions().astype(np.float32))
 

@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from hushdoc.runtime.encoding import EncodedPage, Encoder
 from hushdoc.runtime.images import ImagePreprocessing, Pixels
 from hushdoc_training.models.layout import TokenClassifier
-from hushdoc_training.recipes.kie.records import IGNORED, Record, Window, collate, mixed_precision
+from hushdoc_training.recipes.kie.records import IGNORED, Window, collate, mixed_precision
 
 TRIAL_WINDOWS = ((9, 6), (5,), (7, 3, 8))
 """Lengths (tokens) of the windows of the invented records that the clipper is tested on."""
@@ -32,7 +32,7 @@ class Example:
     scale: float
 
 
-def examples_of(record: Record) -> tuple[Example, ...]:
+def examples_of(record: Sequence[Window]) -> tuple[Example, ...]:
     """Returns a record's windows as examples; none where no token carries a label."""
     labelled = sum(int((window.targets != IGNORED).sum()) for window in record)
     if not labelled:

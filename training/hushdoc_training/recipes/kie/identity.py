@@ -7,11 +7,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from hushdoc.certificate.claim import Claim
 from hushdoc.document.page import Page
 from hushdoc.labels import LabelledDocument
 from hushdoc_training.recipes.kie.start import Start
-from hushdoc_training.runs.account import claim_digest
 
 
 def documents_digest(documents: Sequence[LabelledDocument]) -> str:
@@ -40,14 +38,14 @@ def images_digest(documents: Sequence[LabelledDocument]) -> str:
     return hashlib.sha256(b"".join(each)).hexdigest()
 
 
-def identity(start: Start, documents: str, claim: Claim) -> dict[str, Any]:
-    """Returns what a resumed run must share with the run that began."""
+def identity(start: Start, documents: str, claim: str) -> dict[str, Any]:
+    """Returns what a resumed run must share with the run that began; `claim` is a digest."""
     return {
         "start": start.name,
         "labels": list(start.labels.fields),
         "preprocessing": start.preprocessing.to_dict(),
         "tokenizer": hashlib.sha256(start.tokenizer_json.encode("utf-8")).hexdigest(),
-        "claim": claim_digest(claim),
+        "claim": claim,
         "documents": documents,
     }
 

@@ -72,7 +72,7 @@ def private_training(
         plan,
         model,
         torch.optim.Adam(parameters, lr=settings.learning_rate),
-        records=[examples_of(record) for record in windows],
+        records=windows.each(examples_of),
         losses=partial(losses_of, model, encoder, device=device),
         backend=settings.backend,
         max_examples=max(1, min(MAX_EXAMPLES, MAX_TOKENS // _example_tokens(start))),

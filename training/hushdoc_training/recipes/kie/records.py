@@ -25,6 +25,7 @@ from hushdoc.runtime import decoding, encoding, windows
 from hushdoc.runtime.encoding import EncodedPage, Encoder, IntArray, Preprocessing
 from hushdoc.runtime.images import Pixels, pixels_of_page
 from hushdoc_training.models.layout import TokenClassifier
+from hushdoc_training.privacy.records import Records
 
 Image = Callable[[], Pixels]
 """Draws a page's image as the model reads it. It is asked for each batch anew, so that the pixels
@@ -134,13 +135,14 @@ def _pixels(images: Sequence[Image | None]) -> list[Pixels] | None:
 
 def records_of(
     documents: Iterable[LabelledDocument], encoder: Encoder, labels: LabelSet, *, unit: str
-) -> list[Record]:
-    """Returns the records that a privacy unit makes of documents."""
+) -> Records[Window]:
+    """Returns the records that a privacy unit, document or sequence, makes of documents."""
     ordered = in_order(documents, encoder.preprocessing)
     grouped = [tuple(windows_of(labelled, encoder, labels)) for labelled in ordered]
     if unit == "sequence":
-        return [(window,) for record in grouped for window in record]
-    return grouped
+        alone: list[Record] = [(window,) for record in grouped for window in record]
+        return Records(alone, unit="sequence")
+    return Records(grouped, unit="document")
 
 
 def shuffled_segments(

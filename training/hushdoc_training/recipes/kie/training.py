@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import sys
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from hushdoc.runtime.images import pixels_of_page
 from hushdoc.system import atomic_files
 from hushdoc_training import checkpoint, metrics
 from hushdoc_training.ledger.ledger import Ledger
-from hushdoc_training.privacy import claims, trial
+from hushdoc_training.privacy import trial
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.private_view import PrivateView
 from hushdoc_training.recipes.kie.identity import documents_digest, identity, images_digest
@@ -42,6 +43,7 @@ from hushdoc_training.runs import loop, state
 from hushdoc_training.runs.account import Terms
 from hushdoc_training.runs.loop import Outcome
 from hushdoc_training.runs.private_run import PrivateRun
+from hushdoc_training.runs.receipts import Declared
 from hushdoc_training.runs.run_folder import CHECKPOINT, Run
 
 
@@ -63,7 +65,8 @@ def train_plain(
     device = device or best_device()
     _require_readable(documents, start)
     _require_public(start)
-    claim.to_json()  # refuses what could not be certified before an hour is spent on it
+    # Refuses what could not be certified before an hour is spent on it.
+    claimed = hashlib.sha256(claim.to_json()).hexdigest()
     windows = shuffled_windows(
         known_labels(documents, start.labels),
         start.encoder,
@@ -73,7 +76,7 @@ def train_plain(
     )
     per_epoch = math.ceil(len(windows) / settings.batch_size)
     steps = max(1, round(per_epoch * settings.epochs))
-    same = identity(start, documents_digest(documents), claim) | _images_of(documents, start)
+    same = identity(start, documents_digest(documents), claimed) | _images_of(documents, start)
     run = Run.open(out, {"mode": "plain", **asdict(settings), **same}, resume=resume)
     _keep_tokenizer(run.folder, start)
     torch.manual_seed(settings.seed)
@@ -159,18 +162,15 @@ def train_private(
     _require_readable(documents, start)
     _require_public(start)
     claimed_settings = {**described(start), **asdict(settings)}
-    claim_of = partial(
-        claims.private,
-        plan,
-        name,
-        (*history(start), *public_data),
+    declared = Declared(
+        name=name,
+        public_data=(*history(start), *public_data),
         training=claimed_settings,
         hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=start.labels.taken_from_documents,
     )
     terms = Terms(
-        alone=claim_of(),
-        claim=claim_of,
+        declared=declared,
         documents=documents_digest(documents),
         title=f"{start.name}, in {out}",
         ledger=ledger,
@@ -179,7 +179,7 @@ def train_private(
     announcement = terms.check(plan, resume=resume)
     if announcement and not quiet:
         print(announcement, file=sys.stderr)
-    same = identity(start, terms.documents, terms.alone) | _images_of(documents, start)
+    same = identity(start, terms.documents, terms.digest(plan)) | _images_of(documents, start)
     open_run = partial(
         PrivateRun.open,
         out,
@@ -225,6 +225,7 @@ def train_private(
         # Made at the end, so that runs that the ledger has admitted since are in it.
         details = training.claim_details(name)
         claim = run.claim(
+            training.receipt,
             training={
                 **claimed_settings,
                 **trial.settings({*unused, *training.untrained_parameters}),

@@ -1,17 +1,17 @@
-"""Claims: the guarantee follows from the plan, or from all runs that a ledger holds."""
+"""Claims: the guarantee follows from what ran, or from all runs that a ledger holds."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from metered import claim_by
 
 from hushdoc.accounting import gdp, pld
 from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled, Sequence
 from hushdoc.certificate.claim import Claim
 from hushdoc.certificate.recompute import reproduce
 from hushdoc_training.ledger.ledger import Ledger
-from hushdoc_training.privacy import claims
 from hushdoc_training.privacy.plan import PrivacyPlan
 
 PLAN = PrivacyPlan.calibrated(epsilon=2, sampling_rate=0.3, steps=20)
@@ -29,8 +29,8 @@ def ledger(tmp_path: Path) -> Ledger:
     return made
 
 
-def test_without_a_ledger_the_claim_is_the_plan_and_warns_of_dropped_runs() -> None:
-    claim = claims.private(PLAN, "forms", (), training={})
+def test_without_a_ledger_the_claim_is_the_run_and_warns_of_dropped_runs() -> None:
+    claim = claim_by(PLAN, "forms")
     (guarantee,) = claim.guarantees
     assert guarantee.epsilon == PLAN.epsilon_after(20) <= 2
     assert guarantee.accountant.name == PLAN.accountant == "pld"
@@ -44,7 +44,7 @@ def test_without_a_ledger_the_claim_is_the_plan_and_warns_of_dropped_runs() -> N
 
 
 def test_with_a_ledger_every_run_is_inside_epsilon(ledger: Ledger) -> None:
-    claim = claims.private(PLAN, "forms", (), training={}, ledger=ledger.statement("d"))
+    claim = claim_by(PLAN, "forms", ledger=ledger.statement("d"))
     (guarantee,) = claim.guarantees
     everything = Sequence(
         events=(
@@ -75,11 +75,9 @@ def test_with_a_ledger_every_run_is_inside_epsilon(ledger: Ledger) -> None:
 def test_a_ledger_accounts_for_its_runs_and_for_nothing_else(
     ledger: Ledger, stated: str, claimed: str
 ) -> None:
-    claim = claims.private(
+    claim = claim_by(
         PLAN,
         "forms",
-        (),
-        training={},
         hyperparameter_tuning=stated,
         ledger=ledger.statement("d"),
     )
@@ -93,10 +91,10 @@ def test_settings_chosen_by_the_loss_of_an_earlier_run_of_the_ledger_are_unaccou
     ledger: Ledger,
 ) -> None:
     """A ledger composes noised outputs: a rate that followed a loss told a record's presence."""
-    before = claims.private(PLAN, "forms", (), training={}, ledger=ledger.statement("d"))
+    before = claim_by(PLAN, "forms", ledger=ledger.statement("d"))
     assert before.guarantees[0].hyperparameter_tuning == "accounted"
     ledger.note_read("tried", "losses")
-    claim = claims.private(PLAN, "forms", (), training={}, ledger=ledger.statement("d"))
+    claim = claim_by(PLAN, "forms", ledger=ledger.statement("d"))
     (guarantee,) = claim.guarantees
     assert guarantee.hyperparameter_tuning == "unaccounted"
     assert any("not part of epsilon" in caveat for caveat in claim.caveats)
@@ -105,6 +103,7 @@ def test_settings_chosen_by_the_loss_of_an_earlier_run_of_the_ledger_are_unaccou
 
 def test_an_accountant_of_the_plan_is_the_claims(ledger: Ledger) -> None:
     renyi = PrivacyPlan.calibrated(epsilon=2, sampling_rate=0.3, steps=20, accountant="rdp")
-    assert claims.private(renyi, "x", (), training={}).guarantees[0].accountant.name == "rdp"
-    counted = claims.private(renyi, "x", (), training={}, ledger=ledger.statement("d"))
+    assert claim_by(renyi, "x").guarantees[0].accountant.name == "rdp"
+    ledger.reserve("renyi", title="", step=renyi.step, steps=20, claim="c", documents="d")
+    counted = claim_by(renyi, "x", ledger=ledger.statement("d"))
     assert counted.guarantees[0].accountant.name == "pld"

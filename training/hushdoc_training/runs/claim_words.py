@@ -1,0 +1,136 @@
+"""What a claim of differential privacy says in words: assumptions, composition, caveats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hushdoc.accounting.mechanism import Mechanism
+from hushdoc.certificate.claim import DataAccess
+from hushdoc_training.ledger.runs import LedgerStatement
+from hushdoc_training.privacy import claims
+from hushdoc_training.privacy.claims import TRANSCRIPT
+from hushdoc_training.privacy.spending import spending_of
+
+TERM = "token-term"
+"""The unit of tables whose rows are each computed from their own counts; all others are records."""
+
+ASSUMES = (
+    "the code that ran is the code that was published",
+    "the labels' names, the sampling rate, the number of steps and the divisor were chosen "
+    "without looking at the documents",
+)
+LEDGER_ASSUMES = (
+    "in no run of the ledger were noise, sampling rate or number of steps chosen by what earlier "
+    "runs or steps had shown; the learning rate and all else may follow the noised outputs (the "
+    "weights) of earlier runs, and followed no un-noised number such as a loss, a count, a log or "
+    "a score on the documents",
+    "whether this model is released was not decided by runs outside the ledger, or by runs that "
+    "began after this one had ended",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numbers:
+    """What a guarantee is computed from."""
+
+    mechanism: Mechanism
+    unit: str
+    sampling: str  # one of vocabulary.SAMPLINGS
+    clipping_norm: float
+    planned_records: float
+    floating_point: str
+    delta: float
+    accountant: str
+    settings: Mapping[str, Any]
+    private_reads: tuple[str, ...] = ()
+
+    @property
+    def adjacency(self) -> str:
+        """How neighbouring data sets differ."""
+        return "zero-out" if self.unit == TERM else "add-remove"
+
+
+def knows(unit: str) -> str:
+    """Returns what the adversary may know."""
+    if unit == TERM:
+        return "all rows but those in question, all settings, and how training works"
+    return claims.KNOWS
+
+
+def assumes(unit: str, ledger: LedgerStatement | None) -> tuple[str, ...]:
+    """Returns what every guarantee rests on."""
+    return (*(() if unit == TERM else ASSUMES), *(() if ledger is None else LEDGER_ASSUMES))
+
+
+def contribution_bound(found: Numbers) -> str:
+    """Returns how much one record can contribute."""
+    return (
+        f"each {found.unit} is one record; its gradient is clipped to an L2 norm of "
+        f"{found.clipping_norm:g} before it is summed"
+    )
+
+
+def composition(found: Numbers, ledger: LedgerStatement | None) -> str:
+    """Returns how runs and releases add up."""
+    if found.unit == TERM:
+        return "one release of one table"
+    if ledger is None:
+        return "one training run; its final weights are the only release"
+    runs = "1 training run is" if ledger.num_runs == 1 else f"{ledger.num_runs} training runs are"
+    alone = spending_of(found.mechanism, found.accountant, found.adjacency).epsilon(found.delta)
+    return (
+        f"{runs} in the ledger of these documents, and all of them are added up, those that were "
+        "tried and dropped included: every charged step of runs that ended, every reserved step "
+        f"of runs that had not; this run alone spends epsilon {alone:.6g}"
+    )
+
+
+def accesses(name: str, unit: str) -> tuple[DataAccess, ...]:
+    """Returns the accesses of every training."""
+    training = DataAccess(
+        data=name, purpose="training", accounted_in=(TRANSCRIPT,), treatment="accounted"
+    )
+    others = {} if unit == TERM else {"training log and plot": "not-released"}
+    return (training, *claims.unaccounted(name, others))
+
+
+def caveats(found: Numbers, tuning: str) -> tuple[str, ...]:
+    """Returns what a reader must know besides."""
+    made = []
+    if found.unit == "sequence":
+        made.append(
+            "The unit is one window of tokens. A document is several windows and is protected far "
+            "less than this epsilon says."
+        )
+    if found.delta > 1e-5:
+        made.append(
+            f"delta is {found.delta:g}, above the usual 1e-5. A delta of one over the number of "
+            "records would allow a method that publishes one random record."
+        )
+    if found.delta > (1 + 1e-9) / (10 * found.planned_records):
+        made.append(
+            f"delta is {found.delta:g}, and the plan is made for about "
+            f"{found.planned_records:.0f} records (its divisor over its sampling rate): a delta "
+            f"above {1 / (10 * found.planned_records):g}, a tenth of one over their number, leaves "
+            "room for giving some of them away whole."
+        )
+    if tuning == "none":
+        made.append(
+            "The trainer declares that this was one run with settings fixed beforehand. Runs that "
+            "were tried on the same documents and dropped would add to epsilon, and nothing in "
+            "this certificate can show them."
+        )
+    if tuning == "unaccounted":
+        made.append(
+            "Settings were or may have been chosen by looking at results on the protected "
+            "documents, and that is not part of epsilon."
+        )
+    if found.private_reads:
+        made.append(
+            "Read without noise and without a declaration that nothing was decided by it: "
+            f"{', '.join(found.private_reads)}. Whether to stop, what to change in the next run "
+            "and whether to release this one can tell by such numbers whether a record is there."
+        )
+    return tuple(made)

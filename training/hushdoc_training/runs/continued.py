@@ -1,0 +1,130 @@
+"""Claims of models that went on from a released one: whoever receives both holds both.
+
+So nothing that the first gave away is taken back, and a guarantee holds for both together, for a
+document that was in both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from hushdoc.accounting import gdp, pld
+from hushdoc.accounting.mechanism import Mechanism, Sequence
+from hushdoc.certificate.audit_reports import Audit
+from hushdoc.certificate.claim import Claim, Guarantee
+from hushdoc.errors import CheckpointError
+from hushdoc_training.privacy.claims import TRANSCRIPT
+
+Item = TypeVar("Item")
+
+BEFORE = "earlier table: "
+"""Begins the method of an audit that was of the table that training went on from."""
+
+_TUNINGS = ("accounted", "public-data", "none", "unaccounted")
+"""From what says most of how settings were chosen to what says least."""
+
+
+def added(claim: Claim, before: Claim) -> Claim:
+    """Returns the claim of DP-SGD that went on from a table of DP-SGD: both are added up.
+
+    `claim` is of the further training alone, or of all runs in its ledger. Where a ledger of the
+    same documents holds the earlier run as well, it is counted there and not again; a ledger that
+    was set back does not.
+    """
+    (earlier,), (new,) = one_guarantee(before), one_guarantee(claim)
+    units = earlier.unit_definition == new.unit_definition and earlier.adjacency == new.adjacency
+    if earlier.kind != "dp" or earlier.unit != new.unit or not units:
+        raise CheckpointError(
+            f"The released table has a guarantee of kind {earlier.kind}, unit {earlier.unit}; "
+            f"expected dp for each {new.unit}, or the next one could not have that either. Update "
+            "it by the mode that it was made by, or train anew."
+        )
+    commitment = claim.protected_data[0].commitment
+    same = commitment is not None and commitment == before.protected_data[0].commitment
+    known = same and _holds(_transcript(claim, new), _transcript(before, earlier))
+    both = listed_together(claim, before)
+    if known:
+        return replace(both, guarantees=(new,))
+    return replace(
+        both,
+        guarantees=(_composed(new, earlier, claim, before),),
+        transcripts={TRANSCRIPT: _mechanism(before, earlier, claim, new)},
+    )
+
+
+def listed_together(claim: Claim, before: Claim) -> Claim:
+    """Returns a claim with the data, audits and caveats of the table it went on from."""
+    return replace(
+        claim,
+        protected_data=both_of(before.protected_data, claim.protected_data),
+        public_data=both_of(before.public_data, claim.public_data),
+        data_accesses=both_of(before.data_accesses, claim.data_accesses),
+        audits=_audits(claim, before),
+        training={**claim.training, "startedFrom": dict(before.training)},
+        caveats=both_of(before.caveats, claim.caveats),
+    )
+
+
+def one_guarantee(claim: Claim) -> tuple[Guarantee]:
+    """Returns the guarantee of a claim that has one alone."""
+    if len(claim.guarantees) != 1:
+        raise CheckpointError(
+            f"The claim of a table has {len(claim.guarantees)} guarantees; expected one. Train it "
+            "again with this version."
+        )
+    return (claim.guarantees[0],)
+
+
+def _composed(new: Guarantee, earlier: Guarantee, claim: Claim, before: Claim) -> Guarantee:
+    mechanism = _mechanism(before, earlier, claim, new)
+    if new.delta is None:
+        raise ValueError("The guarantee of the further training has no delta.")
+    return replace(
+        new,
+        assumes=both_of(earlier.assumes, new.assumes),
+        epsilon=pld.epsilon(mechanism, new.delta),
+        profile=tuple((pld.epsilon(mechanism, delta), delta) for _, delta in new.profile),
+        gdp_mu=gdp.mu(mechanism),
+        composition=f"two trainings, the second went on from the released table of the first, and "
+        f"both are added up for a document that was in both; the first: {earlier.composition}; the "
+        f"second: {new.composition}",
+        hyperparameter_tuning=max(
+            earlier.hyperparameter_tuning, new.hyperparameter_tuning, key=_TUNINGS.index
+        ),
+    )
+
+
+def _holds(ledger: Mechanism, earlier: Mechanism) -> bool:
+    """Returns whether a ledger counts earlier events and more; a copy set back would not."""
+    left = list(_events(ledger))
+    for event in _events(earlier):
+        if event not in left:
+            return False
+        left.remove(event)
+    return bool(left)
+
+
+def _transcript(claim: Claim, guarantee: Guarantee) -> Mechanism:
+    return claim.transcripts[str(guarantee.transcript)]
+
+
+def _mechanism(before: Claim, earlier: Guarantee, claim: Claim, new: Guarantee) -> Sequence:
+    both = _transcript(before, earlier), _transcript(claim, new)
+    return Sequence(events=tuple(event for made in both for event in _events(made)))
+
+
+def _events(mechanism: Mechanism) -> tuple[Mechanism, ...]:
+    return mechanism.events if isinstance(mechanism, Sequence) else (mechanism,)
+
+
+def _audits(claim: Claim, before: Claim) -> tuple[Audit, ...]:
+    earlier = tuple(
+        replace(audit, method=BEFORE + audit.method.removeprefix(BEFORE)) for audit in before.audits
+    )
+    return (*claim.audits, *earlier)
+
+
+def both_of(first: tuple[Item, ...], second: tuple[Item, ...]) -> tuple[Item, ...]:
+    """Returns the items of both, each once: equal ones are listed once."""
+    return (*first, *(item for item in second if item not in first))
