@@ -237,6 +237,7 @@ REFUSED: Refused = {
         "no-protected-data-stated": _claims(data_accesses=(), protected_data=()),
         "no-access-to-one-data-set-stated": _second_data,
         "one-data-set-not-accounted": _second_data_that_was_read,
+        "declared-public": _access(treatment="declared-public", accounted_in=()),
         "post-processing": _access(treatment="post-processing", accounted_in=()),
         "transcript-without-steps": claims_of(Composed(event=STEP, count=0)),
         "transcript-that-no-guarantee-rests-on": _run_without_a_guarantee,

@@ -489,7 +489,6 @@ ACCEPTED = {
     "envelope/no key id",
     "envelope/further key",
     "semantics/tight epsilon",
-    "semantics/declared public",
     "semantics/more data, accounted",
     "semantics/as strong against whoever sees less",
     "semantics/a weaker one about another unit",

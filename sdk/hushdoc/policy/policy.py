@@ -89,7 +89,7 @@ class Policy:
     require_signature: bool = True
     require_full_coverage: bool = True
     require_sampling_as_implemented: bool = True
-    treatments: Collection[str] = frozenset({"accounted", "declared-public", "not-released"})
+    treatments: Collection[str] = frozenset({"accounted", "not-released"})
     hyperparameter_tuning: Collection[str] = frozenset({"none", "public-data", "accounted"})
     public_overlap: Collection[str] = frozenset({"none"})
     rngs: Collection[str] = frozenset({"csprng"})

@@ -110,6 +110,24 @@ def test_a_damaged_artifact_is_exit_code_4(
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "SIZE_MISMATCH"
 
 
+def test_what_is_declared_public_counts_where_an_option_says_so(
+    key: Any, tmp_path: Path, trust: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    public = build.DataAccess(
+        data="invoices", purpose="labels", accounted_in=(), treatment="declared-public"
+    )
+    accesses = (*build.claim().data_accesses, public)
+    folder = build.seal(tmp_path / "public", key, build.certify(data_accesses=accesses))
+    verify = ("verify", folder, "--trust", trust, *LIMITS)
+    assert run(*verify) == 5
+    assert "labels (declared-public)" in capsys.readouterr().out
+    assert run(*verify, "--accept-treatment", "post-processing") == 5
+    assert run(*verify, "--accept-treatment", "declared-public") == 0
+    with pytest.raises(SystemExit) as ended:
+        run(*verify, "--accept-treatment", "unaccounted")
+    assert ended.value.code == 2
+
+
 @pytest.fixture
 def auditor(key: Any, other_key: Any) -> bytes:
     """A trust store in which the other key may sign audits."""

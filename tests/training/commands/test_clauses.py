@@ -129,14 +129,16 @@ def test_files_and_folders_of_contracts(tmp_path: Path, capsys: pytest.CaptureFi
     assert "more.jsonl, train.jsonl.gz" in capsys.readouterr().err
 
 
-def test_a_table_that_protects_terms_is_accepted_by_whoever_names_its_relation(
+def test_a_table_that_protects_terms_is_accepted_by_whoever_names_its_relation_and_public_labels(
     clauses_runs: Path, tmp_path: Path, release: Path
 ) -> None:
     assert export(clauses_runs / "term-dp", tmp_path / "model", release) == 0
     asked = ["--trust", f"{release}.trust.json", "--max-epsilon", "8", "--max-delta", "1e-5"]
     verify = ["verify", str(tmp_path / "model"), *asked, "--unit", "token-term"]
     assert main(verify) == 5
-    assert main([*verify, "--adjacency", "zero-out"]) == 0
+    assert main([*verify, "--adjacency", "zero-out"]) == 5
+    public = ("--accept-treatment", "declared-public")
+    assert main([*verify, "--adjacency", "zero-out", *public]) == 0
 
 
 def test_tagged_tokens(tmp_path: Path, release: Path) -> None:
