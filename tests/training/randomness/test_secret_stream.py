@@ -31,6 +31,17 @@ def test_noise_is_normal_with_the_stated_spread(distribution: str) -> None:
     assert len(np.unique(noise % 64)) == 64
 
 
+def test_a_rounded_gaussian_has_the_law_of_a_rounded_one() -> None:
+    """Known answer: scipy's normal distribution function between half steps."""
+    noise = drawn(SecretStream(key=bytes(32)), 400_000, width=3.7, distribution="gaussian")
+    steps = np.arange(-14, 15)
+    expected = np.diff(stats.norm.cdf(np.append(steps - 0.5, 14.5) / 3.7)) * len(noise)
+    counts = np.array([(noise == step).sum() for step in steps])
+    rest = len(noise) - expected.sum()
+    found = stats.chisquare([*counts, len(noise) - counts.sum()], [*expected, rest])
+    assert found.pvalue > 0.001
+
+
 def test_a_rounded_gaussian_has_no_minus_zero() -> None:
     """It would show the sign of a zero that it is added to."""
     noise = drawn(SecretStream(key=bytes(32)), 10_000, width=0.3, distribution="gaussian")
