@@ -262,7 +262,7 @@ class TestTrain:
             assert bool(claim.transcripts) == (fill != "none")
             assert claim.releases == ("hash-table",)
             treatments = {access.treatment for access in claim.data_accesses}
-            assert treatments == {"unaccounted", "declared-public"}
+            assert treatments == {"unaccounted"}
 
     def test_costs_are_stated_as_what_they_are(self, tmp_path: Path) -> None:
         training = corpus.sentence_corpus(contracts(60, seed=0), ("law",))
