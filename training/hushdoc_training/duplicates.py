@@ -1,0 +1,150 @@
+"""Duplicates: documents that are there several times, under several ids, become one record.
+
+A guarantee for "one document" says little to whoever stands behind three copies of one. So copies
+are put together before training, in such a way that the guarantee can still be proven.
+
+**Who belongs together** is told by a key that is computed from a document alone: the digest of its
+words, all in lower case, without punctuation, whatever their order. Documents of one key are one
+record. Nothing else would do: where A and C become one record because B, which resembles both, is
+there (connected components, clustering), adding B merges two records and moves the sum by up to
+three clipping norms, and the noise is made for one. With a key, adding or removing all documents of
+one key adds or removes one record and leaves every other as it was, so the sum moves by at most one
+clipping norm, and with the probability at which a record is drawn, as accounted.
+
+**What the record is**: the one document of the key whose content has the smallest digest; the
+others are not read. So an exact copy more or less changes nothing at all. One more of several
+*different* documents with the same words (another scan, other labels) may replace the record by
+another, which is as much as removing one unit and adding one; the unit that the claim defines is
+all documents of one key, and it says so.
+
+**Near copies** that differ in a word have different keys and stay several records, for the reason
+above. They are counted by MinHash (Broder 1997) for a warning that the trainer alone sees, and the
+claim says in general that such copies are protected less. Time is linear in the number of words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Item = TypeVar("Item")
+
+CHOICES = ("group", "keep")
+"""Whether documents of the same words become one record, or each stays one of its own."""
+
+UNIT = "documents with the same words, in whatever order, count as one"
+CAVEAT = (
+    "Documents whose words are the same (their order, case and punctuation aside) counted as one, "
+    "of which one was read; one of several that differ otherwise, alone, is protected as two "
+    "documents are. Copies that differ in a word counted as several documents: whoever is behind "
+    "k of them is protected as k documents are, which is far less."
+)
+
+SIMILAR = 0.8
+"""Share of equal entries of two signatures from which documents are called near copies."""
+
+_BANDS, _ROWS = 16, 6
+_SHINGLE = 3  # words
+_WORDS = re.compile(r"[^\W_]+")
+_PRIME = np.uint64(0x9E3779B97F4A7C15)
+_MIX = np.random.default_rng(1997).integers(1, 2**63, (2, _BANDS * _ROWS), dtype=np.uint64)
+_MIX[0] |= np.uint64(1)
+
+
+def words_of(texts: Iterable[str]) -> list[str]:
+    """Returns the words that a key is made of.
+
+    Example:
+        >>> words_of(["Total:", "12.50 EUR", "TOTAL"])
+        ['total', '12', '50', 'eur', 'total']
+    """
+    return _WORDS.findall(unicodedata.normalize("NFKC", " ".join(texts)).casefold())
+
+
+def key_of(words: Sequence[str]) -> bytes:
+    """Returns what documents with the same words have in common, and no others."""
+    return hashlib.sha256(" ".join(sorted(words)).encode("utf-8", "surrogatepass")).digest()
+
+
+def distinct(
+    items: Sequence[Item],
+    *,
+    texts: Callable[[Item], Iterable[str]],
+    content: Callable[[Item], bytes],
+) -> list[Item]:
+    """Returns one document of each key, in the order of the documents.
+
+    Args:
+        items: Documents.
+        texts: The texts of one; a document without a word has a key of its own content.
+        content: All that training reads of one, and not its id.
+    """
+    best: dict[bytes, tuple[bytes, int]] = {}
+    words = []
+    for place, item in enumerate(items):
+        found = words_of(texts(item))
+        digest = hashlib.sha256(content(item)).digest()
+        key = key_of(found) if found else digest
+        best[key] = min(best.get(key, (digest, place)), (digest, place))
+        words.append(found)
+    kept = sorted(place for _, place in best.values())
+    _warn(len(items) - len(kept), near_copies([words[place] for place in kept]))
+    return [items[place] for place in kept]
+
+
+def near_copies(documents: Sequence[Sequence[str]]) -> int:
+    """Returns how many documents resemble an earlier one in nearly all runs of three words."""
+    if len(documents) < 2:
+        return 0
+    signatures = np.stack([_signature(words) for words in documents])
+    near = np.zeros(len(documents), dtype=np.bool_)
+    for band in range(_BANDS):
+        first: dict[bytes, int] = {}
+        part = signatures[:, band * _ROWS : (band + 1) * _ROWS]
+        for place, row in enumerate(part):
+            other = first.setdefault(row.tobytes(), place)
+            near[place] |= other != place and _alike(signatures[other], signatures[place])
+    return int(near.sum())
+
+
+def _alike(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> bool:
+    return float((left == right).mean()) >= SIMILAR
+
+
+def _signature(words: Sequence[str]) -> npt.NDArray[np.uint64]:
+    """Returns the smallest of each of many hashes over a document's shingles."""
+    codes = np.array([zlib.crc32(word.encode("utf-8", "surrogatepass")) for word in words] or [0])
+    codes = codes.astype(np.uint64)
+    size = max(1, len(codes) - _SHINGLE + 1)
+    shingles = np.zeros(size, dtype=np.uint64)
+    for start in range(min(_SHINGLE, len(codes))):
+        shingles = shingles * _PRIME + codes[start : start + size]
+    shingles ^= shingles >> np.uint64(29)
+    smallest = np.full(_MIX.shape[1], np.iinfo(np.uint64).max, dtype=np.uint64)
+    for part in np.array_split(np.unique(shingles), 1 + size // 4096):
+        smallest = np.minimum(smallest, (part[:, None] * _MIX[0] + _MIX[1]).min(0))
+    return smallest
+
+
+def _warn(copies: int, near: int) -> None:
+    """Tells the trainer alone; no number of it is released."""
+    if copies:
+        warnings.warn(
+            f"{copies} documents have the same words as others and are left out: each set of them "
+            "is one record (--duplicates group).",
+            stacklevel=3,
+        )
+    if near:
+        warnings.warn(
+            f"{near} documents are nearly the same as others. Each counts as a document, and "
+            "whoever is behind k of them is protected far less; leave copies out.",
+            stacklevel=3,
+        )
