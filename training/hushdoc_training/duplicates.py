@@ -30,10 +30,13 @@ import unicodedata
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from hushdoc.certificate.claim import Claim
 
 Item = TypeVar("Item")
 
@@ -98,6 +101,18 @@ def distinct(
     kept = sorted(place for _, place in best.values())
     _warn(len(items) - len(kept), near_copies([words[place] for place in kept]))
     return [items[place] for place in kept]
+
+
+def said_in(claim: Claim) -> Claim:
+    """Returns the claim of a training that read one document of each key, saying so."""
+    return replace(
+        claim,
+        guarantees=tuple(
+            replace(made, unit_definition=f"{made.unit_definition}; {UNIT}")
+            for made in claim.guarantees
+        ),
+        caveats=(*claim.caveats, CAVEAT),
+    )
 
 
 def near_copies(documents: Sequence[Sequence[str]]) -> int:

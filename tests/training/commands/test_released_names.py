@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,7 +15,7 @@ from safetensors import safe_open
 from hushdoc.__main__ import main
 from hushdoc.certificate.claim import Claim
 from hushdoc.policy.rules import check
-from hushdoc_training import invented, table_checkpoint
+from hushdoc_training import duplicates, invented, table_checkpoint
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.invented import storage
 
@@ -151,6 +152,31 @@ def test_whether_training_starts_does_not_tell_how_many_documents_there_are(
         assert (
             train("classifier", mail / f"{name}.jsonl", tmp_path / name / "t", *MAIL, *labels) == 0
         )
+
+
+def test_copies_of_a_document_under_several_ids_are_one_record(
+    forms: Path, mail: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever is behind three copies was protected as three documents are, and told as one."""
+    shutil.copytree(forms / "janes-folder", tmp_path / "forms")
+    first = sorted((tmp_path / "forms").glob("*.json"))[0]
+    one = invented.read(first)
+    copy = dataclasses.replace(one, document=dataclasses.replace(one.document, id="copy"))
+    first.with_name("copy.json").write_text(storage.dumps(copy), encoding="utf-8")
+    lines = (mail / "janes-mail.jsonl").read_text().splitlines()
+    copied = {**json.loads(lines[0]), "id": "copy"}
+    (tmp_path / "mail.jsonl").write_text("\n".join([*lines, json.dumps(copied)]))
+    mails = (*MAIL, "--label", "bill", "--label", "order")
+    for choice, said in (("group", True), ("keep", False)):
+        out = tmp_path / choice
+        told = ("--duplicates", choice)
+        start = ("--start", forms / "public", "--quiet")
+        assert train("kie", tmp_path / "forms", out / "forms", *start, *FORMS, *told) == 0
+        assert train("classifier", tmp_path / "mail.jsonl", out / "mail", *mails, *told) == 0
+        assert ("1 documents have the same words" in capsys.readouterr().err) == said
+        for claim in (forms_shape(out / "forms")[-1], table_shape(out / "mail")[-1]):
+            assert (duplicates.UNIT in claim.guarantees[0].unit_definition) == said
+            assert (duplicates.CAVEAT in claim.caveats) == said
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", "[1]", "nothing", '{"fields": "date"}'])

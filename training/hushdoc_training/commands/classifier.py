@@ -106,6 +106,7 @@ def _corpora(options: argparse.Namespace, known: tuple[str, ...]) -> tuple[Corpu
     declared = training_options.declared_labels(options)
     if declared:
         found = [message for message in found if message.label in declared]
+    found = [*tables.distinct(options, found, lambda message: message.label)]
     sides: dict[bool, list[Message]] = {False: [], True: []}
     for message in found:
         sides[corpus.is_held_out(f"{message.label}/{message.name}", options.held_out)].append(

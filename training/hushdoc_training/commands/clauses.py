@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -96,6 +97,7 @@ def _corpora(options: argparse.Namespace) -> tuple[Corpus, Corpus]:
     texts: Sequence[Contract] = read_texts(location, options.documents)
     declared = training_options.declared_labels(options)
     names = declared or sorted({label for text in texts for label, _, _ in text.spans})
+    texts = tables.distinct(options, texts, lambda text: text.spans)
     make = corpus.token_corpus if options.level == "token" else corpus.sentence_corpus
     train, test = _sides(texts, [text.group for text in texts], options.held_out)
     return tables.with_names(options, make(train, names)), make(test, names)
@@ -110,6 +112,7 @@ def _tagged(options: argparse.Namespace, sentences: Sequence[Sentence]) -> tuple
         sentences = [s for s in sentences if s.document < options.documents]
     found = {tag[2:] for sentence in sentences for tag in sentence.tags if tag != "O"}
     names = training_options.declared_labels(options) or sorted(found)
+    sentences = _without_copies(options, sentences)
     train, test = _sides(sentences, _documents_of(sentences), options.held_out)
     made = tables.with_names(options, corpus.tagged_corpus(train, names))
     return made, corpus.tagged_corpus(test, names)
@@ -125,6 +128,30 @@ def _sides(
     for item, name in zip(items, names, strict=True):
         sides[corpus.is_held_out(name, held_out)].append(item)
     return sides[False], sides[True]
+
+
+@dataclass(frozen=True)
+class _Document:
+    """The sentences of one document of a tagged file."""
+
+    sentences: tuple[Sentence, ...]
+
+    @property
+    def text(self) -> str:
+        """Its words."""
+        return " ".join(token for sentence in self.sentences for token in sentence.tokens)
+
+
+def _without_copies(
+    options: argparse.Namespace, sentences: Sequence[Sentence]
+) -> Sequence[Sentence]:
+    """Returns the sentences of one of all documents with the same words."""
+    documents: dict[int, list[Sentence]] = {}
+    for sentence in sentences:
+        documents.setdefault(sentence.document, []).append(sentence)
+    whole = [_Document(tuple(found)) for found in documents.values()]
+    kept = tables.distinct(options, whole, lambda made: [one.tags for one in made.sentences])
+    return [sentence for document in kept for sentence in document.sentences]
 
 
 def _documents_of(sentences: Sequence[Sentence]) -> list[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from hushdoc.commands.parsing import usage_errors
 from hushdoc_training.commands import training_options
@@ -19,7 +21,17 @@ if TYPE_CHECKING:
     from hushdoc_training.recipes.hashed.table_tasks import TableTask
     from hushdoc_training.table_checkpoint import TableCheckpoint
 
+Text = TypeVar("Text", bound="HasText")
+
 INVENTED = "invented:contract"
+
+
+class HasText(Protocol):
+    """A contract or a message."""
+
+    @property
+    def text(self) -> str:
+        """Its text."""
 
 
 def by_dp_sgd(
@@ -52,6 +64,7 @@ def by_dp_sgd(
         accesses=scoring(options, name),
         audited=options.audit,
         view=_view(options),
+        grouped=options.duplicates == "group",
     )
     training_options.print_head(ledger)
     return table
@@ -98,6 +111,21 @@ def name_of(options: argparse.Namespace) -> str:
     """Returns the name of the documents in the certificate."""
     invented = options.data.startswith("invented:")
     return str(options.name or (options.data if invented else training_options.PRIVATE_DOCUMENTS))
+
+
+def distinct(
+    options: argparse.Namespace, texts: Sequence[Text], content: Callable[[Text], object]
+) -> Sequence[Text]:
+    """Returns one of all copies of a text where whole documents are protected."""
+    from hushdoc_training import duplicates
+
+    if options.mode != "dp-sgd" or options.duplicates == "keep":
+        return texts
+    return duplicates.distinct(
+        texts,
+        texts=lambda labelled: [labelled.text],
+        content=lambda labelled: json.dumps([labelled.text, content(labelled)]).encode(),
+    )
 
 
 def with_names(options: argparse.Namespace, corpus: Corpus, known: tuple[str, ...] = ()) -> Corpus:

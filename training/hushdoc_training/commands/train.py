@@ -302,6 +302,7 @@ def _train(
             resume=options.resume,
             quiet=options.quiet,
             private_numbers=options.private_numbers,
+            copies=options.duplicates,
         )
     else:
         plain = settings.PlainSettings(

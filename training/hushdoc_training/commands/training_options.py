@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hushdoc.commands.parsing import CommandParser, usage_errors
 from hushdoc.errors import HushdocError, InputError
 from hushdoc.serialization import strict_json
+from hushdoc_training import duplicates
 from hushdoc_training.private_view import MODES
 
 if TYPE_CHECKING:
@@ -188,7 +189,15 @@ def add_budget(
         "epsilon, which default policies refuse; shown-unused: it says that you decide nothing by "
         "them, neither a setting nor an end nor a release",
     )
-    parser.mark_expert("--clipping-norm", "--documents-changed", "--tuned-on")
+    add_choice(
+        group,
+        "--duplicates",
+        duplicates.CHOICES,
+        "group",
+        "documents with the same words under several ids: one record for all of them, of which one "
+        "is read; or each a record of its own",
+    )
+    parser.mark_expert("--clipping-norm", "--documents-changed", "--tuned-on", "--duplicates")
 
 
 def calibrated(options: argparse.Namespace, ledger: Ledger | None, **further: Any) -> PrivacyPlan:

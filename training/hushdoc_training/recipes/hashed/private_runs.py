@@ -17,7 +17,7 @@ from hushdoc.certificate.claim import DataAccess
 from hushdoc.labels import OUTSIDE
 from hushdoc.runtime.hashed.chains import viterbi
 from hushdoc.runtime.hashed.table import HashedTable, item_scores
-from hushdoc_training import table_checkpoint
+from hushdoc_training import duplicates, table_checkpoint
 from hushdoc_training.audit import twins
 from hushdoc_training.crf import private_linear, term_release
 from hushdoc_training.crf.corpus import Corpus
@@ -68,6 +68,7 @@ def protect_documents(
     accesses: tuple[DataAccess, ...] = (),  # how else the documents are read
     audited: bool = True,  # whether a twin on invented documents is audited first
     view: PrivateView | None = None,  # notes who reads scores on private documents
+    grouped: bool = False,  # whether the task has one of all copies of a document; `duplicates`
 ) -> TableCheckpoint:
     """Trains by DP-SGD with a document as one record, and writes `out/checkpoint`.
 
@@ -117,6 +118,7 @@ def protect_documents(
     run.charge(plan.steps)
     table = task.fit(plan, public, settings)
     claim = found.added_to(run.claim(table.receipt))
+    claim = duplicates.said_in(claim) if grouped else claim
     made = TableCheckpoint(
         weights=table.weights,
         transitions=table.transitions,

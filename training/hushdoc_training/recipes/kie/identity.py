@@ -59,8 +59,14 @@ def _file(page: Page) -> bytes:
         return hashlib.file_digest(stream, "sha256").digest()
 
 
-def _content(labelled: LabelledDocument) -> bytes:
-    document = labelled.document
-    pages = [[[word.text, word.box.to_list()] for word in page.words] for page in document.pages]
+def content(labelled: LabelledDocument) -> bytes:
+    """Returns all that training reads of a document but its images, and not its id."""
+    pages = [
+        [[word.text, word.box.to_list()] for word in page.words] for page in labelled.document.pages
+    ]
     spans = [[span.page, span.start, span.stop, span.label] for span in labelled.spans]
-    return json.dumps([document.id, pages, spans]).encode()
+    return json.dumps([pages, spans]).encode()
+
+
+def _content(labelled: LabelledDocument) -> bytes:
+    return json.dumps(labelled.document.id).encode() + content(labelled)

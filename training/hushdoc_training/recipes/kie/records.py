@@ -24,8 +24,10 @@ from hushdoc.labels import (
 from hushdoc.runtime import decoding, encoding, windows
 from hushdoc.runtime.encoding import EncodedPage, Encoder, IntArray, Preprocessing
 from hushdoc.runtime.images import Pixels, pixels_of_page
+from hushdoc_training import duplicates
 from hushdoc_training.models.layout import TokenClassifier
 from hushdoc_training.privacy.records import Records
+from hushdoc_training.recipes.kie.identity import content
 
 Image = Callable[[], Pixels]
 """Draws a page's image as the model reads it. It is asked for each batch anew, so that the pixels
@@ -118,6 +120,17 @@ def known_labels(documents: Sequence[LabelledDocument], labels: LabelSet) -> lis
         replace(item, spans=tuple(span for span in item.spans if span.label in fields))
         for item in documents
     ]
+
+
+def without_copies(documents: Sequence[LabelledDocument]) -> list[LabelledDocument]:
+    """Returns one of all documents with the same words; see `duplicates`."""
+    return duplicates.distinct(
+        documents,
+        texts=lambda labelled: (
+            word.text for page in labelled.document.pages for word in page.words
+        ),
+        content=content,
+    )
 
 
 def _image(document: Document, number: int, settings: Preprocessing) -> Image | None:

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from hushdoc import arguments
 from hushdoc.certificate.claim import Claim, PublicData
 from hushdoc.errors import EmptyDocumentError, PrivacyError
 from hushdoc.labels import LabelledDocument
 from hushdoc.runtime.images import pixels_of_page
 from hushdoc.system import atomic_files
-from hushdoc_training import checkpoint, metrics
+from hushdoc_training import checkpoint, duplicates, metrics
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy import trial
 from hushdoc_training.privacy.plan import PrivacyPlan
@@ -36,6 +37,7 @@ from hushdoc_training.recipes.kie.records import (
     predict,
     shuffled_windows,
     with_token_noise,
+    without_copies,
 )
 from hushdoc_training.recipes.kie.settings import PlainSettings, PrivateSettings
 from hushdoc_training.recipes.kie.start import TOKENIZER, Start
@@ -142,6 +144,7 @@ def train_private(
     quiet: bool = False,
     device: torch.device | None = None,
     private_numbers: str = "hidden",  # one of `private_view.MODES`: whether losses are shown
+    copies: str = "group",  # one of `duplicates.CHOICES`: what becomes of copies of a document
 ) -> Outcome:
     """Trains with differential privacy (DP-Adam) and writes `out/checkpoint`.
 
@@ -159,6 +162,7 @@ def train_private(
     """
     device = device or best_device()
     view = PrivateView.of(private_numbers)
+    grouped = arguments.choice(copies, duplicates.CHOICES, what="copies") == "group"
     _require_readable(documents, start)
     _require_public(start)
     claimed_settings = {**described(start), **asdict(settings)}
@@ -187,6 +191,7 @@ def train_private(
         settings={
             "mode": "private",
             "private_numbers": private_numbers,
+            "copies": copies,
             **asdict(settings),
             **same,
         },
@@ -197,10 +202,11 @@ def train_private(
         open_run().close()
         return Outcome(charged=plan.steps, interrupted=False)
     unused = unreached(start)
+    read = known_labels(documents, start.labels)
     # What refuses to train does so before the folder is taken and steps are reserved.
     with private_training(
         start,
-        known_labels(documents, start.labels),
+        without_copies(read) if grouped else read,
         plan,
         settings,
         charge=lambda step: run.charge(step),
@@ -233,7 +239,8 @@ def train_private(
             accesses=details.accesses,
             assumes=details.assumes,
         )
-        run.finish(lambda folder: _save(folder, start, claim))
+        told = duplicates.said_in(claim) if grouped else claim
+        run.finish(lambda folder: _save(folder, start, told))
     return Outcome(charged=training.charged, interrupted=not finished)
 
 
