@@ -232,8 +232,8 @@ def _witnessed(name: str, copy: Path) -> int:
             command = ("train", task, *further)
         try:
             found = witness(command)
-        except HushdocError as error:
-            print(f"{error.code}: {error}")
+        except (HushdocError, ValueError) as error:  # the command refuses to go on
+            print(f"{type(error).__name__}: {error}")
             return CAUGHT
     print("\n".join(found.lines()))
     return SURVIVED if found.agrees else CAUGHT
