@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from metered import claim_by
+from private_simulator import small_model, training
 
 from hushdoc.accounting import gdp, pld
 from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled, Sequence
@@ -13,6 +14,9 @@ from hushdoc.certificate.claim import Claim
 from hushdoc.certificate.recompute import reproduce
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.receipt import NOISE_DISTRIBUTIONS
+from hushdoc_training.runs import receipts
+from hushdoc_training.runs.receipts import Declared
 
 PLAN = PrivacyPlan.calibrated(epsilon=2, sampling_rate=0.3, steps=20)
 EARLIER = PoissonSampled(sampling_rate=0.2, event=Gaussian(noise_multiplier=3.0))
@@ -107,3 +111,25 @@ def test_an_accountant_of_the_plan_is_the_claims(ledger: Ledger) -> None:
     ledger.reserve("renyi", title="", step=renyi.step, steps=20, claim="c", documents="d")
     counted = claim_by(renyi, "x", ledger=ledger.statement("d"))
     assert counted.guarantees[0].accountant.name == "pld"
+
+
+@pytest.mark.parametrize("distribution", NOISE_DISTRIBUTIONS)
+def test_the_certificate_says_which_noise_was_drawn(distribution: str) -> None:
+    """And the multiplier of the plan, for noise that covers the rounding to the grid besides."""
+    plan = PrivacyPlan.calibrated(epsilon=2, sampling_rate=0.5, steps=2, expected_records=4)
+    with training(
+        small_model(),
+        draws=[],
+        plan=plan,
+        coins=None,
+        noise=None,
+        noise_distribution=distribution,
+    ) as made:
+        list(made)
+        claim = receipts.claim(
+            made.receipt, Declared(name="forms"), delta=plan.delta, accountant=plan.accountant
+        )
+    (guarantee,) = claim.guarantees
+    assert guarantee.floating_point == NOISE_DISTRIBUTIONS[distribution]
+    assert claim.transcripts == {"training": plan.mechanism()}
+    assert made._lattice.width * made._lattice.step > plan.noise_multiplier * plan.clipping_norm

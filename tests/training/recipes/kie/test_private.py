@@ -140,4 +140,4 @@ def test_noise_is_drawn_as_it_was_asked_for(
         device=CPU,
     ) as training:
         training.step()
-        assert training._lattice.distribution == drawn
+        assert training.receipt.noise_distribution == drawn
