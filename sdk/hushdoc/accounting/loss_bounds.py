@@ -20,6 +20,7 @@ from hushdoc.accounting.gaussian_mixture import log_mills
 from hushdoc.accounting.normal_form import NormalForm, PublicMixture, Step
 from hushdoc.accounting.simplified_forms import count_of, executions, steps_of
 from hushdoc.accounting.spectrum import Cumulants, StepLosses, cumulants
+from hushdoc.accounting.work import Work
 
 FINE = 1e-4
 """Targeted relative error of epsilon."""
@@ -40,6 +41,8 @@ _MOST_CLIPPED = 1e-2
 _COARSEST_SPACING = 16.0
 _LEAST_EPSILON = 0.01
 """Queries for delta at an epsilon below it use the grid of this one."""
+
+_UNITS_OF_A_CELL = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,30 +95,36 @@ class _Look:
 
 
 def bounds(
-    form: NormalForm, guess: Guess, *, precision: float = FINE, lower: bool = False, share: int = 1
+    form: NormalForm,
+    guess: Guess,
+    *,
+    precision: float = FINE,
+    lower: bool = False,
+    share: int = 1,
+    work: Work,
 ) -> Bounds:
     """Returns bounds on what a query asks, of a form of Step, Product and PublicMixture only.
 
     A lower bound exists only where every step is exact; `share` forms share the time for one.
     """
     found = 1.0 if guess.asks_delta else math.inf
-    look = _look(form, guess, _COARSE, share=share, last=None)
+    look = _look(form, guess, _COARSE, share=share, last=None, work=work)
     for _ in range(_MOST_LOOKS):
         if look is None:
             return Bounds(lower=0.0, upper=found)
-        found = min(found, _upper(form, look, guess))
+        found = min(found, _upper(form, look, guess, work))
         if found == 0:
             return Bounds(lower=0.0, upper=0.0)
         last, guess = guess, _better(guess, found, look)
         if _is_near(last, guess) and look.width >= _SHORTEST_RING * look.grid.spacing:
             break
-        look = _look(form, guess, _COARSE, share=share, last=look)
-    look = _look(form, guess, precision, share=share, last=look)
+        look = _look(form, guess, _COARSE, share=share, last=look, work=work)
+    look = _look(form, guess, precision, share=share, last=look, work=work)
     if look is None:
         return Bounds(lower=0.0, upper=found)
-    upper = min(found, _upper(form, look, guess))
+    upper = min(found, _upper(form, look, guess, work))
     exact = lower and all(step.exact for step in look.grid.steps)
-    return Bounds(lower=min(_lower(form, look, guess), upper) if exact else 0.0, upper=upper)
+    return Bounds(lower=min(_lower(form, look, guess, work), upper) if exact else 0.0, upper=upper)
 
 
 def _better(guess: Guess, found: float, look: _Look) -> Guess:
@@ -136,7 +145,7 @@ def _is_near(last: Guess, guess: Guess) -> bool:
 
 
 def _look(
-    form: NormalForm, guess: Guess, precision: float, *, share: int, last: _Look | None
+    form: NormalForm, guess: Guess, precision: float, *, share: int, last: _Look | None, work: Work
 ) -> _Look | None:
     """Both directions on a grid as fine as time allows; None where any useful grid is too slow."""
     steps = steps_of(form)
@@ -149,7 +158,7 @@ def _look(
         spacing = min(spacing, last.width / 1024)
     tilts = {} if last is None else {view.added: view.ring.theta for view in last.views}
     while spacing < _COARSEST_SPACING:
-        grid = _grid(form, guess, spacing, most_cells)
+        grid = _grid(form, guess, spacing, most_cells, work)
         views = _views(form, grid, guess, tilts)
         length = max(view.ring.length for view in views)
         if length <= longest:
@@ -158,7 +167,7 @@ def _look(
     return None
 
 
-def _grid(form: NormalForm, guess: Guess, spacing: float, most: int) -> _Grid:
+def _grid(form: NormalForm, guess: Guess, spacing: float, most: int, work: Work) -> _Grid:
     """Every step's losses, on a coarser grid where there would be too many."""
     steps = steps_of(form)
     cut = max(_LEFT_OUT * guess.delta / executions(form), 1e-290)
@@ -172,6 +181,8 @@ def _grid(form: NormalForm, guess: Guess, spacing: float, most: int) -> _Grid:
                 spacing, found = 2 * spacing, {}
                 break
             found[step] = part
+            num_cells = len(part.mass if isinstance(part, Losses) else part.present)
+            work.add(_UNITS_OF_A_CELL * num_cells * (step.size + 1))
     return _Grid(spacing=spacing, steps=found)
 
 
@@ -212,14 +223,22 @@ def _views(form: NormalForm, grid: _Grid, guess: Guess, tilts: dict[bool, float]
     return views
 
 
-def _upper(form: NormalForm, look: _Look, guess: Guess) -> float:
+def _upper(form: NormalForm, look: _Look, guess: Guess, work: Work) -> float:
     spacing = look.grid.spacing
+    work.add(_units_of_curves(form, look))
     curves = (curve(form, view.losses, spacing, view.ring) for view in look.views)
     return max(_read(found, guess) for found in curves)
 
 
-def _lower(form: NormalForm, look: _Look, guess: Guess) -> float:
+def _units_of_curves(form: NormalForm, look: _Look) -> int:
+    """One for each point of each transform."""
+    transforms = 1 + len(look.grid.steps) + count_of(form, PublicMixture)
+    return sum(view.ring.length for view in look.views) * transforms
+
+
+def _lower(form: NormalForm, look: _Look, guess: Guess, work: Work) -> float:
     found = [0.0]
+    work.add(_units_of_curves(form, look))
     for view in look.views:
         losses = {
             step: part if isinstance(part, Losses) else optimistic(part, added=view.added)

@@ -295,6 +295,11 @@ def parts(event: Mechanism) -> tuple[Mechanism, ...]:
     return (event.event,)
 
 
+def num_events(event: Mechanism) -> int:
+    """Returns how many events a transcript has."""
+    return 1 + sum(map(num_events, parts(event)))
+
+
 def is_amplified(event: Mechanism) -> bool:
     """Returns whether the privacy of an event rests on Poisson samples of records."""
     if isinstance(event, PoissonSampled) and event.sampling_rate < 1:

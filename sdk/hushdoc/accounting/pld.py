@@ -24,10 +24,14 @@ from hushdoc.accounting.mechanism import Mechanism
 from hushdoc.accounting.normal_form import NormalForm, normal_form
 from hushdoc.accounting.rdp import ORDERS, ROUNDING, require_delta
 from hushdoc.accounting.simplified_forms import alternatives
+from hushdoc.accounting.work import Work
 
 _REFINEMENTS = 3
 _REFINEMENT_GAINS = 1.1
 """Beyond this factor of epsilon no finer grid helps, unless this one is limited by time."""
+
+_UNITS_OF_A_QUERY = 100_000
+"""Work of finding the grid, however small it is."""
 
 _LARGEST_EPSILON = 2000.0
 """Above it RDP is close enough, and losses would leave the range of doubles."""
@@ -83,13 +87,29 @@ def holds(
     _require_epsilon(epsilon)
     if rdp.epsilon(mechanism, delta, adjacency=adjacency) <= epsilon:
         return True
+    return decide(mechanism, epsilon, delta, adjacency=adjacency, work=Work())[0]
+
+
+def decide(
+    mechanism: Mechanism, claimed: float, delta: float, *, adjacency: str, work: Work
+) -> tuple[bool, float]:
+    """Returns whether (claimed, delta)-DP is proven, and what `epsilon` returns.
+
+    What was computed before counts as if it were computed again, so that the answer does not
+    depend on it. LimitExceededError where `work` is exceeded.
+    """
+    least = math.inf
     for level in range(1 + _REFINEMENTS):
-        found = _bounds(mechanism, float(delta), adjacency, level=level, lower=level > 0)
-        if found.upper <= epsilon:
-            return True
-        if found.lower > epsilon or found.upper > epsilon * _REFINEMENT_GAINS:
-            return False
-    return False
+        found, units = _counted_bounds(
+            mechanism, float(delta), adjacency, level=level, lower=level > 0
+        )
+        work.add(_UNITS_OF_A_QUERY + units)
+        least = found.upper if level == 0 else least
+        if found.upper <= claimed:
+            return True, least
+        if found.lower > claimed or found.upper > claimed * _REFINEMENT_GAINS:
+            return False, least
+    return False, least
 
 
 def _require_epsilon(epsilon: float) -> None:
@@ -97,35 +117,47 @@ def _require_epsilon(epsilon: float) -> None:
         raise ValueError(f"epsilon is {epsilon!r}; expected a number from 0.")
 
 
-@lru_cache(maxsize=512)
 def _bounds(
     mechanism: Mechanism, delta: float, adjacency: str, *, level: int, lower: bool
 ) -> Bounds:
+    return _counted_bounds(mechanism, delta, adjacency, level=level, lower=lower)[0]
+
+
+@lru_cache(maxsize=512)
+def _counted_bounds(
+    mechanism: Mechanism, delta: float, adjacency: str, *, level: int, lower: bool
+) -> tuple[Bounds, int]:
+    """The bounds, and the work that they took."""
     form = normal_form(mechanism, adjacency)
     renyi = rdp.epsilon_from_rdp(rdp.form_rdp(form), delta)
     if not 0 < renyi <= _LARGEST_EPSILON or delta < SMALLEST_DELTA:
-        return Bounds(lower=0.0, upper=renyi)
+        return Bounds(lower=0.0, upper=renyi), 0
     choices = alternatives(form)
     if choices is None:
-        return Bounds(lower=0.0, upper=renyi)
+        return Bounds(lower=0.0, upper=renyi), 0
+    work = Work()
     upper = least = 0.0
     for price, choice in sorted(
         ((rdp.epsilon_from_rdp(rdp.form_rdp(choice), delta), choice) for choice in choices),
         key=lambda pair: -pair[0],
     ):
         if price > upper:
-            answer = _form_bounds(choice, delta, level, lower, share=len(choices))
+            answer = _form_bounds(choice, delta, level, lower, share=len(choices), work=work)
             upper = max(upper, answer.upper * (1 + ROUNDING))
             least = max(least, answer.lower * (1 - ROUNDING))
-    return Bounds(lower=min(least, upper, renyi), upper=min(upper, renyi))
+    return Bounds(lower=min(least, upper, renyi), upper=min(upper, renyi)), work.done
 
 
-def _form_bounds(form: NormalForm, delta: float, level: int, lower: bool, share: int) -> Bounds:
+def _form_bounds(
+    form: NormalForm, delta: float, level: int, lower: bool, *, share: int, work: Work
+) -> Bounds:
     spent = rdp.form_rdp(form)
     renyi = rdp.epsilon_from_rdp(spent, delta)
     theta = _cheapest_order(spent - math.log(delta) / (np.asarray(ORDERS) - 1)) - 1
     guess = Guess(epsilon=renyi, delta=delta, asks_delta=False, theta=theta)
-    return loss_bounds.bounds(form, guess, precision=FINE / 16**level, lower=lower, share=share)
+    return loss_bounds.bounds(
+        form, guess, precision=FINE / 16**level, lower=lower, share=share, work=work
+    )
 
 
 def _cheapest_order(prices: np.typing.NDArray[np.float64]) -> float:
@@ -149,4 +181,4 @@ def _form_delta(form: NormalForm, epsilon: float, share: int) -> float:
     renyi = rdp.delta_from_rdp(spent, epsilon)
     theta = _cheapest_order((np.asarray(ORDERS) - 1) * (spent - epsilon)) - 1
     guess = Guess(epsilon=epsilon, delta=max(renyi, SMALLEST_DELTA), asks_delta=True, theta=theta)
-    return loss_bounds.bounds(form, guess, share=share).upper
+    return loss_bounds.bounds(form, guess, share=share, work=Work()).upper

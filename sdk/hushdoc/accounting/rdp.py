@@ -57,6 +57,10 @@ ORDERS: tuple[float, ...] = (
 ROUNDING = 1e-9
 """Relative allowance that `epsilon` adds, so that rounding on any machine stays above the truth."""
 
+_UNITS_OF_A_STEP = 30_000
+_UNITS_OF_A_GROUP, _UNITS_OF_A_RECORD, _MOST_RECORDS = 100_000, 5_000, 64
+"""Work of one step at all orders; of a group besides by its records, as far as it is amplified."""
+
 _LARGEST_HALVED_ORDER = 64
 _MOST_SELECTIONS = 256
 _MOST_GROUPED_STEPS = 32
@@ -145,6 +149,17 @@ def rdp(
     Orders that are not above 1 and an unknown adjacency are a ValueError.
     """
     return form_rdp(normal_form(mechanism, adjacency), orders)
+
+
+def work_of(mechanism: Mechanism, *, adjacency: str = "add-remove") -> int:
+    """Returns what `rdp` takes, in units of `work.Work`, counted before anything is computed."""
+    steps = steps_of(_limited(normal_form(mechanism, adjacency)))
+    return sum(
+        _UNITS_OF_A_GROUP + _UNITS_OF_A_RECORD * min(step.size, _MOST_RECORDS)
+        if step.size > 1
+        else _UNITS_OF_A_STEP * (1 if step.change == "removed" else 2)
+        for step in steps
+    )
 
 
 def form_rdp(form: NormalForm, orders: Sequence[float] = ORDERS) -> Array:

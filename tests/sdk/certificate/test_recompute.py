@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 
 from hushdoc.accounting import pld, rdp
-from hushdoc.accounting.mechanism import ClusterSampled, Composed, Gaussian, Sequence
+from hushdoc.accounting.mechanism import (
+    ClusterSampled,
+    Composed,
+    Gaussian,
+    PoissonSampled,
+    Sequence,
+)
 from hushdoc.certificate import recompute
+from hushdoc.certificate.claim import Claim
 
 
 def code_of(build: ModuleType, **change: Any) -> str | None:
@@ -106,3 +113,66 @@ def test_rounding_on_another_machine_is_forgiven(build: ModuleType) -> None:
     (finding,) = recompute.reproduce(claim)
     assert finding.code is None
     assert finding.recomputed == rdp.epsilon(build.TRANSCRIPT, build.DELTA)
+
+
+def needing_the_exact_engine(build: ModuleType, number: int, guarantees: int = 1) -> Claim:
+    epsilon = pld.epsilon(build.TRANSCRIPT, 1e-5) * 1.001
+    assert epsilon < rdp.epsilon(build.TRANSCRIPT, 1e-5 * 1.04)
+    profile = tuple((epsilon * (1 - i / 1e6), 1e-5 * (1 + i / 1e3)) for i in range(1, number))
+    one = build.guarantee(epsilon=epsilon, delta=1e-5, profile=profile)
+    return build.claim(*[one] * guarantees)
+
+
+def test_all_guarantees_share_the_work_of_one_certificate(build: ModuleType) -> None:
+    """One guarantee with all its points is proven; sixteen of them are not kept waiting for."""
+    assert recompute.reproduce(needing_the_exact_engine(build, 33))[0].code is None
+    found = recompute.reproduce(needing_the_exact_engine(build, 33, guarantees=16))
+    assert found[0].code is None
+    assert [item.code for item in found[-8:]] == ["EPSILON_NOT_REPRODUCED"] * 8
+    assert "more work than is done for one certificate" in found[-1].message
+    assert found[-1].recomputed is None
+
+
+def test_what_is_refused_depends_on_the_claim_and_not_on_what_was_asked_before(
+    build: ModuleType,
+) -> None:
+    claim = needing_the_exact_engine(build, 33, guarantees=8)
+    pld._counted_bounds.cache_clear()
+    first = recompute.reproduce(claim)
+    assert {item.code for item in first} == {None, "EPSILON_NOT_REPRODUCED"}
+    assert recompute.reproduce(claim) == first
+
+
+def test_points_times_events_are_limited_before_anything_is_computed(build: ModuleType) -> None:
+    transcript = Sequence(events=(Gaussian(noise_multiplier=1e6),) * 999)
+    for count, code in ((19, None), (20, "EPSILON_NOT_REPRODUCED")):
+        profile = tuple((1 - i / 1e6, 1e-5 * (1 + i / 100)) for i in range(1, count))
+        claim = build.claim(
+            build.guarantee(epsilon=1.0, delta=1e-5, profile=profile),
+            build.guarantee(epsilon=1.0, delta=1e-5, profile=()),
+            transcripts={"training": transcript},
+        )
+        found = recompute.reproduce(claim)
+        assert {item.code for item in found} == {code}
+        assert code is None or "at most 20000 are recomputed" in found[0].message
+
+
+def test_transcripts_of_too_many_different_steps_together_are_refused(build: ModuleType) -> None:
+    """Each is what is recomputed alone; renyi accounting of many took half a minute."""
+    transcripts = {
+        f"t{k}": Sequence(
+            events=tuple(
+                PoissonSampled(
+                    sampling_rate=0.1 + k / 1000, event=Gaussian(noise_multiplier=100 + index)
+                )
+                for index in range(150)
+            )
+        )
+        for k in range(4)
+    }
+    guarantees = [
+        build.guarantee(transcript=name, epsilon=50.0, profile=()) for name in transcripts
+    ]
+    found = recompute.reproduce(build.claim(*guarantees, transcripts=transcripts))
+    assert [item.code for item in found[:2]] == [None, None]
+    assert found[-1].code == "EPSILON_NOT_REPRODUCED"
