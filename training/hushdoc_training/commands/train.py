@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hushdoc.errors import MissingExtraError
 from hushdoc_training.commands import classifier, clauses, kie_data
 from hushdoc_training.commands.training_options import (
+    add_audit,
     add_budget,
     add_choice,
     add_labels,
@@ -158,6 +159,7 @@ def _privacy_options(parser: CommandParser) -> None:
     )
     add_number(mode, "--epsilon", "E", 8.0, "privacy budget")
     add_budget(parser, group, steps=200, clipping_norm=0.1, expected_records=32)
+    add_audit(parser, group, default=False, costs="it takes minutes")
     add_number(group, "--sampling-rate", "Q", 0.2, "probability of each record to be in a step")
     add_choice(
         group,
@@ -225,6 +227,8 @@ def run(options: argparse.Namespace) -> int:
             raise MissingExtraError(package, "training")
     if options.images and options.start in ("minilm", "small"):
         options.refuse_usage(f"--images needs a LayoutLMv3; --start {options.start} is none")
+    if options.audit and (options.public or options.not_private):
+        options.refuse_usage("--audit is of private training; leave --public or --not-private")
     ledger = _ledger(options)
     plan = None if options.public or options.not_private else _plan(options, ledger)
 
@@ -303,6 +307,7 @@ def _train(
             quiet=options.quiet,
             private_numbers=options.private_numbers,
             copies=options.duplicates,
+            audited=options.audit,
         )
     else:
         plain = settings.PlainSettings(

@@ -25,6 +25,8 @@ from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy import trial
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.private_view import PrivateView
+from hushdoc_training.recipes.kie import audits
+from hushdoc_training.recipes.kie.audits import Audited
 from hushdoc_training.recipes.kie.identity import documents_digest, identity, images_digest
 from hushdoc_training.recipes.kie.private import private_training, unreached
 from hushdoc_training.recipes.kie.records import (
@@ -145,6 +147,7 @@ def train_private(
     device: torch.device | None = None,
     private_numbers: str = "hidden",  # one of `private_view.MODES`: whether losses are shown
     copies: str = "group",  # one of `duplicates.CHOICES`: what becomes of copies of a document
+    audited: bool = False,  # whether a twin on invented documents is audited first
 ) -> Outcome:
     """Trains with differential privacy (DP-Adam) and writes `out/checkpoint`.
 
@@ -155,7 +158,7 @@ def train_private(
 
     Raises:
         PrivacyError: The start has seen private documents, the model can't be trained privately,
-            or the ledger has no room for the run.
+            the ledger has no room for the run, or the audit refutes what its twin claims.
         InputError: The ledger can't be read, or counts another unit or at another delta.
         CheckpointError: There is nothing to resume, or what a run without a ledger has spent is
             lost.
@@ -201,6 +204,7 @@ def train_private(
     if resume and (out / CHECKPOINT).is_dir():
         open_run().close()
         return Outcome(charged=plan.steps, interrupted=False)
+    found = _audited(start, plan, settings, device) if audited else None
     unused = unreached(start)
     read = known_labels(documents, start.labels)
     # What refuses to train does so before the folder is taken and steps are reserved.
@@ -239,9 +243,37 @@ def train_private(
             accesses=details.accesses,
             assumes=details.assumes,
         )
+        claim = claim if found is None else found.added_to(claim)
         told = duplicates.said_in(claim) if grouped else claim
         run.finish(lambda folder: _save(folder, start, told))
     return Outcome(charged=training.charged, interrupted=not finished)
+
+
+def _audited(
+    start: Start, plan: PrivacyPlan, settings: PrivateSettings, device: torch.device
+) -> Audited:
+    """Audits `train_private` itself, as a twin; a PrivacyError where its claim is refuted."""
+
+    def recipe(
+        begin: Start, documents: Sequence[LabelledDocument], twin: PrivacyPlan, out: Path
+    ) -> None:
+        made = train_private(
+            begin,
+            documents,
+            twin,
+            settings,
+            out=out,
+            name="invented documents",
+            quiet=True,
+            device=device,
+            copies="keep",  # two canaries may be of the same word
+        )
+        if made.interrupted:
+            raise KeyboardInterrupt
+
+    found = audits.audit(start, plan, recipe, device=device)
+    found.run.require_unrefuted()
+    return found
 
 
 def history(start: Start) -> tuple[PublicData, ...]:

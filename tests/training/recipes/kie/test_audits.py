@@ -1,0 +1,153 @@
+"""Private key information extraction is audited through its own recipe before it trains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hushdoc_witnessed import public_start
+from kie_training import train_private
+
+from hushdoc.errors import PrivacyError
+from hushdoc.labels import LabelledDocument, LabelSet, Span
+from hushdoc_training import audited_claims
+from hushdoc_training.audit import first_order
+from hushdoc_training.checkpoint import Checkpoint
+from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.randomness.lattice import Lattice
+from hushdoc_training.randomness.secret_stream import SecretStream
+from hushdoc_training.recipes.kie import audits
+from hushdoc_training.recipes.kie.settings import PrivateSettings
+from hushdoc_training.recipes.kie.start import Start, start_from
+
+PLAN = PrivacyPlan.calibrated(epsilon=8, sampling_rate=1.0, steps=6, expected_records=6)
+FEW = 300
+"""Canaries: enough to refute a training without noise, in seconds; the slow test has them all."""
+LABELS = LabelSet(fields=("answer", "question"))
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Start:
+    return start_from(str(public_start(tmp_path / "start")), LABELS)
+
+
+@pytest.fixture
+def documents(receipts: list[LabelledDocument]) -> list[LabelledDocument]:
+    spans = (Span(page=0, start=0, stop=1, label="answer"),)
+    return [LabelledDocument(document=item.document, spans=spans) for item in receipts[:6]]
+
+
+@pytest.fixture
+def with_noise(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Multiplies the noise of every step, of which the recipe still claims all."""
+    honest = Lattice.noise
+
+    def change(factor: float) -> None:
+        def less(self: Lattice, stream: SecretStream, shape: tuple[int, ...]) -> Any:
+            drawn = honest(self, stream, shape)
+            return np.rint(factor * drawn).astype(drawn.dtype)
+
+        monkeypatch.setattr(Lattice, "noise", less)
+
+    return change
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audits, "CANARIES", FEW)
+
+
+@pytest.mark.usefixtures("few")
+def test_an_honest_recipe_passes_and_says_what_was_audited(
+    start: Start, documents: list[LabelledDocument], tmp_path: Path
+) -> None:
+    train_private(start, documents, tmp_path / "run", plan=PLAN, audited=True)
+    claim = Checkpoint.load(tmp_path / "run").claim
+    audited_claims.require_unrefuted(claim)
+    [audit], [entry] = claim.audits, claim.training["audits"]
+    assert (audit.unit, audit.canaries, audit.delta) == ("document", FEW, 1e-5)
+    assert (audit.confidence, audit.runs, entry["steps"]) == (0.99, 1, PLAN.steps)
+    assert audit.epsilon_lower == entry["epsilon_lower"] <= 1.0 < 2.5 < entry["ceiling"]
+    assert 0.9 < entry["claimed_epsilon"] <= 1.0
+    assert claim.guarantees[0].audit_lower_bound == audit.epsilon_lower
+    assert audits.CAVEAT.format(steps=PLAN.steps) in claim.caveats
+
+
+@pytest.mark.usefixtures("few")
+def test_a_recipe_without_noise_is_refuted_before_a_step_is_charged(
+    start: Start,
+    documents: list[LabelledDocument],
+    tmp_path: Path,
+    with_noise: Callable[[float], None],
+) -> None:
+    with_noise(0.0)
+    with pytest.raises(PrivacyError, match=r"shows an epsilon of at least .*claims") as refused:
+        train_private(start, documents, tmp_path / "run", plan=PLAN, audited=True)
+    assert refused.value.code == "AUDIT_CONTRADICTION"
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_twin_trains_a_copy(start: Start) -> None:
+    before = {name: value.clone() for name, value in start.model.state_dict().items()}
+    trained = []
+
+    def recipe(begin: Start, *others: Any) -> None:
+        trained.append(begin.model)
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        audits.audit(start, PLAN, recipe, device=torch.device("cpu"))
+    assert trained[0] is not start.model
+    assert all(value.equal(before[name]) for name, value in start.model.state_dict().items())
+
+
+def test_first_order_scores_are_the_coefficients_of_the_move() -> None:
+    """With fewer canaries than parameters each one's share in the move can be told."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(400, 1)
+    inputs, drawn = torch.randn(60, 400), (torch.rand(60) < 0.5).float()
+    common = inputs + 0.5 * torch.randn(1, 400)
+
+    def losses(numbers: Any) -> torch.Tensor:
+        loss: torch.Tensor = model(common[list(numbers)])[:, 0]
+        return loss
+
+    moved = {"weight": 1e-3 * (drawn @ common)[None], "bias": 1e-3 * drawn.sum()[None]}
+    found = first_order.scores(model, losses, count=60, moved=moved)
+    assert found[drawn.numpy() == 1].min() > found[drawn.numpy() == 0].max()
+    assert (
+        first_order.scores(model, losses, count=60, moved={"weight": torch.zeros(1, 400)}).tolist()
+        == [0.0] * 60
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trained", ["encoder", "biases", "output"])
+@pytest.mark.parametrize("factor", [1.0, 0.1], ids=["as shipped", "a tenth of the noise"])
+def test_audits_of_the_small_model_pass_and_refute(
+    small_start: Start,
+    receipts: list[LabelledDocument],
+    tmp_path: Path,
+    with_noise: Callable[[float], None],
+    trained: str,
+    factor: float,
+) -> None:
+    with_noise(factor)
+    plan = PrivacyPlan.calibrated(epsilon=8, sampling_rate=0.2, steps=100, expected_records=4)
+
+    def run() -> None:
+        settings = PrivateSettings(trained=trained)
+        train_private(
+            small_start, receipts, tmp_path / "run", plan=plan, settings=settings, audited=True
+        )
+
+    if factor == 1.0:
+        run()
+        assert Checkpoint.load(tmp_path / "run").claim.training["audits"][0]["steps"] == 20
+    else:
+        with pytest.raises(PrivacyError, match="shows an epsilon"):
+            run()
