@@ -38,7 +38,7 @@ SHARED = Path(__file__).parents[1] / "tests" / "shared"
 """The damage and its judges are those of the tests."""
 
 GOALS = {"false_accepts": 0, "untyped": 0, "slowest_seconds": 2, "peak_mb": 200}
-FULL, QUICK = 100_000, 6_000
+FULL, QUICK = 64_000, 6_000
 CHUNK = 250
 """Inputs for which a process is asked at once."""
 
