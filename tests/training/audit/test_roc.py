@@ -101,3 +101,32 @@ def test_scores_must_be_there_and_be_numbers() -> None:
         roc.measured("toy", np.array([]), np.ones(3))
     with pytest.raises(ValueError, match="NaN"):
         roc.measured("toy", np.array([np.nan]), np.ones(3))
+
+
+@pytest.mark.parametrize(("hits", "total"), [(0, 7), (1, 2000), (1000, 1000), (14_321, 20_000)])
+@pytest.mark.parametrize("error", [0.05, 0.01 / 6])
+def test_intervals_are_those_of_the_beta_distribution(hits: int, total: int, error: float) -> None:
+    beta = pytest.importorskip("scipy.stats").beta
+    low, high = roc.clopper_pearson(hits, total, error)
+    assert low == pytest.approx(beta.ppf(error / 2, hits, total - hits + 1) if hits else 0.0)
+    last = beta.ppf(1 - error / 2, hits + 1, total - hits) if hits < total else 1.0
+    assert high == pytest.approx(last)
+
+
+def test_an_attack_that_finds_everybody_shows_as_much_as_so_many_trials_can() -> None:
+    found = roc.measured("toy", np.full(1000, 1.0), np.full(1000, 0.0), unit="document")
+    most = 1 - 0.025 ** (1 / 1000)
+    assert found.auc == 1.0
+    assert found.epsilon_lower(1e-5) == pytest.approx(math.log((1 - most - 1e-5) / most), rel=1e-6)
+    assert found.audit(delta=1e-5).epsilon_lower == found.epsilon_lower(1e-5) > 5
+
+
+def test_a_bound_of_two_rates_holds_in_both_directions_and_shrinks_with_the_error() -> None:
+    """Few members are missed: that shows as much as few alarms would."""
+    true, false = np.full(5000, 1.0), np.r_[np.full(4000, 0.0), np.full(1000, 2.0)]
+    missed = roc.measured("toy", true, false, fpr=0.2)
+    hidden = roc.measured("toy", -false, -true, fpr=0.0)
+    assert missed.epsilon_lower(0.0) == pytest.approx(hidden.epsilon_lower(0.0))
+    assert missed.epsilon_lower(0.0) > math.log(0.5 / 0.001)
+    lowers = [missed.epsilon_lower(1e-5, error) for error in (0.2, 0.05, 0.01, 1e-4)]
+    assert lowers == sorted(lowers, reverse=True)

@@ -137,7 +137,7 @@ def test_audits_of_the_small_model_pass_and_refute(
     factor: float,
 ) -> None:
     with_noise(factor)
-    plan = PrivacyPlan.calibrated(epsilon=8, sampling_rate=0.2, steps=100, expected_records=4)
+    plan = PrivacyPlan.calibrated(epsilon=8, sampling_rate=0.2, steps=20, expected_records=4)
 
     def run() -> None:
         settings = PrivateSettings(trained=trained)
