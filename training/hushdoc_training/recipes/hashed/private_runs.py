@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from hushdoc.accounting import calibration
-from hushdoc.certificate.claim import DataAccess
+from hushdoc.certificate.claim import Claim, DataAccess
+from hushdoc.errors import PrivacyError
 from hushdoc.labels import OUTSIDE
 from hushdoc.runtime.hashed.chains import viterbi
 from hushdoc.runtime.hashed.table import HashedTable, item_scores
@@ -25,6 +26,7 @@ from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.private_view import PrivateView
+from hushdoc_training.receipt import DIFFERENCE
 from hushdoc_training.recipes.hashed import private_audits, private_tables
 from hushdoc_training.recipes.hashed.private_audits import Found
 from hushdoc_training.recipes.hashed.public_texts import PublicText
@@ -164,6 +166,7 @@ def protect_terms(
         labels_from_documents=task.corpus.names_from_documents,
         view=view,
     )
+    _require_kept(claim, epsilon)
     claim = found.added_to(claim)
     made = TableCheckpoint(
         weights=weights,
@@ -179,6 +182,17 @@ def protect_terms(
     out.mkdir(parents=True, exist_ok=True)
     table_checkpoint.save(out / CHECKPOINT, made)
     return made
+
+
+def _require_kept(claim: Claim, epsilon: float) -> None:
+    """Refuses a release whose own receipt gives more epsilon than was asked for."""
+    [guarantee] = claim.guarantees
+    if guarantee.epsilon is None or guarantee.epsilon > epsilon * (1 + DIFFERENCE):
+        raise PrivacyError(
+            f"The release that was executed spends epsilon {guarantee.epsilon}; {epsilon:g} was "
+            "asked for. A claim is made of what ran: nothing is released.",
+            code="NOT_AS_PLANNED",
+        )
 
 
 def _audited_documents(
