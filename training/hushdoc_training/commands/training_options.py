@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from hushdoc.commands.parsing import CommandParser, usage_errors
 from hushdoc.errors import HushdocError, InputError
 from hushdoc.serialization import strict_json
-from hushdoc_training import duplicates
 from hushdoc_training.private_view import MODES
 
 if TYPE_CHECKING:
@@ -192,7 +191,7 @@ def add_budget(
     add_choice(
         group,
         "--duplicates",
-        duplicates.CHOICES,
+        ("group", "keep"),  # duplicates.CHOICES, whose module loads numpy
         "group",
         "documents with the same words under several ids: one record for all of them, of which one "
         "is read; or each a record of its own",
