@@ -22,13 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from hushdoc_training.checkpoint import Checkpoint
 from hushdoc_training.witness import canaries, claimed, findings
 from hushdoc_training.witness.claimed import Claimed
 from hushdoc_training.witness.command_runs import CommandRuns, entropy
-from hushdoc_training.witness.entropy import Coins, just_above, just_below, key_with
+from hushdoc_training.witness.entropy import CLOSE, Coins, just_above, just_below, key_with
 from hushdoc_training.witness.findings import Finding
 from hushdoc_training.witness.optimizer_spy import OptimizerSpy, Poison, Seen, changed_elsewhere
 
@@ -36,7 +35,18 @@ LEAST_FORMS = 7
 LABELS = ("answer", "header", "question")
 NOISE, OTHER_NOISE = b"n" * 32, b"o" * 32
 
-Gradient = npt.NDArray[np.float32]
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What keys are looked for."""
+
+    rate: float
+    unit: str
+
+    @property
+    def canary_records(self) -> int:
+        """As how many records the canary is drawn."""
+        return canaries.WINDOWS if self.unit == "sequence" else 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +56,8 @@ class Forms:
     few: Path  # without the canary
     all: Path
     count: int  # of the short ones, each one record
-    canary_records: int
 
-    def key(self, rate: float, *, drawn: bool) -> bytes:
+    def key(self, asked: Asked, *, drawn: bool) -> bytes:
         """Returns a key under which the canary's coins are all below the rate, one hardly.
 
         Or, where it shall not be drawn, all above, one hardly.
@@ -57,55 +66,48 @@ class Forms:
         def wanted(found: Coins) -> bool:
             own = found[self.count :].tolist()
             if drawn:
-                return just_below(rate, max(own))
-            return just_above(rate, min(own))
+                return just_below(asked.rate, max(own))
+            return just_above(asked.rate, min(own))
 
-        what = f"a coin within {1e-3:g} of the sampling rate {rate:g}"
-        return key_with(self.count + self.canary_records, wanted, what=what)
+        what = f"a coin within {CLOSE:g} of the sampling rate {asked.rate:g}"
+        return key_with(self.count + asked.canary_records, wanted, what=what)
 
 
 def testify(options: argparse.Namespace, runs: CommandRuns) -> list[Finding]:
     """Runs `train kie` and returns what was found.
 
     Args:
-        options: Of the command, as it parses them.
+        options: Of the command, as it parses them: what is compared is the claim's alone.
         runs: What runs it.
     """
     forms = _forms(options, runs.folder)
-    rate = options.sampling_rate
-    below = forms.key(rate, drawn=True)
-    watch = OptimizerSpy(frozen=False)
+    asked = Asked(rate=options.sampling_rate, unit=options.privacy_unit)
+    below, watch = forms.key(asked, drawn=True), OptimizerSpy(frozen=False)
     out = runs.run(forms.all, entropy=entropy(1, below, NOISE), spy=watch)
     claim, natural = claimed.of_run(out), watch.seen(out)
     made = [*_of_whole_run(claim, natural), *_of_file(options.start, out, natural)]
-    with_canary = (natural or watch.first).gradients[0]
+    drawn, said = natural or watch.first, Asked(rate=claim.sampling_rate, unit=claim.unit)
+    if said != asked:
+        below = forms.key(said, drawn=True)
+        drawn = _frozen(runs, forms.all, below)
     without = _frozen(runs, forms.few, below)
     renewed = _frozen(runs, forms.few, below, noise=OTHER_NOISE)
     divided = claim.number("clipping_norm") / claim.divisor
-    part = _norm(with_canary, without.gradients[0])
     made += _of_noise(claim, divided, without, renewed)
-    made += _of_coin_below(claim, divided, part, forms.canary_records)
-    if rate < 1:
-        above = forms.key(rate, drawn=False)
-        nobody = _frozen(runs, forms.few, above).gradients[0]
-        left_out = _frozen(runs, forms.all, above).gradients[0]
-        difference = _norm(left_out, nobody)
-        made.append(
-            findings.coin(
-                f"a coin {claim_words(claim.sampling_rate)} above the sampling rate",
-                drawn=difference > 0,
-                expected=False,
-            )
-        )
+    made += _of_coin_below(claim, divided, _norm(drawn, without))
+    if claim.sampling_rate < 1:
+        above = forms.key(said, drawn=False)
+        left_out = _norm(_frozen(runs, forms.all, above), _frozen(runs, forms.few, above))
+        what = f"a coin {_near(claim)} above the sampling rate"
+        made.append(findings.coin(what, drawn=left_out > 0, expected=False))
     with Poison(canaries.MARK):
         poisoned = _frozen(runs, forms.all, below)
-    made += _of_poison(divided, poisoned, without)
-    return made
+    return made + _of_poison(divided, poisoned, without)
 
 
-def claim_words(rate: float) -> str:
+def _near(claim: Claimed) -> str:
     """Returns how near coins are to the rate."""
-    return f"at most {1e-3 * rate:.2g}"
+    return f"at most {CLOSE * claim.sampling_rate:.2g}"
 
 
 def _forms(options: argparse.Namespace, folder: Path) -> Forms:
@@ -118,12 +120,7 @@ def _forms(options: argparse.Namespace, folder: Path) -> Forms:
     count = max(LEAST_FORMS, options.expected_records)
     for name, last in (("few", False), ("all", True)):
         canaries.forms(folder / name, count, labels, capacity=capacity, last=last)
-    return Forms(
-        few=folder / "few",
-        all=folder / "all",
-        count=count,
-        canary_records=canaries.WINDOWS if options.privacy_unit == "sequence" else 1,
-    )
+    return Forms(few=folder / "few", all=folder / "all", count=count)
 
 
 def _frozen(runs: CommandRuns, data: Path, coins: bytes, *, noise: bytes = NOISE) -> Seen:
@@ -176,12 +173,13 @@ def _of_noise(claim: Claimed, divided: float, one: Seen, other: Seen) -> list[Fi
     return made
 
 
-def _of_coin_below(claim: Claimed, divided: float, part: float, records: int) -> list[Finding]:
+def _of_coin_below(claim: Claimed, divided: float, part: float) -> list[Finding]:
     """Compares how the canary moved the sum that it was drawn for."""
-    most = divided * (records if claim.unit == "sequence" else 1)
-    near = claim_words(claim.sampling_rate)
+    records = Asked(rate=claim.sampling_rate, unit=claim.unit).canary_records
     return [
-        findings.coin(f"a coin {near} below the sampling rate", drawn=part > 0, expected=True),
+        findings.coin(
+            f"a coin {_near(claim)} below the sampling rate", drawn=part > 0, expected=True
+        ),
         findings.true(
             "equal entropy gives equal noise",
             math.isfinite(part) and part <= divided * canaries.WINDOWS * 1.01,
@@ -189,7 +187,7 @@ def _of_coin_below(claim: Claimed, divided: float, part: float, records: int) ->
         findings.moved(
             f"a document of {canaries.WINDOWS} windows, unit {claim.unit}, moves the sum by",
             part,
-            most=most,
+            most=divided * records,
         ),
     ]
 
@@ -199,11 +197,15 @@ def _of_poison(divided: float, poisoned: Seen, without: Seen) -> list[Finding]:
         findings.true("every gradient is finite where a record's is not", poisoned.finite),
         findings.moved(
             "a record without a finite gradient moves the sum by",
-            _norm(poisoned.gradients[0], without.gradients[0]),
+            _norm(poisoned, without),
             most=divided,
         ),
     ]
 
 
-def _norm(one: Gradient, other: Gradient) -> float:
-    return float(np.linalg.norm(one.astype(np.float64) - other.astype(np.float64)))
+def _norm(one: Seen, other: Seen) -> float:
+    """Returns how far the first gradients of two runs are apart."""
+    if not (one.gradients and other.gradients):
+        return math.nan
+    difference = one.gradients[0].astype(np.float64) - other.gradients[0]
+    return float(np.linalg.norm(difference))
