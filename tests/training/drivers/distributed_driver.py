@@ -44,6 +44,7 @@ def steps(model: nn.Module, **changed: Any) -> dict[str, Any]:
         noise=SecretStream(key=bytes(32)),
         charge=charged.append,
         max_examples=3,
+        loss_bound=2.0,
         **changed,
     ) as made:
         taken = list(made)
@@ -52,6 +53,7 @@ def steps(model: nn.Module, **changed: Any) -> dict[str, Any]:
         "charged": charged,
         "drawn": [step.drawn for step in taken],
         "computed": [len(step.losses) for step in taken],
+        "noisy": [step.noisy_loss for step in taken],
     }
 
 

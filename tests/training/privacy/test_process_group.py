@@ -45,6 +45,7 @@ def test_two_processes_take_the_step_of_one(ranks: Ranks, alone: dict[str, Any],
         weights = found[way]["weights"]
         assert float((weights - alone["weights"]).norm() / alone["weights"].norm()) < 1e-5
         assert found[way]["drawn"] == alone["drawn"] == [6, 0, 1, 9]
+        assert found[way]["noisy"] == pytest.approx(alone["noisy"])
     assert torch.equal(ranks[0][way]["weights"], ranks[1][way]["weights"])
     # Each computed a part, and the first alone charged.
     assert [one + two for one, two in zip(*(r[way]["computed"] for r in ranks), strict=True)] == (
@@ -56,6 +57,8 @@ def test_two_processes_take_the_step_of_one(ranks: Ranks, alone: dict[str, Any],
 
 def test_every_process_keeps_its_shard_alone(ranks: Ranks) -> None:
     whole = sum(value.numel() for value in small_model().parameters())
+    first, second = (found["sharded"]["noisy"] for found in ranks)
+    assert first == second
     local = [found["sharded"]["local"] for found in ranks]
     assert sum(local) == whole
     assert max(local) < 0.7 * whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -201,8 +202,20 @@ def _privacy_options(parser: CommandParser) -> None:
         "tails; or a rounded one computed in float64, which takes a fifth of the time; auto draws "
         "the first up to a million trained numbers",
     )
+    group.add_argument(
+        "--noisy-loss",
+        type=float,
+        metavar="BOUND",
+        help="show each step's mean loss with noise, inside the budget; losses above BOUND, a "
+        "number chosen without looking at the documents, count as that much",
+    )
     parser.mark_expert(
-        "--privacy-unit", "--accountant", "--trained", "--backend", "--noise-distribution"
+        "--noisy-loss",
+        "--privacy-unit",
+        "--accountant",
+        "--trained",
+        "--backend",
+        "--noise-distribution",
     )
 
 
@@ -229,6 +242,11 @@ def run(options: argparse.Namespace) -> int:
         options.refuse_usage(f"--images needs a LayoutLMv3; --start {options.start} is none")
     if options.audit and (options.public or options.not_private):
         options.refuse_usage("--audit is of private training; leave --public or --not-private")
+    bound = options.noisy_loss
+    if bound is not None and (options.public or options.not_private or not 0 < bound < math.inf):
+        options.refuse_usage(
+            f"--noisy-loss is {bound}; it must be a number above 0, and needs private training"
+        )
     ledger = _ledger(options)
     plan = None if options.public or options.not_private else _plan(options, ledger)
 
@@ -291,6 +309,7 @@ def _train(
             noise_distribution=(
                 None if options.noise_distribution == "auto" else options.noise_distribution
             ),
+            loss_bound=options.noisy_loss,
         )
         outcome = kie.train_private(
             start,

@@ -14,6 +14,7 @@ What a step uses it notes where it uses it; `PrivateTraining.receipt` is what cl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
@@ -25,10 +26,11 @@ from hushdoc.errors import PrivacyError
 from hushdoc_training.metering import Meter
 from hushdoc_training.privacy import claims, clipping
 from hushdoc_training.privacy.example_losses import ExampleLosses
+from hushdoc_training.privacy.noisy_loss import NoisyLoss
 from hushdoc_training.privacy.physical import pack, require_examples
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.privacy.process_group import Group
-from hushdoc_training.privacy.records import unit_of
+from hushdoc_training.privacy.records import require_unit, unit_of
 from hushdoc_training.privacy.safeguards import Safeguards
 from hushdoc_training.privacy.step import Step
 from hushdoc_training.privacy.summing import Sums, noised, share_of, sum_clipped
@@ -79,6 +81,7 @@ class PrivateTraining(Generic[Example]):
         processes: Any = None,
         fingerprint: Callable[[Example], object] | None = None,
         view: PrivateView | None = None,
+        loss_bound: float | None = None,
     ) -> None:
         """Checks everything that can be checked before a record is drawn.
 
@@ -113,6 +116,8 @@ class PrivateTraining(Generic[Example]):
                 processes or with those of a run that is resumed; the example itself by default.
             view: Says whether un-noised numbers (losses, counts) that are read decide something; by
                 default a claim says so once one was read.
+            loss_bound: Releases each step's mean loss with noise, inside the plan's budget: see
+                `noisy_loss`. A public constant; losses above it count as this much.
 
         Raises:
             PrivacyError: The guarantee would not hold, or the optimizer, the model, the loss or the
@@ -124,7 +129,7 @@ class PrivateTraining(Generic[Example]):
                 f"backend is '{backend}', max_examples {max_examples}, multiplicity "
                 f"{multiplicity}; expected one of {', '.join(BACKENDS)} and numbers from 1."
             )
-        _require_unit(records, plan)
+        require_unit(records, plan.privacy_unit)
         self._plan, self.model, self.optimizer = plan, model, optimizer
         self._meter = Meter(planned_steps=plan.steps, privacy_unit=unit_of(records))
         self._lost = 0  # steps in the weights that no receipt is there for
@@ -140,6 +145,11 @@ class PrivateTraining(Generic[Example]):
             # One backward pass per record over a batch of several would let an infinite example
             # spoil the others': zero times infinity is not zero.
             alone=backend == "one-by-one",
+        )
+        self._noisy_loss = NoisyLoss(
+            bound=loss_bound,
+            clipping_norm=plan.clipping_norm,
+            expected_records=plan.expected_records,
         )
         self._group = Group.current(processes)
         self._agree_on_view()
@@ -158,7 +168,7 @@ class PrivateTraining(Generic[Example]):
         )
         try:
             self._clipper = self._safeguards.self_test(
-                partial(BACKENDS[backend], model, clipping_norm=plan.clipping_norm),
+                partial(BACKENDS[backend], model, clipping_norm=self._noisy_loss.of_gradient),
                 trial_records=trial_records,
                 trial_losses=trial_losses,
                 tolerance=tolerance,
@@ -226,6 +236,9 @@ class PrivateTraining(Generic[Example]):
         drawn = poisson_sample(len(self._records), rate, self._coins)
         losses, nonfinite = self._sum_clipped(drawn)
         self._add_noise_and_update()
+        noisy = self._noisy_loss.released(
+            losses, self._lattice, self._noise, self._group, next(self.model.parameters()).device
+        )
         if number == self._plan.steps:
             self._safeguards.after_last_step()
         self._empty += not drawn
@@ -233,6 +246,7 @@ class PrivateTraining(Generic[Example]):
         return Step(
             number=number,
             view=self.view,
+            noisy_loss=noisy,
             _drawn=len(drawn),
             _losses=tuple(losses),
             _nonfinite=nonfinite,
@@ -311,7 +325,8 @@ class PrivateTraining(Generic[Example]):
 
     def claim_details(self, name: str) -> claims.ClaimDetails:
         """Returns what the checks of this training add to a claim."""
-        return self._safeguards.claim_details(name)
+        found = self._safeguards.claim_details(name)
+        return replace(found, accesses=(*found.accesses, *self._noisy_loss.accesses(name)))
 
     def _agree_on_view(self) -> None:
         """Lets the first process alone note reads, unless all declare them unused."""
@@ -339,7 +354,8 @@ class PrivateTraining(Generic[Example]):
         made = lattice.of_sums(
             clipping_norm=self._plan.clipping_norm,
             noise_multiplier=self._plan.noise_multiplier,
-            numbers=sum(value.numel() for value in self._safeguards.parameters.values()),
+            numbers=sum(value.numel() for value in self._safeguards.parameters.values())
+            + self._noisy_loss.numbers,
             distribution=distribution,
             parts=1 if sharded else self._group.size,
             records_at_once=at_once,
@@ -355,7 +371,7 @@ class PrivateTraining(Generic[Example]):
         require_examples(records)
         sharded = self._safeguards.is_sharded
         packed = share_of(records, self._records, self._pack, self._group, sharded=sharded)
-        self._meter.clipped(self._clipper.clipping_norm)
+        self._meter.clipped(self._noisy_loss.together_with(self._clipper.clipping_norm))
         with self._safeguards.around_passes() as losses:
             return sum_clipped(self._sums, packed, losses, self._group, sharded=sharded)
 
@@ -380,12 +396,3 @@ class PrivateTraining(Generic[Example]):
             for parameter in parameters.values():
                 parameter.grad = None
             self._sums.clear()
-
-
-def _require_unit(records: object, plan: PrivacyPlan) -> None:
-    unit = unit_of(records)
-    if unit not in (None, plan.privacy_unit):
-        raise PrivacyError(
-            f"One of the records is a {unit}, and the plan protects each {plan.privacy_unit}. "
-            f"Group the examples by {plan.privacy_unit}, or plan for the unit '{unit}'."
-        )

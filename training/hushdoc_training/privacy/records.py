@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from hushdoc import arguments
+from hushdoc.errors import PrivacyError
 
 Example = TypeVar("Example")
 Other = TypeVar("Other")
@@ -63,3 +64,13 @@ class Records(Sequence[Sequence[Example]], Generic[Example]):
 def unit_of(records: object) -> str | None:
     """Returns what one record is, or None where nobody said."""
     return records.unit if isinstance(records, Records) else None
+
+
+def require_unit(records: object, planned: str) -> None:
+    """Raises PrivacyError where records know their unit, and it is not the planned one."""
+    unit = unit_of(records)
+    if unit not in (None, planned):
+        raise PrivacyError(
+            f"One of the records is a {unit}, and the plan protects each {planned}. Group the "
+            f"examples by {planned}, or plan for the unit '{unit}'."
+        )

@@ -9,15 +9,17 @@ from hushdoc_training.private_view import DRAWN, LOSSES, NONFINITE, PrivateView
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Step:
-    """A step that was taken. All but its number is private: reading it is noted in the view.
+    """A step that was taken. All without noise is private: reading it is noted in the view.
 
     Attributes:
         number: From 1.
         view: Notes what is read.
+        noisy_loss: The mean loss with noise, which the plan accounts for; None unless asked for.
     """
 
     number: int
     view: PrivateView = field(repr=False)
+    noisy_loss: float | None = None
     _drawn: int = field(repr=False)
     _losses: tuple[float, ...] = field(repr=False)
     _nonfinite: int = field(repr=False)

@@ -7,6 +7,7 @@ import math
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
@@ -15,6 +16,9 @@ from hushdoc.errors import CheckpointError
 from hushdoc.system import terminals
 from hushdoc.system.atomic_files import not_written, write_file
 from hushdoc_training.privacy.step import Step
+
+AVERAGED = 20
+"""Steps whose losses with noise are averaged for the eye."""
 
 EPSILON_PAUSE = 20.0
 """The next epsilon waits this many times as long as the last one took to compute."""
@@ -156,6 +160,7 @@ class StepReport:
         """Starts the clock; `epsilon_after` is None where no privacy is spent."""
         self._log, self._plot_path, self._title = log, plot_path, title
         self._progress = Progress(steps, epsilon_after=epsilon_after, quiet=quiet)
+        self._noisy: deque[float] = deque(maxlen=AVERAGED)
 
     def show(self, step: int, **losses: float | None) -> None:
         """Shows and logs a finished step, with its `loss` if given; None where it has none."""
@@ -163,8 +168,15 @@ class StepReport:
         self._log.finish(step, **losses, epsilon=spent)
 
     def show_step(self, step: Step) -> None:
-        """Shows and logs a private step, with its loss only where its view says so."""
-        self.show(step.number, **({"loss": step.loss} if step.view.shown else {}))
+        """Shows and logs a private step, with its loss only where its view says so.
+
+        Losses with noise are averaged over the last steps, as whoever receives them might.
+        """
+        losses = {"loss": step.loss} if step.view.shown else {}
+        if step.noisy_loss is not None:
+            self._noisy.append(step.noisy_loss)
+            losses["noisy loss"] = sum(self._noisy) / len(self._noisy)
+        self.show(step.number, **losses)
 
     def close(self) -> None:
         """Ends the progress line and draws the plot."""
@@ -261,8 +273,13 @@ def plot(path: Path, entries: list[dict[str, Any]], *, title: str) -> None:
 
 def _curves(steps: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
     """Returns name, label and colour of what the steps of a log hold."""
-    known = [("loss", "training loss", "#0072b2"), ("epsilon", "epsilon spent", "#d55e00")]
-    return [curve for curve in known if any(step.get(curve[0]) is not None for step in steps)]
+    known = [
+        ("loss", "training loss", "#0072b2"),
+        ("noisy loss", "training loss with noise", "#009e73"),
+        ("epsilon", "epsilon spent", "#d55e00"),
+    ]
+    there = [curve for curve in known if any(step.get(curve[0]) is not None for step in steps)]
+    return there if len(there) < len(known) else [there[0], there[-1]]  # two axes are enough
 
 
 def _number(loss: float | None) -> str:

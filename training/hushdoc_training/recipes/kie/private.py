@@ -84,6 +84,7 @@ def private_training(
         noise_distribution=settings.noise_distribution,
         charge=charge,
         view=view,
+        loss_bound=settings.loss_bound,
     )
 
 
