@@ -5,6 +5,8 @@
 const CERTIFYING = ['pld', 'prv', 'rdp', 'zcdp', 'analytic-gaussian'];
 const RANGE = 10; // standard deviations of an outcome; beyond lies less than 1e-22
 const MOST_STEPS = 64; // in one transcript; each costs a transform
+const MOST_WORK = 4e8; // over everything that is asked, counted below: a few seconds
+let work = 0;
 const NODES = [0.21132486540518713, 0.7886751345948129]; // Gauss-Legendre, on a cell of width 1
 
 /** Returns whether every point of a guarantee follows from the transcript, and none contradicts. */
@@ -81,6 +83,7 @@ function lossGrid({ means, participation }, width, size, removed) {
     (sum, [w, mean]) => sum + w * Math.exp(mean * (z - mean / 2)), 0);
   const range = 2 * RANGE + last;
   const cells = Math.min(2 ** 21, 2 ** 13 + Math.ceil((range * last) / width));
+  work += 10 * cells * means.length;
   let beyond = 1e-20, leftLoss = Math.log(ratio(-RANGE));
   for (let cell = 0; cell < cells; cell++) {
     const rightLoss = Math.log(ratio(((cell + 1) / cells) * range - RANGE));
@@ -111,6 +114,7 @@ function lossGrid({ means, participation }, width, size, removed) {
 
 /** Returns an upper bound of delta at each epsilon after all steps, in one direction. */
 function deltas(ran, epsilons, half, size, removed) {
+  work += size * Math.log2(size);
   const width = (2 * half) / size;
   const loss = (index) => (index < size / 2 ? index : index - size) * width;
   const orders = [5, 10, 20, 40, 80, 160, 320, 640].map((exponent) => exponent / half);
@@ -118,6 +122,8 @@ function deltas(ran, epsilons, half, size, removed) {
   const sizes = new Float64Array(size), angles = new Float64Array(size);
   let beyond = 0, count = 0;
   for (const step of ran.filter((item) => item.count > 0)) {
+    work += 3 * size * Math.log2(size); // the transform, and what goes with it
+    if (work > MOST_WORK) return epsilons.map(() => Infinity);
     const { grid, beyond: outside } = lossGrid(step, width, size, removed);
     orders.forEach((order, k) => {
       const mean = grid.reduce((sum, mass, i) => sum + mass * Math.exp(order * loss(i)), 0);

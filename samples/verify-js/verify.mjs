@@ -16,7 +16,10 @@ export function parse(bytes, mostBytes = 256 * 1024) {
   const plain = JSON.stringify(JSON.parse(text)), tokens = text.match(TOKEN);
   expect(Buffer.from(text).equals(bytes) && !/\\u(0000|d[89a-f])/.test(plain), 'no sound text');
   expect(plain.match(TOKEN).length === tokens.length, 'a key twice');
+  let depth = 0; // also of what is ignored later
   const marked = tokens.map((token) => {
+    depth += '[{'.includes(token[0]) - ']}'.includes(token[0]);
+    expect(depth <= 32, 'more than 32 levels');
     if (!/^[-\d]/.test(token)) return token;
     const value = Number(token), isInteger = /^-?\d+$/.test(token), isZero = /^[-0.]+(e|$)/i;
     const isKept = Number.isFinite(value) && isZero.test(token) === (value === 0); // no 1e-400
@@ -55,23 +58,26 @@ export function read(value, type, where = type) {
 // ---- Keys and signatures (DSSE v1). A key's algorithm, models and roles: from the store alone.
 const [PRIME, D, ...SMALL_ORDER] = SCHEMA.ed25519.map(BigInt); // -x^2 + y^2 = 1 + D x^2 y^2
 const power = (x, n) => (n ? power((x * x) % PRIME, n / 2n) * (n % 2n ? x : 1n) % PRIME : 1n);
+const yOf = (point) => BigInt(`0x0${Buffer.from(point).reverse().toString('hex')}`) % 2n ** 255n;
+const isUsable = (y) => y < PRIME && !SMALL_ORDER.includes(y);
 function readKey({ keyid, algorithm, publicKey, ...key }) {
   const raw = Buffer.from(read(publicKey, 'base64'), 'base64'), isEd = algorithm === 'ed25519';
-  const y = BigInt(`0x0${Buffer.from(raw).reverse().toString('hex')}`) % 2n ** 255n;
-  const isSquare = power((y * y + PRIME - 1n) * (D * y * y + 1n) % PRIME, PRIME / 2n) === 1n;
-  const isSound = y < PRIME && isSquare && !SMALL_ORDER.includes(y);
-  need(isEd ? raw.length === 32 && isSound : raw.length === 65 && raw[0] === 4, 'WEAK_KEY');
+  const y = yOf(raw), isSquare = power((y * y + PRIME - 1n) * (D * y * y + 1n) % PRIME, PRIME / 2n);
+  const isSound = isEd ? raw.length === 32 && isUsable(y) && isSquare === 1n : raw.length === 65;
+  need(isSound && (isEd || raw[0] === 4), 'WEAK_KEY');
   need(hash('sha256', raw) === keyid, 'BAD_TRUST_STORE', `${keyid} is the id of another key`);
   const der = Buffer.from(SCHEMA['DER heads'][algorithm] + raw.toString('hex'), 'hex');
   const opened = createPublicKey({ key: der, format: 'der', type: 'spki' });
-  return { ...key, keyid, made: (sig, text) => verify(isEd ? null : 'sha256', text, opened, sig) };
+  return { ...key, keyid, made: (sig, text) => (!isEd || isUsable(yOf(sig.subarray(0, 32))))
+    && verify(isEd ? null : 'sha256', text, opened, sig) };
 }
 // ---- Renyi accounting of Gaussian steps, at the orders of schema.json.
 const mix = (q, log) => (log > 0 ? log + Math.log(q + (1 - q) * Math.exp(-log))
   : Math.log1p(q * Math.expm1(log))); // log(1 - q + q exp(log))
+let work = 0; // terms of all sums, whatever they are for
 function moment(a, q, m) { // log E_Q[(P/Q)^a] for P = (1-q) N(0, 1) + q N(m, 1), Q = N(0, 1)
   const width = Math.min(0.25, 0.5 / m), count = Math.ceil((a * m + m + 24) / width);
-  if (!(count < 30000)) return Infinity;
+  if (!(count < 30000) || (work += count) > SCHEMA.work.terms) return Infinity;
   const term = (z) => a * mix(q, m * z - (m * m) / 2) - (z * z) / 2;
   const terms = Array.from({ length: count }, (_, index) => term(index * width - 12));
   const most = Math.max(...terms), sum = terms.reduce((x, y) => x + Math.exp(y - most), 0);
@@ -128,6 +134,9 @@ function checkRules({ subject, predicate }, policy, now, exact) {
       .test(JSON.stringify(eventOf(item))),
     isDrawnAsCounted: RegExp(SCHEMA['drawn as'][item.clusterSamplingAsImplemented])
       .test(JSON.stringify(eventOf(item))) }));
+  const claimed = guarantees.filter(({ kind }) => kind.startsWith('dp'));
+  const questions = claimed.reduce((sum, { event = {}, profile }) =>
+    sum + (1 + profile.length) * JSON.stringify(event).split('"type":').slice(1).length, 0);
   const against = guarantees.filter((item) => item.adversary === policy.adversary);
   const accepted = against.filter((item) => policy.privacy_units.includes(item.unit));
   const judged = accepted.length ? accepted : against, { words: ranks } = SCHEMA.ASSURANCE;
@@ -170,8 +179,8 @@ function checkRules({ subject, predicate }, policy, now, exact) {
     ['GUARANTEES_CONTRADICT', !guarantees.some((one) =>
       guarantees.some((other) => isWeaker(one, other)))],
     ['AUDIT_CONTRADICTION', !judged.some(isRefuted)],
-    ...guarantees.filter(({ kind }) => kind.startsWith('dp')).map((item) =>
-      [item.event ? 'EPSILON_NOT_REPRODUCED' : 'NO_TRANSCRIPT', isReproduced(item, exact)]),
+    ...claimed.map((item) => [item.event ? 'EPSILON_NOT_REPRODUCED' : 'NO_TRANSCRIPT',
+      questions <= SCHEMA.work.questions && isReproduced(item, exact)]),
   ].filter(([, holds]) => !holds).map(([code]) => code);
   need(failed.length === 0, failed.join(' '), `${model.name}, version ${model.version}`);
 }

@@ -17,6 +17,7 @@ from random import Random
 from typing import Any
 
 import hushdoc_builders as build
+import hushdoc_small_order
 import pytest
 from hushdoc_corruption import b64, plus_order
 
@@ -61,7 +62,7 @@ def test_its_own_tests_pass() -> None:
 def test_it_is_one_short_file_that_stands_on_node_alone() -> None:
     """All lines count, blank ones and comments too, and there is no other file to count."""
     text = (SAMPLE / "verify.mjs").read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 240
+    assert len(text.splitlines()) <= 250
     assert max(len(line) for line in text.splitlines()) <= 100
     imported = re.findall(r"^import [^;]* from '([^']+)';$", text, flags=re.MULTILINE)
     assert imported
@@ -156,6 +157,37 @@ def _text(change: Callable[[bytes], bytes]) -> Callable[[Path], Path]:
         return build.sign_into(folder, KEY, payload)
 
     return seal
+
+
+def _nested(depth: int) -> Any:
+    value: Any = 0
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def _questions(guarantees: int) -> Callable[[Path], Path]:
+    """Guarantees of 33 points about 62 events each, all proven at a glance."""
+
+    def edit(data: dict[str, Any]) -> None:
+        found = data["predicate"]
+        found["transcripts"]["training"] = {
+            "type": "composed",
+            "count": 1,
+            "event": {
+                "type": "sequence",
+                "events": [{"type": "gaussian", "noiseMultiplier": 1000.0}] * 60,
+            },
+        }
+        one = {
+            **found["guarantees"][0],
+            "epsilon": 7.0,
+            "profile": [[7.0 - k / 100, build.DELTA * (1 + k / 100)] for k in range(1, 33)],
+            "samplingAsImplemented": "full-batch",
+        }
+        found["guarantees"] = [one] * guarantees
+
+    return _edited(edit)
 
 
 def _envelope(change: Callable[[dict[str, Any]], Any], key: Any = KEY) -> Callable[[Path], Path]:
@@ -339,6 +371,11 @@ CASES: dict[str, Callable[[Path], Path]] = {
         lambda data: data.update(signatures=17 * data["signatures"])
     ),
     "envelope/further key": _envelope(lambda data: data.update(note="ignored, as DSSE demands")),
+    "envelope/further key of 32 levels": _envelope(lambda data: data.update(note=_nested(31))),
+    "envelope/further key of 33 levels": _envelope(lambda data: data.update(note=_nested(32))),
+    "envelope/brackets in a further text": _envelope(lambda data: data.update(note='[{\\"' * 40)),
+    "work/as many questions as are answered": _questions(9),
+    "work/one guarantee too many": _questions(10),
     "signature/unknown key": _signed_by(OTHER_KEY),
     "json/duplicate key": _text(lambda text: text.replace(b'{"_type"', b'{"_type":"","_type"', 1)),
     "json/escaped duplicate key": _text(
@@ -488,6 +525,9 @@ ACCEPTED = {
     "files/git beside",
     "envelope/no key id",
     "envelope/further key",
+    "envelope/further key of 32 levels",
+    "envelope/brackets in a further text",
+    "work/as many questions as are answered",
     "semantics/tight epsilon",
     "semantics/more data, accounted",
     "semantics/as strong against whoever sees less",
@@ -531,6 +571,7 @@ OTHER_WORDS = {
     "files/pipe": "UNLISTED_FILE",
     "envelope/other payload type": "UNKNOWN_VALUE",
     "envelope/unpadded base64": "BAD_FIELD",
+    "envelope/further key of 33 levels": "BAD_JSON",
     "envelope/null key id": "NO_TRUSTED_SIGNATURE",
     "envelope/seventeen signatures": "BAD_FIELD",
     "json/duplicate key": "BAD_JSON",
@@ -809,6 +850,35 @@ SETTINGS |= {
         _with_key(b"\4" + bytes(31) + b"\1" + bytes(31) + b"\1", index=1),
         {},
     ),
+}
+
+
+def _signed_by_small_order(index: int) -> Callable[[Path], Path]:
+    """By a sound key whose holder chose one of the points of small order for R."""
+
+    def seal(folder: Path) -> Path:
+        path = _seal(folder) / build.ENVELOPE
+        data = json.loads(path.read_text())
+        payload = base64.b64decode(data["payload"])
+        spaced = (payload + b" " * count for count in range(1000))
+        messages = (dsse.pae(dsse.PAYLOAD_TYPE, found) for found in spaced)
+        message = hushdoc_small_order.fitting(messages, index)
+        made = hushdoc_small_order.signed(message, hushdoc_small_order.SMALL_ORDER[index])
+        data["payload"] = b64(message[-int(message.split(b" ")[3]) :])
+        data["signatures"] = [{"sig": b64(made)}]
+        path.write_text(json.dumps(data) + "\n")
+        return folder
+
+    return seal
+
+
+SETTINGS |= {
+    f"R of small order, {index} eighths": (
+        _signed_by_small_order(index),
+        _with_key(hushdoc_small_order.public_key()),
+        {},
+    )
+    for index in range(8)
 }
 ACCEPTED_SETTINGS = {
     "two of two",

@@ -240,6 +240,10 @@ def _ed25519_holds(public_key: bytes, signature: bytes, message: bytes) -> bool:
 
     if len(signature) != crypto_sign_BYTES:
         return False
+    # libsodium refuses most of these; here the specification does, whatever its version.
+    r_y = int.from_bytes(signature[:32], "little") & ((1 << 255) - 1)
+    if r_y >= _PRIME or r_y in _SMALL_ORDER_Y:
+        return False
     try:
         crypto_sign_open(signature + message, public_key)
     except BadSignatureError:

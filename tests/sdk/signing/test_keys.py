@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hushdoc_small_order
 import pytest
 
 from hushdoc.errors import InputError, OutputExistsError, SignatureError
@@ -389,3 +390,37 @@ def test_other_files_are_no_keys(tmp_path: Path, load: Callable[[Path], object],
         assert caught.value.code == "BAD_KEY"
     with pytest.raises(InputError):
         load(tmp_path / "none.pem")
+
+
+@pytest.mark.parametrize("index", range(8))
+def test_a_first_half_of_small_order_is_no_signature(index: int) -> None:
+    """Its equation holds, and OpenSSL accepts it; only the holder of the key can make it."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    public = hushdoc_small_order.public_key()
+    assert keys.key_problem(public) is None
+    message = hushdoc_small_order.fitting((b"%d" % count for count in range(1000)), index)
+    made = hushdoc_small_order.signed(message, hushdoc_small_order.SMALL_ORDER[index])
+    Ed25519PublicKey.from_public_bytes(public).verify(made, message)
+    assert not keys.verifies(public, keys.ED25519, made, message)
+
+
+@pytest.mark.parametrize("r", hushdoc_small_order.NOT_CANONICAL)
+def test_another_spelling_of_small_order_is_no_signature_either(r: bytes) -> None:
+    public = hushdoc_small_order.public_key()
+    for count in range(16):
+        message = b"%d" % count
+        made = hushdoc_small_order.signed(message, r)
+        assert not keys.verifies(public, keys.ED25519, made, message)
+
+
+def test_small_order_is_refused_by_us_whatever_the_library_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A library that accepts everything is never asked."""
+    bindings = pytest.importorskip("nacl.bindings")
+    monkeypatch.setattr(bindings, "crypto_sign_open", lambda signed, public: b"")
+    public = hushdoc_small_order.public_key()
+    assert keys.verifies(public, keys.ED25519, (9).to_bytes(32, "little") + bytes(32), b"x")
+    for r in (*hushdoc_small_order.SMALL_ORDER, *hushdoc_small_order.NOT_CANONICAL):
+        assert not keys.verifies(public, keys.ED25519, r + bytes(32), b"x")
