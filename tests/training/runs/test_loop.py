@@ -156,6 +156,10 @@ def test_a_process_that_does_not_know_the_ledger_makes_no_claim(tmp_path: Path) 
     terms = Terms(declared=Declared(name="pages"), documents="d", title="t", ledger=ledger)
     run = PrivateRun.open(tmp_path / "run", PLAN, terms=terms)
     receipt = receipt_of(PLAN)
+    with pytest.raises(PrivacyError, match="has charged 0") as refused:
+        run.claim(receipt)
+    assert refused.value.code == "NOT_CHARGED"
+    run.charge(PLAN.steps)
     assert run.claim(receipt).protected_data[0].commitment is not None
     with pytest.raises(PrivacyError, match="first process"):
         replace(run, account=LedgerAccount()).claim(receipt)

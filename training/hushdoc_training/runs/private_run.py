@@ -231,6 +231,7 @@ class PrivateRun:
                 "would leave other runs out. Make the claim there."
             )
         self.plan.require_executed(receipt)
+        self._require_charged(receipt)
         if not self.views:
             self.keep_reads_of(PrivateView())
         view = self.views[-1]
@@ -246,6 +247,15 @@ class PrivateRun:
             ledger=self.account.statement(self.charges.charged),
             view=view,
         )
+
+    def _require_charged(self, receipt: Receipt) -> None:
+        """Refuses a claim of more steps than were charged, such as of a training beside the run."""
+        if receipt.steps > self.charges.charged:
+            raise PrivacyError(
+                f"{receipt.steps} steps were drawn, and the run in '{self.folder}' has charged "
+                f"{self.charges.charged}. Give the training or the fit this run's `charge`.",
+                code="NOT_CHARGED",
+            )
 
     @property
     def is_finished(self) -> bool:
