@@ -30,7 +30,7 @@ from hushdoc_training.privacy.records import Records
 from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.hashed import private_runs, private_tables, table_tasks
 from hushdoc_training.recipes.hashed.public_texts import PublicText
-from hushdoc_training.recipes.hashed.table_tasks import Clauses, TableTask, WholeTexts
+from hushdoc_training.recipes.hashed.table_tasks import Charge, Clauses, TableTask, WholeTexts
 from hushdoc_training.recipes.kie import private, training
 from hushdoc_training.recipes.kie.start import Start as KieStart
 from hushdoc_training.runs.private_run import PrivateRun
@@ -146,9 +146,12 @@ class _Careless:
 
     changed: dict[str, Any] = {}
 
-    def fit(self, plan: PrivacyPlan, public: PublicText, settings: Settings) -> PrivateTable:
+    def fit(
+        self, plan: PrivacyPlan, public: PublicText, settings: Settings, charge: Charge
+    ) -> PrivateTable:
+        charge(plan.steps)
         done: PrivateTable = super().fit(  # type: ignore[misc]
-            other(**self.changed), public, settings
+            other(**self.changed), public, settings, None
         )
         return done
 
@@ -164,7 +167,9 @@ class CarelessWholeTexts(_Careless, WholeTexts):
 class ClausesBySentence(Clauses):
     """Clips each sentence, and says so."""
 
-    def fit(self, plan: PrivacyPlan, public: PublicText, settings: Settings) -> PrivateTable:
+    def fit(
+        self, plan: PrivacyPlan, public: PublicText, settings: Settings, charge: Charge
+    ) -> PrivateTable:
         each = np.arange(len(self.corpus.labels) + 1)
         tags = self.corpus.names
         return private_fitting.fit_private(
@@ -180,7 +185,27 @@ class ClausesBySentence(Clauses):
             plan=plan,
             settings=settings,
             stream=SecretStream(),
+            charge=charge,
         )
+
+
+class ClausesUncharged(Clauses):
+    """Fits beside the run's account."""
+
+    def fit(
+        self, plan: PrivacyPlan, public: PublicText, settings: Settings, charge: Charge
+    ) -> PrivateTable:
+        return super().fit(plan, public, settings, lambda step: None)
+
+
+class BestOfTwo(Clauses):
+    """Fits twice, and releases the table that it likes better."""
+
+    def fit(
+        self, plan: PrivacyPlan, public: PublicText, settings: Settings, charge: Charge
+    ) -> PrivateTable:
+        both = [super(BestOfTwo, self).fit(plan, public, settings, charge) for _ in range(2)]
+        return max(both, key=lambda table: float(table.weights.max()))
 
 
 def clauses(kind: type[Clauses] = Clauses) -> Clauses:
@@ -246,6 +271,16 @@ def test_a_table_whose_stream_somebody_knows_gets_no_certificate(
 def test_sentences_are_not_certified_as_documents(tmp_path: Path) -> None:
     with refused("is sequence, the plan has document", tmp_path / "run"):
         protect(clauses(ClausesBySentence), tmp_path / "run")
+
+
+def test_a_table_whose_steps_nobody_charged_gets_no_certificate(tmp_path: Path) -> None:
+    with refused("3 steps were drawn, .* has charged 0", tmp_path / "run", "NOT_CHARGED"):
+        protect(clauses(ClausesUncharged), tmp_path / "run")
+
+
+def test_the_better_of_two_fits_of_one_run_gets_no_certificate(tmp_path: Path) -> None:
+    with refused("has charged step 3 of 3", tmp_path / "run", "NOT_RESERVED"):
+        protect(clauses(BestOfTwo), tmp_path / "run")
 
 
 def term_run(out: Path) -> Any:

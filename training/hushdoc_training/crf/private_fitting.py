@@ -16,7 +16,7 @@ and bit for bit, as if every draw had been made in its step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -173,14 +173,16 @@ def fit_private(
     plan: Plan,
     settings: Settings,
     stream: SecretStream,
+    charge: Callable[[int], None] | None = None,
 ) -> PrivateTable:
     """Returns a table trained by DP-SGD; arguments as of `chain.record_set`.
 
     The plan holds sampling, clipping and noise; sampling and noise come from the stream. Nothing is
-    certified of records whose unit nobody knows: give a `Grouping`.
+    certified of records whose unit nobody knows: give a `Grouping`. `charge` is called with the
+    number of steps before the first draw.
     """
     data = data_of(features, labels, sequences, records, start)
-    return Training(data, start, plan, settings, stream).run()
+    return Training(data, start, plan, settings, stream, charge=charge).run()
 
 
 def data_of(
@@ -203,11 +205,18 @@ class Training:
     """The state of one run: transitions, and rows that are read, in units of their scales."""
 
     def __init__(
-        self, data: RecordSet, start: Start, plan: Plan, settings: Settings, stream: SecretStream
+        self,
+        data: RecordSet,
+        start: Start,
+        plan: Plan,
+        settings: Settings,
+        stream: SecretStream,
+        *,
+        charge: Callable[[int], None] | None = None,
     ) -> None:
         """Begins at the start."""
         self._data, self._start, self._plan = data, start, plan
-        self._settings, self._stream = settings, stream
+        self._settings, self._stream, self._charge = settings, stream, charge
         self._meter = Meter(planned_steps=plan.steps, privacy_unit=data.unit)
         d = len(start.tags)
         self._scales = start.scales[data.rows][:, None]
@@ -269,6 +278,8 @@ class Training:
 
     def _take_steps(self) -> tuple[Floats, Floats]:
         """Returns how far the averaged iterates went, added up, and the mean's transitions."""
+        if self._charge is not None:
+            self._charge(self._plan.steps)
         rows, moves = np.zeros_like(self._went), np.zeros_like(self._moves)
         for step in range(self._plan.steps):
             self.step()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -24,6 +26,7 @@ def fit_private_linear(
     settings: Settings = LINEAR,
     weights: npt.NDArray[np.float32] | None = None,
     unit: str | None = None,
+    charge: Callable[[int], None] | None = None,
 ) -> PrivateTable:
     """Returns a multinomial logistic regression trained by DP-SGD, each item one record.
 
@@ -51,4 +54,5 @@ def fit_private_linear(
         plan=plan,
         settings=settings,
         stream=stream,
+        charge=charge,
     )

@@ -122,7 +122,18 @@ class PrivateRun:
         )
 
     def charge(self, step: int) -> None:
-        """Charges a step for good; its records may be drawn when this returns."""
+        """Charges a step for good; its records may be drawn when this returns.
+
+        Those before it that were not charged count as charged too. A PrivacyError refuses one that
+        is charged already, or not planned: a second training in the same run, say.
+        """
+        if not self.charges.charged < step <= self.plan.steps:
+            raise PrivacyError(
+                f"The run in '{self.folder}' has charged step {self.charges.charged} of "
+                f"{self.plan.steps}, and is asked for step {step}. A step is charged once, in "
+                "order; train once in a run, and start a new one in another folder.",
+                code="NOT_RESERVED",
+            )
         head = self.account.charge(step)  # before the folder: the ledger never holds less
         self.charges.charge(step, **({} if head is None else {"head": head}))
 

@@ -117,8 +117,7 @@ def protect_documents(
     asked: dict[str, Any] = {"mode": "dp-sgd", "task": task.title, **training}
     run = PrivateRun.open(out, plan, settings=asked, terms=terms)
     run.keep_reads_of(view or PrivateView())
-    run.charge(plan.steps)
-    table = task.fit(plan, public, settings)
+    table = task.fit(plan, public, settings, run.charge)
     claim = found.added_to(run.claim(table.receipt))
     claim = duplicates.said_in(claim) if grouped else claim
     made = TableCheckpoint(

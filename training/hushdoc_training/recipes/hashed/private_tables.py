@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -99,6 +99,7 @@ def fit_documents(
     public: Features,
     settings: Settings,
     unseen_scale: float,
+    charge: Callable[[int], None] | None = None,
 ) -> PrivateTable:
     """Returns a table trained by DP-SGD with a document as one record; see `train_documents`."""
     require_documents(plan)
@@ -115,6 +116,7 @@ def fit_documents(
         plan=plan,
         settings=settings,
         stream=SecretStream(),
+        charge=charge,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -21,6 +21,9 @@ from hushdoc_training.randomness.secret_stream import SecretStream
 from hushdoc_training.recipes.hashed import canary_corpora, classifier, private_tables
 from hushdoc_training.recipes.hashed.public_texts import PublicText
 from hushdoc_training.table_checkpoint import TableCheckpoint
+
+Charge = Callable[[int], None]
+"""Charges steps for good, up to the one of this number."""
 
 
 class TableTask(Protocol):
@@ -44,8 +47,10 @@ class TableTask(Protocol):
     def started_from(self) -> Claim | None:
         """The claim of the released table that training goes on from, if there is one."""
 
-    def fit(self, plan: PrivacyPlan, public: PublicText, settings: Settings) -> PrivateTable:
-        """Trains by DP-SGD with a document as one record."""
+    def fit(
+        self, plan: PrivacyPlan, public: PublicText, settings: Settings, charge: Charge
+    ) -> PrivateTable:
+        """Trains by DP-SGD with a document as one record, its steps charged before the first."""
 
     def scales(self, public: PublicText) -> Floats:
         """Returns the scale of each row."""
@@ -89,8 +94,10 @@ class Clauses:
         """None: training begins anew."""
         return None
 
-    def fit(self, plan: PrivacyPlan, public: PublicText, settings: Settings) -> PrivateTable:
-        """Trains by DP-SGD with a document as one record."""
+    def fit(
+        self, plan: PrivacyPlan, public: PublicText, settings: Settings, charge: Charge
+    ) -> PrivateTable:
+        """Trains by DP-SGD with a document as one record, its steps charged before the first."""
         return private_tables.fit_documents(
             self.corpus,
             self.scheme,
@@ -98,6 +105,7 @@ class Clauses:
             public=public.features,
             settings=settings,
             unseen_scale=public.unseen_scale,
+            charge=charge,
         )
 
     def scales(self, public: PublicText) -> Floats:
@@ -160,8 +168,10 @@ class WholeTexts:
         """The claim of the released table that training goes on from, if there is one."""
         return None if self.released is None else self.released.claim
 
-    def fit(self, plan: PrivacyPlan, public: PublicText, settings: Settings) -> PrivateTable:
-        """Trains by DP-SGD with a document as one record."""
+    def fit(
+        self, plan: PrivacyPlan, public: PublicText, settings: Settings, charge: Charge
+    ) -> PrivateTable:
+        """Trains by DP-SGD with a document as one record, its steps charged before the first."""
         table = private_linear.fit_private_linear(
             whole_texts.whole(self.corpus.features(self.scheme), self.corpus),
             whole_texts.classes(self.corpus),
@@ -172,6 +182,7 @@ class WholeTexts:
             settings=settings,
             weights=None if self.released is None else self.released.weights,
             unit=self.corpus.unit,
+            charge=charge,
         )
         return replace(table, transitions=self.transitions().astype(np.float32))
 
