@@ -27,6 +27,9 @@ def train(*arguments: object) -> int:
         (["--steps", "0"], "steps"),
         (["--epsilon", "3", "--public"], "not allowed with"),
         (["--privacy-unit", "word"], "invalid choice"),
+        (["--noisy-loss", "0"], "--noisy-loss"),
+        (["--noisy-loss", "3", "--public"], "--noisy-loss"),
+        (["--data", "forms", "--documents", "3"], "depends on the others"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(

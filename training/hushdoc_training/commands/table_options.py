@@ -12,6 +12,7 @@ from pathlib import Path
 from hushdoc.commands.parsing import CommandParser
 from hushdoc.errors import OutputExistsError
 from hushdoc_training.commands.training_options import (
+    FIRST_DOCUMENTS,
     add_audit,
     add_budget,
     add_choice,
@@ -213,6 +214,9 @@ def check_clauses(options: argparse.Namespace) -> None:
         options.refuse_usage(f"--clusters can't be combined with --mode {options.mode}")
     if options.mode == "term-dp" and options.level == "token":
         options.refuse_usage("--mode term-dp needs sentences: many rows see a tag")
+    invented = options.data.startswith("invented:")
+    if options.documents is not None and options.mode == "dp-sgd" and not invented:
+        options.refuse_usage(FIRST_DOCUMENTS)
     if options.iterations is not None and options.iterations < 1:
         options.refuse_usage(f"--iterations is {options.iterations}; it must be at least 1")
     scaled = options.mode == "dp-sgd" or options.algorithm == "batch"

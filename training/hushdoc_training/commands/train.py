@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hushdoc.errors import MissingExtraError
 from hushdoc_training.commands import classifier, clauses, kie_data
 from hushdoc_training.commands.training_options import (
+    FIRST_DOCUMENTS,
     add_audit,
     add_budget,
     add_choice,
@@ -240,6 +241,9 @@ def run(options: argparse.Namespace) -> int:
             raise MissingExtraError(package, "training")
     if options.images and options.start in ("minilm", "small"):
         options.refuse_usage(f"--images needs a LayoutLMv3; --start {options.start} is none")
+    public = options.public or options.not_private or options.data.startswith("invented:")
+    if options.documents is not None and not public:
+        options.refuse_usage(FIRST_DOCUMENTS)
     if options.audit and (options.public or options.not_private):
         options.refuse_usage("--audit is of private training; leave --public or --not-private")
     bound = options.noisy_loss

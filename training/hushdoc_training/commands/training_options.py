@@ -41,6 +41,13 @@ PRIVATE_DOCUMENTS = "private documents"
 """What a certificate calls documents that nobody has named: a folder's name may tell of them."""
 
 
+FIRST_DOCUMENTS = (
+    "--documents takes the first N, and which those are depends on the others: one document more "
+    "would push another one out; give data that hold all that is to be protected, and nothing else"
+)
+"""Why a run that protects documents reads all of them."""
+
+
 def add_name(group: argparse._ArgumentGroup) -> None:
     """Adds --name."""
     group.add_argument(
