@@ -43,10 +43,16 @@ def register(subcommands: Subcommands) -> None:
         help="explain what an artifact's certificate guarantees, and what it does not",
         description="Explains what an artifact's certificate guarantees, to whom, on what that "
         "rests, and what it does not protect. It checks the signature only with --trust, and no "
-        "files; `hushdoc verify` checks both.",
+        "files; `hushdoc verify` checks both. The numbers of whom nobody knows are recomputed only "
+        "with --recompute.",
     )
     artifact_argument(inspect)
     certificates.trust_option(inspect)
+    inspect.add_argument(
+        "--recompute",
+        action="store_true",
+        help="recompute the numbers although no trusted key signed them, which may take seconds",
+    )
     _output_options(inspect)
     inspect.set_defaults(run=run_inspect)
 
@@ -73,6 +79,7 @@ def _output_options(parser: CommandParser) -> None:
 def run_inspect(options: argparse.Namespace) -> int:
     """Explains a certificate and returns 0, or 4 where a given trust store does not trust it."""
     seen = certificates.inspected(options.artifact, options.trust)
+    recomputes = options.recompute or bool(seen.signers)
     if options.html is not None:
         _write_page(
             options.html,
@@ -81,12 +88,13 @@ def run_inspect(options: argparse.Namespace) -> int:
             seen.subjects,
             signers=seen.signers,
             audits=seen.audits,
+            recompute="fast" if recomputes else None,
             payload_sha256=seen.payload_sha256,
         )
     if options.json:
-        _print_json(_as_json(seen))
+        _print_json(_as_json(seen, recomputes=recomputes))
     else:
-        _print_inspected(seen)
+        _print_inspected(seen, recomputes=recomputes)
         if options.html is not None:
             print(f"\nPage written: {printable(options.html)}")
     return 0 if seen.problem is None else seen.problem.exit_code
@@ -123,8 +131,9 @@ def run_verify(options: argparse.Namespace) -> int:
     return 0 if report.passed else 5
 
 
-def _as_json(seen: Inspected) -> dict[str, Any]:
+def _as_json(seen: Inspected, *, recomputes: bool) -> dict[str, Any]:
     problem = seen.problem
+    found = [asdict(item) for item in seen.certificate.recompute()] if recomputes else None
     return {
         "signature": {
             "checked": seen.signers is not None,
@@ -134,7 +143,8 @@ def _as_json(seen: Inspected) -> dict[str, Any]:
         },
         "filesChecked": False,
         "payloadSha256": seen.payload_sha256,
-        "recomputed": [asdict(item) for item in seen.certificate.recompute()],
+        "recomputed": found,
+        "notRecomputed": None if recomputes else _why_not_recomputed(seen),
         "subjects": [asdict(subject) for subject in seen.subjects],
         "certificate": seen.certificate.to_dict(),
         "audits": [item.to_dict() for item in seen.audits],
@@ -142,21 +152,37 @@ def _as_json(seen: Inspected) -> dict[str, Any]:
     }
 
 
-def _print_inspected(seen: Inspected) -> None:
+def _why_not_recomputed(seen: Inspected) -> str:
+    """Why the numbers of a certificate were not recomputed, and how they are."""
+    unknown = "no trust store was given" if seen.signers is None else "no trusted key signed it"
+    return (
+        f"Not recomputed: {unknown}, and whoever wrote it decides how much work that is. Name a "
+        "trust store with --trust, or ask for it with --recompute."
+    )
+
+
+def _print_inspected(seen: Inspected, *, recomputes: bool) -> None:
     certificates.print_signature(seen)
     print(f"SHA-256 of the signed statement: {seen.payload_sha256}\n")
     print(certificates.wrapped(explain(seen.certificate)))
     certificates.print_audits(seen.audits, seen.untrusted_audits)
     print("RECOMPUTED FROM THE TRANSCRIPTS")
-    findings = seen.certificate.recompute()
+    if recomputes:
+        _print_recomputed(seen.certificate)
+    else:
+        print(certificates.wrapped(f"  - {_why_not_recomputed(seen)}"))
+    print("\nSIGNED FILES")
+    for subject in seen.subjects:
+        print(f"  {subject.sha256}  {subject.size:>12}  {subject.name}")
+
+
+def _print_recomputed(certificate: Certificate) -> None:
+    findings = certificate.recompute()
     for item in findings:
         verdict = "reproduced" if item.code is None else f"NOT REPRODUCED ({item.code})"
         print(f"  - guarantee {item.index}: {verdict}: {printable(item.message)}.")
     if not findings:
         print("  - nothing: no guarantee of differential privacy is claimed.")
-    print("\nSIGNED FILES")
-    for subject in seen.subjects:
-        print(f"  {subject.sha256}  {subject.size:>12}  {subject.name}")
 
 
 def _print_report(report: VerificationReport) -> None:

@@ -39,13 +39,14 @@ def certificate_page(
     *,
     signers: Sequence[TrustedKey] | None = None,
     audits: Sequence[AuditReport] = (),
-    recompute: str = "fast",
+    recompute: str | None = "fast",
     payload_sha256: str | None = None,
 ) -> str:
     """Returns the page as HTML.
 
     A `report` of None: the artifact was not checked; `signers` of None: signatures were not. Those
-    of a report take precedence. `recompute` is one of `recompute.RECOMPUTE_MODES`.
+    of a report take precedence. `recompute` is one of `recompute.RECOMPUTE_MODES`, or None where
+    the numbers are not recomputed.
     """
     if report is not None:
         signers = report.signers
@@ -112,7 +113,7 @@ def _verdicts(
     certificate: Certificate,
     report: VerificationReport | None,
     signers: Sequence[TrustedKey] | None,
-    recompute: str,
+    recompute: str | None,
 ) -> str:
     found = [_signature(signers), _policy(report)]
     if report is None or not report.files_checked:
@@ -152,7 +153,14 @@ def _policy(report: VerificationReport | None) -> str:
     return banner("good", f"Accepted: all {len(report.policy.rules)} rules of the policy passed")
 
 
-def _recomputed(certificate: Certificate, mode: str) -> str:
+def _recomputed(certificate: Certificate, mode: str | None) -> str:
+    if mode is None:
+        return banner(
+            "warn",
+            "The numbers were not recomputed",
+            "No trusted key signed them, and whoever wrote them decides how much work that is. "
+            "Run hushdoc inspect with --trust or --recompute.",
+        )
     findings = certificate.recompute(mode)
     if not findings:
         return ""

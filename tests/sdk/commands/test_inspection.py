@@ -11,6 +11,7 @@ import pytest
 from hushdoc_command_runs import LIMITS
 
 from hushdoc.__main__ import main
+from hushdoc.certificate import certificate
 
 
 def run(*arguments: str | Path) -> int:
@@ -30,17 +31,24 @@ def test_inspecting_says_loudly_that_nothing_was_checked(
     assert max(len(line) for line in shown.splitlines()) <= 110
     assert "Files were not checked" in shown
     assert "NOT GUARANTEED" in shown
-    assert "guarantee 0: reproduced" in shown
+    assert "Not recomputed: no trust store was given" in " ".join(shown.split())
+    assert "guarantee 0" not in shown
+    assert run("inspect", sealed, "--recompute") == 0
+    assert "guarantee 0: reproduced" in capsys.readouterr().out
 
 
 def test_inspecting_with_a_trust_store(
     other_key: Any, sealed: Path, trust: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("inspect", sealed, "--trust", trust) == 0
-    assert capsys.readouterr().out.startswith("Signed by key 0")
+    shown = capsys.readouterr().out
+    assert shown.startswith("Signed by key 0")
+    assert "guarantee 0: reproduced" in shown
     trust.write_bytes(build.trust(other_key).to_json())
     assert run("inspect", sealed, "--trust", trust) == 4
-    assert "SIGNATURE NOT TRUSTED (NO_TRUSTED_SIGNATURE)" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "SIGNATURE NOT TRUSTED (NO_TRUSTED_SIGNATURE)" in shown
+    assert "Not recomputed: no trusted key signed it" in " ".join(shown.split())
     trust.write_bytes(b"{}")
     assert run("inspect", sealed, "--trust", trust) == 3
 
@@ -50,8 +58,28 @@ def test_a_false_claim_is_shown_as_such(
 ) -> None:
     false = build.certify(build.guarantee(epsilon=1.0, profile=()))
     build.seal_anything(tmp_path / "a", key, certified=false)
-    assert run("inspect", tmp_path / "a") == 0
+    assert run("inspect", tmp_path / "a", "--recompute") == 0
     assert "NOT REPRODUCED (EPSILON_NOT_REPRODUCED)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("way", [(), ("--json",), ("--html", "page.html")])
+def test_an_unknown_key_makes_nobody_work(
+    sealed: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: tuple[str, ...]
+) -> None:
+    """However a certificate is looked at, its numbers are recomputed only when asked."""
+    asked: list[str] = []
+    honest = certificate.reproduce
+
+    def reproduce(*given: Any, **options: Any) -> Any:
+        asked.append("a certificate")
+        return honest(*given, **options)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(certificate, "reproduce", reproduce)
+    assert run("inspect", sealed, *way) == 0
+    assert asked == []
+    assert run("inspect", sealed, "--recompute", *way) == 0
+    assert asked
 
 
 def test_inspecting_as_json(sealed: Path, trust: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,8 +88,13 @@ def test_inspecting_as_json(sealed: Path, trust: Path, capsys: pytest.CaptureFix
     assert found["signature"]["trusted"] is True
     assert found["filesChecked"] is False
     assert found["certificate"]["guarantees"][0]["unit"] == "document"
+    assert found["recomputed"][0]["code"] is None
+    assert found["notRecomputed"] is None
     assert run("inspect", sealed, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["signature"]["checked"] is False
+    found = json.loads(capsys.readouterr().out)
+    assert found["signature"]["checked"] is False
+    assert found["recomputed"] is None
+    assert found["notRecomputed"].startswith("Not recomputed: ")
 
 
 def test_pages_are_written(sealed: Path, trust: Path, tmp_path: Path) -> None:
