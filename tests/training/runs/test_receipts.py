@@ -12,6 +12,7 @@ from hushdoc.accounting import gdp, pld
 from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled, Sequence
 from hushdoc.certificate.claim import Claim
 from hushdoc.certificate.recompute import reproduce
+from hushdoc.errors import PrivacyError
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
 from hushdoc_training.receipt import NOISE_DISTRIBUTIONS
@@ -70,6 +71,14 @@ def test_with_a_ledger_every_run_is_inside_epsilon(ledger: Ledger) -> None:
     for mode in ("fast", "exact"):
         (found,) = reproduce(again, mode=mode)
         assert found.code is None, found.message
+
+
+def test_a_ledger_that_does_not_count_the_run_gives_no_claim(tmp_path: Path) -> None:
+    other = Ledger.create(tmp_path / "other", data="forms", epsilon=8, delta=1e-5)
+    other.reserve("tried", title="", step=EARLIER, steps=30, claim="c", documents="d")
+    with pytest.raises(PrivacyError, match="counts no run of") as refused:
+        claim_by(PLAN, "forms", ledger=other.statement("d"))
+    assert refused.value.code == "NOT_IN_LEDGER"
 
 
 @pytest.mark.parametrize(
