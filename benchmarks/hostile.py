@@ -45,6 +45,9 @@ CHUNK = 250
 HANG_SECONDS = 60.0
 """No progress for so long (wall time, as a reader may wait for something) is a hang."""
 
+MOST_JUDGE_SECONDS = 900.0
+"""The same for judges: the exact accountant takes its time, and is no reader."""
+
 MOST_BYTES = 4 * 2**30
 """What a process may hold above what it began with; asking for more fails with MemoryError."""
 
@@ -131,9 +134,12 @@ class Work:
     def lose(self, job: Job, place: int, code: int) -> None:
         """Notes the input with which a process ended, and asks for the rest of its job."""
         hung = code == -signal.SIGKILL
-        why = f"no answer in {HANG_SECONDS:g} s" if hung else f"the process ended with {code}"
+        why = "no answer in time" if hung else f"the process ended with {code}"
         with self._lock:
-            self.found.lose(job.name, job.numbers[place], why, HANG_SECONDS if hung else 0.0)
+            if job.judged:
+                self.found.false_accepts.append(f"{job.name} {job.numbers[place]}: judge: {why}")
+            else:
+                self.found.lose(job.name, job.numbers[place], why, HANG_SECONDS if hung else 0.0)
             for numbers in (job.numbers[:place], job.numbers[place + 1 :]):
                 if numbers:
                     self._more(Job(name=job.name, numbers=numbers, judged=job.judged))
@@ -203,7 +209,7 @@ def _serve(scratch: Path, work_list: Work, seed: int) -> None:
         while (job := work_list.next()) is not None:
             process.stdin.write(job.to_json() + "\n")
             process.stdin.flush()
-            done = _guard(process, scratch)
+            done = _guard(process, scratch, MOST_JUDGE_SECONDS if job.judged else HANG_SECONDS)
             line = process.stdout.readline()
             done.set()
             if not line:
@@ -213,7 +219,7 @@ def _serve(scratch: Path, work_list: Work, seed: int) -> None:
         process.stdin.close()
 
 
-def _guard(process: subprocess.Popen[str], scratch: Path) -> threading.Event:
+def _guard(process: subprocess.Popen[str], scratch: Path, most: float) -> threading.Event:
     """Kills the process where nothing moves until the event is set."""
     done = threading.Event()
 
@@ -223,7 +229,7 @@ def _guard(process: subprocess.Popen[str], scratch: Path) -> threading.Event:
             now = _progress(scratch)
             if now != last:
                 last, since = now, time.monotonic()
-            elif time.monotonic() - since > HANG_SECONDS:
+            elif time.monotonic() - since > most:
                 process.kill()
                 return
 
