@@ -30,13 +30,10 @@ import unicodedata
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-
-from hushdoc.certificate.claim import Claim
 
 Item = TypeVar("Item")
 
@@ -103,16 +100,14 @@ def distinct(
     return [items[place] for place in kept]
 
 
-def said_in(claim: Claim) -> Claim:
-    """Returns the claim of a training that read one document of each key, saying so."""
-    return replace(
-        claim,
-        guarantees=tuple(
-            replace(made, unit_definition=f"{made.unit_definition}; {UNIT}")
-            for made in claim.guarantees
-        ),
-        caveats=(*claim.caveats, CAVEAT),
-    )
+def defined(unit: str) -> str:
+    """Returns what one unit is where one document of each key was read.
+
+    Example:
+        >>> defined("one document")
+        'one document; documents with the same words, in whatever order, count as one'
+    """
+    return f"{unit}; {UNIT}"
 
 
 def near_copies(documents: Sequence[Sequence[str]]) -> int:

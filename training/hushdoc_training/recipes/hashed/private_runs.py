@@ -25,6 +25,7 @@ from hushdoc_training.crf.corpus import Corpus
 from hushdoc_training.crf.private_fitting import Settings
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.private_view import PrivateView
 from hushdoc_training.receipt import DIFFERENCE
 from hushdoc_training.recipes.hashed import private_audits, private_tables
@@ -98,7 +99,10 @@ def protect_documents(
         name=name,
         public_data=public.data,
         hyperparameter_tuning=hyperparameter_tuning,
-        unit_definition=unit_definition,
+        unit_definition=duplicates.defined(unit_definition or UNIT_DEFINITIONS["document"])
+        if grouped
+        else unit_definition,
+        caveats=(duplicates.CAVEAT,) if grouped else (),
         training=training,
         labels_from_documents=task.corpus.names_from_documents,
         releases=private_tables.RELEASES,
@@ -119,7 +123,6 @@ def protect_documents(
     run.keep_reads_of(view or PrivateView())
     table = task.fit(plan, public, settings, run.charge)
     claim = found.added_to(run.claim(table.receipt))
-    claim = duplicates.said_in(claim) if grouped else claim
     made = TableCheckpoint(
         weights=table.weights,
         transitions=table.transitions,

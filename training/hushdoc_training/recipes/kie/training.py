@@ -24,6 +24,7 @@ from hushdoc_training import checkpoint, duplicates, metrics
 from hushdoc_training.ledger.ledger import Ledger
 from hushdoc_training.privacy import trial
 from hushdoc_training.privacy.plan import PrivacyPlan
+from hushdoc_training.privacy.records import UNIT_DEFINITIONS
 from hushdoc_training.private_view import PrivateView
 from hushdoc_training.recipes.kie import audits
 from hushdoc_training.recipes.kie.audits import Audited
@@ -175,6 +176,10 @@ def train_private(
         training=claimed_settings,
         hyperparameter_tuning=hyperparameter_tuning,
         labels_from_documents=start.labels.taken_from_documents,
+        unit_definition=duplicates.defined(UNIT_DEFINITIONS[plan.privacy_unit])
+        if grouped
+        else None,
+        caveats=(duplicates.CAVEAT,) if grouped else (),
     )
     terms = Terms(
         declared=declared,
@@ -244,8 +249,7 @@ def train_private(
             assumes=details.assumes,
         )
         claim = claim if found is None else found.added_to(claim)
-        told = duplicates.said_in(claim) if grouped else claim
-        run.finish(lambda folder: _save(folder, start, told))
+        run.finish(lambda folder: _save(folder, start, claim))
     return Outcome(charged=training.charged, interrupted=not finished)
 
 
