@@ -134,6 +134,7 @@ def test_names_of_labels_that_were_taken_from_private_documents_are_refused(
     for made in (forms_shape(tmp_path / "forms"), table_shape(tmp_path / "mail")):
         assert SECRET in str(made[2])
         assert is_refused(build, key, made[3])
+        assert not made[3].guarantees[0].covers_all_private_accesses
 
 
 def test_whether_training_starts_does_not_tell_how_many_documents_there_are(

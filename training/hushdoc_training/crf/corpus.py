@@ -175,7 +175,8 @@ def split(
 ) -> tuple[list[Labelled], list[Labelled]]:
     """Returns items to train on and items to test on; a group is never on both sides.
 
-    The share `held_out` counts groups, at least one where there are two; `seed` is no secret.
+    The share `held_out` counts groups, at least one where there are two; `seed` is no secret. Which
+    groups are tested depends on all of them, so this is not for documents that are protected.
 
     Example:
         >>> split("abcd", [1, 1, 2, 3], held_out=0.3)

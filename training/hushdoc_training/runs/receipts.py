@@ -333,7 +333,7 @@ def _guarantee(
         unit_definition=declared.unit_definition or UNIT_DEFINITIONS[found.unit],
         adjacency=found.adjacency,
         composition=claim_words.composition(found, ledger),
-        covers_all_private_accesses=True,
+        covers_all_private_accesses=not declared.labels_from_documents,
         sampling_as_implemented=found.sampling,
         hyperparameter_tuning=tuning,
         rng="csprng",
