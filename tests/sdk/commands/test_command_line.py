@@ -46,7 +46,7 @@ NEEDED = {
     "train kie --data invented:form --out run": "training",
     "train clauses --data invented:contract --documents 9 --out run": "crf",
     "train classifier --data invented:form --documents 9 --out run": "crf",
-    "audit witness train kie": "training",
+    "audit witness train kie": "crf",
     "export . --out model --key key": "export",
     "export minilm --out model --key key": "export",
     "keygen --out key": "keys",

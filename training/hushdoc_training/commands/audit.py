@@ -54,7 +54,7 @@ def run_witness(options: argparse.Namespace) -> int:
     """Prints what was expected and seen; returns 0, or 5 where something differs."""
     for package in ("torch", "transformers", "opacus"):
         if find_spec(package) is None:
-            raise MissingExtraError(package, "training")
+            raise MissingExtraError(package, "crf")
     if not options.command:
         options.refuse_usage("a training command is missing, such as `train kie --start MODEL`")
     from hushdoc_training.witness.witness import witness
