@@ -43,8 +43,8 @@ or from beside the artifact.
 **Keys.** `--key` is a private signing key in PEM everywhere, and `--public-key` a public key.
 
 **Output.** Control, bidirectional and other invisible characters are printed escaped, whatever
-name, label or text holds them, and an error is one line. `--json` escapes them as JSON does; `--csv` into
-a file or pipe keeps them.
+name, label or text holds them, and an error is one line. `--json` escapes them as JSON does;
+`--csv` into a file or pipe keeps them.
 """
 
 
