@@ -50,5 +50,5 @@ def public_start(folder: Path) -> Path:
 
 def kie(start: Path, *further: str) -> tuple[str, ...]:
     """Returns a command that trains a tiny model in a few steps."""
-    few = ("--steps", "3", "--expected-records", "2", "--sampling-rate", "0.3", "--quiet")
+    few = ("--steps", "2", "--expected-records", "2", "--sampling-rate", "0.3", "--quiet")
     return ("train", "kie", "--start", str(start), *few, *further)

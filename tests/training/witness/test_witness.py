@@ -50,9 +50,8 @@ def test_coins_that_do_not_follow_the_operating_system_are_seen(
     monkeypatch.setattr(
         "hushdoc_training.privacy.engine.poisson_sample", lambda count, rate, stream: [0, 2]
     )
-    assert "a coin at most 0.0003 below the sampling rate" in differing(
-        witness(hushdoc_witnessed.kie(start))
-    )
+    found = witness(hushdoc_witnessed.kie(start, "--steps", "1"))
+    assert "a coin at most 0.0003 below the sampling rate" in differing(found)
 
 
 @pytest.mark.slow
