@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from metered import claim_by
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from metered import claim_by, receipt_of
 from private_simulator import small_model, training
 
-from hushdoc.accounting import gdp, pld
+from hushdoc.accounting import gdp, pld, rdp
 from hushdoc.accounting.mechanism import Composed, Gaussian, PoissonSampled, Sequence
 from hushdoc.certificate.claim import Claim
 from hushdoc.certificate.recompute import reproduce
@@ -142,3 +145,31 @@ def test_the_certificate_says_which_noise_was_drawn(distribution: str) -> None:
     assert guarantee.floating_point == NOISE_DISTRIBUTIONS[distribution]
     assert claim.transcripts == {"training": plan.mechanism()}
     assert made._lattice.width * made._lattice.step > plan.noise_multiplier * plan.clipping_norm
+
+
+@given(
+    multiplier=st.floats(0.5, 20.0),
+    rate=st.floats(0.001, 1.0),
+    steps=st.integers(1, 40),
+    lost=st.integers(0, 39),
+)
+@settings(max_examples=25, deadline=None)
+def test_epsilon_is_what_the_receipt_of_the_run_gives(
+    multiplier: float, rate: float, steps: int, lost: int
+) -> None:
+    plan = replace(PLAN, epsilon=1e9, accountant="rdp", steps=steps)
+    receipt = receipt_of(plan, multiplier=multiplier, rate=rate, taken=max(1, steps - lost))
+    claim = receipts.claim(receipt, Declared(name="forms"), delta=1e-5, accountant="rdp")
+    step = PoissonSampled(
+        sampling_rate=rate, event=Gaussian(noise_multiplier=receipt.noise_multiplier)
+    )
+    assert claim.transcripts == {"training": Composed(event=step, count=steps)}
+    assert claim.guarantees[0].epsilon == rdp.epsilon(Composed(event=step, count=steps), 1e-5)
+    if abs(multiplier - PLAN.noise_multiplier) > 1e-6:
+        with pytest.raises(PrivacyError, match="that was executed is"):
+            plan.require_executed(receipt)
+
+
+def test_a_plan_is_no_receipt() -> None:
+    with pytest.raises(TypeError, match="expected a Receipt of what ran"):
+        receipts.claim(PLAN, Declared(name="forms"), delta=1e-5)  # type: ignore[arg-type]
