@@ -161,7 +161,7 @@ def _privacy_options(parser: CommandParser) -> None:
     )
     add_number(mode, "--epsilon", "E", 8.0, "privacy budget")
     add_budget(parser, group, steps=200, clipping_norm=0.1, expected_records=32)
-    add_audit(parser, group, default=False, costs="it takes minutes")
+    add_audit(parser, group, default=False, costs="with MiniLM it takes 2 minutes")
     add_number(group, "--sampling-rate", "Q", 0.2, "probability of each record to be in a step")
     add_choice(
         group,

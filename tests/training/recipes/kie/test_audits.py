@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import torch
 from hushdoc_witnessed import public_start
 from kie_training import train_private
 
-from hushdoc.errors import PrivacyError
+from hushdoc.errors import InputError, PrivacyError
 from hushdoc.labels import LabelledDocument, LabelSet, Span
+from hushdoc.runtime.images import ImagePreprocessing
 from hushdoc_training import audited_claims
 from hushdoc_training.audit import first_order
 from hushdoc_training.checkpoint import Checkpoint
@@ -105,6 +107,15 @@ def test_the_twin_trains_a_copy(start: Start) -> None:
     assert all(value.equal(before[name]) for name, value in start.model.state_dict().items())
 
 
+def test_models_that_read_images_are_not_audited(start: Start) -> None:
+    settings = ImagePreprocessing(
+        height=32, width=32, resample="bilinear", mean=(0.5,) * 3, std=(0.5,) * 3
+    )
+    seeing = replace(start, preprocessing=replace(start.preprocessing, image=settings))
+    with pytest.raises(InputError, match="reads images of pages"):
+        audits.audit(seeing, PLAN, lambda *_: None, device=torch.device("cpu"))
+
+
 def test_first_order_scores_are_the_coefficients_of_the_move() -> None:
     """With fewer canaries than parameters each one's share in the move can be told."""
     torch.manual_seed(0)
@@ -151,3 +162,27 @@ def test_audits_of_the_small_model_pass_and_refute(
     else:
         with pytest.raises(PrivacyError, match="shows an epsilon"):
             run()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize(
+    ("architecture", "unit"), [("layoutlm", "sequence"), ("layoutlmv3", "document")]
+)
+def test_other_models_and_units_are_refuted_without_noise(
+    tmp_path: Path,
+    publish: Callable[..., Path],
+    with_noise: Callable[[float], None],
+    architecture: str,
+    unit: str,
+) -> None:
+    sizes = {"coordinate_size": 8, "shape_size": 8, "input_size": 32, "patch_size": 16}
+    folder = publish(architecture, **(sizes if architecture == "layoutlmv3" else {}))
+    begin = start_from(str(folder), LABELS, max_tokens=24)
+    plan = PrivacyPlan.calibrated(
+        epsilon=8, sampling_rate=1.0, steps=6, expected_records=6, privacy_unit=unit
+    )
+    documents = audits._forms(begin, 6, 4, seed=3)
+    with_noise(0.0)
+    with pytest.raises(PrivacyError, match="attacked claims"):
+        train_private(begin, documents, tmp_path / "run", plan=plan, audited=True)

@@ -9,7 +9,6 @@ what it claims, before a protected document is read and a step is charged.
 from __future__ import annotations
 
 import copy
-import io
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from torch.nn import functional
 
 from hushdoc.certificate.claim import Claim
 from hushdoc.document.document import Document
+from hushdoc.errors import InputError
 from hushdoc.labels import LabelledDocument, LabelSet, Span
 from hushdoc_training import audited_claims
 from hushdoc_training.audit import first_order, twins
@@ -74,7 +74,15 @@ def audit(
     *,
     device: torch.device,
 ) -> Audited:
-    """Returns what the recipe gives away of canaries; the start's model stays as it is."""
+    """Returns what the recipe gives away of canaries; the start's model stays as it is.
+
+    A model that reads images is an InputError: a thousand canaries of a page each are no small run.
+    """
+    if start.preprocessing.image is not None:
+        raise InputError(
+            "The model reads images of pages, and the audit is of models that read words and boxes "
+            "alone. Train without images, or leave the audit out."
+        )
     twin = twins.twin_of(plan, most_steps=STEPS)
     made = _forms(start, CANARIES, WORDS, seed=1)
     filling = _forms(start, LONG, LONG_WINDOWS * start.preprocessing.max_tokens, seed=2)
@@ -133,9 +141,8 @@ def _forms(start: Start, count: int, length: int, *, seed: int) -> list[Labelled
     """
     draws = np.random.default_rng(seed)
     words = _words(start.tokenizer_json)
-    image = None if start.preprocessing.image is None else _white_page()
     return [
-        _form(f"canary-{seed}-{number}", words, length, start.labels, draws, image)
+        _form(f"canary-{seed}-{number}", words, length, start.labels, draws)
         for number in range(count)
     ]
 
@@ -146,7 +153,6 @@ def _form(
     length: int,
     labels: LabelSet,
     draws: np.random.Generator,
-    image: bytes | None,
 ) -> LabelledDocument:
     corners = np.sort(draws.integers(0, 1001, (length, 2, 2)), axis=1).reshape(length, 4)
     document = Document.from_words(
@@ -155,7 +161,6 @@ def _form(
         width=1000,
         height=1000,
         id=name,
-        image=image,
     )
     chosen = draws.integers(0, len(labels.fields) + 1, length).tolist()
     spans = tuple(
@@ -172,11 +177,3 @@ def _words(tokenizer_json: str) -> list[str]:
     stripped = (token.lstrip("\u0120\u2581") for token in known)
     found = [token for token in stripped if token.isascii() and token.isalpha()]
     return found or ["page"]
-
-
-def _white_page() -> bytes:
-    from PIL import Image
-
-    content = io.BytesIO()
-    Image.new("RGB", (32, 32), "white").save(content, "PNG")
-    return content.getvalue()
