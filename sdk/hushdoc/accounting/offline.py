@@ -18,6 +18,9 @@ _INTERVAL = 1e-4
 _MOST_STEPS = 100_000
 """Beyond it the library's composition is slow."""
 
+_LEAST_NOISE = 0.1
+"""Below it the library's grid has millions of points, and takes half a minute and more."""
+
 
 def epsilon(
     mechanism: Mechanism,
@@ -47,7 +50,10 @@ def epsilon(
     for accountant, norm in ((by_pld, 1.0), (by_rdp, 2.0 if replaced else 1.0)):
         event = _translated(mechanism, dp_event, norm)
         if event is not None and accountant.supports(event):
-            return float(accountant.compose(event).get_epsilon(delta))
+            try:
+                return float(accountant.compose(event).get_epsilon(delta))
+            except (ArithmeticError, ValueError):
+                return None  # settings that the library can't compute, so it can't confirm them
     return None
 
 
@@ -55,6 +61,8 @@ def _translated(event: Mechanism, library: Any, norm: float) -> Any:
     """The library's event, its noise divided by the norm, or None where it has none."""
     match event:
         case words.Gaussian():
+            if 0 < event.noise_multiplier / norm < _LEAST_NOISE:
+                return None
             return library.GaussianDpEvent(event.noise_multiplier / norm)
         case words.Sequence():
             inner = [_translated(part, library, norm) for part in event.events]

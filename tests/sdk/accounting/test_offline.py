@@ -159,3 +159,10 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     with pytest.raises(MissingExtraError, match=r"hushdoc\[offline\]"):
         offline.epsilon(NOISE, DELTA)
+
+
+@pytest.mark.parametrize(("rate", "noise"), [(5e-324, 1.0), (0.001, 0.048), (0.0, 1.0)])
+def test_what_the_library_can_not_compute_is_not_confirmed(rate: float, noise: float) -> None:
+    step = PoissonSampled(sampling_rate=rate, event=Gaussian(noise_multiplier=noise))
+    found = offline.epsilon(step, 1e-5)
+    assert found is None or 0 <= found < 1e-3
