@@ -226,6 +226,7 @@ def test_the_verb_exports_a_variant_whose_loss_is_named(tmp_path: Path) -> None:
 
 def test_the_verb_needs_a_sound_key(tmp_path: Path) -> None:
     (tmp_path / "release.key").write_text("not a key")
+    (tmp_path / "release.key").chmod(0o600)
     with pytest.raises(InputError, match="not a private signing key"):
         tiny.export_command(tmp_path, checkpoint(), "--out", tmp_path / "artifact")
 

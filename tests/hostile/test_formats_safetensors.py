@@ -199,12 +199,23 @@ def _sealed_table(
             "entry": TABLE,
             "preprocessing": {"hashTable": _declared() if declared is None else declared},
         }
-        change: dict[str, Any] = {}
+        guarantees, change = [scene.build.guarantee()], {}
         if fill is not None:
             transcript = HashFill(rows=fill[0], columns=fill[1])
             change["transcripts"] = {"training": scene.build.TRANSCRIPT, "fill": transcript}
+            guarantees.append(
+                scene.build.guarantee(
+                    kind="empirical",
+                    adversary="synthetic-data-recipient",
+                    epsilon=None,
+                    delta=None,
+                    profile=(),
+                    transcript="fill",
+                    accountant=scene.build.no_guarantee().accountant,
+                )
+            )
         scene.seal(
-            scene.build.certify(model=identity, **change),
+            scene.build.certify(*guarantees, model=identity, **change),
             scene.files(
                 onnx__model_DOT_onnx=None,
                 table_DOT_safetensors=content,

@@ -581,7 +581,7 @@ OTHER_WORDS = {
     "json/NaN": "SyntaxError",
     "json/1e400": "BAD_JSON",
     "json/surrogate": "BAD_JSON",
-    "json/deep": "BAD_FIELD",
+    "json/deep": "BAD_JSON",
     "fields/critical": "BAD_FIELD",
     "fields/schema version": "BAD_FIELD",
     "fields/transcript that is not there": "BAD_FIELD SAMPLING_MISMATCH UNACCOUNTED_ACCESS "

@@ -142,7 +142,7 @@ def test_the_accountant_is_asked_once_for_a_run(
     made = plan(accountant)
     assert asked == [(made.mechanism(), made.delta)]
     first = claim_by(made, "pages")
-    computed = pld._bounds.cache_info().misses
+    computed = pld._counted_bounds.cache_info().misses
     assert all(found.code is None for found in reproduce(Claim.from_json(first.to_json())))
     receipts.preview(made, Declared(name="pages"))
     again = claim_by(made, "pages", training={"rate": 1})
@@ -150,4 +150,4 @@ def test_the_accountant_is_asked_once_for_a_run(
     assert again.guarantees == first.guarantees
     assert len(asked) == len(set(asked)) == len({made.delta, *PROFILE_DELTAS})
     # The recomputation decides for itself, as a checker would, but composes no losses again.
-    assert pld._bounds.cache_info().misses == computed
+    assert pld._counted_bounds.cache_info().misses == computed
