@@ -17,6 +17,7 @@ import pytest
 from hushdoc_corruption import Act, Refused, Scene, acceptances, cases, refusals
 
 from hushdoc.accounting.mechanism import HashFill
+from hushdoc.policy.policy import Policy
 
 ID = "0123456789abcdef0123456789abcdef"
 TABLE = "table.safetensors"
@@ -199,23 +200,14 @@ def _sealed_table(
             "entry": TABLE,
             "preprocessing": {"hashTable": _declared() if declared is None else declared},
         }
-        guarantees, change = [scene.build.guarantee()], {}
+        change: dict[str, Any] = {}
         if fill is not None:
             transcript = HashFill(rows=fill[0], columns=fill[1])
             change["transcripts"] = {"training": scene.build.TRANSCRIPT, "fill": transcript}
-            guarantees.append(
-                scene.build.guarantee(
-                    kind="empirical",
-                    adversary="synthetic-data-recipient",
-                    epsilon=None,
-                    delta=None,
-                    profile=(),
-                    transcript="fill",
-                    accountant=scene.build.no_guarantee().accountant,
-                )
-            )
+            # No policy that demands privacy accepts a transcript that no guarantee rests on.
+            scene.policy = Policy.integrity_only(scene.policy.trust)
         scene.seal(
-            scene.build.certify(*guarantees, model=identity, **change),
+            scene.build.certify(model=identity, **change),
             scene.files(
                 onnx__model_DOT_onnx=None,
                 table_DOT_safetensors=content,
