@@ -30,6 +30,8 @@ def test_the_programs_run_one_after_the_other(tmp_path: Path) -> None:
     (found,) = re.findall(r"epsilon ([\d.]+) for each user; accuracy ([\d.]+)", said)
     assert 2.9 < float(found[0]) <= 3
     assert float(found[1]) > 0.75
+    (best,) = re.findall(r"the best of a random number .* 3 on average.*: epsilon ([\d.]+)", said)
+    assert 0.5 < float(best) < 2.5
     assert said.strip().endswith("True")
     log = (tmp_path / "run" / "steps.jsonl").read_text()
     assert log.count('"charge"') == 60

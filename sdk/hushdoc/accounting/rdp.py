@@ -268,10 +268,15 @@ def _selected(form: Selected, inner: Array, orders: tuple[float, ...]) -> Array:
 
 def _negative_binomial(form: Selected, inner: Array, order: Array) -> Array:
     eta, mean = _ETA[form.distribution], form.expected_runs
-    log_inverse_gamma = math.log(mean) if eta else _logarithmic(mean)
     # The theorem lets a second order pay for the number of runs; any order will do.
-    price = float(np.min((1 - 1 / order) * inner + log_inverse_gamma / order))
+    inverse = log_inverse_gamma(form.distribution, mean)
+    price = float(np.min((1 - 1 / order) * inner + inverse / order))
     return np.asarray(inner + (1 + eta) * price + math.log(mean) / (order - 1))
+
+
+def log_inverse_gamma(distribution: str, mean: float) -> float:
+    """Returns log(1/gamma) of a number of runs that is `geometric` or `logarithmic`."""
+    return math.log(mean) if _ETA[distribution] else _logarithmic(mean)
 
 
 def _logarithmic(mean: float) -> float:

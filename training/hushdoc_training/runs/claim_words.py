@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hushdoc.accounting.mechanism import Mechanism
+from hushdoc.accounting.mechanism import Mechanism, RepeatAndSelect
 from hushdoc.certificate.claim import DataAccess
 from hushdoc_training.ledger.runs import LedgerStatement
 from hushdoc_training.privacy import claims
@@ -28,6 +28,12 @@ LEDGER_ASSUMES = (
     "a score on the documents",
     "whether this model is released was not decided by runs outside the ledger, or by runs that "
     "began after this one had ended",
+)
+
+SELECTED = (
+    "which of several trainings was best was told by what they release and by public documents "
+    "alone; their settings were drawn at random from a public list, and neither the other models "
+    "nor their number left the training site"
 )
 
 
@@ -76,6 +82,11 @@ def composition(found: Numbers, ledger: LedgerStatement | None) -> str:
     """Returns how runs and releases add up."""
     if found.unit == TERM:
         return "one release of one table"
+    if isinstance(found.mechanism, RepeatAndSelect):
+        return (
+            f"the best of a random number of training runs ({found.mechanism.distribution}, "
+            f"{found.mechanism.expected_runs:g} on average); its final weights are the only release"
+        )
     if ledger is None:
         return "one training run; its final weights are the only release"
     runs = "1 training run is" if ledger.num_runs == 1 else f"{ledger.num_runs} training runs are"

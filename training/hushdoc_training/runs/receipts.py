@@ -32,6 +32,7 @@ from hushdoc_training.runs.claim_words import Numbers
 
 if TYPE_CHECKING:
     from hushdoc_training.privacy.engine import PrivateTraining
+    from hushdoc_training.runs.selection import Best
 
 LEDGER_ACCOUNTANT = "pld"
 
@@ -127,10 +128,18 @@ def claim(
     """
     if not isinstance(receipt, Receipt):
         raise TypeError(f"receipt is a {type(receipt).__name__}; expected a Receipt of what ran.")
-    unit, view = _certifiable_unit(receipt), view or PrivateView()
+    view = view or PrivateView()
+    executed = _executed(receipt, view, delta=delta, accountant=accountant)
     if ledger is not None:
         _require_counted(receipt, ledger)
-    executed = Numbers(
+    declared = replace(declared, assumes=(*declared.assumes, *view.assumes))
+    return _drafted(executed, declared, ledger)
+
+
+def _executed(receipt: Receipt, view: PrivateView, *, delta: float, accountant: str) -> Numbers:
+    """Returns what a guarantee of one training is computed from."""
+    unit = _certifiable_unit(receipt)
+    return Numbers(
         mechanism=receipt.mechanism(),
         unit=unit,
         sampling="full-batch" if receipt.coins is None else "poisson",
@@ -142,8 +151,6 @@ def claim(
         settings={"receipt": asdict(receipt)},
         private_reads=tuple(dict.fromkeys((*receipt.private_reads, *view.unaccounted))),
     )
-    declared = replace(declared, assumes=(*declared.assumes, *view.assumes))
-    return _drafted(executed, declared, ledger)
 
 
 def claim_of(
@@ -199,6 +206,53 @@ def claim_of(
         ledger=ledger,
         view=trained.view,
     )
+
+
+def claim_of_best(
+    best: Best[Any],
+    name: str,
+    public_data: tuple[PublicData, ...] = (),
+    *,
+    training: Mapping[str, Any] | None = None,
+) -> Claim:
+    """Returns what the certificate says of the best of several trainings, see `selection.best_of`.
+
+    It covers that one was chosen among a random number: settings count as `accounted`, unless
+    un-noised numbers of any training were read. There is no ledger, which would add all of them up.
+
+    Args:
+        best: The best training.
+        name: What the protected data are called.
+        public_data: What the models learned from before, and what they were scored on.
+        training: More settings, for people.
+
+    Raises:
+        PrivacyError: As of `claim_of`.
+    """
+    trained = best.training
+    trained.view.require_known()
+    one = _executed(
+        trained.receipt,
+        trained.view,
+        delta=trained.plan.delta,
+        accountant=trained.plan.accountant,
+    )
+    chosen = replace(
+        one,
+        mechanism=best.selection.mechanism(one.mechanism),
+        settings={**one.settings, "selection": asdict(best.selection)},
+        private_reads=best.private_reads,
+    )
+    details = trained.claim_details(name)
+    declared = Declared(
+        name=name,
+        public_data=public_data,
+        training={**(training or {}), **details.settings},
+        hyperparameter_tuning="accounted",
+        accesses=details.accesses,
+        assumes=(*details.assumes, *trained.view.assumes, claim_words.SELECTED),
+    )
+    return _drafted(chosen, declared, None)
 
 
 def preview(plan: Planned, declared: Declared, *, ledger: LedgerStatement | None = None) -> Preview:
