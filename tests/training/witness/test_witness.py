@@ -54,7 +54,6 @@ def test_coins_that_do_not_follow_the_operating_system_are_seen(
     assert "a coin at most 0.0003 below the sampling rate" in differing(found)
 
 
-@pytest.mark.slow
 def test_a_training_by_windows_claims_windows(start: Path) -> None:
     found = witness(hushdoc_witnessed.kie(start, "--privacy-unit", "sequence", "--steps", "1"))
     assert differing(found) == []
@@ -63,7 +62,6 @@ def test_a_training_by_windows_claims_windows(start: Path) -> None:
     assert float(moved.seen) > 0.6 * float(moved.expected.split()[-1])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("task", ["clauses", "classifier"])
 def test_a_table_trained_by_dp_sgd_is_what_it_claims(task: str) -> None:
     few = ("--steps", "3", "--expected-records", "30", "--rows", "65536")
