@@ -25,6 +25,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import secrets
 import sqlite3
 from dataclasses import dataclass, field
@@ -51,6 +52,7 @@ MAX_TEXT = 200
 MAX_STEPS = 1_000_000
 """Most steps of one run."""
 
+_HEAD = re.compile("([0-9]{1,9}):([0-9a-f]{32})")
 _FACTS = ("ledger_id", "data", "unit", "adjacency", "epsilon", "delta", "salt")
 
 
@@ -153,8 +155,8 @@ class Ledger:
 
         InputError BAD_HEAD: the text is not a head.
         """
-        place, _, seal = noted.partition(":")
-        if not (place.isascii() and place.isdigit() and len(place) < 10 and _is_seal(seal)):
+        found = _HEAD.fullmatch(noted)
+        if found is None:
             raise InputError(
                 f"{printable(noted, limit=80)!r} is not a head of a ledger; expected what "
                 "`hushdoc ledger show` prints, such as 12:0123...ef.",
@@ -162,13 +164,13 @@ class Ledger:
             )
         with storage.reading(self.path) as database:
             self._require_this(database)
-            known, last = storage.holds(database, int(place), seal), storage.head(database)[0]
+            known = storage.holds(database, int(found[1]), found[2])
         if not known:
             raise PrivacyError(
-                f"The ledger '{self.path}' holds {last} entries, and not those that the noted head "
-                f"{noted} stands for: it is an older copy, or went on from one, and has forgotten "
-                "charges. Put the newest copy back; where none exists, what was spent is unknown "
-                "and the data must be retired.",
+                f"The ledger '{self.path}' lacks entries that the noted head {noted} stands for: "
+                "it is an older copy, or went on from one, and has forgotten charges. Put the "
+                "newest copy back; where none exists, what was spent is unknown and the data must "
+                "be retired.",
                 code="LEDGER_BEHIND",
             )
 
@@ -390,10 +392,6 @@ def _composed(runs: tuple[LedgerRun, ...]) -> Sequence:
 def _head(database: sqlite3.Connection) -> str:
     place, seal = storage.head(database)
     return f"{place}:{seal}"
-
-
-def _is_seal(text: str) -> bool:
-    return len(text) == 32 and not set(text) - set("0123456789abcdef")
 
 
 def _line(text: str) -> str:
