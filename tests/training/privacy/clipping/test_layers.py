@@ -221,7 +221,9 @@ def test_equals_one_backward_pass_per_record(case: str, grouping: str) -> None:
         return (y * target).flatten(1).sum(1).square()
 
     truth, found = (c.add(losses, RECORDS[grouping], weights=weights) for c in clippers)
-    torch.testing.assert_close(found.norms, truth.norms, rtol=2e-5, atol=1e-6)
+    # A quarter of the 2^-12 that the sensitivity allows for a norm's float32 error: products of
+    # T positions cancel differently on each processor.
+    torch.testing.assert_close(found.norms, truth.norms, rtol=2.0**-14, atol=1e-6)
     scale = max(float(total.norm()) for total in clippers[0].sums.values())
     for name, total in clippers[0].sums.items():
         torch.testing.assert_close(
