@@ -47,6 +47,14 @@ class HushdocError(Exception):
         super().__init__(message)
         self.code = code or self.default_code
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles message and attributes, whatever arguments a subclass's `__init__` takes."""
+        return _rebuilt, (type(self), self.args), self.__dict__
+
+
+def _rebuilt(cls: type[HushdocError], args: tuple[Any, ...]) -> HushdocError:
+    return cls.__new__(cls, *args)
+
 
 class InputError(HushdocError):
     """Says that what the caller passed can't be used."""

@@ -151,10 +151,11 @@ def of_records(
             try:
                 whole.update(of(content))
             except _UnknownError as unknown:
+                name, where = unknown.args
                 raise PrivacyError(
-                    f"Example {at} of record {number} holds a {unknown.name} "
-                    f"(example{unknown.where}), whose content can't be compared, and whether the "
-                    "data are the same has to be known here. Give `fingerprint`, a function that "
+                    f"Example {at} of record {number} holds a '{name}' (example{where}), whose "
+                    "content can't be compared, and whether the data are the same has to be known "
+                    "here. Give `fingerprint`, a function that "
                     "returns what stands for an example: numbers, text or tensors; a file's name, "
                     "size and time, say."
                 ) from None
@@ -169,15 +170,12 @@ def of(value: object) -> bytes:
 
 
 class _UnknownError(Exception):
-    def __init__(self, value: object, where: str) -> None:
-        super().__init__(where)
-        self.name = f"'{type(value).__name__}'"
-        self.where = where
+    """Holds the type of a value that can't be compared, and its place in the example."""
 
 
 def _feed(digest: Any, value: Any, where: str, depth: int = 0) -> None:
     if depth > _DEEPEST:  # it may hold itself
-        raise _UnknownError(value, where)
+        raise _UnknownError(type(value).__name__, where)
     if isinstance(value, _PLAIN):
         _put(digest, type(value).__qualname__, repr(value).encode())
     elif isinstance(value, float):
@@ -204,7 +202,7 @@ def _feed_parts(digest: Any, value: Any, where: str, depth: int) -> None:
     elif isinstance(value, Sequence):
         name, parts = "sequence", [(f"[{at}]", one) for at, one in enumerate(value)]
     else:
-        raise _UnknownError(value, where)
+        raise _UnknownError(type(value).__name__, where)
     _put(digest, name, str(len(parts)).encode())
     for name, part in parts:
         _feed(digest, part, where + name, depth + 1)
@@ -226,7 +224,7 @@ def _put_tensor(digest: Any, tensor: torch.Tensor, where: str) -> None:
         plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
         content = plain.reshape(-1).view(torch.uint8).numpy()
     except (RuntimeError, TypeError, NotImplementedError):  # sparse, quantized, on no device
-        raise _UnknownError(tensor, where) from None
+        raise _UnknownError(type(tensor).__name__, where) from None
     _put(digest, f"{tensor.dtype}{tuple(tensor.shape)}", content)
 
 
