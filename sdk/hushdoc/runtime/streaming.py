@@ -12,14 +12,13 @@ import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sized
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
 
 from hushdoc import arguments
 from hushdoc.document.document import Document
 from hushdoc.errors import HushdocError, InputError
 from hushdoc.runtime.extraction import Failure
-from hushdoc.system import terminals
+from hushdoc.system.progress import Progress
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -33,9 +32,6 @@ _ITEMS = "documents, paths of files, or functions that return a document"
 
 LOOK_AHEAD = 2
 """Documents that are held for each worker: the one it reads and the one it reads next."""
-
-LINE_SECONDS, TERMINAL_SECONDS = 10.0, 0.2
-"""How often progress is reported: in a file line by line, on a terminal in one line."""
 
 
 def open_path(path: str | os.PathLike[str]) -> Document:
@@ -152,34 +148,11 @@ def _reported(
     found: Generator[Answer | Failure], total: int | None, stream: TextIO
 ) -> Generator[Answer | Failure]:
     """Passes answers on and reports how many there were."""
-    stream = terminals.steered(stream)
-    terminal = stream.isatty()
-    pause = TERMINAL_SECONDS if terminal else LINE_SECONDS
-    began = last = monotonic()
-    done = failed = 0
+    progress = Progress(total, stream)
     try:
         for answer in found:
-            done += 1
-            failed += isinstance(answer, Failure)
-            now = monotonic()
-            if now - last >= pause:
-                _print_progress(stream, terminal, _words(done, total, failed, now - began))
-                last = now
+            progress.count(failed=isinstance(answer, Failure))
             yield answer
     finally:
         found.close()
-        _print_progress(stream, terminal, _words(done, total, failed, monotonic() - began))
-        if terminal:
-            print(file=stream, flush=True)
-
-
-def _print_progress(stream: TextIO, terminal: bool, words: str) -> None:
-    # On a terminal the line is written over, and the rest of a longer one erased.
-    print(f"\r{words}\x1b[K" if terminal else words, end="" if terminal else "\n", file=stream)
-    stream.flush()
-
-
-def _words(done: int, total: int | None, failed: int, seconds: float) -> str:
-    counted = f"{done}" if total is None else f"{done} of {total}"
-    rate = f", {done / seconds:.1f} per second" if seconds > 0 else ""
-    return f"{counted} documents{rate}" + (f", {failed} failed" if failed else "")
+        progress.close()

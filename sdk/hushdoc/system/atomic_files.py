@@ -93,6 +93,9 @@ def write_file(path: Path, content: bytes, *, mode: int = 0o644, overwrite: bool
     except OSError as error:
         _remove(beside)
         raise not_written(path, error) from error
+    except BaseException:  # Ctrl-C
+        _remove(beside)
+        raise
 
 
 @contextmanager

@@ -21,9 +21,9 @@ import pytest
 from hushdoc.document.document import Document
 from hushdoc.errors import EmptyDocumentError, HushdocError, InputError
 from hushdoc.reading.opening import open_document
-from hushdoc.runtime import streaming
 from hushdoc.runtime.extraction import Failure
 from hushdoc.runtime.streaming import answers
+from hushdoc.system import progress
 
 
 def document(number: int) -> Document:
@@ -220,7 +220,7 @@ class Terminal(io.StringIO):
 def test_progress_is_told_and_ends_with_the_whole(
     total: int | None, known: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streaming, "TERMINAL_SECONDS", 0)
+    monkeypatch.setattr(progress, "TERMINAL_SECONDS", 0)
     documents = [document(n) for n in range(3)]
     for stream in (Terminal(), io.StringIO()):
         monkeypatch.setattr(sys, "stderr", stream)

@@ -186,3 +186,19 @@ def test_a_file_is_read_up_to_one_byte_more_than_wanted(tmp_path: Path) -> None:
     path.write_bytes(b"12345")
     assert atomic_files.read_file(path, max_bytes=5) == b"12345"
     assert atomic_files.read_file(path, max_bytes=3) == b"1234"
+
+
+def test_an_interrupt_leaves_the_old_file_and_nothing_beside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "answer.json"
+    atomic_files.write_file(path, b"old")
+
+    def interrupted(descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        atomic_files.write_file(path, b"new")
+    assert [path] == list(tmp_path.iterdir())
+    assert path.read_bytes() == b"old"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Any, TextIO
 from hushdoc.errors import CheckpointError
 from hushdoc.system import terminals
 from hushdoc.system.atomic_files import not_written, write_file
+from hushdoc.system.progress import duration
 from hushdoc_training.privacy.step import Step
 
 AVERAGED = 20
@@ -239,7 +239,7 @@ class Progress:
         left = (now - self._started) / (step - (self._first or 0)) * (self._total - step)
         epsilon = "" if spent is None else f"  epsilon {spent:.2f}"
         shown = "".join(f"  {name} {_number(loss)}" for name, loss in losses.items())
-        line = f"step {step}/{self._total}{shown}{epsilon}  {_in_words(left)} left"
+        line = f"step {step}/{self._total}{shown}{epsilon}  {duration(left)} left"
         print(
             f"\r\x1b[K{line}" if self._terminal else line,
             end="" if self._terminal else "\n",
@@ -284,10 +284,3 @@ def _curves(steps: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
 
 def _number(loss: float | None) -> str:
     return "none" if loss is None else f"{loss:.3f}"
-
-
-def _in_words(seconds: float) -> str:
-    if seconds < 60:
-        return f"{math.ceil(seconds)} s"
-    hours, minutes = divmod(math.ceil(seconds / 60), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
