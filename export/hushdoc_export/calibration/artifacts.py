@@ -53,7 +53,7 @@ OVERLAPS = ("none", "unknown")
 """What may be known of an overlap between calibration data and protected data."""
 
 INVENTED = PublicData(
-    name="documents of hushdoc's public generator",
+    name="invented documents of hushdoc's public generator",
     uses=("calibration of scores",),
     privacy_status="invented",
     overlap_with_protected="none",

@@ -30,7 +30,7 @@ SEED = 2
 """Tables are trained on invented contracts of seed 0, and scaled by those of seed 1."""
 
 INVENTED = PublicData(
-    name="contracts of hushdoc's public generator",
+    name="invented contracts of hushdoc's public generator",
     uses=USES,
     privacy_status="invented",
     overlap_with_protected="none",

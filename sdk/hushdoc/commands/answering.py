@@ -189,6 +189,13 @@ def write_jsonl(answers: Iterable[Serializable]) -> None:
         print(json.dumps(answer.to_dict(), ensure_ascii=True), flush=True)
 
 
+def print_scoring(model: Any) -> None:
+    """Prints what the scores above it mean."""
+    from hushdoc.runtime.scoring import in_words
+
+    print(f"note: {shown(in_words(model.scoring))}", flush=True)
+
+
 def report(options: argparse.Namespace, message: str) -> None:
     """Prints a line about one document on standard error."""
     print(f"hushdoc {options.subcommand}: {printable(message)}", file=sys.stderr)

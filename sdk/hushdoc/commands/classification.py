@@ -46,7 +46,9 @@ def run(options: argparse.Namespace) -> int:
     password = password_from(options)
     model = answering.load(options, "ClassificationModel")
     return answering.answer_each(
-        options, partial(_answer, model, options, password), partial(_write, options=options)
+        options,
+        partial(_answer, model, options, password),
+        partial(_write, options=options, model=model),
     )
 
 
@@ -61,7 +63,11 @@ def _answer(
     return model.classify(document, top_k=options.top_k)
 
 
-def _write(answers: Iterator[Classification | Failure], options: argparse.Namespace) -> None:
+def _write(
+    answers: Iterator[Classification | Failure],
+    options: argparse.Namespace,
+    model: ClassificationModel,
+) -> None:
     if options.json:
         answering.write_json(answers, options)
     elif options.jsonl:
@@ -69,6 +75,7 @@ def _write(answers: Iterator[Classification | Failure], options: argparse.Namesp
     else:
         for answer in answers:
             _print(answer)
+        answering.print_scoring(model)
 
 
 def _print(answer: Classification | Failure) -> None:

@@ -64,7 +64,9 @@ def run(options: argparse.Namespace) -> int:
     password = password_from(options)
     model = answering.load(options, "KIEModel", "HashedCRFModel")
     return answering.answer_each(
-        options, partial(_answer, model, options, password), partial(_write, options=options)
+        options,
+        partial(_answer, model, options, password),
+        partial(_write, options=options, model=model),
     )
 
 
@@ -99,9 +101,11 @@ def _show(
     if options.overlay is not None:
         _draw(document, answer, model, options)
     if options.html is not None:
+        from hushdoc.runtime.scoring import in_words
         from hushdoc.viewing.html import to_html
 
-        page = to_html(document, answer, labels=model.labels.fields)
+        noted = replace(answer, warnings=(*answer.warnings, in_words(model.scoring)))
+        page = to_html(document, noted, labels=model.labels.fields)
         atomic_files.write_file(options.html, page.encode())
     if options.hocr is not None:
         from hushdoc.viewing.hocr import to_hocr
@@ -133,7 +137,9 @@ def _draw(
     atomic_files.write_file(options.overlay, stream.getvalue())
 
 
-def _write(answers: Iterator[Extraction | Failure], options: argparse.Namespace) -> None:
+def _write(
+    answers: Iterator[Extraction | Failure], options: argparse.Namespace, model: Model
+) -> None:
     """Prints answers in the format asked for; all but --json print each as soon as it is known."""
     if options.json:
         answering.write_json(answers, options)
@@ -146,6 +152,7 @@ def _write(answers: Iterator[Extraction | Failure], options: argparse.Namespace)
             text = _table(answer)
             if text:
                 print(text, flush=True)
+        answering.print_scoring(model)
 
 
 def _write_csv(answers: Iterator[Extraction | Failure], options: argparse.Namespace) -> None:

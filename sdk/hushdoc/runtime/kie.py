@@ -29,6 +29,7 @@ from hushdoc.runtime.model import (
     require_pages,
     unreadable_names,
 )
+from hushdoc.runtime.scoring import Scoring
 from hushdoc.runtime.session import Runtime, Session
 from hushdoc.runtime.windows import Window
 from hushdoc.viewing.rendition import require_pillow
@@ -79,6 +80,11 @@ class KIEModel(FieldModel):
         output_width(session, ("batch", "sequence"), width=len(labels.tags), what=what)
         certificate = artifact.certificate
         return cls(certificate=certificate, labels=labels, encoder=encoder, session=session)
+
+    @property
+    def scoring(self) -> Scoring | None:
+        """How scores are calibrated, and their threshold; None for raw scores."""
+        return self.preprocessing.scores
 
     def extract(self, document: Document) -> Extraction:
         """Returns the fields of a document; pages longer than a window are read in several.

@@ -92,7 +92,8 @@ def test_formulas_of_a_document_can_be_made_text_for_a_spreadsheet(
 def test_people_are_told_which_characters(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (place / "contract.txt").write_text(TEXT)
     assert run("contract.txt") == 0
-    _, head, row = capfd.readouterr().out.splitlines()
+    _, head, row, note = capfd.readouterr().out.splitlines()
+    assert note.startswith("note: Scores are the model's own probabilities and not calibrated")
     assert head.split() == ["field", "score", "characters", "text"]
     start, stop = row.split()[2].split("-")
     assert TEXT[int(start) : int(stop)] == "It is governed by the laws of Utah."

@@ -59,8 +59,9 @@ def test_people_get_a_table(place: Path, capfd: pytest.CaptureFixture[str]) -> N
     assert lines[0].startswith("a: ")
     assert "100% of the words read" in lines[0]
     assert lines[1].split() == ["field", "score", "page", "text"]
-    starts = {line.index("word") for line in lines[2:]}
+    starts = {line.index("word") for line in lines[2:-1]}
     assert starts == {lines[1].index("text")}
+    assert lines[-1].startswith("note: Scores are the model's own probabilities and not calibrated")
 
 
 def test_programs_get_json_that_can_be_read_back(
@@ -205,6 +206,7 @@ def test_an_answer_becomes_a_web_page_and_hocr(
     assert run(source, "--json", "--html", "out.html", "--hocr", "out.hocr") == 0
     found = json.loads(capfd.readouterr().out)["fields"]
     assert (place / "out.html").read_text().count("<tr id=") == len(found)
+    assert "not calibrated" in (place / "out.html").read_text()
     assert "Where the words came from</h2>\n<p>hocr</p>" in (place / "out.html").read_text()
     words = (place / "out.hocr").read_text()
     assert words.count("data-field=") == sum(len(field["word_ids"]) for field in found)

@@ -69,16 +69,18 @@ def test_classify_prints_labels_and_goes_on_after_a_failure(
 ) -> None:
     assert run("classify", f"{home}/classes", "a.json", "gone.pdf", "b.txt", "--top-k", "2") == 7
     printed, warned = capfd.readouterr()
-    assert [line.split(":")[0] for line in printed.splitlines()] == ["a", "b"]
-    assert all(line.count(".") == 2 for line in printed.splitlines())
+    *lines, note = printed.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["a", "b"]
+    assert all(line.count(".") == 2 for line in lines)
+    assert "not calibrated" in note
     assert warned.startswith("hushdoc classify: BAD_INPUT: gone.pdf: ")
     assert run("classify", f"{home}/classes", "a.json", "--json", "--top-k", "3") == 0
     data = json.loads(capfd.readouterr().out)
     assert sorted(item["label"] for item in data["scores"]) == sorted(tiny.CLASSES)
     assert data["label"] == data["scores"][0]["label"]
     assert run("classify", f"{home}/classes", "a.json", "gone.pdf", "--jsonl") == 7
-    lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
-    assert [line.get("error", {}).get("code") for line in lines] == [None, "BAD_INPUT"]
+    found = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [line.get("error", {}).get("code") for line in found] == [None, "BAD_INPUT"]
 
 
 def test_classify_opens_images_without_ocr(

@@ -33,6 +33,14 @@ def test_images_of_invented_documents_are_there_as_long_as_they_are_needed(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_invoices_have_named_fields_and_forms_their_parts() -> None:
+    for location, expected in (("invoice", "document_number"), ("form", "question")):
+        (found,) = dataset.read(dataset.Source(location=f"invented:{location}", documents=1))
+        assert expected in {span.label for span in found.spans}
+    forced = replace(SOURCE, location="invented:invoice", documents=1, labels="form")
+    assert {span.label for span in dataset.read(forced)[0].spans} <= set(invented.FORM_LABELS)
+
+
 def test_nothing_is_drawn_for_models_that_read_words_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

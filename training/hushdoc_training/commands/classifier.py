@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
         print(
             f"Held out:   {found.right:.3f} of {found.texts} documents are classified "
             f"correctly; the most frequent class for all would be correct for "
-            f"{found.commonest:.3f}"
+            f"{found.commonest:.3f}{training_options.of_invented(options.data)}"
         )
     tables.print_result(options, table)
     return 0

@@ -78,6 +78,7 @@ def run(options: argparse.Namespace) -> int:
         print(
             f"Held out:   precision {found.precision:.3f}, recall {found.recall:.3f}, F1 "
             f"{found.f1:.3f} on {found.items} {test.level}s with a label"
+            f"{training_options.of_invented(options.data)}"
         )
     tables.print_result(options, table)
     return 0

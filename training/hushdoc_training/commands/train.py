@@ -87,12 +87,11 @@ def _data_options(parser: CommandParser) -> None:
         "of all fields (default: those of a checkpoint in --start, else every label in the "
         "documents, which default policies refuse of private ones)",
     )
-    add_choice(
-        group,
+    group.add_argument(
         "--labels",
-        ("form", "fields"),
-        "form",
-        "labels of invented documents: header, question and answer, or named fields",
+        choices=("form", "fields"),
+        help="labels of invented documents: header, question and answer, or named fields such as "
+        "date and total (default: form where there are forms among them, else fields)",
     )
     add_number(
         group,

@@ -77,6 +77,11 @@ def declared_labels(options: argparse.Namespace) -> list[str]:
     return list(dict.fromkeys(named))
 
 
+def of_invented(location: str) -> str:
+    """Returns what stands beside a score of invented documents."""
+    return ", all of invented text" if location.startswith("invented:") else ""
+
+
 def warn_of_labels() -> None:
     """Says on the standard error that names of labels are released as the documents have them."""
     print(

@@ -33,7 +33,7 @@ class Source:
     location: str  # a path, or "invented:" with document types joined by "+"
     documents: int | None = None  # how many to invent, or the most to read; None for all
     seed: int = 0  # of invented documents
-    labels: Literal["fields", "form"] = "form"  # of invented documents
+    labels: Literal["fields", "form"] | None = None  # of invented documents
 
     @property
     def is_invented(self) -> bool:
@@ -80,7 +80,8 @@ def opened(source: Source, *, images: bool) -> Iterator[Sequence[LabelledDocumen
 def _config(source: Source) -> invented.InventedConfig:
     types = tuple(source.location.removeprefix(INVENTED).split("+"))
     try:
-        return invented.InventedConfig(document_types=types, labels=source.labels)
+        labels = source.labels or ("form" if "form" in types else "fields")
+        return invented.InventedConfig(document_types=types, labels=labels)
     except ValueError as error:
         raise AnnotationError(
             f"'{source.location}' can't be invented: {error} Give invented:form, "

@@ -7,6 +7,7 @@ pages before private training is worth its budget.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -206,12 +207,14 @@ def minilm(labels: LabelSet) -> tuple[TokenClassifier, str, SpecialTokens]:
     return model, tokenizer.to_str(), _special(tokenizer)
 
 
-def small(labels: LabelSet, tokenizer_json: str) -> tuple[TokenClassifier, str, SpecialTokens]:
-    """Returns the demo's small LayoutLM with random weights."""
+def small(
+    labels: LabelSet, tokenizer_json: str, *, size: Mapping[str, int] = SMALL
+) -> tuple[TokenClassifier, str, SpecialTokens]:
+    """Returns a small LayoutLM with random weights, by default the demo's."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_str(tokenizer_json)
-    model = _layoutlm(labels, vocab_size=tokenizer.get_vocab_size(), **SMALL)
+    model = _layoutlm(labels, vocab_size=tokenizer.get_vocab_size(), **size)
     return model, tokenizer_json, _special(tokenizer)
 
 
